@@ -1,0 +1,107 @@
+//! A first-level cache with virtual tags, whose hits cost a compare and an add.
+//!
+//! Each set is an array in recency order. An entry packs the line number, how often the line was
+//! referenced since it came in (so that per-page reference counts need no work on a hit), and a
+//! dirty bit into one word: `line << 20 | count << 1 | dirty`.
+
+const COUNT_BITS: u32 = 19;
+const TAG_SHIFT: u32 = COUNT_BITS + 1;
+const COUNT_MAX: u64 = (1 << COUNT_BITS) - 1;
+const EMPTY: u64 = u64::MAX;
+
+/// A line that left the cache, or a count that was taken out of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Evicted {
+    /// Line number (virtual).
+    pub line: u64,
+    /// References since it came in.
+    pub references: u64,
+    /// It was written to.
+    pub dirty: bool,
+}
+
+/// What a reference that was not a plain hit led to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slow {
+    /// A hit; the entry's counter was full and its content is handed out.
+    CounterFull(Evicted),
+    /// A miss; the line is now in, and another may have left.
+    Miss(Option<Evicted>),
+}
+
+/// Set-associative, write-back, write-allocate, LRU.
+#[derive(Clone, Debug)]
+pub struct L1 {
+    entries: Vec<u64>,
+    ways: usize,
+    set_mask: u64,
+}
+
+fn unpack(entry: u64) -> Evicted {
+    Evicted { line: entry >> TAG_SHIFT, references: (entry >> 1) & COUNT_MAX, dirty: entry & 1 == 1 }
+}
+
+impl L1 {
+    /// An empty cache of `sets` (a power of two) by `ways`.
+    ///
+    /// # Panics
+    /// If `sets` is not a power of two or `ways` is zero.
+    pub fn new(sets: u32, ways: u32) -> Self {
+        assert!(sets.is_power_of_two() && ways > 0);
+        Self { entries: vec![EMPTY; sets as usize * ways as usize], ways: ways as usize, set_mask: u64::from(sets) - 1 }
+    }
+
+    /// References `line`. `None` is a hit with nothing more to do.
+    #[inline(always)]
+    pub fn reference(&mut self, line: u64, write: bool) -> Option<Slow> {
+        let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
+        let base = (line & self.set_mask) as usize * self.ways;
+        // The set index is masked and the array holds a whole set behind it, so this never fails.
+        let set = self.entries.get_mut(base..base + self.ways)?;
+        let front = set[0];
+        if front >> TAG_SHIFT == line && (front >> 1) & COUNT_MAX != COUNT_MAX && front != EMPTY {
+            set[0] = (front + 2) | u64::from(write);
+            return None;
+        }
+        Self::reference_slow(set, line, write)
+    }
+
+    #[inline(never)]
+    fn reference_slow(set: &mut [u64], line: u64, write: bool) -> Option<Slow> {
+        let fresh = line << TAG_SHIFT | 2 | u64::from(write);
+        if let Some(at) = set.iter().position(|&e| e >> TAG_SHIFT == line && e != EMPTY) {
+            let entry = set[at];
+            set.copy_within(0..at, 1);
+            if (entry >> 1) & COUNT_MAX == COUNT_MAX {
+                set[0] = fresh | (entry & 1);
+                return Some(Slow::CounterFull(Evicted { dirty: false, ..unpack(entry) }));
+            }
+            set[0] = (entry + 2) | u64::from(write);
+            return None;
+        }
+        let last = set.len() - 1;
+        let victim = set[last];
+        set.copy_within(0..last, 1);
+        set[0] = fresh;
+        Some(Slow::Miss((victim != EMPTY).then(|| unpack(victim))))
+    }
+
+    /// Takes out every line for which `choose` says so (an unmapped range, or all at the end).
+    pub fn drain(&mut self, mut choose: impl FnMut(u64) -> bool) -> Vec<Evicted> {
+        let mut out = Vec::new();
+        for set in self.entries.chunks_mut(self.ways) {
+            let mut kept = 0;
+            for at in 0..set.len() {
+                let entry = set[at];
+                if entry != EMPTY && choose(entry >> TAG_SHIFT) {
+                    out.push(unpack(entry));
+                } else {
+                    set[kept] = entry;
+                    kept += 1;
+                }
+            }
+            set[kept..].fill(EMPTY);
+        }
+        out
+    }
+}

@@ -1,0 +1,22 @@
+//! Exact LRU cache models that turn a stream of references into the counts a profile is made of.
+//!
+//! Problem: a profile needs, from one run at tens of millions of references a second, the accesses
+//! and misses of every cache level, the progressive lockdown curve (SCE section 2.3) and the misses
+//! for every possible number of ways.
+//! Rule: private caches filter the references; what passes them is counted per page. With the `k`
+//! hottest pages locked and the rest of the shared cache unusable, every access to another page is a
+//! DRAM transaction, so the whole curve is a suffix sum of per-page counts. The shared cache keeps
+//! true LRU stacks, whose depths give hits (Mattson et al., 1970) and write-backs (Thompson and
+//! Smith, 1989) for all associativities at once.
+//! Not covered: prefetchers, other replacement policies, TLBs, inclusive back-invalidation.
+
+mod hierarchy;
+mod l1;
+mod lru;
+mod stack;
+pub mod trace;
+
+pub use hierarchy::{Event, Frames, Geometry, PageCounts, Private, Shared, Summary};
+pub use l1::{Evicted, L1};
+pub use lru::LruCache;
+pub use stack::StackCache;

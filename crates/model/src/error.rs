@@ -1,0 +1,78 @@
+//! One error type for every input file: what is wrong, where, and what to do, on one line.
+
+use std::path::{Path, PathBuf};
+
+/// Why an input file was refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    /// The file could not be read.
+    #[error("{path}: cannot read: {source}; check the path and its permissions")]
+    Read {
+        /// The file asked for.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The file could not be written; nothing was left behind.
+    #[error("{path}: cannot write: {source}; free some space or choose another place with -o")]
+    Write {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What the operating system said.
+        source: std::io::Error,
+    },
+    /// The text of the file is not what its schema asks for.
+    #[error("{path}:{line}:{column}: {message}")]
+    Parse {
+        /// The file that was read.
+        path: PathBuf,
+        /// Line, from 1.
+        line: usize,
+        /// Column, from 1.
+        column: usize,
+        /// What is wrong there and what would be right.
+        message: String,
+    },
+    /// The file parses, but its values do not fit together.
+    #[error("{path}{}: {message}", line.map_or(String::new(), |l| format!(":{l}")))]
+    Invalid {
+        /// The file that was read.
+        path: PathBuf,
+        /// Line of the table concerned, from 1, where it is known.
+        line: Option<usize>,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+}
+
+impl ModelError {
+    /// A semantic error at the table that starts at byte `offset` of `text`.
+    pub fn invalid_at(path: &Path, text: &str, offset: usize, message: impl Into<String>) -> Self {
+        let (line, _) = line_and_column(text, offset);
+        Self::Invalid { path: path.to_owned(), line: Some(line), message: message.into() }
+    }
+
+    /// Turns a TOML error into one line with file, line and column.
+    pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
+        let offset = error.span().map_or(0, |span| span.start);
+        let (line, column) = line_and_column(text, offset);
+        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        Self::Parse { path: path.to_owned(), line, column, message }
+    }
+
+    /// Turns a JSON error into one line with file, line and column.
+    pub fn from_json(path: &Path, error: &serde_json::Error) -> Self {
+        let (line, column) = (error.line(), error.column());
+        let text = error.to_string();
+        let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        Self::Parse { path: path.to_owned(), line, column, message }
+    }
+}
+
+/// Line and column, both from 1, of a byte offset.
+fn line_and_column(text: &str, offset: usize) -> (usize, usize) {
+    let before = &text.as_bytes()[..offset.min(text.len())];
+    let line = before.iter().filter(|&&b| b == b'\n').count() + 1;
+    let column = before.iter().rev().take_while(|&&b| b != b'\n').count() + 1;
+    (line, column)
+}

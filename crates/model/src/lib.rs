@@ -1,0 +1,21 @@
+//! The nouns of solocore: units, platforms, systems, profiles, plans and results.
+//!
+//! Every file solocore reads or writes has its type here, and nothing here computes a bound, runs a
+//! program or simulates: those crates depend on this one, never the other way round.
+
+pub mod error;
+pub mod files;
+pub mod plan;
+pub mod platform;
+pub mod profile;
+pub mod results;
+pub mod system;
+pub mod units;
+
+pub use error::ModelError;
+pub use plan::Plan;
+pub use platform::Platform;
+pub use profile::Profile;
+pub use results::SimResult;
+pub use system::System;
+pub use units::{Bandwidth, Bytes, Cycles, Frequency, Time};

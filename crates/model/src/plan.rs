@@ -1,0 +1,110 @@
+//! The plan: what runs where with which share of the machine, and the proof that it suffices.
+
+use crate::platform::Platform;
+use crate::profile::PageName;
+use crate::system::{Criticality, Policy, Share};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Written at the head of every plan file.
+pub const FORMAT: &str = "solocore-plan/1";
+
+/// A task in the plan. Times in nanoseconds, rounded up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanTask {
+    /// Name.
+    pub name: String,
+    /// Core it is placed on.
+    pub core: u32,
+    /// Level.
+    pub criticality: Criticality,
+    /// `C`: execution time alone, with the locked pages in place.
+    pub wcet_ns: u64,
+    /// `mu`: residual DRAM transactions of one job.
+    pub misses: u64,
+    /// Worst regulation and contention stall of one job.
+    pub stall_ns: u64,
+    /// `C_sce = C + stall`.
+    pub c_sce_ns: u64,
+    /// Worst-case response time; `null` where it is unbounded or nothing is promised.
+    pub wcrt_ns: Option<u64>,
+    /// Relative deadline; `null` for best effort without a period.
+    pub deadline_ns: Option<u64>,
+    /// Does it meet its deadline (always true where none is promised).
+    pub schedulable: bool,
+    /// Period; `null` for best effort that runs back to back.
+    pub period_ns: Option<u64>,
+    /// Priority on its core, 1 highest; best effort comes after all.
+    pub priority: u32,
+    /// Worst reload of private caches charged per preemption by this task.
+    pub crpd_ns: u64,
+    /// Cycles of a job with every shared-cache access free (profiled tasks).
+    pub private_cycles: Option<u64>,
+    /// Pages locked in the shared cache, hottest first.
+    pub locked_pages: Vec<PageName>,
+    /// Profile the numbers come from; `null` where the system file states them.
+    pub profile: Option<PathBuf>,
+    /// Program and arguments.
+    pub command: Option<Vec<String>>,
+}
+
+/// A core in the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanCore {
+    /// Which core.
+    pub id: u32,
+    /// Its share of the shared cache, in ways (or the equivalent of so many ways in colours).
+    pub ways: u32,
+    /// `Q`: DRAM transactions per regulation period; `null` without regulation.
+    pub budget_accesses: Option<u64>,
+    /// The same as bandwidth.
+    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Pages that its share can hold locked.
+    pub lock_capacity_pages: u64,
+    /// Pages the plan locks.
+    pub locked_pages: u64,
+    /// Sum of `C_sce / T` over its analysed tasks.
+    pub utilization: f64,
+    /// DRAM banks of its own, first and count; `null` where there are fewer banks than cores.
+    pub banks: Option<(u32, u32)>,
+}
+
+/// Regulation as planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRegulation {
+    /// Policy.
+    pub policy: Policy,
+    /// `P`.
+    pub period_ns: u64,
+    /// Even or explicit.
+    pub share: Share,
+    /// Which bound was used.
+    pub carry_in: bool,
+    /// `m`.
+    pub active_cores: u32,
+}
+
+/// A plan file, also the output of `solocore plan --format json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Every analysed task meets its deadline.
+    pub schedulable: bool,
+    /// Tasks, in the order of the system file.
+    pub tasks: Vec<PlanTask>,
+    /// Cores, by id.
+    pub cores: Vec<PlanCore>,
+    /// Which rule gave which number, and why the verdict is what it is.
+    pub reasons: Vec<String>,
+    /// What the verdict rests on.
+    pub assumptions: Vec<String>,
+    /// Regulation.
+    pub regulation: PlanRegulation,
+    /// The board, whole, so that a plan stands alone.
+    pub platform: Platform,
+}

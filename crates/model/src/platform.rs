@@ -1,0 +1,382 @@
+//! A board: cores, private caches, the shared last-level cache (LLC) and DRAM.
+//!
+//! Presets live in `platforms/*.toml`, every number with its source in a comment. The same type
+//! drives the profiler's cache geometry, the planner's bounds and the simulator's machine.
+
+use crate::error::ModelError;
+use crate::files;
+use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
+use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
+
+/// Instruction set of a board or a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[allow(missing_docs, reason = "the names say it")]
+pub enum Isa {
+    #[serde(rename = "x86_64")]
+    X86_64,
+    I386,
+    Aarch64,
+    Arm,
+    Powerpc,
+    Powerpc64,
+    Powerpc64le,
+    Riscv64,
+}
+
+impl std::fmt::Display for Isa {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::X86_64 => "x86_64",
+            Self::I386 => "i386",
+            Self::Aarch64 => "aarch64",
+            Self::Arm => "arm",
+            Self::Powerpc => "powerpc",
+            Self::Powerpc64 => "powerpc64",
+            Self::Powerpc64le => "powerpc64le",
+            Self::Riscv64 => "riscv64",
+        })
+    }
+}
+
+/// How the shared cache can be divided between cores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Partition {
+    /// Lines can be locked in place (`dcbls` on the P4080, lockdown by master on the PL310).
+    Lock,
+    /// Allocation masks over ways (Intel CAT, Arm MPAM).
+    Way,
+    /// Only page colouring: sets are shared out by physical page number.
+    Colour,
+}
+
+/// A private first-level cache; a hit costs nothing beyond the instruction's own cycles.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct L1 {
+    /// Capacity.
+    pub size: Bytes,
+    /// Associativity.
+    pub ways: u32,
+}
+
+/// A private second-level cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct L2 {
+    /// Capacity.
+    pub size: Bytes,
+    /// Associativity.
+    pub ways: u32,
+    /// Cycles that a hit costs beyond a first-level hit.
+    pub latency: Cycles,
+}
+
+/// The shared last-level cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Llc {
+    /// Capacity.
+    pub size: Bytes,
+    /// Associativity.
+    pub ways: u32,
+    /// Cycles that a hit costs beyond a first-level hit.
+    pub latency: Cycles,
+    /// How it can be divided.
+    pub partition: Partition,
+    /// Slices that a hash of the address spreads lines over; page colours come from the sets of one.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub slices: u32,
+    /// Line size of every level; one DRAM transaction moves one line (`S_line`).
+    pub line: Bytes,
+}
+
+fn one() -> u32 {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_one(n: &u32) -> bool {
+    *n == 1
+}
+
+/// Main memory, as the first memory model needs it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dram {
+    /// Total capacity.
+    pub capacity: Bytes,
+    /// Independent channels.
+    pub channels: u32,
+    /// Ranks of a channel.
+    pub ranks: u32,
+    /// Banks of a rank.
+    pub banks: u32,
+    /// Row-buffer size of a rank.
+    pub row: Bytes,
+    /// Column access (CAS) latency.
+    pub t_cl: Time,
+    /// Row activate to column command.
+    pub t_rcd: Time,
+    /// Precharge.
+    pub t_rp: Time,
+    /// Row activate to precharge.
+    pub t_ras: Time,
+    /// Time of one line on the data bus.
+    pub t_burst: Time,
+    /// Controller and interconnect time of a request, beyond the DRAM commands.
+    pub overhead: Time,
+    /// `L_max`: worst service time of one request that meets no other core's request.
+    pub latency_max: Time,
+}
+
+/// A board.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Platform {
+    /// Short name; a preset's file name.
+    pub name: String,
+    /// Full name.
+    pub title: String,
+    /// Instruction set of its cores.
+    pub isa: Isa,
+    /// Number of cores.
+    pub cores: u32,
+    /// Core clock.
+    pub frequency: Frequency,
+    /// Cycles per instruction when every reference hits the first-level caches.
+    pub cpi: f64,
+    /// Page size.
+    pub page: Bytes,
+    /// Private instruction cache.
+    pub l1i: L1,
+    /// Private data cache.
+    pub l1d: L1,
+    /// Private second level, where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub l2: Option<L2>,
+    /// Shared last level.
+    pub llc: Llc,
+    /// Main memory.
+    pub dram: Dram,
+}
+
+macro_rules! presets {
+    ($($name:literal),* $(,)?) => {
+        /// The boards that come with solocore: name and TOML text.
+        pub const PRESETS: &[(&str, &str)] =
+            &[$(($name, include_str!(concat!("../../../platforms/", $name, ".toml")))),*];
+    };
+}
+presets!("p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "xeon-x5650", "raspberry-pi-4", "xeon-gold-6338");
+
+impl Platform {
+    /// Finds a preset by name, or reads a platform file (a name with `/` or `.toml` is a path,
+    /// relative to `base`).
+    ///
+    /// # Errors
+    /// When there is no such preset or file, or its values are impossible.
+    pub fn find(name: &str, base: &Path) -> Result<Self, ModelError> {
+        if let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) {
+            return Self::parse(&PathBuf::from(format!("platforms/{name}.toml")), text);
+        }
+        if name.contains('/') || name.ends_with(".toml") {
+            let path = base.join(name);
+            return Self::parse(&path, &files::read_text(&path)?);
+        }
+        let names: Vec<&str> = PRESETS.iter().map(|(preset, _)| *preset).collect();
+        Err(ModelError::Invalid {
+            path: PathBuf::from("platform"),
+            line: None,
+            message: format!(
+                "no preset is called `{name}`; choose one of {}, or give the path of a platform file",
+                names.join(", ")
+            ),
+        })
+    }
+
+    /// Parses and checks the text of a platform file.
+    ///
+    /// # Errors
+    /// [`ModelError::Parse`] or [`ModelError::Invalid`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let platform: Self = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        platform.check().map_err(|message| ModelError::Invalid { path: path.to_owned(), line: None, message })?;
+        Ok(platform)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let power = |what: &str, v: u64| {
+            if v.is_power_of_two() { Ok(()) } else { Err(format!("{what} is {v}; it must be a power of two")) }
+        };
+        if !(1..=256).contains(&self.cores) {
+            return Err(format!("cores = {}; a platform has 1 to 256", self.cores));
+        }
+        if !(self.cpi.is_finite() && self.cpi >= 0.01 && self.cpi <= 1000.0) {
+            return Err(format!("cpi = {}; give cycles per instruction between 0.01 and 1000", self.cpi));
+        }
+        if !(1_000_000..=100_000_000_000).contains(&self.frequency.0) {
+            return Err(format!("frequency = {}; give 1 MHz to 100 GHz", self.frequency));
+        }
+        power("llc.line", self.llc.line.0)?;
+        if !(16..=1024).contains(&self.llc.line.0) {
+            return Err(format!("llc.line = {}; give 16 B to 1 KiB", self.llc.line));
+        }
+        power("llc.slices", u64::from(self.llc.slices))?;
+        power("page", self.page.0)?;
+        if !(self.llc.line.0..=65536).contains(&self.page.0) || self.page.0 / self.llc.line.0 > 1024 {
+            return Err(format!("page = {}; give a page of 4 to 64 KiB, and at most 1024 lines", self.page));
+        }
+        self.check_caches()?;
+        let d = &self.dram;
+        if !(1..=16).contains(&d.channels) {
+            return Err(format!("dram.channels is {}; give 1 to 16", d.channels));
+        }
+        for (what, v) in [("ranks", d.ranks), ("banks", d.banks)] {
+            power(&format!("dram.{what}"), u64::from(v))?;
+        }
+        power("dram.row", d.row.0)?;
+        if d.row.0 < self.llc.line.0 {
+            return Err(format!("dram.row = {} is smaller than a line of {}", d.row, self.llc.line));
+        }
+        if d.capacity.0 < self.page.0 || d.t_burst.ps() == 0 {
+            return Err("dram.capacity must hold a page and dram.t_burst must be more than zero".to_owned());
+        }
+        let conflict = self.row_conflict();
+        let cycle = Time::from_ps(d.t_ras.ps() + d.t_rp.ps());
+        if d.latency_max < conflict || d.latency_max < cycle {
+            return Err(format!(
+                "dram.latency_max = {} is below the row conflict (overhead + t_rp + t_rcd + t_cl + t_burst = {conflict}) or the row cycle (t_ras + t_rp = {cycle}); it must bound both",
+                d.latency_max
+            ));
+        }
+        Ok(())
+    }
+
+    fn check_caches(&self) -> Result<(), String> {
+        let mut caches = vec![("l1i", self.l1i.size, self.l1i.ways), ("l1d", self.l1d.size, self.l1d.ways)];
+        if let Some(l2) = &self.l2 {
+            caches.push(("l2", l2.size, l2.ways));
+        }
+        caches.push(("llc", self.llc.size, self.llc.ways));
+        for (what, size, ways) in caches {
+            if !(1..=64).contains(&ways) {
+                return Err(format!("{what}.ways = {ways}; give 1 to 64"));
+            }
+            let way = u64::from(ways) * self.llc.line.0;
+            if size.0 == 0 || !size.0.is_multiple_of(way) || !(size.0 / way).is_power_of_two() || size.0 > 1 << 30 {
+                return Err(format!(
+                    "{what}: size {size} over {ways} ways of {}-byte lines is not a power-of-two number of sets (at most 1 GiB); correct size or ways",
+                    self.llc.line.0
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Service time of a request that meets another row in its bank: the slowest single request.
+    pub fn row_conflict(&self) -> Time {
+        let d = &self.dram;
+        Time::from_ps(d.overhead.ps() + d.t_rp.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.t_burst.ps())
+    }
+
+    /// Guaranteed bandwidth `BW_min = S_line / L_max` (SCE section 3.2), rounded down.
+    pub fn guaranteed_bandwidth(&self) -> Bandwidth {
+        let per_second = u128::from(self.llc.line.0) * 1_000_000_000_000 / u128::from(self.dram.latency_max.ps());
+        Bandwidth(u64::try_from(per_second).unwrap_or(u64::MAX))
+    }
+
+    /// Lines in a page.
+    pub fn lines_per_page(&self) -> u32 {
+        u32::try_from(self.page.0 / self.llc.line.0).expect("checked: at most 1024")
+    }
+
+    /// Sets of the shared cache.
+    pub fn llc_sets(&self) -> u32 {
+        u32::try_from(self.llc.size.0 / (u64::from(self.llc.ways) * self.llc.line.0)).expect("checked: at most 1 GiB")
+    }
+
+    /// Page colours of the shared cache: pages of different colours share no set. In a sliced cache
+    /// only the set index within a slice follows from the page number.
+    pub fn colours(&self) -> u32 {
+        (self.llc_sets() / self.llc.slices / self.lines_per_page()).max(1)
+    }
+
+    /// All DRAM banks, over channels and ranks.
+    pub fn total_banks(&self) -> u32 {
+        self.dram.channels * self.dram.ranks * self.dram.banks
+    }
+
+    /// Lines that the private caches of one core can hold: what a preemption can cost at most.
+    pub fn private_lines(&self) -> u64 {
+        let l2 = self.l2.as_ref().map_or(0, |c| c.size.0);
+        (self.l1i.size.0 + self.l1d.size.0 + l2) / self.llc.line.0
+    }
+
+    /// Time of `cycles` core cycles in picoseconds, rounded up.
+    pub fn cycles_to_ps(&self, cycles: u64) -> u64 {
+        let ps = (u128::from(cycles) * 1_000_000_000_000).div_ceil(u128::from(self.frequency.0));
+        u64::try_from(ps).unwrap_or(u64::MAX)
+    }
+
+    /// What a profile depends on: two platforms with equal geometry can share profiles.
+    pub fn geometry(&self) -> String {
+        let l2 = self.l2.as_ref().map_or("none".to_owned(), |c| format!("{}/{}/{}", c.size.0, c.ways, c.latency.0));
+        format!(
+            "l1i {}/{} l1d {}/{} l2 {l2} llc {}/{}/{} line {} page {} cpi {} clock {} lmax {}",
+            self.l1i.size.0,
+            self.l1i.ways,
+            self.l1d.size.0,
+            self.l1d.ways,
+            self.llc.size.0,
+            self.llc.ways,
+            self.llc.latency.0,
+            self.llc.line.0,
+            self.page.0,
+            self.cpi,
+            self.frequency.0,
+            self.dram.latency_max.ps()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_preset_loads() {
+        for (name, _) in PRESETS {
+            let platform = Platform::find(name, Path::new(".")).unwrap_or_else(|e| panic!("{e}"));
+            assert_eq!(platform.name, *name);
+        }
+    }
+
+    #[test]
+    fn p4080_has_the_papers_figures() {
+        let p = Platform::find("p4080", Path::new(".")).unwrap();
+        assert_eq!((p.cores, p.total_banks(), p.colours()), (8, 32, 16));
+        assert_eq!(p.dram.latency_max, Time::from_ps(49_600));
+        // SCE section 4 prints 1.2 GB/s: GiB/s, see the preset.
+        assert_eq!(p.guaranteed_bandwidth().0, 1_290_322_580);
+    }
+
+    #[test]
+    fn impossible_boards_are_refused() {
+        let (_, text) = PRESETS[0];
+        for (from, to, expect) in [
+            ("\"49.6 ns\"", "\"20 ns\"", "latency_max"),
+            ("cores = 8", "cores = 0", "cores"),
+            ("cores = 8", "cores = 8\ncolour = 3", "unknown field"),
+            ("cores = 8", "cores = -8", "invalid value"),
+            ("\"1.5 GHz\"", "1500000000", "with its unit"),
+        ] {
+            assert!(text.contains(from), "the preset no longer has {from}");
+            let error = Platform::parse(Path::new("x.toml"), &text.replacen(from, to, 1)).unwrap_err().to_string();
+            assert!(error.contains(expect), "{error}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! What one run of a program did to the memory system, as `solocore profile` writes it.
+
+use crate::platform::Isa;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// Written at the head of every profile file.
+pub const FORMAT: &str = "solocore-profile/1";
+
+/// Accesses and misses of one cache level over the run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Level {
+    /// `L1I`, `L1D`, `L2`, `LLC`.
+    pub name: String,
+    /// Line accesses that reached the level.
+    pub accesses: u64,
+    /// Those that it did not hold.
+    pub misses: u64,
+    /// Dirty lines it wrote to the next level.
+    pub writebacks: u64,
+}
+
+/// A page by the memory region it lies in, so that the name holds under ASLR.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct PageName {
+    /// File name of a mapped file, `heap`, `stack`, `NAME:bss`, or `mmap#N` in order of creation.
+    pub region: String,
+    /// Page number within the region (of `stack`: from its top downwards).
+    pub offset: u64,
+}
+
+/// One page of the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageProfile {
+    /// Which page.
+    #[serde(flatten)]
+    pub name: PageName,
+    /// All loads and stores (and fetched lines) that touched it.
+    pub references: u64,
+    /// Of these, reads that reached the shared cache (private-cache misses).
+    pub llc_reads: u64,
+    /// Dirty lines written back to the shared cache.
+    pub llc_writes: u64,
+    /// Distinct lines touched.
+    pub lines: u32,
+    /// The page's number in the trace.
+    pub frame: u32,
+}
+
+impl PageProfile {
+    /// Accesses to the shared cache: what locking the page turns into hits.
+    pub fn llc_accesses(&self) -> u64 {
+        self.llc_reads + self.llc_writes
+    }
+}
+
+/// One function and its share of the misses.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FunctionProfile {
+    /// Symbol, or `fn@0xADDR` in a stripped program.
+    pub name: String,
+    /// File it lies in.
+    pub file: String,
+    /// Misses of the whole shared cache that its instructions caused.
+    pub llc_misses: u64,
+    /// Its accesses to the shared cache.
+    pub llc_accesses: u64,
+    /// `llc_misses` over those of the program, 0 to 1.
+    pub share: f64,
+}
+
+/// Memory traffic over the run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BandwidthSeries {
+    /// Length of an interval of modelled time alone on the machine.
+    pub interval_ns: u64,
+    /// Bytes per second in each interval, DRAM reads and write-backs with the whole shared cache.
+    pub bytes_per_s: Vec<u64>,
+}
+
+/// Memory the program touched.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WorkingSet {
+    /// Distinct pages.
+    pub pages: u64,
+    /// Distinct lines.
+    pub lines: u64,
+    /// Bytes of those lines.
+    pub bytes: u64,
+}
+
+/// The recorded shared-cache accesses, for the simulator.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TraceRef {
+    /// File name, relative to the profile's directory.
+    pub file: PathBuf,
+    /// Number of accesses recorded.
+    pub records: u64,
+    /// Core cycles that the records cover.
+    pub cycles: u64,
+    /// The limit was reached before the program ended.
+    pub truncated: bool,
+}
+
+/// A profile file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Profile {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Program and arguments.
+    pub command: Vec<String>,
+    /// The program's instruction set.
+    pub isa: Isa,
+    /// What counted: `qemu`.
+    pub engine: String,
+    /// Platform whose caches were modelled.
+    pub platform: String,
+    /// [`crate::Platform::geometry`] of that platform.
+    pub geometry: String,
+    /// Exit status of the program.
+    pub exit_code: i32,
+    /// Instructions executed, all threads.
+    pub instructions: u64,
+    /// Data loads.
+    pub loads: u64,
+    /// Data stores.
+    pub stores: u64,
+    /// Loads and stores.
+    pub references: u64,
+    /// Threads seen, the first included.
+    pub threads: u32,
+    /// Child processes created; their memory use is not part of the profile.
+    pub children: u32,
+    /// Set when the program replaced itself by another: the profile ends there.
+    pub exec: Option<String>,
+    /// Per-level counts, first level first.
+    pub levels: Vec<Level>,
+    /// Cycles of execution with every shared-cache access free: the simulator and the planner add those.
+    pub private_cycles: u64,
+    /// Memory touched.
+    pub working_set: WorkingSet,
+    /// Progressive lockdown curve: element `k` is the DRAM transactions of one job with the `k`
+    /// hottest pages locked and the rest of the shared cache unusable (SCE section 2.3).
+    pub lockdown: Vec<u64>,
+    /// Element `w-1`: DRAM transactions with `w` ways of the shared cache, LRU, alone.
+    pub by_ways: Vec<u64>,
+    /// Pages, most shared-cache accesses first.
+    pub pages: Vec<PageProfile>,
+    /// Functions, most misses first.
+    pub functions: Vec<FunctionProfile>,
+    /// Traffic over time.
+    pub bandwidth: BandwidthSeries,
+    /// The recorded accesses.
+    pub trace: Option<TraceRef>,
+}
+
+impl Profile {
+    /// Reads that reach the shared cache.
+    pub fn llc_reads(&self) -> u64 {
+        self.pages.iter().map(|p| p.llc_reads).sum()
+    }
+
+    /// Accesses to the shared cache; all of them reach DRAM when nothing is locked.
+    pub fn llc_accesses(&self) -> u64 {
+        self.lockdown.first().copied().unwrap_or(0)
+    }
+
+    /// Residual DRAM transactions of a job with the `k` hottest pages locked.
+    pub fn residual_misses(&self, k: usize) -> u64 {
+        self.lockdown.get(k).or(self.lockdown.last()).copied().unwrap_or(0)
+    }
+}

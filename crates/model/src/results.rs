@@ -1,0 +1,105 @@
+//! What a simulation measured.
+
+use serde::{Deserialize, Serialize};
+
+/// Written at the head of every result file.
+pub const FORMAT: &str = "solocore-sim/1";
+
+/// How the tasks were run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Mode {
+    /// Each task by itself on the planned machine, the other cores idle, nothing regulated.
+    Solo,
+    /// Everything together on the plain machine: shared cache, shared banks, no budgets.
+    Unmanaged,
+    /// Everything together under the plan.
+    Managed,
+}
+
+/// Measurements of one task. Times in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskResult {
+    /// Name.
+    pub name: String,
+    /// Core.
+    pub core: u32,
+    /// Jobs that finished.
+    pub jobs: u64,
+    /// Jobs that finished after their deadline, or had not finished at the end although it had passed.
+    pub misses_deadline: u64,
+    /// Longest execution time of a job: from first to last instruction less preemption by other tasks.
+    pub moet_ns: u64,
+    /// Mean execution time.
+    pub acet_ns: u64,
+    /// Longest response time of a finished job.
+    pub max_response_ns: u64,
+    /// DRAM transactions of the task over the simulation.
+    pub accesses: u64,
+}
+
+/// Measurements of one core.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreResult {
+    /// Which core.
+    pub id: u32,
+    /// DRAM transactions.
+    pub accesses: u64,
+    /// Time it was stopped by its regulator.
+    pub throttled_ns: u64,
+    /// Most transactions in one regulation period.
+    pub max_accesses_per_period: u64,
+}
+
+/// What a core did in a stretch of time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Activity {
+    /// Ran a task (memory stalls included).
+    Run,
+    /// Was stopped by its regulator with a task on it.
+    Throttled,
+}
+
+/// A stretch of one core's timeline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Segment {
+    /// Core.
+    pub core: u32,
+    /// Index of the task in the result's `tasks`.
+    pub task: u32,
+    /// From.
+    pub start_ns: u64,
+    /// To.
+    pub end_ns: u64,
+    /// What it did.
+    pub activity: Activity,
+}
+
+/// The result of `solocore sim`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SimResult {
+    /// [`FORMAT`].
+    pub format: String,
+    /// How the tasks were run.
+    pub mode: Mode,
+    /// Seed of page placement.
+    pub seed: u64,
+    /// Tasks, in the order of the plan.
+    pub tasks: Vec<TaskResult>,
+    /// Cores, by id.
+    pub cores: Vec<CoreResult>,
+    /// Simulated time.
+    pub simulated_ns: u64,
+    /// Wall-clock time it took.
+    pub wall_ns: u64,
+    /// Memory requests simulated (shared-cache accesses).
+    pub requests: u64,
+    /// The first stretch of the schedule, when asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Segment>,
+}

@@ -1,0 +1,428 @@
+//! `system.toml`: the board, how it is regulated, and the tasks.
+
+use crate::error::ModelError;
+use crate::files;
+use crate::platform::Platform;
+use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
+use serde::{Deserialize, Deserializer, Serialize};
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// How DRAM accesses are regulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Not at all.
+    None,
+    /// A budget per core and period (MemGuard; SCE section 2.2).
+    #[default]
+    Memguard,
+    /// Best-effort cores are held down while a memory lock is held (BWLOCK).
+    Bwlock,
+    /// Budgets of the co-running cores follow the hard task that runs (dynamic budgeting).
+    Dynamic,
+    /// Background time is throttled by memory latency (MARACAS).
+    Maracas,
+}
+
+/// How the guaranteed bandwidth is shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Every core gets the same.
+    #[default]
+    Even,
+    /// Each core states its bandwidth.
+    Explicit,
+}
+
+/// `[regulation]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Regulation {
+    /// Which policy.
+    pub policy: Policy,
+    /// The regulation period `P`.
+    #[serde(deserialize_with = "positive_time")]
+    pub period: Time,
+    /// Even or explicit budgets.
+    pub share: Share,
+    /// Charge the budget that an earlier task may have drained; `false` is the paper's eq. (1).
+    pub carry_in: bool,
+    /// Cores that may access memory (`m`); default: all cores of the platform.
+    pub active_cores: Option<u32>,
+}
+
+impl Default for Regulation {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            period: Time::from_ns(1_000_000),
+            share: Share::default(),
+            carry_in: true,
+            active_cores: None,
+        }
+    }
+}
+
+/// Criticality levels of MC2, hard to best effort. All but `D` are analysed and get a verdict.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[allow(missing_docs, reason = "levels are named by letter")]
+pub enum Criticality {
+    A,
+    #[default]
+    B,
+    C,
+    /// Best effort: no deadline is promised.
+    D,
+}
+
+/// `[[core]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreEntry {
+    /// Which core, from 0.
+    pub id: u32,
+    /// Its share of the guaranteed bandwidth, with `share = "explicit"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+}
+
+/// `soft_budget` of a task under the policy `dynamic`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SoftBudget {
+    /// Accesses per period.
+    Accesses(u64),
+    /// `"max"`.
+    Named(String),
+}
+
+/// `[[task]]`, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct TaskEntry {
+    name: String,
+    core: Option<u32>,
+    #[serde(default, deserialize_with = "positive_time_option")]
+    period: Option<Time>,
+    #[serde(default, deserialize_with = "positive_time_option")]
+    deadline: Option<Time>,
+    #[serde(default)]
+    criticality: Criticality,
+    command: Option<Vec<String>>,
+    profile: Option<PathBuf>,
+    #[serde(default, deserialize_with = "positive_time_option")]
+    wcet: Option<Time>,
+    misses: Option<u64>,
+    priority: Option<u32>,
+    soft_budget: Option<SoftBudget>,
+}
+
+/// Where a task's execution time and misses come from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Demand {
+    /// Stated in the file: time alone with the cache the plan gives it, and residual misses of one job.
+    Given {
+        /// `C`.
+        wcet: Time,
+        /// `mu`, DRAM transactions of one job.
+        misses: u64,
+    },
+    /// A profile file, relative to the system file.
+    Profile(PathBuf),
+    /// A command to profile, run in the system file's directory.
+    Command(Vec<String>),
+}
+
+/// One task, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Task {
+    /// Unique name.
+    pub name: String,
+    /// Core, where the file states one.
+    pub core: Option<u32>,
+    /// Period; `None` only for best effort that runs back to back.
+    pub period: Option<Time>,
+    /// Relative deadline; default: the period.
+    pub deadline: Option<Time>,
+    /// Level.
+    pub criticality: Criticality,
+    /// Its demand.
+    pub demand: Demand,
+    /// 1 is highest; default: rate monotonic.
+    pub priority: Option<u32>,
+    /// Line of its table in the file.
+    pub line: usize,
+}
+
+/// A checked `system.toml`.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// The board.
+    pub platform: Platform,
+    /// `[regulation]`.
+    pub regulation: Regulation,
+    /// `[[core]]` tables.
+    pub cores: Vec<CoreEntry>,
+    /// `[[task]]` tables in file order.
+    pub tasks: Vec<Task>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SystemFile {
+    platform: String,
+    #[serde(default)]
+    regulation: Regulation,
+    #[serde(default)]
+    core: Vec<Spanned<CoreEntry>>,
+    #[serde(default, deserialize_with = "some_tasks")]
+    task: Vec<Spanned<TaskEntry>>,
+}
+
+fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
+    Vec::deserialize(deserializer)
+}
+
+impl System {
+    /// Reads and checks a system file.
+    ///
+    /// # Errors
+    /// One line with file, line, what is wrong and what to do.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        Self::parse(path, &files::read_text(path)?)
+    }
+
+    /// Parses and checks the text of a system file; `path` names it and anchors relative paths.
+    ///
+    /// # Errors
+    /// As [`System::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let file: SystemFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let platform = Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
+            ModelError::Invalid { message, line: None, path: p } if p == Path::new("platform") => {
+                ModelError::Invalid { path: path.to_owned(), line: None, message }
+            }
+            other => other,
+        })?;
+        let at = |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
+        let whole = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+
+        check_regulation(&file.regulation, &platform).map_err(whole)?;
+        let mut cores: Vec<CoreEntry> = Vec::new();
+        for entry in &file.core {
+            let core = entry.get_ref();
+            check_core(core, &cores, &file.regulation, &platform).map_err(|m| at(entry.span().start, m))?;
+            cores.push(core.clone());
+        }
+        if file.task.is_empty() {
+            return Err(whole(
+                "there is no [[task]]; add at least one with name, period and command (or wcet and misses)".to_owned(),
+            ));
+        }
+        let mut tasks: Vec<Task> = Vec::new();
+        for entry in file.task {
+            let start = entry.span().start;
+            let line = text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+            let task = check_task(entry.into_inner(), line, &file.regulation, &platform).map_err(|m| at(start, m))?;
+            if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
+                return Err(at(
+                    start,
+                    format!("task `{}` is defined twice (first on line {}); rename one", task.name, twin.line),
+                ));
+            }
+            tasks.push(task);
+        }
+        let with_priority = |t: &&Task| t.criticality != Criticality::D && t.priority.is_some();
+        let without = tasks.iter().find(|t| t.criticality != Criticality::D && t.priority.is_none());
+        if let (Some(a), Some(b)) = (tasks.iter().find(with_priority), without) {
+            return Err(whole(format!(
+                "task `{}` (line {}) has a priority and `{}` (line {}) has none; give one to every task of level A to C, or to none",
+                a.name, a.line, b.name, b.line
+            )));
+        }
+        Ok(Self { path: path.to_owned(), platform, regulation: file.regulation, cores, tasks })
+    }
+
+    /// The directory commands run in and relative paths start from.
+    pub fn dir(&self) -> &Path {
+        files::parent_dir(&self.path)
+    }
+
+    /// Number of cores that may access memory (`m` of the bounds).
+    pub fn active_cores(&self) -> u32 {
+        self.regulation.active_cores.unwrap_or(self.platform.cores)
+    }
+}
+
+fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
+    if !matches!(regulation.policy, Policy::None | Policy::Memguard) {
+        let name = format!("{:?}", regulation.policy).to_lowercase();
+        return Err(format!(
+            "[regulation] policy = \"{name}\" is not implemented in this version; use \"memguard\" or \"none\""
+        ));
+    }
+    if regulation.period.ps() < platform.dram.latency_max.ps() {
+        return Err(format!(
+            "[regulation] period = {} is shorter than one memory access ({}); 1 ms is usual",
+            regulation.period, platform.dram.latency_max
+        ));
+    }
+    if regulation.period.ps() > 1_000_000_000_000 {
+        return Err(format!("[regulation] period = {} is above one second; 1 ms is usual", regulation.period));
+    }
+    match regulation.active_cores {
+        Some(n) if n == 0 || n > platform.cores => {
+            Err(format!("[regulation] active_cores = {n}, but {} has {} cores", platform.name, platform.cores))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn check_core(
+    core: &CoreEntry,
+    seen: &[CoreEntry],
+    regulation: &Regulation,
+    platform: &Platform,
+) -> Result<(), String> {
+    let active = regulation.active_cores.unwrap_or(platform.cores);
+    if core.id >= active {
+        return Err(format!("core {} is out of range: {} has cores 0 to {}", core.id, platform.name, active - 1));
+    }
+    if seen.iter().any(|c| c.id == core.id) {
+        return Err(format!("core {} is described twice; merge the two tables", core.id));
+    }
+    if core.bandwidth.is_some() && regulation.share != Share::Explicit {
+        return Err(format!("core {} states a bandwidth, which needs [regulation] share = \"explicit\"", core.id));
+    }
+    if core.bandwidth.is_some_and(|b| b.0 == 0) {
+        return Err(format!("core {} has bandwidth zero, so nothing could run there; give it some", core.id));
+    }
+    Ok(())
+}
+
+fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Platform) -> Result<Task, String> {
+    let name = &t.name;
+    if name.is_empty() || name.chars().any(char::is_control) {
+        return Err("a task needs a name without control characters".to_owned());
+    }
+    let active = regulation.active_cores.unwrap_or(platform.cores);
+    if let Some(core) = t.core.filter(|&c| c >= active) {
+        return Err(format!(
+            "task `{name}`: core {core} is out of range; {} has cores 0 to {}",
+            platform.name,
+            active - 1
+        ));
+    }
+    if t.period.is_none() && t.criticality != Criticality::D {
+        return Err(format!("task `{name}` has no period; add period = \"100 ms\" (only level D may go without)"));
+    }
+    if t.period.is_none() && t.deadline.is_some() {
+        return Err(format!("task `{name}` has a deadline but no period; add the period"));
+    }
+    if t.priority == Some(0) {
+        return Err(format!("task `{name}`: priority 0 does not exist; 1 is the highest"));
+    }
+    if t.soft_budget.is_some() && regulation.policy != Policy::Dynamic {
+        return Err(format!("task `{name}`: soft_budget needs [regulation] policy = \"dynamic\""));
+    }
+    let limit = Time::from_ns(24 * 3600 * 1_000_000_000);
+    if [t.period, t.deadline, t.wcet].into_iter().flatten().any(|v| v > limit) {
+        return Err(format!("task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"));
+    }
+    let demand = match (t.wcet, t.misses, t.command, t.profile) {
+        (Some(wcet), Some(misses), _, None) => Demand::Given { wcet, misses },
+        (Some(_), None, _, _) => {
+            return Err(format!(
+                "task `{name}` gives wcet without misses; add misses = N, the DRAM accesses of one job"
+            ));
+        }
+        (None, Some(_), _, _) => return Err(format!("task `{name}` gives misses without wcet; add wcet = \"10 ms\"")),
+        (Some(_), Some(_), _, Some(_)) | (None, None, Some(_), Some(_)) => {
+            return Err(format!("task `{name}`: give one of profile, command, or wcet with misses"));
+        }
+        (None, None, None, Some(path)) => Demand::Profile(path),
+        (None, None, Some(command), None) => {
+            if command.first().is_none_or(String::is_empty) {
+                return Err(format!("task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"));
+            }
+            Demand::Command(command)
+        }
+        (None, None, None, None) => {
+            return Err(format!("task `{name}` has neither command nor wcet and misses; add one of them"));
+        }
+    };
+    if let (Demand::Given { wcet, .. }, Some(period)) = (&demand, t.period)
+        && *wcet > period
+    {
+        return Err(format!("task `{name}` is wider than its period: wcet {wcet} > period {period}"));
+    }
+    Ok(Task {
+        deadline: t.deadline.or(t.period),
+        core: t.core,
+        period: t.period,
+        criticality: t.criticality,
+        priority: t.priority,
+        name: t.name,
+        demand,
+        line,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+platform = "p4080"
+[[task]]
+name = "a"
+core = 0
+period = "100 ms"
+wcet = "10 ms"
+misses = 100
+"#;
+
+    fn error_of(text: &str) -> String {
+        System::parse(Path::new("s.toml"), text).expect_err("was accepted").to_string()
+    }
+
+    #[test]
+    fn defaults_are_the_interfaces() {
+        let s = System::parse(Path::new("s.toml"), GOOD).unwrap();
+        assert!(s.regulation.carry_in);
+        assert_eq!(s.regulation.period, Time::from_ns(1_000_000));
+        assert_eq!(s.tasks[0].deadline, s.tasks[0].period);
+        assert_eq!(s.active_cores(), 8);
+    }
+
+    #[test]
+    fn bad_input_names_line_and_remedy() {
+        for (from, to, expect) in [
+            ("\"100 ms\"", "100", "s.toml:6:10: invalid type: integer `100`, expected a time with its unit"),
+            ("\"100 ms\"", "\"0 ms\"", "s.toml:6:10: a period"),
+            ("\"100 ms\"", "\"-5 ms\"", "negative"),
+            ("\"100 ms\"", "\"5 ms\"", "s.toml:3: task `a` is wider than its period: wcet 10 ms > period 5 ms"),
+            ("core = 0", "core = 8", "cores 0 to 7"),
+            ("core = 0", "core = -1", "s.toml:5:8"),
+            ("core = 0", "cor = 0", "unknown field `cor`"),
+            ("\"p4080\"", "\"p4081\"", "no preset is called `p4081`"),
+            ("misses = 100", "", "wcet without misses"),
+            (
+                "misses = 100",
+                "misses = 100\n[[task]]\nname = \"a\"\nperiod=\"1 s\"\nwcet=\"1 ms\"\nmisses=1",
+                "defined twice",
+            ),
+            ("misses = 100", "misses = 100\n[[core]]\nid = 9", "core 9 is out of range"),
+            ("misses = 100", "misses = 100\n[[core]]\nid = 0\nbandwidth=\"1 MB/s\"", "share = \"explicit\""),
+            ("name = \"a\"", "name = \"a", "s.toml:4"),
+        ] {
+            let error = error_of(&GOOD.replacen(from, to, 1));
+            assert!(error.contains(expect), "{error}\nlacks {expect}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}
