@@ -95,12 +95,8 @@ pub struct Private {
     pub l1d: L1,
     /// Instructions executed.
     pub instructions: u64,
-    /// Data loads.
-    pub loads: u64,
-    /// Data stores.
+    /// Data stores. Loads are what is left of the lines' own counts.
     pub stores: u64,
-    /// Lines fetched.
-    pub fetches: u64,
     /// Data line accesses beyond the first of a reference (it crossed a line).
     pub splits: u64,
     l2: Option<LruCache>,
@@ -120,9 +116,7 @@ impl Private {
             l1i: L1::new(g.l1i.0, g.l1i.1),
             l1d: L1::new(g.l1d.0, g.l1d.1),
             instructions: 0,
-            loads: 0,
             stores: 0,
-            fetches: 0,
             splits: 0,
             l2: g.l2.map(|(sets, ways, _)| LruCache::new(sets, ways)),
             l2_hits: 0,
@@ -229,7 +223,8 @@ impl Shared {
     ) -> Option<Event> {
         let evicted = match slow {
             Slow::CounterFull(evicted) => {
-                self.settle(frames, &evicted);
+                let level = if fetch { L1I } else { L1D };
+                self.settle(private, level, frames, &evicted);
                 return None;
             }
             Slow::Miss(evicted) => evicted,
@@ -241,7 +236,7 @@ impl Shared {
         private.counts[level].misses += 1;
         let event = self.fill(private, line, fetch, sink);
         if let Some(evicted) = evicted {
-            let page = self.settle(frames, &evicted);
+            let page = self.settle(private, level, frames, &evicted);
             if evicted.dirty {
                 private.counts[level].writebacks += 1;
                 let shift = self.g.lines_per_page_shift();
@@ -265,7 +260,7 @@ impl Shared {
         for level in [L1I, L1D] {
             let cache = if level == L1I { &mut private.l1i } else { &mut private.l1d };
             for evicted in cache.drain(&mut range) {
-                let page = self.settle(frames, &evicted);
+                let page = self.settle(private, level, frames, &evicted);
                 if evicted.dirty {
                     private.counts[level].writebacks += 1;
                     let shift = self.g.lines_per_page_shift();
@@ -290,15 +285,14 @@ impl Shared {
         let (mut instructions, mut loads, mut stores) = (0, 0, 0);
         for thread in threads {
             instructions += thread.instructions;
-            loads += thread.loads;
+            // A reference that crosses a line is one reference and two line accesses.
+            loads += thread.counts[L1D].accesses.saturating_sub(thread.splits + thread.stores);
             stores += thread.stores;
             for (total, counts) in totals.iter_mut().zip(&thread.counts) {
                 total.accesses += counts.accesses;
                 total.misses += counts.misses;
                 total.writebacks += counts.writebacks;
             }
-            totals[L1I].accesses += thread.fetches;
-            totals[L1D].accesses += thread.loads + thread.stores + thread.splits;
         }
         let mut levels = Vec::new();
         let has_l2 = self.g.l2.is_some();
@@ -353,7 +347,8 @@ impl Shared {
     }
 
     /// Adds a departed line's references to its page and says which frame that is.
-    fn settle(&mut self, frames: &mut impl Frames, evicted: &Evicted) -> u32 {
+    fn settle(&mut self, private: &mut Private, level: usize, frames: &mut impl Frames, evicted: &Evicted) -> u32 {
+        private.counts[level].accesses += evicted.references;
         let frame = frames.frame(evicted.line >> self.g.lines_per_page_shift());
         self.grow(frame);
         self.pages[frame as usize].references += evicted.references;

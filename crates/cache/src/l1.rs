@@ -51,39 +51,50 @@ impl L1 {
         Self { entries: vec![EMPTY; sets as usize * ways as usize], ways: ways as usize, set_mask: u64::from(sets) - 1 }
     }
 
-    /// References `line`. `None` is a hit with nothing more to do.
+    /// References `line` if it is the most recent of its set and its counter has room: the common
+    /// case, one compare and one add. Otherwise nothing is changed; call [`L1::reference`].
     #[inline(always)]
-    pub fn reference(&mut self, line: u64, write: bool) -> Option<Slow> {
-        let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
+    pub fn front_hit(&mut self, line: u64, write: bool) -> bool {
         let base = (line & self.set_mask) as usize * self.ways;
-        // The set index is masked and the array holds a whole set behind it, so this never fails.
-        let set = self.entries.get_mut(base..base + self.ways)?;
-        let front = set[0];
-        if front >> TAG_SHIFT == line && (front >> 1) & COUNT_MAX != COUNT_MAX && front != EMPTY {
-            set[0] = (front + 2) | u64::from(write);
-            return None;
+        let Some(front) = self.entries.get_mut(base) else { return false };
+        // Equal tags cancel out; what is left is below the full counter. An empty entry never is:
+        // no line number is all ones.
+        if *front ^ (line << TAG_SHIFT) < COUNT_MAX << 1 {
+            *front = (*front + 2) | u64::from(write);
+            return true;
         }
-        Self::reference_slow(set, line, write)
+        false
     }
 
+    /// References `line`. `None` is a hit with nothing more to do.
+    #[inline]
+    pub fn reference(&mut self, line: u64, write: bool) -> Option<Slow> {
+        if self.front_hit(line, write) {
+            return None;
+        }
+        let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
+        let base = (line & self.set_mask) as usize * self.ways;
+        Self::reference_slow(&mut self.entries[base..base + self.ways], line, write)
+    }
+
+    /// Not the most recent line of its set: one pass looks for it and makes room at the front.
     #[inline(never)]
     fn reference_slow(set: &mut [u64], line: u64, write: bool) -> Option<Slow> {
         let fresh = line << TAG_SHIFT | 2 | u64::from(write);
-        if let Some(at) = set.iter().position(|&e| e >> TAG_SHIFT == line && e != EMPTY) {
-            let entry = set[at];
-            set.copy_within(0..at, 1);
-            if (entry >> 1) & COUNT_MAX == COUNT_MAX {
-                set[0] = fresh | (entry & 1);
-                return Some(Slow::CounterFull(Evicted { dirty: false, ..unpack(entry) }));
+        let mut carried = fresh;
+        for at in 0..set.len() {
+            let entry = std::mem::replace(&mut set[at], carried);
+            if entry >> TAG_SHIFT == line && entry != EMPTY {
+                if (entry >> 1) & COUNT_MAX == COUNT_MAX {
+                    set[0] = fresh | (entry & 1);
+                    return Some(Slow::CounterFull(Evicted { dirty: false, ..unpack(entry) }));
+                }
+                set[0] = (entry + 2) | u64::from(write);
+                return None;
             }
-            set[0] = (entry + 2) | u64::from(write);
-            return None;
+            carried = entry;
         }
-        let last = set.len() - 1;
-        let victim = set[last];
-        set.copy_within(0..last, 1);
-        set[0] = fresh;
-        Some(Slow::Miss((victim != EMPTY).then(|| unpack(victim))))
+        Some(Slow::Miss((carried != EMPTY).then(|| unpack(carried))))
     }
 
     /// Takes out every line for which `choose` says so (an unmapped range, or all at the end).

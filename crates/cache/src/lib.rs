@@ -10,6 +10,7 @@
 //! Smith, 1989) for all associativities at once.
 //! Not covered: prefetchers, other replacement policies, TLBs, inclusive back-invalidation.
 
+pub mod contract;
 mod hierarchy;
 mod l1;
 mod lru;
@@ -17,6 +18,6 @@ mod stack;
 pub mod trace;
 
 pub use hierarchy::{Event, Frames, Geometry, PageCounts, Private, Shared, Summary};
-pub use l1::{Evicted, L1};
+pub use l1::{Evicted, L1, Slow};
 pub use lru::LruCache;
 pub use stack::StackCache;

@@ -35,18 +35,17 @@ impl LruCache {
     pub fn access(&mut self, line: u64, write: bool) -> Outcome {
         let base = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        if let Some(at) = set.iter().position(|&e| e != EMPTY && e >> 1 == line) {
-            let entry = set[at] | u64::from(write);
-            set.copy_within(0..at, 1);
-            set[0] = entry;
-            return Outcome { hit: true, written_back: None };
+        let mut carried = line << 1 | u64::from(write);
+        for at in 0..set.len() {
+            let entry = std::mem::replace(&mut set[at], carried);
+            if entry >> 1 == line && entry != EMPTY {
+                set[0] = entry | u64::from(write);
+                return Outcome { hit: true, written_back: None };
+            }
+            carried = entry;
         }
-        let last = set.len() - 1;
-        let victim = set[last];
-        set.copy_within(0..last, 1);
-        set[0] = line << 1 | u64::from(write);
-        let dirty = victim != EMPTY && victim & 1 == 1;
-        Outcome { hit: false, written_back: dirty.then_some(victim >> 1) }
+        let dirty = carried != EMPTY && carried & 1 == 1;
+        Outcome { hit: false, written_back: dirty.then_some(carried >> 1) }
     }
 
     /// Empties the cache and hands out its dirty lines.

@@ -6,14 +6,27 @@
 //! write. Moving a line from depth `d` to the front means that the caches of `clean_below..d` ways had
 //! evicted it while dirty.
 
-const EMPTY: u64 = u64::MAX;
 /// No cache holds the line dirty.
 const CLEAN: u8 = u8::MAX;
 
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    line: u64,
-    clean_below: u8,
+/// `line << 8 | clean_below`: half the memory to search and move of two fields.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry(u64);
+
+impl Entry {
+    const EMPTY: Self = Self(u64::MAX);
+
+    fn new(line: u64, clean_below: u8) -> Self {
+        Self(line << 8 | u64::from(clean_below))
+    }
+
+    fn line(self) -> u64 {
+        self.0 >> 8
+    }
+
+    fn clean_below(self) -> u8 {
+        self.0 as u8
+    }
 }
 
 /// What an access meant for the cache with all its ways.
@@ -46,7 +59,7 @@ impl StackCache {
         assert!(sets.is_power_of_two() && (1..=64).contains(&ways));
         let ways = ways as usize;
         Self {
-            entries: vec![Entry { line: EMPTY, clean_below: CLEAN }; sets as usize * ways],
+            entries: vec![Entry::EMPTY; sets as usize * ways],
             ways,
             set_mask: u64::from(sets) - 1,
             reads: 0,
@@ -59,37 +72,33 @@ impl StackCache {
     pub fn access(&mut self, line: u64, write: bool) -> Full {
         let base = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        let found = set.iter().position(|e| e.line == line);
-        let at = found.unwrap_or(set.len() - 1);
-        let mut entry = set[at];
-        let mut wrote_back = false;
-        if found.is_some() {
-            let depth = at + 1;
-            charge(&mut self.written_back, entry.clean_below, depth);
-            if !write {
-                self.read_hits_at[depth] += 1;
-                if entry.clean_below != CLEAN {
-                    entry.clean_below = entry.clean_below.max(depth as u8);
-                }
-            }
-        } else {
-            wrote_back = charge(&mut self.written_back, entry.clean_below, self.ways + 1);
-            entry = Entry { line, clean_below: CLEAN };
-        }
-        if write {
-            entry.clean_below = 1;
-        }
         self.reads += u64::from(!write);
-        set.copy_within(0..at, 1);
-        set[0] = entry;
-        Full { hit: found.is_some(), wrote_back }
+        // One pass looks for the line and makes room at the front.
+        let mut carried = Entry::new(line, if write { 1 } else { CLEAN });
+        for at in 0..set.len() {
+            let entry = std::mem::replace(&mut set[at], carried);
+            if entry.line() == line {
+                let (depth, clean_below) = (at + 1, entry.clean_below());
+                charge(&mut self.written_back, clean_below, depth);
+                if !write {
+                    self.read_hits_at[depth] += 1;
+                    if clean_below != CLEAN {
+                        set[0] = Entry::new(line, clean_below.max(depth as u8));
+                    }
+                }
+                return Full { hit: true, wrote_back: false };
+            }
+            carried = entry;
+        }
+        let wrote_back = charge(&mut self.written_back, carried.clean_below(), self.ways + 1);
+        Full { hit: false, wrote_back }
     }
 
     /// Writes every dirty line back, as the next program on the machine will make it do.
     pub fn flush(&mut self) {
         for entry in &mut self.entries {
-            charge(&mut self.written_back, entry.clean_below, self.ways + 1);
-            *entry = Entry { line: EMPTY, clean_below: CLEAN };
+            charge(&mut self.written_back, entry.clean_below(), self.ways + 1);
+            *entry = Entry::EMPTY;
         }
     }
 

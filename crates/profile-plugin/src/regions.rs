@@ -1,0 +1,198 @@
+//! Memory regions of the guest by names that survive address-space randomisation (SCE section 2.3:
+//! a hot page is "an offset from the beginning of the memory region it belongs to").
+
+use solocore_cache::contract::{Region, STACK_BYTES};
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+#[derive(Clone, Debug)]
+struct Span {
+    end: u64,
+    region: u32,
+    /// Byte offset in the region at the span's start.
+    offset: u64,
+    /// Offsets count from the end downwards (stack).
+    downwards: bool,
+}
+
+/// The guest's address space.
+#[derive(Debug, Default)]
+pub struct Regions {
+    /// Every region ever seen.
+    pub regions: Vec<Region>,
+    spans: BTreeMap<u64, Span>,
+    mmaps: u32,
+    heap: Option<(u64, u64)>,
+}
+
+impl Regions {
+    /// Takes over what is mapped before the program runs, from the text of `/proc/self/maps`.
+    pub fn load_maps(&mut self, maps: &str, guest_base: u64, limit: u64) {
+        let mut previous: Option<(u64, u64, Option<PathBuf>, bool)> = None;
+        for line in maps.lines() {
+            let Some(entry) = MapsLine::parse(line) else { continue };
+            let (Some(start), Some(end)) = (entry.start.checked_sub(guest_base), entry.end.checked_sub(guest_base))
+            else {
+                continue;
+            };
+            if end > limit {
+                continue;
+            }
+            let guard = entry.perms.starts_with("---");
+            let writable = entry.perms.contains('w');
+            match &entry.path {
+                Some(path) if !path.as_os_str().is_empty() && !guard => {
+                    let name = file_region(path, writable);
+                    self.insert(start, end, name, Some(path.clone()), entry.offset, false);
+                }
+                None if !guard => {
+                    let after_guard = matches!(&previous, Some((_, e, None, true)) if *e == start);
+                    if after_guard && end - start >= STACK_BYTES && !self.has("stack") {
+                        let top = start + STACK_BYTES;
+                        self.insert(start, top, "stack".to_owned(), None, 0, true);
+                    } else if let Some((_, e, Some(path), _)) = &previous
+                        && *e == start
+                    {
+                        self.insert(start, end, format!("{}:bss", base_name(path)), None, 0, false);
+                    } else {
+                        self.insert(start, end, format!("anon#{}", self.regions.len()), None, 0, false);
+                    }
+                }
+                _ => {}
+            }
+            previous = Some((start, end, entry.path, guard));
+        }
+    }
+
+    /// A successful `mmap`.
+    pub fn map(&mut self, start: u64, len: u64, writable: bool, file: Option<(PathBuf, u64)>) {
+        let end = start + len;
+        if let Some((path, offset)) = file {
+            let name = file_region(&path, writable);
+            self.insert(start, end, name, Some(path), offset, false);
+            return;
+        }
+        let before = self.spans.range(..start).next_back().filter(|(_, s)| s.end == start);
+        let bss = before.and_then(|(_, s)| {
+            let region = &self.regions[s.region as usize];
+            region.path.is_some().then(|| region.name.trim_end_matches(":data").to_owned())
+        });
+        let over = self.spans.range(..end).next_back().is_some_and(|(_, s)| s.end > start);
+        let name = match bss {
+            Some(name) if over => format!("{name}:bss"),
+            _ => {
+                self.mmaps += 1;
+                format!("mmap#{}", self.mmaps)
+            }
+        };
+        self.insert(start, end, name, None, 0, false);
+    }
+
+    /// The program break moved to `brk` (the first call tells where the heap starts).
+    pub fn set_break(&mut self, brk: u64) {
+        let (start, end) = *self.heap.get_or_insert((brk, brk));
+        if brk > end {
+            let first = start.next_multiple_of(4096).min(brk);
+            self.insert(first, brk.next_multiple_of(4096), "heap".to_owned(), None, 0, false);
+            self.heap = Some((start, brk));
+        }
+    }
+
+    /// Removes a range.
+    pub fn unmap(&mut self, start: u64, end: u64) {
+        let overlapping: Vec<u64> =
+            self.spans.range(..end).rev().take_while(|(_, s)| s.end > start).map(|(&at, _)| at).collect();
+        for at in overlapping {
+            let Some(span) = self.spans.remove(&at) else { continue };
+            if at < start {
+                let mut left = span.clone();
+                left.end = start;
+                if span.downwards {
+                    left.offset += span.end - start;
+                }
+                self.spans.insert(at, left);
+            }
+            if span.end > end {
+                let mut right = span.clone();
+                if !span.downwards {
+                    right.offset += end - at;
+                }
+                self.spans.insert(end, right);
+            }
+        }
+    }
+
+    /// Region index and byte offset of an address.
+    pub fn resolve(&mut self, address: u64) -> (u32, u64) {
+        if let Some((&start, span)) = self.spans.range(..=address).next_back()
+            && address < span.end
+        {
+            let within = if span.downwards { span.end - 1 - address } else { address - start };
+            return (span.region, span.offset + within);
+        }
+        (self.intern("unknown".to_owned(), None), address)
+    }
+
+    fn insert(&mut self, start: u64, end: u64, name: String, path: Option<PathBuf>, offset: u64, downwards: bool) {
+        if end <= start {
+            return;
+        }
+        self.unmap(start, end);
+        let region = self.intern(name, path);
+        self.spans.insert(start, Span { end, region, offset, downwards });
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.regions.iter().any(|r| r.name == name)
+    }
+
+    fn intern(&mut self, name: String, path: Option<PathBuf>) -> u32 {
+        let wanted = Region { name, path };
+        let at = self.regions.iter().position(|r| *r == wanted).unwrap_or_else(|| {
+            self.regions.push(wanted);
+            self.regions.len() - 1
+        });
+        u32::try_from(at).unwrap_or(u32::MAX)
+    }
+}
+
+/// Text and read-only data bear the file's name; a writable mapping of the same file is apart.
+fn file_region(path: &Path, writable: bool) -> String {
+    let name = base_name(path);
+    if writable { format!("{name}:data") } else { name }
+}
+
+fn base_name(path: &Path) -> String {
+    path.file_name().map_or_else(|| "file".to_owned(), |n| n.to_string_lossy().into_owned())
+}
+
+struct MapsLine {
+    start: u64,
+    end: u64,
+    perms: String,
+    offset: u64,
+    path: Option<PathBuf>,
+}
+
+impl MapsLine {
+    fn parse(line: &str) -> Option<Self> {
+        let mut rest = line;
+        let mut field = || {
+            rest = rest.trim_start();
+            let at = rest.find(' ').unwrap_or(rest.len());
+            let (head, tail) = rest.split_at(at);
+            rest = tail;
+            head
+        };
+        let (range, perms, offset, _, _) = (field(), field(), field(), field(), field());
+        let (start, end) = range.split_once('-')?;
+        let path = rest.trim();
+        Some(Self {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            perms: perms.to_owned(),
+            offset: u64::from_str_radix(offset, 16).ok()?,
+            path: path.starts_with('/').then(|| PathBuf::from(path.trim_end_matches(" (deleted)"))),
+        })
+    }
+}
