@@ -1,1 +1,24 @@
-fn main() {}
+//! The `solocore` command.
+
+mod args;
+mod commands;
+mod fail;
+mod progress;
+mod table;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let args = args::Args::parse();
+    progress::handle_signals();
+    match commands::run(args.command) {
+        Ok(code) => code,
+        Err(failure) => {
+            if let Some(message) = failure.message() {
+                eprintln!("solocore: {message}");
+            }
+            ExitCode::from(failure.exit_code())
+        }
+    }
+}

@@ -49,6 +49,13 @@ pub struct PlanTask {
     pub command: Option<Vec<String>>,
 }
 
+impl PlanTask {
+    /// Best effort: nothing is promised.
+    pub fn best_effort(&self) -> bool {
+        self.criticality == Criticality::D
+    }
+}
+
 /// A core in the plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

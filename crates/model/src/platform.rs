@@ -282,6 +282,11 @@ impl Platform {
         Time::from_ps(d.overhead.ps() + d.t_rp.ps() + d.t_rcd.ps() + d.t_cl.ps() + d.t_burst.ps())
     }
 
+    /// Service time of a request that finds its row open: the fastest single request.
+    pub fn row_hit(&self) -> Time {
+        Time::from_ps(self.dram.overhead.ps() + self.dram.t_cl.ps() + self.dram.t_burst.ps())
+    }
+
     /// Guaranteed bandwidth `BW_min = S_line / L_max` (SCE section 3.2), rounded down.
     pub fn guaranteed_bandwidth(&self) -> Bandwidth {
         let per_second = u128::from(self.llc.line.0) * 1_000_000_000_000 / u128::from(self.dram.latency_max.ps());

@@ -9,7 +9,7 @@ pub const FORMAT: &str = "solocore-sim/1";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// Each task by itself on the planned machine, the other cores idle, nothing regulated.
+    /// Each task by itself on the plain machine, nothing else running and nothing managed.
     Solo,
     /// Everything together on the plain machine: shared cache, shared banks, no budgets.
     Unmanaged,

@@ -1,1 +1,167 @@
-//! placeholder
+//! From a system and its profiles to a plan with a proof.
+//!
+//! Problem: choose cores, shares of the shared cache, locked pages and budgets so that every analysed
+//! task meets its deadline whatever the other cores do.
+//! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
+//! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
+//! (worst fit, heaviest first); response times per core decide.
+//! Not covered: criticality-specific placement (MC2), IMA windows, choosing explicit budgets.
+
+mod core_plan;
+mod demand;
+mod explain;
+mod resources;
+
+pub use demand::Demand;
+pub use resources::PlanError;
+
+use core_plan::CorePlan;
+use resources::Resources;
+use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
+use solocore_model::system::{Criticality, Task};
+use solocore_model::{System, platform};
+
+/// A task together with what is known of its jobs.
+#[derive(Debug)]
+pub(crate) struct Work<'a> {
+    task: &'a Task,
+    demand: &'a Demand,
+    /// 1 is highest.
+    priority: u32,
+}
+
+impl Work<'_> {
+    fn hard(&self) -> bool {
+        self.task.criticality != Criticality::D
+    }
+}
+
+/// Plans a system. `demands` are its tasks' demands, in order.
+///
+/// # Errors
+/// [`PlanError`] when the shares that the system states cannot be had. A plan that is not
+/// schedulable is not an error.
+///
+/// # Panics
+/// If `demands` is not as long as the system's list of tasks.
+pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
+    assert_eq!(system.tasks.len(), demands.len());
+    let resources = Resources::of(system)?;
+    let priorities = priorities(&system.tasks);
+    let work: Vec<Work> = system
+        .tasks
+        .iter()
+        .zip(demands)
+        .zip(&priorities)
+        .map(|((task, demand), &priority)| Work { task, demand, priority })
+        .collect();
+    let placement = place(&work, &resources);
+    let cores: Vec<CorePlan> = (0..resources.cores)
+        .map(|core| {
+            let on_core = (0..work.len()).filter(|&t| placement[t] == core).collect();
+            CorePlan::best(core, on_core, &work, &resources)
+        })
+        .collect();
+    Ok(assemble(system, &work, &placement, &cores, &resources))
+}
+
+/// Stated priorities, or rate monotonic; best effort comes after all others.
+fn priorities(tasks: &[Task]) -> Vec<u32> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&i| {
+        let t = &tasks[i];
+        (t.criticality == Criticality::D, t.priority, t.period.is_none(), t.period, i)
+    });
+    let mut out = vec![0; tasks.len()];
+    for (rank, &i) in order.iter().enumerate() {
+        out[i] = u32::try_from(rank + 1).unwrap_or(u32::MAX);
+    }
+    out
+}
+
+/// Core of every task: as stated, else worst fit by decreasing utilisation on the cores that stay
+/// schedulable; best effort goes where the fewest analysed tasks are.
+fn place(work: &[Work], resources: &Resources) -> Vec<u32> {
+    let mut placed: Vec<Option<u32>> = work.iter().map(|w| w.task.core).collect();
+    let on = |placed: &[Option<u32>], core: u32| -> Vec<usize> {
+        (0..work.len()).filter(|&t| placed[t] == Some(core) && work[t].hard()).collect()
+    };
+    let mut loads: Vec<f64> =
+        (0..resources.cores).map(|c| CorePlan::best(c, on(&placed, c), work, resources).utilization).collect();
+    let mut open: Vec<(usize, f64)> = (0..work.len())
+        .filter(|&t| placed[t].is_none() && work[t].hard())
+        .map(|t| (t, CorePlan::best(0, vec![t], work, resources).utilization))
+        .collect();
+    open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
+    for (task, _) in open {
+        let mut order: Vec<u32> = (0..resources.cores).collect();
+        order.sort_by(|&a, &b| loads[a as usize].total_cmp(&loads[b as usize]).then(a.cmp(&b)));
+        let with_task = |core: u32| {
+            let mut tasks = on(&placed, core);
+            tasks.push(task);
+            tasks.sort_unstable();
+            CorePlan::best(core, tasks, work, resources)
+        };
+        let fitting = order.iter().map(|&c| with_task(c)).find(CorePlan::schedulable);
+        let chosen = fitting.unwrap_or_else(|| with_task(order[0]));
+        placed[task] = Some(chosen.core);
+        loads[chosen.core as usize] = chosen.utilization;
+    }
+    for task in 0..work.len() {
+        if placed[task].is_none() {
+            let count = |core: u32, hard: bool| {
+                (0..work.len()).filter(|&t| placed[t] == Some(core) && work[t].hard() == hard).count()
+            };
+            let core = (0..resources.cores).min_by_key(|&c| (count(c, true) + count(c, false), count(c, true), c));
+            placed[task] = core;
+        }
+    }
+    placed.into_iter().map(|core| core.unwrap_or(0)).collect()
+}
+
+fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan], resources: &Resources) -> Plan {
+    let tasks: Vec<PlanTask> = work
+        .iter()
+        .enumerate()
+        .map(|(index, w)| {
+            let core = &cores[placement[index] as usize];
+            core.task(index, w, resources)
+        })
+        .collect();
+    let plan_cores: Vec<PlanCore> = cores
+        .iter()
+        .map(|c| {
+            let budget = resources.budgets.as_ref().map(|b| b[c.core as usize]);
+            PlanCore {
+                id: c.core,
+                ways: resources.ways,
+                budget_accesses: budget,
+                bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
+                lock_capacity_pages: resources.lock_capacity,
+                locked_pages: tasks.iter().filter(|t| t.core == c.core).map(|t| t.locked_pages.len() as u64).sum(),
+                utilization: c.utilization,
+                banks: resources.banks(c.core),
+            }
+        })
+        .collect();
+    let schedulable = tasks.iter().all(|t| t.schedulable);
+    let mut plan = Plan {
+        format: FORMAT.to_owned(),
+        schedulable,
+        tasks,
+        cores: plan_cores,
+        reasons: Vec::new(),
+        assumptions: Vec::new(),
+        regulation: PlanRegulation {
+            policy: system.regulation.policy,
+            period_ns: system.regulation.period.ns_ceil(),
+            share: system.regulation.share,
+            carry_in: system.regulation.carry_in,
+            active_cores: resources.cores,
+        },
+        platform: platform::Platform::clone(&system.platform),
+    };
+    plan.reasons = explain::reasons(&plan, work, resources);
+    plan.assumptions = explain::assumptions(&plan, work);
+    plan
+}

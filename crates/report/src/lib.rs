@@ -1,1 +1,171 @@
-//! placeholder
+//! One self-contained HTML page from a plan and its measurements.
+//!
+//! Problem: a plan is believed only when its reader can see what it promises, why, and how measurement compares. The page
+//! must be readable years later, by mail, offline, on paper and by screen reader.
+//! Rule: everything is inline (CSS, SVG, data) and nothing runs: no script, and a content security policy that forbids any
+//! request. Every drawn mark carries the number it stands for in a `data-` attribute, every chart has its numbers in a
+//! table, and the plan and the results are embedded whole as JSON.
+//! Not covered: computing anything. A bound is shown as the plan states it, a measurement as the simulator states it; the
+//! page only sets them side by side and says aloud where they contradict each other.
+
+mod bars;
+mod curves;
+mod facts;
+mod format;
+mod plan;
+mod svg;
+mod timeline;
+mod verdict;
+
+use maud::{DOCTYPE, Markup, PreEscaped, html};
+use serde_json::{Value, json};
+use solocore_model::results::TaskResult;
+use solocore_model::{Plan, Profile, SimResult};
+
+/// What the page is made from.
+#[derive(Clone, Copy, Debug)]
+pub struct Inputs<'a> {
+    /// Heading and title of the page.
+    pub title: &'a str,
+    /// The plan.
+    pub plan: &'a Plan,
+    /// Each task by itself.
+    pub solo: Option<&'a SimResult>,
+    /// Everything together on the plain machine.
+    pub unmanaged: Option<&'a SimResult>,
+    /// Everything together under the plan.
+    pub managed: Option<&'a SimResult>,
+    /// Profiles by the name of their task.
+    pub profiles: &'a [(String, Profile)],
+}
+
+/// Draws the page: one HTML document that needs nothing else.
+///
+/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed"}` as given (`null`
+/// where absent), `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the inputs
+/// is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8) is embedded as `null`.
+pub fn html(inputs: &Inputs) -> String {
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(inputs.title))
+            body {
+                a.skip href="#verdict" { "Skip to the verdict" }
+                (svg::definitions(inputs.plan.tasks.len()))
+                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents()) }
+                main {
+                    (verdict::section(inputs))
+                    (bars::section(inputs))
+                    (curves::section(inputs))
+                    (timeline::section(inputs))
+                    (plan::section(inputs.plan))
+                    (facts::section(inputs))
+                    (assumptions(inputs.plan))
+                }
+                footer.muted {
+                    p { "Made by solocore. The plan and the results are embedded in this page as JSON (" code { "#solocore-data" } ")." }
+                }
+                (embedded("solocore-data", &data(inputs)))
+                (embedded("solocore-curves", &curve_data(inputs)))
+            }
+        }
+    };
+    page.into_string()
+}
+
+fn head(title: &str) -> Markup {
+    html! {
+        head {
+            meta charset="utf-8";
+            meta http-equiv="Content-Security-Policy"
+                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+            meta name="viewport" content="width=device-width, initial-scale=1";
+            meta name="color-scheme" content="light dark";
+            meta name="generator" content=(concat!("solocore ", env!("CARGO_PKG_VERSION")));
+            title { (title) }
+            link rel="icon" href="data:,";
+            style { (PreEscaped(include_str!("style.css"))) }
+        }
+    }
+}
+
+fn subtitle(plan: &Plan) -> String {
+    let platform = &plan.platform;
+    format!(
+        "{}: {} at {}, {} of shared cache; {} on {} in the plan",
+        platform.title,
+        format::plural(u64::from(platform.cores), "core"),
+        platform.frequency,
+        platform.llc.size,
+        format::plural(format::len(&plan.tasks), "task"),
+        format::plural(u64::from(plan.regulation.active_cores), "active core"),
+    )
+}
+
+fn contents() -> Markup {
+    const SECTIONS: [(&str, &str); 7] = [
+        ("verdict", "Verdict"),
+        ("times", "Times"),
+        ("curves", "Lockdown curves"),
+        ("timeline", "Timeline"),
+        ("plan", "Plan"),
+        ("profiles", "Profiles"),
+        ("assumptions", "Assumptions"),
+    ];
+    html! {
+        nav aria-label="Sections" { ul { @for (id, name) in SECTIONS { li { a href=(format!("#{id}")) { (name) } } } } }
+    }
+}
+
+fn assumptions(plan: &Plan) -> Markup {
+    html! {
+        section #assumptions aria-labelledby="assumptions-h" {
+            h2 #assumptions-h { "Assumptions" }
+            @if plan.assumptions.is_empty() {
+                p { "The plan states no assumptions." }
+            } @else {
+                p { "The verdict holds as far as these hold." }
+                ul { @for assumption in &plan.assumptions { li { (assumption) } } }
+            }
+        }
+    }
+}
+
+fn data(inputs: &Inputs) -> Value {
+    let result = |r: Option<&SimResult>| serde_json::to_value(r).unwrap_or(Value::Null);
+    json!({
+        "plan": serde_json::to_value(inputs.plan).unwrap_or(Value::Null),
+        "solo": result(inputs.solo),
+        "unmanaged": result(inputs.unmanaged),
+        "managed": result(inputs.managed),
+    })
+}
+
+fn curve_data(inputs: &Inputs) -> Value {
+    inputs.profiles.iter().map(|(task, profile)| (task.clone(), json!(profile.lockdown))).collect()
+}
+
+/// `<` occurs in JSON only inside strings, so that its escape is always possible; it keeps `</script>` and `<!--` out.
+fn embedded(id: &str, value: &Value) -> Markup {
+    html! { script type="application/json" id=(id) { (PreEscaped(value.to_string().replace('<', "\\u003c"))) } }
+}
+
+/// The measurements of the task called `name`.
+fn result_of<'a>(result: Option<&'a SimResult>, name: &str) -> Option<&'a TaskResult> {
+    result?.tasks.iter().find(|t| t.name == name)
+}
+
+/// A task's name: cut by the style sheet where there is no room, whole in its tooltip.
+fn task_name(name: &str) -> Markup {
+    html! { span.name title=(name) { (name) } }
+}
+
+/// A table's caption, which stays in view when the table scrolls.
+fn caption(text: &Markup) -> Markup {
+    html! { caption { span { (text) } } }
+}
+
+/// A table that scrolls sideways by itself, also by keyboard.
+fn wide_table(label: &str, table: &Markup) -> Markup {
+    html! { div.wide tabindex="0" role="region" aria-label=(label) { (table) } }
+}

@@ -1,0 +1,179 @@
+//! Response times of fixed-priority preemptive tasks on one core, arbitrary deadlines, with memory stall.
+//!
+//! # Problem
+//! Under single-core equivalence a core is analysed as a single-core chip. Stall does not add up job by job: the regulator
+//! acts on the accesses of all jobs in a row, and a budget used up by one job holds up the next.
+//!
+//! # Rule
+//! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990: look at all jobs
+//! `q = 0, 1, ...` of task `i` in a level-`i` busy window. Here with the stall charged on the total of the window:
+//!
+//! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall((q+1)*mu_i + sum over j < i of n_j*mu_j)`
+//!
+//! with `n_j = max(1, ceil(W_q/T_j))`, the least solution; `R_i = max over q of W_q - q*T_i`, up to the first `q` with
+//! `W_q <= (q+1)*T_i`.
+//!
+//! # Why it holds
+//! Let the window open at 0 and suppose job `q` is not done at `W_q`. Until then the core had pending work of level `i`
+//! or higher all the time, so each instant was spent on that work or in stall. The work done is less than
+//! the sum of the `C` terms, as job `q` is not done. The accesses issued so far belong to jobs released before `W_q`, or
+//! to the first `q+1` jobs of task `i`: at most the number given to `stall`. `stall` is monotone, hence it and `once` bound the
+//! stall of this prefix. The two make less than `W_q`, a contradiction. The argument uses no property of the prefix
+//! but its number of accesses, hence needs neither sub- nor superadditivity of `stall`, and it holds for sporadic
+//! releases. At the first `q` with `W_q <= (q+1)*T_i` all work released before `W_q` is done, so the window has ended;
+//! the next one pays `once` again.
+//!
+//! # Not covered
+//! Release jitter, blocking, tick and interrupt overhead (add them to `once_ps` or to the execution times). Misses that a
+//! preemption causes are not derived from `preemption_ps`: they belong in `misses` of the preempting task.
+
+use serde::{Deserialize, Serialize};
+
+/// Steps of the recurrence, over all jobs of a window, after which the window counts as endless. A step adds at least
+/// one job; realistic task sets need some tens.
+const MAX_STEPS: u32 = 1 << 20;
+
+/// A sporadic task, as seen by the analysis of its core.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM transactions.
+    pub wcet_ps: u64,
+    /// Most DRAM transactions of one job, those included that reload what it evicts by preempting.
+    pub misses: u64,
+    /// Least time between releases, in picoseconds. Not zero.
+    pub period_ps: u64,
+    /// Relative deadline in picoseconds; it may exceed the period.
+    pub deadline_ps: u64,
+    /// What one job of this task costs by preempting (cache-related delay), in picoseconds: charged with each of its
+    /// jobs to tasks of lower priority, not to the task itself.
+    pub preemption_ps: u64,
+}
+
+/// The stall of a busy window.
+#[derive(Clone, Copy)]
+pub struct Window<'a> {
+    /// Charged once per busy window, in picoseconds: see [`crate::stall::carry_in`].
+    pub once_ps: u64,
+    /// From the number of DRAM transactions of all jobs of the window to their stall in picoseconds. Must be monotone;
+    /// [`u64::MAX`] stands for "no bound".
+    pub stall: &'a dyn Fn(u64) -> u64,
+}
+
+impl std::fmt::Debug for Window<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Window").field("once_ps", &self.once_ps).finish_non_exhaustive()
+    }
+}
+
+/// Demand of the higher-priority tasks in a busy window that only grows.
+#[derive(Default)]
+struct Interference<'a> {
+    tasks: &'a [Task],
+    /// Per task, the jobs counted so far times the period: they are all that can be released before this instant.
+    covered_ps: Vec<u64>,
+    work_ps: u64,
+    misses: u64,
+}
+
+impl<'a> Interference<'a> {
+    /// Counts `jobs` more jobs of `task`. None if the demand does not fit in 64 bits.
+    fn count(&mut self, task: &Task, jobs: u64) -> Option<()> {
+        let job_ps = task.wcet_ps.checked_add(task.preemption_ps)?;
+        self.work_ps = self.work_ps.checked_add(job_ps.checked_mul(jobs)?)?;
+        self.misses = self.misses.checked_add(task.misses.checked_mul(jobs)?)?;
+        Some(())
+    }
+
+    /// Takes in the tasks of `tasks` not yet known, with the one job each that is released as the window opens.
+    fn admit(&mut self, tasks: &'a [Task]) -> Option<()> {
+        for task in tasks.get(self.covered_ps.len()..)? {
+            self.count(task, 1)?;
+            self.covered_ps.push(task.period_ps);
+        }
+        self.tasks = tasks;
+        Some(())
+    }
+
+    /// Counts every job released before `window_ps`; tells whether there was one not counted before.
+    fn cover(&mut self, window_ps: u64) -> Option<bool> {
+        let mut grew = false;
+        for (index, task) in self.tasks.iter().enumerate() {
+            let covered_ps = self.covered_ps[index];
+            if covered_ps < window_ps {
+                let jobs = (window_ps - covered_ps).div_ceil(task.period_ps);
+                self.covered_ps[index] = covered_ps.checked_add(jobs.checked_mul(task.period_ps)?)?;
+                self.count(task, jobs)?;
+                grew = true;
+            }
+        }
+        Some(grew)
+    }
+
+    /// Response time of `task` below the tasks admitted. What has been counted before must be in its window for sure.
+    fn response(&mut self, task: &Task, window: &Window, limit_ps: u64) -> Option<u64> {
+        let (mut worst_ps, mut release_ps) = (0, 0u64);
+        let (mut own_ps, mut own_misses) = (window.once_ps, 0u64);
+        let mut steps = 0;
+        loop {
+            own_ps = own_ps.checked_add(task.wcet_ps)?;
+            own_misses = own_misses.checked_add(task.misses)?;
+            let window_ps = loop {
+                steps += 1;
+                let stall_ps = (window.stall)(self.misses.checked_add(own_misses)?);
+                let end_ps = self.work_ps.checked_add(own_ps)?.checked_add(stall_ps)?;
+                let endless = end_ps == u64::MAX || steps > MAX_STEPS;
+                if endless || end_ps.saturating_sub(release_ps) > limit_ps {
+                    return None;
+                }
+                if !self.cover(end_ps)? {
+                    break end_ps;
+                }
+            };
+            worst_ps = worst_ps.max(window_ps.saturating_sub(release_ps));
+            release_ps = release_ps.checked_add(task.period_ps)?;
+            if window_ps <= release_ps {
+                return Some(worst_ps);
+            }
+        }
+    }
+}
+
+/// Worst-case response time of `tasks[i]` in picoseconds; index 0 has the highest priority.
+///
+/// `None` if the level-`i` busy window is not found to end (demand above the capacity of the core), if the response
+/// exceeds `limit_ps` or does not fit in 64 bits, if a period up to task `i` is zero, or if there is no task `i`.
+#[must_use]
+pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -> Option<u64> {
+    let level = tasks.get(..=i)?;
+    let (task, higher) = level.split_last()?;
+    if level.iter().any(|task| task.period_ps == 0) {
+        return None;
+    }
+    let mut interference = Interference::default();
+    interference.admit(higher)?;
+    interference.response(task, window, limit_ps)
+}
+
+/// Worst-case response times of all tasks in picoseconds; index 0 has the highest priority.
+///
+/// As [`response_time`], with a limit of 1000 times the longest period or ten times the longest deadline, whichever is
+/// larger, so that a response beyond its deadline is still reported. Compare with the deadline for a verdict.
+#[must_use]
+pub fn response_times(tasks: &[Task], window: &Window) -> Vec<Option<u64>> {
+    let longest = |field: fn(&Task) -> u64| tasks.iter().map(field).max().unwrap_or(0);
+    let limit_ps =
+        longest(|task| task.period_ps).saturating_mul(1000).max(longest(|task| task.deadline_ps).saturating_mul(10));
+    let mut responses = vec![None; tasks.len()];
+    let mut interference = Interference::default();
+    for (i, task) in tasks.iter().enumerate() {
+        // A job one level down ends only when the window of this level has ended, so what this level counted stays
+        // counted, and without an end here there is none below.
+        let known = task.period_ps > 0 && interference.admit(&tasks[..i]).is_some();
+        responses[i] = if known { interference.response(task, window, limit_ps) } else { None };
+        if responses[i].is_none() {
+            break;
+        }
+    }
+    responses
+}

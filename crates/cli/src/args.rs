@@ -1,0 +1,172 @@
+//! The command line.
+
+use clap::{Parser, Subcommand, ValueEnum};
+use solocore_model::Time;
+use std::path::PathBuf;
+
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
+
+/// Makes every core of a multicore machine behave like a chip of its own.
+#[derive(Debug, Parser)]
+#[command(name = "solocore", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Learn how a program uses memory.
+    #[command(
+        after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n\nThe program's input, output and exit code pass through; the summary goes to stderr."
+    )]
+    Profile(ProfileArgs),
+    /// Decide cores, cache and budgets, and prove that they suffice.
+    #[command(
+        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json"
+    )]
+    Plan(PlanArgs),
+    /// Run a plan on a simulated board.
+    #[command(
+        after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim system.toml --unmanaged --format json"
+    )]
+    Sim(SimArgs),
+    /// Draw a plan and its measurements as one HTML page.
+    #[command(
+        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html"
+    )]
+    Report(ReportArgs),
+    /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
+    #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
+    Assess(AssessArgs),
+    /// List the boards that come with solocore, or print one.
+    Platforms {
+        /// Print this board's file.
+        name: Option<String>,
+    },
+    /// Print completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document on stdout.
+    Json,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// QEMU user-mode emulation; needs no counters and no privileges.
+    #[default]
+    Qemu,
+    /// Hardware counters.
+    Perf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ProfileArgs {
+    /// Board whose caches are modelled: a preset or a platform file.
+    #[arg(long, default_value = "p4080")]
+    pub platform: String,
+    /// What counts.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Most shared-cache accesses to record for the simulator.
+    #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
+    pub trace_limit: u64,
+    /// Program and arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Profiling {
+    /// Directory where profiles made on the way are kept [default: the user's cache directory].
+    #[arg(long, value_name = "DIR")]
+    pub profiles: Option<PathBuf>,
+    /// Profile again, even if nothing known has changed.
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PlanArgs {
+    /// System description (TOML).
+    pub system: PathBuf,
+    /// Write the plan here.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SimArgs {
+    /// Plan (JSON) or system description (TOML).
+    pub input: PathBuf,
+    /// Everything together on the plain machine, without the plan's protection.
+    #[arg(long, conflicts_with = "solo")]
+    pub unmanaged: bool,
+    /// Each task by itself on the plain machine.
+    #[arg(long)]
+    pub solo: bool,
+    /// Simulated time, like "1 s".
+    #[arg(long, default_value = "1 s")]
+    pub duration: Time,
+    /// Seed of page placement.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Add the timeline of this first stretch to the result, like "50 ms".
+    #[arg(long, value_name = "TIME")]
+    pub timeline: Option<Time>,
+    /// Write the result here as well.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// A plan and results of `solocore sim` (JSON), or directories that hold them.
+    #[arg(required = true)]
+    pub results: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(short, long, default_value = "report.html")]
+    pub output: PathBuf,
+    /// Heading of the page.
+    #[arg(long, default_value = "solocore report")]
+    pub title: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AssessArgs {
+    /// System description (TOML).
+    pub system: PathBuf,
+    /// Directory for the plan, the results and the report.
+    #[arg(short, long, default_value = "solocore-out")]
+    pub output: PathBuf,
+    /// Simulated time, like "1 s".
+    #[arg(long, default_value = "1 s")]
+    pub duration: Time,
+    /// Seed of page placement.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}

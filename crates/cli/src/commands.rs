@@ -1,0 +1,58 @@
+//! What each command does.
+
+mod assess;
+mod plan;
+mod profile;
+mod report;
+mod sim;
+
+use crate::args::{Args, Command};
+use crate::fail::Failure;
+use clap::CommandFactory;
+use solocore_model::platform::PRESETS;
+use std::io::Write;
+use std::process::ExitCode;
+
+/// Runs a command.
+pub fn run(command: Command) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Profile(args) => profile::run(&args),
+        Command::Plan(args) => plan::run(&args),
+        Command::Sim(args) => sim::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Assess(args) => assess::run(&args),
+        Command::Platforms { name } => platforms(name.as_deref()),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Prints results; a closed pipe (`| head`) is no error.
+pub fn print(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
+
+fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
+    if let Some(name) = name {
+        let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
+            return Err(Failure::Input(format!("no preset is called `{name}`; `solocore platforms` lists them")));
+        };
+        print(text);
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = vec![["name", "board", "cores", "shared cache", "guaranteed"].map(str::to_owned).to_vec()];
+    for (name, _) in PRESETS {
+        let p = solocore_model::Platform::find(name, std::path::Path::new("."))?;
+        rows.push(vec![
+            (*name).to_owned(),
+            p.title.clone(),
+            p.cores.to_string(),
+            format!("{}, {} ways", p.llc.size, p.llc.ways),
+            format!("{:.2} GB/s", p.guaranteed_bandwidth().0 as f64 / 1e9),
+        ]);
+    }
+    print(&crate::table::render(&rows));
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,72 @@
+//! `solocore assess`: one command from programs and a board to the answer.
+
+use crate::args::AssessArgs;
+use crate::commands::report::Material;
+use crate::commands::{plan, print, sim};
+use crate::fail::Failure;
+use crate::table;
+use rayon::prelude::*;
+use solocore_model::results::{Mode, TaskResult};
+use solocore_model::{ModelError, Plan, SimResult, Time, files};
+use std::process::ExitCode;
+
+/// Stretch of the schedule that the report draws.
+const TIMELINE: Time = Time::from_ns(200_000_000);
+
+/// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the plan.
+pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
+    let plan = plan::make(&args.system, &args.profiling)?;
+    std::fs::create_dir_all(&args.output).map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
+    files::write_json(&args.output.join("plan.json"), &plan)?;
+    let loaded = solocore_sim::load(&plan)?;
+    let run = |mode: Mode| -> Result<SimResult, Failure> {
+        let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
+        sim::simulate(&plan, &loaded, &options)
+    };
+    let results: Vec<Result<SimResult, Failure>> =
+        [Mode::Solo, Mode::Unmanaged, Mode::Managed].into_par_iter().map(run).collect();
+    let mut material = Material { plan: Some(plan), ..Material::default() };
+    for result in results {
+        let result = result?;
+        let (slot, name) = match result.mode {
+            Mode::Solo => (&mut material.solo, "solo.json"),
+            Mode::Unmanaged => (&mut material.unmanaged, "unmanaged.json"),
+            Mode::Managed => (&mut material.managed, "managed.json"),
+        };
+        files::write_json(&args.output.join(name), &result)?;
+        *slot = Some(result);
+    }
+    let title = args.system.display().to_string();
+    let page = args.output.join("report.html");
+    material.write(&title, &page)?;
+    let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else { return Err(Failure::Interrupted) };
+    print(&summary(plan, &material, managed));
+    print(&format!("\nreport: {}\n", page.display()));
+    Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
+}
+
+fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
+    let head = ["task", "core", "solo ms", "unmanaged ms", "managed ms", "bound ms", "deadline ms", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for (i, t) in plan.tasks.iter().enumerate() {
+        let longest = |r: Option<&SimResult>| {
+            let task: Option<&TaskResult> = r.and_then(|r| r.tasks.get(i)).filter(|t| t.jobs > 0);
+            table::ms(task.map(|t| t.moet_ns))
+        };
+        let late = managed.tasks[i].misses_deadline > 0 && !t.best_effort();
+        rows.push(vec![
+            t.name.clone(),
+            t.core.to_string(),
+            longest(material.solo.as_ref()),
+            longest(material.unmanaged.as_ref()),
+            longest(Some(managed)),
+            if t.best_effort() { "-".to_owned() } else { table::ms(Some(t.c_sce_ns)) },
+            table::ms(t.deadline_ns),
+            if late { "LATE".to_owned() } else { plan::verdict(t).to_owned() },
+        ]);
+    }
+    let mut out = table::render(&rows);
+    let verdict = plan.reasons.last().map_or("", String::as_str);
+    out += &format!("\n{} on {}\n", verdict, plan.platform.title);
+    out
+}

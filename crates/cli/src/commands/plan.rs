@@ -1,0 +1,112 @@
+//! `solocore plan`.
+
+use crate::args::{Format, PlanArgs, Profiling};
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::{Progress, stopped};
+use crate::table;
+use solocore_model::system::{self, Task};
+use solocore_model::{Plan, Profile, System, files};
+use solocore_planner::Demand;
+use solocore_profile::{Cache, Job};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Plans and prints; exit code 1 if unschedulable.
+pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
+    let plan = make(&args.system, &args.profiling)?;
+    if let Some(path) = &args.output {
+        files::write_json(path, &plan)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&plan)),
+        Format::Text => print(&text(&plan)),
+    }
+    Ok(ExitCode::from(u8::from(!plan.schedulable)))
+}
+
+/// Reads a system, profiles what it names, and plans it.
+pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
+    let system = System::load(path)?;
+    let mut cache = None;
+    let mut demands = Vec::new();
+    for task in &system.tasks {
+        let demand = demand(&system, task, profiling, &mut cache);
+        demands.push(demand.map_err(|f| f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name)))?);
+        if stopped() {
+            return Err(Failure::Interrupted);
+        }
+    }
+    solocore_planner::plan(&system, &demands).map_err(|e| Failure::from(e).of(&path.display().to_string()))
+}
+
+fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Option<Cache>) -> Result<Demand, Failure> {
+    match &task.demand {
+        system::Demand::Given { wcet, misses } => Ok(Demand::Given { wcet_ps: wcet.ps(), misses: *misses }),
+        system::Demand::Profile(file) => {
+            let path = system.dir().join(file);
+            let profile: Profile = files::read_json(&path)?;
+            if profile.geometry != system.platform.geometry() {
+                return Err(Failure::Input(format!(
+                    "{} was made for the caches of {}, not those of {}; profile again with --platform {}",
+                    path.display(),
+                    profile.platform,
+                    system.platform.name,
+                    system.platform.name
+                )));
+            }
+            let path = path.canonicalize().unwrap_or(path);
+            Ok(Demand::Profiled { path, profile: Box::new(profile) })
+        }
+        system::Demand::Command(command) => {
+            if cache.is_none() {
+                *cache = Some(Cache::open(profiling.profiles.clone())?);
+            }
+            let Some(cache) = cache else { return Err(Failure::Interrupted) };
+            let job = Job {
+                platform: &system.platform,
+                command,
+                dir: system.dir(),
+                quiet: true,
+                trace_limit: solocore_profile::TRACE_LIMIT,
+            };
+            let _progress = Progress::new(&format!("profiling {}", task.name));
+            let (path, profile, _) = cache.get(&job, profiling.fresh)?;
+            Ok(Demand::Profiled { path, profile: Box::new(profile) })
+        }
+    }
+}
+
+fn text(plan: &Plan) -> String {
+    let head = ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for t in &plan.tasks {
+        rows.push(vec![
+            t.name.clone(),
+            t.core.to_string(),
+            format!("{:?}", t.criticality),
+            table::ms(Some(t.wcet_ns)),
+            t.misses.to_string(),
+            table::ms(Some(t.c_sce_ns)),
+            table::ms(t.wcrt_ns),
+            table::ms(t.deadline_ns),
+            verdict(t).to_owned(),
+        ]);
+    }
+    let mut out = table::render(&rows);
+    out.push('\n');
+    for reason in &plan.reasons {
+        out += &format!("- {reason}\n");
+    }
+    out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
+    out
+}
+
+/// A task's verdict in a word or two.
+pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
+    match (t.best_effort(), t.schedulable) {
+        (true, _) => "best effort",
+        (false, true) => "meets",
+        (false, false) => "MISSES",
+    }
+}

@@ -1,0 +1,110 @@
+//! `solocore report`.
+
+use crate::args::ReportArgs;
+use crate::fail::Failure;
+use solocore_model::results::Mode;
+use solocore_model::{Plan, Profile, SimResult, files};
+use solocore_report::Inputs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// What a page is made of.
+#[derive(Default)]
+pub struct Material {
+    pub plan: Option<Plan>,
+    pub solo: Option<SimResult>,
+    pub unmanaged: Option<SimResult>,
+    pub managed: Option<SimResult>,
+}
+
+/// Reads plans and results and writes the page.
+pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let mut material = Material::default();
+    for path in expand(&args.results)? {
+        material.add(&path)?;
+    }
+    material.write(&args.title, &args.output)?;
+    eprintln!("solocore: wrote {}", args.output.display());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Directories stand for the plan and results in them.
+fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
+    let mut out = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let names = ["plan.json", "solo.json", "unmanaged.json", "managed.json"];
+            let found: Vec<PathBuf> = names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
+            if found.is_empty() {
+                return Err(Failure::Input(format!(
+                    "{}: holds no plan.json; name the files, or a directory of `solocore assess`",
+                    path.display()
+                )));
+            }
+            out.extend(found);
+        } else {
+            out.push(path.clone());
+        }
+    }
+    Ok(out)
+}
+
+impl Material {
+    fn add(&mut self, path: &Path) -> Result<(), Failure> {
+        let value: serde_json::Value = files::read_json(path)?;
+        let format = value.get("format").and_then(|f| f.as_str()).unwrap_or("");
+        if format == solocore_model::plan::FORMAT {
+            if self.plan.is_some() {
+                return Err(Failure::Input(format!("{}: a second plan; give one", path.display())));
+            }
+            self.plan = Some(files::read_json(path)?);
+        } else if format == solocore_model::results::FORMAT {
+            let result: SimResult = files::read_json(path)?;
+            let slot = match result.mode {
+                Mode::Solo => &mut self.solo,
+                Mode::Unmanaged => &mut self.unmanaged,
+                Mode::Managed => &mut self.managed,
+            };
+            if slot.replace(result).is_some() {
+                return Err(Failure::Input(format!(
+                    "{}: a second result of the same mode; give one of each",
+                    path.display()
+                )));
+            }
+        } else {
+            return Err(Failure::Input(format!(
+                "{}: neither a plan nor a result of `solocore sim`; give files that solocore wrote",
+                path.display()
+            )));
+        }
+        Ok(())
+    }
+
+    /// Writes the page.
+    pub fn write(&self, title: &str, output: &Path) -> Result<(), Failure> {
+        let Some(plan) = &self.plan else {
+            return Err(Failure::Input("no plan among the results; add the file of `solocore plan -o`".to_owned()));
+        };
+        for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {
+            let same = result.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name));
+            if !same {
+                return Err(Failure::Input("a result has other tasks than the plan; simulate this plan".to_owned()));
+            }
+        }
+        let mut profiles: Vec<(String, Profile)> = Vec::new();
+        for task in &plan.tasks {
+            if let Some(path) = &task.profile {
+                profiles.push((task.name.clone(), files::read_json(path)?));
+            }
+        }
+        let inputs = Inputs {
+            title,
+            plan,
+            solo: self.solo.as_ref(),
+            unmanaged: self.unmanaged.as_ref(),
+            managed: self.managed.as_ref(),
+            profiles: &profiles,
+        };
+        Ok(files::write_atomically(output, solocore_report::html(&inputs).as_bytes())?)
+    }
+}

@@ -1,0 +1,82 @@
+//! Exit codes: 0 success, 1 a negative answer, 2 bad input or usage, 3 the machine cannot do it.
+
+use solocore_model::ModelError;
+use solocore_planner::PlanError;
+use solocore_profile::ProfileError;
+use solocore_sim::SimError;
+
+/// Why a command failed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Exit code 2.
+    Input(String),
+    /// Exit code 3.
+    Machine(String),
+    /// Ctrl-C: exit code 130.
+    Interrupted,
+}
+
+impl Failure {
+    /// One line for the user.
+    pub fn message(&self) -> Option<&str> {
+        match self {
+            Self::Input(text) | Self::Machine(text) => Some(text),
+            Self::Interrupted => Some("interrupted; nothing was left behind"),
+        }
+    }
+
+    /// As the interface says.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Input(_) => 2,
+            Self::Machine(_) => 3,
+            Self::Interrupted => 130,
+        }
+    }
+
+    /// The same failure, said of something.
+    pub fn of(self, what: &str) -> Self {
+        match self {
+            Self::Input(text) => Self::Input(format!("{what}: {text}")),
+            Self::Machine(text) => Self::Machine(format!("{what}: {text}")),
+            Self::Interrupted => self,
+        }
+    }
+}
+
+impl From<ModelError> for Failure {
+    fn from(error: ModelError) -> Self {
+        match error {
+            // A full or read-only disk is the machine's doing, not the input's.
+            ModelError::Write { .. } => Self::Machine(error.to_string()),
+            _ => Self::Input(error.to_string()),
+        }
+    }
+}
+
+impl From<PlanError> for Failure {
+    fn from(error: PlanError) -> Self {
+        Self::Input(error.to_string())
+    }
+}
+
+impl From<ProfileError> for Failure {
+    fn from(error: ProfileError) -> Self {
+        match error {
+            ProfileError::Input(text) => Self::Input(text),
+            ProfileError::Machine(text) => Self::Machine(text),
+            ProfileError::Model(inner) => inner.into(),
+            ProfileError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<SimError> for Failure {
+    fn from(error: SimError) -> Self {
+        match error {
+            SimError::Model(inner) => inner.into(),
+            SimError::Input(text) => Self::Input(text),
+            SimError::Interrupted => Self::Interrupted,
+        }
+    }
+}

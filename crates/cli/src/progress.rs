@@ -1,0 +1,57 @@
+//! Progress on stderr and Ctrl-C.
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// Ctrl-C and SIGTERM ask the work under way to stop; what it began is then cleaned up.
+pub fn handle_signals() {
+    // Failing only means that the default action stays: the process ends at once.
+    let _ = ctrlc::set_handler(|| {
+        STOP.store(true, SeqCst);
+        solocore_profile::stop_child();
+    });
+}
+
+/// Was the user's patience at an end?
+pub fn stopped() -> bool {
+    STOP.load(SeqCst)
+}
+
+/// Says what is being done: one line, or a bar on a terminal.
+pub struct Progress {
+    bar: ProgressBar,
+}
+
+impl Progress {
+    /// Begins a piece of work.
+    pub fn new(what: &str) -> Self {
+        if !std::io::stderr().is_terminal() {
+            eprintln!("{what}");
+            return Self { bar: ProgressBar::hidden() };
+        }
+        let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
+        let plain = std::env::var_os("NO_COLOR").is_some();
+        let template =
+            if plain { "{msg} [{bar:30}] {percent}% {eta}" } else { "{msg} [{bar:30.cyan}] {percent}% {eta}" };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style);
+        }
+        bar.set_message(what.to_owned());
+        Self { bar }
+    }
+
+    /// Share done, 0 to 1.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    pub fn share(&self, done: f64) {
+        self.bar.set_position((done.clamp(0.0, 1.0) * 1000.0) as u64);
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

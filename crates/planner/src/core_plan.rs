@@ -1,0 +1,265 @@
+//! One core: which pages its tasks lock, and their response times.
+
+use crate::resources::Resources;
+use crate::{Demand, Work};
+use solocore_analysis::response::{Task as RtaTask, Window, response_time};
+use solocore_analysis::stall;
+use solocore_model::plan::PlanTask;
+use std::collections::{BinaryHeap, HashMap};
+
+/// Rounds of giving more cache to tasks that fail.
+const ROUNDS: u32 = 6;
+
+/// The plan of one core.
+#[derive(Debug)]
+pub struct CorePlan {
+    /// Which core.
+    pub core: u32,
+    /// Sum of `C_sce / T`.
+    pub utilization: f64,
+    tasks: Vec<TaskPlan>,
+}
+
+#[derive(Debug)]
+struct TaskPlan {
+    index: usize,
+    locked: usize,
+    wcet_ps: u64,
+    misses: u64,
+    stall_ps: u64,
+    crpd_ps: u64,
+    response_ps: Option<u64>,
+    meets: bool,
+}
+
+impl CorePlan {
+    /// Plans the tasks `on_core`: pages by the utilisation they save; when a task then misses its
+    /// deadline, its pages count more in the next round.
+    pub fn best(core: u32, on_core: Vec<usize>, work: &[Work], resources: &Resources) -> Self {
+        let mut weights: HashMap<usize, u64> = on_core.iter().map(|&t| (t, 1)).collect();
+        let mut first: Option<Self> = None;
+        for _ in 0..ROUNDS {
+            let locked = share_pages(&on_core, &weights, work, resources.lock_capacity);
+            let plan = Self::with_pages(core, &on_core, &locked, work, resources);
+            if plan.schedulable() {
+                return plan;
+            }
+            for failing in plan.tasks.iter().filter(|t| !t.meets) {
+                *weights.entry(failing.index).or_insert(1) *= 4;
+            }
+            first.get_or_insert(plan);
+        }
+        first.unwrap_or(Self { core, utilization: 0.0, tasks: Vec::new() })
+    }
+
+    /// Every analysed task meets its deadline.
+    pub fn schedulable(&self) -> bool {
+        self.tasks.iter().all(|t| t.meets)
+    }
+
+    fn with_pages(
+        core: u32,
+        on_core: &[usize],
+        locked: &HashMap<usize, usize>,
+        work: &[Work],
+        resources: &Resources,
+    ) -> Self {
+        let mut order: Vec<usize> = on_core.to_vec();
+        order.sort_by_key(|&t| work[t].priority);
+        let hard: Vec<usize> = order.iter().copied().filter(|&t| work[t].hard()).collect();
+        let best_effort = order.len() > hard.len();
+        let own = CoreBounds { core, resources };
+        let mut utilization = 0.0;
+        let mut tasks = Vec::new();
+        for &index in &order {
+            let w = &work[index];
+            let k = locked.get(&index).copied().unwrap_or(0);
+            let (wcet_ps, misses) = (w.demand.wcet_ps(k, &resources.platform), w.demand.misses(k));
+            let stall_ps = own.stall(misses).saturating_add(own.once(false));
+            let reload = reload_lines(index, &order, work, resources);
+            let crpd_ps = own.access_cost(reload);
+            let (response_ps, meets) = if w.hard() {
+                if let Some(period) = w.task.period {
+                    utilization += (wcet_ps as f64 + stall_ps as f64) / period.ps() as f64;
+                }
+                let response = own.response(index, &hard, best_effort, locked, work);
+                let meets = matches!((response, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
+                (response, meets)
+            } else {
+                (None, true)
+            };
+            tasks.push(TaskPlan { index, locked: k, wcet_ps, misses, stall_ps, crpd_ps, response_ps, meets });
+        }
+        Self { core, utilization, tasks }
+    }
+
+    /// The plan's entry of a task of this core.
+    ///
+    /// # Panics
+    /// If the task is not on this core.
+    pub fn task(&self, index: usize, w: &Work, resources: &Resources) -> PlanTask {
+        let t = self.tasks.iter().find(|t| t.index == index).expect("the task is placed on this core");
+        let ns = |ps: u64| ps.div_ceil(1000);
+        let (wcet_ns, stall_ns) = (ns(t.wcet_ps), ns(t.stall_ps));
+        let (profile, command, private_cycles, locked_pages) = match w.demand {
+            Demand::Given { .. } => (None, None, None, Vec::new()),
+            Demand::Profiled { path, profile } => (
+                Some(path.clone()),
+                Some(profile.command.clone()),
+                Some(profile.private_cycles),
+                profile.pages.iter().take(t.locked).map(|p| p.name.clone()).collect(),
+            ),
+        };
+        debug_assert_eq!(self.core.min(resources.cores), self.core);
+        PlanTask {
+            name: w.task.name.clone(),
+            core: self.core,
+            criticality: w.task.criticality,
+            wcet_ns,
+            misses: t.misses,
+            stall_ns,
+            c_sce_ns: wcet_ns + stall_ns,
+            wcrt_ns: t.response_ps.map(ns),
+            deadline_ns: w.task.deadline.map(|d| ns(d.ps())),
+            schedulable: t.meets,
+            period_ns: w.task.period.map(|p| ns(p.ps())),
+            priority: w.priority,
+            crpd_ns: ns(t.crpd_ps),
+            private_cycles,
+            locked_pages,
+            profile,
+            command,
+        }
+    }
+}
+
+/// The bounds of one core.
+struct CoreBounds<'a> {
+    core: u32,
+    resources: &'a Resources,
+}
+
+impl CoreBounds<'_> {
+    /// Stall of `misses` accesses without what an earlier task left behind.
+    fn stall(&self, misses: u64) -> u64 {
+        let r = &self.resources.regulation;
+        let Some(budgets) = &self.resources.budgets else { return stall::stall_unregulated(r, misses) };
+        let own = self.core as usize;
+        match (self.resources.explicit, self.resources.carry_in) {
+            (true, _) => stall::stall_explicit(r, budgets, own, misses),
+            (false, true) => stall::stall(r, budgets[own], misses),
+            (false, false) => stall::stall_paper(r, misses),
+        }
+    }
+
+    /// Once per busy window: the budget that an earlier task may have drained, by the fastest accesses
+    /// the memory can serve. With an access of a lower-priority task `in_flight`, that comes on top.
+    fn once(&self, in_flight: bool) -> u64 {
+        let r = &self.resources.regulation;
+        match &self.resources.budgets {
+            _ if !self.resources.carry_in => 0,
+            None if in_flight => self.resources.blocking_ps(),
+            None => 0,
+            Some(budgets) => {
+                let budget = budgets[self.core as usize];
+                let fastest = self.resources.platform.row_hit().ps();
+                let drained = if in_flight { stall::carry_in_in_flight(r, budget) } else { stall::carry_in(r, budget) };
+                drained.saturating_add(stall::fast_service(r, fastest, budget))
+            }
+        }
+    }
+
+    /// Time alone of `accesses` extra reads.
+    fn access_cost(&self, accesses: u64) -> u64 {
+        let p = &self.resources.platform;
+        accesses.saturating_mul(p.dram.latency_max.ps() + p.cycles_to_ps(p.llc.latency.0))
+    }
+
+    /// Response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
+    /// which private caches have to be filled again; a job of lower priority may have an access
+    /// under way, and best effort may have left dirty lines to be written back.
+    fn response(
+        &self,
+        index: usize,
+        hard: &[usize],
+        best_effort: bool,
+        locked: &HashMap<usize, usize>,
+        work: &[Work],
+    ) -> Option<u64> {
+        let at = hard.iter().position(|&t| t == index)?;
+        let platform = &self.resources.platform;
+        let affected = &hard[..=at];
+        let tasks: Vec<RtaTask> = affected
+            .iter()
+            .map(|&t| {
+                let w = &work[t];
+                let k = locked.get(&t).copied().unwrap_or(0);
+                // A reload brings as many lines in as it may push dirty ones out.
+                let reload = if t == index { 0 } else { reload_lines(t, affected, work, self.resources) };
+                RtaTask {
+                    wcet_ps: w.demand.wcet_ps(k, platform),
+                    misses: w.demand.misses(k).saturating_add(reload.saturating_mul(2)),
+                    period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
+                    deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
+                    preemption_ps: self.access_cost(reload.saturating_mul(2)),
+                }
+            })
+            .collect();
+        let company = best_effort || at + 1 < hard.len();
+        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
+        let stall = |misses: u64| self.stall(misses);
+        let window = Window { once_ps: self.once(company), stall: &stall };
+        response_time(&tasks, at, &window, limit)
+    }
+}
+
+/// Lines that a job of `preempting` can cost the tasks of lower priority among `order`: at most what
+/// the private caches hold, what the largest of them uses, and `ways` for each line it brings in
+/// (under LRU one new line can make a whole set miss).
+fn reload_lines(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
+    let below = order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
+    let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
+    let p = &resources.platform;
+    let ways = u64::from(p.l2.as_ref().map_or(p.l1d.ways, |c| c.ways));
+    let own = work[preempting].demand.lines().saturating_mul(ways);
+    largest.min(p.private_lines()).min(own)
+}
+
+/// Locked pages per task: the `capacity` pages that save most accesses per second, weighted.
+fn share_pages(
+    on_core: &[usize],
+    weights: &HashMap<usize, u64>,
+    work: &[Work],
+    capacity: u64,
+) -> HashMap<usize, usize> {
+    let mut heap = BinaryHeap::new();
+    let curves: HashMap<usize, Vec<u64>> = on_core
+        .iter()
+        .filter(|&&t| work[t].hard())
+        .map(|&t| (t, work[t].demand.page_accesses().take(usize::try_from(capacity).unwrap_or(usize::MAX)).collect()))
+        .collect();
+    let gain = |task: usize, at: usize| -> Option<u128> {
+        let accesses = *curves.get(&task)?.get(at)?;
+        let period = work[task].task.period?.ps();
+        let weight = weights.get(&task).copied().unwrap_or(1);
+        Some(u128::from(accesses) * u128::from(weight) * 1_000_000_000_000 / u128::from(period))
+    };
+    let mut taken: HashMap<usize, usize> = HashMap::new();
+    for &task in on_core {
+        if let Some(first) = gain(task, 0) {
+            heap.push((first, std::cmp::Reverse(task)));
+        }
+    }
+    let mut left = capacity;
+    while left > 0
+        && let Some((_, std::cmp::Reverse(task))) = heap.pop()
+    {
+        let count = taken.entry(task).or_insert(0);
+        *count += 1;
+        left -= 1;
+        if let Some(next) = gain(task, *count) {
+            heap.push((next, std::cmp::Reverse(task)));
+        }
+    }
+    taken
+}

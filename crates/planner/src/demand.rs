@@ -1,0 +1,63 @@
+//! Execution time and DRAM transactions of one job, as functions of its locked pages.
+
+use solocore_model::{Platform, Profile};
+use std::path::PathBuf;
+
+/// What is known of a task's jobs.
+#[derive(Debug)]
+pub enum Demand {
+    /// Stated: with the cache the plan gives it.
+    Given {
+        /// Execution time alone, ps.
+        wcet_ps: u64,
+        /// DRAM transactions.
+        misses: u64,
+    },
+    /// Profiled.
+    Profiled {
+        /// Where the profile lies.
+        path: PathBuf,
+        /// The profile.
+        profile: Box<Profile>,
+    },
+}
+
+impl Demand {
+    /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked misses).
+    pub fn misses(&self, k: usize) -> u64 {
+        match self {
+            Self::Given { misses, .. } => *misses,
+            Self::Profiled { profile, .. } => profile.residual_misses(k),
+        }
+    }
+
+    /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
+    /// private caches, and `L_max` for every DRAM transaction.
+    pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
+        match self {
+            Self::Given { wcet_ps, .. } => *wcet_ps,
+            Self::Profiled { profile, .. } => {
+                let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
+                let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
+                p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups).saturating_add(memory)
+            }
+        }
+    }
+
+    /// Shared-cache accesses of each page, hottest first; empty where nothing can be locked.
+    pub fn page_accesses(&self) -> impl Iterator<Item = u64> + '_ {
+        let pages = match self {
+            Self::Given { .. } => &[][..],
+            Self::Profiled { profile, .. } => &profile.pages[..],
+        };
+        pages.iter().map(solocore_model::profile::PageProfile::llc_accesses).take_while(|&n| n > 0)
+    }
+
+    /// Distinct lines a job touches; 0 where unknown (stated numbers must then include preemption costs).
+    pub fn lines(&self) -> u64 {
+        match self {
+            Self::Given { .. } => 0,
+            Self::Profiled { profile, .. } => profile.working_set.lines,
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! The reason for each number, and what the verdict rests on, in words.
+
+use crate::resources::Resources;
+use crate::{Demand, Work};
+use solocore_model::Time;
+use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::platform::Partition;
+
+fn ms(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// One line per rule that gave numbers, then the verdict's cause.
+pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
+    let p = &plan.platform;
+    let m = r.cores;
+    let mut out = vec![format!(
+        "cache: {} ways of {} over {m} cores give each {} ways; {} pages can be locked in them ({})",
+        p.llc.ways,
+        p.llc.size,
+        r.ways,
+        r.lock_capacity,
+        match p.llc.partition {
+            Partition::Lock => "ways x colours, lines locked in place",
+            Partition::Way => "ways x colours, one way kept for what is not locked",
+            Partition::Colour => "colours x ways, one colour kept for what is not locked",
+        }
+    )];
+    match &r.budgets {
+        None => out.push(format!(
+            "bandwidth: not regulated; each access waits for one of each of the {} other cores: stall = (m-1)*mu*L_max",
+            m - 1
+        )),
+        Some(budgets) => {
+            let rule = if r.explicit { "as stated per core" } else { "even: Q = floor(P / (m*L_max))" };
+            out.push(format!(
+                "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {}, L_max = {} (guaranteed {})",
+                budgets[0],
+                p.llc.line,
+                Time::from_ps(r.regulation.period_ps),
+                p.dram.latency_max,
+                p.guaranteed_bandwidth()
+            ));
+            out.push(match (r.carry_in, r.explicit) {
+                (true, false) => format!(
+                    "stall: contention and throttling, at most (m-1)*mu*L_max up to rounding of Q, plus P - Q*l = {} once per busy window, because an earlier task may have drained the budget with row hits (l = {})",
+                    ms((r.regulation.period_ps - budgets[0] * p.row_hit().ps()).div_ceil(1000)),
+                    p.row_hit()
+                ),
+                (true, true) => "stall: worst distribution of the accesses over periods, given all cores' budgets, plus P - Q*l once per busy window, l the time of a row hit".to_owned(),
+                (false, true) => "stall: worst distribution of the accesses over periods, given all cores' budgets; carry_in = false leaves out a drained budget, which is not safe".to_owned(),
+                (false, false) => "stall: m*mu*L_max, single-core-equivalence eq. (1); carry_in = false leaves out a drained budget, which is optimistic for few misses".to_owned(),
+            });
+        }
+    }
+    out.push(match r.banks(0) {
+        Some((_, n)) => format!("banks: {} DRAM banks over {m} cores give each {n} of its own", p.total_banks()),
+        None => format!("banks: {} DRAM banks are fewer than {m} cores; they are shared", p.total_banks()),
+    });
+    for (t, w) in plan.tasks.iter().zip(work) {
+        out.push(task_reason(t, w));
+        out.extend(warnings(t, w, plan));
+    }
+    out.push(verdict(plan));
+    out
+}
+
+fn task_reason(t: &PlanTask, w: &Work) -> String {
+    let source = match w.demand {
+        Demand::Given { .. } => "as stated".to_owned(),
+        Demand::Profiled { profile, .. } => format!(
+            "from the profile with {} of {} pages locked (mu without locking: {})",
+            t.locked_pages.len(),
+            profile.working_set.pages,
+            profile.llc_accesses()
+        ),
+    };
+    let placed = if w.task.core.is_some() { "stated" } else { "worst fit" };
+    if t.best_effort() {
+        return format!("{}: best effort on core {} ({placed}); nothing is promised", t.name, t.core);
+    }
+    format!(
+        "{}: core {} ({placed}), priority {}; C = {} and mu = {} {source}; C_sce = {} + {} = {}; response {} against deadline {}",
+        t.name,
+        t.core,
+        t.priority,
+        ms(t.wcet_ns),
+        t.misses,
+        ms(t.wcet_ns),
+        ms(t.stall_ns),
+        ms(t.c_sce_ns),
+        t.wcrt_ns.map_or("unbounded".to_owned(), ms),
+        t.deadline_ns.map_or("none".to_owned(), ms)
+    )
+}
+
+fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
+    let Demand::Profiled { profile, .. } = w.demand else { return Vec::new() };
+    let mut out = Vec::new();
+    let mut warn = |text: String| out.push(format!("warning: {}: {text}", t.name));
+    if profile.isa != plan.platform.isa {
+        warn(format!(
+            "profiled as a {} program, but {} has {} cores; build it for the board for numbers that count",
+            profile.isa, plan.platform.name, plan.platform.isa
+        ));
+    }
+    if profile.threads > 1 {
+        warn(format!("{} threads, planned as if they shared core {}", profile.threads, t.core));
+    }
+    if profile.children > 0 {
+        warn(format!("{} child processes, whose memory use is not in the profile", profile.children));
+    }
+    if let Some(other) = &profile.exec {
+        warn(format!("replaced itself by {other}, where the profile ends"));
+    }
+    if profile.trace.as_ref().is_some_and(|trace| trace.truncated) {
+        warn("the trace was cut at its limit; the simulator replays the first part only".to_owned());
+    }
+    out
+}
+
+fn verdict(plan: &Plan) -> String {
+    let late: Vec<String> = plan
+        .tasks
+        .iter()
+        .filter(|t| !t.schedulable)
+        .map(|t| {
+            let by = match (t.wcrt_ns, t.deadline_ns) {
+                (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
+                _ => "no bounded response time: its core is overloaded".to_owned(),
+            };
+            format!("{} on core {} ({by})", t.name, t.core)
+        })
+        .collect();
+    if late.is_empty() {
+        return "verdict: every analysed task meets its deadline".to_owned();
+    }
+    format!(
+        "verdict: not schedulable: {}; spread the tasks over more cores, lengthen periods, or lower mu (smaller inputs, more locked pages)",
+        late.join(", ")
+    )
+}
+
+/// What has to hold for the verdict to hold.
+pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
+    let mut out = vec![
+        format!(
+            "L_max = {} bounds the service of one DRAM transaction that meets no other core's (platform file)",
+            plan.platform.dram.latency_max
+        ),
+        "each core has one memory request under way at a time, and the memory serves the cores in turn".to_owned(),
+        "DMA and devices stay within what L_max leaves them".to_owned(),
+    ];
+    if work.iter().any(|w| matches!(w.demand, Demand::Profiled { .. })) {
+        out.push(format!(
+            "a job's C and mu are those of the profiled run: {} cycles per instruction, the modelled caches, its input; other inputs can take longer",
+            plan.platform.cpi
+        ));
+        out.push("everything outside the locked pages misses the shared cache (safe), and write-backs count as accesses (safe)".to_owned());
+    }
+    if work.iter().any(|w| matches!(w.demand, Demand::Given { .. })) {
+        out.push("stated wcet and misses hold with the planned cache share, count L_max for each miss, and include preemption costs".to_owned());
+    }
+    if plan.regulation.active_cores < plan.platform.cores {
+        out.push(format!(
+            "only {} of {} cores access memory; the others are off",
+            plan.regulation.active_cores, plan.platform.cores
+        ));
+    }
+    if !plan.regulation.carry_in {
+        out.push("carry_in = false: no earlier task on the core has used up the period's budget when a job starts (not enforced)".to_owned());
+    }
+    out.push("interrupts, timer ticks and context switches are not charged".to_owned());
+    out
+}

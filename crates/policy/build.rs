@@ -1,0 +1,16 @@
+//! Compiles the policies as the freestanding C they are.
+
+fn main() {
+    println!("cargo::rerun-if-changed=../../policy/include");
+    cc::Build::new()
+        .file("src/shim.c")
+        .include("../../policy/include")
+        .std("c99")
+        .flag("-ffreestanding")
+        .warnings(true)
+        .extra_warnings(true)
+        .warnings_into_errors(true)
+        .opt_level(2)
+        .compile("solocore_policy");
+    println!("cargo::rerun-if-changed=src/shim.c");
+}

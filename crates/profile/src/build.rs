@@ -1,0 +1,110 @@
+//! From the plugin's counts to a profile.
+
+use crate::symbols::Functions;
+use crate::{Job, Program};
+use solocore_cache::contract::{Raw, RawCode, Region};
+use solocore_model::profile::{
+    BandwidthSeries, FORMAT, FunctionProfile, PageName, PageProfile, Profile, TraceRef, WorkingSet,
+};
+use std::collections::BTreeMap;
+
+/// Puts the profile together.
+pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: TraceRef) -> Profile {
+    let mut pages: Vec<PageProfile> = raw
+        .pages
+        .iter()
+        .enumerate()
+        .map(|(frame, p)| PageProfile {
+            name: PageName { region: region_name(&raw.regions, p.region), offset: p.offset },
+            references: p.references,
+            llc_reads: p.llc_reads,
+            llc_writes: p.llc_writes,
+            lines: p.lines,
+            frame: u32::try_from(frame).unwrap_or(u32::MAX),
+        })
+        .collect();
+    // Ties are broken by name, so that two runs rank alike.
+    pages.sort_by(|a, b| {
+        (b.llc_accesses(), b.references).cmp(&(a.llc_accesses(), a.references)).then_with(|| a.name.cmp(&b.name))
+    });
+    let lines: u64 = pages.iter().map(|p| u64::from(p.lines)).sum();
+    let line = job.platform.llc.line.0;
+    let touched = pages.iter().filter(|p| p.lines > 0).count() as u64;
+    Profile {
+        format: FORMAT.to_owned(),
+        command: job.command.to_vec(),
+        isa: program.isa,
+        engine: "qemu".to_owned(),
+        platform: job.platform.name.clone(),
+        geometry: job.platform.geometry(),
+        exit_code,
+        instructions: raw.instructions,
+        loads: raw.loads,
+        stores: raw.stores,
+        references: raw.loads + raw.stores,
+        threads: raw.threads,
+        children: raw.children,
+        exec: raw.exec,
+        private_cycles: raw.private_cycles,
+        working_set: WorkingSet { pages: touched, lines, bytes: lines * line },
+        lockdown: lockdown_curve(&pages),
+        by_ways: raw.by_ways,
+        functions: functions(&raw.regions, &raw.code),
+        bandwidth: BandwidthSeries {
+            interval_ns: raw.interval_ns,
+            bytes_per_s: raw.transactions.iter().map(|n| per_second(n * line, raw.interval_ns)).collect(),
+        },
+        levels: raw.levels,
+        pages,
+        trace: Some(trace),
+    }
+}
+
+/// Residual DRAM transactions with the 0, 1, 2, ... hottest pages locked.
+fn lockdown_curve(pages: &[PageProfile]) -> Vec<u64> {
+    let mut left: u64 = pages.iter().map(PageProfile::llc_accesses).sum();
+    let mut curve = vec![left];
+    for page in pages.iter().take_while(|p| p.llc_accesses() > 0) {
+        left -= page.llc_accesses();
+        curve.push(left);
+    }
+    curve
+}
+
+fn functions(regions: &[Region], code: &[RawCode]) -> Vec<FunctionProfile> {
+    let mut files: BTreeMap<u32, Functions> = BTreeMap::new();
+    let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
+    for c in code {
+        let region = &regions[c.region as usize];
+        let known =
+            files.entry(c.region).or_insert_with(|| region.path.as_deref().map(Functions::load).unwrap_or_default());
+        let name = known.at(c.offset).map_or_else(|| format!("({})", region.name), ToOwned::to_owned);
+        let sum = sums.entry((name, region.name.clone())).or_default();
+        sum.0 += c.misses;
+        sum.1 += c.accesses;
+    }
+    let total: u64 = sums.values().map(|s| s.0).sum();
+    let mut out: Vec<FunctionProfile> = sums
+        .into_iter()
+        .map(|((name, file), (llc_misses, llc_accesses))| FunctionProfile {
+            share: if total == 0 { 0.0 } else { llc_misses as f64 / total as f64 },
+            name,
+            file,
+            llc_misses,
+            llc_accesses,
+        })
+        .collect();
+    out.sort_by(|a, b| {
+        (b.llc_misses, b.llc_accesses).cmp(&(a.llc_misses, a.llc_accesses)).then_with(|| a.name.cmp(&b.name))
+    });
+    out
+}
+
+fn region_name(regions: &[Region], index: u32) -> String {
+    regions.get(index as usize).map_or_else(|| "unknown".to_owned(), |r| r.name.clone())
+}
+
+fn per_second(bytes: u64, interval_ns: u64) -> u64 {
+    let rate = u128::from(bytes) * 1_000_000_000 / u128::from(interval_ns.max(1));
+    u64::try_from(rate).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,128 @@
+//! Per task: longest execution time solo, unmanaged and managed beside the bound, and the deadline.
+//!
+//! Lengths are linear in time. Each task has its own scale, up to its largest value or its deadline, so that tasks of 1 ms
+//! and of 1 s both read well. A deadline beyond [`REACH`] times the largest value would shrink the bars to nothing; it is
+//! then named at the edge instead of drawn. Its line lies below the bars, so that no number is struck through; a bar that
+//! crosses it shows it again.
+
+use crate::{Inputs, format, result_of, svg, task_name};
+use maud::{Markup, html};
+use solocore_model::plan::PlanTask;
+
+/// Deadlines further out than this many times the largest bar are not drawn to scale.
+const REACH: u64 = 5;
+/// Height of the line above the bars, where the deadline is labelled.
+const TOP: usize = 22;
+const BAR: usize = 18;
+const STEP: usize = 25;
+
+struct Bar {
+    series: &'static str,
+    /// Label at the left.
+    label: &'static str,
+    fill: &'static str,
+    value_ns: u64,
+    /// Says what the value alone does not.
+    note: &'static str,
+}
+
+pub fn section(inputs: &Inputs) -> Markup {
+    html! {
+        section #times aria-labelledby="times-h" {
+            h2 #times-h { "Execution times against their bounds" }
+            @if inputs.plan.tasks.is_empty() {
+                p { "The plan holds no task." }
+            } @else {
+                p {
+                    "Longest execution time of a job alone (solo), with all tasks on the plain machine (unmanaged) and under the plan "
+                    "(managed), and the plan's bound. Linear; every task has its own scale from zero to its largest value or its "
+                    "deadline, so compare lengths within a task only (→: the deadline lies far beyond). The numbers are in the table above."
+                }
+                div.charts { @for (index, task) in inputs.plan.tasks.iter().enumerate() { (chart(inputs, index, task)) } }
+            }
+        }
+    }
+}
+
+fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
+    let measured = [
+        ("solo", "solo", "#009e73", inputs.solo),
+        ("unmanaged", "unmanaged", "url(#fill-unmanaged)", inputs.unmanaged),
+        ("managed", "managed", "#0072b2", inputs.managed),
+    ];
+    let mut bars = Vec::new();
+    for (series, label, fill, result) in measured {
+        if let Some(seen) = result_of(result, &task.name) {
+            let note = if seen.jobs == 0 { " (no job finished)" } else { "" };
+            bars.push(Bar { series, label, fill, value_ns: seen.moet_ns, note });
+        }
+    }
+    bars.push(Bar { series: "bound", label: "bound", fill: "url(#fill-bound)", value_ns: task.c_sce_ns, note: "" });
+    bars
+}
+
+fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
+    let bars = bars(inputs, task);
+    let largest = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
+    let drawn = task.deadline_ns.filter(|d| largest == 0 || *d <= largest.saturating_mul(REACH));
+    let scale = largest.max(drawn.unwrap_or(0));
+    let bottom = TOP + STEP * bars.len();
+    let id = format!("bars-{index}");
+    html! {
+        figure.chart {
+            figcaption id=(id) {
+                (task_name(&task.name))
+                " " span.muted { "core " (task.core) ", level " (format!("{:?}", task.criticality)) }
+            }
+            svg.bars width="100%" height=(bottom + 4) role="img" aria-labelledby=(id) {
+                (deadline(&task.name, task.deadline_ns, drawn, scale, bottom))
+                line.axis x1="0" x2="0" y1=(TOP - 4) y2=(bottom) {}
+                @for (row, bar) in bars.iter().enumerate() {
+                    @let y = TOP + STEP * row;
+                    (mark(&task.name, bar, y, scale))
+                    @if let Some(x) = drawn.filter(|d| *d < bar.value_ns).map(|d| svg::percent(d, scale)) {
+                        line.crossed x1=(x) x2=(x) y1=(y) y2=(y + BAR) {}
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
+    let exact = format!("{task}, {}: {} ({} ns){}", bar.label, format::time(bar.value_ns), bar.value_ns, bar.note);
+    let end = svg::percent(bar.value_ns, scale);
+    html! {
+        g.mark tabindex="0" role="img" aria-label=(exact) {
+            title { (exact) }
+            text.end x="0" dx="-8" y=(y + 13) { (bar.label) }
+            rect x="0" y=(y) width=(end) height=(BAR) fill=(bar.fill)
+                data-task=(task) data-series=(bar.series) data-value-ns=(bar.value_ns) {}
+            text.halo.value x=(end) dx="6" y=(y + 13) { (format::time(bar.value_ns)) (bar.note) }
+        }
+    }
+}
+
+fn deadline(task: &str, deadline: Option<u64>, drawn: Option<u64>, scale: u64, bottom: usize) -> Markup {
+    let Some(ns) = deadline else {
+        return html! { text.muted x="100%" y="12" text-anchor="end" { "no deadline" } };
+    };
+    let text = format!("deadline {}", format::time(ns));
+    let whole = format!("{task}, {text} ({ns} ns)");
+    if drawn.is_none() {
+        return html! {
+            g.mark.deadline tabindex="0" role="img" aria-label=(format!("{whole}, beyond the scale")) {
+                title { (whole) ", beyond the scale" }
+                text x="100%" y="12" text-anchor="end" data-task=(task) data-deadline-ns=(ns) { (text) " →" }
+            }
+        };
+    }
+    let x = svg::percent(ns, scale);
+    html! {
+        g.mark.deadline tabindex="0" role="img" aria-label=(whole) {
+            title { (whole) }
+            line x1=(x) x2=(x) y1="16" y2=(bottom) data-task=(task) data-deadline-ns=(ns) {}
+            text x=(x) y="12" text-anchor=(svg::anchor(svg::fraction(ns, scale))) { (text) }
+        }
+    }
+}

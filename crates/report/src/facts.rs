@@ -1,0 +1,258 @@
+//! What the profiler found out about each task's program.
+
+use crate::{Inputs, caption, format, svg, task_name, wide_table};
+use maud::{Markup, html};
+use solocore_model::Profile;
+use solocore_model::plan::PlanTask;
+use solocore_model::profile::{BandwidthSeries, FunctionProfile, Level, PageProfile};
+
+/// Rows of the tables of pages and functions.
+const TOP: usize = 10;
+/// Columns of the drawing of bandwidth over time.
+const COLUMNS: usize = 120;
+/// Rows of its table.
+const ROWS: usize = 24;
+const HEIGHT: f64 = 56.0;
+
+pub fn section(inputs: &Inputs) -> Markup {
+    html! {
+        section #profiles aria-labelledby="profiles-h" {
+            h2 #profiles-h { "Profiles" }
+            @if inputs.profiles.is_empty() {
+                p.muted {
+                    "No profile was given. " code { "solocore profile -- COMMAND" }
+                    " records what a program does to the memory system."
+                }
+            }
+            @for (index, (task, profile)) in inputs.profiles.iter().enumerate() {
+                (article(index, task, profile, inputs.plan.tasks.iter().find(|t| t.name == *task)))
+            }
+        }
+    }
+}
+
+fn article(index: usize, task: &str, profile: &Profile, planned: Option<&PlanTask>) -> Markup {
+    let id = format!("profile-{index}");
+    let notes = notes(profile);
+    html! {
+        article aria-labelledby=(id) {
+            h3 id=(id) { (task_name(task)) }
+            p.command { code { (profile.command.join(" ")) } }
+            @if !notes.is_empty() { ul.alert { @for note in &notes { li { (note) } } } }
+            (numbers(profile))
+            (bandwidth(index, task, &profile.bandwidth))
+            (wide_table("Cache levels", &levels(&profile.levels)))
+            div.pair {
+                (wide_table("Hottest pages", &pages(profile, planned)))
+                (wide_table("Functions by misses", &functions(profile)))
+            }
+        }
+    }
+}
+
+/// What limits the worth of this profile.
+fn notes(profile: &Profile) -> Vec<String> {
+    let mut notes = Vec::new();
+    if profile.exit_code != 0 {
+        notes.push(format!("The program ended with exit status {}.", profile.exit_code));
+    }
+    if profile.children > 0 {
+        let children = format::plural(u64::from(profile.children), "child process");
+        notes.push(format!("Its memory use is not whole: {} not counted.", children.replace("processs", "processes")));
+    }
+    if let Some(program) = &profile.exec {
+        notes.push(format!("The program replaced itself by {program}; the profile ends there."));
+    }
+    if profile.trace.as_ref().is_some_and(|t| t.truncated) {
+        notes.push("The recorded trace reached its limit before the program ended.".to_owned());
+    }
+    notes
+}
+
+fn numbers(profile: &Profile) -> Markup {
+    let set = &profile.working_set;
+    let facts = [
+        ("Instructions", format::count(profile.instructions)),
+        ("References", format::count(profile.references)),
+        ("Loads", format::count(profile.loads)),
+        ("Stores", format::count(profile.stores)),
+        ("Working set", format!("{} in {}", format::bytes(set.bytes), format::plural(set.pages, "page"))),
+        ("Threads", format::count(u64::from(profile.threads))),
+        ("Child processes", format::count(u64::from(profile.children))),
+        ("Machine", format!("{}, {}", profile.isa, profile.engine)),
+        ("Caches of", profile.platform.clone()),
+    ];
+    html! { dl.facts { @for (name, value) in facts { div { dt { (name) } dd { (value) } } } } }
+}
+
+fn levels(levels: &[Level]) -> Markup {
+    html! {
+        table {
+            (caption(&html! { "Cache levels" }))
+            thead {
+                tr {
+                    th scope="col" { "Level" } th.num scope="col" { "Accesses" } th.num scope="col" { "Misses" }
+                    th.num scope="col" { "Miss ratio" } th.num scope="col" { "Write-backs" }
+                }
+            }
+            tbody {
+                @for level in levels {
+                    tr {
+                        th scope="row" { (level.name) }
+                        td.num { (format::count(level.accesses)) }
+                        td.num { (format::count(level.misses)) }
+                        td.num { (format::percent_of(level.misses, level.accesses)) }
+                        td.num { (format::count(level.writebacks)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn pages(profile: &Profile, planned: Option<&PlanTask>) -> Markup {
+    if profile.pages.is_empty() {
+        return html! { p.muted { "The profile names no pages." } };
+    }
+    let locked = |page: &PageProfile| planned.is_some_and(|t| t.locked_pages.contains(&page.name));
+    html! {
+        table {
+            (caption(&html! { (head("Hottest pages", profile.pages.len())) }))
+            thead {
+                tr {
+                    th scope="col" { "Page" } th.num scope="col" { "LLC reads" } th.num scope="col" { "LLC writes" }
+                    th.num scope="col" { "References" } th.num scope="col" { "Lines" } th scope="col" { "Locked" }
+                }
+            }
+            tbody {
+                @for page in profile.pages.iter().take(TOP) {
+                    tr {
+                        th.code scope="row" { span.name title=(page.name.region) { (page.name.region) } "+" (page.name.offset) }
+                        td.num { (format::count(page.llc_reads)) }
+                        td.num { (format::count(page.llc_writes)) }
+                        td.num { (format::count(page.references)) }
+                        td.num { (page.lines) }
+                        td { (if locked(page) { "yes" } else { "no" }) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn functions(profile: &Profile) -> Markup {
+    if profile.functions.is_empty() {
+        return html! { p.muted { "The profile names no functions." } };
+    }
+    html! {
+        table {
+            (caption(&html! { (head("Functions by misses: candidates for a bandwidth lock (BWLOCK)", profile.functions.len())) }))
+            thead {
+                tr {
+                    th scope="col" { "Function" } th scope="col" { "File" } th.num scope="col" { "LLC misses" }
+                    th.num scope="col" { "Share" }
+                }
+            }
+            tbody { @for function in profile.functions.iter().take(TOP) { (function_row(function)) } }
+        }
+    }
+}
+
+fn function_row(function: &FunctionProfile) -> Markup {
+    html! {
+        tr {
+            th.code scope="row" { span.name title=(function.name) { (function.name) } }
+            td { span.name title=(function.file) { (function.file) } }
+            td.num { (format::count(function.llc_misses)) }
+            td.num { (format::percent(function.share)) }
+        }
+    }
+}
+
+fn head(what: &str, total: usize) -> String {
+    if total > TOP { format!("{what} (first {TOP} of {})", format::count(total as u64)) } else { what.to_owned() }
+}
+
+/// Peak and mean of `n` or fewer equal spans of the series.
+fn spans(series: &[u64], n: usize) -> Vec<(usize, u64, u64)> {
+    let size = series.len().div_ceil(n).max(1);
+    let mean = |part: &[u64]| part.iter().map(|v| u128::from(*v)).sum::<u128>() / part.len() as u128;
+    let span = |(i, part): (usize, &[u64])| {
+        let mean = u64::try_from(mean(part)).unwrap_or(u64::MAX);
+        (i * size, part.iter().copied().max().unwrap_or(0), mean)
+    };
+    series.chunks(size).enumerate().map(span).collect()
+}
+
+fn bandwidth(index: usize, task: &str, series: &BandwidthSeries) -> Markup {
+    let Some((_, peak, mean)) = spans(&series.bytes_per_s, 1).first().copied() else {
+        return html! { p.muted { "The profile holds no bandwidth over time." } };
+    };
+    let id = format!("bandwidth-{index}");
+    let length = series.interval_ns.saturating_mul(format::len(&series.bytes_per_s));
+    let label = format!(
+        "{task}: memory bandwidth over {}, peak {}, mean {}",
+        format::time(length),
+        format::bandwidth(peak),
+        format::bandwidth(mean)
+    );
+    html! {
+        figure.chart.whole {
+            figcaption id=(id) {
+                "Memory bandwidth alone on the machine, over " (format::time(length)) ": peak " (format::bandwidth(peak))
+                ", mean " (format::bandwidth(mean)) ". "
+                span.muted { "Columns show the peak of each of " (spans(&series.bytes_per_s, COLUMNS).len()) " spans, from zero." }
+            }
+            svg.spark width="100%" height=(HEIGHT) role="img" aria-labelledby=(id) {
+                g.mark tabindex="0" role="img" aria-label=(label) {
+                    title { (label) }
+                    (columns(&series.bytes_per_s, peak))
+                }
+                line.axis x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
+            }
+            details { summary { "Numbers of this chart" } (bandwidth_table(series)) }
+        }
+    }
+}
+
+fn columns(series: &[u64], peak: u64) -> Markup {
+    let spans = spans(series, COLUMNS);
+    let all = spans.len() as u64;
+    html! {
+        @for (i, (_, value, _)) in spans.iter().enumerate() {
+            @let height = HEIGHT * svg::fraction(*value, peak);
+            rect.column x=(svg::percent(i as u64, all)) width=(svg::percent(1, all)) y=(format!("{:.2}", HEIGHT - height))
+                height=(format!("{height:.2}")) data-bytes-per-s=(value) {}
+        }
+    }
+}
+
+fn bandwidth_table(series: &BandwidthSeries) -> Markup {
+    html! {
+        table {
+            thead { tr { th.num scope="col" { "From" } th.num scope="col" { "Peak" } th.num scope="col" { "Mean" } } }
+            tbody {
+                @for (first, peak, mean) in spans(&series.bytes_per_s, ROWS) {
+                    tr {
+                        td.num { (format::time(series.interval_ns.saturating_mul(first as u64))) }
+                        td.num { (format::bandwidth(peak)) }
+                        td.num { (format::bandwidth(mean)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_cover_the_series() {
+        assert!(spans(&[], 24).is_empty());
+        assert_eq!(spans(&[1, 2, 9], 1), [(0, 9, 4)]);
+        assert_eq!(spans(&[1, 2, 9], 24), [(0, 1, 1), (1, 2, 2), (2, 9, 9)]);
+        assert_eq!(spans(&[4, 2, 9], 2), [(0, 4, 3), (2, 9, 9)]);
+    }
+}

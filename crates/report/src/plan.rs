@@ -1,0 +1,122 @@
+//! The plan: each number, and the reason for it.
+
+use crate::{caption, format, task_name, wide_table};
+use maud::{Markup, html};
+use solocore_model::Plan;
+use solocore_model::plan::{PlanCore, PlanTask};
+use solocore_model::system::{Policy, Share};
+
+pub fn section(plan: &Plan) -> Markup {
+    html! {
+        section #plan aria-labelledby="plan-h" {
+            h2 #plan-h { "The plan and its reasons" }
+            p { (regulation(plan)) }
+            h3 { "Reasons" }
+            @if plan.reasons.is_empty() {
+                p.muted { "The plan gives no reasons; make it anew with " code { "solocore plan" } "." }
+            } @else {
+                ul { @for reason in &plan.reasons { li { (reason) } } }
+            }
+            h3 { "Cores" }
+            (wide_table("Cores in the plan", &cores(&plan.cores)))
+            h3 { "Tasks" }
+            (wide_table("Tasks in the plan", &tasks(&plan.tasks)))
+        }
+    }
+}
+
+fn regulation(plan: &Plan) -> String {
+    let r = &plan.regulation;
+    let policy = match r.policy {
+        Policy::None => return "DRAM accesses are not regulated.".to_owned(),
+        Policy::Memguard => "a budget per core and period (MemGuard)",
+        Policy::Bwlock => "best-effort cores held down under a memory lock (BWLOCK)",
+        Policy::Dynamic => "dynamic budgets",
+        Policy::Maracas => "latency-based throttling (MARACAS)",
+    };
+    let share = match r.share {
+        Share::Even => "shared evenly",
+        Share::Explicit => "shared as the system file states",
+    };
+    let bound = if r.carry_in { "with carry-in" } else { "without carry-in: the paper's eq. (1)" };
+    format!(
+        "Regulation: {policy}; period P = {}; the guaranteed {} {share} between m = {}; bound {bound}.",
+        format::time(r.period_ns),
+        format::bandwidth(plan.platform.guaranteed_bandwidth().0),
+        format::plural(u64::from(r.active_cores), "core"),
+    )
+}
+
+fn cores(cores: &[PlanCore]) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    th.num scope="col" { "Core" } th.num scope="col" { "Cache ways" }
+                    th.num scope="col" { "Budget Q (accesses per P)" } th.num scope="col" { "Bandwidth" }
+                    th.num scope="col" { "Locked pages" } th.num scope="col" { "Room for" }
+                    th.num scope="col" { "Utilisation" } th.num scope="col" { "DRAM banks" }
+                }
+            }
+            tbody {
+                @for core in cores {
+                    tr {
+                        th.num scope="row" { (core.id) }
+                        td.num { (core.ways) }
+                        td.num { (core.budget_accesses.map_or("none".to_owned(), format::count)) }
+                        td.num { (core.bandwidth_bytes_per_s.map_or("none".to_owned(), format::bandwidth)) }
+                        td.num { (format::count(core.locked_pages)) }
+                        td.num { (format::count(core.lock_capacity_pages)) }
+                        td.num.bad[core.utilization > 1.0] { (format::percent(core.utilization)) }
+                        td.num { (banks(core.banks)) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn banks(banks: Option<(u32, u32)>) -> String {
+    match banks {
+        None => "shared".to_owned(),
+        Some((_, 0)) => "0".to_owned(),
+        Some((first, 1)) => first.to_string(),
+        Some((first, count)) => format!("{first}–{}", first.saturating_add(count - 1)),
+    }
+}
+
+fn tasks(tasks: &[PlanTask]) -> Markup {
+    html! {
+        table {
+            (caption(&html! {
+                "C: execution time alone with the locked pages; μ: DRAM transactions left to a job; stall: worst regulation and "
+                "contention stall of a job; CRPD: reload of private caches that it costs the task it preempts."
+            }))
+            thead {
+                tr {
+                    th scope="col" { "Task" } th.num scope="col" { "Core" } th.num scope="col" { "Priority" }
+                    th.num scope="col" { "Period" } th.num scope="col" { "C" } th.num scope="col" { "μ" }
+                    th.num scope="col" { "Stall" } th.num scope="col" { "C" sub { "sce" } } th.num scope="col" { "CRPD" }
+                    th.num scope="col" { "Locked pages" } th scope="col" { "Numbers from" }
+                }
+            }
+            tbody {
+                @for task in tasks {
+                    tr {
+                        th scope="row" { (task_name(&task.name)) }
+                        td.num { (task.core) }
+                        td.num { (task.priority) }
+                        td.num { (format::time_or(task.period_ns, "back to back")) }
+                        td.num { (format::time_cell(task.wcet_ns)) }
+                        td.num { (format::count(task.misses)) }
+                        td.num { (format::time_cell(task.stall_ns)) }
+                        td.num { (format::time_cell(task.c_sce_ns)) }
+                        td.num { (format::time_cell(task.crpd_ns)) }
+                        td.num { (format::count(format::len(&task.locked_pages))) }
+                        td { (if task.profile.is_some() { "profile" } else { "system file" }) }
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,210 @@
+//! The verdict, first of all, and the table of tasks that it rests on.
+
+use crate::{Inputs, caption, format, result_of, task_name, wide_table};
+use maud::{Markup, html};
+use solocore_model::plan::PlanTask;
+use solocore_model::system::Criticality;
+
+/// A task that is promised its deadline.
+fn analysed(task: &&PlanTask) -> bool {
+    task.criticality != Criticality::D
+}
+
+pub fn section(inputs: &Inputs) -> Markup {
+    let plan = inputs.plan;
+    let pass = plan.tasks.iter().filter(analysed).filter(|t| t.schedulable).count();
+    let total = plan.tasks.iter().filter(analysed).count();
+    let good = plan.schedulable && pass == total;
+    let contradictions = contradictions(inputs);
+    html! {
+        section #verdict aria-labelledby="verdict-h" {
+            h2 #verdict-h { "Verdict" }
+            p.verdict.good[good].bad[!good] {
+                span aria-hidden="true" { (if good { "✓ " } else { "✗ " }) } (sentence(inputs))
+            }
+            ul.counts aria-label="Tasks by verdict" {
+                li.good { strong { (pass) } " pass" }
+                li.bad[total > pass] { strong { (total - pass) } " fail" }
+                li { strong { (plan.tasks.len() - total) } " best effort" }
+            }
+            @if !contradictions.is_empty() {
+                div.alert role="note" {
+                    p { strong { "Measurement contradicts the plan:" } }
+                    ul { @for line in &contradictions { li { (line) } } }
+                }
+            }
+            (table(inputs))
+            (missing(inputs))
+        }
+    }
+}
+
+fn sentence(inputs: &Inputs) -> String {
+    let tasks: Vec<&PlanTask> = inputs.plan.tasks.iter().filter(analysed).collect();
+    format!("{}{}.", planned(inputs, &tasks), unmanaged(inputs, &tasks))
+}
+
+fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
+    let title = &inputs.plan.platform.title;
+    let kind = if tasks.len() < inputs.plan.tasks.len() { "analysed task" } else { "task" };
+    let failing: Vec<&str> = tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
+    match (tasks.len(), failing.len()) {
+        (n, k) if k > 0 => {
+            let whose = if k == 1 { "its deadline" } else { "their deadlines" };
+            format!("{k} of {} may miss {whose} under the plan on {title}", format::plural(n as u64, kind))
+        }
+        (0, _) if inputs.plan.schedulable => format!("The plan on {title} promises no deadline: no task is analysed"),
+        _ if !inputs.plan.schedulable => {
+            format!("The plan on {title} is not schedulable, although no single task fails (see the plan's reasons)")
+        }
+        (1, _) => format!("The only {kind} meets its deadline under the plan on {title}"),
+        (n, _) => format!("All {n} {kind}s meet their deadlines under the plan on {title}"),
+    }
+}
+
+/// What happens without the plan, as far as it was measured.
+fn unmanaged(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
+    let measured: Vec<_> = tasks.iter().filter_map(|t| result_of(inputs.unmanaged, &t.name)).collect();
+    if measured.is_empty() {
+        return String::new();
+    }
+    let late = match measured.iter().filter(|t| t.misses_deadline > 0).count() {
+        0 => "none of them was seen to miss one".to_owned(),
+        1 => "1 of them misses its deadline".to_owned(),
+        k => format!("{k} of them miss their deadlines"),
+    };
+    let slowdown = tasks.iter().filter_map(|t| slowdown(inputs, &t.name)).fold(0.0, f64::max);
+    let slow = match slowdown {
+        0.0 => String::new(),
+        x if x < 1.05 => " and none slows down".to_owned(),
+        x => format!(" and they slow down by up to {} times", format::times(x)),
+    };
+    format!("; unmanaged, {late}{slow}")
+}
+
+/// Unmanaged over solo execution time, where both were measured.
+fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
+    let solo = result_of(inputs.solo, name).filter(|t| t.moet_ns > 0)?;
+    let unmanaged = result_of(inputs.unmanaged, name).filter(|t| t.jobs > 0)?;
+    Some(unmanaged.moet_ns as f64 / solo.moet_ns as f64)
+}
+
+/// Managed measurements beyond what the plan promises: one of the two is wrong, and the reader must know.
+fn contradictions(inputs: &Inputs) -> Vec<String> {
+    let mut lines = Vec::new();
+    for task in inputs.plan.tasks.iter().filter(analysed) {
+        let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
+        let name = &task.name;
+        if task.schedulable && seen.misses_deadline > 0 {
+            lines.push(format!(
+                "{name}: {} of {} missed the deadline in the managed run",
+                format::count(seen.misses_deadline),
+                format::plural(seen.jobs, "job")
+            ));
+        }
+        for (what, seen, bound) in [
+            ("execution time", seen.moet_ns, Some(task.c_sce_ns)),
+            ("response time", seen.max_response_ns, task.wcrt_ns),
+        ] {
+            if let Some(bound) = bound.filter(|bound| seen > *bound) {
+                lines.push(format!(
+                    "{name}: measured {what} {} ({} ns) is above its bound {} ({} ns)",
+                    format::time(seen),
+                    format::count(seen),
+                    format::time(bound),
+                    format::count(bound)
+                ));
+            }
+        }
+    }
+    lines
+}
+
+fn table(inputs: &Inputs) -> Markup {
+    let table = html! {
+        table {
+            (caption(&html! {
+                "Longest execution time of a job alone, unmanaged and managed; its bound " (c_sce())
+                "; the worst-case response time (WCRT) on its core against the deadline."
+            }))
+            thead {
+                tr {
+                    th scope="col" { "Task" } th.num scope="col" { "Core" } th scope="col" { "Level" }
+                    th.num scope="col" { "Solo" } th.num scope="col" { "Unmanaged" } th.num scope="col" { "Managed" }
+                    th.num scope="col" { "Bound " (c_sce()) } th.num scope="col" { "WCRT" }
+                    th.num scope="col" { "Deadline" } th scope="col" { "Verdict" }
+                }
+            }
+            tbody { @for task in &inputs.plan.tasks { (row(inputs, task)) } }
+        }
+    };
+    wide_table("Tasks and their times", &table)
+}
+
+fn c_sce() -> Markup {
+    html! { span.math { "C" sub { "sce" } } }
+}
+
+fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
+    let promised = analysed(&task);
+    html! {
+        tr {
+            th scope="row" { (task_name(&task.name)) }
+            td.num { (task.core) }
+            td { (format!("{:?}", task.criticality)) }
+            @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {
+                td.num { (measured(inputs, result.map(|r| result_of(Some(r), &task.name)))) }
+            }
+            td.num { (format::time_cell(task.c_sce_ns)) }
+            td.num { (format::time_or(task.wcrt_ns, if promised { "unbounded" } else { "–" })) }
+            td.num { (format::time_or(task.deadline_ns, "none")) }
+            td {
+                @match (promised, task.schedulable) {
+                    (false, _) => span.muted { "best effort" },
+                    (true, true) => span.good { "✓ meets" },
+                    (true, false) => span.bad { "✗ may miss" },
+                }
+            }
+        }
+    }
+}
+
+/// A measured time, its ratio to solo, and how many jobs were late. Outer `None`: the run is absent.
+fn measured(inputs: &Inputs, result: Option<Option<&solocore_model::results::TaskResult>>) -> Markup {
+    let Some(Some(seen)) = result else { return html! { span.muted { "–" } } };
+    if seen.jobs == 0 {
+        return html! {
+            span.muted { "no job" }
+            @if seen.misses_deadline > 0 { small.bad { (format::count(seen.misses_deadline)) " late" } }
+        };
+    }
+    let solo = result_of(inputs.solo, &seen.name).filter(|s| s.moet_ns > 0 && !std::ptr::eq(*s, seen));
+    html! {
+        (format::time_cell(seen.moet_ns))
+        @if let Some(solo) = solo { small { (format::times(seen.moet_ns as f64 / solo.moet_ns as f64)) "×" } }
+        @if seen.misses_deadline > 0 {
+            small.bad { (format::count(seen.misses_deadline)) " of " (format::count(seen.jobs)) " late" }
+        }
+    }
+}
+
+/// Which runs are absent, and how to get them.
+fn missing(inputs: &Inputs) -> Markup {
+    html! {
+        @if inputs.solo.is_none() {
+            p.muted { "Not measured: solo times. Simulate each task alone (mode " code { "solo" } ") and give the result to the report too." }
+        }
+        @if inputs.unmanaged.is_none() {
+            p.muted {
+                "Not measured: the machine without the plan. Run " code { "solocore sim --unmanaged --format json" }
+                " on the plan and give the result to the report too."
+            }
+        }
+        @if inputs.managed.is_none() {
+            p.muted {
+                "Not measured: the plan at work. Run " code { "solocore sim --format json" }
+                " on the plan and give the result to the report too."
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! The whole page: what must be in it, and what must never be.
+
+#[path = "../examples/sample/inputs.rs"]
+mod inputs;
+
+use inputs::{HOSTILE, Sample, sample};
+use serde_json::Value;
+use solocore_model::results::Activity;
+use solocore_report::{Inputs, html};
+
+fn full(sample: &Sample) -> String {
+    let [solo, unmanaged, managed] = &sample.results;
+    html(&Inputs {
+        title: "Sample & test",
+        plan: &sample.plan,
+        solo: Some(solo),
+        unmanaged: Some(unmanaged),
+        managed: Some(managed),
+        profiles: &sample.profiles,
+    })
+}
+
+fn bare(sample: &Sample) -> String {
+    html(&Inputs { title: "Bare", plan: &sample.plan, solo: None, unmanaged: None, managed: None, profiles: &[] })
+}
+
+fn embedded(page: &str, id: &str) -> Value {
+    let start = format!("<script type=\"application/json\" id=\"{id}\">");
+    let (_, rest) = page.split_once(&start).expect("embedded JSON");
+    serde_json::from_str(rest.split_once("</script>").expect("its end").0).expect("valid JSON")
+}
+
+#[test]
+fn nothing_of_the_inputs_becomes_markup() {
+    let mut sample = sample();
+    sample.plan.reasons.push("</script><img src=x onerror=alert(2)> <!--".to_owned());
+    sample.plan.platform.title = "\" onload=\"alert(3)".to_owned();
+    let page = full(&sample);
+    assert!(!page.contains(HOSTILE));
+    assert!(!page.contains("<img"));
+    assert!(!page.contains("<!--"));
+    let (visible, _) = page.split_once("<script").expect("data");
+    assert!(!visible.contains("\" onload"));
+    assert_eq!(page.matches("<script").count(), 2, "only the two blocks of data");
+    assert!(page.contains("&lt;script&gt;alert(1)&lt;/script&gt;"));
+    assert_eq!(embedded(&page, "solocore-data")["plan"]["tasks"][3]["name"], HOSTILE);
+}
+
+#[test]
+fn nothing_is_fetched() {
+    let page = full(&sample());
+    for word in ["http:", "https:", "@import", "src=", "xmlns", "@font-face"] {
+        assert!(!page.contains(word), "{word}");
+    }
+    assert_eq!(page.matches("<link").count(), 1);
+    assert!(page.contains(r#"<link rel="icon" href="data:,">"#));
+    assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
+}
+
+#[test]
+fn the_data_is_embedded_as_it_was() {
+    let sample = sample();
+    let page = full(&sample);
+    let data = embedded(&page, "solocore-data");
+    assert_eq!(data["plan"], serde_json::to_value(&sample.plan).unwrap());
+    for (key, result) in ["solo", "unmanaged", "managed"].into_iter().zip(&sample.results) {
+        assert_eq!(data[key], serde_json::to_value(result).unwrap());
+    }
+    let curves = embedded(&page, "solocore-curves");
+    assert_eq!(curves["tracking"], serde_json::to_value(&sample.profiles[0].1.lockdown).unwrap());
+}
+
+#[test]
+fn the_numbers_are_there() {
+    let sample = sample();
+    let page = full(&sample);
+    for (series, result) in ["solo", "unmanaged", "managed"].into_iter().zip(&sample.results) {
+        for task in result.tasks.iter().filter(|t| t.name != HOSTILE) {
+            let bar = format!(r#"data-task="{}" data-series="{series}" data-value-ns="{}""#, task.name, task.moet_ns);
+            assert_eq!(page.matches(&bar).count(), 1, "{bar}");
+        }
+    }
+    assert_eq!(page.matches(r#"data-series="bound""#).count(), 5);
+    assert!(page.contains(r#"data-pages="217" data-misses="212199" data-marker="plan""#));
+    assert!(page.contains(r#"data-pages="0" data-misses="694093""#));
+    for text in ["62.3\u{a0}ms", "161\u{a0}MB/s", "64.3\u{a0}%", "2\u{202f}520", "interpolate_subpixel", "heap"] {
+        assert!(page.contains(text), "{text}");
+    }
+}
+
+#[test]
+fn the_verdict_comes_first() {
+    let page = full(&sample());
+    let verdict = "All 4 analysed tasks meet their deadlines under the plan on Freescale QorIQ P4080; unmanaged, \
+                   1 of them misses its deadline and they slow down by up to 7.9 times.";
+    let places: Vec<usize> = [
+        verdict,
+        "id=\"times\"",
+        "id=\"curves\"",
+        "id=\"timeline\"",
+        "id=\"plan\"",
+        "id=\"profiles\"",
+        "id=\"assumptions\"",
+    ]
+    .iter()
+    .map(|text| page.find(text).unwrap_or_else(|| panic!("{text}")))
+    .collect();
+    assert!(places.is_sorted(), "{places:?}");
+}
+
+#[test]
+fn failure_and_contradiction_are_said() {
+    let mut sample = sample();
+    sample.plan.schedulable = false;
+    sample.plan.tasks[0].schedulable = false;
+    sample.plan.tasks[0].wcrt_ns = None;
+    sample.results[2].tasks[1].moet_ns = 801_000_001;
+    sample.results[2].tasks[2].misses_deadline = 3;
+    let page = full(&sample);
+    assert!(page.contains("1 of 4 analysed tasks may miss its deadline under the plan"));
+    assert!(page.contains("✗ may miss") && page.contains("unbounded"));
+    assert!(
+        page.contains(
+            "disparity: measured execution time 801\u{a0}ms (801\u{202f}000\u{202f}001 ns) is above its bound"
+        )
+    );
+    assert!(page.contains("imu-filter: 3 of 40 jobs missed the deadline in the managed run"));
+    assert!(!full(&self::sample()).contains("contradicts"));
+}
+
+#[test]
+fn absent_inputs_leave_a_sentence() {
+    let page = bare(&sample());
+    for text in [
+        "Not measured: solo times",
+        "solocore sim --unmanaged",
+        "No profile was given",
+        "No schedule was recorded",
+        "All 4 analysed tasks meet their deadlines under the plan on Freescale QorIQ P4080.",
+    ] {
+        assert!(page.contains(text), "{text}");
+    }
+    assert!(!page.contains(r#"data-series="solo""#));
+    assert_eq!(embedded(&page, "solocore-data")["solo"], Value::Null);
+}
+
+#[test]
+fn empty_timeline_draws_none() {
+    let mut sample = sample();
+    sample.results[2].timeline.clear();
+    let page = full(&sample);
+    assert!(page.contains(r#"data-mode="unmanaged""#) && !page.contains(r#"data-mode="managed""#));
+    assert!(!page.contains(r#"data-activity="throttled""#));
+    sample.results[1].timeline.clear();
+    assert!(full(&sample).contains("No schedule was recorded"));
+}
+
+#[test]
+fn zero_values_are_drawn_as_nothing() {
+    let mut sample = sample();
+    for task in &mut sample.plan.tasks {
+        (task.c_sce_ns, task.deadline_ns, task.wcrt_ns) = (0, None, Some(0));
+    }
+    for result in &mut sample.results {
+        for task in &mut result.tasks {
+            (task.moet_ns, task.jobs, task.max_response_ns) = (0, 0, 0);
+        }
+        for segment in &mut result.timeline {
+            (segment.start_ns, segment.end_ns) = (0, 0);
+        }
+    }
+    for (_, profile) in &mut sample.profiles {
+        profile.lockdown = vec![0];
+        profile.bandwidth.bytes_per_s = vec![0, 0];
+    }
+    sample.plan.cores[0].utilization = f64::NAN;
+    let page = full(&sample);
+    assert!(!page.contains("NaN%") && !page.contains("inf%"));
+    assert!(page.contains(r#"width="0.0000%""#));
+    sample.profiles[0].1.lockdown.clear();
+    sample.plan.tasks.clear();
+    assert!(full(&sample).contains("The plan holds no task."));
+}
+
+#[test]
+fn long_schedules_are_cut_and_say_so() {
+    let mut sample = sample();
+    let mut segment = sample.results[2].timeline[0].clone();
+    sample.results[2].timeline.clear();
+    for start in 0..5000 {
+        (segment.start_ns, segment.end_ns) = (start * 10, start * 10 + 5);
+        segment.activity = if start.is_multiple_of(2) { Activity::Run } else { Activity::Throttled };
+        segment.task = 77;
+        sample.results[2].timeline.push(segment.clone());
+    }
+    let page = full(&sample);
+    assert!(page.contains("1\u{202f}000 further parts not drawn"));
+    assert!(page.contains("task #77") && page.contains(r#"data-dropped="1000""#));
+}
