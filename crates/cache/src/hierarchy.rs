@@ -273,7 +273,7 @@ impl Shared {
             // The job pays for the dirty lines it leaves behind.
             for line in l2.flush() {
                 private.counts[L2].writebacks += 1;
-                self.to_llc(line, Kind::Write, sink);
+                self.llc_access(line, Kind::Write, sink);
             }
         }
     }
@@ -358,7 +358,7 @@ impl Shared {
     fn fill(&mut self, private: &mut Private, line: u64, fetch: bool, sink: &mut impl FnMut(Access)) -> Option<Event> {
         let kind = if fetch { Kind::Fetch } else { Kind::Read };
         let Some(l2) = &mut private.l2 else {
-            return self.to_llc(line, kind, sink);
+            return self.llc_access(line, kind, sink);
         };
         private.counts[L2].accesses += 1;
         let got = l2.access(line, false);
@@ -367,26 +367,26 @@ impl Shared {
             return None;
         }
         private.counts[L2].misses += 1;
-        let event = self.to_llc(line, kind, sink);
+        let event = self.llc_access(line, kind, sink);
         if let Some(victim) = got.written_back {
             private.counts[L2].writebacks += 1;
-            self.to_llc(victim, Kind::Write, sink);
+            self.llc_access(victim, Kind::Write, sink);
         }
         event
     }
 
     fn write_from_l1(&mut self, private: &mut Private, line: u64, sink: &mut impl FnMut(Access)) {
         let Some(l2) = &mut private.l2 else {
-            self.to_llc(line, Kind::Write, sink);
+            self.llc_access(line, Kind::Write, sink);
             return;
         };
         if let Some(victim) = l2.access(line, true).written_back {
             private.counts[L2].writebacks += 1;
-            self.to_llc(victim, Kind::Write, sink);
+            self.llc_access(victim, Kind::Write, sink);
         }
     }
 
-    fn to_llc(&mut self, line: u64, kind: Kind, sink: &mut impl FnMut(Access)) -> Option<Event> {
+    fn llc_access(&mut self, line: u64, kind: Kind, sink: &mut impl FnMut(Access)) -> Option<Event> {
         let write = kind == Kind::Write;
         let page = &mut self.pages[(line >> self.g.lines_per_page_shift()) as usize];
         if write {

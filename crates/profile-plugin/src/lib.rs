@@ -201,9 +201,12 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const 
 
 extern "C" fn on_access(vcpu: c_uint, info: u32, vaddr: u64, user: *mut c_void) {
     let Some(t) = thread(vcpu) else { return };
-    // SAFETY: a pure function of `info`, which QEMU passed to this callback.
-    let write =
-        if t.store_bit != 0 { info & t.store_bit != 0 } else { unsafe { qemu::qemu_plugin_mem_is_store(info) } };
+    let write = if t.store_bit != 0 {
+        info & t.store_bit != 0
+    } else {
+        // SAFETY: a pure function of `info`, which QEMU passed to this callback.
+        unsafe { qemu::qemu_plugin_mem_is_store(info) }
+    };
     if write {
         t.private.stores += 1;
     }

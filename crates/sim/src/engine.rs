@@ -314,7 +314,7 @@ impl<'a> Engine<'a> {
             }
             self.now = time;
             count += 1;
-            if count % (1 << 20) == 0 && !progress(time as f64 / end as f64) {
+            if count.is_multiple_of(1 << 20) && !progress(time as f64 / end as f64) {
                 return Err(SimError::Interrupted);
             }
             if memory == Some(time) {

@@ -16,10 +16,10 @@
 #include "types.h"
 
 struct sc_regulator {
-	sc_u64 budget;    /* accesses per period */
+	sc_u64 budget;	  /* accesses per period */
 	sc_u64 period_ns; /* length of a period */
-	sc_u64 used;      /* accesses in this period */
-	sc_u64 next_ns;   /* when the next period starts */
+	sc_u64 used;	  /* accesses in this period */
+	sc_u64 next_ns;	  /* when the next period starts */
 	sc_u32 throttled; /* 1: the core must not run */
 	sc_u32 reserved;
 };

@@ -1,0 +1,57 @@
+# Targets: demo, test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+.PHONY: demo test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+
+SOLOCORE := target/release/solocore
+PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
+DEMO := build/demo
+
+demo: setup-demo build vision
+	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
+
+test: setup-test lint unit-test build vision vision-test cli-test browser-test
+	@echo "all tests passed"
+
+setup-demo:
+	@scripts/setup.sh demo
+
+setup-test:
+	@scripts/setup.sh test
+
+build:
+	cargo build --release --locked
+
+vision:
+	@$(MAKE) --no-print-directory -s -C examples/vision
+
+lint: setup-test
+	cargo fmt --all --check
+	cargo clippy --workspace --all-targets --locked -- -D warnings
+	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+
+unit-test: setup-test
+	cargo test --workspace --locked --quiet
+
+vision-test: setup-test vision
+	$(PYTEST) tests/vision
+
+cli-test: setup-test build
+	$(PYTEST) tests/cli
+
+# The page that the demo makes is the one that is tested.
+browser-test: setup-test build vision
+	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
+	SOLOCORE_REPORT=$(DEMO)/report.html $(PYTEST) tests/browser
+
+bench: setup-test build vision
+	python3 bench/profiler.py
+
+# What is too slow for every change: the demo for other seeds, long random tests, licences.
+nightly: test bench
+	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "10 s" || exit 1; done
+	PROPTEST_CASES=20000 cargo test --workspace --locked --release --quiet
+	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
+	cargo deny --offline check licenses bans sources
+
+clean:
+	cargo clean
+	rm -rf build examples/vision/build

@@ -1,0 +1,51 @@
+#!/usr/bin/env bash
+# Installs what building, the demo and the tests need on Debian 12. Does nothing the second time.
+# Usage: scripts/setup.sh demo|test
+set -euo pipefail
+cd "$(dirname "$0")/.."
+want=${1:-test}
+
+packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils)
+if [ "$want" = test ]; then
+	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
+		clang-format valgrind chromium python3 python3-venv)
+fi
+
+missing=()
+for package in "${packages[@]}"; do
+	dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
+done
+if [ ${#missing[@]} -gt 0 ]; then
+	command="apt-get install -y --no-install-recommends ${missing[*]}"
+	if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+		echo "setup: packages are missing; run as root: $command" >&2
+		exit 3
+	fi
+	echo "setup: installing ${missing[*]}"
+	export DEBIAN_FRONTEND=noninteractive
+	# The lists may be absent (a fresh machine) or old (a package has moved on): refresh once, then install.
+	apt-get update -qq >/dev/null
+	if ! apt-get install -y -qq --no-install-recommends "${missing[@]}" >build-setup.log 2>&1; then
+		tail -20 build-setup.log >&2
+		echo "setup: installation failed; run by hand: $command" >&2
+		exit 3
+	fi
+	rm -f build-setup.log
+fi
+
+if ! command -v cargo >/dev/null; then
+	echo "setup: no Rust toolchain (1.88 or newer); install it with: curl https://sh.rustup.rs -sSf | sh" >&2
+	exit 3
+fi
+
+if [ "$want" = test ]; then
+	stamp=build/venv/.installed
+	if ! cmp -s tests/requirements.txt "$stamp"; then
+		echo "setup: Python packages for the tests into build/venv"
+		rm -rf build/venv
+		mkdir -p build
+		python3 -m venv build/venv
+		build/venv/bin/pip install --quiet --disable-pip-version-check -r tests/requirements.txt
+		cp tests/requirements.txt "$stamp"
+	fi
+fi
