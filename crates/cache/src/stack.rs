@@ -142,7 +142,7 @@ mod tests {
             let mut expect = vec![0u64; ways as usize];
             for _ in 0..3000 {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (line, write) = ((state >> 33) % 64, (state >> 60) % 3 == 0);
+                let (line, write) = ((state >> 33) % 64, (state >> 60).is_multiple_of(3));
                 let full = stack.access(line, write);
                 for (w, cache) in plain.iter_mut().enumerate() {
                     let got = cache.access(line, write);

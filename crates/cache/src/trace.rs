@@ -194,7 +194,11 @@ mod tests {
     fn sample(n: u64) -> Vec<Access> {
         let kinds = [Kind::Read, Kind::Write, Kind::Fetch];
         (0..n)
-            .map(|i| Access { at_cycles: i * i, line: (i * 7919) % 100_003 << (i % 20), kind: kinds[(i % 3) as usize] })
+            .map(|i| Access {
+                at_cycles: i * i,
+                line: ((i * 7919) % 100_003) << (i % 20),
+                kind: kinds[(i % 3) as usize],
+            })
             .collect()
     }
 

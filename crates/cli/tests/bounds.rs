@@ -1,0 +1,165 @@
+//! Attack on the bounds: random systems of recorded and stated tasks, run on the simulated board
+//! under their plans. No job may take longer than its C_sce when it is not preempted, respond later
+//! than its worst-case response time, or let its core exceed the budget.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_model::plan::Plan;
+use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::results::Mode;
+use solocore_model::{Platform, System};
+use solocore_planner::Demand;
+use solocore_sim::Options;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// A made-up program: bursts and quiet stretches over a few pages, with write-backs.
+fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
+    let pages = rng.random_range(1..60u32);
+    let lines = u64::from(platform.lines_per_page());
+    let mut counts = vec![(0u64, 0u64); pages as usize];
+    let (mut at, mut encoder, mut out) = (0u64, Encoder::default(), Vec::new());
+    let burst = rng.random_range(1..2000u64);
+    for i in 0..rng.random_range(10..6000u64) {
+        at += if i % burst == 0 { rng.random_range(0..400_000) } else { rng.random_range(0..60) };
+        let page = rng.random_range(0..u64::from(pages));
+        let line = if rng.random_bool(0.5) { i % lines } else { rng.random_range(0..lines) };
+        let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
+        let count = &mut counts[usize::try_from(page).unwrap()];
+        if kind == Kind::Write {
+            count.1 += 1;
+        } else {
+            count.0 += 1;
+        }
+        encoder.push(Access { at_cycles: at, line: page * lines + line, kind }, &mut out).unwrap();
+    }
+    let records = encoder.finish(&mut out).unwrap();
+    let path = dir.join(format!("{name}.json"));
+    std::fs::write(solocore_profile::trace_path(&path), &out).unwrap();
+    let mut rows: Vec<PageProfile> = counts
+        .iter()
+        .zip(0u32..)
+        .map(|(&(llc_reads, llc_writes), frame)| PageProfile {
+            name: PageName { region: "heap".to_owned(), offset: u64::from(frame) },
+            references: llc_reads + llc_writes,
+            llc_reads,
+            llc_writes,
+            lines: platform.lines_per_page(),
+            frame,
+        })
+        .collect();
+    rows.sort_by_key(|p| std::cmp::Reverse(p.llc_accesses()));
+    let mut lockdown = vec![rows.iter().map(PageProfile::llc_accesses).sum::<u64>()];
+    for row in &rows {
+        lockdown.push(lockdown.last().unwrap() - row.llc_accesses());
+    }
+    let trace_file = solocore_profile::trace_path(&path).file_name().map(PathBuf::from).unwrap();
+    let profile = Profile {
+        format: FORMAT.to_owned(),
+        command: vec![name.to_owned()],
+        isa: platform.isa,
+        engine: "made up".to_owned(),
+        platform: platform.name.clone(),
+        geometry: platform.geometry(),
+        exit_code: 0,
+        instructions: at,
+        loads: 0,
+        stores: 0,
+        references: 0,
+        threads: 1,
+        children: 0,
+        exec: None,
+        levels: Vec::new(),
+        private_cycles: at + rng.random_range(0..100_000),
+        working_set: WorkingSet { pages: u64::from(pages), lines: u64::from(pages) * lines, bytes: 0 },
+        lockdown,
+        by_ways: Vec::new(),
+        pages: rows,
+        functions: Vec::new(),
+        bandwidth: BandwidthSeries::default(),
+        trace: Some(TraceRef { file: trace_file, records, cycles: at, truncated: false }),
+    };
+    solocore_model::files::write_json(&path, &profile).unwrap();
+    (path, profile)
+}
+
+/// A system of a few tasks, many of them sharing few cores so that they preempt each other.
+fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
+    let board = ["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"][rng.random_range(0..5usize)];
+    let count = rng.random_range(1..8u32);
+    let (shared, policy) = (rng.random_range(1..4u32), if rng.random_bool(0.9) { "memguard" } else { "none" });
+    let period = ["1 ms", "250 us", "5 ms"][rng.random_range(0..3usize)];
+    let mut text = format!("platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \"{period}\"\n");
+    if policy == "memguard" && rng.random_bool(0.3) {
+        let bandwidth = rng.random_range(10..90u32);
+        write!(text, "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"{bandwidth} MB/s\"\n").unwrap();
+    }
+    for i in 0..count {
+        let core = rng.random_range(0..shared);
+        let period = rng.random_range(4..60u32);
+        let deadline = if rng.random_bool(0.8) { period } else { period.div_ceil(2) };
+        let level = if rng.random_bool(0.25) { "D" } else { "B" };
+        write!(
+            text,
+            "[[task]]\nname = \"t{i}\"\ncore = {core}\nperiod = \"{period} ms\"\ndeadline = \"{deadline} ms\"\ncriticality = \"{level}\"\ncommand = [\"t{i}\"]\n"
+        )
+        .unwrap();
+    }
+    let system = System::parse(&dir.join("system.toml"), &text).unwrap();
+    let demands = (0..count)
+        .map(|i| {
+            let (path, profile) = program(rng, &system.platform, dir, &format!("t{i}"));
+            Demand::Profiled { path, profile: Box::new(profile) }
+        })
+        .collect();
+    (system, demands)
+}
+
+fn attack(case: u64) -> (u64, f64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(case);
+    let dir = tempfile::tempdir().unwrap();
+    let (system, demands) = system(&mut rng, dir.path());
+    let plan: Plan = solocore_planner::plan(&system, &demands).unwrap();
+    let loaded = solocore_sim::load(&plan).unwrap();
+    let options = Options { mode: Mode::Managed, duration_ns: 300_000_000, seed: case, timeline_ns: 0 };
+    let result = solocore_sim::simulate(&plan, &loaded, &options, &|_| true).unwrap();
+    let (mut jobs, mut tightest) = (0, 0.0f64);
+    for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
+        if planned.best_effort() || seen.jobs == 0 {
+            continue;
+        }
+        jobs += seen.jobs;
+        let what = format!("case {case}, {}: {planned:?} against {seen:?}", plan.platform.name);
+        if let Some(wcrt) = planned.wcrt_ns {
+            assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
+            tightest = tightest.max(seen.max_response_ns as f64 / wcrt as f64);
+            if planned.schedulable {
+                assert_eq!(seen.misses_deadline, 0, "{what}");
+            }
+        }
+        let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
+        if alone {
+            assert!(seen.moet_ns <= planned.c_sce_ns, "execution beyond C_sce: {what}");
+        }
+    }
+    for (planned, seen) in plan.cores.iter().zip(&result.cores) {
+        if let Some(budget) = planned.budget_accesses {
+            assert!(seen.max_accesses_per_period <= budget, "case {case}: {planned:?} {seen:?}");
+        }
+    }
+    (jobs, tightest)
+}
+
+#[test]
+fn no_simulated_job_breaks_its_bound() {
+    let cases = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400u64);
+    let (mut jobs, mut tightest) = (0, 0.0f64);
+    for case in 0..cases {
+        let (some, ratio) = attack(case);
+        jobs += some;
+        tightest = tightest.max(ratio);
+    }
+    println!("{cases} systems, {jobs} jobs; the closest response came to {:.1} % of its bound", 100.0 * tightest);
+    assert!(jobs > cases, "the attack ran hardly anything");
+}

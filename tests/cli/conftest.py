@@ -1,0 +1,127 @@
+"""Fixtures for the end-to-end tests of the `solocore` command.
+
+The command is `target/release/solocore` of this repository, or what SOLOCORE names. Every test runs in a directory of its
+own with a cache directory of its own, so that nothing of the user's is read or written. Needs gcc, the cross compilers for
+aarch64 and powerpc, and qemu-user; a missing one is a failure, not a skip.
+"""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+COMPILERS = {"x86_64": "gcc", "aarch64": "aarch64-linux-gnu-gcc", "powerpc": "powerpc-linux-gnu-gcc"}
+
+
+@dataclass
+class Done:
+    """What a finished command left."""
+
+    code: int
+    out: bytes
+    err: str
+
+    def json(self):
+        """The one JSON document on stdout; fails if there is anything else."""
+        return json.loads(self.out)
+
+
+class Command:
+    """Runs `solocore` in one directory."""
+
+    def __init__(self, program, directory):
+        self.program, self.dir = program, directory
+        self.cache = directory / "cache-home"
+        self.cache.mkdir()
+        self.env = {**os.environ, "XDG_CACHE_HOME": str(self.cache), "NO_COLOR": "1"}
+
+    def __call__(self, *args, stdin=b"", timeout=60, **env):
+        done = subprocess.run([self.program, *map(str, args)], cwd=self.dir, input=stdin, capture_output=True,
+                              timeout=timeout, env={**self.env, **env})
+        return Done(done.returncode, done.stdout, done.stderr.decode())
+
+    def start(self, *args):
+        """Starts it in a process group of its own, for signals."""
+        return subprocess.Popen([self.program, *map(str, args)], cwd=self.dir, stdin=subprocess.DEVNULL,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=self.env, start_new_session=True)
+
+    def write(self, name, text):
+        """Writes a file in the directory and returns its name."""
+        (self.dir / name).write_text(text)
+        return name
+
+    def files(self):
+        """Everything in the directory and the cache, hidden files included."""
+        return {str(p.relative_to(self.dir)) for p in self.dir.rglob("*") if p.is_file() or p.is_symlink()
+                or p.name.startswith(".solocore-")}
+
+    def plan(self, text, code=0, name="system.toml"):
+        """Plans a system given as text into plan.json; returns the plan."""
+        self.write(name, text)
+        done = self("plan", name, "-o", "plan.json", "--format", "json")
+        assert done.code == code, done.err
+        return done.json()
+
+    def sim(self, *args, code=0):
+        done = self("sim", *args, "--format", "json")
+        assert done.code == code, done.err
+        return done.json()
+
+
+@pytest.fixture(scope="session")
+def program():
+    path = Path(os.environ.get("SOLOCORE", ROOT / "target" / "release" / "solocore"))
+    assert path.is_file(), f"{path} is not there: build it, or name it in SOLOCORE"
+    return str(path.resolve())
+
+
+@pytest.fixture
+def solocore(program, tmp_path):
+    return Command(program, tmp_path)
+
+
+@pytest.fixture(scope="session")
+def compile_c(tmp_path_factory):
+    """Compiles C text; `compile_c(text, *flags, isa=...)` gives the program's path. Results are kept for the session."""
+    directory, known = tmp_path_factory.mktemp("programs"), {}
+
+    def compile_text(text, *flags, isa="x86_64", name="job"):
+        key = (text, flags, isa, name)
+        if key not in known:
+            compiler = shutil.which(COMPILERS[isa])
+            assert compiler, f"{COMPILERS[isa]} is not installed; the project's set-up installs it"
+            place = directory / str(len(known))
+            place.mkdir()
+            (place / "job.c").write_text(text)
+            subprocess.run([compiler, "-O1", "-fno-builtin", *flags, "job.c", "-o", name, "-lpthread"], cwd=place, check=True)
+            known[key] = place / name
+        return known[key]
+
+    return compile_text
+
+
+def refused(done, *words, codes=(2, 3), one_line=True):
+    """The command refused its input: exit code, one line on stderr that has all `words`, nothing on stdout."""
+    assert done.code in codes, (done.code, done.err)
+    lines = done.err.splitlines()
+    errors = [line for line in lines if line.startswith("solocore: ")]
+    assert len(errors) == 1, done.err
+    if one_line:
+        assert len(lines) == 1, done.err
+    for word in words:
+        assert word in errors[0], f"{word!r} is not in: {errors[0]}"
+    assert ";" in errors[0], f"no remedy in: {errors[0]}"
+    assert not done.out
+
+
+def interrupt(process, how=signal.SIGINT):
+    """Ctrl-C, as a terminal sends it: to the whole process group. Returns exit code and stderr."""
+    os.killpg(process.pid, how)
+    _, err = process.communicate(timeout=20)
+    return process.returncode, err.decode()

@@ -1,0 +1,206 @@
+"""`solocore plan`: its JSON, the numbers of the SCE paper, placement and verdicts.
+
+The expected bounds are computed here from the formulas, not by the code under test. Not covered: profiled tasks (see
+test_profile.py and test_sim.py).
+"""
+
+import json
+
+import pytest
+from conftest import ROOT
+
+# Table 2 of the SCE paper: C_sce in ms.
+TABLE_2 = {"disparity": 598.7, "localization": 158.5, "mser": 22.5, "tracking": 335.9, "multi-ncut": 761.7,
+           "sift": 967.5, "texture": 1465.6}
+TASK_KEYS = {"name", "core", "criticality", "wcet_ns", "misses", "stall_ns", "c_sce_ns", "wcrt_ns", "deadline_ns", "schedulable"}
+CORE_KEYS = {"id", "ways", "budget_accesses", "bandwidth_bytes_per_s"}
+L_MAX_NS, CORES = 49.6, 8
+
+
+def task(name, wcet="1 ms", misses=100, period="100 ms", **more):
+    lines = [f'name = "{name}"', f'wcet = "{wcet}"', f"misses = {misses}", f'period = "{period}"']
+    lines += [f"{key} = {json.dumps(value)}" for key, value in more.items()]
+    return "[[task]]\n" + "\n".join(lines) + "\n"
+
+
+def system(*tasks, regulation="", head='platform = "p4080"\n'):
+    return head + (f"[regulation]\n{regulation}\n" if regulation else "") + "".join(tasks)
+
+
+def by_name(plan):
+    return {t["name"]: t for t in plan["tasks"]}
+
+
+def test_table_2_of_the_paper(solocore):
+    done = solocore("plan", ROOT / "examples/sce-table2/system.toml", "--format", "json")
+    assert done.code == 0, done.err
+    plan = done.json()
+    assert plan["schedulable"] is True
+    assert [t["name"] for t in plan["tasks"]] == list(TABLE_2)
+    for t in plan["tasks"]:
+        assert t["c_sce_ns"] / 1e6 == pytest.approx(TABLE_2[t["name"]], abs=0.1)
+
+
+def test_json_has_what_the_interface_promises(solocore):
+    plan = solocore.plan(system(task("a", criticality="A"), task("b", core=3), task("d", criticality="D")))
+    assert isinstance(plan["schedulable"], bool) and all(isinstance(r, str) for r in plan["reasons"])
+    for t in plan["tasks"]:
+        assert TASK_KEYS <= t.keys()
+        assert t["c_sce_ns"] == t["wcet_ns"] + t["stall_ns"]
+        assert t["wcrt_ns"] is None or t["wcrt_ns"] >= t["c_sce_ns"]
+        assert t["wcet_ns"] == 1_000_000 and t["misses"] == 100 and t["deadline_ns"] == 100_000_000
+    assert [c["id"] for c in plan["cores"]] == list(range(CORES))
+    assert all(CORE_KEYS <= c.keys() for c in plan["cores"])
+    assert sum(c["ways"] for c in plan["cores"]) <= 32
+    tasks = by_name(plan)
+    assert [t["criticality"] for t in plan["tasks"]] == ["A", "B", "D"] and tasks["b"]["core"] == 3
+    assert tasks["d"]["wcrt_ns"] is None, "nothing is promised to best effort"
+
+
+def test_file_and_stdout_hold_the_same_document(solocore):
+    plan = solocore.plan(system(task("a")))
+    assert json.loads((solocore.dir / "plan.json").read_text()) == plan
+    assert solocore.files() == {"system.toml", "plan.json"}
+
+
+def test_text_is_for_people_and_makes_no_file(solocore):
+    solocore.write("system.toml", system(task("a")))
+    done = solocore("plan", "system.toml")
+    assert done.code == 0 and "schedulable" in done.out.decode() and solocore.files() == {"system.toml"}
+
+
+def test_even_budget(solocore):
+    """Q = floor(P / (m L_max)); as bandwidth Q lines a period."""
+    plan = solocore.plan(system(task("a"), regulation='period = "500 us"'))
+    budget = int(500_000 / (CORES * L_MAX_NS))
+    assert {c["budget_accesses"] for c in plan["cores"]} == {budget}
+    assert plan["cores"][0]["bandwidth_bytes_per_s"] == budget * 64 * 2000
+
+
+def test_active_cores_share_among_themselves(solocore):
+    plan = solocore.plan(system(task("a", misses=1000), regulation="active_cores = 2\ncarry_in = false"))
+    assert len(plan["cores"]) == 2
+    assert plan["cores"][0]["budget_accesses"] == int(1e6 / (2 * L_MAX_NS))
+    assert by_name(plan)["a"]["stall_ns"] == pytest.approx(1000 * 2 * L_MAX_NS, abs=1)
+
+
+@pytest.mark.parametrize("misses", [0, 1, 10, 2000])
+def test_carry_in_costs_tasks_with_few_misses(solocore, misses):
+    without, with_it = (
+        by_name(solocore.plan(system(task("a", misses=misses), regulation=f"carry_in = {flag}")))["a"]
+        for flag in ("false", "true"))
+    assert without["c_sce_ns"] == pytest.approx(1_000_000 + misses * CORES * L_MAX_NS, abs=1)
+    if misses:
+        assert with_it["c_sce_ns"] > without["c_sce_ns"]
+    assert with_it["wcrt_ns"] >= with_it["c_sce_ns"]
+
+
+def test_carry_in_is_the_default(solocore):
+    stated = solocore.plan(system(task("a"), regulation="carry_in = true"))
+    assert solocore.plan(system(task("a"))) == stated
+
+
+def test_explicit_shares(solocore):
+    cores = '[[core]]\nid = 0\nbandwidth = "640 MB/s"\n[[core]]\nid = 1\nbandwidth = "64 MB/s"\n'
+    plan = solocore.plan(system(cores, task("rich", core=0, misses=5000), task("poor", core=1, misses=5000, period="1 s"),
+                                regulation='share = "explicit"'))
+    budgets = [c["budget_accesses"] for c in plan["cores"]]
+    assert budgets[:2] == [10_000, 1_000]
+    assert len(set(budgets[2:])) == 1 and sum(budgets) <= 1e6 / L_MAX_NS
+    tasks = by_name(plan)
+    assert tasks["poor"]["c_sce_ns"] > tasks["rich"]["c_sce_ns"]
+    # 5,000 accesses at 1,000 a period take four full periods at the very least.
+    assert tasks["poor"]["c_sce_ns"] >= 4_000_000
+
+
+def test_too_much_bandwidth_is_refused(solocore):
+    solocore.write("system.toml", system('[[core]]\nid = 0\nbandwidth = "2 GB/s"\n', task("a"), regulation='share = "explicit"'))
+    done = solocore("plan", "system.toml", "-o", "plan.json")
+    assert done.code == 2 and "system.toml" in done.err and len(done.err.splitlines()) == 1
+    assert solocore.files() == {"system.toml"}
+
+
+def test_worst_fit_spreads(solocore):
+    plan = solocore.plan(system(*(task(f"t{i}", wcet=f"{10 + i} ms") for i in range(8))))
+    assert {t["core"] for t in plan["tasks"]} == set(range(CORES))
+
+
+def test_worst_fit_puts_a_pair_on_the_least_loaded_core(solocore):
+    plan = solocore.plan(system(*(task(f"t{i}", wcet=f"{20 + i} ms") for i in range(9))))
+    tasks = by_name(plan)
+    # Heaviest first: the ninth, t0, joins the lightest of the eight placed, t1.
+    assert tasks["t0"]["core"] == tasks["t1"]["core"]
+
+
+def test_stated_core_is_kept(solocore):
+    plan = solocore.plan(system(*(task(f"t{i}", core=5, wcet="5 ms") for i in range(3)), task("free", wcet="5 ms")))
+    assert [t["core"] for t in plan["tasks"][:3]] == [5, 5, 5] and plan["tasks"][3]["core"] != 5
+
+
+def test_rate_monotonic_response_times(solocore):
+    """No misses, no carry-in: Joseph and Pandya by hand: 10; 20 + 10 = 30; 30 + 20 + 2 * 10 = 70, then 20 + 10 more past 50."""
+    plan = solocore.plan(system(task("hi", wcet="10 ms", misses=0, period="50 ms", core=0),
+                                task("mid", wcet="20 ms", misses=0, period="100 ms", core=0),
+                                task("lo", wcet="15 ms", misses=0, period="200 ms", core=0),
+                                regulation="carry_in = false"))
+    assert [t["wcrt_ns"] for t in plan["tasks"]] == [10_000_000, 30_000_000, 45_000_000]
+
+
+def test_stated_priorities_turn_it_round(solocore):
+    plan = solocore.plan(system(task("short", wcet="10 ms", misses=0, period="50 ms", core=0, priority=2),
+                                task("long", wcet="20 ms", misses=0, period="100 ms", core=0, priority=1),
+                                regulation="carry_in = false"))
+    assert [t["wcrt_ns"] for t in plan["tasks"]] == [30_000_000, 20_000_000]
+
+
+def test_unschedulable_says_so(solocore):
+    plan = solocore.plan(system(task("fine", core=0), task("late", core=1, misses=10_000, deadline="2 ms")), code=1)
+    tasks = by_name(plan)
+    assert plan["schedulable"] is False
+    assert tasks["fine"]["schedulable"] is True and tasks["late"]["schedulable"] is False
+    assert any("late" in r for r in plan["reasons"])
+    assert (solocore.dir / "plan.json").exists(), "a negative answer is an answer"
+
+
+def test_overload_is_unbounded(solocore):
+    plan = solocore.plan(system(*(task(f"t{i}", core=0, wcet="60 ms") for i in range(2))), code=1)
+    assert plan["tasks"][1]["wcrt_ns"] is None and plan["tasks"][1]["schedulable"] is False
+
+
+def test_best_effort_never_makes_a_system_unschedulable(solocore):
+    plan = solocore.plan(system(*(task(f"t{i}", core=0, wcet="90 ms", criticality="D") for i in range(3))))
+    assert plan["schedulable"] is True
+
+
+def test_without_regulation_there_are_no_budgets(solocore):
+    plan = solocore.plan(system(task("a", misses=1000), regulation='policy = "none"'))
+    assert {c["budget_accesses"] for c in plan["cores"]} == {None}
+    # Each access may wait for one of every other core.
+    assert by_name(plan)["a"]["stall_ns"] >= 1000 * (CORES - 1) * L_MAX_NS - 1
+
+
+def test_platform_file_beside_the_system(solocore):
+    preset = solocore("platforms", "p4080").out.decode()
+    solocore.write("board.toml", preset.replace("cores = 8", "cores = 2", 1))
+    plan = solocore.plan(system(task("a"), head='platform = "board.toml"\n'))
+    assert len(plan["cores"]) == 2
+
+
+def test_all_presets_plan(solocore):
+    rows = solocore("platforms").out.decode().splitlines()[1:]
+    names = [row.split()[0] for row in rows if row.strip() and row.split()[0][0].isalnum()]
+    assert {"p4080", "imx6q", "xeon-w3530"} <= set(names)
+    for name in names:
+        assert solocore.plan(system(task("a"), head=f'platform = "{name}"\n'))["schedulable"] is True
+
+
+def test_more_misses_or_cores_never_help(solocore):
+    bounds = [by_name(solocore.plan(system(task("a", misses=m), regulation=f"active_cores = {n}")))["a"]["c_sce_ns"]
+              for n in (2, 4, 8) for m in (10, 1000, 10_000)]
+    assert bounds[0:3] == sorted(bounds[0:3]) and bounds[3:6] == sorted(bounds[3:6]) and bounds[6:] == sorted(bounds[6:])
+    assert bounds[2] <= bounds[5] <= bounds[8]
+
+
+def test_plans_are_deterministic(solocore):
+    text = system(*(task(f"t{i}", wcet="5 ms") for i in range(20)))
+    assert solocore.plan(text) == solocore.plan(text)
