@@ -154,12 +154,14 @@ def speed(name, solocore, program, temp):
     verdict = met(result["references_per_s"], TARGETS["references_per_s"], at_least=True)
     row(f"{name}: million references/s ({misses:.1%} miss L1D)", *(f"{r / 1e6:.1f}" for r in trio(rates)),
         f">= {TARGETS['references_per_s'] / 1e6:.0f} {verdict}")
+    seconds = f"{profile['references'] / result['references_per_s']:.2f} s"
+    print(f"  ({seconds}" + (f"; plain QEMU {result['plain_qemu_s']:.2f} s)" if plain else ")"))
     return result
 
 
 def compare(results, args, solocore, matrix, temp):
     """Wall times and counts of lackey and of solocore on the same program."""
-    model = args.lackey or build_model()
+    model = needed(args.lackey, "it is examples/lackey.rs of solocore-profile") if args.lackey else build_model()
     program = [matrix, str(args.lackey_n), "columns"]
     pairs, fed, profile = [], None, None
     for _ in range(PAIRS):
@@ -173,7 +175,7 @@ def compare(results, args, solocore, matrix, temp):
     row(f"matrix, columns, n={args.lackey_n}: lackey time / solocore time", *(f"{r:.1f}" for r in trio(ratios)),
         f">= {TARGETS['lackey_ratio']:.0f} {verdict}")
     seconds = "lackey {:.1f} s, solocore {:.2f} s".format(*(statistics.median(side) for side in zip(*pairs)))
-    print(f"  ({seconds}; solocore also records the trace and attributes misses to code, and starts up in that time)")
+    print(f"  ({seconds}; solocore also records the trace and attributes misses to code)")
     counts = [(what, fed[what], profile[what]) for what in ("instructions", "loads", "stores", "references")]
     for name in ("L1I", "L1D", "L2", "LLC"):
         counts.append((f"{name} misses", level(fed, name)["misses"], level(profile, name)["misses"]))

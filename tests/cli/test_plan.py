@@ -138,7 +138,7 @@ def test_stated_core_is_kept(solocore):
 
 
 def test_rate_monotonic_response_times(solocore):
-    """No misses, no carry-in: Joseph and Pandya by hand: 10; 20 + 10 = 30; 30 + 20 + 2 * 10 = 70, then 20 + 10 more past 50."""
+    """No misses, no carry-in: 10; 20 + 10 = 30; 15 + 20 + 10 = 45, before hi comes again at 50."""
     plan = solocore.plan(system(task("hi", wcet="10 ms", misses=0, period="50 ms", core=0),
                                 task("mid", wcet="20 ms", misses=0, period="100 ms", core=0),
                                 task("lo", wcet="15 ms", misses=0, period="200 ms", core=0),
