@@ -131,6 +131,9 @@ pub struct SimArgs {
     /// Add the timeline of this first stretch to the result, like "50 ms".
     #[arg(long, value_name = "TIME")]
     pub timeline: Option<Time>,
+    /// Write the whole timeline here as a Perfetto trace.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
     /// Write the result here as well.
     #[arg(short, long)]
     pub output: Option<PathBuf>,

@@ -12,10 +12,13 @@ mod bars;
 mod curves;
 mod facts;
 mod format;
+mod perfetto;
 mod plan;
 mod svg;
 mod timeline;
 mod verdict;
+
+pub use perfetto::perfetto;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};

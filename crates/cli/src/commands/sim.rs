@@ -19,9 +19,15 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         (_, true) => Mode::Unmanaged,
         _ => Mode::Managed,
     };
-    let options = options(mode, args.duration, args.seed, args.timeline)?;
+    let timeline = if args.trace.is_some() { Some(args.duration) } else { args.timeline };
+    let options = options(mode, args.duration, args.seed, timeline)?;
     let loaded = solocore_sim::load(&plan)?;
-    let result = simulate(&plan, &loaded, &options)?;
+    let mut result = simulate(&plan, &loaded, &options)?;
+    if let Some(path) = &args.trace {
+        files::write_atomically(path, &solocore_report::perfetto(&result))?;
+        let wanted = args.timeline.map_or(0, Time::ns_ceil);
+        result.timeline.retain(|segment| segment.end_ns <= wanted);
+    }
     if let Some(path) = &args.output {
         files::write_json(path, &result)?;
     }
