@@ -69,32 +69,49 @@ impl L1 {
     /// References `line`. `None` is a hit with nothing more to do.
     #[inline]
     pub fn reference(&mut self, line: u64, write: bool) -> Option<Slow> {
-        if self.front_hit(line, write) {
-            return None;
-        }
-        let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
-        let base = (line & self.set_mask) as usize * self.ways;
-        Self::reference_slow(&mut self.entries[base..base + self.ways], line, write)
+        if self.front_hit(line, write) { None } else { self.reference_deep(line, write) }
     }
 
-    /// Not the most recent line of its set: one pass looks for it and makes room at the front.
+    /// As [`L1::reference`], after [`L1::front_hit`] said no: looks for the line and makes room at the
+    /// front of its set.
     #[inline(never)]
-    fn reference_slow(set: &mut [u64], line: u64, write: bool) -> Option<Slow> {
-        let fresh = line << TAG_SHIFT | 2 | u64::from(write);
-        let mut carried = fresh;
-        for at in 0..set.len() {
-            let entry = std::mem::replace(&mut set[at], carried);
-            if entry >> TAG_SHIFT == line && entry != EMPTY {
-                if (entry >> 1) & COUNT_MAX == COUNT_MAX {
-                    set[0] = fresh | (entry & 1);
-                    return Some(Slow::CounterFull(Evicted { dirty: false, ..unpack(entry) }));
-                }
-                set[0] = (entry + 2) | u64::from(write);
-                return None;
-            }
-            carried = entry;
+    pub fn reference_deep(&mut self, line: u64, write: bool) -> Option<Slow> {
+        let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
+        let base = (line & self.set_mask) as usize * self.ways;
+        let set = &mut self.entries[base..base + self.ways];
+        // Eight ways are the usual case; with the length known the search and the move have no branches.
+        match <&mut [u64; 8]>::try_from(&mut *set) {
+            Ok(set) => Self::to_front(set, line, write),
+            Err(_) => Self::to_front(set, line, write),
         }
-        Some(Slow::Miss((carried != EMPTY).then(|| unpack(carried))))
+    }
+
+    #[inline(always)]
+    fn to_front<S: AsMut<[u64]> + ?Sized>(set: &mut S, line: u64, write: bool) -> Option<Slow> {
+        let set = set.as_mut();
+        let fresh = line << TAG_SHIFT | 2 | u64::from(write);
+        let last = set.len() - 1;
+        let mut at = last + 1;
+        for (i, &entry) in set.iter().enumerate() {
+            // No line number is all ones, so an empty entry never matches.
+            at = if entry >> TAG_SHIFT == line { i } else { at };
+        }
+        let entry = set[at.min(last)];
+        let mut before = fresh;
+        for (i, slot) in set.iter_mut().enumerate() {
+            let own = *slot;
+            *slot = if i <= at { before } else { own };
+            before = own;
+        }
+        if at > last {
+            return Some(Slow::Miss((entry != EMPTY).then(|| unpack(entry))));
+        }
+        if (entry >> 1) & COUNT_MAX == COUNT_MAX {
+            set[0] = fresh | (entry & 1);
+            return Some(Slow::CounterFull(Evicted { dirty: false, ..unpack(entry) }));
+        }
+        set[0] = (entry + 2) | u64::from(write);
+        None
     }
 
     /// Takes out every line for which `choose` says so (an unmapped range, or all at the end).

@@ -35,17 +35,34 @@ impl LruCache {
     pub fn access(&mut self, line: u64, write: bool) -> Outcome {
         let base = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        let mut carried = line << 1 | u64::from(write);
-        for at in 0..set.len() {
-            let entry = std::mem::replace(&mut set[at], carried);
-            if entry >> 1 == line && entry != EMPTY {
-                set[0] = entry | u64::from(write);
-                return Outcome { hit: true, written_back: None };
-            }
-            carried = entry;
+        // Eight ways are the usual case; with the length known the search and the move have no branches.
+        match <&mut [u64; 8]>::try_from(&mut *set) {
+            Ok(set) => Self::to_front(set, line, write),
+            Err(_) => Self::to_front(set, line, write),
         }
-        let dirty = carried != EMPTY && carried & 1 == 1;
-        Outcome { hit: false, written_back: dirty.then_some(carried >> 1) }
+    }
+
+    #[inline(always)]
+    fn to_front<S: AsMut<[u64]> + ?Sized>(set: &mut S, line: u64, write: bool) -> Outcome {
+        let set = set.as_mut();
+        let last = set.len() - 1;
+        let mut at = last + 1;
+        for (i, &entry) in set.iter().enumerate() {
+            at = if entry >> 1 == line && entry != EMPTY { i } else { at };
+        }
+        let entry = set[at.min(last)];
+        let mut before = line << 1 | u64::from(write);
+        for (i, slot) in set.iter_mut().enumerate() {
+            let own = *slot;
+            *slot = if i <= at { before } else { own };
+            before = own;
+        }
+        if at <= last {
+            set[0] = entry | u64::from(write);
+            return Outcome { hit: true, written_back: None };
+        }
+        let dirty = entry != EMPTY && entry & 1 == 1;
+        Outcome { hit: false, written_back: dirty.then_some(entry >> 1) }
     }
 
     /// Empties the cache and hands out its dirty lines.

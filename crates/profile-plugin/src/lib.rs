@@ -180,7 +180,7 @@ fn thread(vcpu: c_uint) -> Option<&'static mut Thread> {
 #[inline(never)]
 fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const Code) {
     let cache = if fetch { &mut thread.private.l1i } else { &mut thread.private.l1d };
-    let Some(what) = cache.reference(vline, write) else { return };
+    let Some(what) = cache.reference_deep(vline, write) else { return };
     let Some(mut guard) = global() else { return };
     let g = &mut *guard;
     if thread.unmaps_seen < g.unmaps.len() {
