@@ -280,7 +280,7 @@ impl Shared {
 
     /// Totals; call once, after every thread was drained.
     pub fn finish<'a>(&mut self, threads: impl IntoIterator<Item = &'a Private>) -> Summary {
-        self.llc.flush();
+        self.llc_counts.writebacks += self.llc.flush();
         let mut totals: [Counts; 3] = Default::default();
         let (mut instructions, mut loads, mut stores) = (0, 0, 0);
         for thread in threads {

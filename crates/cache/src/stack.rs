@@ -94,12 +94,15 @@ impl StackCache {
         Full { hit: false, wrote_back }
     }
 
-    /// Writes every dirty line back, as the next program on the machine will make it do.
-    pub fn flush(&mut self) {
+    /// Writes every dirty line back, as the next program on the machine will make it do; returns how
+    /// many the cache with all its ways held.
+    pub fn flush(&mut self) -> u64 {
+        let mut count = 0;
         for entry in &mut self.entries {
-            charge(&mut self.written_back, entry.clean_below(), self.ways + 1);
+            count += u64::from(charge(&mut self.written_back, entry.clean_below(), self.ways + 1));
             *entry = Entry::EMPTY;
         }
+        count
     }
 
     /// DRAM transactions (reads and write-backs) with 1, 2, ... ways.

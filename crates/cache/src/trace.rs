@@ -36,13 +36,13 @@ pub struct Access {
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
     /// The operating system refused.
-    #[error("cannot read: {0}")]
+    #[error("cannot read: {0}; make it again with `solocore profile`, or plan with --fresh")]
     Io(#[from] std::io::Error),
     /// Not a trace file.
-    #[error("not a solocore trace; make it again with `solocore profile`")]
+    #[error("not a solocore trace; make it again with `solocore profile`, or plan with --fresh")]
     NotATrace,
     /// The file is damaged or incomplete.
-    #[error("the trace is {0} after {1} records; make it again with `solocore profile`")]
+    #[error("the trace is {0} after {1} records; make it again with `solocore profile`, or plan with --fresh")]
     Damaged(&'static str, u64),
 }
 

@@ -30,8 +30,14 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
 }
 
 /// Prints results; a closed pipe (`| head`) is no error.
-pub fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
@@ -39,7 +45,7 @@ fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
         let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
             return Err(Failure::Input(format!("no preset is called `{name}`; `solocore platforms` lists them")));
         };
-        print(text);
+        print(text)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut rows = vec![["name", "board", "cores", "shared cache", "guaranteed"].map(str::to_owned).to_vec()];
@@ -53,6 +59,6 @@ fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
             format!("{:.2} GB/s", p.guaranteed_bandwidth().0 as f64 / 1e9),
         ]);
     }
-    print(&crate::table::render(&rows));
+    print(&crate::table::render(&rows))?;
     Ok(ExitCode::SUCCESS)
 }

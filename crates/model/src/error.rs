@@ -56,7 +56,12 @@ impl ModelError {
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let offset = error.span().map_or(0, |span| span.start);
         let (line, column) = line_and_column(text, offset);
-        let message = error.message().lines().collect::<Vec<_>>().join("; ");
+        let mut message = error.message().lines().collect::<Vec<_>>().join("; ");
+        for (what, remedy) in [("missing field", "add it"), ("duplicate key", "remove one of the two")] {
+            if message.starts_with(what) {
+                message = format!("{message}; {remedy}");
+            }
+        }
         Self::Parse { path: path.to_owned(), line, column, message }
     }
 

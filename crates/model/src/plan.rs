@@ -115,3 +115,55 @@ pub struct Plan {
     /// The board, whole, so that a plan stands alone.
     pub platform: Platform,
 }
+
+impl Plan {
+    /// Can it be run as it stands? Plans are files, and files get edited.
+    ///
+    /// # Errors
+    /// What is impossible in it.
+    pub fn check(&self) -> Result<(), String> {
+        /// Times are held in picoseconds.
+        const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
+        self.platform.check().map_err(|what| format!("platform: {what}"))?;
+        let period = self.regulation.period_ns;
+        if period == 0 || period > LONGEST_NS {
+            return Err(format!("regulation.period_ns = {period} is impossible"));
+        }
+        if self.cores.is_empty() || self.cores.len() > self.platform.cores as usize {
+            return Err(format!("it has {} cores, the platform {}", self.cores.len(), self.platform.cores));
+        }
+        for (at, core) in self.cores.iter().enumerate() {
+            if core.id as usize != at {
+                return Err(format!("core {} stands in the place of core {at}", core.id));
+            }
+            if core.budget_accesses == Some(0) {
+                return Err(format!("core {at} has a budget of zero"));
+            }
+            let banks = self.platform.total_banks();
+            if core.banks.is_some_and(|(first, count)| count == 0 || first.saturating_add(count) > banks) {
+                return Err(format!("core {at} has banks that the platform lacks ({banks} in all)"));
+            }
+        }
+        if self.tasks.is_empty() {
+            return Err("it has no tasks".to_owned());
+        }
+        for task in &self.tasks {
+            let name = &task.name;
+            if task.core as usize >= self.cores.len() {
+                return Err(format!(
+                    "task `{name}` is on core {}, but there are cores 0 to {}",
+                    task.core,
+                    self.cores.len() - 1
+                ));
+            }
+            if task.period_ns == Some(0) || task.priority == 0 {
+                return Err(format!("task `{name}` has a period or a priority of zero"));
+            }
+            let times = [Some(task.wcet_ns), task.period_ns, task.deadline_ns];
+            if times.into_iter().flatten().any(|ns| ns > LONGEST_NS) || task.misses > LONGEST_NS {
+                return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
+            }
+        }
+        Ok(())
+    }
+}

@@ -207,7 +207,11 @@ impl Platform {
         Ok(platform)
     }
 
-    fn check(&self) -> Result<(), String> {
+    /// Are the values possible, and do they fit together?
+    ///
+    /// # Errors
+    /// The key, its value, and what would be right.
+    pub fn check(&self) -> Result<(), String> {
         let power = |what: &str, v: u64| {
             if v.is_power_of_two() { Ok(()) } else { Err(format!("{what} is {v}; it must be a power of two")) }
         };

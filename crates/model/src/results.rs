@@ -29,7 +29,8 @@ pub struct TaskResult {
     pub jobs: u64,
     /// Jobs that finished after their deadline, or had not finished at the end although it had passed.
     pub misses_deadline: u64,
-    /// Longest execution time of a job: from first to last instruction less preemption by other tasks.
+    /// Longest execution time of a job: from first to last instruction, less the time that other tasks'
+    /// preemption took and cost (reloads of private caches, throttling by budget they used).
     pub moet_ns: u64,
     /// Mean execution time.
     pub acet_ns: u64,

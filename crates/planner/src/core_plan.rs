@@ -214,15 +214,12 @@ impl CoreBounds<'_> {
 }
 
 /// Lines that a job of `preempting` can cost the tasks of lower priority among `order`: at most what
-/// the private caches hold, what the largest of them uses, and `ways` for each line it brings in
-/// (under LRU one new line can make a whole set miss).
+/// the private caches hold and what the largest of those tasks uses. Under LRU a few new lines can
+/// make whole sets miss, so the preempting job's own size does not help.
 fn reload_lines(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
     let below = order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
     let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
-    let p = &resources.platform;
-    let ways = u64::from(p.l2.as_ref().map_or(p.l1d.ways, |c| c.ways));
-    let own = work[preempting].demand.lines().saturating_mul(ways);
-    largest.min(p.private_lines()).min(own)
+    largest.min(resources.platform.private_lines())
 }
 
 /// Locked pages per task: the `capacity` pages that save most accesses per second, weighted.

@@ -492,7 +492,15 @@ impl Global {
             trace_error: self.recorder.error.as_ref().map(ToString::to_string),
         };
         if let Err(error) = solocore_model::files::write_json(&self.config.output, &raw) {
-            eprintln!("solocore: {error}");
+            // The profiler reports it; the trace is of no use now, and its room is.
+            if let Some(trace) = &self.config.trace {
+                let _ = std::fs::remove_file(trace);
+            }
+            let reason = match error {
+                solocore_model::ModelError::Write { source, .. } => source.to_string(),
+                other => other.to_string(),
+            };
+            let _ = std::fs::write(self.config.output.with_extension("error"), reason);
         }
     }
 

@@ -31,7 +31,9 @@ impl Cache {
         let path = self.dir.join(format!("{}.json", key(job)?));
         if !fresh && path.exists() && trace_path(&path).exists() {
             let known = files::read_json::<Profile>(&path);
-            if let Ok(known) = known {
+            if let Ok(known) = known
+                && trace_is_whole(&path, &known)
+            {
                 return Ok((path, known, false));
             }
         }
@@ -46,6 +48,13 @@ impl Cache {
         }
         Ok((path, made, true))
     }
+}
+
+/// A damaged trace is made again rather than handed on.
+fn trace_is_whole(path: &Path, profile: &Profile) -> bool {
+    let Ok(file) = std::fs::File::open(trace_path(path)) else { return false };
+    let records = solocore_cache::trace::read(std::io::BufReader::new(file), |_| ());
+    records.is_ok_and(|n| profile.trace.as_ref().is_some_and(|t| t.records == n))
 }
 
 /// A name for the profile of `job`: hash of the program, its arguments, the files they name, and

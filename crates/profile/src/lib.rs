@@ -91,7 +91,11 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
         trace_limit: job.trace_limit,
     };
     let config_path = scratch_dir.join("config.json");
-    files::write_json(&config_path, &config)?;
+    let no_room = |error: ModelError| match error {
+        ModelError::Write { source, .. } => ModelError::Write { path: out.to_owned(), source },
+        other => other,
+    };
+    files::write_json(&config_path, &config).map_err(no_room)?;
 
     let mut command = Command::new(emulator);
     command.arg("-s").arg(STACK_BYTES.to_string()).args(["-seed", "1"]);
@@ -104,8 +108,18 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     if job.quiet {
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
+    if out.exists() && !out.is_file() {
+        return Err(ProfileError::Input(format!(
+            "{}: is not a regular file, and the trace has to lie beside it; name a file with -o",
+            out.display()
+        )));
+    }
     let status = run(command, job)?;
 
+    let failure = scratch_dir.join("raw.error");
+    if let Ok(reason) = std::fs::read_to_string(&failure) {
+        return Err(ModelError::Write { path: out.to_owned(), source: std::io::Error::other(reason) }.into());
+    }
     if !config.output.exists() {
         return Err(no_result(status, &job.command[0]));
     }
@@ -123,8 +137,11 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     };
     let profile = build::profile(raw, job, &program, code, trace);
     let write = |source| ModelError::Write { path: out.to_owned(), source };
+    // Both are whole before either takes its place.
+    let whole = scratch_dir.join("profile.json");
+    files::write_json(&whole, &profile).map_err(no_room)?;
     std::fs::rename(scratch_dir.join("trace"), trace_path(out)).map_err(write)?;
-    files::write_json(out, &profile)?;
+    std::fs::rename(&whole, out).map_err(write)?;
     Ok((profile, status))
 }
 

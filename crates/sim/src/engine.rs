@@ -83,8 +83,9 @@ fn load_task(plan: &Plan, task: &PlanTask) -> Result<Loaded, SimError> {
     let trace = files::parent_dir(path).join(&reference.file);
     let pages = u32::try_from(profile.pages.len()).unwrap_or(u32::MAX);
     let cycles = if reference.truncated { reference.cycles } else { profile.private_cycles };
-    let recorded =
-        Recorded::load(&trace, cycles, pages).map_err(|e| SimError::Input(format!("{}: {e}", trace.display())))?;
+    let lines = plan.platform.lines_per_page();
+    let recorded = Recorded::load(&trace, reference.records, cycles, pages, lines)
+        .map_err(|e| SimError::Input(format!("{}: {e}", trace.display())))?;
     let mut page_names = vec![None; profile.pages.len()];
     for page in profile.pages {
         if let Some(slot) = page_names.get_mut(page.frame as usize) {
@@ -169,6 +170,11 @@ struct Job {
     requests: VecDeque<(u64, bool)>,
     reads: u64,
     execution_ps: u64,
+    /// Of `execution_ps`, what preemption cost: reloads, and throttling by budget that others used.
+    recovery_ps: u64,
+    /// Resumed, and since then no period has begun with the reload done.
+    recovering: bool,
+    reload_since: Option<u64>,
     /// The core's count of reads when the job was preempted.
     preempted_at_reads: Option<u64>,
 }
@@ -343,13 +349,22 @@ impl<'a> Engine<'a> {
             let c = &mut self.cores[core];
             c.result.max_accesses_per_period = c.result.max_accesses_per_period.max(c.period_accesses);
             c.period_accesses = 0;
-            let Some(regulator) = &mut c.regulator else { continue };
-            if regulator.replenish(self.now / PS) {
+            let resumes = c.regulator.as_mut().is_some_and(|r| r.replenish(self.now / PS));
+            if resumes {
                 self.mark(core);
-                let c = &mut self.cores[core];
-                if let Some(since) = c.throttled_since.take() {
-                    c.result.throttled_ns += (self.now - since) / PS;
+            }
+            let c = &mut self.cores[core];
+            let throttled_since = if resumes { c.throttled_since.take() } else { None };
+            if let Some(since) = throttled_since {
+                c.result.throttled_ns += (self.now - since) / PS;
+            }
+            if let Some(job) = c.running.and_then(|task| self.tasks[task].job.as_mut()).filter(|j| j.recovering) {
+                if let (Some(since), None) = (throttled_since, job.reload_since) {
+                    job.recovery_ps += self.now - since.max(c.run_since);
                 }
+                job.recovering = job.reload_since.is_some();
+            }
+            if resumes {
                 self.go_on(core);
             }
         }
@@ -393,6 +408,10 @@ impl<'a> Engine<'a> {
         let foreign = self.tasks[task].job.as_mut().and_then(|j| j.preempted_at_reads.take()).map(|at| c.reads - at);
         if let Some(foreign) = foreign {
             self.reload_private_caches(task, foreign);
+            if let Some(job) = &mut self.tasks[task].job {
+                job.recovering = true;
+                job.reload_since = (!job.reload.is_empty()).then_some(self.now);
+            }
         }
         self.go_on(core);
     }
@@ -407,6 +426,11 @@ impl<'a> Engine<'a> {
         if let Some(job) = &mut self.tasks[task].job {
             job.execution_ps += self.now - c.run_since;
             job.preempted_at_reads = Some(c.reads);
+            match (job.reload_since.take(), c.throttled_since) {
+                (Some(since), _) => job.recovery_ps += self.now - since,
+                (None, Some(since)) if job.recovering => job.recovery_ps += self.now - since.max(c.run_since),
+                _ => {}
+            }
             if let Some((_, left)) = &mut job.reloading {
                 *left -= elapsed;
             } else if let Some(left) = &mut job.stretch {
@@ -416,12 +440,12 @@ impl<'a> Engine<'a> {
     }
 
     /// What a preempted job lost of its private caches comes again through the shared cache: the last
-    /// lines it read, at most as many as the caches hold and as the others could push out.
+    /// lines it read, at most as many as the caches hold; nothing if nobody else read.
     fn reload_private_caches(&mut self, task: usize, foreign_reads: u64) {
-        let ways = u64::from(self.plan.platform.l2.as_ref().map_or(self.plan.platform.l1d.ways, |c| c.ways));
         let t = &mut self.tasks[task];
-        let Some(job) = &mut t.job else { return };
-        let want = job.reads.min(self.private_lines).min(foreign_reads.saturating_mul(ways));
+        let Some(job) = t.job.as_mut().filter(|_| t.source.reloads()) else { return };
+        job.reload.clear();
+        let want = if foreign_reads == 0 { 0 } else { job.reads.min(self.private_lines) };
         let (mut at, mut seen) = (job.step, HashSet::new());
         while at > 0 && (seen.len() as u64) < want {
             at -= 1;
@@ -447,6 +471,11 @@ impl<'a> Engine<'a> {
             return;
         }
         if job.reloading.is_none() {
+            if job.reload.is_empty()
+                && let Some(since) = job.reload_since.take()
+            {
+                job.recovery_ps += self.now - since;
+            }
             job.reloading = job.reload.pop().map(|line| (line, self.llc_ps));
         }
         let left = match (job.reloading, job.stretch) {
@@ -476,7 +505,11 @@ impl<'a> Engine<'a> {
         let t = &mut self.tasks[task];
         let Some(job) = &mut t.job else { return };
         if let Some((line, _)) = job.reloading.take() {
+            let own = job.reads;
             self.access(core, task, line, Kind::Read);
+            if let Some(job) = &mut self.tasks[task].job {
+                job.reads = own;
+            }
         } else {
             let step = t.source.step(job.step);
             job.step += 1;
@@ -552,10 +585,11 @@ impl<'a> Engine<'a> {
         let Some(job) = t.job.take() else { return };
         let response = now - job.release_ps;
         t.result.jobs += 1;
-        t.result.moet_ns = t.result.moet_ns.max(job.execution_ps.div_ceil(PS));
+        let execution_ps = job.execution_ps - job.recovery_ps;
+        t.result.moet_ns = t.result.moet_ns.max(execution_ps.div_ceil(PS));
         t.result.max_response_ns = t.result.max_response_ns.max(response.div_ceil(PS));
         t.result.misses_deadline += u64::from(t.deadline_ps.is_some_and(|d| response > d));
-        t.execution_sum_ps += u128::from(job.execution_ps);
+        t.execution_sum_ps += u128::from(execution_ps);
         let next = t.waiting.pop_front().or(t.period_ps.is_none().then_some(now));
         t.job = next.map(Job::new);
         self.schedule(core);

@@ -21,6 +21,9 @@ pub trait TaskSource: Send + Sync {
     fn step(&self, index: u64) -> Step;
     /// Number of program pages the accesses refer to.
     fn pages(&self) -> u32;
+    /// A preempted job fills its private caches again by reading its last lines. Stated numbers
+    /// include that already.
+    fn reloads(&self) -> bool;
 }
 
 /// A recorded program.
@@ -33,15 +36,24 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// Reads the trace of a profile; `total_cycles` and `pages` are the profile's.
+    /// Reads the trace of a profile; the other arguments are the profile's.
     ///
     /// # Errors
-    /// When the file is missing or damaged.
-    pub fn load(path: &Path, total_cycles: u64, pages: u32) -> Result<Self, TraceError> {
+    /// When the file is missing, damaged, or another run's.
+    pub fn load(
+        path: &Path,
+        expected: u64,
+        total_cycles: u64,
+        pages: u32,
+        lines_per_page: u32,
+    ) -> Result<Self, TraceError> {
         let file = BufReader::new(std::fs::File::open(path)?);
         let mut records = Vec::new();
         let count = trace::read(file, |a| records.push((a.at_cycles, a.line << 2 | a.kind as u64)))?;
-        debug_assert_eq!(count, records.len() as u64);
+        let lines = u64::from(pages) * u64::from(lines_per_page);
+        if count != expected || records.iter().any(|r| r.1 >> 2 >= lines) {
+            return Err(TraceError::Damaged("of another run", count));
+        }
         let last = records.last().map_or(0, |r| r.0);
         Ok(Self { records, total_cycles: total_cycles.max(last), pages })
     }
@@ -71,6 +83,10 @@ impl TaskSource for Recorded {
 
     fn pages(&self) -> u32 {
         self.pages
+    }
+
+    fn reloads(&self) -> bool {
+        true
     }
 }
 
@@ -104,12 +120,16 @@ impl TaskSource for Spread {
         if index >= self.misses {
             return Step { at_cycles: self.compute_cycles, access: None };
         }
-        let at = u128::from(self.compute_cycles) * u128::from(index + 1) / u128::from(self.misses + 1);
+        let at = u128::from(self.compute_cycles) * u128::from(index + 1) / (u128::from(self.misses) + 1);
         Step { at_cycles: u64::try_from(at).unwrap_or(u64::MAX), access: Some((index % self.lines, Kind::Read)) }
     }
 
     fn pages(&self) -> u32 {
         self.pages
+    }
+
+    fn reloads(&self) -> bool {
+        false
     }
 }
 

@@ -40,8 +40,8 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let page = args.output.join("report.html");
     material.write(&title, &page)?;
     let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else { return Err(Failure::Interrupted) };
-    print(&summary(plan, &material, managed));
-    print(&format!("\nreport: {}\n", page.display()));
+    let text = summary(plan, &material, managed);
+    print(&format!("{text}\nreport: {}\n", page.display()))?;
     Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
 }
 

@@ -19,8 +19,8 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         files::write_json(path, &plan)?;
     }
     match args.format {
-        Format::Json => print(&files::to_json(&plan)),
-        Format::Text => print(&text(&plan)),
+        Format::Json => print(&files::to_json(&plan))?,
+        Format::Text => print(&text(&plan))?,
     }
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
 }

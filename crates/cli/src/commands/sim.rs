@@ -32,8 +32,8 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         files::write_json(path, &result)?;
     }
     match args.format {
-        Format::Json => print(&files::to_json(&result)),
-        Format::Text => print(&text(&plan, &result)),
+        Format::Json => print(&files::to_json(&result))?,
+        Format::Text => print(&text(&plan, &result))?,
     }
     Ok(ExitCode::from(u8::from(missed(&plan, &result))))
 }
@@ -62,6 +62,9 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
             path.display()
         )));
     }
+    plan.check().map_err(|what| {
+        Failure::Input(format!("{}: {what}; make the plan again with `solocore plan`", path.display()))
+    })?;
     Ok(plan)
 }
 
