@@ -29,13 +29,17 @@ pub fn read_json<T: DeserializeOwned>(path: &Path) -> Result<T, ModelError> {
 /// # Errors
 /// [`ModelError::Write`].
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<(), ModelError> {
-    let fail = |source| ModelError::Write { path: path.to_owned(), source };
+    // Some errors carry the name of the temporary file, which tells the user nothing.
+    let fail = |source: std::io::Error| {
+        let source = if source.raw_os_error().is_some() { source } else { source.kind().into() };
+        ModelError::Write { path: path.to_owned(), source }
+    };
     // A device or a pipe (`-o /dev/stdout`) cannot be renamed over.
     if path.exists() && !path.is_file() && !path.is_dir() {
         return std::fs::write(path, bytes).map_err(fail);
     }
     if path.is_dir() {
-        return Err(fail(std::io::Error::other("it is a directory")));
+        return Err(fail(std::io::ErrorKind::IsADirectory.into()));
     }
     let dir = parent_dir(path);
     let mut file = tempfile::Builder::new()

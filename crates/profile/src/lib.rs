@@ -109,7 +109,7 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
     if out.exists() && !out.is_file() {
-        return Err(ProfileError::Input(format!(
+        return Err(ProfileError::Machine(format!(
             "{}: is not a regular file, and the trace has to lie beside it; name a file with -o",
             out.display()
         )));
