@@ -29,6 +29,7 @@ N = 430
 LACKEY_N = 160
 TARGETS = {"references_per_s": 50e6, "lackey_ratio": 20.0, "memory_mb": 200.0}
 
+# Integers, because QEMU computes floating point in software, which would be measured instead of the model.
 # `matrix N columns` walks one factor down its columns (a first-level miss every few references);
 # `matrix N rows` does the same sums in an order that runs along rows.
 MATRIX_C = r"""
@@ -41,12 +42,12 @@ int main(int argc, char **argv)
     if (argc != 3)
         return 2;
     size_t n = strtoul(argv[1], NULL, 10);
-    double *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
+    int *a = malloc(n * n * sizeof *a), *b = malloc(n * n * sizeof *b), *c = calloc(n * n, sizeof *c);
     if (!a || !b || !c)
         return 1;
     for (size_t i = 0; i < n * n; i++) {
-        a[i] = (double)(i % 7);
-        b[i] = (double)(i % 5);
+        a[i] = (int)(i % 7);
+        b[i] = (int)(i % 5);
     }
     if (strcmp(argv[2], "rows") == 0) {
         for (size_t i = 0; i < n; i++)
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
     } else {
         for (size_t i = 0; i < n; i++)
             for (size_t j = 0; j < n; j++) {
-                double sum = 0;
+                int sum = 0;
                 for (size_t k = 0; k < n; k++)
                     sum += a[i * n + k] * b[k * n + j];
                 c[i * n + j] = sum;
