@@ -263,3 +263,28 @@ def test_an_interrupt_ends_a_long_simulation(solocore):
     code, err = interrupt(process)
     assert code == 130 and "interrupted" in err
     assert solocore.files() == {"system.toml", "plan.json"}
+
+
+def test_perfetto_trace_holds_the_timeline(solocore):
+    solocore.write(
+        "hog.toml",
+        'platform = "p4080"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "2 ms"\nmisses = 30000\n',
+    )
+    done = solocore("sim", "hog.toml", "--duration", "40 ms", "--trace", "t.pftrace", "--timeline", "10 ms", "--format", "json")
+    assert done.code in (0, 1), done.err
+    trace = (solocore.dir / "t.pftrace").read_bytes()
+    packets = 0
+    while trace:  # each packet is field 1 with its length
+        assert trace[0] == 0x0A
+        length, shift, at = 0, 0, 1
+        while True:
+            length |= (trace[at] & 0x7F) << shift
+            at, shift = at + 1, shift + 7
+            if trace[at - 1] < 0x80:
+                break
+        body, trace = trace[at : at + length], trace[at + length :]
+        assert len(body) == length
+        packets += b"throttled: hog" in body
+    assert packets > 20, "a task that wants all its budget is throttled in nearly every period"
+    timeline = json.loads(done.out)["timeline"]
+    assert timeline and max(s["end_ns"] for s in timeline) <= 10_000_000
