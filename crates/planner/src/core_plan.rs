@@ -76,8 +76,7 @@ impl CorePlan {
             let k = locked.get(&index).copied().unwrap_or(0);
             let (wcet_ps, misses) = (w.demand.wcet_ps(k, &resources.platform), w.demand.misses(k));
             let stall_ps = own.stall(misses).saturating_add(own.once(false));
-            let reload = reload_lines(index, &order, work, resources);
-            let crpd_ps = own.access_cost(reload);
+            let crpd_ps = own.access_cost(preemption_accesses(index, &order, work, resources));
             let (response_ps, meets) = if w.hard() {
                 if let Some(period) = w.task.period {
                     utilization += (wcet_ps as f64 + stall_ps as f64) / period.ps() as f64;
@@ -97,7 +96,7 @@ impl CorePlan {
     ///
     /// # Panics
     /// If the task is not on this core.
-    pub fn task(&self, index: usize, w: &Work, resources: &Resources) -> PlanTask {
+    pub fn task(&self, index: usize, w: &Work) -> PlanTask {
         let t = self.tasks.iter().find(|t| t.index == index).expect("the task is placed on this core");
         let ns = |ps: u64| ps.div_ceil(1000);
         let (wcet_ns, stall_ns) = (ns(t.wcet_ps), ns(t.stall_ps));
@@ -110,7 +109,6 @@ impl CorePlan {
                 profile.pages.iter().take(t.locked).map(|p| p.name.clone()).collect(),
             ),
         };
-        debug_assert_eq!(self.core.min(resources.cores), self.core);
         PlanTask {
             name: w.task.name.clone(),
             core: self.core,
@@ -177,7 +175,7 @@ impl CoreBounds<'_> {
 
     /// Response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
     /// which private caches have to be filled again; a job of lower priority may have an access
-    /// under way, and best effort may have left dirty lines to be written back.
+    /// under way.
     fn response(
         &self,
         index: usize,
@@ -194,14 +192,13 @@ impl CoreBounds<'_> {
             .map(|&t| {
                 let w = &work[t];
                 let k = locked.get(&t).copied().unwrap_or(0);
-                // A reload brings as many lines in as it may push dirty ones out.
-                let reload = if t == index { 0 } else { reload_lines(t, affected, work, self.resources) };
+                let extra = preemption_accesses(t, affected, work, self.resources);
                 RtaTask {
                     wcet_ps: w.demand.wcet_ps(k, platform),
-                    misses: w.demand.misses(k).saturating_add(reload.saturating_mul(2)),
+                    misses: w.demand.misses(k).saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
-                    preemption_ps: self.access_cost(reload.saturating_mul(2)),
+                    preemption_ps: self.access_cost(extra),
                 }
             })
             .collect();
@@ -213,13 +210,14 @@ impl CoreBounds<'_> {
     }
 }
 
-/// Lines that a job of `preempting` can cost the tasks of lower priority among `order`: at most what
-/// the private caches hold and what the largest of those tasks uses. Under LRU a few new lines can
-/// make whole sets miss, so the preempting job's own size does not help.
-fn reload_lines(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
+/// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`: a
+/// read, and the write-back of a dirty line, for at most what the private caches hold and what the
+/// largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the preempting
+/// job's own size does not help.
+fn preemption_accesses(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
     let below = order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
     let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
-    largest.min(resources.platform.private_lines())
+    2 * largest.min(resources.platform.private_lines())
 }
 
 /// Locked pages per task: the `capacity` pages that save most accesses per second, weighted.

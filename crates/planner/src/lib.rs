@@ -125,7 +125,7 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
         .enumerate()
         .map(|(index, w)| {
             let core = &cores[placement[index] as usize];
-            core.task(index, w, resources)
+            core.task(index, w)
         })
         .collect();
     let plan_cores: Vec<PlanCore> = cores

@@ -14,6 +14,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 #[derive(Clone, Debug, Default)]
 struct Bank {
+    /// Requests with their rows, oldest first.
     queue: VecDeque<(u64, Request)>,
     open_row: Option<u64>,
     activated_ps: u64,
@@ -92,20 +93,17 @@ impl Dram {
 
     /// The bank takes its next request, if it is free and has one.
     fn start(&mut self, bank_index: u32, now: u64) {
-        let (lines_per_page, pages_per_row, banks) = (self.lines_per_page, self.pages_per_row, self.banks.len() as u64);
         let bank = &mut self.banks[bank_index as usize];
         if bank.busy || bank.queue.is_empty() {
             return;
         }
-        let row_of = |r: &Request| r.line / lines_per_page / banks / pages_per_row;
-        let hit = bank.queue.iter().position(|(_, r)| Some(row_of(r)) == bank.open_row);
+        let hit = bank.queue.iter().position(|&(row, _)| Some(row) == bank.open_row);
         let pick = match hit {
             Some(at) if at == 0 || bank.hits_in_a_row < self.hit_cap => at,
             _ => 0,
         };
         bank.hits_in_a_row = if pick > 0 { bank.hits_in_a_row + 1 } else { 0 };
-        let Some((_, request)) = bank.queue.remove(pick) else { return };
-        let row = row_of(&request);
+        let Some((row, request)) = bank.queue.remove(pick) else { return };
         let start = now.max(bank.free_ps);
         let ready = match bank.open_row {
             Some(open) if open == row => start + self.t_cl,
@@ -145,8 +143,8 @@ impl Dram {
 
 impl MemoryModel for Dram {
     fn submit(&mut self, now_ps: u64, request: Request) {
-        let (bank, _) = self.bank_and_row(request.line);
-        self.arriving[bank as usize].push_back((now_ps, request));
+        let (bank, row) = self.bank_and_row(request.line);
+        self.arriving[bank as usize].push_back((row, request));
         self.at(now_ps + self.overhead, Event::Arrive(bank));
     }
 

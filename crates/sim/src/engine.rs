@@ -371,11 +371,10 @@ impl<'a> Engine<'a> {
     }
 
     fn release(&mut self, task: usize) {
-        let t = &mut self.tasks[task];
-        if let Some(period) = t.period_ps {
-            self.sequence += 1;
-            self.events.push(Reverse((self.now + period, self.sequence, Event::Release(task))));
+        if let Some(period) = self.tasks[task].period_ps {
+            self.at(self.now + period, Event::Release(task));
         }
+        let t = &mut self.tasks[task];
         if t.job.is_none() {
             t.job = Some(Job::new(self.now));
             let core = t.core;
