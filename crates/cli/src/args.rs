@@ -1,7 +1,7 @@
 //! The command line.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use solocore_model::Time;
+use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
@@ -39,6 +39,11 @@ pub enum Command {
     /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
     Assess(AssessArgs),
+    /// Run synthetic traffic through the DRAM model alone.
+    #[command(
+        after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
+    )]
+    Dram(DramArgs),
     /// List the boards that come with solocore, or print one.
     Platforms {
         /// Print this board's file.
@@ -172,4 +177,70 @@ pub struct AssessArgs {
     pub seed: u64,
     #[command(flatten)]
     pub profiling: Profiling,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DramPattern {
+    /// One dependent random read at a time.
+    Chase,
+    /// One dependent sequential read at a time.
+    ChaseStream,
+    /// Uniform over all lines of 8 GiB, memoryless arrivals at the offered load.
+    Random,
+    /// Four sequential streams in turn, memoryless arrivals at the offered load.
+    Stream4,
+    /// A victim with one random-row read at a time, and attackers; latencies are the victim's.
+    Attack,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DramArgs {
+    /// Memory: a preset (ddr3-1066, ddr3-1333, ddr4-2400, ddr5-4800, lpddr4-3200) or a file of that form.
+    #[arg(long, default_value = "ddr3-1333")]
+    pub memory: String,
+    /// Channels, in place of the memory's.
+    #[arg(long)]
+    pub channels: Option<u32>,
+    /// Ranks of a channel, in place of the memory's.
+    #[arg(long)]
+    pub ranks: Option<u32>,
+    /// What the requests look like.
+    #[arg(long, value_enum)]
+    pub pattern: DramPattern,
+    /// Offered load of random and stream4.
+    #[arg(long, default_value = "5 GB/s")]
+    pub load: Bandwidth,
+    /// Share of writes of random and stream4, 0 to 1.
+    #[arg(long, default_value_t = 0.0)]
+    pub writes: f64,
+    /// Requests; those of the victim in an attack.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub requests: u64,
+    /// Seed of addresses and arrivals.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Younger row hits that may pass an older request of their bank: a number, or off for any.
+    #[arg(long, default_value = "4", value_name = "N|off")]
+    pub row_hit_cap: String,
+    /// Attackers.
+    #[arg(long, default_value_t = 1)]
+    pub attackers: u16,
+    /// Requests that each attacker keeps outstanding.
+    #[arg(long, default_value_t = 16)]
+    pub outstanding: u16,
+    /// Attackers in the victim's bank; without it, each in another.
+    #[arg(long)]
+    pub same_bank: bool,
+    /// Attackers read random rows; without it, row after row from end to end.
+    #[arg(long)]
+    pub random_rows: bool,
+    /// Write every command here: cycle,command,channel,rank,bank,row.
+    #[arg(long, value_name = "FILE")]
+    pub trace_commands: Option<PathBuf>,
+    /// Check every command against the timing rules; exit code 1 if one is broken.
+    #[arg(long)]
+    pub check: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }

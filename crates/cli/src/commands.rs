@@ -1,6 +1,7 @@
 //! What each command does.
 
 mod assess;
+mod dram;
 mod plan;
 mod profile;
 mod report;
@@ -21,6 +22,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Sim(args) => sim::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Assess(args) => assess::run(&args),
+        Command::Dram(args) => dram::run(&args),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());

@@ -1,0 +1,617 @@
+//! One channel: FR-FCFS over the banks' queues, open page, write drain, staggered refresh; in clock cycles.
+//!
+//! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of several that
+//! may go in the same cycle, the oldest request's.
+//! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an older one;
+//! the row then closes for the oldest. With a cap, ranks take turns on the data bus as well. Reads go before writes; writes are drained from `DRAIN_FROM` down to
+//! `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve reads, so that banks stay in
+//! parallel. A row opened for a request is not closed before the request got its column. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the other
+//! ranks carry on. A write behind a pending read of the same line waits for it: in that bank, reads go first.
+//!
+//! A chosen command stands until it goes or something changes, so cycles without a command cost nothing. The
+//! first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and Moscibroda (MICRO 2007).
+//! Not covered: closed-page policies, power-down, same-bank and per-bank refresh, postponed refreshes.
+
+mod choose;
+mod refresh;
+
+use crate::command::{Command, CommandKind};
+use crate::gaps::{CLASSES, Gaps};
+use crate::map::Place;
+use crate::memory::{Completion, Counters, Request};
+use crate::queue::{BankQueue, ReadPool, Slot, WRITES, WriteQueue};
+use crate::spec::{MAX_BANKS, Spec};
+use std::collections::VecDeque;
+
+/// The write queue is drained from this many writes down to `DRAIN_TO`,
+const DRAIN_FROM: u32 = 40;
+const DRAIN_TO: u32 = 8;
+/// while no read waits from this many down to `IDLE_TO`,
+const IDLE_FROM: u32 = 9;
+const IDLE_TO: u32 = 4;
+/// and from this many down to `URGENT_TO` nothing else is served.
+const URGENT_FROM: u32 = 56;
+const URGENT_TO: u32 = 20;
+/// With a row-hit cap: column commands of one rank, without a break, after which those that are younger than
+/// one of another rank wait for it. The data bus would stay in a busy rank for good: a change costs a gap.
+const RANK_TURN: u32 = 16;
+/// Cycles without arrival or command after which the writes left are drained while no read waits.
+const FLUSH_AFTER: u64 = 200;
+/// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as well,
+/// because a request that arrives in a cycle is seen in the next.
+const ANSWER: u64 = 1;
+const NEVER: u64 = u64::MAX;
+const NO_ROW: u32 = u32::MAX;
+const BANKS: usize = MAX_BANKS as usize;
+const RANKS: usize = 8;
+
+/// For whom a row was opened that has not been used yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Claim {
+    #[default]
+    Nobody,
+    Read,
+    Write,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Bank {
+    open_row: u32,
+    /// Younger row hits since the oldest read came to the front.
+    passed: u32,
+    claim: Claim,
+    /// No column command since the activate.
+    fresh: bool,
+    rank: u8,
+    group: u8,
+    act_from: u64,
+    pre_from: u64,
+    column_from: u64,
+    reads: BankQueue,
+    /// Places in the write queue.
+    writes: u64,
+}
+
+/// The command that brings a bank's requests forward.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    /// Not before this cycle, by the rules within the bank.
+    from: u64,
+    /// Age of the request and bank; the lowest goes first.
+    order: u64,
+    kind: CommandKind,
+    class: u8,
+    /// Position in the bank's queue, or place in the write queue.
+    at: u8,
+    write: bool,
+}
+
+/// A key orders candidates: cycles until it may go (20 bits), age (38 bits), bank (6 bits).
+const CYCLE_SHIFT: u32 = 44;
+const AGE_SHIFT: u32 = 6;
+const AGE_AND_BANK: u64 = (1 << CYCLE_SHIFT) - 1;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Mode {
+    /// Writes wait.
+    Reads,
+    /// Banks that have writes serve them, the others reads.
+    Drain,
+    /// Reads wait.
+    Urgent,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Next {
+    Command { bank: u8 },
+    RefreshDue { rank: u8 },
+    Close { bank: u8 },
+    Refresh { rank: u8 },
+    Flush,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Rank {
+    refresh_due: u64,
+    /// Its banks.
+    banks: u64,
+    /// The last four activates.
+    activates: [u64; 4],
+    next_activate: usize,
+}
+
+/// A channel.
+#[derive(Debug)]
+pub(crate) struct Channel {
+    gaps: Gaps,
+    banks: [Bank; BANKS],
+    candidates: [Candidate; BANKS],
+    class_from: [u64; CLASSES],
+    ranks: [Rank; RANKS],
+    rank_count: usize,
+    /// Banks with a candidate.
+    active: u64,
+    /// Banks with a request.
+    occupied: u64,
+    /// Banks with an open row.
+    open: u64,
+    /// Ranks whose refresh is due.
+    refreshing: u32,
+    next_due: u64,
+    mode: Mode,
+    reads: u32,
+    /// A drain ends at this many writes.
+    drain_to: u32,
+    pool: ReadPool,
+    writes: WriteQueue,
+    sequence: u64,
+    hit_cap: u32,
+    /// First free cycle of the command bus.
+    bus_from: u64,
+    next: Next,
+    next_at: u64,
+    next_order: u64,
+    /// `next` must be chosen again.
+    stale: bool,
+    done_reads: VecDeque<Completion>,
+    done_writes: VecDeque<Completion>,
+    /// Answered without DRAM: forwarded reads and merged writes.
+    done_short: VecDeque<Completion>,
+    /// Rank of the last column command, and how many there were in it without a break.
+    last_rank: u8,
+    rank_turn: u32,
+    /// The earliest answer in the three queues.
+    answer_at: u64,
+    index: u32,
+    trace: Option<Vec<Command>>,
+    pub counters: Vec<Counters>,
+    pub refreshes: u64,
+}
+
+impl Channel {
+    pub fn new(spec: &Spec, index: u32, hit_cap: Option<u32>, cores: usize) -> Self {
+        let o = &spec.organisation;
+        let gaps = Gaps::new(spec);
+        let bank = |i: usize| {
+            let i = u32::try_from(i).unwrap_or(0).min(o.channel_banks() - 1);
+            Bank {
+                open_row: NO_ROW,
+                passed: 0,
+                claim: Claim::Nobody,
+                fresh: false,
+                rank: small(i / o.rank_banks()),
+                group: small(i / o.banks),
+                act_from: 0,
+                pre_from: 0,
+                column_from: 0,
+                reads: BankQueue::default(),
+                writes: 0,
+            }
+        };
+        let rank_banks = u64::MAX >> (64 - o.rank_banks());
+        let stagger = gaps.refi / u64::from(o.ranks);
+        let rank = |r: usize| Rank {
+            refresh_due: if r < o.ranks as usize { (r as u64 + 1) * stagger } else { NEVER },
+            banks: if r < o.ranks as usize { rank_banks << (r * o.rank_banks() as usize) } else { 0 },
+            activates: [0; 4],
+            next_activate: 0,
+        };
+        let idle = Candidate { from: 0, order: 0, kind: CommandKind::Pre, class: 0, at: 0, write: false };
+        Self {
+            banks: std::array::from_fn(bank),
+            candidates: [idle; BANKS],
+            class_from: [0; CLASSES],
+            ranks: std::array::from_fn(rank),
+            rank_count: o.ranks as usize,
+            active: 0,
+            occupied: 0,
+            open: 0,
+            refreshing: 0,
+            next_due: stagger,
+            mode: Mode::Reads,
+            reads: 0,
+            drain_to: 0,
+            pool: ReadPool::new(o.channel_banks() as usize),
+            writes: WriteQueue::new(),
+            sequence: 0,
+            hit_cap: hit_cap.unwrap_or(u32::MAX),
+            bus_from: 0,
+            next: Next::RefreshDue { rank: 0 },
+            next_at: stagger,
+            next_order: 0,
+            stale: true,
+            done_reads: VecDeque::with_capacity(256),
+            done_writes: VecDeque::with_capacity(256),
+            done_short: VecDeque::with_capacity(256),
+            last_rank: 0,
+            rank_turn: 0,
+            answer_at: NEVER,
+            index,
+            trace: None,
+            counters: vec![Counters::default(); cores],
+            refreshes: 0,
+            gaps,
+        }
+    }
+
+    pub fn set_trace(&mut self, on: bool) {
+        self.trace = on.then(Vec::new);
+    }
+
+    pub fn take_trace(&mut self) -> Vec<Command> {
+        self.trace.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Is there room? Depends on nothing but the queues, so a refused request fits once one of them moves.
+    #[inline]
+    pub fn accepts(&self, write: bool) -> bool {
+        if write { !self.writes.is_full() } else { !self.pool.is_full() }
+    }
+
+    /// Takes a request that arrives at `now`; the channel must have advanced to `now`.
+    #[inline]
+    pub fn enqueue(&mut self, now: u64, place: Place, line: u64, request: Request) -> bool {
+        let bank = small(place.bank);
+        if self.writes.holds(self.banks[usize::from(bank) & (BANKS - 1)].writes, line) {
+            self.answer_from_write_queue(now, request);
+            return true;
+        }
+        if !self.accepts(request.write) {
+            return false;
+        }
+        self.sequence += 1;
+        let slot = Slot {
+            tag: request.tag,
+            arrived: now,
+            sequence: self.sequence,
+            line,
+            row: place.row,
+            core: request.core,
+            bank,
+        };
+        let counters = &mut self.counters[usize::from(request.core)];
+        counters.requests += 1;
+        self.occupied |= 1 << bank;
+        self.bus_from = self.bus_from.max(now + 1);
+        if request.write {
+            counters.writes += 1;
+            let at = self.writes.add(slot);
+            self.banks[usize::from(bank)].writes |= 1 << at;
+        } else {
+            counters.reads += 1;
+            self.reads += 1;
+            self.add_read(slot);
+        }
+        if !self.change_mode() {
+            self.reconsider(bank);
+        }
+        true
+    }
+
+    fn add_read(&mut self, slot: Slot) {
+        let queue = &mut self.banks[usize::from(slot.bank) & (BANKS - 1)].reads;
+        let number = self.pool.add(slot);
+        if queue.is_full() {
+            queue.waiting += 1;
+            self.pool.wait(number);
+        } else {
+            queue.push(slot.row, number);
+        }
+    }
+
+    /// A read gets the data of a waiting write; a write replaces it.
+    #[cold]
+    fn answer_from_write_queue(&mut self, now: u64, request: Request) {
+        let counters = &mut self.counters[usize::from(request.core)];
+        counters.requests += 1;
+        if request.write {
+            counters.writes += 1;
+            counters.merged += 1;
+        } else {
+            counters.reads += 1;
+            counters.forwarded += 1;
+            counters.read_cycles += ANSWER + 1;
+        }
+        let Request { tag, core, write, .. } = request;
+        self.answer_at = self.answer_at.min(now + ANSWER + 1);
+        self.done_short.push_back(Completion { at: now + ANSWER + 1, arrived: now, tag, core, write });
+    }
+
+    /// The cycle of the next command or answer; `None` if nothing is under way.
+    #[inline]
+    pub fn next_event(&mut self) -> Option<u64> {
+        let answer = self.next_answer();
+        if self.occupied == 0 {
+            return (answer != NEVER).then_some(answer);
+        }
+        Some(self.next_command().min(answer))
+    }
+
+    /// The cycle of the next command, refresh or decision.
+    #[inline]
+    pub fn next_command(&mut self) -> u64 {
+        if self.stale {
+            self.choose();
+        }
+        self.next_at
+    }
+
+    /// The cycle of the earliest answer that is settled.
+    #[inline]
+    pub fn next_answer(&self) -> u64 {
+        self.answer_at
+    }
+
+    pub fn is_idle(&self) -> bool {
+        self.occupied == 0
+    }
+
+    /// Issues every command up to and including cycle `until`.
+    #[inline]
+    pub fn run(&mut self, until: u64) {
+        while self.next_command() <= until {
+            self.step(until);
+        }
+    }
+
+    /// As `run`, but stops with the commands that are due before an answer; the cycle it stopped at.
+    #[inline]
+    pub fn run_to_answer(&mut self, limit: u64) -> u64 {
+        loop {
+            let answer = self.next_answer();
+            if answer <= limit.min(self.next_command()) {
+                return answer;
+            }
+            if self.next_at > limit {
+                return limit;
+            }
+            self.step(limit);
+        }
+    }
+
+    /// Moves the answers up to `until` to `out`, earliest first.
+    #[inline]
+    pub fn answers(&mut self, until: u64, out: &mut Vec<Completion>) {
+        while self.answer_at <= until {
+            let at = self.answer_at;
+            self.answer_at = NEVER;
+            for queue in [&mut self.done_reads, &mut self.done_short, &mut self.done_writes] {
+                while let Some(first) = queue.front() {
+                    if first.at > at {
+                        self.answer_at = self.answer_at.min(first.at);
+                        break;
+                    }
+                    out.extend(queue.pop_front());
+                }
+            }
+        }
+    }
+
+    /// Carries out what was chosen.
+    #[inline]
+    fn step(&mut self, until: u64) {
+        self.stale = true;
+        let at = self.next_at;
+        match self.next {
+            Next::Command { bank } => self.issue(bank, at),
+            Next::RefreshDue { rank } => self.refresh_due(rank, until),
+            Next::Close { bank } => {
+                self.precharge(bank, at);
+                self.update(bank);
+            }
+            Next::Refresh { rank } => self.refresh(rank, at),
+            Next::Flush => self.flush(at),
+        }
+    }
+
+    /// Do reads or writes go now? Returns whether that changed.
+    #[inline]
+    fn change_mode(&mut self) -> bool {
+        let writes = self.writes.len();
+        if writes == 0 && self.mode == Mode::Reads {
+            return false;
+        }
+        let mode = match self.mode {
+            _ if writes == 0 => Mode::Reads,
+            Mode::Urgent if writes > URGENT_TO => Mode::Urgent,
+            _ if writes >= URGENT_FROM => Mode::Urgent,
+            Mode::Drain | Mode::Urgent if writes > self.drain_to || self.reads == 0 => Mode::Drain,
+            _ if writes >= DRAIN_FROM || (self.reads == 0 && writes >= IDLE_FROM) => Mode::Drain,
+            _ => Mode::Reads,
+        };
+        let changed = mode != self.mode;
+        if changed {
+            if self.mode == Mode::Reads {
+                self.drain_to = if writes >= DRAIN_FROM { DRAIN_TO } else { IDLE_TO };
+            }
+            self.set_mode(mode);
+        }
+        changed
+    }
+
+    #[cold]
+    fn set_mode(&mut self, mode: Mode) {
+        self.mode = mode;
+        self.stale = true;
+        self.update_all(self.occupied);
+    }
+
+    /// Nothing happens and writes wait: they go, until a read comes.
+    #[cold]
+    fn flush(&mut self, at: u64) {
+        self.bus_from = self.bus_from.max(at);
+        self.drain_to = u32::MAX;
+        self.set_mode(Mode::Drain);
+    }
+
+    #[inline]
+    fn issue(&mut self, bank: u8, at: u64) {
+        let candidate = self.candidates[usize::from(bank) & (BANKS - 1)];
+        match candidate.kind {
+            CommandKind::Act => {
+                self.activate(bank, at, candidate);
+                self.follow(bank);
+            }
+            CommandKind::Pre => {
+                self.precharge(bank, at);
+                self.follow(bank);
+            }
+            CommandKind::Rd => {
+                self.read(bank, at, candidate.at);
+                self.update(bank);
+            }
+            CommandKind::Wr => {
+                self.write(bank, at, candidate.at);
+                self.update(bank);
+            }
+            CommandKind::Ref => {}
+        }
+    }
+
+    fn record(&mut self, cycle: u64, kind: CommandKind, bank: u8, row: u32) {
+        let b = &self.banks[usize::from(bank)];
+        let rank = u32::from(b.rank);
+        let in_rank = self.ranks[usize::from(b.rank)].banks.count_ones();
+        if let Some(trace) = &mut self.trace {
+            let bank = if kind == CommandKind::Ref { 0 } else { u32::from(bank) - rank * in_rank };
+            trace.push(Command { cycle, kind, channel: self.index, rank, bank, row });
+        }
+    }
+
+    #[inline]
+    fn activate(&mut self, bank: u8, at: u64, candidate: Candidate) {
+        let b = usize::from(bank) & (BANKS - 1);
+        let gaps = &self.gaps;
+        let state = &mut self.banks[b];
+        let (row, claim) = if candidate.write {
+            (self.writes.get(candidate.at.into()).row, Claim::Write)
+        } else {
+            (state.reads.row(candidate.at.into()), Claim::Read)
+        };
+        state.open_row = row;
+        state.claim = claim;
+        state.fresh = true;
+        state.column_from = at + gaps.rcd;
+        state.pre_from = at + gaps.ras;
+        state.act_from = at + gaps.ras + gaps.rp;
+        self.open |= 1 << bank;
+        self.bus_from = at + gaps.command;
+        let (rank_number, group) = (usize::from(state.rank) & (RANKS - 1), usize::from(state.group));
+        let rank = &mut self.ranks[rank_number];
+        rank.activates[rank.next_activate & 3] = at + gaps.faw;
+        rank.next_activate += 1;
+        let window = rank.activates[rank.next_activate & 3];
+        let per_rank = gaps.groups / self.rank_count;
+        let groups = rank_number * per_rank..(rank_number + 1) * per_rank;
+        let from = &mut self.class_from[gaps.classes.act..][groups.clone()];
+        for (from, gap) in from.iter_mut().zip(&gaps.after_act[group][groups]) {
+            *from = (*from).max(at + gap).max(window);
+        }
+        if self.trace.is_some() {
+            self.record(at, CommandKind::Act, bank, row);
+        }
+    }
+
+    #[inline]
+    fn precharge(&mut self, bank: u8, at: u64) {
+        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
+        state.open_row = NO_ROW;
+        state.act_from = state.act_from.max(at + self.gaps.rp);
+        self.open &= !(1 << bank);
+        self.bus_from = at + 1;
+        if self.gaps.ppd > 1 {
+            let from = &mut self.class_from[self.gaps.classes.pre + usize::from(state.rank)];
+            *from = at + self.gaps.ppd;
+        }
+        if self.trace.is_some() {
+            self.record(at, CommandKind::Pre, bank, 0);
+        }
+    }
+
+    /// What RD and WR have in common.
+    #[inline]
+    fn column(&mut self, bank: u8, at: u64, write: bool) -> bool {
+        let gaps = &self.gaps;
+        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
+        let hit = !state.fresh;
+        state.fresh = false;
+        state.claim = Claim::Nobody;
+        let (gap, to_pre) = if write { (&gaps.after_wr, gaps.wr_to_pre) } else { (&gaps.after_rd, gaps.rd_to_pre) };
+        state.pre_from = state.pre_from.max(at + to_pre);
+        self.bus_from = at + gaps.command;
+        self.rank_turn = if state.rank == self.last_rank { self.rank_turn + 1 } else { 1 };
+        self.last_rank = state.rank;
+        let gap = &gap[usize::from(state.group)];
+        let from = &mut self.class_from[gaps.classes.rd..gaps.classes.pre];
+        for (from, gap) in from.iter_mut().zip(gap) {
+            *from = (*from).max(at + gap);
+        }
+        hit
+    }
+
+    #[inline]
+    fn read(&mut self, bank: u8, at: u64, position: u8) {
+        let hit = self.column(bank, at, false);
+        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
+        let number = state.reads.remove(position.into());
+        state.passed = if position > 0 { state.passed + 1 } else { 0 };
+        if state.reads.waiting > 0
+            && let Some(next) = self.pool.next_of(bank)
+        {
+            state.reads.waiting -= 1;
+            state.reads.push(self.pool.get(next).row, next);
+        }
+        if state.reads.len() == 0 && state.writes == 0 {
+            self.occupied &= !(1 << bank);
+        }
+        let Slot { tag, arrived, core, row, .. } = self.pool.release(number);
+        self.reads -= 1;
+        let done = at + self.gaps.rd_data + ANSWER;
+        let counters = &mut self.counters[usize::from(core)];
+        counters.accesses += 1;
+        counters.row_hits += u64::from(hit);
+        counters.read_cycles += done - arrived;
+        self.answer_at = self.answer_at.min(done);
+        self.done_reads.push_back(Completion { at: done, arrived, tag, core, write: false });
+        if self.trace.is_some() {
+            self.record(at, CommandKind::Rd, bank, row);
+        }
+        self.change_mode();
+    }
+
+    #[inline]
+    fn write(&mut self, bank: u8, at: u64, place: u8) {
+        let hit = self.column(bank, at, true);
+        let Slot { tag, arrived, core, row, .. } = self.writes.remove(place.into());
+        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
+        state.writes &= !(1 << (u32::from(place) & (WRITES as u32 - 1)));
+        if state.reads.len() == 0 && state.writes == 0 {
+            self.occupied &= !(1 << bank);
+        }
+        let counters = &mut self.counters[usize::from(core)];
+        counters.accesses += 1;
+        counters.row_hits += u64::from(hit);
+        let done = at + self.gaps.wr_data + ANSWER;
+        self.answer_at = self.answer_at.min(done);
+        self.done_writes.push_back(Completion { at: done, arrived, tag, core, write: true });
+        if self.trace.is_some() {
+            self.record(at, CommandKind::Wr, bank, row);
+        }
+        self.change_mode();
+    }
+}
+
+/// The set bits, lowest first.
+fn bits(mut mask: u64) -> impl Iterator<Item = u32> {
+    std::iter::from_fn(move || {
+        let bit = (mask != 0).then(|| mask.trailing_zeros());
+        mask &= mask.wrapping_sub(1);
+        bit
+    })
+}
+
+/// Bank, rank and bank group numbers are below 64.
+#[inline]
+fn small(value: u32) -> u8 {
+    value.to_le_bytes()[0]
+}

@@ -1,0 +1,25 @@
+//! A fast model of DRAM channels and their controllers, and an independent checker of what they do.
+//!
+//! Problem: whole-machine simulation asks for millions of DRAM requests a second, and schedulability analysis
+//! for a model whose every command a device would accept. Rule: the controller keeps, for every bank, the one
+//! command that brings it forward and the cycle from which it may go, and jumps from command to command
+//! (docs/dram.md). Memories are data ([`Spec`]); [`Checker`] reads a command trace and
+//! counts violations of the JEDEC rules without sharing code with the controller.
+//! Not covered: closed-page policies, power-down, per-bank refresh, on-die effects such as tDQSCK.
+
+mod channel;
+pub mod checker;
+mod command;
+mod gaps;
+mod map;
+mod memory;
+mod queue;
+pub mod random;
+mod spec;
+pub mod traffic;
+
+pub use checker::Checker;
+pub use command::{Command, CommandKind};
+pub use map::{AddressMap, MapSpec, Place};
+pub use memory::{Completion, Counters, Memory, Options, Request};
+pub use spec::{Organisation, PRESETS, Spec, Timing};
