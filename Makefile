@@ -1,5 +1,6 @@
 # Targets: demo, test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
-.PHONY: demo test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+# Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
+.PHONY: policy-test demo test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -8,7 +9,7 @@ DEMO := build/demo
 demo: setup-demo build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
 
-test: setup-test lint unit-test build vision vision-test cli-test browser-test
+test: setup-test lint unit-test policy-test build vision vision-test cli-test browser-test
 	@echo "all tests passed"
 
 setup-demo:
@@ -17,8 +18,9 @@ setup-demo:
 setup-test:
 	@scripts/setup.sh test
 
+# The checks of the policies need more packages than the product does.
 build:
-	cargo build --release --locked
+	cargo build --release --locked --workspace --exclude solocore-policy-check
 
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision
@@ -30,6 +32,15 @@ lint: setup-test
 
 unit-test: setup-test
 	cargo test --workspace --locked --quiet
+
+EVENTS ?= 1000000
+FUZZ ?= 2
+MUTANTS ?= 150
+
+# The run-time decisions: the same events through the C, the kernel's BPF, the Rust binding and the reference
+# models; sanitizers, fuzzing, proofs, and whether these tests would notice a mistake.
+policy-test: setup-test
+	policy/tests/all.sh $(EVENTS) $(FUZZ) $(MUTANTS)
 
 vision-test: setup-test vision
 	$(PYTEST) tests/vision
@@ -44,9 +55,12 @@ browser-test: setup-test build vision
 
 bench: setup-test build vision
 	python3 bench/profiler.py
+	cargo build --release --locked --quiet -p solocore-policy-check
+	target/release/policy-check --bench
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench
+	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "10 s" || exit 1; done
 	PROPTEST_CASES=20000 cargo test --workspace --locked --release --quiet
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny

@@ -8,7 +8,8 @@ want=${1:-test}
 packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils)
 if [ "$want" = test ]; then
 	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
-		clang-format valgrind chromium python3 python3-venv)
+		clang-format valgrind chromium python3 python3-venv
+		clang clang-19 libclang-rt-14-dev libbpf-dev libelf-dev zlib1g-dev pkg-config frama-c-base)
 fi
 
 missing=()

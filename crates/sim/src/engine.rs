@@ -15,7 +15,9 @@ use solocore_model::profile::PageName;
 use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, Segment, SimResult, TaskResult};
 use solocore_model::system::Policy;
 use solocore_model::{ModelError, Profile, files};
-use solocore_policy::{Regulator, fixed_priority_pick};
+use solocore_policy::UNLIMITED;
+use solocore_policy::memguard::{Core as Regulator, Kind as AccessKind, MemGuard, Role, Sharing};
+use solocore_policy::ready_set::ReadySet;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -189,13 +191,17 @@ struct Task {
     deadline_ps: Option<u64>,
     waiting: VecDeque<u64>,
     job: Option<Job>,
-    priority: u32,
+    /// Place in the order of its core's priorities.
+    rank: u32,
     result: TaskResult,
     execution_sum_ps: u128,
 }
 
 struct Core {
+    /// Highest priority first.
     tasks: Vec<usize>,
+    /// Ranks of the tasks that have a job.
+    ready: ReadySet,
     running: Option<usize>,
     run_since: u64,
     /// Number of the computation under way; an event of another number is stale.
@@ -215,6 +221,7 @@ struct Engine<'a> {
     options: &'a Options,
     tasks: Vec<Task>,
     cores: Vec<Core>,
+    memguard: Option<MemGuard>,
     memory: Box<dyn MemoryModel>,
     cache: SharedCache,
     events: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -242,13 +249,18 @@ impl<'a> Engine<'a> {
         let managed = options.mode == Mode::Managed;
         let mut allocator = Allocator::new(p, options.seed);
         let regulated = managed && plan.regulation.policy == Policy::Memguard;
+        let count = u32::try_from(plan.cores.len()).unwrap_or(u32::MAX);
+        let mut memguard = MemGuard::new(plan.regulation.period_ns, 1, Sharing::None, count);
         let private_banks = managed && plan.cores.iter().all(|c| c.banks.is_some());
         let mut cores: Vec<Core> = Vec::new();
         for c in &plan.cores {
             let budget = c.budget_accesses.filter(|_| regulated);
             let regulator = budget.map(|q| {
-                Regulator::new(q, plan.regulation.period_ns, 0)
-                    .ok_or_else(|| SimError::Input(format!("core {}: a budget or period of zero; plan again", c.id)))
+                // The plan's budget counts reads and write-backs together.
+                let core = memguard.as_mut().and_then(|g| Regulator::new(g, q, UNLIMITED, Role::default(), 0));
+                core.ok_or_else(|| {
+                    SimError::Input(format!("core {}: a budget or period out of range; plan again", c.id))
+                })
             });
             cores.push(Core::new(c.id, regulator.transpose()?));
         }
@@ -270,6 +282,12 @@ impl<'a> Engine<'a> {
             }
             tasks.push(Task::new(t, l, frames, managed));
         }
+        for core in &mut cores {
+            core.tasks.sort_by_key(|&t| (plan.tasks[t].priority, t));
+            for (rank, &t) in (0..).zip(&core.tasks) {
+                tasks[t].rank = rank;
+            }
+        }
         let cache = if managed { SharedCache::parts(p, &free_ways(plan)) } else { SharedCache::whole(p) };
         // Where the plan gives every core its own banks, or has none to give, order of arrival rules.
         let hit_cap = if managed { 0 } else { Dram::HIT_CAP };
@@ -278,6 +296,7 @@ impl<'a> Engine<'a> {
             options,
             tasks,
             cores,
+            memguard,
             memory: Box::new(Dram::new(p, hit_cap)),
             cache,
             events: BinaryHeap::new(),
@@ -349,7 +368,12 @@ impl<'a> Engine<'a> {
             let c = &mut self.cores[core];
             c.result.max_accesses_per_period = c.result.max_accesses_per_period.max(c.period_accesses);
             c.period_accesses = 0;
-            let resumes = c.regulator.as_mut().is_some_and(|r| r.replenish(self.now / PS));
+            let mut resumes = false;
+            if let (Some(regulator), Some(shared)) = (&mut c.regulator, &mut self.memguard) {
+                let throttled = regulator.throttled();
+                regulator.replenish(shared, self.now / PS);
+                resumes = throttled && !regulator.throttled();
+            }
             if resumes {
                 self.mark(core);
             }
@@ -378,6 +402,7 @@ impl<'a> Engine<'a> {
         if t.job.is_none() {
             t.job = Some(Job::new(self.now));
             let core = t.core;
+            self.cores[core].ready.add(t.rank);
             self.schedule(core);
         } else {
             t.waiting.push_back(self.now);
@@ -389,12 +414,8 @@ impl<'a> Engine<'a> {
         if self.cores[core].waiting_for_memory {
             return; // the core is stalled on a load; it switches when the line is there
         }
-        let ready: Vec<u32> = self.cores[core]
-            .tasks
-            .iter()
-            .map(|&t| if self.tasks[t].job.is_some() { self.tasks[t].priority } else { 0 })
-            .collect();
-        let chosen = fixed_priority_pick(&ready).map(|at| self.cores[core].tasks[at]);
+        let c = &self.cores[core];
+        let chosen = c.ready.first().map(|rank| c.tasks[rank as usize]);
         if chosen == self.cores[core].running {
             return;
         }
@@ -555,8 +576,8 @@ impl<'a> Engine<'a> {
         c.waiting_for_memory = true;
         c.result.accesses += 1;
         c.period_accesses += 1;
-        if let Some(regulator) = &mut c.regulator {
-            regulator.account(1);
+        if let (Some(regulator), Some(shared)) = (&mut c.regulator, &mut self.memguard) {
+            regulator.account(shared, AccessKind::Read, 1);
         }
         self.tasks[task].result.accesses += 1;
         let core = u32::try_from(core).expect("at most 256 cores");
@@ -591,6 +612,9 @@ impl<'a> Engine<'a> {
         t.execution_sum_ps += u128::from(execution_ps);
         let next = t.waiting.pop_front().or(t.period_ps.is_none().then_some(now));
         t.job = next.map(Job::new);
+        if t.job.is_none() {
+            self.cores[core].ready.remove(t.rank);
+        }
         self.schedule(core);
     }
 
@@ -662,7 +686,7 @@ impl Task {
             deadline_ps: t.deadline_ns.map(|d| d * PS),
             waiting: VecDeque::new(),
             job: None,
-            priority: t.priority,
+            rank: 0,
             result: TaskResult {
                 name: t.name.clone(),
                 core: t.core,
@@ -682,6 +706,7 @@ impl Core {
     fn new(id: u32, regulator: Option<Regulator>) -> Self {
         Self {
             tasks: Vec::new(),
+            ready: ReadySet::new(),
             running: None,
             run_since: 0,
             version: 0,

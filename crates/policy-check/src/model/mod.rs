@@ -1,0 +1,15 @@
+//! Reference models, written from the papers and not from the C.
+
+pub mod admission;
+pub mod balance;
+pub mod bwlock;
+pub mod criticality;
+pub mod dynamic_budget;
+pub mod heap;
+pub mod memguard;
+pub mod ready_set;
+pub mod sporadic_server;
+pub mod throttle;
+pub mod time_table;
+pub mod units;
+pub mod vcpu;

@@ -1,0 +1,197 @@
+//! Load balancing of VCPUs (`policy/include/solocore/balance.h`).
+
+use crate::ready_set::ReadySet;
+use crate::{MAX_CPUS, MAX_TASKS, NONE};
+
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Vcpu {
+    utilization: u64,
+    colours: u64,
+    core_plus_1: u32,
+    reserved: u32,
+}
+
+/// A core and its VCPUs.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Core {
+    utilization: u64,
+    slack: u64,
+    room: u64,
+    colours: u64,
+    vcpus: ReadySet,
+}
+
+/// Which VCPU is on which core. 240 KiB: in a box.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Balance {
+    zero: u64,
+    cores: u32,
+    cache_aware: u32,
+    core: [Core; MAX_CPUS],
+    vcpu: [Vcpu; MAX_TASKS],
+}
+
+#[repr(C)]
+struct RawMove {
+    imbalance: u64,
+    moves: u64,
+    vcpu: u64,
+    from: u32,
+    to: u32,
+}
+
+/// What a rebalance did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moves {
+    /// How many VCPUs moved, at least 1.
+    pub count: u64,
+    /// The last one.
+    pub vcpu: u32,
+    /// Where they went.
+    pub to: u32,
+}
+
+unsafe extern "C" {
+    fn sc_balance_init(b: *mut Balance, cores: u32, cache_aware: u32) -> u32;
+    fn sc_balance_colours(b: *mut Balance, core: u32, free: u64) -> u32;
+    fn sc_balance_add(b: *mut Balance, id: u32, utilization: u64, core: u32, colours: u64) -> u32;
+    fn sc_balance_remove(b: *mut Balance, id: u32) -> u32;
+    fn sc_balance_where(b: *const Balance, id: u32) -> u32;
+    fn sc_balance_host(b: *const Balance, id: u32) -> u32;
+    fn sc_balance_trigger(b: *const Balance) -> u32;
+    fn sc_balance_rebalance(b: *mut Balance, from: u32, limit: u32, m: *mut RawMove) -> u32;
+}
+
+impl Core {
+    /// Slack per VCPU, 32 bits after the point, rounded down; [`crate::UNLIMITED`] without VCPUs.
+    pub fn slack(&self) -> u64 {
+        self.slack
+    }
+
+    /// Sum of the utilisations, 32 bits after the point, each rounded up.
+    pub fn utilization(&self) -> u64 {
+        self.utilization
+    }
+
+    /// Free page colours.
+    pub fn colours(&self) -> u64 {
+        self.colours
+    }
+
+    /// Ids of its VCPUs.
+    pub fn vcpus(&self) -> &ReadySet {
+        &self.vcpus
+    }
+}
+
+impl Balance {
+    /// So many cores (1 to 256) without VCPUs and without colours. `cache_aware`: a VCPU only goes where as
+    /// many page colours as it needs are free. `None` if there are no cores or too many.
+    pub fn new(cores: u32, cache_aware: bool) -> Option<Box<Self>> {
+        // SAFETY: integers only.
+        let mut b: Box<Self> = unsafe { crate::zeroed() };
+        // SAFETY: `b` is valid, zeroed and of the layout that both sides check.
+        let ok = unsafe { sc_balance_init(&raw mut *b, cores, cache_aware.into()) };
+        (ok != 0).then_some(b)
+    }
+
+    /// Says how many page colours of a core are free; false if there is no such core.
+    pub fn set_colours(&mut self, core: u32, free: u64) -> bool {
+        // SAFETY: `self` is valid.
+        unsafe { sc_balance_colours(self, core, free) != 0 }
+    }
+
+    /// Adds VCPU `id` (0 to 4095) to a core, with its utilisation from [`crate::admission::utilization`].
+    /// False if it is there already, the core is full (64), does not exist or has too few free colours.
+    pub fn add(&mut self, id: u32, utilization: u64, core: u32, colours: u64) -> bool {
+        // SAFETY: `self` is valid.
+        unsafe { sc_balance_add(self, id, utilization, core, colours) != 0 }
+    }
+
+    /// Takes a VCPU out; false if there is no such VCPU.
+    pub fn remove(&mut self, id: u32) -> bool {
+        // SAFETY: `self` is valid.
+        unsafe { sc_balance_remove(self, id) != 0 }
+    }
+
+    /// The core of a VCPU.
+    pub fn core_of(&self, id: u32) -> Option<u32> {
+        // SAFETY: `self` is valid.
+        let core = unsafe { sc_balance_where(self, id) };
+        (core != NONE).then_some(core)
+    }
+
+    /// The core with the most slack that can schedule this VCPU: its own if none is better.
+    pub fn host(&self, id: u32) -> Option<u32> {
+        // SAFETY: `self` is valid.
+        let core = unsafe { sc_balance_host(self, id) };
+        (core != NONE).then_some(core)
+    }
+
+    /// The core with the least slack, whose migration thread is to be woken when a VCPU blocks; `None` if
+    /// there are no VCPUs.
+    pub fn trigger(&self) -> Option<u32> {
+        // SAFETY: `self` is valid.
+        let core = unsafe { sc_balance_trigger(self) };
+        (core != NONE).then_some(core)
+    }
+
+    /// Moves at most `limit` VCPUs of a core to a less loaded one; `None` if there was nothing to move.
+    pub fn rebalance(&mut self, from: u32, limit: u32) -> Option<Moves> {
+        let mut raw = RawMove { imbalance: 0, moves: 0, vcpu: 0, from: 0, to: 0 };
+        // SAFETY: `self` and `raw` are valid.
+        let ok = unsafe { sc_balance_rebalance(self, from, limit, &raw mut raw) };
+        let vcpu = u32::try_from(raw.vcpu).unwrap_or(NONE);
+        (ok != 0 && raw.moves != 0).then_some(Moves { count: raw.moves, vcpu, to: raw.to })
+    }
+
+    /// A core, if it exists.
+    pub fn core(&self, core: u32) -> Option<&Core> {
+        self.core.get(..self.cores as usize)?.get(core as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admission::utilization;
+
+    unsafe extern "C" {
+        static sc_size_balance: u64;
+        static sc_size_balance_move: u64;
+    }
+
+    #[test]
+    fn both_sides_have_the_same_layout() {
+        // SAFETY: constants of the C side.
+        let sizes = unsafe { [sc_size_balance, sc_size_balance_move] };
+        assert_eq!(sizes, [size_of::<Balance>() as u64, size_of::<RawMove>() as u64]);
+    }
+
+    #[test]
+    fn a_loaded_core_gives_to_an_empty_one() {
+        let mut b = Balance::new(2, false).unwrap();
+        for id in 0..4 {
+            assert!(b.add(id, utilization(1, 5).unwrap(), 0, 0));
+        }
+        assert_eq!((b.trigger(), b.host(0)), (Some(0), Some(1)));
+        assert_eq!(b.rebalance(0, 1), Some(Moves { count: 1, vcpu: 0, to: 1 }));
+        assert_eq!(b.core_of(0), Some(1));
+        assert_eq!(b.core(0).unwrap().vcpus().len(), 3);
+    }
+
+    #[test]
+    fn without_colours_it_stays() {
+        let mut b = Balance::new(2, true).unwrap();
+        assert!(b.set_colours(0, 8) && b.set_colours(1, 3));
+        assert!(b.add(0, utilization(1, 2).unwrap(), 0, 4) && b.add(1, utilization(1, 2).unwrap(), 0, 4));
+        assert!(!b.add(2, utilization(1, 2).unwrap(), 0, 1), "no colours left");
+        assert_eq!((b.rebalance(0, 9), b.host(0)), (None, Some(0)));
+        assert!(b.set_colours(1, 4));
+        assert_eq!(b.rebalance(0, 9), Some(Moves { count: 1, vcpu: 0, to: 1 }));
+        assert_eq!([0, 1].map(|core| b.core(core).unwrap().colours()), [4, 0]);
+    }
+}

@@ -1,0 +1,271 @@
+//! Memory bandwidth lock (`policy/include/solocore/bwlock.h`; bwlock, section 3): while a real-time task is in a
+//! memory-performance critical section, what is not real-time has a small budget on every core.
+
+use crate::{MAX_CPUS, MAX_TASKS, NONE};
+
+#[derive(Clone, Debug)]
+#[repr(C)]
+struct Shared {
+    period_ns: u64,
+    max_budget: u64,
+    min_budget: u64,
+    holders: u64,
+}
+
+#[derive(Clone, Debug)]
+#[repr(C)]
+struct Core {
+    used: u64,
+    budget: u64,
+    next_ns: u64,
+    id: u32,
+    busy: u32,
+    realtime: u32,
+    holding: u32,
+    throttled: u32,
+    reserved: u32,
+}
+
+#[derive(Clone, Debug)]
+#[repr(C)]
+struct Task {
+    alive: u32,
+    realtime: u32,
+    depth: u32,
+    core: u32,
+}
+
+const NO_TASK: Task = Task { alive: 0, realtime: 0, depth: 0, core: NONE };
+
+unsafe extern "C" {
+    fn sc_bwlock_init(l: *mut Shared, period_ns: u64, max_budget: u64, min_budget: u64) -> u32;
+    fn sc_bwlock_core_init(l: *const Shared, c: *mut Core, id: u32, now_ns: u64);
+    fn sc_bwlock_task_init(t: *mut Task, realtime: u32) -> u32;
+    fn sc_bwlock_lock(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
+    fn sc_bwlock_unlock(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
+    fn sc_bwlock_update(l: *const Shared, c: *mut Core) -> u32;
+    fn sc_bwlock_account(c: *mut Core, accesses: u64) -> u32;
+    fn sc_bwlock_sample(c: *const Core) -> u64;
+    fn sc_bwlock_tick(l: *const Shared, c: *mut Core, now_ns: u64) -> u32;
+    fn sc_bwlock_switch(l: *mut Shared, c: *mut Core, prev: *mut Task, next: *mut Task, accesses: u64) -> u32;
+    fn sc_bwlock_exit(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
+}
+
+/// The lock, the cores that it protects from each other, and their tasks (numbers below [`MAX_TASKS`]).
+///
+/// Methods that take a core answer `None` if there is no such core. "Go" is true if the core may run what it
+/// runs, false if it must stop until the policy says otherwise.
+#[derive(Clone, Debug)]
+pub struct BwLock {
+    shared: Shared,
+    cores: Vec<Core>,
+    /// The task that runs on a core.
+    current: Vec<Option<u32>>,
+    /// Up to the highest number in use.
+    tasks: Vec<Task>,
+}
+
+impl BwLock {
+    /// A lock for so many idle cores, whose first periods start at `now_ns`. Budgets are accesses per period and
+    /// core: `max_budget` while nobody holds the lock ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget`
+    /// while somebody does. `None` unless the period is 1 ns to 73 minutes (2^42 ns), 1 <= min <= max, the limited
+    /// budgets are below 2^32, and there are 1 to 256 cores.
+    pub fn new(period_ns: u64, max_budget: u64, min_budget: u64, cores: u32, now_ns: u64) -> Option<Self> {
+        let mut shared = Shared { period_ns: 0, max_budget: 0, min_budget: 0, holders: 0 };
+        // SAFETY: `shared` is valid and of the layout that both sides check.
+        let ok = unsafe { sc_bwlock_init(&raw mut shared, period_ns, max_budget, min_budget) };
+        if ok == 0 || cores == 0 || cores as usize > MAX_CPUS {
+            return None;
+        }
+        let core = |id| {
+            let mut core = Core {
+                used: 0,
+                budget: 0,
+                next_ns: 0,
+                id: 0,
+                busy: 0,
+                realtime: 0,
+                holding: 0,
+                throttled: 0,
+                reserved: 0,
+            };
+            // SAFETY: both are valid.
+            unsafe { sc_bwlock_core_init(&raw const shared, &raw mut core, id, now_ns) };
+            core
+        };
+        let all: Vec<Core> = (0..cores).map(core).collect();
+        Some(Self { shared, current: vec![None; all.len()], cores: all, tasks: Vec::new() })
+    }
+
+    /// A new task, which does not run; false if the number is too large or taken.
+    pub fn add(&mut self, task: u32, realtime: bool) -> bool {
+        let at = task as usize;
+        if at >= MAX_TASKS {
+            return false;
+        }
+        if at >= self.tasks.len() {
+            self.tasks.resize(at + 1, NO_TASK);
+        }
+        // SAFETY: the task is valid.
+        unsafe { sc_bwlock_task_init(&raw mut self.tasks[at], u32::from(realtime)) != 0 }
+    }
+
+    /// Calls `f` with the lock, the core that the task runs on (or null), and the task; false if there is no such
+    /// task.
+    fn with_task(&mut self, task: u32, f: unsafe extern "C" fn(*mut Shared, *mut Core, *mut Task) -> u32) -> bool {
+        let Some(t) = self.tasks.get_mut(task as usize) else {
+            return false;
+        };
+        let core = self.cores.get_mut(t.core as usize).map_or(std::ptr::null_mut(), |c| &raw mut *c);
+        // SAFETY: lock and task are valid and `f` is one of the functions above, which take a null core.
+        unsafe { f(&raw mut self.shared, core, t) != 0 }
+    }
+
+    /// The task enters a section. False if it is not there, not real-time, or 2^32-1 sections deep. If
+    /// [`holders`](Self::holders) has changed, the other cores should [`update`](Self::update).
+    pub fn lock(&mut self, task: u32) -> bool {
+        self.with_task(task, sc_bwlock_lock)
+    }
+
+    /// The task leaves a section. False if it is not there or in none. As for [`lock`](Self::lock) otherwise.
+    pub fn unlock(&mut self, task: u32) -> bool {
+        self.with_task(task, sc_bwlock_unlock)
+    }
+
+    /// The task is gone, and its core idle if it ran; false if it is not there. What it has made must be
+    /// [accounted](Self::account) before.
+    pub fn exit(&mut self, task: u32) -> bool {
+        let core = self.tasks.get(task as usize).map_or(NONE, |t| t.core);
+        let done = self.with_task(task, sc_bwlock_exit);
+        if done && let Some(current) = self.current.get_mut(core as usize) {
+            *current = None;
+        }
+        done
+    }
+
+    /// The core runs `next` from now on (`None`: nothing); what ran has made `accesses` since it was last asked.
+    /// Answers whether to go; `None` if there is no such core, no such task, or it runs elsewhere.
+    pub fn switch(&mut self, core: u32, next: Option<u32>, accesses: u64) -> Option<bool> {
+        let c = self.cores.get_mut(core as usize)?;
+        let current = &mut self.current[core as usize];
+        if next.is_some_and(|n| n as usize >= self.tasks.len()) {
+            return None;
+        }
+        let tasks = self.tasks.as_mut_ptr();
+        let pointer = |task: Option<u32>| match task {
+            // SAFETY: `next` was checked, and `current` when it was `next`; the vector never shrinks.
+            Some(n) => unsafe { tasks.add(n as usize) },
+            None => std::ptr::null_mut(),
+        };
+        // SAFETY: lock and core are valid, the tasks are valid or null; they may be the same one.
+        let ok = unsafe { sc_bwlock_switch(&raw mut self.shared, c, pointer(*current), pointer(next), accesses) };
+        if ok == 0 {
+            return None;
+        }
+        *current = next;
+        Some(c.throttled == 0)
+    }
+
+    /// What runs has made so many accesses since it was last asked; go?
+    pub fn account(&mut self, core: u32, accesses: u64) -> Option<bool> {
+        let c = self.cores.get_mut(core as usize)?;
+        // SAFETY: the core is valid.
+        Some(unsafe { sc_bwlock_account(c, accesses) != 0 })
+    }
+
+    /// Looks at the lock again, which another core has taken or released; go?
+    pub fn update(&mut self, core: u32) -> Option<bool> {
+        let c = self.cores.get_mut(core as usize)?;
+        // SAFETY: both are valid.
+        Some(unsafe { sc_bwlock_update(&raw const self.shared, c) != 0 })
+    }
+
+    /// The timer of the core's period fired; true if a new period has begun. Looks at the lock again, too.
+    pub fn tick(&mut self, core: u32, now_ns: u64) -> Option<bool> {
+        let c = self.cores.get_mut(core as usize)?;
+        // SAFETY: both are valid.
+        Some(unsafe { sc_bwlock_tick(&raw const self.shared, c, now_ns) != 0 })
+    }
+
+    /// After how many accesses the core's counter must interrupt: 1 to 2^31-1.
+    pub fn sample(&self, core: u32) -> Option<u64> {
+        let c = self.cores.get(core as usize)?;
+        // SAFETY: the core is valid.
+        Some(unsafe { sc_bwlock_sample(c) })
+    }
+
+    /// Must the core not run what it runs?
+    pub fn throttled(&self, core: u32) -> Option<bool> {
+        self.cores.get(core as usize).map(|c| c.throttled != 0)
+    }
+
+    /// Accesses that what is not real-time has made on the core in this period.
+    pub fn used(&self, core: u32) -> Option<u64> {
+        self.cores.get(core as usize).map(|c| c.used)
+    }
+
+    /// Accesses per period that the core may make, as of its last switch, tick or update.
+    pub fn budget(&self, core: u32) -> Option<u64> {
+        self.cores.get(core as usize).map(|c| c.budget)
+    }
+
+    /// When the core's next period starts, in ns.
+    pub fn next_ns(&self, core: u32) -> Option<u64> {
+        self.cores.get(core as usize).map(|c| c.next_ns)
+    }
+
+    /// How many cores run a task that holds the lock.
+    pub fn holders(&self) -> u64 {
+        self.shared.holders
+    }
+
+    /// How many sections the task is in; 0 if there is no such task.
+    pub fn depth(&self, task: u32) -> u32 {
+        self.tasks.get(task as usize).map_or(0, |t| t.depth)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::UNLIMITED;
+
+    unsafe extern "C" {
+        static sc_size_bwlock: u64;
+        static sc_size_bwlock_core: u64;
+        static sc_size_bwlock_task: u64;
+    }
+
+    #[test]
+    fn both_sides_have_the_same_layout() {
+        // SAFETY: constants of the C side.
+        let sizes = unsafe { [sc_size_bwlock, sc_size_bwlock_core, sc_size_bwlock_task] };
+        assert_eq!(sizes, [size_of::<Shared>(), size_of::<Core>(), size_of::<Task>()].map(|n| n as u64));
+    }
+
+    #[test]
+    fn a_section_throttles_the_others_and_its_end_frees_them() {
+        let mut l = BwLock::new(1000, UNLIMITED, 100, 2, 0).unwrap();
+        assert!(l.add(0, true) && l.add(1, false) && !l.add(1, false) && !l.lock(1));
+        assert_eq!((l.switch(0, Some(0), 0), l.switch(1, Some(1), 0)), (Some(true), Some(true)));
+        assert_eq!(l.account(1, 250), Some(true));
+        assert!(l.lock(0) && l.lock(0));
+        assert_eq!((l.holders(), l.depth(0), l.update(1)), (1, 2, Some(false)));
+        assert_eq!((l.account(0, 1 << 40), l.sample(1)), (Some(true), Some(1)));
+        assert!(l.unlock(0) && l.unlock(0) && !l.unlock(0));
+        assert_eq!((l.holders(), l.update(1), l.used(1)), (0, Some(true), Some(250)));
+    }
+
+    #[test]
+    fn a_preempted_holder_releases_and_takes_it_again() {
+        let mut l = BwLock::new(1000, 500, 100, 2, 0).unwrap();
+        assert!(l.add(0, true) && l.add(1, true) && l.lock(0) && l.holders() == 0);
+        assert_eq!((l.switch(0, Some(0), 0), l.holders()), (Some(true), 1));
+        assert_eq!((l.switch(1, Some(0), 0), l.holders()), (None, 1), "it runs on core 0");
+        assert_eq!((l.switch(0, Some(1), 0), l.holders()), (Some(true), 0));
+        assert_eq!((l.switch(0, Some(0), 0), l.holders()), (Some(true), 1));
+        assert!(l.exit(0) && !l.exit(0) && !l.lock(0));
+        assert_eq!((l.holders(), l.switch(0, Some(0), 0)), (0, None), "it is gone");
+        assert_eq!((l.switch(0, None, 0), l.budget(0)), (Some(true), Some(500)));
+    }
+}

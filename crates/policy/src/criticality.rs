@@ -1,0 +1,257 @@
+//! Criticality levels: who runs on a core (`policy/include/solocore/criticality.h`).
+
+use crate::heap::Heap;
+use crate::time_table::Table;
+use crate::{MAX_TASKS, NONE};
+
+/// Level of a task, hard to best effort.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u32)]
+pub enum Level {
+    /// By a time table.
+    A = 0,
+    /// Rate monotonic on its core.
+    B = 1,
+    /// Global earliest deadline first.
+    C = 2,
+    /// Best effort.
+    D = 3,
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// It has no job.
+    Idle,
+    /// It has a job that runs or wants to.
+    Ready,
+    /// Its job used its execution time up and waits for the next release.
+    Suspended,
+}
+
+/// A task, as it stands.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Task {
+    period_ns: u64,
+    pet_ns: u64,
+    used_ns: u64,
+    deadline_ns: u64,
+    overruns: u64,
+    level: u32,
+    core: u32,
+    state: u32,
+    running: u32,
+}
+
+#[repr(C)]
+struct Shared {
+    ready_c: Heap,
+    overruns: u64,
+    task: [Task; MAX_TASKS],
+}
+
+#[repr(C)]
+struct Core {
+    last_ns: u64,
+    current: u32,
+    number: u32,
+    table: Table,
+    ready_b: Heap,
+    ready_d: Heap,
+}
+
+#[repr(C)]
+struct RawChoice {
+    until_ns: u64,
+    task: u32,
+    level: u32,
+}
+
+/// What a core should run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Choice {
+    /// The task; `None`: nothing.
+    pub task: Option<u32>,
+    /// Its level.
+    pub level: Option<Level>,
+    /// When the core must pick again at the latest, in ns; [`crate::UNLIMITED`]: when something happens.
+    pub until_ns: u64,
+}
+
+unsafe extern "C" {
+    fn sc_level_core_init(c: *mut Core, number: u32, now_ns: u64);
+    fn sc_level_add(w: *mut Shared, id: u32, level: u32, core: u32, period_and_pet: *const u64) -> u32;
+    fn sc_level_release(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
+    fn sc_level_complete(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
+    fn sc_level_pick(w: *mut Shared, core: *mut Core, now_ns: u64, choice: *mut RawChoice);
+}
+
+/// The tasks and cores of a system with criticality levels.
+pub struct Levels {
+    shared: Box<Shared>,
+    cores: Vec<Box<Core>>,
+    origin_ns: u64,
+}
+
+fn state_of(word: u32) -> Option<State> {
+    match word {
+        1 => Some(State::Idle),
+        2 => Some(State::Ready),
+        3 => Some(State::Suspended),
+        _ => None,
+    }
+}
+
+impl Levels {
+    /// So many cores (1 to 256) without tasks; time tables start at `now_ns`.
+    pub fn new(cores: u32, now_ns: u64) -> Option<Self> {
+        if cores == 0 || cores > 256 {
+            return None;
+        }
+        // SAFETY: integers all the way down; zero is an empty system.
+        let shared = unsafe { crate::zeroed::<Shared>() };
+        let cores = (0..cores)
+            .map(|number| {
+                // SAFETY: as above.
+                let mut core = unsafe { crate::zeroed::<Core>() };
+                // SAFETY: `core` is valid.
+                unsafe { sc_level_core_init(&raw mut *core, number, now_ns) };
+                core
+            })
+            .collect();
+        Some(Self { shared, cores, origin_ns: now_ns })
+    }
+
+    /// Adds a task without a job; `core` does not matter at level C, `pet_ns` (execution time provisioned for a
+    /// job at the task's own level) not at level D. False if a value is out of range or the id is taken.
+    pub fn add(&mut self, id: u32, level: Level, core: u32, period_ns: u64, pet_ns: u64) -> bool {
+        if level != Level::C && core as usize >= self.cores.len() {
+            return false;
+        }
+        let core = if level == Level::C { 0 } else { core };
+        let times = [period_ns, pet_ns];
+        // SAFETY: the shared part is valid, and the times are two words.
+        unsafe { sc_level_add(&raw mut *self.shared, id, level as u32, core, times.as_ptr()) != 0 }
+    }
+
+    /// Appends a slot for a level-A task to its core's table. All slots of a core name the same frame. False if the
+    /// slot is empty, overlaps, leaves the frame, or the task is not of level A on this core.
+    pub fn slot(&mut self, core: u32, start_ns: u64, end_ns: u64, task: u32, frame_ns: u64) -> bool {
+        let Some(t) = self.shared.task.get(task as usize) else { return false };
+        if t.state == 0 || t.level != Level::A as u32 || t.core != core || core as usize >= self.cores.len() {
+            return false;
+        }
+        let table = &mut self.cores[core as usize].table;
+        if table.frame_ns() == 0 {
+            if start_ns >= end_ns || end_ns > frame_ns || !table.reset(self.origin_ns, frame_ns) {
+                return false;
+            }
+        } else if table.frame_ns() != frame_ns {
+            return false;
+        }
+        table.append(start_ns, end_ns, task)
+    }
+
+    /// The core that the task runs on, or else the one it belongs to.
+    fn core_of(&mut self, id: u32) -> Option<(&mut Shared, &mut Core)> {
+        let t = self.shared.task.get(id as usize)?;
+        let core = if t.running == NONE { t.core } else { t.running };
+        (t.state != 0).then(|| (&mut *self.shared, &mut *self.cores[core as usize]))
+    }
+
+    /// A job of the task is released; the task's state then. `None` if there is no such task.
+    pub fn release(&mut self, id: u32, now_ns: u64) -> Option<State> {
+        let (shared, core) = self.core_of(id)?;
+        // SAFETY: both are valid.
+        state_of(unsafe { sc_level_release(shared, core, id, now_ns) })
+    }
+
+    /// The task's job is done; false if it had none.
+    pub fn complete(&mut self, id: u32, now_ns: u64) -> bool {
+        let Some((shared, core)) = self.core_of(id) else { return false };
+        // SAFETY: both are valid.
+        unsafe { sc_level_complete(shared, core, id, now_ns) != 0 }
+    }
+
+    /// Decides what a core runs from `now_ns` on. `None` if there is no such core.
+    pub fn pick(&mut self, core: u32, now_ns: u64) -> Option<Choice> {
+        let core = self.cores.get_mut(core as usize)?;
+        let mut choice = RawChoice { until_ns: 0, task: 0, level: 0 };
+        // SAFETY: all three are valid.
+        unsafe { sc_level_pick(&raw mut *self.shared, &raw mut **core, now_ns, &raw mut choice) };
+        let level = [Level::A, Level::B, Level::C, Level::D].get(choice.level as usize).copied();
+        Some(Choice { task: (choice.task != NONE).then_some(choice.task), level, until_ns: choice.until_ns })
+    }
+
+    /// Jobs of all tasks that used their execution time up, or at level A were not done when the next one came.
+    pub fn overruns(&self) -> u64 {
+        self.shared.overruns
+    }
+
+    /// A task; `None` if there is none of that number.
+    pub fn task(&self, id: u32) -> Option<&Task> {
+        self.shared.task.get(id as usize).filter(|t| t.state != 0)
+    }
+}
+
+impl Task {
+    /// What it is doing.
+    pub fn state(&self) -> State {
+        state_of(self.state).unwrap_or(State::Idle)
+    }
+
+    /// Execution of the present job in ns, up to the last decision.
+    pub fn used_ns(&self) -> u64 {
+        self.used_ns
+    }
+
+    /// Absolute deadline of the present job in ns.
+    pub fn deadline_ns(&self) -> u64 {
+        self.deadline_ns
+    }
+
+    /// Its jobs that overran.
+    pub fn overruns(&self) -> u64 {
+        self.overruns
+    }
+
+    /// The core that it runs on.
+    pub fn running(&self) -> Option<u32> {
+        (self.running != NONE).then_some(self.running)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        static sc_size_levels: u64;
+        static sc_size_level_core: u64;
+    }
+
+    #[test]
+    fn both_sides_have_the_same_layout() {
+        // SAFETY: constants of the C side.
+        let sizes = unsafe { [sc_size_levels, sc_size_level_core] };
+        assert_eq!(sizes, [size_of::<Shared>() as u64, size_of::<Core>() as u64]);
+    }
+
+    #[test]
+    fn levels_are_strictly_prioritised() {
+        let mut w = Levels::new(1, 0).unwrap();
+        assert!(w.add(0, Level::A, 0, 100, 10) && w.add(1, Level::B, 0, 50, 20) && w.add(2, Level::C, 0, 40, 20));
+        assert!(w.add(3, Level::D, 0, 10, 0) && w.slot(0, 30, 40, 0, 100));
+        for id in (0..4).rev() {
+            assert_eq!(w.release(id, 0), Some(State::Ready));
+        }
+        let mut seen = Vec::new();
+        for now in [0, 20, 30, 40, 50] {
+            seen.push(w.pick(0, now).unwrap().task);
+        }
+        // B has used its 20 at 20 and is suspended; the slot of A starts at 30 and ends at 40.
+        assert_eq!(seen, [Some(1), Some(2), Some(0), Some(2), Some(3)]);
+        assert_eq!(w.overruns(), 3);
+    }
+}

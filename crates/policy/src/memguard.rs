@@ -1,0 +1,240 @@
+//! Bandwidth regulation of the cores (`policy/include/solocore/memguard.h`).
+
+use crate::UNLIMITED;
+
+/// Reads or writes: they have budgets of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// Accesses that read.
+    Read = 0,
+    /// Accesses that write.
+    Write = 1,
+}
+
+/// What happens with the rest of a period when every core has used its reservation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Sharing {
+    /// Nothing: all wait for the next period.
+    #[default]
+    None = 0,
+    /// No limit until the period ends.
+    Spare = 1,
+    /// Another reservation each.
+    Proportional = 2,
+}
+
+/// How a core takes part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Role {
+    /// Never gives anything away.
+    pub hard: bool,
+    /// Gives away what it is not expected to use.
+    pub predict: bool,
+    /// Takes from what others gave away.
+    pub reclaim: bool,
+}
+
+impl Role {
+    fn flags(self) -> u32 {
+        u32::from(self.hard) | u32::from(self.predict) << 1 | u32::from(self.reclaim) << 2
+    }
+}
+
+/// What a core must do after its accesses were counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// Not run until the next period or round.
+    Stop,
+    /// Go on.
+    Go,
+    /// A shared round begins: every core, this one too, calls [`Core::resume`].
+    GoAll,
+}
+
+impl Verdict {
+    fn of(word: u32) -> Self {
+        match word {
+            0 => Verdict::Stop,
+            1 => Verdict::Go,
+            _ => Verdict::GoAll,
+        }
+    }
+}
+
+/// What the cores share. Here the caller keeps one core at a time in it.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct MemGuard {
+    period_ns: u64,
+    chunk: u64,
+    sharing: u32,
+    cores: u32,
+    pool: [u64; 2],
+    done: u64,
+}
+
+/// The regulator of one core.
+#[derive(Clone, Debug)]
+#[repr(C)]
+pub struct Core {
+    reservation: [u64; 2],
+    budget: [u64; 2],
+    used: [u64; 2],
+    predicted: [u64; 2],
+    asked: [u64; 2],
+    next_ns: u64,
+    epoch: u32,
+    round: u32,
+    flags: u32,
+    throttled: u32,
+    counted: u32,
+    spare: u32,
+}
+
+unsafe extern "C" {
+    fn sc_memguard_init(g: *mut MemGuard, period_ns: u64, chunk: u64, sharing: u32, cores: u32) -> u32;
+    fn sc_memguard_core_init(g: *mut MemGuard, c: *mut Core, reservation: *const u64, flags: u32, now_ns: u64) -> u32;
+    fn sc_memguard_request(c: *mut Core, kind: u32, reservation: u64) -> u32;
+    fn sc_memguard_replenish(g: *mut MemGuard, c: *mut Core, now_ns: u64) -> u32;
+    fn sc_memguard_account(g: *mut MemGuard, c: *mut Core, kind: u32, accesses: u64) -> u32;
+    fn sc_memguard_resume(g: *mut MemGuard, c: *mut Core) -> u32;
+    fn sc_memguard_sample(c: *const Core, kind: u32) -> u64;
+}
+
+impl MemGuard {
+    /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for so many cores;
+    /// `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1 to 2^32-1, cores 1 to 256).
+    pub fn new(period_ns: u64, chunk: u64, sharing: Sharing, cores: u32) -> Option<Self> {
+        let mut g = Self { period_ns: 0, chunk: 0, sharing: 0, cores: 0, pool: [0; 2], done: 0 };
+        // SAFETY: `g` is valid and of the layout that both sides check.
+        let ok = unsafe { sc_memguard_init(&raw mut g, period_ns, chunk, sharing as u32, cores) };
+        (ok != 0).then_some(g)
+    }
+
+    /// Accesses given away in the period in which somebody last gave or looked.
+    pub fn pool(&self, kind: Kind) -> u64 {
+        self.pool[kind as usize] & u64::from(u32::MAX)
+    }
+}
+
+impl Core {
+    /// A core whose first period starts at `now_ns`, with `reads` and `writes` accesses per period
+    /// ([`UNLIMITED`] for a kind that is not regulated); `None` if one is 0 or above 2^32-1.
+    pub fn new(shared: &mut MemGuard, reads: u64, writes: u64, role: Role, now_ns: u64) -> Option<Self> {
+        let mut core = Self {
+            reservation: [0; 2],
+            budget: [0; 2],
+            used: [0; 2],
+            predicted: [0; 2],
+            asked: [0; 2],
+            next_ns: 0,
+            epoch: 0,
+            round: 0,
+            flags: 0,
+            throttled: 0,
+            counted: 0,
+            spare: 0,
+        };
+        let reservation = [reads, writes];
+        // SAFETY: both structures are valid, and the reservations are two words.
+        let ok = unsafe { sc_memguard_core_init(shared, &raw mut core, reservation.as_ptr(), role.flags(), now_ns) };
+        (ok != 0).then_some(core)
+    }
+
+    /// Asks for another reservation from the next period on; false if it is out of range.
+    pub fn request(&mut self, kind: Kind, reservation: u64) -> bool {
+        // SAFETY: `self` is a valid core.
+        unsafe { sc_memguard_request(self, kind as u32, reservation) != 0 }
+    }
+
+    /// The timer of the period fired; true if a new period has begun.
+    pub fn replenish(&mut self, shared: &mut MemGuard, now_ns: u64) -> bool {
+        // SAFETY: both are valid.
+        unsafe { sc_memguard_replenish(shared, self, now_ns) != 0 }
+    }
+
+    /// Counts accesses that the core made.
+    pub fn account(&mut self, shared: &mut MemGuard, kind: Kind, accesses: u64) -> Verdict {
+        // SAFETY: both are valid.
+        Verdict::of(unsafe { sc_memguard_account(shared, self, kind as u32, accesses) })
+    }
+
+    /// Takes part in a shared round, if there is one; true if the core may run.
+    pub fn resume(&mut self, shared: &mut MemGuard) -> bool {
+        // SAFETY: both are valid.
+        unsafe { sc_memguard_resume(shared, self) != 0 }
+    }
+
+    /// After how many accesses a counter must interrupt: 1 to 2^31-1.
+    pub fn sample(&self, kind: Kind) -> u64 {
+        // SAFETY: `self` is a valid core.
+        unsafe { sc_memguard_sample(self, kind as u32) }
+    }
+
+    /// Must the core not run?
+    pub fn throttled(&self) -> bool {
+        self.throttled != 0
+    }
+
+    /// Accesses in this period.
+    pub fn used(&self, kind: Kind) -> u64 {
+        self.used[kind as usize]
+    }
+
+    /// Accesses granted in this period so far.
+    pub fn budget(&self, kind: Kind) -> u64 {
+        self.budget[kind as usize]
+    }
+
+    /// Accesses expected per period.
+    pub fn predicted(&self, kind: Kind) -> u64 {
+        self.predicted[kind as usize]
+    }
+
+    /// How often what was left has been shared in this period.
+    pub fn round(&self) -> u32 {
+        self.round
+    }
+
+    /// When the next period starts, in ns.
+    pub fn next_ns(&self) -> u64 {
+        self.next_ns
+    }
+
+    /// Is the kind limited at all?
+    pub fn limited(&self, kind: Kind) -> bool {
+        self.reservation[kind as usize] != UNLIMITED
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    unsafe extern "C" {
+        static sc_size_memguard: u64;
+        static sc_size_memguard_core: u64;
+    }
+
+    #[test]
+    fn both_sides_have_the_same_layout() {
+        // SAFETY: constants of the C side.
+        let sizes = unsafe { [sc_size_memguard, sc_size_memguard_core] };
+        assert_eq!(sizes, [size_of::<MemGuard>() as u64, size_of::<Core>() as u64]);
+    }
+
+    #[test]
+    fn the_budgets_last_access_stops_the_core() {
+        let mut g = MemGuard::new(1000, 1, Sharing::None, 1).unwrap();
+        let mut c = Core::new(&mut g, 3, UNLIMITED, Role::default(), 0).unwrap();
+        assert_eq!(c.sample(Kind::Read), 3);
+        assert_eq!(c.account(&mut g, Kind::Read, 2), Verdict::Go);
+        assert_eq!(c.account(&mut g, Kind::Write, 9), Verdict::Go);
+        assert_eq!(c.account(&mut g, Kind::Read, 1), Verdict::Stop);
+        assert!(!c.replenish(&mut g, 999) && c.throttled());
+        assert!(c.replenish(&mut g, 1000) && !c.throttled());
+        assert_eq!((c.used(Kind::Read), c.next_ns()), (0, 2000));
+    }
+}
