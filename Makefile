@@ -57,6 +57,7 @@ bench: setup-test build vision
 	python3 bench/profiler.py
 	cargo build --release --locked --quiet -p solocore-policy-check
 	target/release/policy-check --bench
+	python3 bench/dram.py
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench
