@@ -201,7 +201,10 @@ impl Book {
         if began == 1 {
             ensure((next_ns - core.next_ns).is_multiple_of(period) && next_ns - now <= period, "periods drift")?;
             ensure(was_throttled == u64::from(core.throttled), "a stopped core is not told, or one that ran is")?;
-            core.epoch += (next_ns - core.next_ns) / period;
+            let begun = (next_ns - core.next_ns) / period;
+            core.epoch += begun;
+            // The pool's own number is left behind as well.
+            self.apart |= begun >= 1 << 31;
             core.next_ns = next_ns;
             core.round = 0;
             core.throttled = false;
