@@ -204,6 +204,12 @@ class Mutator:
         for i, token in enumerate(self.tokens):
             if token.function and not token.skipped:
                 self.token(i, token)
+        seen = {}
+        for mutant in self.mutants:
+            # Lines that occur again in a function are told apart.
+            seen[mutant.key] = seen.get(mutant.key, 0) + 1
+            if seen[mutant.key] > 1:
+                mutant.label += f" #{seen[mutant.key]}"
         return self.mutants
 
     def token(self, i, token):

@@ -57,6 +57,7 @@ prove() {
 	read -r tasks cpus < <(limits "$mechanism")
 	local defines="-I$include -DSC_SINGLE -DSC_MAX_TASKS=${tasks}u -DSC_MAX_CPUS=${cpus}u"
 	defines+=" -DMECHANISM=$mechanism -DDRIVER='\"../drive/$mechanism.h\"'"
+	[ ! -e "prove/$mechanism.h" ] || defines+=" -DALSO='\"$mechanism.h\"'"
 	for options in "${attempts[@]}"; do
 		if analyse "$mechanism" "$defines" "$options" "$log"; then
 			report "$mechanism" "$tasks" "$cpus" $((SECONDS - start)) "$log"
@@ -77,7 +78,7 @@ report() {
 		<(sed -nE 's/^ *(sc_[a-z0-9_]+): [0-9]+ stmts out of.*/\1/p' "$log" | sort -u) | paste -sd' ')
 	echo "proved: $mechanism: no run-time error (Eva, unbounded events, SC_MAX_TASKS=$tasks," \
 		"SC_MAX_CPUS=$cpus; $statements statements reached; $seconds s)"
-	[ -z "$undriven" ] || echo "        not called by its driver, so not looked at: $undriven"
+	[ -z "$undriven" ] || echo "        not called, so not looked at: $undriven"
 }
 
 if [ "${1:-}" = --one ]; then

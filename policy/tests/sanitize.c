@@ -27,6 +27,7 @@ struct random_source {
 static sc_u32 random_byte(void *source)
 {
 	struct random_source *r = source;
+	sc_u32 byte;
 
 	if (r->left == 0) {
 		/* Knuth's; the low half of its numbers is the worse one. */
@@ -34,9 +35,10 @@ static sc_u32 random_byte(void *source)
 		r->bits = r->state >> 32;
 		r->left = 4;
 	}
-	r->left--;
+	byte = (sc_u32)(r->bits & 255u);
 	r->bits >>= 8;
-	return (sc_u32)(r->bits & 255u);
+	r->left--;
+	return byte;
 }
 
 /* One world: how many events were answered with something. */

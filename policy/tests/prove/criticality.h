@@ -1,0 +1,7 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the driver does not call. */
+static void call_also(struct sc_world_criticality *world, const struct sc_event *event)
+{
+	if (event->id < SC_WORLD_CPUS)
+		sc_level_core_init(&world->core[event->id], event->id, event->now);
+}
