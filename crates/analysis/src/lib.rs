@@ -5,10 +5,14 @@
 //!
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
+pub mod derivation;
 pub mod response;
 pub mod stall;
+pub mod task_set;
 
+pub use derivation::Derivation;
 pub use response::{Task, Window, response_time, response_times};
 pub use stall::{
     Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper, stall_unregulated,
 };
+pub use task_set::{SporadicTask, TaskSet, TaskSetError};
