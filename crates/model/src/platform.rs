@@ -74,6 +74,42 @@ pub struct L2 {
     pub latency: Cycles,
 }
 
+/// Which line a set of the shared cache gives up.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Replacement {
+    /// The least recently used: what the bounds and the profiler assume.
+    #[default]
+    Lru,
+    /// Tree pseudo-LRU.
+    Plru,
+    /// Any, from the seed of the simulation.
+    Random,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+fn is_lru(r: &Replacement) -> bool {
+    *r == Replacement::Lru
+}
+
+/// How much of its memory time a core hides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pipeline {
+    /// Lines that may be on their way to one core at once: miss-status holding registers (MSHRs).
+    pub mshrs: u32,
+    /// Cycles of computation that a core can do beyond its oldest unfinished load (about the reorder
+    /// buffer's length over the instructions per cycle).
+    pub window: Cycles,
+}
+
+impl Default for Pipeline {
+    /// A core that waits for each of its reads.
+    fn default() -> Self {
+        Self { mshrs: 1, window: Cycles(0) }
+    }
+}
+
 /// The shared last-level cache.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -91,6 +127,9 @@ pub struct Llc {
     pub slices: u32,
     /// Line size of every level; one DRAM transaction moves one line (`S_line`).
     pub line: Bytes,
+    /// Which line of a set gives way.
+    #[serde(default, skip_serializing_if = "is_lru")]
+    pub replacement: Replacement,
 }
 
 fn one() -> u32 {
@@ -106,6 +145,10 @@ fn is_one(n: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
+    /// The devices of the request-level simulator: a memory of crates/dram by name, or a file. Channels, ranks, banks, row
+    /// and capacity are those given here.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<String>,
     /// Total capacity.
     pub capacity: Bytes,
     /// Independent channels.
@@ -150,6 +193,9 @@ pub struct Platform {
     pub cpi: f64,
     /// Page size.
     pub page: Bytes,
+    /// What a core hides of its memory time.
+    #[serde(default)]
+    pub pipeline: Pipeline,
     /// Private instruction cache.
     pub l1i: L1,
     /// Private data cache.
@@ -220,6 +266,13 @@ impl Platform {
         }
         if !(self.cpi.is_finite() && self.cpi >= 0.01 && self.cpi <= 1000.0) {
             return Err(format!("cpi = {}; give cycles per instruction between 0.01 and 1000", self.cpi));
+        }
+        let p = self.pipeline;
+        if !(1..=64).contains(&p.mshrs) || p.window.0 > 10_000 {
+            return Err(format!(
+                "pipeline: mshrs = {}, window = {}; give 1 to 64, and at most 10000 cycles",
+                p.mshrs, p.window
+            ));
         }
         if !(1_000_000..=100_000_000_000).contains(&self.frequency.0) {
             return Err(format!("frequency = {}; give 1 MHz to 100 GHz", self.frequency));

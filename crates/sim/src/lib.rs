@@ -11,8 +11,10 @@
 mod allocate;
 mod dram;
 mod engine;
+pub mod hardware;
 mod llc;
 pub mod memory;
+pub mod program;
 pub mod source;
 
 pub use dram::Dram;

@@ -1,0 +1,137 @@
+//! A board as the kernel sees it: cores that run programs, counters that overflow, devices that move data.
+//!
+//! Two implementations share this interface: `machine` computes every request, `fluid` whole intervals.
+//! Nothing here decides anything: which program runs when, and what an overflow means, is the kernel's, which asks
+//! `solocore-policy`.
+//!
+//! Protocol. The kernel calls [`Hardware::advance`] with the time of its next timer. The hardware moves to that time, or to
+//! the first event that the kernel must see, whichever is earlier, and says which. The kernel may then dispatch programs,
+//! arm counters or start devices, all at the current time, and calls `advance` again. Times are picoseconds and never go back.
+
+use crate::program::Signal;
+
+/// Index of a program, in the order in which the hardware was given them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProgramId(pub u32);
+
+/// Index of a DMA engine, in the order in which the hardware was given them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeviceId(pub u32);
+
+/// What the kernel must see. The time is [`Hardware::now_ps`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// The counter of a core reached what it was armed with. It is not armed any more; the core runs on.
+    Overflow {
+        /// Which core.
+        core: usize,
+    },
+    /// A program reached a signal. Its core idles until it is dispatched again.
+    Signal {
+        /// Which core it ran on.
+        core: usize,
+        /// Which program.
+        program: ProgramId,
+        /// What it said.
+        signal: Signal,
+    },
+    /// A device finished the transfer it was told to make.
+    Transferred {
+        /// Which device.
+        device: DeviceId,
+    },
+}
+
+/// Counters of a core or of a program. All only grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Cycles of computation, stalls not included. Instructions retired are these over the platform's cycles per
+    /// instruction.
+    pub compute_cycles: u64,
+    /// Time dispatched, stalls included, idle and overheads not.
+    pub busy_ps: u64,
+    /// Accesses by operations.
+    pub accesses: u64,
+    /// Accesses to the shared cache.
+    pub llc_accesses: u64,
+    /// Misses of the shared cache.
+    pub llc_misses: u64,
+    /// Lines read from DRAM.
+    pub dram_reads: u64,
+    /// Lines written to DRAM: dirty lines that its accesses pushed out, and lines it wrote past the cache.
+    pub dram_writes: u64,
+}
+
+impl Counters {
+    /// DRAM transactions: what a regulator counts.
+    #[must_use]
+    pub const fn transactions(&self) -> u64 {
+        self.dram_reads + self.dram_writes
+    }
+}
+
+/// Counters of the memory controller, over all cores and devices.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncore {
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written.
+    pub writes: u64,
+    /// Of both, those of devices.
+    pub device: u64,
+    /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over time.
+    /// Over `reads` it is the mean latency (MARACAS section IV-A).
+    pub read_occupancy_ps: u64,
+}
+
+/// A device's order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// First line, counted in the device's own buffer, round and round.
+    pub offset_lines: u64,
+    /// Lines to move.
+    pub lines: u64,
+    /// Into memory (the device reads from outside and writes to DRAM), or out of it.
+    pub into_memory: bool,
+}
+
+/// Cores, memory and devices.
+pub trait Hardware {
+    /// Number of cores.
+    fn cores(&self) -> usize;
+
+    /// The time.
+    fn now_ps(&self) -> u64;
+
+    /// From now on `core` runs `program`, where it left off, after `overhead_ps` in which it does nothing useful; `None`
+    /// idles. What ran there before keeps its state and can be dispatched anywhere later; a program runs on
+    /// one core at a time (the caller sees to it).
+    ///
+    /// A core that waits for data does not take an interrupt: the change happens when the data are there.
+    fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64);
+
+    /// The program that is dispatched on a core.
+    fn running(&self, core: usize) -> Option<ProgramId>;
+
+    /// Gives up the current job of a program that is not dispatched.
+    fn abandon_job(&mut self, program: ProgramId);
+
+    /// Moves to `until_ps`, or to the first notice before or at it. Events at one time come in a fixed order.
+    fn advance(&mut self, until_ps: u64) -> Option<Notice>;
+
+    /// Arms the counter of a core: a notice after this many more transactions, reads and write-backs together; `None`
+    /// disarms. Zero gives a notice at once.
+    fn arm(&mut self, core: usize, transactions: Option<u64>);
+
+    /// What a core has done.
+    fn core(&self, core: usize) -> Counters;
+
+    /// What a program has done.
+    fn program(&self, program: ProgramId) -> Counters;
+
+    /// What the memory controller has done.
+    fn uncore(&self) -> Uncore;
+
+    /// Starts a transfer; the device must be idle.
+    fn transfer(&mut self, device: DeviceId, order: Transfer);
+}
