@@ -44,6 +44,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
     )]
     Dram(DramArgs),
+    /// Run the papers' experiments on simulated boards, with a verdict on each claim.
+    #[command(
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same\nscale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
+    )]
+    Reproduce(ReproduceArgs),
     /// List the boards that come with solocore, or print one.
     Platforms {
         /// Print this board's file.
@@ -177,6 +182,40 @@ pub struct AssessArgs {
     pub seed: u64,
     #[command(flatten)]
     pub profiling: Profiling,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReproduceArgs {
+    /// Figures and tables (`sce-fig2`), or papers (`sce`, `bwlock`, `dynamic`, `maracas`, `mc2`).
+    #[arg(value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "figures")]
+    pub all: bool,
+    /// Say which there are.
+    #[arg(long)]
+    pub list: bool,
+    /// Directory for the results.
+    #[arg(short, long, default_value = "solocore-reproduction")]
+    pub output: PathBuf,
+    /// Fewer repetitions and shorter runs.
+    #[arg(long)]
+    pub quick: bool,
+    /// Run again what is there already.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write a page (Markdown) with all verdicts and figures here.
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// How the page refers to the directory of the pictures [default: the --output directory].
+    #[arg(long, value_name = "PATH", requires = "page")]
+    pub images: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -5,6 +5,7 @@ mod dram;
 mod plan;
 mod profile;
 mod report;
+mod reproduce;
 mod sim;
 
 use crate::args::{Args, Command};
@@ -23,6 +24,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Assess(args) => assess::run(&args),
         Command::Dram(args) => dram::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());

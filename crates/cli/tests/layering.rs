@@ -12,11 +12,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cache", &["model"]),
     ("dram", &["model"]),
     ("planner", &["model", "analysis"]),
-    ("sim", &["model", "policy", "cache"]),
+    ("sim", &["model", "policy", "cache", "dram"]),
+    ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("profile-plugin", &["model", "cache"]),
     ("profile", &["model", "cache"]),
     ("report", &["model"]),
-    ("cli", &["dram", "model", "planner", "profile", "report", "sim"]),
+    ("cli", &["analysis", "dram", "experiments", "model", "planner", "profile", "report", "sim"]),
 ];
 
 #[test]
