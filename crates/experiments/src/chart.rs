@@ -52,7 +52,9 @@ pub struct Series {
     pub points: Vec<(f64, f64)>,
 }
 
-const SIZE: (u32, u32) = (720, 420);
+const SIZE: (u32, u32) = (860, 400);
+/// Right of the plot, for the names of what it shows: marks are never covered.
+const LEGEND: u32 = 190;
 const FONT: &str = "sans-serif";
 
 /// Okabe and Ito's colours, darkest first.
@@ -125,9 +127,11 @@ pub fn svg(charts: &[Chart]) -> Result<String, String> {
         let draw = || -> Result<(), Failed> {
             area.fill(&WHITE)?;
             for (chart, area) in charts.iter().zip(area.split_evenly((charts.len().max(1), 1))) {
+                let (plot, names) = area.split_horizontally(SIZE.0 - LEGEND);
+                legend(&names, &chart.marks)?;
                 match &chart.marks {
-                    Marks::Lines { series, levels, logarithmic } => lines(&area, chart, series, levels, *logarithmic)?,
-                    Marks::Bars { groups, series } => bars(&area, chart, groups, series)?,
+                    Marks::Lines { series, levels, logarithmic } => lines(&plot, chart, series, levels, *logarithmic)?,
+                    Marks::Bars { groups, series } => bars(&plot, chart, groups, series)?,
                 }
             }
             area.present()
@@ -135,6 +139,26 @@ pub fn svg(charts: &[Chart]) -> Result<String, String> {
         draw().map_err(|e| e.to_string())?;
     }
     Ok(text)
+}
+
+/// The names of the marks, one below the other, each beside its colour.
+fn legend(area: &Area, marks: &Marks) -> Result<(), Failed> {
+    let names: Vec<(&str, bool)> = match marks {
+        Marks::Lines { series, levels, .. } => {
+            let lines = series.iter().map(|s| (s.name.as_str(), false));
+            lines.chain(levels.iter().map(|l| (l.0.as_str(), true))).collect()
+        }
+        Marks::Bars { series, .. } => series.iter().map(|s| (s.0.as_str(), false)).collect(),
+    };
+    for (at, (name, level)) in names.into_iter().enumerate() {
+        let y = 52 + 22 * i32::try_from(at).unwrap_or(0);
+        let style = colour(at);
+        let thick = if level { 1 } else { 5 };
+        area.draw(&Rectangle::new([(4, y - thick), (20, y + thick)], style.filled()))?;
+        let shown: String = name.chars().take(26).collect();
+        area.draw_text(&shown, &TextStyle::from((FONT, 13).into_font()), (28, y - 8))?;
+    }
+    Ok(())
 }
 
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -211,30 +235,18 @@ where
         .draw()?;
     for (at, line) in series.iter().enumerate() {
         let style = colour(at);
-        built
-            .draw_series(LineSeries::new(line.points.iter().copied(), style.stroke_width(2)))?
-            .label(&line.name)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style.stroke_width(3)));
+        built.draw_series(LineSeries::new(line.points.iter().copied(), style.stroke_width(2)))?;
         // Many points are a curve of their own; few want to be seen.
         if line.points.len() <= 60 {
             built.draw_series(line.points.iter().map(|&p| Circle::new(p, 3, style.filled())))?;
         }
     }
-    for (at, (name, level)) in levels.iter().enumerate() {
+    for (at, (_, level)) in levels.iter().enumerate() {
         let style = colour(series.len() + at);
         let ends = [(x_low, *level), (x_high, *level)];
-        built
-            .draw_series(DashedLineSeries::new(ends, 6, 4, style.stroke_width(2)))?
-            .label(name)
-            .legend(move |(x, y)| PathElement::new(vec![(x, y), (x + 18, y)], style.stroke_width(1)));
+        built.draw_series(DashedLineSeries::new(ends, 6, 4, style.stroke_width(2)))?;
     }
-    built
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperLeft)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font((FONT, 13))
-        .draw()
+    Ok(())
 }
 
 /// Widest a group's name is written; longer ones are shortened, the table has them whole.
@@ -261,16 +273,13 @@ fn bars(area: &Area, chart: &Chart, groups: &[String], series: &[(String, Vec<Op
         .axis_desc_style((FONT, 14))
         .draw()?;
     let width = 0.8 / series.len().max(1) as f64;
-    for (at, (name, values)) in series.iter().enumerate() {
+    for (at, (_, values)) in series.iter().enumerate() {
         let style = colour(at);
         let rectangles = values.iter().enumerate().filter_map(|(group, value)| {
             let left = group as f64 + 0.1 + width * at as f64;
             value.map(|v| Rectangle::new([(left, 0.0), (left + width, v)], style.filled()))
         });
-        built
-            .draw_series(rectangles)?
-            .label(name)
-            .legend(move |(x, y)| Rectangle::new([(x, y - 5), (x + 14, y + 5)], style.filled()));
+        built.draw_series(rectangles)?;
     }
     let bottom = area.dim_in_pixel().1;
     for (at, name) in groups.iter().enumerate() {
@@ -286,13 +295,7 @@ fn bars(area: &Area, chart: &Chart, groups: &[String], series: &[(String, Vec<Op
         ));
         area.draw_text(&shown, &style, (x - base.0, y))?;
     }
-    built
-        .configure_series_labels()
-        .position(SeriesLabelPosition::UpperRight)
-        .background_style(WHITE.mix(0.85))
-        .border_style(BLACK.mix(0.3))
-        .label_font((FONT, 13))
-        .draw()
+    Ok(())
 }
 
 #[cfg(test)]
