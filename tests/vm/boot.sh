@@ -1,0 +1,33 @@
+#!/bin/sh
+# Boots a guest whose first program is /init of a directory, waits for its end, and prints what it said.
+#
+#   tests/vm/boot.sh KERNEL_DIR ROOT_DIR [SECONDS]
+#
+# ROOT_DIR becomes the initramfs. The guest ends itself (poweroff -f); its console goes to stdout. Exit code: what the guest
+# wrote as `exit-code: N`, or 124 when it did not end in time.
+#
+# Emulated, so it needs no KVM; icount makes guest time follow instructions, so the host's other work does not show in
+# it. VM_CPUS (4), VM_MEMORY (768M) and VM_EXTRA add to it.
+set -eu
+kernel=$1
+root=$2
+limit=${3:-120}
+[ -x "$root/init" ] || { echo "boot.sh: $root/init is missing or cannot be executed" >&2; exit 2; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+(cd "$root" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/initramfs.gz"
+status=0
+timeout "$limit" qemu-system-x86_64 \
+	-accel tcg,thread=single -icount "${VM_ICOUNT:-shift=1,sleep=off}" -cpu max \
+	-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot \
+	-kernel "$kernel/vmlinuz" -initrd "$work/initramfs.gz" \
+	-append "console=ttyS0 quiet panic=-1 nokaslr mitigations=off ${VM_EXTRA:-}" \
+	-serial stdio -monitor none </dev/null >"$work/console" 2>"$work/errors" || status=$?
+cat "$work/console"
+if [ "$status" != 0 ]; then
+	cat "$work/errors" >&2
+	echo "boot.sh: the guest did not end within $limit s, or QEMU failed ($status)" >&2
+	exit 124
+fi
+code=$(sed -n 's/^exit-code: \([0-9]*\).*/\1/p' "$work/console" | tail -n 1)
+exit "${code:-125}"
