@@ -6,9 +6,14 @@
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
 pub mod derivation;
+pub mod multiprocessor;
+pub mod mc2;
+pub mod memory;
 pub mod response;
+pub mod sensitivity;
 pub mod stall;
 pub mod task_set;
+pub mod uniprocessor;
 
 pub use derivation::Derivation;
 pub use response::{Task, Window, response_time, response_times};

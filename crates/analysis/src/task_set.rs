@@ -64,6 +64,18 @@ pub enum TaskSetError {
         /// Its period.
         period: u64,
     },
+    /// Several cores, in a test for one.
+    #[error("cores is {cores}, but this test is for one core; give 1")]
+    Uniprocessor {
+        /// Cores there are.
+        cores: u32,
+    },
+    /// An exact test that would take too long.
+    #[error("not decided within {steps} steps; give the times in a coarser unit, rounded to the safe side")]
+    Undecided {
+        /// Steps taken.
+        steps: u64,
+    },
     /// Total utilisation above the number of cores.
     #[error("total utilisation is above {cores} cores; nothing can be bounded")]
     Utilization {

@@ -1,7 +1,7 @@
 //! Comparing a sum of utilizations with a number of cores, exactly.
 //!
-//! Problem: `sum U + (m-1)*h + H < m` is a strict comparison of fractions whose common denominator has `64*n` bits. Rule: sum in
-//! steps of 2^-64 rounded down and up; where the two disagree, compare digit by digit in base 2^64.
+//! Problem: `sum U + (m-1)*h + H < m` is a strict comparison of fractions whose common denominator has `64*n` bits.
+//! Rule: sum in steps of 2^-64 rounded down and up; where the two disagree, compare digit by digit in base 2^64.
 
 use std::cmp::Ordering;
 

@@ -4,30 +4,29 @@
 //! Level A runs from a table, level B below it by rate. Are the deadlines of both certain?
 //!
 //! # Rule
-//! The paper, section 2: tasks of A and B start at 0 and have harmonic periods with implicit deadlines; the periods of B are
-//! multiples of the hyperperiod of A.
-//! * Level A, with A-PETs: `sum C/T <= 1`. Then EDF meets all deadlines from 0 on (Liu and Layland 1973), and its schedule of one
-//!   hyperperiod is a table. Periods need not be harmonic for that; the table of others has the length of their least common
-//!   multiple. Whether it can be built in practice is for the caller to say, by [`hyperperiod`].
+//! The paper, section 2: tasks of A and B start at 0 and have harmonic periods with implicit deadlines; the periods of
+//! B are multiples of the hyperperiod of A.
+//! * Level A, with A-PETs: `sum C/T <= 1`. Then EDF meets all deadlines from 0 on (Liu and Layland 1973), and its
+//!   schedule of one hyperperiod is a table. Periods need not be harmonic for that; the table of others has the length
+//!   of their least common multiple. Whether it can be built in practice is for the caller to say, by [`hyperperiod`].
 //! * Level B, with B-PETs for both: `sum over A + sum over B of C/T <= 1`.
 //!
 //! # Why the second suffices
-//! Let `i` be a task of level B, its job has the window `[k*T_i, (k+1)*T_i)`. `T_i` is a multiple of the period of every task of A
-//! and of every task of B with a higher priority, and all started at 0. So exactly `T_i/T_j` jobs of each lie in the window with
-//! release and deadline, and none reaches into it (those of A as they keep to their table, those of B by induction
-//! over priorities and windows). While job `i` is not done, the core is never idle; so it is done when
-//! `D_i = sum over A, and over B up to i, of C_j*T_i/T_j` has been served. `D_i <= T_i` for all `i` is that the utilization
-//! up to `i` is at most 1. Where in the hyperperiod the table puts a job does not matter. The condition is also necessary, for
-//! periodic tasks.
+//! Let `i` be a task of level B, its job has the window `[k*T_i, (k+1)*T_i)`. `T_i` is a multiple of the period of
+//! every task of A and of every task of B with a higher priority, and all started at 0. So exactly `T_i/T_j` jobs of
+//! each lie in the window with release and deadline, and none reaches into it (those of A as they keep to their table,
+//! those of B by induction over priorities and windows). While job `i` is not done, the core is never idle; so it is
+//! done when `D_i = sum over A, and over B up to i, of C_j*T_i/T_j` has been served. `D_i <= T_i` for all `i` is that
+//! the utilization up to `i` is at most 1. Where in the hyperperiod the table puts a job does not matter. The condition
+//! is also necessary, for periodic tasks.
 //!
-//! Interrupts, the scheduler's own sections and latencies ([`Noise`]) make it `D_i + noise(T_i) <= T_i` for each `i`. They do not scale with
-//! the window, so that the longest window alone is not enough.
+//! Interrupts, the scheduler's own sections and latencies ([`Noise`]) make it `D_i + noise(T_i) <= T_i` for each `i`.
+//! They do not scale with the window, so that the longest window alone is not enough.
 //!
 //! # Not covered
-//! Tables that must not split a job: deciding on those is bin packing. Sporadic releases, offsets and other periods at level B: use
-//! [`level_b_response`](super::level_b_response).
+//! Tables that must not split a job: deciding on those is bin packing. Sporadic releases, offsets and other periods at
+//! level B: use [`level_b_response`](super::level_b_response).
 
-use super::exact::{Fraction, compare_sum};
 use super::{Level, Mc2Task, Noise};
 use serde::{Deserialize, Serialize};
 
@@ -37,15 +36,16 @@ use serde::{Deserialize, Serialize};
 pub enum CoreVerdict {
     /// All deadlines are met.
     Schedulable,
-    /// A task has a period of zero, or PETs that fall with criticality.
+    /// A task has a period of zero, or one of level A a PET of level B or C that does not fit its slots.
     Invalid {
         /// Level of the task.
         level: Level,
         /// Its index at its level.
         task: usize,
     },
-    /// The period of a task is not a multiple of the one before (or, the first of level B, of the hyperperiod of level A), or
-    /// the tasks of level B are not in the order of their periods. This test says nothing then.
+    /// The period of a task is not a multiple of the one before (or, the first of level B, of the hyperperiod of level
+    /// A), the tasks of level B are not in the order of their periods, or (level A, task 0) the hyperperiod does not fit
+    /// in 64 bits. This test says nothing then.
     NotHarmonic {
         /// Level of the task.
         level: Level,
@@ -61,7 +61,8 @@ pub enum CoreVerdict {
     },
 }
 
-/// Least common multiple of the periods, the length of the table; 1 without tasks. `None` if it does not fit in 64 bits, or a period is zero.
+/// Least common multiple of the periods, the length of the table; 1 without tasks. `None` if it does not fit in 64
+/// bits, or a period is zero.
 #[must_use]
 pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
     tasks.iter().try_fold(1u64, |all, task| {
@@ -85,8 +86,8 @@ pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
 /// Overheads belong in the PETs: a slot must be long enough in itself ([`overheads`](super::overheads)).
 #[must_use]
 pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
-    if let Some(task) = a.iter().position(|task| task.period == 0 || !task.pets.ordered()) {
-        return CoreVerdict::Invalid { level: Level::A, task };
+    if let Some(verdict) = invalid(a, &[]) {
+        return verdict;
     }
     let Some(length) = hyperperiod(a) else { return CoreVerdict::NotHarmonic { level: Level::A, task: 0 } };
     // At most 2^128 only if costs exceed periods by far: then the sum stays at its largest value, above every length.
@@ -98,7 +99,8 @@ pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
     }
 }
 
-/// Level B of one core, with B-PETs for both levels. `b` in the order of periods, shortest first. [`level_a`] has passed.
+/// Level B of one core, with B-PETs for both levels. `b` in the order of periods, shortest first. [`level_a`] has
+/// passed.
 #[must_use]
 pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
     if let Some(verdict) = invalid(a, b) {
@@ -121,25 +123,18 @@ pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
 }
 
 /// The first task that no test of levels A and B takes.
-pub(super) fn invalid(a: &[Mc2Task], b: &[Mc2Task]) -> Option<CoreVerdict> {
-    if let Some(task) = a.iter().position(|task| task.period == 0 || !task.pets.ordered()) {
+fn invalid(a: &[Mc2Task], b: &[Mc2Task]) -> Option<CoreVerdict> {
+    let unfit = |task: &Mc2Task| task.period == 0 || task.pets.a < task.pets.b.max(task.pets.c);
+    if let Some(task) = a.iter().position(unfit) {
         return Some(CoreVerdict::Invalid { level: Level::A, task });
     }
-    let task = b.iter().position(|task| task.period == 0 || task.pets.c > task.pets.b)?;
+    let task = b.iter().position(|task| task.period == 0)?;
     Some(CoreVerdict::Invalid { level: Level::B, task })
 }
 
 /// Demand of the jobs in `window`, a multiple of the period.
 fn in_window(task: &Mc2Task, level: Level, window: u64) -> u128 {
     u128::from(task.pets.at(level)) * u128::from(window / task.period)
-}
-
-/// `sum C/T` of `tasks` compared with 1. `None` if a period is zero.
-pub(super) fn utilization_vs_one<'a>(
-    tasks: impl Iterator<Item = &'a Mc2Task> + Clone,
-    level: Level,
-) -> Option<std::cmp::Ordering> {
-    compare_sum(tasks.map(|task| Fraction { cost: task.pets.at(level), period: task.period, times: 1 }), 1)
 }
 
 #[cfg(test)]

@@ -1,19 +1,20 @@
 //! MC2: criticality levels A, B and C on one multicore chip, level by level.
 //!
 //! # Problem
-//! Tasks of several criticalities share `m` cores. Each has a provisioned execution time (PET) per level, and the guarantees of
-//! a level are checked with the PETs of that level for *all* tasks (Vestal 2007).
+//! Tasks of several criticalities share `m` cores. Each has a provisioned execution time (PET) per level, and the
+//! guarantees of a level are checked with the PETs of that level for *all* tasks (Vestal 2007).
 //!
 //! # Rule
-//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for Mixed-Criticality
-//! Real-Time Tasks", section 2, and the works it builds on:
+//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for
+//! Mixed-Criticality Real-Time Tasks", section 2, and the works it builds on:
 //! * level A, per core: a cyclic executive; [`level_a`];
-//! * level B, per core: rate monotonic under the table; [`level_b`], or [`level_b_response`] where periods do not divide;
+//! * level B, per core: rate monotonic under the table; [`level_b`], or [`level_b_response`] where periods do not
+//!   divide;
 //! * level C: global EDF on what is left, bounded tardiness; [`level_c`], [`tardiness`];
 //! * PETs: [`PetScaling`]; costs of preemptions, interrupts and the scheduler: [`overheads`], [`crpd`].
 //!
-//! A verdict on a whole system is [`verdict`]; [`explain`] gives it with reasons. [`verdict`] does not allocate, unless a sum of
-//! utilizations is within `n * 2^-64` of its limit.
+//! A verdict on a whole system is [`verdict`]; [`explain`] gives it with reasons. [`verdict`] does not allocate, unless
+//! a sum of utilizations is within `n * 2^-64` of its limit.
 //!
 //! # Not covered
 //! Level D has no guarantee. Tasks poll for I/O; a task that suspends itself breaks the premises of levels A and B.
@@ -57,8 +58,8 @@ pub struct Pets {
     pub c: u64,
 }
 
-/// A task: implicit deadline, period in the unit of its PETs. Levels A and B release it at 0 and then with its period; level C
-/// takes the period as the least time between releases.
+/// A task: implicit deadline, period in the unit of its PETs. Levels A and B release it at 0 and then with its period;
+/// level C takes the period as the least time between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mc2Task {
@@ -79,8 +80,9 @@ impl Pets {
         }
     }
 
-    /// Does caution grow with criticality, `C <= B <= A`? What holds at one level rests on it: jobs of level A stay in the slots
-    /// of the table in the analysis of B only if they need no more than the table was built for.
+    /// Does caution grow with criticality, `C <= B <= A`? Measured PETs must. The tests themselves need only that the
+    /// PET of level A, which makes the slots of the table, is the largest of a task of level A; inflated PETs may
+    /// differ in the others.
     #[must_use]
     pub const fn ordered(&self) -> bool {
         self.c <= self.b && self.b <= self.a
@@ -107,7 +109,8 @@ impl Default for PetScaling {
 impl PetScaling {
     /// PETs from the longest and the average observation; level A is rounded up.
     ///
-    /// `None` if the average is above the longest, the ratio is below one or has a zero, or level A does not fit in 64 bits.
+    /// `None` if the average is above the longest, the ratio is below one or has a zero, or level A does not fit in 64
+    /// bits.
     #[must_use]
     pub fn pets(&self, longest: u64, average: u64) -> Option<Pets> {
         if self.denominator == 0 || self.numerator < self.denominator || average > longest {

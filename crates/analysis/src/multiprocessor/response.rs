@@ -1,0 +1,273 @@
+//! Response times under global EDF.
+//!
+//! # Problem
+//! The window of a job is usually shorter than its deadline; less work of others fits into a shorter window.
+//!
+//! # Rule
+//! In the first `L` time units after its release, a job of `k` meets at most
+//! `W_i(L) = N*C_i + min(C_i, X - N*T_i)`, `X = L + D_i - C_i - S_i`, `N = floor(X/T_i)`, of any work of task `i`, and at most the work
+//! with deadlines in its own window (`bcl.rs`). `R_k` is `C_k + x` for the least `x` that is at least the interference by
+//! the works for `L = C_k + x`; then `S_k = D_k - R_k`, and again until nothing improves.
+//!
+//! # Source
+//! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor platforms", RTSS 2007, theorem 6
+//! and section 4.2. Their interference is capped at `R_k - C_k + 1` and rounded down (integral time); here it is capped at what `m`
+//! cores can cause and rounded up (`interference.rs`), so that releases may be at any time. Why slacks may be used before all
+//! tasks have passed: see `bcl_iterative.rs`.
+//!
+//! # Not covered
+//! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed for any.
+
+use super::bcl::edf_work;
+use super::int::{Int, narrow};
+use super::interference;
+use crate::derivation::Derivation;
+use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
+
+/// Rounds after which what is shown so far must do: slacks only grow, so stopping is safe.
+const MAX_ROUNDS: u32 = 256;
+/// Steps of one fixed point, after which the interference of the whole window is taken: a solution too, if not the least.
+const MAX_STEPS: u32 = 1 << 14;
+/// Rounds of bounding the slacks from above.
+const MAX_BOUNDS: u32 = 4;
+
+/// Is the set schedulable by response times? Constrained deadlines. Pseudo-polynomial, O(n^2) a step of all tasks.
+///
+/// # Errors
+/// Impossible numbers, a deadline beyond its period, or more utilisation than cores.
+pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
+    super::check_constrained(set)?;
+    Ok(holds(set))
+}
+
+/// Response-time bounds in the set's unit, or `None` if the analysis does not show all deadlines.
+///
+/// # Errors
+/// As [`schedulable`].
+pub fn responses(set: &TaskSet) -> Result<Option<Vec<u64>>, TaskSetError> {
+    super::check_constrained(set)?;
+    let (responses, all) = analyse(set, true);
+    Ok(all.then_some(responses))
+}
+
+/// As [`schedulable`], with the reasons: what is shown of each task's response time.
+///
+/// # Errors
+/// As [`schedulable`].
+pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> {
+    super::check_constrained(set)?;
+    let (responses, all) = analyse(set, true);
+    let mut derivation = Derivation::new(
+        "R_k = C_k + I_k(min(W_i(R_k), W_i^EDF)) <= D_k for each k, with slacks S_k = D_k - R_k fed back",
+        "Bertogna, Cirinei 2007, theorem 6 and section 4.2",
+    )
+    .input("m", u64::from(set.cores));
+    for (k, response) in responses.into_iter().enumerate() {
+        derivation = derivation.step(format!("R_{k}"), response);
+    }
+    Ok(derivation.result(all))
+}
+
+/// The verdict alone, for a set that was checked; stops as soon as it is known.
+pub(super) fn holds(set: &TaskSet) -> bool {
+    analyse(set, false).1
+}
+
+/// Response bounds (meaningful if all tasks pass, with `refine` as small as the method gets) and whether all pass.
+pub(super) fn analyse(set: &TaskSet, refine: bool) -> (Vec<u64>, bool) {
+    if narrow(set) { Analysis::<u64>::new(set).run(refine) } else { Analysis::<u128>::new(set).run(refine) }
+}
+
+/// A task in the width of the computation, with what is known of it.
+#[derive(Clone, Copy)]
+struct State<N> {
+    wcet: N,
+    period: N,
+    deadline: N,
+    slack: N,
+    /// Is it shown to meet its deadline?
+    passed: bool,
+    /// Lower bound on the wait that the method can show, and the slack that goes with it.
+    floor: N,
+    ceiling: N,
+}
+
+/// Work of a task with deadlines in the window of the task under analysis.
+#[derive(Clone, Copy)]
+struct Cap<N> {
+    task: usize,
+    work: N,
+}
+
+/// How a wait is looked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Search {
+    /// The least fixed point.
+    Least,
+    /// One step down from the wait known so far: any value reached is safe, and it costs one evaluation.
+    Step,
+}
+
+struct Analysis<N> {
+    tasks: Vec<State<N>>,
+    cores: u32,
+    /// Works in the window of the task under analysis, and the most that EDF allows.
+    works: Vec<N>,
+    caps: Vec<Cap<N>>,
+}
+
+impl<N: Int> Analysis<N> {
+    fn new(set: &TaskSet) -> Self {
+        let state = |t: &SporadicTask| {
+            let (wcet, period, deadline) = (N::time(t.wcet), N::time(t.period), N::time(t.deadline));
+            let ceiling = deadline.minus(wcet);
+            State { wcet, period, deadline, slack: N::default(), passed: false, floor: N::default(), ceiling }
+        };
+        let tasks: Vec<_> = set.tasks.iter().map(state).collect();
+        let room = tasks.len();
+        Self { tasks, cores: set.cores, works: Vec::with_capacity(room), caps: Vec::with_capacity(room) }
+    }
+
+    /// Rounds of single steps, and of least fixed points when those are stuck; the end is stable under the latter.
+    fn run(mut self, refine: bool) -> (Vec<u64>, bool) {
+        let mut search = Search::Least;
+        for round in 0..MAX_ROUNDS {
+            let mut improved = false;
+            for k in 0..self.tasks.len() {
+                improved |= self.improve(k, search);
+                if round == 0 && !self.tasks[k].passed && self.tasks[..k].iter().all(|t| t.passed) && self.hopeless() {
+                    return (self.responses(), false);
+                }
+            }
+            if !refine && self.tasks.iter().all(|t| t.passed) {
+                break;
+            }
+            search = match (improved, search) {
+                (true, _) => Search::Step,
+                (false, Search::Step) => Search::Least,
+                (false, Search::Least) => break,
+            };
+        }
+        (self.responses(), self.tasks.iter().all(|t| t.passed))
+    }
+
+    fn responses(&self) -> Vec<u64> {
+        self.tasks.iter().map(|t| (t.deadline - t.slack).saturated()).collect()
+    }
+
+    /// Raises the slack of task `k` if the slacks of the others allow it.
+    fn improve(&mut self, k: usize, search: Search) -> bool {
+        let task = self.tasks[k];
+        if task.wcet > task.deadline || (task.passed && task.slack >= task.ceiling) {
+            return false;
+        }
+        let room = task.deadline - task.wcet;
+        self.prepare(k);
+        let wait = match search {
+            Search::Least => self.least(k),
+            Search::Step => Some(self.wait(task.deadline - task.slack)).filter(|wait| *wait <= room - task.slack),
+        };
+        let Some(wait) = wait else { return false };
+        let better = !task.passed || room - wait > task.slack;
+        self.tasks[k].passed = true;
+        self.tasks[k].slack = task.slack.max(room - wait);
+        better
+    }
+
+    /// Does some task fail even if all others end as early as the method could ever show? Then no round helps. Bounds the
+    /// slacks from above otherwise.
+    ///
+    /// The least waits that go with the largest slacks are lower bounds; the slacks that go with those are upper bounds.
+    fn hopeless(&mut self) -> bool {
+        let slacks: Vec<N> = self.tasks.iter().map(|t| t.slack).collect();
+        let mut fails = false;
+        for _ in 0..MAX_BOUNDS {
+            for t in &mut self.tasks {
+                t.slack = t.ceiling;
+            }
+            let mut changed = false;
+            for k in 0..self.tasks.len() {
+                self.prepare(k);
+                let Some(wait) = self.least(k) else {
+                    fails = true;
+                    break;
+                };
+                let task = &mut self.tasks[k];
+                changed |= wait > task.floor;
+                task.floor = wait;
+                task.ceiling = task.deadline - task.wcet - wait;
+                task.slack = task.ceiling;
+            }
+            if fails || !changed {
+                break;
+            }
+        }
+        for (t, slack) in self.tasks.iter_mut().zip(slacks) {
+            t.slack = slack;
+        }
+        fails
+    }
+
+    /// The least wait of task `k` that the slacks show, if it is short enough; after [`Self::prepare`].
+    fn least(&mut self, k: usize) -> Option<N> {
+        let task = self.tasks[k];
+        if task.wcet > task.deadline {
+            return None;
+        }
+        let room = task.deadline - task.wcet;
+        let mut wait = task.floor;
+        for _ in 0..MAX_STEPS {
+            let next = self.wait(task.wcet + wait);
+            if next <= wait {
+                return Some(wait);
+            }
+            if next > room {
+                return None;
+            }
+            wait = next;
+        }
+        (self.wait(task.deadline) <= room).then_some(room)
+    }
+
+    /// Interference in a window of `length`; lengths must not fall from one call to the next after [`Self::prepare`].
+    fn wait(&mut self, length: N) -> N {
+        let total = self.update(length);
+        interference::most(&self.works, total, self.cores)
+    }
+
+    /// Lists the other tasks and the works that EDF allows them in the window of task `k`.
+    fn prepare(&mut self, k: usize) {
+        self.works.clear();
+        self.caps.clear();
+        let window = self.tasks[k].deadline;
+        for (task, t) in self.tasks.iter().enumerate() {
+            if task != k {
+                self.caps.push(Cap { task, work: edf_work(window, t.wcet, t.period, t.slack) });
+                self.works.push(N::default());
+            }
+        }
+    }
+
+    /// Works for a window of `length`, and their sum. A work that has reached its cap stays there: both are monotone.
+    fn update(&mut self, length: N) -> N {
+        let mut total = N::default();
+        for (cap, work) in self.caps.iter().zip(&mut self.works) {
+            if *work < cap.work {
+                *work = any_work(length, &self.tasks[cap.task]).min(cap.work);
+            }
+            total += *work;
+        }
+        total
+    }
+}
+
+/// Work that a task may do in a window of `length`, whatever its priority.
+fn any_work<N: Int>(length: N, t: &State<N>) -> N {
+    // C <= D - S whenever a slack was shown; a task with C > D has slack 0 and fails by itself.
+    let reach = (length + t.deadline).minus(t.wcet + t.slack);
+    if reach < t.period {
+        return t.wcet.min(reach);
+    }
+    let jobs = reach.quotient(t.period);
+    jobs * t.wcet + t.wcet.min(reach - jobs * t.period)
+}

@@ -1,0 +1,394 @@
+//! How much can a value grow before something fails?
+//!
+//! # Problem
+//! A verdict says yes or no. A designer also asks how far off the edge is: the slack of each execution time and miss
+//! count, the common factor for all of them, the least budget, and the task that is the first to break.
+//!
+//! # Rule
+//! Binary search over integers with the schedulability test itself as the predicate ([`largest_passing`],
+//! [`least_passing`]), as for fixed priorities in Bini, Di Natale, Buttazzo, "Sensitivity analysis for fixed-priority
+//! real-time systems" (Real-Time Systems 2008), who show that direct formulas exist; a search needs none, holds for
+//! every test, and its last two evaluations are the proof: the value passes, the next one fails.
+//!
+//! # Precondition
+//! The predicate must be monotone: what passes with a value passes with every smaller (for [`least_passing`]: larger)
+//! one. Exact tests for one core are, in execution times and misses: fixed priorities by response times, EDF by
+//! processor demand, both also with the stall of a regulated core, as [`stall()`] is monotone in the misses. It is
+//! monotone in the budget too: a larger budget shortens the suspension and does not raise the number of full periods.
+//! The suspension `P - q*L` *falls* with the latency `L`, so that a search over latencies would be wrong; there is
+//! none. Sufficient tests for several cores need not be monotone; then the value found passes and the next fails, but a
+//! smaller one might fail.
+//!
+//! # Scaling
+//! A factor is `k/resolution`, each value becomes `ceil(value*k/resolution)`; the largest `k` is found exactly. No
+//! float is involved.
+//!
+//! # Not covered
+//! Two values that grow at once, other than by the same factor. Every slack supposes that the rest stays as it is.
+
+use crate::derivation::Derivation;
+use crate::response::{Task, Window, response_time};
+use crate::stall::{Regulation, carry_in, stall};
+use crate::task_set::SporadicTask;
+use serde::{Deserialize, Serialize};
+use std::cmp::Ordering;
+
+/// What is varied.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Quantity {
+    /// Execution time of a task.
+    Wcet {
+        /// Index of the task.
+        task: usize,
+    },
+    /// DRAM transactions of a job of a task.
+    Misses {
+        /// Index of the task.
+        task: usize,
+    },
+    /// All execution times, in parts of `resolution`.
+    AllWcets {
+        /// What stands for a factor of one.
+        resolution: u64,
+    },
+    /// All miss counts, in parts of `resolution`.
+    AllMisses {
+        /// What stands for a factor of one.
+        resolution: u64,
+    },
+    /// Accesses that the core may make per regulation period.
+    Budget,
+    /// Cores that compete for the memory.
+    Cores,
+}
+
+/// Where the edge is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Edge {
+    /// What was varied.
+    pub quantity: Quantity,
+    /// Its value as given.
+    pub given: u64,
+    /// The last value that passes: the largest, or the least for [`Quantity::Budget`]. None if no value searched does.
+    pub passes: Option<u64>,
+    /// The next value, seen to fail. None if the search ended at its limit.
+    pub fails: Option<u64>,
+    /// Evaluations of the test.
+    pub evaluations: u32,
+}
+
+impl Edge {
+    /// How much can it grow (for the budget: shrink)? `None` if what is given fails already.
+    #[must_use]
+    pub fn slack(&self) -> Option<u64> {
+        match self.quantity {
+            Quantity::Budget => self.given.checked_sub(self.passes?),
+            _ => self.passes?.checked_sub(self.given),
+        }
+    }
+
+    /// The edge with its reasons.
+    #[must_use]
+    pub fn derivation(&self) -> Derivation {
+        let rule = match self.quantity {
+            Quantity::Budget => "least value that passes, by binary search over a monotone test",
+            _ => "largest value that passes, by binary search over a monotone test",
+        };
+        Derivation::new(rule, "analysis::sensitivity")
+            .input("quantity", format!("{:?}", self.quantity))
+            .input("given", self.given)
+            .step("evaluations", u64::from(self.evaluations))
+            .step("fails", self.fails)
+            .step("slack", self.slack())
+            .result(self.passes)
+    }
+}
+
+/// What a search found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Found {
+    /// The last value that passes; it was evaluated.
+    pub passes: Option<u64>,
+    /// The first that fails; it was evaluated. None if all pass.
+    pub fails: Option<u64>,
+    /// Evaluations.
+    pub evaluations: u32,
+}
+
+/// The largest value in `low..=high` that passes, for a predicate that is true up to some value and false beyond. An
+/// empty range has none.
+///
+/// `near` is where to start, for example the value as given: the step doubles from there, so that a close edge takes
+/// few evaluations.
+pub fn largest_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u64) -> bool) -> Found {
+    let mut found = Found { passes: None, fails: None, evaluations: 0 };
+    if low > high {
+        return found;
+    }
+    let mut evaluate = |value: u64, found: &mut Found| {
+        found.evaluations += 1;
+        let passed = passes(value);
+        if passed {
+            found.passes = Some(value);
+        } else {
+            found.fails = Some(value);
+        }
+        passed
+    };
+    let near = near.clamp(low, high);
+    let up = evaluate(near, &mut found);
+    let mut step = 1u64;
+    loop {
+        let next = if up { near.saturating_add(step).min(high) } else { near.saturating_sub(step).max(low) };
+        let at_end = if up { found.passes == Some(high) } else { found.fails == Some(low) };
+        if at_end {
+            return found;
+        }
+        if evaluate(next, &mut found) != up {
+            break;
+        }
+        step = step.saturating_mul(2);
+    }
+    while let (Some(below), Some(above)) = (found.passes, found.fails) {
+        if above - below <= 1 {
+            break;
+        }
+        evaluate(below + (above - below) / 2, &mut found);
+    }
+    found
+}
+
+/// The least value in `low..=high` that passes, for a predicate that is false up to some value and true beyond.
+pub fn least_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u64) -> bool) -> Found {
+    if low > high {
+        return Found { passes: None, fails: None, evaluations: 0 };
+    }
+    // Mirrored: what was near the top is near the bottom.
+    let mirror = |value: u64| high - value;
+    let found = largest_passing(0, high - low, mirror(near.clamp(low, high)), |value| passes(mirror(value)));
+    Found { passes: found.passes.map(mirror), fails: found.fails.map(mirror), evaluations: found.evaluations }
+}
+
+fn edge(quantity: Quantity, given: u64, found: Found) -> Edge {
+    Edge { quantity, given, passes: found.passes, fails: found.fails, evaluations: found.evaluations }
+}
+
+/// `ceil(value*k/resolution)`; `None` if it does not fit.
+fn scaled(value: u64, k: u64, resolution: u64) -> Option<u64> {
+    let product = u128::from(value).checked_mul(u128::from(k))?;
+    u64::try_from(product.checked_next_multiple_of(u128::from(resolution))?.checked_div(u128::from(resolution))?).ok()
+}
+
+/// The largest `k` with `ceil(value*k/resolution) <= limit`; the largest number there is, if every `k` will do.
+fn largest_factor(value: u64, resolution: u64, limit: u64) -> u64 {
+    let most = (u128::from(limit) * u128::from(resolution)).checked_div(u128::from(value));
+    most.map_or(u64::MAX, |most| u64::try_from(most).unwrap_or(u64::MAX))
+}
+
+/// How long may a job of `tasks[i]` take, up to its period? The search starts at 1, so that a set that fails learns
+/// what would do.
+///
+/// `None` if there is no task `i` or its period is zero.
+pub fn wcet_edge(
+    tasks: &[SporadicTask],
+    i: usize,
+    mut schedulable: impl FnMut(&[SporadicTask]) -> bool,
+) -> Option<Edge> {
+    let task = *tasks.get(i).filter(|task| task.period > 0)?;
+    let mut varied = tasks.to_vec();
+    let found = largest_passing(1, task.period, task.wcet, |wcet| {
+        varied[i].wcet = wcet;
+        schedulable(&varied)
+    });
+    Some(edge(Quantity::Wcet { task: i }, task.wcet, found))
+}
+
+/// By which factor `k/resolution` may all execution times grow (or must they shrink), none beyond its period?
+///
+/// `None` if `resolution` is zero, or all execution times are.
+pub fn scale_edge(
+    tasks: &[SporadicTask],
+    resolution: u64,
+    mut schedulable: impl FnMut(&[SporadicTask]) -> bool,
+) -> Option<Edge> {
+    if resolution == 0 || tasks.iter().all(|task| task.wcet == 0) {
+        return None;
+    }
+    let high = tasks.iter().map(|task| largest_factor(task.wcet, resolution, task.period)).min()?;
+    let mut varied = tasks.to_vec();
+    let found = largest_passing(1, high, resolution, |k| {
+        let fits = varied
+            .iter_mut()
+            .zip(tasks)
+            .all(|(to, from)| scaled(from.wcet, k, resolution).map(|wcet| to.wcet = wcet).is_some());
+        fits && schedulable(&varied)
+    });
+    Some(edge(Quantity::AllWcets { resolution }, resolution, found))
+}
+
+/// The edges of all execution times, and the critical task: the one whose execution time may grow by the least factor.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Slacks {
+    /// One per task.
+    pub edges: Vec<Edge>,
+    /// Index of the critical task, the first among equals. None without tasks.
+    pub critical: Option<usize>,
+}
+
+impl Slacks {
+    fn of(edges: Vec<Edge>) -> Self {
+        // passes/given, compared across; a task that no value helps has 0.
+        let smaller = |one: &Edge, other: &Edge| -> Ordering {
+            let left = u128::from(one.passes.unwrap_or(0)) * u128::from(other.given);
+            left.cmp(&(u128::from(other.passes.unwrap_or(0)) * u128::from(one.given)))
+        };
+        let critical = (0..edges.len()).min_by(|&i, &j| smaller(&edges[i], &edges[j]));
+        Self { edges, critical }
+    }
+
+    /// The slacks with their reasons.
+    #[must_use]
+    pub fn derivation(&self) -> Derivation {
+        let critical = self.critical.and_then(|task| u64::try_from(task).ok());
+        let whole = Derivation::new("the critical task has the least passes/given", "analysis::sensitivity");
+        self.edges.iter().fold(whole, |whole, edge| whole.because(edge.derivation())).result(critical)
+    }
+}
+
+/// [`wcet_edge`] of every task. Tasks with a period or an execution time of zero are refused: `None`.
+pub fn wcet_slacks(tasks: &[SporadicTask], mut schedulable: impl FnMut(&[SporadicTask]) -> bool) -> Option<Slacks> {
+    if tasks.iter().any(|task| task.wcet == 0) {
+        return None;
+    }
+    let edges = (0..tasks.len()).map(|i| wcet_edge(tasks, i, &mut schedulable)).collect::<Option<Vec<Edge>>>()?;
+    Some(Slacks::of(edges))
+}
+
+/// Fixed priorities on one core without stall: does every task meet its deadline? Index 0 has the highest priority.
+#[must_use]
+pub fn fixed_priority(tasks: &[SporadicTask]) -> bool {
+    let tasks: Vec<Task> = tasks
+        .iter()
+        .map(|t| Task { wcet_ps: t.wcet, misses: 0, period_ps: t.period, deadline_ps: t.deadline, preemption_ps: 0 })
+        .collect();
+    meets_deadlines(&tasks, &Window { once_ps: 0, stall: &|_| 0 })
+}
+
+fn meets_deadlines(tasks: &[Task], window: &Window) -> bool {
+    // From the lowest priority up: it is the likeliest to fail.
+    (0..tasks.len()).rev().all(|i| response_time(tasks, i, window, tasks[i].deadline_ps).is_some())
+}
+
+/// A core under a bandwidth regulator, with [`stall()`] and [`carry_in()`] charged per busy window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegulatedCore {
+    /// Tasks, highest priority first.
+    pub tasks: Vec<Task>,
+    /// The memory.
+    pub regulation: Regulation,
+    /// Accesses of this core per regulation period.
+    pub budget: u64,
+}
+
+impl RegulatedCore {
+    /// Does every task meet its deadline?
+    #[must_use]
+    pub fn schedulable(&self) -> bool {
+        let once_ps = carry_in(&self.regulation, self.budget);
+        let stall = |misses| stall(&self.regulation, self.budget, misses);
+        meets_deadlines(&self.tasks, &Window { once_ps, stall: &stall })
+    }
+
+    /// The largest value in `low..=high` that `set` may put in.
+    fn vary(&self, range: (u64, u64), near: u64, set: impl Fn(&mut Self, u64) -> bool) -> Found {
+        let mut varied = self.clone();
+        largest_passing(range.0, range.1, near, |value| set(&mut varied, value) && varied.schedulable())
+    }
+
+    /// How long may a job of task `i` take alone, up to its deadline? `None` if there is no task `i`.
+    #[must_use]
+    pub fn wcet_edge(&self, i: usize) -> Option<Edge> {
+        let task = self.tasks.get(i)?;
+        let found = self.vary((0, task.deadline_ps), task.wcet_ps, |core, wcet_ps| {
+            core.tasks[i].wcet_ps = wcet_ps;
+            true
+        });
+        Some(edge(Quantity::Wcet { task: i }, task.wcet_ps, found))
+    }
+
+    /// How many DRAM transactions may a job of task `i` make, its execution time kept? `None` if there is no task `i`.
+    ///
+    /// Where more misses are also more execution time, at least their service time, this is too much: count that time
+    /// in `wcet_ps` first.
+    #[must_use]
+    pub fn misses_edge(&self, i: usize) -> Option<Edge> {
+        let misses = self.tasks.get(i)?.misses;
+        let found = self.vary((0, u64::MAX), misses, |core, misses| {
+            core.tasks[i].misses = misses;
+            true
+        });
+        Some(edge(Quantity::Misses { task: i }, misses, found))
+    }
+
+    /// By which factor `k/resolution` may all execution times grow, preemption costs kept? `None` if `resolution` or
+    /// all execution times are zero.
+    #[must_use]
+    pub fn wcets_edge(&self, resolution: u64) -> Option<Edge> {
+        let high = self.tasks.iter().map(|task| largest_factor(task.wcet_ps, resolution, task.deadline_ps)).min();
+        let high = high.filter(|_| resolution > 0 && self.tasks.iter().any(|task| task.wcet_ps > 0))?;
+        let found = self.vary((1, high), resolution, |core, k| {
+            core.tasks
+                .iter_mut()
+                .zip(&self.tasks)
+                .all(|(to, from)| scaled(from.wcet_ps, k, resolution).map(|wcet_ps| to.wcet_ps = wcet_ps).is_some())
+        });
+        Some(edge(Quantity::AllWcets { resolution }, resolution, found))
+    }
+
+    /// By which factor `k/resolution` may all miss counts grow, execution times kept? `None` if `resolution` or all
+    /// miss counts are zero.
+    #[must_use]
+    pub fn all_misses_edge(&self, resolution: u64) -> Option<Edge> {
+        if resolution == 0 || self.tasks.iter().all(|task| task.misses == 0) {
+            return None;
+        }
+        let found = self.vary((1, u64::MAX), resolution, |core, k| {
+            core.tasks
+                .iter_mut()
+                .zip(&self.tasks)
+                .all(|(to, from)| scaled(from.misses, k, resolution).map(|misses| to.misses = misses).is_some())
+        });
+        Some(edge(Quantity::AllMisses { resolution }, resolution, found))
+    }
+
+    /// The least budget that does, up to the accesses that fit in a period, or the budget as given if that is more.
+    #[must_use]
+    pub fn budget_edge(&self) -> Edge {
+        let fit = self.regulation.period_ps.checked_div(self.regulation.latency_ps).unwrap_or(self.budget);
+        let mut varied = self.clone();
+        let found = least_passing(0, fit.max(self.budget), self.budget, |budget| {
+            varied.budget = budget;
+            varied.schedulable()
+        });
+        edge(Quantity::Budget, self.budget, found)
+    }
+
+    /// How many cores may share the memory, this one included, its budget kept?
+    #[must_use]
+    pub fn cores_edge(&self) -> Edge {
+        let found = self.vary((1, u64::from(u32::MAX)), u64::from(self.regulation.cores), |core, cores| {
+            u32::try_from(cores).map(|cores| core.regulation.cores = cores).is_ok()
+        });
+        edge(Quantity::Cores, u64::from(self.regulation.cores), found)
+    }
+
+    /// The edges of all execution times, and the critical task. `None` if an execution time is zero.
+    #[must_use]
+    pub fn wcet_slacks(&self) -> Option<Slacks> {
+        if self.tasks.iter().any(|task| task.wcet_ps == 0) {
+            return None;
+        }
+        (0..self.tasks.len()).map(|i| self.wcet_edge(i)).collect::<Option<Vec<Edge>>>().map(Slacks::of)
+    }
+}

@@ -1,0 +1,182 @@
+//! Response times under fixed priorities: arbitrary deadlines, release jitter, blocking, preemptive or not, any supply.
+//!
+//! # Problem
+//! How long can a job take from its arrival to its end, if tasks above it interfere, a task below it may hold a
+//! resource (or the core) for a while, and jobs are released up to `J` after they arrive?
+//!
+//! # Rule
+//! Tindell, Burns, Wellings, "An extendible approach for analyzing fixed priority hard real-time tasks", 1994, section 3
+//! (after Lehoczky, RTSS 1990): for the jobs `q = 0, 1, ...` of a busy window, with `sbf` the supply bound function,
+//!
+//! `w_q = least t > 0 with sbf(t) >= B + (q+1)*C_i + sum over j above of ceil((t + J_j)/T_j)*C_j`
+//!
+//! and `R = max over q of w_q + J_i - q*T_i`, until a job ends by the release of the next, `w_q <= (q+1)*T_i - J_i`.
+//!
+//! Without preemption (George, Rivierre, Spuri, INRIA RR-2966, 1996, section 4.1; that a window does not end with the job that
+//! ends before the next release was shown by Davis, Burns, Bril, Lukkien, "Controller Area Network (CAN) schedulability
+//! analysis: refuted, revisited and revised", 2007, section 3): a job that has begun cannot be preempted, so
+//!
+//! `a_q = least t with t >= B + q*C_i + 1 + sum over j above of ceil((t + J_j)/T_j)*C_j`, `w_q = a_q - 1 + C_i`
+//!
+//! for all `q < ceil((L + J_i)/T_i)`, `L` the longest busy window. `B` is the longest execution time below, as a job below
+//! may have begun just before. If everything happens at whole units of time ([`Clock::Discrete`]), it has begun a unit before,
+//! and `B` is one less.
+//!
+//! # Not covered
+//! Offsets (all tasks may be released together), self-suspension. Under a supply, non-preemptive sections.
+
+use super::MAX_STEPS;
+use super::supply::{Dedicated, Supply};
+use crate::derivation::Derivation;
+use crate::task_set::SporadicTask;
+use serde::{Deserialize, Serialize};
+
+/// A task under fixed priorities; times in the unit of the caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Task {
+    /// Worst-case execution time `C`.
+    pub wcet: u64,
+    /// Least time between arrivals `T`.
+    pub period: u64,
+    /// Relative deadline `D`, from the arrival; may exceed the period.
+    pub deadline: u64,
+    /// Most time from the arrival to the release, `J`.
+    #[serde(default)]
+    pub jitter: u64,
+    /// Most time for which tasks below can hold up a busy window of this one, `B`.
+    #[serde(default)]
+    pub blocking: u64,
+}
+
+impl From<&SporadicTask> for Task {
+    fn from(task: &SporadicTask) -> Self {
+        let SporadicTask { wcet, period, deadline } = *task;
+        Self { wcet, period, deadline, jitter: 0, blocking: 0 }
+    }
+}
+
+/// When things can happen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Clock {
+    /// At any instant. Sound also for the other.
+    Continuous,
+    /// At whole units of time only: releases, and execution times.
+    Discrete,
+}
+
+/// Jobs that can be released in a window of length `window`.
+fn jobs(window: u64, task: &Task) -> u128 {
+    (u128::from(window) + u128::from(task.jitter)).div_ceil(u128::from(task.period))
+}
+
+/// Work of `tasks` released in a window; `None` if it does not fit in 64 bits.
+fn work(window: u64, tasks: &[Task]) -> Option<u64> {
+    tasks.iter().try_fold(0u64, |sum, task| {
+        let work = jobs(window, task).checked_mul(u128::from(task.wcet))?;
+        sum.checked_add(u64::try_from(work).ok()?)
+    })
+}
+
+/// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter than `from`.
+fn window<S: Supply>(supply: &S, base: u64, tasks: &[Task], from: u64, steps: &mut u64) -> Option<u64> {
+    let mut window = from.max(1);
+    loop {
+        *steps += 1;
+        if *steps > MAX_STEPS {
+            return None;
+        }
+        let end = supply.window_for(base.checked_add(work(window, tasks)?)?)?;
+        if end <= window {
+            return Some(window);
+        }
+        window = end;
+    }
+}
+
+/// The level of task `i`, if its numbers can be analysed.
+fn level(tasks: &[Task], i: usize) -> Option<(&[Task], &Task)> {
+    let level = tasks.get(..=i)?;
+    if level.iter().any(|task| task.period == 0) {
+        return None;
+    }
+    let (task, above) = level.split_last()?;
+    Some((above, task))
+}
+
+/// Worst-case response time of the preemptive task `i` on `supply`, from its arrival, in the unit of the tasks.
+///
+/// `None` if its busy window is not found to end within [`MAX_STEPS`], or does not fit in 64 bits, if a period up to `i` is
+/// zero, or if there is no task `i`. A response beyond the deadline is reported.
+#[must_use]
+pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<u64> {
+    let (above, task) = level(tasks, i)?;
+    let (mut worst, mut end, mut steps) = (0u64, 0u64, 0);
+    for q in 0u64.. {
+        let own = task.wcet.checked_mul(q + 1)?.checked_add(task.blocking)?;
+        end = window(supply, own, above, end, &mut steps)?;
+        let arrival = u128::from(q) * u128::from(task.period);
+        let next = arrival + u128::from(task.period);
+        // The window is not over before the arrival of its job: no underflow.
+        let response = (u128::from(end) + u128::from(task.jitter)).checked_sub(arrival)?;
+        worst = worst.max(u64::try_from(response).ok()?);
+        if u128::from(end) + u128::from(task.jitter) <= next {
+            return Some(worst);
+        }
+    }
+    None
+}
+
+/// Worst-case response time of task `i` on a whole core, if no job is ever preempted. As [`response_time`].
+///
+/// `blocking` of the task is ignored: it follows from the tasks below.
+#[must_use]
+pub fn response_time_nonpreemptive(tasks: &[Task], i: usize, clock: Clock) -> Option<u64> {
+    let (above, task) = level(tasks, i)?;
+    if task.wcet == 0 {
+        return None;
+    }
+    let longest = tasks[i + 1..].iter().map(|t| t.wcet).max().unwrap_or(0);
+    let blocking = if clock == Clock::Discrete { longest.saturating_sub(1) } else { longest };
+    let mut steps = 0;
+    let busy = window(&Dedicated, blocking, &tasks[..=i], 0, &mut steps)?;
+    let (mut worst, mut begun) = (0u64, 0u64);
+    for q in 0..u64::try_from(jobs(busy, task)).ok()? {
+        let before = task.wcet.checked_mul(q)?.checked_add(blocking)?.checked_add(1)?;
+        begun = window(&Dedicated, before, above, begun, &mut steps)?;
+        let end = u128::from(begun - 1) + u128::from(task.wcet) + u128::from(task.jitter);
+        let response = end.saturating_sub(u128::from(q) * u128::from(task.period));
+        worst = worst.max(u64::try_from(response).ok()?);
+    }
+    Some(worst)
+}
+
+/// Response times of all tasks on `supply`, highest priority first: see [`response_time`].
+#[must_use]
+pub fn response_times<S: Supply>(supply: &S, tasks: &[Task]) -> Vec<Option<u64>> {
+    (0..tasks.len()).map(|i| response_time(supply, tasks, i)).collect()
+}
+
+/// Does every task meet its deadline on `supply`, preemptively? No also if a response time is not found.
+#[must_use]
+pub fn schedulable<S: Supply>(supply: &S, tasks: &[Task]) -> bool {
+    !tasks.is_empty()
+        && (0..tasks.len()).all(|i| response_time(supply, tasks, i).is_some_and(|r| r <= tasks[i].deadline))
+}
+
+/// Why the last task of `level` has this response on a whole core: the equation, with what the tasks above contribute.
+#[must_use]
+pub fn explain(level: &[SporadicTask], response: Option<u64>) -> Derivation {
+    let rule = "R_i = max over q of w_q - q*T_i, w_q = least t with t = (q+1)*C_i + sum over j < i of ceil(t/T_j)*C_j";
+    let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990, section 3; crates/analysis/src/uniprocessor/plain.rs");
+    let Some((task, above)) = level.split_last() else { return d };
+    d = d.input("i", above.len() as u64).input("C_i", task.wcet).input("T_i", task.period).input("D_i", task.deadline);
+    if let Some(first) = window(&Dedicated, task.wcet, &above.iter().map(Task::from).collect::<Vec<_>>(), 0, &mut 0) {
+        for (j, t) in above.iter().enumerate() {
+            d = d.step(format!("ceil(w_0/T_{j})*C_{j}"), first.div_ceil(t.period).saturating_mul(t.wcet));
+        }
+        d = d.step("w_0", first);
+    }
+    d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline)).result(response)
+}
