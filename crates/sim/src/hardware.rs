@@ -129,6 +129,13 @@ pub trait Hardware {
     /// What a program has done.
     fn program(&self, program: ProgramId) -> Counters;
 
+    /// Of the time a program was busy, what the operations that [`Program::resumed`](crate::program::Program::resumed)
+    /// added took: the cost of preemption, which is no execution time of a job. 0 where it is not told apart.
+    fn recovered_ps(&self, program: ProgramId) -> u64 {
+        let _ = program;
+        0
+    }
+
     /// What the memory controller has done.
     fn uncore(&self) -> Uncore;
 

@@ -11,11 +11,15 @@
 mod allocate;
 mod dram;
 mod engine;
+pub mod fluid;
 pub mod hardware;
+pub mod kernel;
 mod llc;
+pub mod machine;
 pub mod memory;
 pub mod program;
 pub mod source;
+pub mod workload;
 
 pub use dram::Dram;
 pub use engine::{Loaded, Options, SimError, load, simulate};

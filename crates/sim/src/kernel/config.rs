@@ -1,0 +1,412 @@
+//! What the kernel is given: tasks, a scheduler, a regulator, costs.
+//!
+//! Problem: the papers' systems differ in which scheduler and which regulator they have, and in what interrupts cost.
+//! Rule: a system has one scheduler and one regulator, in any combination; every number is an argument, costs are 0 unless
+//! stated. Times are picoseconds; where a policy counts nanoseconds, they must be whole ones.
+
+use crate::hardware::{DeviceId, ProgramId, Transfer};
+pub use solocore_policy::criticality::Level;
+pub use solocore_policy::memguard::{Role, Sharing};
+pub use solocore_policy::throttle::Rule;
+pub use solocore_policy::vcpu::Background;
+
+/// Why a system cannot be run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KernelError {
+    /// A task asks for what is impossible, or what the system lacks.
+    #[error("task `{task}`: {what}")]
+    Task {
+        /// Which.
+        task: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Something else does.
+    #[error("{place}: {what}")]
+    Config {
+        /// Where: `scheduler`, `regulator`, `board`, `transfer 3`...
+        place: String,
+        /// What is wrong, and what to do.
+        what: String,
+    },
+    /// Time stands still: a program gives signals without computing.
+    #[error("at {at_ps} ps: a million events at one instant; does a program (last: `{task}`) signal without computing?")]
+    Stuck {
+        /// Task of the last event.
+        task: String,
+        /// When.
+        at_ps: u64,
+    },
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl KernelError {
+    pub(super) fn task(task: &TaskSpec, what: impl Into<String>) -> Self {
+        Self::Task { task: task.name.clone(), what: what.into() }
+    }
+
+    pub(super) fn config(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Config { place: place.into(), what: what.into() }
+    }
+}
+
+/// What releases a job of a [`Release::Triggered`] task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Trigger {
+    /// A job of this task (its index) ends.
+    JobEnd(usize),
+    /// This task passes a mark of this number.
+    Mark(usize, u32),
+    /// A transfer of this device ends.
+    Transferred(DeviceId),
+}
+
+/// When jobs arrive. Times count from the task's `start_ps`, except [`Release::At`]'s.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    /// The program runs whenever it may; where it has jobs, one follows the other.
+    #[default]
+    Background,
+    /// Job k arrives at `phase_ps + k * period_ps`, and is released up to `jitter_ps` later (uniform). Response times and
+    /// deadlines count from the arrival.
+    Periodic {
+        /// Time between arrivals.
+        period_ps: u64,
+        /// Arrival of the first job.
+        phase_ps: u64,
+        /// Largest delay of a release.
+        jitter_ps: u64,
+    },
+    /// The first job arrives at the start, each other one `min_ps` to `max_ps` after the one before (uniform).
+    Sporadic {
+        /// Least time between arrivals.
+        min_ps: u64,
+        /// Most.
+        max_ps: u64,
+    },
+    /// Each time something happens, and so much later.
+    Triggered {
+        /// What.
+        by: Trigger,
+        /// How much later.
+        delay_ps: u64,
+    },
+    /// At these times, in order.
+    At(Vec<u64>),
+}
+
+/// What the kernel does when a task passes a mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Orders a transfer; orders to one device queue up.
+    Transfer(DeviceId, Transfer),
+}
+
+/// Budget that a hard task's job gives each soft core (dynamic-budgeting, section IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskBudget {
+    /// `B_i`: accesses of each soft core, 1 to 2^32-1.
+    pub accesses: u64,
+    /// `A_i`: how long it is in force at most: the WCET with that interference.
+    pub length_ps: u64,
+}
+
+/// A task. [`TaskSpec::new`] gives one that runs in the background.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TaskSpec {
+    /// Name, for messages.
+    pub name: String,
+    /// What it runs; no other task has it.
+    pub program: ProgramId,
+    /// Where it runs. Not needed with a VCPU, at level C and under global EDF.
+    pub core: Option<usize>,
+    /// When its jobs arrive.
+    pub release: Release,
+    /// Deadline from the arrival; `None` where none is promised.
+    pub deadline_ps: Option<u64>,
+    /// Lower is more urgent; ties go to the lower index. Used by fixed priorities, inside partitions and VCPUs,
+    /// and as the order of dynamic budgets.
+    pub priority: u32,
+    /// Level of a system with criticality levels.
+    pub level: Option<Level>,
+    /// Execution time provisioned for a job at levels A to C (PET).
+    pub pet_ps: Option<u64>,
+    /// VCPU that runs it.
+    pub vcpu: Option<usize>,
+    /// Partition of a time table.
+    pub partition: Option<usize>,
+    /// Real-time by BWLOCK's rule: never throttled, may lock.
+    pub realtime: bool,
+    /// Budget of the soft cores while its jobs run.
+    pub budget: Option<TaskBudget>,
+    /// Nothing of it happens before.
+    pub start_ps: u64,
+    /// No job arrives from then on, and a background task ends.
+    pub stop_ps: Option<u64>,
+    /// What marks of this number do.
+    pub on_mark: Vec<(u32, Action)>,
+}
+
+impl TaskSpec {
+    /// A background task without a core of its own, priority 0, no deadline.
+    pub fn new(name: impl Into<String>, program: ProgramId) -> Self {
+        Self {
+            name: name.into(),
+            program,
+            core: None,
+            release: Release::Background,
+            deadline_ps: None,
+            priority: 0,
+            level: None,
+            pet_ps: None,
+            vcpu: None,
+            partition: None,
+            realtime: false,
+            budget: None,
+            start_ps: 0,
+            stop_ps: None,
+            on_mark: Vec::new(),
+        }
+    }
+
+    /// Time between arrivals, where there is a least one.
+    pub(super) fn period_ps(&self) -> Option<u64> {
+        match self.release {
+            Release::Periodic { period_ps, .. } => Some(period_ps),
+            Release::Sporadic { min_ps, .. } => Some(min_ps),
+            _ => None,
+        }
+    }
+}
+
+/// A VCPU (maracas, section II-A).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VcpuSpec {
+    /// Budget per period.
+    pub capacity_ps: u64,
+    /// Period.
+    pub period_ps: u64,
+    /// Its core; `None`: the one that `FIND_HOST_CPU` gives when it is created, in the order of the list.
+    pub core: Option<usize>,
+    /// Page colours it needs.
+    pub colours: u64,
+}
+
+/// Throttling of background time (maracas, Algorithm 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThrottleSpec {
+    /// By latency or by rate.
+    pub rule: Rule,
+    /// Latency rule: mean latency of a read in ps (MAX_MEM_LAT); rate rule: transactions per period.
+    pub threshold: u64,
+    /// IDLE_MEM in thousandths.
+    pub idle_per_mille: u32,
+    /// MEM_PERIOD.
+    pub period_ps: u64,
+    /// How often a core asks anew whether it may use background time, while some may not.
+    pub check_ps: u64,
+}
+
+/// Balancing of VCPUs (maracas, Algorithm 2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Balancing {
+    /// Each stays where it was put.
+    #[default]
+    Static,
+    /// Each time a VCPU blocks or wakes, at most so many move.
+    Full {
+        /// Moves per run of the migration thread.
+        limit: u32,
+    },
+}
+
+/// VCPU scheduling.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VcpuConfig {
+    /// The VCPUs.
+    pub vcpus: Vec<VcpuSpec>,
+    /// Who gets background time; `None`: nobody (maracas, Fig. 4, case `vcpu`).
+    pub background: Option<Background>,
+    /// Servers keep to their capacity in every window of a period (`sporadic_server.h`).
+    pub strict: bool,
+    /// Throttling of background time.
+    pub throttle: Option<ThrottleSpec>,
+    /// Balancing.
+    pub balancing: Balancing,
+    /// Page colours of each core, if VCPUs only go where theirs are free (section V-B).
+    pub colours: Option<Vec<u64>>,
+    /// Take only what a core can schedule (RMS bound, or response times); otherwise anything.
+    pub admission: bool,
+}
+
+/// A stretch of a repeating table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From the start of the frame.
+    pub start_ps: u64,
+    /// First instant after it.
+    pub end_ps: u64,
+    /// Task (levels) or partition (time table).
+    pub id: usize,
+}
+
+/// The table of a core, repeated from time 0 on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreTable {
+    /// Which core.
+    pub core: usize,
+    /// Major frame.
+    pub frame_ps: u64,
+    /// In order, not overlapping.
+    pub windows: Vec<Window>,
+}
+
+/// Who decides what runs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerSpec {
+    /// Each task on its core, by priority.
+    #[default]
+    FixedPriority,
+    /// VCPUs (maracas).
+    Vcpu(VcpuConfig),
+    /// Criticality levels (mc2-os-isolation, section 2); the tables are level A's.
+    Levels {
+        /// At most one for a core.
+        tables: Vec<CoreTable>,
+    },
+    /// Partitions in windows, priorities inside (single-core-equivalence, section 2.4).
+    TimeTable {
+        /// At most one for a core; a core without one is never used.
+        tables: Vec<CoreTable>,
+    },
+    /// One queue for all cores, by absolute deadline (the period where there is none); no budgets.
+    GlobalEdf,
+}
+
+/// What a core may transfer in a regulation period.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Budget {
+    /// No limit.
+    Unlimited,
+    /// Reads and writes together: the plan's budgets.
+    Together(u64),
+    /// Each kind by itself.
+    Apart {
+        /// Lines read.
+        reads: u64,
+        /// Lines written.
+        writes: u64,
+    },
+}
+
+/// Who stops cores.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum RegulatorSpec {
+    /// Nobody.
+    #[default]
+    None,
+    /// MemGuard (single-core-equivalence, section 2.2).
+    MemGuard {
+        /// Regulation period.
+        period_ps: u64,
+        /// Budget and role of each core, by number.
+        cores: Vec<(Budget, Role)>,
+        /// What happens when all budgets are used.
+        sharing: Sharing,
+        /// Accesses taken from the pool at a time.
+        chunk: u64,
+    },
+    /// BWLOCK (bwlock, section 3).
+    BwLock {
+        /// Regulation period.
+        period_ps: u64,
+        /// Accesses per period and core while nobody holds the lock; `None`: no limit.
+        max_budget: Option<u64>,
+        /// While somebody does.
+        min_budget: u64,
+        /// A change of the lock reaches other cores by IPI at once; otherwise at their next period (the paper) or switch.
+        immediate: bool,
+    },
+    /// Budgets per job of the hard tasks (dynamic-budgeting, section IV). The tasks' `budget`s say how much.
+    Dynamic {
+        /// Cores of the tasks with budgets, which are not limited.
+        hard: Vec<usize>,
+        /// Cores that the budgets limit.
+        soft: Vec<usize>,
+    },
+}
+
+impl RegulatorSpec {
+    /// The static budgets that dynamic-budgeting compares itself with: each soft core has `accesses` in each period.
+    pub fn static_periodic(cores: usize, soft: &[usize], accesses: u64, period_ps: u64) -> Self {
+        let budget = |core| if soft.contains(&core) { Budget::Together(accesses) } else { Budget::Unlimited };
+        let cores = (0..cores).map(|core| (budget(core), Role::default())).collect();
+        Self::MemGuard { period_ps, cores, sharing: Sharing::None, chunk: 1 }
+    }
+}
+
+/// What the kernel's own work costs; all 0 by default. A cost lengthens what runs on the core.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Costs {
+    /// A timer interrupt: a regulation period, an end of a budget, a window's edge.
+    pub timer_ps: u64,
+    /// A counter's overflow interrupt.
+    pub overflow_ps: u64,
+    /// A switch to another task.
+    pub switch_ps: u64,
+    /// An interrupt by another core.
+    pub ipi_ps: u64,
+    /// From sending it to its effect.
+    pub ipi_delay_ps: u64,
+    /// A release, on the task's core (global schedulers: core 0).
+    pub release_ps: u64,
+    /// Moving a VCPU, on the core it leaves (maracas, section V: 2 E_lock + E_struct).
+    pub migration_ps: u64,
+    /// From a counter's overflow to its interrupt.
+    pub interrupt_delay_ps: u64,
+    /// An overflow is seen so many transactions late.
+    pub skid_transactions: u64,
+}
+
+/// Transfers that the kernel orders by the clock (single-core-equivalence, section 4: the I/O core's table).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransferSpec {
+    /// Who.
+    pub device: DeviceId,
+    /// What.
+    pub order: Transfer,
+    /// First time.
+    pub phase_ps: u64,
+    /// Between orders.
+    pub period_ps: u64,
+}
+
+/// A system, but for its tasks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct KernelConfig {
+    /// Who runs.
+    pub scheduler: SchedulerSpec,
+    /// Who is stopped.
+    pub regulator: RegulatorSpec,
+    /// What that costs.
+    pub costs: Costs,
+    /// Period in which transactions are counted where the regulator has none; `None`: not counted.
+    pub observe_period_ps: Option<u64>,
+    /// Transfers by the clock.
+    pub transfers: Vec<TransferSpec>,
+    /// Seed of jitter and sporadic arrivals.
+    pub seed: u64,
+}
+
+/// Whole nanoseconds in the range of the policies' spans (1 ns to 2^42 ns).
+pub(super) fn span_ns(ps: u64, place: &str, what: &str) -> Result<u64, KernelError> {
+    if ps == 0 || !ps.is_multiple_of(1000) || ps / 1000 > 1 << 42 {
+        return Err(KernelError::config(
+            place,
+            format!("{what} of {ps} ps is not a whole number of nanoseconds from 1 ns to 73 minutes"),
+        ));
+    }
+    Ok(ps / 1000)
+}

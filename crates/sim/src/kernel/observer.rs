@@ -1,0 +1,99 @@
+//! What an experiment can watch, and the recorder of the schedule's first stretch.
+
+use crate::hardware::Notice;
+use solocore_model::results::{Activity, Segment};
+
+/// How a VCPU uses the core (maracas, section III).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RunMode {
+    /// By right: at the expense of its budget, or under a scheduler without modes.
+    #[default]
+    Foreground,
+    /// In time that is left over.
+    Background,
+}
+
+/// A job that ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobReport {
+    /// Index of the task.
+    pub task: usize,
+    /// Core on which it ended.
+    pub core: usize,
+    /// When it arrived.
+    pub arrival_ps: u64,
+    /// When it ended.
+    pub end_ps: u64,
+    /// Execution time, as the results define it.
+    pub execution_ps: u64,
+    /// Did it end after its deadline?
+    pub late: bool,
+}
+
+/// Is told what happens, in order of time. Every method does nothing unless it is written.
+#[allow(unused_variables, reason = "the names are the documentation")]
+pub trait Observer {
+    /// A job arrived (its release may be later, by jitter).
+    fn job_released(&mut self, task: usize, arrival_ps: u64, now_ps: u64) {}
+    /// A job ended.
+    fn job_finished(&mut self, job: JobReport) {}
+    /// The policy gave a job up (level A).
+    fn job_abandoned(&mut self, task: usize, now_ps: u64) {}
+    /// A core was given another task, or nothing.
+    fn dispatched(&mut self, core: usize, task: Option<usize>, mode: RunMode, now_ps: u64) {}
+    /// A core's regulator stopped it, or let it go on.
+    fn throttled(&mut self, core: usize, stopped: bool, now_ps: u64) {}
+    /// A core's counting period ended, with so many transactions in it.
+    fn period_ended(&mut self, core: usize, transactions: u64, now_ps: u64) {}
+    /// What runs on a core changed between foreground and background.
+    fn mode_changed(&mut self, core: usize, task: usize, mode: RunMode, now_ps: u64) {}
+    /// A task continues on another core than before.
+    fn task_migrated(&mut self, task: usize, from: usize, to: usize, now_ps: u64) {}
+    /// A VCPU moved. Where colours belong to cores, its tasks' pages must move, too.
+    fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
+    /// The throttling of background time was decided anew: so many cores have none.
+    fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
+    /// A task passed a mark.
+    fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
+    /// Something else reached the kernel.
+    fn noticed(&mut self, notice: Notice, now_ps: u64) {}
+    /// A core did one thing, with one task on it, over this stretch.
+    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// Records the schedule until a time, and at most so many segments.
+#[derive(Clone, Debug)]
+pub struct Timeline {
+    limit_ps: u64,
+    most: usize,
+    segments: Vec<Segment>,
+}
+
+impl Timeline {
+    /// Records what begins before `limit_ps`.
+    pub fn new(limit_ps: u64, most: usize) -> Self {
+        Self { limit_ps, most, segments: Vec::new() }
+    }
+
+    /// By core, then time; times cut to whole nanoseconds, what is shorter left out.
+    pub fn segments(mut self) -> Vec<Segment> {
+        self.segments.sort_by_key(|s| (s.core, s.start_ns));
+        self.segments
+    }
+}
+
+impl Observer for Timeline {
+    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {
+        let (start_ns, end_ns) = (start_ps / 1000, end_ps.min(self.limit_ps) / 1000);
+        let (Ok(core), Ok(task)) = (u32::try_from(core), u32::try_from(task)) else { return };
+        if start_ps < self.limit_ps && end_ns > start_ns && self.segments.len() < self.most {
+            self.segments.push(Segment { core, task, start_ns, end_ns, activity });
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate monotonic, C by global
+//! EDF, D when nothing else wants the core.
+//!
+//! A job that has used its PET up is given up at level A and waits for the next release at B and C. At B and C, jobs whose
+//! release found another unfinished follow it within the budget and deadline of the latest release; the policy hears
+//! of a completion only when none is left.
+//! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget again).
+
+use super::time_table::{check_place, refused, windows_ns};
+use super::{Call, JobTimes, Overlap, Pick, Scheduler, core_of, id};
+use crate::kernel::config::{CoreTable, KernelError, Level, TaskSpec, span_ns};
+use crate::kernel::cores::CoreSet;
+use solocore_policy::UNLIMITED;
+use solocore_policy::criticality::{Levels, State};
+
+/// Period of a level-D task that has none: its order is by number, the period is not looked at.
+const ANY_PERIOD_NS: u64 = 1_000_000_000;
+
+/// See the module.
+pub struct LevelScheduler {
+    policy: Levels,
+    level: Vec<Level>,
+    /// Core of levels A, B and D.
+    home: Vec<usize>,
+    /// By core: what it picked last.
+    current: Vec<Option<usize>>,
+    ended: Vec<usize>,
+}
+
+impl LevelScheduler {
+    pub fn new(tables: &[CoreTable], tasks: &[TaskSpec], cores: usize, now_ps: u64) -> Result<Self, KernelError> {
+        let board = || KernelError::config("board", "has no cores, or more than 256");
+        let mut policy = Levels::new(id(cores), now_ps / 1000).ok_or_else(board)?;
+        let mut level = Vec::new();
+        let mut home = Vec::new();
+        for (index, task) in tasks.iter().enumerate() {
+            let (its_level, core) = add_task(&mut policy, index, task, cores)?;
+            level.push(its_level);
+            home.push(core);
+        }
+        let mut seen = CoreSet::default();
+        for table in tables {
+            check_place(table, cores, seen.iter().any(|core| core == table.core))?;
+            seen.insert(table.core);
+            let frame = span_ns(table.frame_ps, "scheduler", "the frame")?;
+            for (at, (start, end, task)) in windows_ns(table)?.into_iter().enumerate() {
+                if !policy.slot(id(table.core), start, end, id(task), frame) {
+                    return Err(refused(table, at));
+                }
+            }
+        }
+        Ok(Self { policy, level, home, current: vec![None; cores], ended: Vec::new() })
+    }
+
+    fn state(&self, task: usize) -> State {
+        self.policy.task(id(task)).map_or(State::Idle, solocore_policy::criticality::Task::state)
+    }
+
+    fn deadline_ns(&self, task: usize) -> u64 {
+        self.policy.task(id(task)).map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
+    }
+
+    /// Who would have to make room on a core: the larger, the sooner. Idle, D, C by deadline, then B and A.
+    fn room(&self, core: usize) -> u64 {
+        let Some(task) = self.current[core] else { return UNLIMITED };
+        match self.level[task] {
+            Level::D => UNLIMITED - 1,
+            Level::C => self.deadline_ns(task).min(UNLIMITED - 2),
+            Level::A | Level::B => 0,
+        }
+    }
+
+    /// The cores that a waiting job of level C may take.
+    fn offer(&self, task: usize, dirty: &mut CoreSet) {
+        let deadline = self.deadline_ns(task);
+        (0..self.current.len()).filter(|&core| self.room(core) > deadline).for_each(|core| dirty.insert(core));
+    }
+
+    /// The task got ready, or its deadline changed.
+    fn touch(&self, task: usize, dirty: &mut CoreSet) {
+        if self.level[task] == Level::C {
+            // Where it runs, for a later deadline may cost it the core.
+            self.current.iter().position(|&c| c == Some(task)).into_iter().for_each(|core| dirty.insert(core));
+            self.offer(task, dirty);
+        } else {
+            dirty.insert(self.home[task]);
+        }
+    }
+
+    fn release(&mut self, task: usize, call: &mut Call<'_>) {
+        self.policy.release(id(task), call.now_ns());
+        self.touch(task, call.dirty);
+    }
+}
+
+fn add_task(
+    policy: &mut Levels,
+    index: usize,
+    task: &TaskSpec,
+    cores: usize,
+) -> Result<(Level, usize), KernelError> {
+    let level = task.level.ok_or_else(|| KernelError::task(task, "has no level; name A, B, C or D"))?;
+    let core = if level == Level::C { 0 } else { core_of(task, cores)? };
+    let place = format!("task `{}`", task.name);
+    let period = match (level, task.period_ps().or(task.deadline_ps)) {
+        // The order of level C is by deadline, of level B by period.
+        (Level::C, Some(period)) => span_ns(task.deadline_ps.unwrap_or(period), &place, "a deadline")?,
+        (_, Some(period)) => span_ns(period, &place, "a period")?,
+        (Level::D, None) => ANY_PERIOD_NS,
+        (_, None) => return Err(KernelError::task(task, "has no period; levels A to C need one")),
+    };
+    let pet = match (level, task.pet_ps) {
+        (Level::D, _) => 0,
+        (_, Some(pet)) => span_ns(pet, &place, "a PET")?,
+        (_, None) => return Err(KernelError::task(task, "has no PET; levels A to C need one")),
+    };
+    if !policy.add(id(index), level, id(core), period, pet) {
+        return Err(KernelError::task(task, "has a period or PET out of range"));
+    }
+    Ok((level, core))
+}
+
+impl Scheduler for LevelScheduler {
+    fn released(&mut self, task: usize, _: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+        self.release(task, call);
+        if unfinished && self.level[task] == Level::A { Overlap::Replace } else { Overlap::Queue }
+    }
+
+    fn next_job(&mut self, task: usize, _: JobTimes, call: &mut Call<'_>) {
+        call.dirty.insert(self.home[task]);
+    }
+
+    fn unready(&mut self, task: usize, call: &mut Call<'_>) {
+        self.policy.complete(id(task), call.now_ns());
+        match self.current.iter().position(|&c| c == Some(task)) {
+            Some(core) => {
+                self.current[core] = None;
+                call.dirty.insert(core);
+            }
+            None => call.dirty.insert(self.home[task]),
+        }
+    }
+
+    fn woken(&mut self, task: usize, _: JobTimes, call: &mut Call<'_>) {
+        self.release(task, call);
+    }
+
+    fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick {
+        let before = self.current[core];
+        let Some(choice) = self.policy.pick(id(core), call.now_ns()) else { return Pick::new(None, UNLIMITED) };
+        let task = choice.task.map(|task| task as usize);
+        self.current[core] = task;
+        if let Some(old) = before.filter(|_| before != task) {
+            match (self.level[old], self.state(old)) {
+                (Level::A, State::Idle) => self.ended.push(old),
+                (Level::C, State::Ready) => self.offer(old, call.dirty),
+                _ => {}
+            }
+        }
+        Pick::new(task, choice.until_ns)
+    }
+
+    fn next_core(&self, dirty: CoreSet) -> Option<usize> {
+        dirty.iter().min_by_key(|&core| (std::cmp::Reverse(self.room(core)), core))
+    }
+
+    fn take_ended(&mut self, out: &mut Vec<usize>) {
+        out.append(&mut self.ended);
+    }
+
+    fn home(&self, task: usize) -> usize {
+        self.home[task]
+    }
+}

@@ -1,0 +1,53 @@
+//! Why a workload could not be built: which key or which place in which file, and what would be right.
+
+use solocore_model::ModelError;
+use std::path::{Path, PathBuf};
+
+/// Why a workload could not be built.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkloadError {
+    /// A parameter has an impossible value.
+    #[error("workload `{kind}`: {key} = {value}: {message}")]
+    Value {
+        /// Kind of the workload.
+        kind: &'static str,
+        /// The key.
+        key: String,
+        /// Its value.
+        value: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A required parameter is missing.
+    #[error("workload `{kind}`: {key} is missing; {message}")]
+    Missing {
+        /// Kind of the workload.
+        kind: &'static str,
+        /// The key.
+        key: &'static str,
+        /// What to give.
+        message: &'static str,
+    },
+    /// The parameters are possible, the platform's figures are not.
+    #[error("workloads: impossible platform: {0}")]
+    Platform(String),
+    /// A trace cannot be replayed.
+    #[error("{}{}: {message}", path.display(), place.as_ref().map_or(String::new(), |p| format!(", {p}")))]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// Line or record, where it is known.
+        place: Option<String>,
+        /// What is wrong there and what to do.
+        message: String,
+    },
+    /// A profile cannot be read.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+}
+
+impl WorkloadError {
+    pub(super) fn trace(path: &Path, place: Option<String>, message: String) -> Self {
+        Self::Trace { path: path.to_owned(), place, message }
+    }
+}

@@ -1,0 +1,132 @@
+//! The programs of the papers, recorded programs, and their descriptions in TOML.
+//!
+//! Problem: an experiment says "m_jump beside three hogs", not operations. Rule: a [`WorkloadSpec`] names a kind and its
+//! parameters, with the papers' figures as defaults; [`WorkloadSpec::build`] checks them and makes a [`Workload`]: the
+//! [`Program`], and the named regions of its pages, which placement may put into different frames, banks or page kinds.
+//! [`describe`] lists the kinds with source, parameters and defaults.
+//!
+//! What decides a stream: description, platform geometry and seed; integers only, but for shares and rates written as
+//! fractions, which are rounded to whole numbers before anything runs.
+//!
+//! Not covered: instruction fetches of the synthetic programs (their code fits the first-level cache); self-modifying behaviour, that is,
+//! programs that react to time. Patterns are in `walk`, jobs in `jobs`, the papers' programs in `build` and `presets`.
+
+mod build;
+mod copy;
+mod error;
+mod jobs;
+mod matrix;
+mod presets;
+mod replay;
+mod sections;
+mod spec;
+mod spread;
+#[cfg(test)]
+mod tests;
+mod text;
+mod walk;
+
+pub use error::WorkloadError;
+pub use spec::{Description, Job, Parameter, WorkloadSpec, describe};
+pub use text::to_text;
+
+/// The parameters of each kind.
+pub mod params {
+    pub use super::spec::{
+        Access, BandwidthHog, Canny, Compute, Cortex, Distribution, Eembc, EembcTask, EntryPoint, Hog, Kernel, Latency,
+        Libquantum, Lock, MJump, Matrix, Message, Mwalk, Pattern, Phases, Profile, ProfileLike, SceBenchmark, Section,
+        Spread, SsdLoad, Subject, Synthetic, Trace, Video,
+    };
+}
+
+use crate::program::Program;
+use solocore_model::Platform;
+use solocore_model::profile::PageName;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+/// What a workload must know of the platform it is for.
+#[derive(Clone, Debug)]
+pub struct BuildContext {
+    /// Lines of a page.
+    pub lines_per_page: u32,
+    /// Bytes of a line, a power of two.
+    pub line_bytes: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Core clock.
+    pub frequency_hz: u64,
+    /// Cycles per instruction, for parameters in instructions.
+    pub cpi: f64,
+    /// Time of a miss in stated execution times: `L_max` and a look-up of the shared cache, in ps.
+    pub miss_ps: u64,
+    /// Lines that the private caches hold: what a recorded program reads again when it resumes.
+    pub private_lines: u64,
+    /// Geometry that profiles must be for ([`Platform::geometry`]); `None` takes any.
+    pub geometry: Option<String>,
+    /// What is drawn at random follows from it. Programs that shall differ need different seeds.
+    pub seed: u64,
+    /// Directory that file names are relative to.
+    pub base_dir: PathBuf,
+}
+
+impl BuildContext {
+    /// For a platform.
+    #[must_use]
+    pub fn new(platform: &Platform, seed: u64, base_dir: &Path) -> Self {
+        Self {
+            lines_per_page: platform.lines_per_page(),
+            line_bytes: platform.llc.line.0,
+            page_bytes: platform.page.0,
+            frequency_hz: platform.frequency.0,
+            cpi: platform.cpi,
+            miss_ps: platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0),
+            private_lines: platform.private_lines(),
+            geometry: Some(platform.geometry()),
+            seed,
+            base_dir: base_dir.to_owned(),
+        }
+    }
+
+    /// Lines that a program can have.
+    fn max_lines(&self) -> u64 {
+        (u64::from(u32::MAX) * u64::from(self.lines_per_page)).min(1 << 40)
+    }
+}
+
+/// A program and what else must be known of it.
+pub struct Workload {
+    /// The program.
+    pub program: Box<dyn Program>,
+    /// Which page of a profiled program is which; empty for others.
+    pub page_names: Vec<Option<PageName>>,
+    /// It takes the memory lock (BWLOCK): its kernel must answer [`crate::program::Signal::Lock`].
+    pub locks: bool,
+    /// Its jobs end; without jobs it runs for ever.
+    pub has_jobs: bool,
+    regions: Vec<(String, Range<u32>)>,
+}
+
+impl Workload {
+    /// Its pages by name, in order and without gaps: `data`, and where a program shares a buffer with a device or another
+    /// program, `buffer`. A profiled program has a range for every run of pages of one region.
+    #[must_use]
+    pub fn regions(&self) -> Vec<(String, Range<u32>)> {
+        self.regions.clone()
+    }
+
+    /// The pages of the first region of this name.
+    #[must_use]
+    pub fn region(&self, name: &str) -> Option<Range<u32>> {
+        self.regions.iter().find(|(n, _)| n == name).map(|(_, pages)| pages.clone())
+    }
+}
+
+impl std::fmt::Debug for Workload {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Workload")
+            .field("regions", &self.regions)
+            .field("has_jobs", &self.has_jobs)
+            .finish_non_exhaustive()
+    }
+}

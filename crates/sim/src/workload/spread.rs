@@ -1,0 +1,89 @@
+//! Tasks of which only computation and number of misses are known.
+//!
+//! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic budgeting Tables I and II;
+//! tasks with `wcet` and `misses` in a system file). Rule: the computation of a job is cut into equal slots, with misses
+//! between them: one each, or several at once; or one at a random point of each slot. Cycles and misses of every job are exact.
+//! The core waits for each miss. Not covered: how a real program's misses bunch.
+
+use super::jobs::{BATCH, Pattern};
+use super::sections::Even;
+use super::walk::Walk;
+use crate::program::{Op, OpKind};
+use solocore_dram::random::Random;
+
+/// The jobs of such a task; a pass is one.
+#[derive(Debug)]
+pub(super) struct Spread {
+    misses: u64,
+    /// Misses that follow each other without computation.
+    burst: u64,
+    /// Cycles of a slot, and those that are left over.
+    slot: u64,
+    remainder: Even,
+    jitter: Option<Random>,
+    walk: Walk,
+    done: u64,
+    /// Cycles owed to the next miss, from the slot before.
+    owed: u64,
+}
+
+impl Spread {
+    /// `cycles` of computation and `misses` misses a job, `burst` at once (at least 1); with `jitter`, each at a random point
+    /// of its slot.
+    pub(super) fn new(cycles: u64, misses: u64, burst: u64, jitter: Option<Random>, walk: Walk) -> Self {
+        let slots = misses.div_ceil(burst) + 1;
+        let remainder = Even::new(cycles % slots, slots);
+        Self { misses, burst, slot: cycles / slots, remainder, jitter, walk, done: 0, owed: 0 }
+    }
+
+    fn slot(&mut self) -> u64 {
+        self.slot + u64::from(self.remainder.step())
+    }
+}
+
+/// Appends computation of any length.
+pub(super) fn compute(mut cycles: u64, out: &mut Vec<Op>) {
+    while cycles > 0 {
+        let part = cycles.min(Op::MAX_COMPUTE);
+        out.push(Op::compute(part));
+        cycles -= part;
+    }
+}
+
+/// Appends an access after a gap of any length.
+pub(super) fn access(kind: OpKind, gap: u64, line: u64, out: &mut Vec<Op>) {
+    compute(gap.saturating_sub(Op::MAX_GAP), out);
+    out.push(Op::access(kind, gap.min(Op::MAX_GAP), line));
+}
+
+impl Pattern for Spread {
+    fn fill(&mut self, out: &mut Vec<Op>) -> bool {
+        let before = out.len();
+        for _ in 0..(self.misses - self.done).min(BATCH) {
+            let mut gap = 0;
+            if self.done.is_multiple_of(self.burst) {
+                let slot = self.slot();
+                let now = self.jitter.as_mut().map_or(slot, |random| random.below(slot + 1));
+                gap = self.owed + now;
+                self.owed = slot - now;
+            }
+            self.walk.run(1, |line| access(OpKind::LoadWait, gap, line, out));
+            self.done += 1;
+        }
+        if self.done < self.misses {
+            return false;
+        }
+        let last = self.owed + self.slot();
+        compute(last, out);
+        if out.len() == before {
+            // A job of nothing still takes a step.
+            out.push(Op::compute(0));
+        }
+        (self.done, self.owed) = (0, 0);
+        true
+    }
+
+    fn rewind(&mut self) {
+        (self.done, self.owed, self.remainder) = (0, 0, self.remainder.restarted());
+    }
+}
