@@ -1,0 +1,562 @@
+//! The interval machine: the same interface as the request-level one, for minutes of simulated time.
+//!
+//! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the kernel, the end of a
+//! phase, a counter's overflow, the end of an overhead or a transfer, a change of somebody's share of the cache) every program
+//! goes at a constant rate, and the rates are the fixed point of what each asks of the memory at a latency and the
+//! latency at what they ask together ([`curve`], `solve`). Programs are cycles of phases ([`program`]), measured on the
+//! request-level machine ([`calibrate`]). Who holds how much of the shared cache is in `cache`, counting in `task`.
+//! Results do not depend on how [`Hardware::advance`] cuts time, and are the same on every machine.
+//!
+//! Not covered: which banks and channels a program uses beyond what it does alone; a core that waits for data and so takes an
+//! interrupt late (some 100 ns); hits of one program on another's lines; invalidations by devices. [`error`] measures what all this costs.
+
+mod cache;
+pub mod calibrate;
+pub mod curve;
+pub mod error;
+pub mod program;
+mod solve;
+mod table;
+mod task;
+#[cfg(test)]
+mod tests;
+
+use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
+use cache::{Caches, Share};
+pub use curve::MemoryCurve;
+pub use program::{Demand, FluidError, FluidProgram, Phase};
+use std::sync::Arc;
+use table::{DEVICE_LINES, Table};
+use task::{Counts, Task};
+
+/// The board.
+#[derive(Clone, Debug)]
+pub struct FluidConfig {
+    /// Cores, 1 to 256.
+    pub cores: usize,
+    /// Lines of each part of the shared cache; one part at least.
+    pub partitions: Vec<u64>,
+    /// The memory.
+    pub curve: Arc<MemoryCurve>,
+    /// Time of a line that a program reads from the shared cache into its private ones again, ps.
+    pub refill_line_ps: u64,
+}
+
+/// A DMA engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FluidDevice {
+    /// Its name, for messages.
+    pub name: String,
+    /// Time of a line at the least, ps: wait states included.
+    pub line_ps: u64,
+    /// Lines under way at a time.
+    pub outstanding: u32,
+    /// Traffic of its own, without orders.
+    pub stream: Option<FluidStream>,
+}
+
+/// Traffic that a device makes by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FluidStream {
+    /// Into memory, or out of it.
+    pub into_memory: bool,
+    /// From when, ps.
+    pub start_ps: u64,
+    /// Until when, ps.
+    pub stop_ps: u64,
+}
+
+/// Lines of one piece of a device's own traffic.
+const PIECE: u64 = 1 << 24;
+
+#[derive(Clone, Debug, Default)]
+struct Core {
+    program: Option<usize>,
+    /// Past its overhead?
+    active: bool,
+    starts_ps: u64,
+    /// The program's counters when it was dispatched here.
+    dispatched: Counters,
+    /// The core's counters then.
+    before: Counters,
+    /// Lines of this core at which the counter overflows.
+    armed: Option<u64>,
+    last: Option<usize>,
+    next_ps: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Device {
+    task: Task,
+    stream: Option<FluidStream>,
+    /// Lines and direction of what it does.
+    order: Option<(u64, bool)>,
+    next_ps: u64,
+}
+
+/// The interval machine.
+#[derive(Debug)]
+pub struct Fluid {
+    now_ps: u64,
+    cores: Vec<Core>,
+    tasks: Vec<Task>,
+    devices: Vec<Device>,
+    caches: Caches,
+    table: Table,
+    /// Have the rates to be found again?
+    stale: bool,
+    set: Vec<u32>,
+}
+
+impl Fluid {
+    /// A board with idle cores and an empty shared cache.
+    ///
+    /// # Errors
+    /// What is wrong with the configuration, a program or a device.
+    pub fn new(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice]) -> Result<Self, FluidError> {
+        check(config, programs, devices)?;
+        let table = Table::new(programs, devices, &config.curve, config.refill_line_ps);
+        let share = |(p, e): (&FluidProgram, &table::Entry)| Share {
+            lines: 0.0,
+            footprint: match (e.footprint, e.pollutes) {
+                (Some(lines), _) => lines as f64,
+                (None, 0) => 1e15,
+                (None, lines) => lines as f64,
+            },
+            level: 0,
+            left_ps: 0,
+            partition: p.partition,
+            fills: 0.0,
+            accesses: 0.0,
+            running: false,
+            sensitive: e.footprint.is_some(),
+        };
+        let shares = programs.iter().zip(&table.programs).map(share).collect();
+        let mut fluid = Self {
+            now_ps: 0,
+            cores: vec![Core { next_ps: u64::MAX, ..Core::default() }; config.cores],
+            tasks: vec![Task::default(); programs.len()],
+            devices: devices.iter().map(Device::new).collect(),
+            caches: Caches::new(config.partitions.iter().map(|&l| l as f64).collect(), shares),
+            table,
+            stale: true,
+            set: Vec::with_capacity(config.cores + devices.len()),
+        };
+        for program in 0..programs.len() {
+            fluid.enter(program, 0, 0);
+        }
+        Ok(fluid)
+    }
+
+    /// Moves a program to another part of the shared cache, where it holds nothing yet (page colours that change).
+    ///
+    /// # Errors
+    /// When there is no such program or part.
+    pub fn relocate(&mut self, program: ProgramId, partition: usize) -> Result<(), FluidError> {
+        let index = program.0 as usize;
+        if index >= self.tasks.len() || partition >= self.caches.capacity.len() {
+            return Err(FluidError::Config(format!(
+                "relocate: there is no program {index} or no partition {partition}; there are {} and {}",
+                self.tasks.len(),
+                self.caches.capacity.len()
+            )));
+        }
+        self.caches.integrate(self.now_ps);
+        self.caches.relocate(index, partition);
+        self.stale = true;
+        Ok(())
+    }
+
+    /// Lines of the shared cache that a program holds, rounded down.
+    #[must_use]
+    pub fn cache_lines(&self, program: ProgramId) -> u64 {
+        self.caches.shares[program.0 as usize].lines as u64
+    }
+
+    fn counts(&self, program: usize, phase: usize) -> Counts {
+        let entry = &self.table.programs[program];
+        self.table.counts[entry.unit(phase, self.caches.shares[program].level)]
+    }
+
+    fn enter(&mut self, program: usize, phase: usize, position: u64) {
+        let counts = self.counts(program, phase);
+        self.tasks[program].enter(self.now_ps, phase, position, counts);
+    }
+
+    /// Finds the rates from now on.
+    fn solve(&mut self) {
+        if !std::mem::take(&mut self.stale) {
+            return;
+        }
+        self.caches.integrate(self.now_ps);
+        let mut set = std::mem::take(&mut self.set);
+        set.clear();
+        for core in self.cores.iter().filter(|c| c.active) {
+            if let Some(p) = core.program {
+                self.caches.shares[p].settle();
+                set.push(self.unit_of(p) as u32);
+            }
+        }
+        let devices = self.table.devices;
+        let running = self.devices.iter().enumerate().filter_map(|(i, d)| d.order.map(|(_, into)| (i, into)));
+        set.extend(running.map(|(i, into)| (devices + 2 * i + usize::from(into)) as u32));
+        set.sort_unstable();
+        self.apply(&set);
+        self.set = set;
+        self.caches.plan();
+        for core in 0..self.cores.len() {
+            self.plan(core);
+        }
+    }
+
+    fn unit_of(&self, program: usize) -> usize {
+        self.table.programs[program].unit(self.tasks[program].phase, self.caches.shares[program].level)
+    }
+
+    /// Sets the speeds that belong to a sorted set of units.
+    fn apply(&mut self, set: &[u32]) {
+        for i in 0..self.cores.len() {
+            let (true, Some(p)) = (self.cores[i].active, self.cores[i].program) else { continue };
+            let unit = self.unit_of(p);
+            let at = set.partition_point(|&u| (u as usize) < unit);
+            let (time, latency) = self.table.solve(set)[at];
+            let counts = self.table.counts[unit];
+            let (period, latency) = (round_up(time), latency as u64);
+            self.tasks[p].run(self.now_ps, period, latency, counts.lines, counts.misses, counts.reads);
+            let share = &mut self.caches.shares[p];
+            share.running = true;
+            share.fills = counts.misses as f64 / 65536.0 / period as f64;
+            share.accesses = counts.llc_accesses as f64 / period as f64;
+        }
+        for (i, device) in self.devices.iter_mut().enumerate() {
+            let Some((lines, into)) = device.order else { continue };
+            let unit = self.table.devices + 2 * i + usize::from(into);
+            let at = set.partition_point(|&u| (u as usize) < unit);
+            let (time, latency) = self.table.solve(set)[at];
+            let period = round_up(time * lines as f64 / DEVICE_LINES);
+            device.task.run(self.now_ps, period, latency as u64, lines << 16, 0, self.table.counts[unit].reads);
+            device.plan();
+        }
+    }
+
+    /// Finds a core's next event.
+    fn plan(&mut self, core: usize) {
+        let c = &self.cores[core];
+        let mut next = u64::MAX;
+        if let Some(p) = c.program {
+            let task = &self.tasks[p];
+            next = if c.active { task.end_ps() } else { c.starts_ps };
+            if let (Some(armed), true) = (c.armed, c.active) {
+                let target = armed - c.before.transactions() + c.dispatched.transactions();
+                next = next.min(task.lines_ps(target).unwrap_or(u64::MAX));
+            }
+        }
+        if c.armed.is_some_and(|n| self.lines(core) >= n) {
+            next = self.now_ps;
+        }
+        self.cores[core].next_ps = next.max(self.now_ps);
+    }
+
+    /// DRAM lines of a core so far.
+    fn lines(&self, core: usize) -> u64 {
+        let c = &self.cores[core];
+        let before = c.before.transactions();
+        c.program.map_or(before, |p| before + self.tasks[p].lines(self.now_ps) - c.dispatched.transactions())
+    }
+
+    /// Takes the program off a core.
+    fn detach(&mut self, core: usize) {
+        let counters = self.core(core);
+        let c = &mut self.cores[core];
+        if let Some(p) = c.program.take() {
+            c.before = counters;
+            c.active = false;
+            self.caches.integrate(self.now_ps);
+            self.tasks[p].stop(self.now_ps);
+            let share = &mut self.caches.shares[p];
+            (share.running, share.left_ps) = (false, self.now_ps);
+            self.stale = true;
+        }
+    }
+
+    /// What happens on a core now, one thing at a time: its overflow, then the end of its phase.
+    fn core_event(&mut self, core: usize) -> Option<Notice> {
+        if self.cores[core].armed.is_some_and(|n| self.lines(core) >= n) {
+            self.cores[core].armed = None;
+            self.plan(core);
+            return Some(Notice::Overflow { core });
+        }
+        let program = self.cores[core].program?;
+        if !self.cores[core].active {
+            if self.cores[core].starts_ps <= self.now_ps {
+                self.cores[core].active = true;
+                self.stale = true;
+            }
+            return None;
+        }
+        if self.tasks[program].position(self.now_ps) < task::WHOLE {
+            // Solved again meanwhile: it is planned anew.
+            self.plan(core);
+            return None;
+        }
+        self.end_phase(core, program)
+    }
+
+    fn end_phase(&mut self, core: usize, program: usize) -> Option<Notice> {
+        let before = self.unit_of(program);
+        let phase = self.tasks[program].phase;
+        let entry = &self.table.programs[program];
+        let end = entry.ends[phase];
+        let (next, position) = match self.tasks[program].resume.take() {
+            Some(back) => back,
+            None => ((phase + 1) % entry.refill(), 0),
+        };
+        if let Some(signal) = end {
+            self.detach(core);
+            self.enter(program, next, position);
+            self.plan(core);
+            return Some(Notice::Signal { core, program: ProgramId(program as u32), signal });
+        }
+        self.enter_running(core, program, next, position, before);
+        None
+    }
+
+    /// Enters a phase on a core; if it is no other than before, nobody else's rate changes.
+    fn enter_running(&mut self, core: usize, program: usize, phase: usize, position: u64, before: usize) {
+        let same = !self.stale && self.unit_of(program) == before && phase == self.tasks[program].phase;
+        self.enter(program, phase, position);
+        if same {
+            let at = self.set.partition_point(|&u| (u as usize) < before);
+            let set = std::mem::take(&mut self.set);
+            let (time, latency) = self.table.solve(&set)[at];
+            self.set = set;
+            let counts = self.table.counts[before];
+            let period = round_up(time);
+            self.tasks[program].run(self.now_ps, period, latency as u64, counts.lines, counts.misses, counts.reads);
+            self.plan(core);
+        } else {
+            self.stale = true;
+        }
+    }
+
+    fn next_ps(&self) -> u64 {
+        let cores = self.cores.iter().map(|c| c.next_ps);
+        let devices = self.devices.iter().map(|d| d.next_ps);
+        cores.chain(devices).fold(self.caches.next_ps, u64::min).max(self.now_ps)
+    }
+
+    fn device_event(&mut self, index: usize) -> Option<Notice> {
+        let device = &mut self.devices[index];
+        self.stale = true;
+        let ended = device.order.is_some() && device.task.position(self.now_ps) == task::WHOLE;
+        if let Some(stream) = device.stream {
+            let on = self.now_ps < stream.stop_ps && self.now_ps >= stream.start_ps;
+            if !on || ended {
+                device.task.stop(self.now_ps);
+                device.order = None;
+            }
+            if on && device.order.is_none() {
+                device.start(self.now_ps, PIECE, stream.into_memory);
+            }
+            device.next_ps = if self.now_ps >= stream.stop_ps { u64::MAX } else { device.next_ps };
+            return None;
+        }
+        if !ended {
+            return None;
+        }
+        device.task.stop(self.now_ps);
+        device.order = None;
+        device.next_ps = u64::MAX;
+        Some(Notice::Transferred { device: DeviceId(index as u32) })
+    }
+}
+
+impl Device {
+    fn new(device: &FluidDevice) -> Self {
+        let next_ps = device.stream.map_or(u64::MAX, |s| s.start_ps);
+        Self { task: Task::default(), stream: device.stream, order: None, next_ps }
+    }
+
+    fn start(&mut self, now_ps: u64, lines: u64, into_memory: bool) {
+        let reads = if into_memory { 0 } else { 1 << 64 };
+        self.order = Some((lines, into_memory));
+        self.task.enter(now_ps, 0, 0, Counts { lines: lines << 16, reads, ..Counts::default() });
+    }
+
+    fn plan(&mut self) {
+        let stop = self.stream.map_or(u64::MAX, |s| s.stop_ps);
+        self.next_ps = self.task.end_ps().min(stop);
+    }
+}
+
+/// Time as an integer, at least 1 ps.
+fn round_up(ps: f64) -> u64 {
+    let whole = ps as u64;
+    if (whole as f64) < ps || whole == 0 { whole + 1 } else { whole }
+}
+
+fn check(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice]) -> Result<(), FluidError> {
+    if !(1..=256).contains(&config.cores) {
+        return Err(FluidError::Config(format!("cores = {}; give 1 to 256", config.cores)));
+    }
+    if config.partitions.is_empty() || config.partitions.iter().any(|&l| l == 0 || l > 1 << 40) {
+        return Err(FluidError::Config("partitions: give one at least, each of 1 to 2^40 lines".to_owned()));
+    }
+    if config.refill_line_ps > 1_000_000_000 {
+        return Err(FluidError::Config("refill_line_ps is above a millisecond".to_owned()));
+    }
+    for (index, p) in programs.iter().enumerate() {
+        let refuse = |message| FluidError::Program { index, name: p.name.clone(), message };
+        p.check().map_err(refuse)?;
+        if p.partition >= config.partitions.len() {
+            return Err(refuse(format!("partition = {}; there are {}", p.partition, config.partitions.len())));
+        }
+    }
+    for (index, d) in devices.iter().enumerate() {
+        if d.outstanding == 0 || d.line_ps > 1_000_000_000_000 {
+            return Err(FluidError::Device {
+                index,
+                name: d.name.clone(),
+                message: "give outstanding of 1 at least and line_ps of a second at most".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+impl Hardware for Fluid {
+    fn cores(&self) -> usize {
+        self.cores.len()
+    }
+
+    fn now_ps(&self) -> u64 {
+        self.now_ps
+    }
+
+    fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64) {
+        let program = program.map(|p| p.0 as usize);
+        if self.cores[core].program == program && overhead_ps == 0 {
+            return;
+        }
+        self.detach(core);
+        self.stale = true;
+        let Some(p) = program else { return };
+        let dispatched = self.tasks[p].counters(self.now_ps);
+        let c = &mut self.cores[core];
+        (c.program, c.dispatched) = (program, dispatched);
+        (c.starts_ps, c.active) = (self.now_ps.saturating_add(overhead_ps), overhead_ps == 0);
+        let stranger = c.last.replace(p) != Some(p);
+        let entry = &self.table.programs[p];
+        if stranger && entry.private {
+            let refill = entry.refill();
+            let task = &self.tasks[p];
+            let back = task.resume.unwrap_or((task.phase, task.position(self.now_ps)));
+            self.tasks[p].resume = Some(back);
+            self.enter(p, refill, 0);
+        }
+    }
+
+    fn running(&self, core: usize) -> Option<ProgramId> {
+        self.cores[core].program.map(|p| ProgramId(p as u32))
+    }
+
+    fn abandon_job(&mut self, program: ProgramId) {
+        let p = program.0 as usize;
+        let (ends, phases) = (&self.table.programs[p].ends, self.table.programs[p].refill());
+        let job_end = |i: usize| ends[i] == Some(crate::program::Signal::JobEnd);
+        let task = &self.tasks[p];
+        let (phase, position) = task.resume.unwrap_or((task.phase, task.position(self.now_ps)));
+        let fresh = position == 0 && job_end((phase + phases - 1) % phases);
+        if fresh || !(0..phases).any(job_end) {
+            return;
+        }
+        let last = (0..phases).map(|i| (phase + i) % phases).find(|&i| job_end(i)).unwrap_or(phase);
+        self.tasks[p].resume = None;
+        self.enter(p, (last + 1) % phases, 0);
+    }
+
+    fn advance(&mut self, until_ps: u64) -> Option<Notice> {
+        loop {
+            self.solve();
+            let at = self.next_ps();
+            if at > until_ps {
+                self.now_ps = self.now_ps.max(until_ps);
+                return None;
+            }
+            self.now_ps = at;
+            if self.caches.next_ps <= at {
+                self.stale = true;
+            }
+            for core in 0..self.cores.len() {
+                if self.cores[core].next_ps <= at
+                    && let Some(notice) = self.core_event(core)
+                {
+                    return Some(notice);
+                }
+            }
+            for device in 0..self.devices.len() {
+                if self.devices[device].next_ps <= at
+                    && let Some(notice) = self.device_event(device)
+                {
+                    return Some(notice);
+                }
+            }
+        }
+    }
+
+    fn arm(&mut self, core: usize, transactions: Option<u64>) {
+        self.cores[core].armed = transactions.map(|n| self.lines(core).saturating_add(n));
+        self.plan(core);
+    }
+
+    fn core(&self, core: usize) -> Counters {
+        let c = &self.cores[core];
+        c.program.map_or(c.before, |p| sum(c.before, minus(self.tasks[p].counters(self.now_ps), c.dispatched)))
+    }
+
+    fn program(&self, program: ProgramId) -> Counters {
+        self.tasks[program.0 as usize].counters(self.now_ps)
+    }
+
+    fn uncore(&self) -> Uncore {
+        let mut total = Uncore::default();
+        let devices = self.devices.iter().map(|d| (&d.task, true));
+        for (task, device) in self.tasks.iter().map(|t| (t, false)).chain(devices) {
+            let c = task.counters(self.now_ps);
+            total.reads += c.dram_reads;
+            total.writes += c.dram_writes;
+            total.device += if device { c.transactions() } else { 0 };
+            total.read_occupancy_ps = total.read_occupancy_ps.saturating_add(task.occupancy_ps(self.now_ps));
+        }
+        total
+    }
+
+    fn transfer(&mut self, device: DeviceId, order: Transfer) {
+        let device = &mut self.devices[device.0 as usize];
+        if device.stream.is_none() && device.order.is_none() {
+            // At least one line; beyond 2^44 a count would not fit.
+            device.start(self.now_ps, order.lines.clamp(1, 1 << 44), order.into_memory);
+            self.stale = true;
+        }
+    }
+}
+
+fn merge(a: Counters, b: Counters, f: impl Fn(u64, u64) -> u64) -> Counters {
+    Counters {
+        compute_cycles: f(a.compute_cycles, b.compute_cycles),
+        busy_ps: f(a.busy_ps, b.busy_ps),
+        accesses: f(a.accesses, b.accesses),
+        llc_accesses: f(a.llc_accesses, b.llc_accesses),
+        llc_misses: f(a.llc_misses, b.llc_misses),
+        dram_reads: f(a.dram_reads, b.dram_reads),
+        dram_writes: f(a.dram_writes, b.dram_writes),
+    }
+}
+
+fn sum(a: Counters, b: Counters) -> Counters {
+    merge(a, b, |a, b| a + b)
+}
+
+fn minus(a: Counters, b: Counters) -> Counters {
+    merge(a, b, u64::saturating_sub)
+}
