@@ -121,9 +121,8 @@ fn attack(case: u64) -> (u64, f64) {
     let dir = tempfile::tempdir().unwrap();
     let (system, demands) = system(&mut rng, dir.path());
     let plan: Plan = solocore_planner::plan(&system, &demands).unwrap();
-    let loaded = solocore_sim::load(&plan).unwrap();
     let options = Options { mode: Mode::Managed, duration_ns: 300_000_000, seed: case, timeline_ns: 0 };
-    let result = solocore_sim::simulate(&plan, &loaded, &options, &|_| true).unwrap();
+    let result = solocore_sim::simulate(&plan, &options, &|_| true).unwrap();
     let (mut jobs, mut tightest) = (0, 0.0f64);
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
         if planned.best_effort() || seen.jobs == 0 {

@@ -1,25 +1,23 @@
-//! A deterministic simulated board: cores replay what profiled programs did to memory, the shared
-//! cache and DRAM answer, and the regulators and schedulers are the policies of `policy/`.
+//! A deterministic simulated board that runs the real policies.
 //!
-//! Parts and their interfaces: [`source::TaskSource`] gives each job's stream of computation and
-//! shared-cache accesses; [`memory::MemoryModel`] answers accesses with times; [`engine`] moves time,
-//! releases jobs, and asks `solocore-policy` for every decision. The same seed gives the same result.
+//! Problem: what a plan or a policy does to a machine must be seen without the machine. Rule: three layers, each knowing only the one
+//! below. A [`program`] is a stream of operations ([`workload`] makes them). [`hardware`] is a board that runs programs:
+//! [`machine`] computes every request, [`fluid`] whole intervals, for minutes of simulated time. The [`kernel`] releases jobs and asks
+//! `solocore-policy` for every decision. A [`board`] puts them together, for a [`plan`], a [`scenario`] file, or an experiment.
+//! The same seed gives the same result on any machine.
 //!
-//! Not covered yet (see CAVEATS.md): several outstanding requests of one core, refresh, write queues,
-//! prefetchers, interrupt costs.
+//! Not covered (CAVEATS.md): prefetchers, TLBs, power management.
 
-mod allocate;
-mod dram;
-mod engine;
+pub mod board;
 pub mod fluid;
 pub mod hardware;
 pub mod kernel;
-mod llc;
 pub mod machine;
-pub mod memory;
+mod placement;
+pub mod plan;
 pub mod program;
-pub mod source;
+pub mod scenario;
 pub mod workload;
 
-pub use dram::Dram;
-pub use engine::{Loaded, Options, SimError, load, simulate};
+pub use board::{Board, BoardError, Place};
+pub use plan::{Options, SimError, simulate};

@@ -18,10 +18,9 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let plan = plan::make(&args.system, &args.profiling)?;
     std::fs::create_dir_all(&args.output).map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
     files::write_json(&args.output.join("plan.json"), &plan)?;
-    let loaded = solocore_sim::load(&plan)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {
         let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
-        sim::simulate(&plan, &loaded, &options)
+        sim::simulate(&plan, &options)
     };
     let results: Vec<Result<SimResult, Failure>> =
         [Mode::Solo, Mode::Unmanaged, Mode::Managed].into_par_iter().map(run).collect();

@@ -7,7 +7,7 @@ use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::results::Mode;
 use solocore_model::{Plan, SimResult, Time, files};
-use solocore_sim::{Loaded, Options};
+use solocore_sim::{Options, simulate as run_plan};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -21,8 +21,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     };
     let timeline = if args.trace.is_some() { Some(args.duration) } else { args.timeline };
     let options = options(mode, args.duration, args.seed, timeline)?;
-    let loaded = solocore_sim::load(&plan)?;
-    let mut result = simulate(&plan, &loaded, &options)?;
+    let mut result = simulate(&plan, &options)?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
@@ -69,7 +68,7 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 }
 
 /// Runs one simulation with progress.
-pub fn simulate(plan: &Plan, loaded: &[Loaded], options: &Options) -> Result<SimResult, Failure> {
+pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
     let what = match options.mode {
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
@@ -80,7 +79,7 @@ pub fn simulate(plan: &Plan, loaded: &[Loaded], options: &Options) -> Result<Sim
         progress.share(share);
         !stopped()
     };
-    Ok(solocore_sim::simulate(plan, loaded, options, &step)?)
+    Ok(run_plan(plan, options, &step)?)
 }
 
 /// Did a task that was promised its deadline miss one?

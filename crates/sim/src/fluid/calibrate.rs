@@ -1,1 +1,363 @@
-//! c
+//! Phases of a program, measured on a machine that computes every request.
+//!
+//! Rule. The program runs alone, once for each share of the cache and each of three added memory latencies. Its stream of
+//! operations is the same each time, so progress (cycles of computation plus accesses) says where it is. The run with the
+//! whole cache and no added latency cuts it into samples; neighbours whose rates differ little become one phase. In
+//! the other runs the counters at the same progress are read off, between samples linearly. Time against latency then gives
+//! each phase's slope (from the two added latencies) and what is not overlapped; locality is that of the memory curve
+//! which has the measured latency at the measured rate.
+//!
+//! Works with any [`Hardware`], the interval machine included.
+//!
+//! Not covered: phases shorter than a sample, and programs whose work depends on time.
+
+use super::curve::MemoryCurve;
+use super::program::{Demand, FluidError, FluidProgram, Phase};
+use crate::hardware::{Counters, Hardware, Notice, ProgramId};
+use crate::program::Signal;
+
+/// What the machine of one run is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Setting {
+    /// Lines of the shared cache that the program can fill.
+    pub cache_lines: u64,
+    /// Added to the latency of every DRAM read, outside the controller, ps.
+    pub extra_ps: u64,
+}
+
+/// How to measure.
+#[derive(Clone, Debug)]
+pub struct Calibration {
+    /// Time before the first sample, ps: caches fill.
+    pub warm_ps: u64,
+    /// Time that is sampled, ps; jobs that end within it are phases of their own.
+    pub horizon_ps: u64,
+    /// Time of a sample, ps.
+    pub sample_ps: u64,
+    /// Most phases between two signals of the kernel, about.
+    pub phases: usize,
+    /// Shares of the cache to measure, rising; the last is the whole of it.
+    pub cache_lines: Vec<u64>,
+    /// Lines of the private caches, if the program fills them.
+    pub private_lines: u64,
+    /// The part of the shared cache that the program will fill.
+    pub partition: usize,
+}
+
+impl Calibration {
+    /// Two milliseconds to warm up, four in samples of 50 us, and these shares of the cache.
+    #[must_use]
+    pub fn new(cache_lines: Vec<u64>) -> Self {
+        Self {
+            warm_ps: 2_000_000_000,
+            horizon_ps: 4_000_000_000,
+            sample_ps: 50_000_000,
+            phases: 64,
+            cache_lines,
+            private_lines: 0,
+            partition: 0,
+        }
+    }
+}
+
+/// Latencies added, ps. The slope comes from the last two.
+const EXTRA_PS: [u64; 3] = [0, 100_000, 200_000];
+/// Runs give up when they take this many times the time of the reference.
+const PATIENCE: u64 = 64;
+
+/// The state of a run at one moment.
+#[derive(Clone, Copy, Debug, Default)]
+struct Point {
+    counters: Counters,
+    occupancy_ps: u64,
+    uncore_reads: u64,
+    signal: Option<Signal>,
+}
+
+impl Point {
+    fn of<H: Hardware>(hardware: &H, signal: Option<Signal>) -> Self {
+        let uncore = hardware.uncore();
+        Self {
+            counters: hardware.program(ProgramId(0)),
+            occupancy_ps: uncore.read_occupancy_ps,
+            uncore_reads: uncore.reads,
+            signal,
+        }
+    }
+
+    fn progress(&self) -> u64 {
+        self.counters.compute_cycles + self.counters.accesses
+    }
+}
+
+/// What happened between two moments.
+#[derive(Clone, Copy, Debug, Default)]
+struct Span {
+    cycles: f64,
+    accesses: f64,
+    llc: f64,
+    misses: f64,
+    reads: f64,
+    writes: f64,
+    busy_ps: f64,
+    latency_ps: f64,
+}
+
+/// Counters in a fixed order, for differences and interpolation.
+fn values(p: &Point) -> [u64; 9] {
+    let c = &p.counters;
+    let head = [c.compute_cycles, c.accesses, c.llc_accesses, c.llc_misses, c.dram_reads, c.dram_writes];
+    [head[0], head[1], head[2], head[3], head[4], head[5], c.busy_ps, p.occupancy_ps, p.uncore_reads]
+}
+
+fn span(from: &[f64; 9], to: &[f64; 9]) -> Span {
+    let d: [f64; 9] = std::array::from_fn(|i| to[i] - from[i]);
+    Span {
+        cycles: d[0],
+        accesses: d[1],
+        llc: d[2],
+        misses: d[3],
+        reads: d[4],
+        writes: d[5],
+        busy_ps: d[6],
+        latency_ps: if d[8] > 0.5 { d[7] / d[8] } else { 0.0 },
+    }
+}
+
+/// Runs the program alone until it has made some progress or for some time; the points of the run.
+fn run<H: Hardware>(
+    hardware: &mut H,
+    sample_ps: u64,
+    until_ps: u64,
+    until_progress: u64,
+) -> Result<Vec<Point>, FluidError> {
+    let program = ProgramId(0);
+    hardware.dispatch(0, Some(program), 0);
+    let mut points = vec![Point::of(hardware, None)];
+    let mut at = 0;
+    while at < until_ps {
+        at += sample_ps;
+        while let Some(notice) = hardware.advance(at) {
+            if let Notice::Signal { signal, .. } = notice {
+                points.push(Point::of(hardware, Some(signal)));
+                hardware.dispatch(0, Some(program), 0);
+            }
+        }
+        points.push(Point::of(hardware, None));
+        if points.last().is_some_and(|p| p.progress() >= until_progress) {
+            return Ok(points);
+        }
+    }
+    if until_progress < u64::MAX {
+        return Err(FluidError::Calibration(format!(
+            "with less cache or more latency, the program did not get as far in {until_ps} ps as in the reference run; lower horizon_ps"
+        )));
+    }
+    Ok(points)
+}
+
+/// The counters at a progress.
+fn at_progress(points: &[Point], progress: u64) -> [f64; 9] {
+    let after = points.partition_point(|p| p.progress() < progress).min(points.len() - 1);
+    let (a, b) = (&points[after.saturating_sub(1)], &points[after]);
+    let whole = b.progress().saturating_sub(a.progress());
+    let x = if whole > 0 { progress.saturating_sub(a.progress()) as f64 / whole as f64 } else { 1.0 };
+    let x = if x < 1.0 { x } else { 1.0 };
+    let (a, b) = (values(a), values(b));
+    std::array::from_fn(|i| a[i] as f64 + (b[i] - a[i]) as f64 * x)
+}
+
+/// A cut: the progress, and the signal there.
+type Cut = (u64, Option<Signal>);
+
+/// Where the program is cut: whole jobs where it has jobs, else the time that was asked for.
+fn cuts(points: &[Point], options: &Calibration) -> Result<Vec<Cut>, FluidError> {
+    let warm = |p: &Point| p.counters.busy_ps >= options.warm_ps;
+    let ends: Vec<usize> = (0..points.len()).filter(|&i| points[i].signal == Some(Signal::JobEnd)).collect();
+    let first = ends.iter().copied().find(|&i| warm(&points[i]));
+    let (first, last) = match (first, ends.last()) {
+        (Some(first), Some(&last)) if first < last => (first, last),
+        (None, None) => (points.iter().position(warm).unwrap_or(0), points.len() - 1),
+        _ => {
+            return Err(FluidError::Calibration(format!(
+                "fewer than two jobs end between warm_ps = {} and {} ps more; raise horizon_ps",
+                options.warm_ps, options.horizon_ps
+            )));
+        }
+    };
+    let mut cuts: Vec<Cut> = vec![(points[first].progress(), None)];
+    for p in &points[first + 1..=last] {
+        let first = cuts.len() == 1;
+        match cuts.last_mut() {
+            // A signal and a sample at one place; two signals are two cuts.
+            Some(cut) if cut.0 == p.progress() && (p.signal.is_none() || cut.1.is_none() && !first) => {
+                cut.1 = cut.1.or(p.signal);
+            }
+            _ => cuts.push((p.progress(), p.signal)),
+        }
+    }
+    if cuts.len() < 2 {
+        return Err(FluidError::Calibration(
+            "the program made no progress; give it computation or accesses".to_owned(),
+        ));
+    }
+    Ok(cuts)
+}
+
+/// Do two pieces have about the same rates?
+fn alike(a: &Span, b: &Span, tolerance: f64) -> bool {
+    let rate = |s: &Span, n: f64| n / if s.busy_ps > 1.0 { s.busy_ps } else { 1.0 };
+    // Below one a microsecond, a difference is of no account.
+    let near = |x: f64, y: f64| (x - y).abs() <= tolerance * x.max(y) + 1e-6;
+    near(rate(a, a.reads), rate(b, b.reads))
+        && near(rate(a, a.writes), rate(b, b.writes))
+        && near(rate(a, a.llc), rate(b, b.llc))
+        && near(rate(a, a.cycles), rate(b, b.cycles))
+}
+
+/// Joins neighbours that are alike, more and more coarsely until they are few.
+fn join(points: &[Point], cuts: &[Cut], most: usize) -> Vec<Cut> {
+    let signals = cuts.iter().filter(|c| c.1.is_some()).count();
+    let mut tolerance = 0.05;
+    loop {
+        let mut joined = vec![cuts[0]];
+        let mut before: Option<Span> = None;
+        for &cut in &cuts[1..] {
+            let last = joined[joined.len() - 1];
+            let new = span(&at_progress(points, last.0), &at_progress(points, cut.0));
+            if let (Some(old), None) = (&before, last.1)
+                && joined.len() > 1
+                && alike(old, &new, tolerance)
+            {
+                joined.pop();
+            }
+            let last = joined[joined.len() - 1];
+            before = Some(span(&at_progress(points, last.0), &at_progress(points, cut.0)));
+            joined.push(cut);
+        }
+        if joined.len() <= most.max(1) + signals + 1 || tolerance > 100.0 {
+            return joined;
+        }
+        tolerance *= 2.0;
+    }
+}
+
+/// Measures a program that `make` puts, as program 0, on a machine with the settings it is given.
+///
+/// # Errors
+/// What `make` refuses, or why the runs do not give phases.
+pub fn calibrate<H: Hardware>(
+    name: &str,
+    curve: &MemoryCurve,
+    options: &Calibration,
+    mut make: impl FnMut(Setting) -> Result<H, FluidError>,
+) -> Result<FluidProgram, FluidError> {
+    let Some(&whole) = options.cache_lines.last() else {
+        return Err(FluidError::Calibration("cache_lines is empty; give the shares to measure".to_owned()));
+    };
+    if options.sample_ps == 0 || !options.cache_lines.is_sorted_by(|a, b| a < b) {
+        return Err(FluidError::Calibration("sample_ps is 0, or cache_lines do not rise".to_owned()));
+    }
+    let until = options.warm_ps.saturating_add(options.horizon_ps);
+    let mut hardware = make(Setting { cache_lines: whole, extra_ps: 0 })?;
+    let reference = run(&mut hardware, options.sample_ps, until, u64::MAX)?;
+    let cuts = join(&reference, &cuts(&reference, options)?, options.phases);
+    let last = cuts[cuts.len() - 1].0;
+    let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
+    for &cache_lines in &options.cache_lines {
+        let mut spans = Vec::with_capacity(EXTRA_PS.len());
+        for extra_ps in EXTRA_PS {
+            let points = if (cache_lines, extra_ps) == (whole, 0) {
+                reference.clone()
+            } else {
+                run(
+                    &mut make(Setting { cache_lines, extra_ps })?,
+                    options.sample_ps,
+                    until.saturating_mul(PATIENCE),
+                    last,
+                )?
+            };
+            let at: Vec<[f64; 9]> = cuts.iter().map(|c| at_progress(&points, c.0)).collect();
+            spans.push(at.windows(2).map(|w| span(&w[0], &w[1])).collect::<Vec<_>>());
+        }
+        for (i, phase) in phases.iter_mut().enumerate() {
+            phase.demands.push(demand(curve, cache_lines, [&spans[0][i], &spans[1][i], &spans[2][i]]));
+            // The last share is the whole: its counts stay.
+            let s = &spans[0][i];
+            (phase.compute_cycles, phase.accesses) = (whole_number(s.cycles), whole_number(s.accesses));
+            phase.llc_accesses = whole_number(s.llc);
+            phase.end = cuts[i + 1].1;
+        }
+    }
+    trim(&mut phases);
+    let (private_lines, partition) = (options.private_lines, options.partition);
+    Ok(FluidProgram { name: name.to_owned(), phases, private_lines, partition })
+}
+
+fn whole_number(x: f64) -> u64 {
+    if x > 0.0 { (x + 0.5) as u64 } else { 0 }
+}
+
+/// The line of time against latency through the runs with added latency, and the time without.
+fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3]) -> Demand {
+    let n = if none.reads >= 1.0 { none.reads } else { none.writes };
+    let latency = |s: &Span, extra: u64| s.latency_ps + extra as f64;
+    let rise = latency(more, EXTRA_PS[2]) - latency(some, EXTRA_PS[1]);
+    let slope = if rise > 0.0 { (more.busy_ps - some.busy_ps) / rise } else { 0.0 };
+    let concurrency = if slope * 64.0 > n { n / slope } else { 64.0 };
+    let concurrency = if concurrency > 1.0 { concurrency } else { 1.0 };
+    let slope = n / concurrency;
+    let on_line = some.busy_ps - slope * (latency(some, EXTRA_PS[1]) - none.latency_ps);
+    // Clearly above the line: what is not memory decides.
+    let (least, serial) = if none.busy_ps > 1.01 * on_line {
+        (none.busy_ps, on_line - slope * none.latency_ps)
+    } else {
+        (0.0, none.busy_ps - slope * none.latency_ps)
+    };
+    Demand {
+        cache_lines,
+        llc_misses: whole_number(none.misses),
+        dram_reads: whole_number(none.reads),
+        dram_writes: whole_number(none.writes),
+        least_ps: whole_number(least),
+        serial_ps: if serial < 0.0 { -((0.5 - serial) as i64) } else { (serial + 0.5) as i64 },
+        latency_ps: (none.reads >= 1.0).then_some(whole_number(none.latency_ps)),
+        concurrency_milli: (concurrency * 1000.0) as u32,
+        locality_milli: locality(curve, none),
+    }
+}
+
+/// The locality, in eighths, at which the curve has the measured latency.
+fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
+    let lines = s.reads + s.writes;
+    if s.reads < 1.0 || s.busy_ps < 1.0 {
+        return 0;
+    }
+    let mut best = (f64::MAX, 0);
+    for eighth in 0..=8u32 {
+        let kind = curve.kind(s.writes / lines, f64::from(eighth) / 8.0);
+        let u = lines * kind.line_ps / s.busy_ps;
+        let off = (kind.at(if u < 0.95 { u } else { 0.95 }) - s.latency_ps).abs();
+        if off < best.0 {
+            best = (off, eighth * 125);
+        }
+    }
+    best.1
+}
+
+/// Drops shares of the cache beyond the least one that is as good as the whole.
+fn trim(phases: &mut [Phase]) {
+    let shares = phases[0].demands.len();
+    let misses = |i: usize| phases.iter().map(|p| p.demands[i].llc_misses + p.demands[i].dram_writes).sum::<u64>();
+    let enough = misses(shares - 1) + misses(shares - 1) / 50 + misses(0) / 100;
+    let keep = (0..shares).find(|&i| misses(i) <= enough).unwrap_or(shares - 1);
+    // What misses just as much with the whole streams through it, and fills it.
+    let streams = keep == 0 && misses(0) > 0;
+    for phase in phases {
+        if streams {
+            phase.demands.drain(..shares - 1);
+        } else {
+            phase.demands.truncate(keep + 1);
+        }
+    }
+}

@@ -170,7 +170,10 @@ impl Fluid {
     /// Lines of the shared cache that a program holds, rounded down.
     #[must_use]
     pub fn cache_lines(&self, program: ProgramId) -> u64 {
-        self.caches.shares[program.0 as usize].lines as u64
+        // Looking must not change how time is cut.
+        let mut caches = self.caches.clone();
+        caches.integrate(self.now_ps);
+        caches.shares[program.0 as usize].lines as u64
     }
 
     fn counts(&self, program: usize, phase: usize) -> Counts {

@@ -164,9 +164,10 @@ impl Phase {
     fn check(&self) -> Result<(), String> {
         let counts = [("compute_cycles", self.compute_cycles), ("accesses", self.accesses)];
         let counts = counts.into_iter().chain([("llc_accesses", self.llc_accesses)]);
-        let of_demands = self.demands.iter().flat_map(|d| {
-            [("llc_misses", d.llc_misses), ("dram_reads", d.dram_reads), ("dram_writes", d.dram_writes)]
-        });
+        let of_demands = self
+            .demands
+            .iter()
+            .flat_map(|d| [("llc_misses", d.llc_misses), ("dram_reads", d.dram_reads), ("dram_writes", d.dram_writes)]);
         for (key, value) in counts.chain(of_demands) {
             if value > MOST {
                 return Err(format!("{key} = {value}; give at most 2^44, in several phases if need be"));

@@ -89,7 +89,8 @@ const CLOSE: f64 = 1e-9;
 /// The utilisation at which sources that run together settle: the upper end of the last bracket, where the memory is
 /// offered no more than it takes.
 pub(super) fn utilisation(units: &[&Unit]) -> f64 {
-    let excess = |u: f64| units.iter().filter(|x| x.service_ps > 0.0).map(|x| x.service_ps / x.time_at(u)).sum::<f64>() - u;
+    let excess =
+        |u: f64| units.iter().filter(|x| x.service_ps > 0.0).map(|x| x.service_ps / x.time_at(u)).sum::<f64>() - u;
     let (mut low, mut high) = (0.0, TOP);
     let (mut at_low, mut at_high) = (excess(low), excess(high));
     if at_low <= 0.0 {
@@ -103,7 +104,8 @@ pub(super) fn utilisation(units: &[&Unit]) -> f64 {
         if high - low < CLOSE {
             break;
         }
-        let guess = if round % 4 == 3 { (low + high) / 2.0 } else { (low * at_high - high * at_low) / (at_high - at_low) };
+        let guess =
+            if round % 4 == 3 { (low + high) / 2.0 } else { (low * at_high - high * at_low) / (at_high - at_low) };
         let guess = if guess > low && guess < high { guess } else { (low + high) / 2.0 };
         let at = excess(guess);
         if at > 0.0 {

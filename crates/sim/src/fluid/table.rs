@@ -87,7 +87,11 @@ impl Table {
         };
         for phase in program.phases.iter().chain([&refill]) {
             for level in 0..levels {
-                let lines = if level == LEVELS { largest as f64 } else { largest as f64 * (level as f64 + 0.5) / LEVELS as f64 };
+                let lines = if level == LEVELS {
+                    largest as f64
+                } else {
+                    largest as f64 * (level as f64 + 0.5) / LEVELS as f64
+                };
                 self.push(phase, &Blend::at(&phase.demands, lines), curve);
             }
         }
@@ -188,7 +192,13 @@ impl Blend {
         let mix = |a: f64, b: f64| if x >= 1.0 { b } else { a + (b - a) * x };
         // What is given for no traffic says nothing.
         let idle = |d: &Demand| d.dram_reads + d.dram_writes == 0;
-        let (ka, kb) = if idle(a) { (b, b) } else if idle(b) { (a, a) } else { (a, b) };
+        let (ka, kb) = if idle(a) {
+            (b, b)
+        } else if idle(b) {
+            (a, a)
+        } else {
+            (a, b)
+        };
         Self {
             misses: mix(a.llc_misses as f64, b.llc_misses as f64),
             reads: mix(a.dram_reads as f64, b.dram_reads as f64),

@@ -207,7 +207,8 @@ fn jobs_are_abandoned_and_bad_parts_refused() {
     assert!(fluid.advance(u64::MAX).is_some());
     assert_eq!(minus(fluid.program(ProgramId(0)), before).compute_cycles, 1_323_457);
 
-    let refused = |programs: &[FluidProgram], config: &FluidConfig| Fluid::new(config, programs, &[]).unwrap_err().to_string();
+    let refused =
+        |programs: &[FluidProgram], config: &FluidConfig| Fluid::new(config, programs, &[]).unwrap_err().to_string();
     assert!(refused(&[program("none", vec![])], &config(1)).contains("no phase"));
     assert!(refused(&[program("empty", vec![Phase::new(0, GHZ, 0, 0, 1)])], &config(1)).contains("work"));
     assert!(refused(&[FluidProgram { partition: 3, ..job() }], &config(1)).contains("partition = 3"));
@@ -261,5 +262,32 @@ proptest! {
         for (with, without) in run(true).into_iter().zip(run(false)) {
             prop_assert!(with <= without + 2 + without / 1_000_000, "{} {}", with, without);
         }
+    }
+}
+
+/// Measured on the interval machine itself, a program comes back as it was.
+#[test]
+fn calibration_finds_the_phases_again() {
+    use super::calibrate::{Calibration, calibrate};
+    let curve = MemoryCurve::uniform(50_000, 6_500);
+    for (original, jobs) in [(job(), true), (stream(), false), (chase(), false)] {
+        // An added latency is one that the program sees and the controller does not.
+        let make = |s: calibrate::Setting| {
+            let mut p = original.clone();
+            for d in p.phases.iter_mut().flat_map(|p| &mut p.demands) {
+                d.serial_ps += (d.dram_reads * s.extra_ps * 1000 / u64::from(d.concurrency_milli)) as i64;
+            }
+            Fluid::new(&config(1), &[p], &[])
+        };
+        let options = Calibration { warm_ps: 3 * MS, horizon_ps: 9 * MS, ..Calibration::new(vec![8192, 98_304]) };
+        let found = calibrate("found", &curve, &options, make).unwrap();
+        assert_eq!(found.check(), Ok(()));
+        assert!(found.phases.len() <= 70, "{}", found.phases.len());
+        assert_eq!(found.phases.iter().any(|p| p.end == Some(Signal::JobEnd)), jobs);
+        let mut fluid = Fluid::new(&config(1), &[found], &[]).unwrap();
+        let mut exact = Fluid::new(&config(1), &[original], &[]).unwrap();
+        let report = error::compare(&mut exact, &mut fluid, 1, MS, 50 * MS);
+        assert!(report.worst_permille() <= 10, "{report:?}");
+        assert!(error::permille(report.exact_latency_ps, report.fluid_latency_ps).abs() <= 10, "{report:?}");
     }
 }

@@ -30,7 +30,9 @@ pub enum KernelError {
         what: String,
     },
     /// Time stands still: a program gives signals without computing.
-    #[error("at {at_ps} ps: a million events at one instant; does a program (last: `{task}`) signal without computing?")]
+    #[error(
+        "at {at_ps} ps: a million events at one instant; does a program (last: `{task}`) signal without computing?"
+    )]
     Stuck {
         /// Task of the last event.
         task: String,

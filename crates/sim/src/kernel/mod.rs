@@ -4,7 +4,7 @@
 //! this module is mechanism only (timers, releases, dispatch, counters, costs, statistics) over any [`Hardware`]; every
 //! decision is a call of `solocore-policy`, in [`config::SchedulerSpec`]'s and [`config::RegulatorSpec`]'s implementations.
 //!
-//! Order of an instant: notices of the hardware, then timers (regulation period, messages, overflows, budgets, releases,
+//! Order of an instant: all notices of the hardware, then timers (regulation period, messages, overflows, budgets, releases,
 //! wake-ups, transfers, schedulers' timers; lower number first), and when none is due any more, one decision: dirty cores
 //! pick, tasks leave and enter cores, jobs start, regulators answer, the hardware is told. A notice that comes at the same time
 //! afterwards starts another round. The same configuration and seed give the same calls, on any machine.
@@ -159,13 +159,19 @@ impl<H: Hardware> Kernel<H> {
     }
 
     fn advance(&mut self, limit_ps: u64, observer: &mut dyn Observer) {
-        match self.hardware.advance(limit_ps) {
-            Some(notice) => {
-                self.now_ps = self.hardware.now_ps();
-                self.events += 1;
-                self.notice(notice, observer);
+        let Some(mut notice) = self.hardware.advance(limit_ps) else {
+            self.now_ps = limit_ps;
+            return;
+        };
+        self.now_ps = self.hardware.now_ps();
+        loop {
+            self.events += 1;
+            self.notice(notice, observer);
+            // All notices of an instant come before its timers: a job that ends when another is released has ended.
+            match self.hardware.advance(self.now_ps) {
+                Some(next) => notice = next,
+                None => return,
             }
-            None => self.now_ps = limit_ps,
         }
     }
 

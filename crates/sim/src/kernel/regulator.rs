@@ -119,8 +119,13 @@ pub fn build(
     cores: usize,
     now_ps: u64,
 ) -> Result<Box<dyn Regulator>, KernelError> {
-    if let (Some(task), false) = (tasks.iter().find(|t| t.budget.is_some()), matches!(spec, RegulatorSpec::Dynamic { .. })) {
-        return Err(KernelError::task(task, "has a budget for soft cores, but the regulator is not dynamic; remove it"));
+    if let (Some(task), false) =
+        (tasks.iter().find(|t| t.budget.is_some()), matches!(spec, RegulatorSpec::Dynamic { .. }))
+    {
+        return Err(KernelError::task(
+            task,
+            "has a budget for soft cores, but the regulator is not dynamic; remove it",
+        ));
     }
     let now_ns = now_ps / 1000;
     Ok(match spec {

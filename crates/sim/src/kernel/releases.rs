@@ -1,5 +1,6 @@
 //! Jobs: arrivals, releases, ends, timed waits.
 
+use super::Kernel;
 use super::config::{Action, Release};
 use super::observer::{JobReport, Observer};
 use super::regulator::Message;
@@ -7,7 +8,6 @@ use super::scheduler::{Call, Overlap};
 use super::setup::Timer;
 use super::task::{Job, MOST_WAITING};
 use super::timers::NEVER;
-use super::Kernel;
 use crate::hardware::{DeviceId, Hardware};
 
 const PS_PER_US: u64 = 1_000_000;
@@ -107,8 +107,16 @@ impl<H: Hardware> Kernel<H> {
         t.statistics.deadline_misses += u64::from(late);
         t.statistics.execution.add(execution_ps);
         t.statistics.response.add(self.now_ps - job.arrival_ps);
-        let next = t.waiting.pop_front().or((t.spec.release == Release::Background && !t.stopped).then_some(self.now_ps));
-        observer.job_finished(JobReport { task, core, arrival_ps: job.arrival_ps, end_ps: self.now_ps, execution_ps, late });
+        let next =
+            t.waiting.pop_front().or((t.spec.release == Release::Background && !t.stopped).then_some(self.now_ps));
+        observer.job_finished(JobReport {
+            task,
+            core,
+            arrival_ps: job.arrival_ps,
+            end_ps: self.now_ps,
+            execution_ps,
+            late,
+        });
         if job.started && self.regulator.follows(task) {
             self.post(Message::Finished(task), core);
         }

@@ -93,7 +93,8 @@ impl Task {
         let (arrival, jitter) = match &self.spec.release {
             Release::Background => (if k == 0 { start } else { NEVER }, 0),
             &Release::Periodic { period_ps, phase_ps, jitter_ps } => {
-                let arrival = period_ps.checked_mul(k).and_then(|t| t.checked_add(phase_ps)).and_then(|t| t.checked_add(start));
+                let arrival =
+                    period_ps.checked_mul(k).and_then(|t| t.checked_add(phase_ps)).and_then(|t| t.checked_add(start));
                 (arrival.unwrap_or(NEVER), jitter_ps)
             }
             &Release::Sporadic { min_ps, max_ps } => {

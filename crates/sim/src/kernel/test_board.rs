@@ -1,5 +1,6 @@
 //! A board for tests: every access takes the same time and is a DRAM transaction, every cycle 1 ns, so that schedules can
-//! be worked out by hand. A core that waits for an access takes no interrupt.
+//! be worked out by hand. A core that waits for an access takes no interrupt; a program that goes on elsewhere meanwhile begins there
+//! when its data are there.
 
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use crate::program::{Op, OpKind, Signal};
@@ -33,6 +34,8 @@ struct Core {
     until_ps: u64,
     since_ps: u64,
     pending: Option<(Option<usize>, u64)>,
+    /// A program that another core still waits for, and its overhead.
+    expected: Option<(usize, u64)>,
     armed: Option<u64>,
     counters: Counters,
 }
@@ -60,6 +63,7 @@ impl TestBoard {
             until_ps: u64::MAX,
             since_ps: 0,
             pending: None,
+            expected: None,
             armed: None,
             counters: Counters::default(),
         };
@@ -113,6 +117,7 @@ impl TestBoard {
             self.scripts[p].left_ps = Some(c.until_ps - self.now_ps);
         }
         (c.program, c.doing, c.until_ps) = (None, Doing::Nothing, u64::MAX);
+        c.expected = None;
     }
 
     fn start(&mut self, core: usize, program: Option<usize>, overhead_ps: u64) {
@@ -121,7 +126,11 @@ impl TestBoard {
             self.log.push((self.now_ps / NS, core, program.map(|p| u32::try_from(p).unwrap())));
         }
         let Some(p) = program else { return };
-        assert!(self.cores.iter().all(|c| c.program != Some(p)), "program {p} runs on two cores");
+        if let Some(other) = self.cores.iter().find(|c| c.program == Some(p)) {
+            assert!(other.pending.is_some(), "program {p} runs on two cores");
+            self.cores[core].expected = Some((p, overhead_ps));
+            return;
+        }
         self.cores[core].program = Some(p);
         if overhead_ps > 0 {
             (self.cores[core].doing, self.cores[core].until_ps) = (Doing::Overhead, self.now_ps + overhead_ps);
@@ -179,8 +188,13 @@ impl TestBoard {
         self.busy(core);
         match self.cores[core].pending.take() {
             Some((program, overhead)) => {
+                let left = self.cores[core].program;
                 self.cores[core].doing = Doing::Nothing;
                 self.start(core, program, overhead);
+                let next = self.cores.iter().position(|c| c.expected.is_some_and(|(p, _)| Some(p) == left));
+                if let Some((next, (p, overhead))) = next.and_then(|n| self.cores[n].expected.map(|e| (n, e))) {
+                    self.start(next, Some(p), overhead);
+                }
             }
             None => self.next_op(core),
         }

@@ -25,8 +25,9 @@ impl BwLockRegulator {
         let period = span_ns(period_ps, "regulator", "a period")?;
         let max = max_budget.unwrap_or(UNLIMITED);
         let count = u32::try_from(cores).unwrap_or(u32::MAX);
-        let mut policy = BwLock::new(period, max, min_budget, count, now_ns)
-            .ok_or_else(|| error(format!("budgets {min_budget} (held) and {max} (free) are not 1 <= held <= free < 2^32")))?;
+        let mut policy = BwLock::new(period, max, min_budget, count, now_ns).ok_or_else(|| {
+            error(format!("budgets {min_budget} (held) and {max} (free) are not 1 <= held <= free < 2^32"))
+        })?;
         for (index, task) in tasks.iter().enumerate() {
             if !policy.add(u32::try_from(index).unwrap_or(u32::MAX), task.realtime) {
                 return Err(KernelError::task(task, "is one too many: at most 4096 are possible"));

@@ -65,7 +65,10 @@ fn define(
     let length = span_ns(budget.length_ps, &format!("task `{}`", task.name), "the length of a budget")?;
     for (policy, _) in policies.iter_mut().flatten() {
         if !policy.define(number, u32::try_from(core).unwrap_or(u32::MAX), budget.accesses, length) {
-            return Err(KernelError::task(task, format!("has a budget of {} accesses, not 1 to 2^32-1", budget.accesses)));
+            return Err(KernelError::task(
+                task,
+                format!("has a budget of {} accesses, not 1 to 2^32-1", budget.accesses),
+            ));
         }
     }
     Ok(())

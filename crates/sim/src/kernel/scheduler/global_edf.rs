@@ -33,7 +33,9 @@ impl GlobalEdf {
 
     fn enqueue(&mut self, task: usize, deadline_ps: u64, dirty: &mut CoreSet) {
         self.waiting.push(deadline_ps, id(task));
-        (0..self.running.len()).filter(|&c| self.running[c].is_none_or(|(_, d)| d > deadline_ps)).for_each(|c| dirty.insert(c));
+        (0..self.running.len())
+            .filter(|&c| self.running[c].is_none_or(|(_, d)| d > deadline_ps))
+            .for_each(|c| dirty.insert(c));
     }
 }
 

@@ -93,12 +93,7 @@ impl LevelScheduler {
     }
 }
 
-fn add_task(
-    policy: &mut Levels,
-    index: usize,
-    task: &TaskSpec,
-    cores: usize,
-) -> Result<(Level, usize), KernelError> {
+fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) -> Result<(Level, usize), KernelError> {
     let level = task.level.ok_or_else(|| KernelError::task(task, "has no level; name A, B, C or D"))?;
     let core = if level == Level::C { 0 } else { core_of(task, cores)? };
     let place = format!("task `{}`", task.name);

@@ -8,10 +8,10 @@
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
 use super::{Call, JobTimes, Overlap, Pick, Readings, Scheduler, id};
+use crate::hardware::Uncore;
 use crate::kernel::config::ThrottleSpec;
 use crate::kernel::cores::CoreSet;
 use crate::kernel::observer::RunMode;
-use crate::hardware::Uncore;
 use solocore_policy::balance::Balance;
 use solocore_policy::ready_set::ReadySet;
 use solocore_policy::sporadic_server::Config;
@@ -210,9 +210,11 @@ impl Scheduler for VcpuScheduler {
         let now = call.now_ns();
         self.cores[core].tick(now);
         if self.leaving > 0 {
-            (0..self.vcpus.len()).filter(|&v| self.vcpus[v].core == core).collect::<Vec<_>>().into_iter().for_each(|v| {
-                self.try_move(v, call);
-            });
+            (0..self.vcpus.len()).filter(|&v| self.vcpus[v].core == core).collect::<Vec<_>>().into_iter().for_each(
+                |v| {
+                    self.try_move(v, call);
+                },
+            );
             // Its own picks are in what follows; this core needs no other turn.
             call.dirty.remove(core);
         }

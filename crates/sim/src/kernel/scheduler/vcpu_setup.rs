@@ -24,12 +24,7 @@ fn error(what: impl Into<String>) -> KernelError {
 ///
 /// # Errors
 /// [`KernelError`] where a number is out of range, something is named that is not there, or does not fit.
-pub fn build(
-    config: &VcpuConfig,
-    tasks: &[TaskSpec],
-    cores: usize,
-    now_ps: u64,
-) -> Result<VcpuScheduler, KernelError> {
+pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64) -> Result<VcpuScheduler, KernelError> {
     if config.vcpus.is_empty() || config.vcpus.len() > MAX_TASKS {
         return Err(error(format!("there are {} VCPUs; 1 to {MAX_TASKS} are possible", config.vcpus.len())));
     }
@@ -50,7 +45,13 @@ pub fn build(
     if config.background.is_none() {
         policies.iter_mut().for_each(|core| core.allow_background(false, now_ns));
     }
-    let seat = |(&config, &core): (&Config, &usize)| Vcpu { core, config, ready: ReadySet::new(), leaving: None, seen: (0, 0) };
+    let seat = |(&config, &core): (&Config, &usize)| Vcpu {
+        core,
+        config,
+        ready: ReadySet::new(),
+        leaving: None,
+        seen: (0, 0),
+    };
     let throttling = config.throttle.map(|spec| throttling(spec, cores)).transpose()?;
     let by_intensity = config.background == Some(Background::LeastMemory);
     let longest = config.vcpus.iter().map(|v| v.period_ps).max();
@@ -93,7 +94,10 @@ fn servers(config: &VcpuConfig) -> Result<Vec<Config>, KernelError> {
         let capacity_ns = span_ns(spec.capacity_ps, &place, "a capacity")?;
         let period_ns = span_ns(spec.period_ps, &place, "a period")?;
         if capacity_ns > period_ns {
-            return Err(KernelError::config(place, format!("its capacity, {capacity_ns} ns, is above its period, {period_ns} ns")));
+            return Err(KernelError::config(
+                place,
+                format!("its capacity, {capacity_ns} ns, is above its period, {period_ns} ns"),
+            ));
         }
         Ok(Config { capacity_ns, period_ns, strict: config.strict, limit })
     };
@@ -114,7 +118,8 @@ fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<B
     }
     let mut places = Vec::new();
     for (v, (server, spec)) in servers.iter().zip(&config.vcpus).enumerate() {
-        let share = utilization(server.capacity_ns, server.period_ns).ok_or_else(|| error(format!("VCPU {v}: no share")))?;
+        let share =
+            utilization(server.capacity_ns, server.period_ns).ok_or_else(|| error(format!("VCPU {v}: no share")))?;
         let core = match spec.core {
             Some(core) if core >= cores => {
                 return Err(error(format!("VCPU {v} is on core {core}, but the board has cores 0 to {}", cores - 1)));
@@ -124,7 +129,10 @@ fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<B
                 .ok_or_else(|| error(format!("VCPU {v} needs {} free page colours; no core has them", spec.colours)))?,
         };
         if !balance.add(id(v), share, id(core), spec.colours) {
-            let what = format!("VCPU {v} does not fit core {core}: it has 64 VCPUs, or fewer than {} free colours", spec.colours);
+            let what = format!(
+                "VCPU {v} does not fit core {core}: it has 64 VCPUs, or fewer than {} free colours",
+                spec.colours
+            );
             return Err(error(what));
         }
         places.push(core);
@@ -169,8 +177,9 @@ fn throttling(spec: ThrottleSpec, cores: usize) -> Result<Throttling, KernelErro
     if spec.period_ps == 0 || spec.check_ps == 0 {
         return Err(error("the monitor's period and check interval must not be 0"));
     }
-    let policy = Throttle::new(id(cores), spec.rule, spec.threshold, spec.idle_per_mille)
-        .ok_or_else(|| error("throttling needs a threshold of at least 1 and an idle share of 0 to 1000 thousandths"))?;
+    let policy = Throttle::new(id(cores), spec.rule, spec.threshold, spec.idle_per_mille).ok_or_else(|| {
+        error("throttling needs a threshold of at least 1 and an idle share of 0 to 1000 thousandths")
+    })?;
     let zero = vec![0; cores];
     Ok(Throttling { spec, policy, uncore: Uncore::default(), transactions: zero.clone(), background_ns: zero })
 }

@@ -12,19 +12,18 @@ fn drawn() -> impl Strategy<Value = Vec<Drawn>> {
 }
 
 fn specs(drawn: &[Drawn], cores: usize) -> Vec<TaskSpec> {
-    (0u32..).zip(drawn).map(|(p, &(period, _, deadline))| {
-        let spec = periodic(p, p as usize % cores, p % 3, period);
-        TaskSpec { deadline_ps: Some(deadline * NS), ..spec }
-    }).collect()
+    (0u32..)
+        .zip(drawn)
+        .map(|(p, &(period, _, deadline))| {
+            let spec = periodic(p, p as usize % cores, p % 3, period);
+            TaskSpec { deadline_ps: Some(deadline * NS), ..spec }
+        })
+        .collect()
 }
 
 /// Jobs as (task, arrival, end), by a simulation that asks at each ns who runs. `choose` gets the ready jobs, oldest of each
 /// task, as (task, arrival, core it ran on last), and says which run where.
-fn by_the_ns(
-    drawn: &[Drawn],
-    end: u64,
-    choose: impl Fn(&[(usize, u64)]) -> Vec<usize>,
-) -> Vec<(usize, u64, u64)> {
+fn by_the_ns(drawn: &[Drawn], end: u64, choose: impl Fn(&[(usize, u64)]) -> Vec<usize>) -> Vec<(usize, u64, u64)> {
     let mut jobs: Vec<std::collections::VecDeque<(u64, u64)>> = vec![Default::default(); drawn.len()];
     let mut done = Vec::new();
     for now in 0..end {
@@ -33,7 +32,8 @@ fn by_the_ns(
                 jobs[t].push_back((now, execution));
             }
         }
-        let ready: Vec<(usize, u64)> = jobs.iter().enumerate().filter_map(|(t, q)| q.front().map(|j| (t, j.0))).collect();
+        let ready: Vec<(usize, u64)> =
+            jobs.iter().enumerate().filter_map(|(t, q)| q.front().map(|j| (t, j.0))).collect();
         for t in choose(&ready) {
             let job = jobs[t].front_mut().unwrap();
             job.1 -= 1;
@@ -60,15 +60,28 @@ fn some_combination() -> impl Strategy<Value = (u8, u8, Costs)> {
     (0u8..5, 0u8..4, any::<bool>(), 0u64..4, 0u64..3).prop_map(|(s, r, costs, skid, delay)| {
         let some = |ps: u64| if costs { ps } else { 0 };
         let costs = Costs {
-            timer_ps: some(1300), overflow_ps: some(900), switch_ps: some(2100), ipi_ps: some(700), ipi_delay_ps: some(5000),
-            release_ps: some(400), migration_ps: some(3300), interrupt_delay_ps: some(delay * 40_000), skid_transactions: skid,
+            timer_ps: some(1300),
+            overflow_ps: some(900),
+            switch_ps: some(2100),
+            ipi_ps: some(700),
+            ipi_delay_ps: some(5000),
+            release_ps: some(400),
+            migration_ps: some(3300),
+            interrupt_delay_ps: some(delay * 40_000),
+            skid_transactions: skid,
         };
         (s, r, costs)
     })
 }
 
 fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize) -> KernelConfig {
-    let whole = |core| CoreTable { core, frame_ps: 400 * NS, windows: (0..4).map(|w| Window { start_ps: 100 * w as u64 * NS, end_ps: (100 * w as u64 + 90) * NS, id: w }).collect() };
+    let whole = |core| CoreTable {
+        core,
+        frame_ps: 400 * NS,
+        windows: (0..4)
+            .map(|w| Window { start_ps: 100 * w as u64 * NS, end_ps: (100 * w as u64 + 90) * NS, id: w })
+            .collect(),
+    };
     for (t, task) in tasks.iter_mut().enumerate() {
         (task.vcpu, task.partition, task.realtime) = (Some(t), Some(t % 4), t % 3 == 0);
         task.level = Some([Level::B, Level::C, Level::D][t % 3]);
@@ -83,7 +96,13 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
         1 => SchedulerSpec::Vcpu(VcpuConfig {
             vcpus: vec![vcpu; tasks.len()],
             background: Some(Background::LeastTime),
-            throttle: Some(ThrottleSpec { rule: Rule::Rate, threshold: 20, idle_per_mille: 300, period_ps: 3 * US, check_ps: 100 * NS }),
+            throttle: Some(ThrottleSpec {
+                rule: Rule::Rate,
+                threshold: 20,
+                idle_per_mille: 300,
+                period_ps: 3 * US,
+                check_ps: 100 * NS,
+            }),
             balancing: Balancing::Full { limit: 2 },
             ..VcpuConfig::default()
         }),
@@ -94,7 +113,12 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
     let budget = (Budget::Together(4), Role { predict: true, reclaim: false, hard: true });
     let regulator = match r {
         0 => RegulatorSpec::None,
-        1 => RegulatorSpec::MemGuard { period_ps: 800 * NS, cores: vec![budget; cores], sharing: Sharing::None, chunk: 1 },
+        1 => RegulatorSpec::MemGuard {
+            period_ps: 800 * NS,
+            cores: vec![budget; cores],
+            sharing: Sharing::None,
+            chunk: 1,
+        },
         2 => RegulatorSpec::BwLock { period_ps: 800 * NS, max_budget: Some(7), min_budget: 2, immediate: true },
         _ => RegulatorSpec::Dynamic { hard: vec![0], soft: (1..cores).collect() },
     };
@@ -106,19 +130,27 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
 struct Invariants {
     last_end: Vec<u64>,
     on: Vec<Option<usize>>,
+    now_ps: u64,
     most: u64,
 }
 
 impl Observer for Invariants {
     fn job_finished(&mut self, job: JobReport) {
         self.last_end.resize(self.last_end.len().max(job.task + 1), 0);
-        assert!(job.end_ps >= self.last_end[job.task] && job.execution_ps <= job.end_ps - self.last_end[job.task].max(job.arrival_ps).min(job.end_ps));
+        assert!(
+            job.end_ps >= self.last_end[job.task]
+                && job.execution_ps <= job.end_ps - self.last_end[job.task].max(job.arrival_ps).min(job.end_ps)
+        );
         self.last_end[job.task] = job.end_ps;
     }
-    fn dispatched(&mut self, core: usize, task: Option<usize>, _: RunMode, _: u64) {
+    fn dispatched(&mut self, core: usize, task: Option<usize>, _: RunMode, now_ps: u64) {
+        // Within an instant, cores may exchange tasks one after the other.
+        if now_ps > std::mem::replace(&mut self.now_ps, now_ps) {
+            let mut on: Vec<usize> = self.on.iter().copied().flatten().collect();
+            on.sort_unstable();
+            assert!(on.windows(2).all(|w| w[0] != w[1]), "a task is on two cores: {:?}", self.on);
+        }
         self.on.resize(self.on.len().max(core + 1), None);
-        self.on[core] = None;
-        assert!(task.is_none() || !self.on.contains(&task), "{task:?} is on two cores");
         self.on[core] = task;
     }
     fn period_ended(&mut self, _: usize, transactions: u64, _: u64) {

@@ -22,7 +22,10 @@ fn what_the_board_lacks_is_named() {
     assert!(wrong(periodic(0, 0, 1, 0)).contains("period of 0"));
     assert!(wrong(TaskSpec { release: at(&[3, 2]), ..task(0, 0, 1) }).contains("out of order"));
     assert!(wrong(TaskSpec { deadline_ps: Some(0), ..task(0, 0, 1) }).contains("deadline of 0"));
-    assert!(wrong(TaskSpec { budget: Some(TaskBudget { accesses: 1, length_ps: NS }), ..task(0, 0, 1) }).contains("not dynamic"));
+    assert!(
+        wrong(TaskSpec { budget: Some(TaskBudget { accesses: 1, length_ps: NS }), ..task(0, 0, 1) })
+            .contains("not dynamic")
+    );
     let late = Release::Triggered { by: Trigger::JobEnd(9), delay_ps: 0 };
     assert!(wrong(TaskSpec { release: late, ..task(0, 0, 1) }).contains("released by task 9"));
     assert!(refused(plain(), vec![task(0, 0, 1), task(0, 1, 1)]).contains("has the program of task `t0`"));
@@ -42,7 +45,9 @@ fn what_a_scheduler_cannot_do_is_named() {
     assert!(refused(levels(0, NS + 1), vec![a]).contains("not a whole number of nanoseconds"));
     let table = |core, end| scheduler(SchedulerSpec::TimeTable { tables: tables(core, end) });
     assert!(refused(table(0, NS), one.clone()).contains("has no partition"));
-    assert!(refused(table(1, NS), vec![TaskSpec { partition: Some(0), ..task(0, 0, 1) }]).contains("no window on core 0"));
+    assert!(
+        refused(table(1, NS), vec![TaskSpec { partition: Some(0), ..task(0, 0, 1) }]).contains("no window on core 0")
+    );
     let vcpu = |capacity, core, colours| VcpuSpec { capacity_ps: capacity * NS, period_ps: 10 * NS, core, colours };
     let vcpus = |list: Vec<VcpuSpec>| VcpuConfig { vcpus: list, ..VcpuConfig::default() };
     let of = |config| scheduler(SchedulerSpec::Vcpu(config));
@@ -65,7 +70,10 @@ fn what_a_regulator_cannot_do_is_named() {
     let budget = (Budget::Together(1), Role::default());
     assert!(refused(of(guard(NS, vec![budget])), one.clone()).contains("budgets are given for 1 cores"));
     assert!(refused(of(guard(NS + 1, vec![budget; 2])), one.clone()).contains("whole number of nanoseconds"));
-    assert!(refused(of(guard(NS, vec![(Budget::Together(0), Role::default()); 2])), one.clone()).contains("core 0 has a budget of 0"));
+    assert!(
+        refused(of(guard(NS, vec![(Budget::Together(0), Role::default()); 2])), one.clone())
+            .contains("core 0 has a budget of 0")
+    );
     let lock = RegulatorSpec::BwLock { period_ps: NS, max_budget: Some(1), min_budget: 2, immediate: false };
     assert!(refused(of(lock), one.clone()).contains("1 <= held <= free"));
     let dynamic = |hard, soft| of(RegulatorSpec::Dynamic { hard, soft });

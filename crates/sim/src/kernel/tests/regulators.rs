@@ -4,7 +4,12 @@ use super::*;
 use crate::program::Signal;
 
 fn memguard(period: u64, budgets: &[Budget], sharing: Sharing, role: Role) -> RegulatorSpec {
-    RegulatorSpec::MemGuard { period_ps: period * NS, cores: budgets.iter().map(|&b| (b, role)).collect(), sharing, chunk: 1 }
+    RegulatorSpec::MemGuard {
+        period_ps: period * NS,
+        cores: budgets.iter().map(|&b| (b, role)).collect(),
+        sharing,
+        chunk: 1,
+    }
 }
 
 fn regulated(regulator: RegulatorSpec) -> KernelConfig {
@@ -52,7 +57,11 @@ fn interrupts_cost_time() {
 fn budgets_apart_stop_at_the_first_that_is_used_up() {
     let spec = memguard(2000, &[Budget::Apart { reads: 6, writes: 2 }], Sharing::None, Role::default());
     let access = |kind| Op::access(kind, 10, 0);
-    let program = vec![access(crate::program::OpKind::LoadWait), access(crate::program::OpKind::LoadWait), access(crate::program::OpKind::Store)];
+    let program = vec![
+        access(crate::program::OpKind::LoadWait),
+        access(crate::program::OpKind::LoadWait),
+        access(crate::program::OpKind::Store),
+    ];
     let mut watch = Watch::default();
     let config = KernelConfig { costs: Costs { overflow_ps: NS, ..Costs::default() }, ..regulated(spec) };
     let (r, _) = run_watched(TestBoard::new(1, 90, &[program]), config, vec![task(0, 0, 1)], 2000, &mut watch);
@@ -68,10 +77,22 @@ fn what_is_left_when_all_have_used_their_budgets_is_shared() {
     let tasks = || vec![task(0, 0, 1), task(1, 1, 1)];
     // Core 0 is done at 210; core 1 at 60, 210, 360.
     let mut watch = Watch::default();
-    run_watched(board(), regulated(memguard(1000, &budgets, Sharing::Spare, Role::default())), tasks(), 1000, &mut watch);
+    run_watched(
+        board(),
+        regulated(memguard(1000, &budgets, Sharing::Spare, Role::default())),
+        tasks(),
+        1000,
+        &mut watch,
+    );
     assert_eq!(watch.throttled, [(210, 0, true), (360, 0, false)]);
     let mut watch = Watch::default();
-    run_watched(board(), regulated(memguard(1000, &budgets, Sharing::Proportional, Role::default())), tasks(), 1000, &mut watch);
+    run_watched(
+        board(),
+        regulated(memguard(1000, &budgets, Sharing::Proportional, Role::default())),
+        tasks(),
+        1000,
+        &mut watch,
+    );
     // The second round: core 0 at 370, 470, 570; core 1 at 510, 660, 810; then the third.
     assert_eq!(watch.throttled, [(210, 0, true), (360, 0, false), (570, 0, true), (810, 0, false)]);
 }
@@ -96,7 +117,8 @@ fn throttling_by_budget_that_others_used_is_no_execution() {
     let read = Op::access(crate::program::OpKind::LoadWait, 10, 0);
     let jobs = |n: usize| [vec![read; n], vec![Op::signal(Signal::JobEnd)]].concat();
     let board = TestBoard::new(1, 90, &[jobs(2), jobs(15)]);
-    let tasks = vec![TaskSpec { release: at(&[300]), ..task(0, 0, 1) }, TaskSpec { release: at(&[0]), ..task(1, 0, 2) }];
+    let tasks =
+        vec![TaskSpec { release: at(&[300]), ..task(0, 0, 1) }, TaskSpec { release: at(&[0]), ..task(1, 0, 2) }];
     let (r, _) = run(board, regulated(spec), tasks, 4000);
     // Three accesses by 300 and none more: the urgent job's two use the budget up at 410, but it ends at 500 only
     // when it may run again, at 1000.
@@ -135,7 +157,8 @@ fn the_bandwidth_lock_takes_hold_at_the_next_period_or_at_once() {
 #[test]
 fn a_preempted_holder_does_not_hold() {
     let spec = RegulatorSpec::BwLock { period_ps: 1000 * NS, max_budget: None, min_budget: 2, immediate: true };
-    let holder = vec![Op::signal(Signal::Lock), Op::compute(4000), Op::signal(Signal::Unlock), Op::signal(Signal::JobEnd)];
+    let holder =
+        vec![Op::signal(Signal::Lock), Op::compute(4000), Op::signal(Signal::Unlock), Op::signal(Signal::JobEnd)];
     let board = TestBoard::new(2, 90, &[holder, job(1000), reads(10)]);
     let tasks = vec![
         TaskSpec { release: at(&[0]), realtime: true, ..task(0, 0, 2) },

@@ -16,7 +16,10 @@ fn the_more_urgent_task_preempts() {
     assert_eq!((t.jobs, t.execution.max_ps(), t.response.max_ps(), t.preemptions), (1, 9 * NS, 15 * NS, 1));
     assert_eq!((r.tasks[0].jobs, r.tasks[0].deadline_misses, r.cores[0].idle_ps), (2, 0, 5 * NS));
     let segments = timeline.segments();
-    assert_eq!(segments.iter().map(|s| (s.task, s.start_ns, s.end_ns)).collect::<Vec<_>>(), [(0, 0, 3), (1, 3, 10), (0, 10, 12)]);
+    assert_eq!(
+        segments.iter().map(|s| (s.task, s.start_ns, s.end_ns)).collect::<Vec<_>>(),
+        [(0, 0, 3), (1, 3, 10), (0, 10, 12)]
+    );
     assert!(segments.iter().all(|s| s.activity == Activity::Run));
 }
 
@@ -50,7 +53,18 @@ fn late_jobs_wait_for_each_other() {
 
 #[test]
 fn releases_come_as_told() {
-    let board = TestBoard::new(1, 10, &[job(2), job(1), job(1), job(1), job(1), vec![Op::compute(1), Op::signal(Signal::Mark(7)), Op::signal(Signal::JobEnd)]]);
+    let board = TestBoard::new(
+        1,
+        10,
+        &[
+            job(2),
+            job(1),
+            job(1),
+            job(1),
+            job(1),
+            vec![Op::compute(1), Op::signal(Signal::Mark(7)), Op::signal(Signal::JobEnd)],
+        ],
+    );
     let ends = Release::Triggered { by: Trigger::JobEnd(0), delay_ps: 5 * NS };
     let moved = Release::Triggered { by: Trigger::Transferred(DeviceId(3)), delay_ps: 0 };
     let order = Transfer { offset_lines: 0, lines: 4, into_memory: true };
@@ -77,10 +91,7 @@ fn releases_come_as_told() {
 fn jitter_and_sporadic_arrivals_keep_to_their_ranges_and_seed() {
     let release = Release::Periodic { period_ps: 100 * NS, phase_ps: 5 * NS, jitter_ps: 30 * NS };
     let sporadic = Release::Sporadic { min_ps: 50 * NS, max_ps: 90 * NS };
-    let tasks = vec![
-        TaskSpec { release, ..task(0, 0, 1) },
-        TaskSpec { release: sporadic, ..task(1, 0, 2) },
-    ];
+    let tasks = vec![TaskSpec { release, ..task(0, 0, 1) }, TaskSpec { release: sporadic, ..task(1, 0, 2) }];
     let go = |seed| {
         let mut watch = Watch::default();
         let config = KernelConfig { seed, ..KernelConfig::default() };
@@ -93,7 +104,8 @@ fn jitter_and_sporadic_arrivals_keep_to_their_ranges_and_seed() {
     let jittered: Vec<_> = released.iter().filter(|r| r.0 == 0).collect();
     assert!(jittered.iter().enumerate().all(|(k, r)| r.1 == 5 + 100 * k as u64 && (r.1..=r.1 + 30).contains(&r.2)));
     assert!(jittered.iter().any(|r| r.2 > r.1 + 25) && jittered.iter().any(|r| r.2 < r.1 + 5));
-    let gaps: Vec<u64> = released.iter().filter(|r| r.0 == 1).map(|r| r.1).collect::<Vec<_>>().windows(2).map(|w| w[1] - w[0]).collect();
+    let gaps: Vec<u64> =
+        released.iter().filter(|r| r.0 == 1).map(|r| r.1).collect::<Vec<_>>().windows(2).map(|w| w[1] - w[0]).collect();
     assert!(gaps.iter().all(|g| (50..=90).contains(g)) && gaps.iter().any(|&g| g < 55) && gaps.iter().any(|&g| g > 85));
 }
 
@@ -110,13 +122,15 @@ fn a_task_that_sleeps_leaves_the_core_to_others() {
 #[test]
 fn jobs_in_the_background_follow_each_other_until_they_are_stopped() {
     let board = TestBoard::new(1, 10, &[job(30)]);
-    let (r, board) = run(board, KernelConfig::default(), vec![TaskSpec { stop_ps: Some(100 * NS), ..task(0, 0, 1) }], 200);
+    let (r, board) =
+        run(board, KernelConfig::default(), vec![TaskSpec { stop_ps: Some(100 * NS), ..task(0, 0, 1) }], 200);
     assert_eq!((board.runs(), r.tasks[0].jobs), (vec![(0, 0, 0, 100)], 3));
 }
 
 #[test]
 fn partitions_run_in_their_windows() {
-    let windows = vec![Window { start_ps: 0, end_ps: 5 * NS, id: 0 }, Window { start_ps: 5 * NS, end_ps: 10 * NS, id: 1 }];
+    let windows =
+        vec![Window { start_ps: 0, end_ps: 5 * NS, id: 0 }, Window { start_ps: 5 * NS, end_ps: 10 * NS, id: 1 }];
     let scheduler = SchedulerSpec::TimeTable { tables: vec![CoreTable { core: 0, frame_ps: 10 * NS, windows }] };
     let tasks = vec![
         TaskSpec { partition: Some(0), ..periodic(0, 0, 1, 20) },
@@ -186,10 +200,16 @@ fn overruns_end_at_level_a_and_wait_at_levels_b_and_c() {
     let mut watch = Watch::default();
     let (r, board) = run_watched(board, levels(vec![window]), tasks, 60, &mut watch);
     assert_eq!((r.tasks[0].jobs, r.tasks[0].abandoned, r.tasks[0].deadline_misses), (0, 3, 3));
-    assert_eq!(board.runs().iter().filter(|r| r.1 == 0).map(|r| (r.2, r.3)).collect::<Vec<_>>(), [(0, 4), (20, 24), (40, 44)]);
+    assert_eq!(
+        board.runs().iter().filter(|r| r.1 == 0).map(|r| (r.2, r.3)).collect::<Vec<_>>(),
+        [(0, 4), (20, 24), (40, 44)]
+    );
     // Twelve of execution in portions of five; the second job has what is left of the third release's portion.
     assert_eq!(watch.jobs, [(1, 0, 42)]);
-    assert_eq!(board.runs().iter().filter(|r| r.1 == 1).map(|r| (r.2, r.3)).collect::<Vec<_>>(), [(0, 5), (20, 25), (40, 45)]);
+    assert_eq!(
+        board.runs().iter().filter(|r| r.1 == 1).map(|r| (r.2, r.3)).collect::<Vec<_>>(),
+        [(0, 5), (20, 25), (40, 45)]
+    );
 }
 
 #[test]
@@ -207,7 +227,8 @@ fn a_level_a_job_ends_when_the_next_is_released() {
 fn vcpus(shares: &[(u64, u64)], core: Option<usize>) -> (VcpuConfig, Vec<TaskSpec>, Vec<Vec<Op>>) {
     let spec = |&(c, t): &(u64, u64)| VcpuSpec { capacity_ps: c * NS, period_ps: t * NS, core, colours: 0 };
     let config = VcpuConfig { vcpus: shares.iter().map(spec).collect(), ..VcpuConfig::default() };
-    let tasks = (0u32..).zip(shares).map(|(p, _)| TaskSpec { vcpu: Some(p as usize), ..TaskSpec::new("v", ProgramId(p)) });
+    let tasks =
+        (0u32..).zip(shares).map(|(p, _)| TaskSpec { vcpu: Some(p as usize), ..TaskSpec::new("v", ProgramId(p)) });
     (config, tasks.collect(), shares.iter().map(|_| endless()).collect())
 }
 
@@ -221,7 +242,8 @@ fn vcpus_run_by_right_and_then_in_the_background() {
     let mut watch = Watch::default();
     let board = TestBoard::new(1, 10, &programs);
     let background = Some(Background::LeastTime);
-    let (r, board) = run_watched(board, with(VcpuConfig { background, ..config.clone() }), tasks.clone(), 20, &mut watch);
+    let (r, board) =
+        run_watched(board, with(VcpuConfig { background, ..config.clone() }), tasks.clone(), 20, &mut watch);
     assert_eq!(board.runs(), [(0, 1, 0, 2), (0, 0, 2, 10), (0, 1, 10, 20)]);
     let modes: Vec<_> = watch.modes.iter().map(|m| (m.0, m.2, m.3 == RunMode::Foreground)).collect();
     assert_eq!(modes, [(0, 1, true), (2, 0, true), (5, 0, false), (10, 1, true), (12, 1, false)]);
@@ -260,11 +282,13 @@ fn a_loaded_core_gives_vcpus_away_and_they_keep_their_budgets() {
 #[test]
 fn contention_takes_background_time_away() {
     let (config, tasks, _) = vcpus(&[(100, 1000)], Some(0));
-    let throttle = ThrottleSpec { rule: Rule::Latency, threshold: 50 * NS, idle_per_mille: 50, period_ps: 10 * US, check_ps: US };
+    let throttle =
+        ThrottleSpec { rule: Rule::Latency, threshold: 50 * NS, idle_per_mille: 50, period_ps: 10 * US, check_ps: US };
     let config = VcpuConfig { background: Some(Background::LeastTime), throttle: Some(throttle), ..config };
     let mut watch = Watch::default();
     // Reads of 90 ns are above the threshold of 50.
-    let (r, _) = run_watched(TestBoard::new(1, 90, &[reads(10)]), with(config.clone()), tasks.clone(), 30_000, &mut watch);
+    let (r, _) =
+        run_watched(TestBoard::new(1, 90, &[reads(10)]), with(config.clone()), tasks.clone(), 30_000, &mut watch);
     assert_eq!(watch.monitored[..2], [(true, 1), (true, 1)]);
     // Ten us in all, then a tenth of twenty.
     assert_eq!(r.cores[0].busy_ps, 12 * US);

@@ -6,7 +6,8 @@ use crate::program::OpKind;
 /// Four cores; sixteen tasks of 10 accesses each, every 40 to 100 us; a regulation period of 1 us: mostly timers.
 fn system(scheduler: SchedulerSpec) -> (TestBoard, KernelConfig, Vec<TaskSpec>) {
     let program = [vec![Op::access(OpKind::LoadWait, 100, 0); 10], job(200)].concat();
-    let tasks = (0..16u32).map(|p| TaskSpec { vcpu: Some(p as usize), ..periodic(p, p as usize % 4, p, 40_000 + 4000 * u64::from(p)) });
+    let tasks = (0..16u32)
+        .map(|p| TaskSpec { vcpu: Some(p as usize), ..periodic(p, p as usize % 4, p, 40_000 + 4000 * u64::from(p)) });
     let mut board = TestBoard::new(4, 50, &vec![program; 16]);
     board.logging = false;
     let regulator = RegulatorSpec::MemGuard {
@@ -31,6 +32,10 @@ fn events_per_second() {
         let seconds = start.elapsed().as_secs_f64();
         let result = kernel.finish(&mut Unobserved);
         let name = format!("{scheduler:?}").chars().take(13).collect::<String>();
-        println!("{name}: {} events, {:.2} million a second, the board included", result.events, result.events as f64 / seconds / 1e6);
+        println!(
+            "{name}: {} events, {:.2} million a second, the board included",
+            result.events,
+            result.events as f64 / seconds / 1e6
+        );
     }
 }

@@ -1,0 +1,269 @@
+//! A simulated system under construction: programs and where their pages lie, devices, tasks.
+//!
+//! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks and colours on one machine under one
+//! kernel. Rule: a [`Board`] hands out page frames (each once, at random from the seed among those allowed, as a
+//! bank-aware allocator does: PALLOC, SCE section 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or
+//! over [`Fluid`]. The order of the calls and the seed decide everything.
+
+use crate::hardware::{DeviceId, ProgramId};
+use crate::kernel::{Kernel, KernelConfig, KernelError, TaskSpec};
+use crate::machine::{DmaSpec, Machine, MachineConfig, MachineError};
+use crate::placement::{Allocator, Full};
+use crate::program::{PageKind, Program, Space};
+use crate::workload::{BuildContext, Workload, WorkloadError, WorkloadSpec};
+use solocore_model::Platform;
+use std::path::Path;
+
+/// Why a board cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum BoardError {
+    /// A workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The machine.
+    #[error(transparent)]
+    Machine(#[from] MachineError),
+    /// The kernel.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// Pages.
+    #[error("`{name}`: {full}")]
+    Memory {
+        /// Of which program or device.
+        name: String,
+        /// What is short.
+        full: Full,
+    },
+    /// A region that the program does not have.
+    #[error("`{name}` has no region `{region}`; it has {known}")]
+    Region {
+        /// Which program.
+        name: String,
+        /// What was asked for.
+        region: String,
+        /// What it has.
+        known: String,
+    },
+}
+
+/// Where pages lie, and how they are cached.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Place {
+    /// DRAM banks, counted over channels and ranks; `None`: any.
+    pub banks: Option<Vec<u32>>,
+    /// Page colours of the shared cache; `None`: any.
+    pub colours: Option<Vec<u32>>,
+    /// These frames and no others, one for each page: memory that two programs, or a program and a device, share.
+    pub frames: Option<Vec<u64>>,
+    /// How they are cached.
+    pub kind: PageKind,
+}
+
+impl Place {
+    /// Anywhere in these banks.
+    #[must_use]
+    pub fn banks(banks: &[u32]) -> Self {
+        Self { banks: Some(banks.to_vec()), ..Self::default() }
+    }
+
+    /// Only in pages of these colours.
+    #[must_use]
+    pub fn colours(mut self, colours: &[u32]) -> Self {
+        self.colours = Some(colours.to_vec());
+        self
+    }
+
+    /// Cached in this way.
+    #[must_use]
+    pub fn kind(mut self, kind: PageKind) -> Self {
+        self.kind = kind;
+        self
+    }
+
+    /// In these frames.
+    #[must_use]
+    pub fn frames(frames: &[u64]) -> Self {
+        Self { frames: Some(frames.to_vec()), ..Self::default() }
+    }
+}
+
+/// A system under construction.
+pub struct Board {
+    /// The machine, open to changes until the first program is added.
+    pub config: MachineConfig,
+    platform: Platform,
+    seed: u64,
+    allocator: Allocator,
+    programs: Vec<(Box<dyn Program>, Space)>,
+    devices: Vec<DmaSpec>,
+    tasks: Vec<TaskSpec>,
+    /// Regions of each program.
+    regions: Vec<Vec<(String, std::ops::Range<u32>)>>,
+}
+
+impl Board {
+    /// An empty board.
+    ///
+    /// # Errors
+    /// When the platform cannot be simulated.
+    pub fn new(platform: &Platform, seed: u64) -> Result<Self, BoardError> {
+        let config = MachineConfig::of(platform, seed)?;
+        let allocator = Allocator::new(config.layout()?, seed);
+        Ok(Self {
+            config,
+            platform: platform.clone(),
+            seed,
+            allocator,
+            programs: Vec::new(),
+            devices: Vec::new(),
+            tasks: Vec::new(),
+            regions: Vec::new(),
+        })
+    }
+
+    /// The board's platform.
+    #[must_use]
+    pub fn platform(&self) -> &Platform {
+        &self.platform
+    }
+
+    /// What a workload must know, with a seed of its own for the next program.
+    #[must_use]
+    pub fn context(&self, base_dir: &Path) -> BuildContext {
+        let own = self.seed.wrapping_add((self.programs.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        BuildContext::new(&self.platform, own, base_dir)
+    }
+
+    /// Adds a task that runs a workload, its pages anywhere, in all ways; returns the task's index.
+    ///
+    /// # Errors
+    /// When the workload is impossible or memory is short.
+    pub fn add(&mut self, name: &str, spec: &WorkloadSpec) -> Result<usize, BoardError> {
+        self.add_at(name, spec, &Place::default())
+    }
+
+    /// Adds a task that runs a workload, all its pages at one place.
+    ///
+    /// # Errors
+    /// As [`Board::add`].
+    pub fn add_at(&mut self, name: &str, spec: &WorkloadSpec, place: &Place) -> Result<usize, BoardError> {
+        self.add_regions(name, spec, place, &[])
+    }
+
+    /// Adds a task whose named regions lie elsewhere than the rest.
+    ///
+    /// # Errors
+    /// As [`Board::add`]; also when the program has no such region.
+    pub fn add_regions(
+        &mut self,
+        name: &str,
+        spec: &WorkloadSpec,
+        place: &Place,
+        regions: &[(&str, Place)],
+    ) -> Result<usize, BoardError> {
+        let workload = spec.build(&self.context(Path::new(".")))?;
+        self.add_workload(name, workload, place, regions)
+    }
+
+    /// As [`Board::add_regions`], for a workload that is built already.
+    ///
+    /// # Errors
+    /// As [`Board::add_regions`].
+    pub fn add_workload(
+        &mut self,
+        name: &str,
+        workload: Workload,
+        place: &Place,
+        regions: &[(&str, Place)],
+    ) -> Result<usize, BoardError> {
+        let known = workload.regions();
+        for (region, _) in regions {
+            if known.iter().all(|(n, _)| n != region) {
+                let names: Vec<&str> = known.iter().map(|(n, _)| n.as_str()).collect();
+                return Err(BoardError::Region {
+                    name: name.to_owned(),
+                    region: (*region).to_owned(),
+                    known: names.join(", "),
+                });
+            }
+        }
+        let mut space = Space { ways: u64::MAX, ..Space::default() };
+        for (region, pages) in &known {
+            let at = regions.iter().find(|(n, _)| n == region).map_or(place, |(_, p)| p);
+            let frames = self.take(name, pages.end - pages.start, at)?;
+            space.kinds.resize(space.frames.len() + frames.len(), at.kind);
+            space.frames.extend(frames);
+        }
+        let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
+        self.regions.push(known);
+        self.programs.push((workload.program, space));
+        self.tasks.push(TaskSpec::new(name, id));
+        Ok(self.tasks.len() - 1)
+    }
+
+    fn take(&mut self, name: &str, pages: u32, place: &Place) -> Result<Vec<u64>, BoardError> {
+        let memory = |full| BoardError::Memory { name: name.to_owned(), full };
+        if let Some(frames) = &place.frames {
+            return match frames.get(..pages as usize) {
+                Some(frames) => Ok(frames.to_vec()),
+                None => Err(memory(Full { wanted: pages, banks: None, colours: None, had: frames.len() as u64 })),
+            };
+        }
+        self.allocator.take(pages, place.banks.as_deref(), place.colours.as_deref()).map_err(memory)
+    }
+
+    /// A task, to be changed.
+    ///
+    /// # Panics
+    /// When there is no such task.
+    pub fn task(&mut self, index: usize) -> &mut TaskSpec {
+        &mut self.tasks[index]
+    }
+
+    /// Where a task's pages are and how they are cached, to be changed.
+    ///
+    /// # Panics
+    /// When there is no such task.
+    pub fn space(&mut self, index: usize) -> &mut Space {
+        let program = self.tasks[index].program;
+        &mut self.programs[program.0 as usize].1
+    }
+
+    /// The frames of a task's region; empty when it has no such region.
+    #[must_use]
+    pub fn frames(&self, index: usize, region: &str) -> Vec<u64> {
+        let program = self.tasks[index].program.0 as usize;
+        let pages = self.regions[program].iter().find(|(n, _)| n == region).map(|(_, p)| p.clone());
+        let frames = pages.and_then(|p| self.programs[program].1.frames.get(p.start as usize..p.end as usize));
+        frames.map_or_else(Vec::new, <[u64]>::to_vec)
+    }
+
+    /// Number of tasks so far.
+    #[must_use]
+    pub fn tasks(&self) -> usize {
+        self.tasks.len()
+    }
+
+    /// Page frames for a device's buffer.
+    ///
+    /// # Errors
+    /// When memory is short.
+    pub fn pages(&mut self, name: &str, pages: u32, place: &Place) -> Result<Vec<u64>, BoardError> {
+        self.take(name, pages, place)
+    }
+
+    /// Adds a DMA engine.
+    pub fn device(&mut self, spec: DmaSpec) -> DeviceId {
+        self.devices.push(spec);
+        DeviceId(u32::try_from(self.devices.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// The system, every request simulated.
+    ///
+    /// # Errors
+    /// When machine or kernel refuse what they are given.
+    pub fn requests(self, kernel: KernelConfig) -> Result<Kernel<Machine>, BoardError> {
+        let machine = Machine::new(self.config, self.programs, self.devices)?;
+        Ok(Kernel::new(machine, kernel, self.tasks)?)
+    }
+}

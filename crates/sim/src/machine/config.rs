@@ -1,0 +1,435 @@
+//! What a machine is made of, and where its pages lie.
+//!
+//! Rule: [`MachineConfig::of`] takes everything from a platform; its fields are public, so that experiments vary one of them.
+//! The memory is the one that `dram.memory` names, with the platform's channels, ranks, banks, row and capacity put in. Banks
+//! are given out by page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel below the column, and
+//! there are several channels, the channel goes above it: a page then lies in one bank of one channel. A memory file whose map
+//! has XOR functions is taken as it is; [`Layout::one_bank`] says what came of it.
+
+use solocore_dram::{AddressMap, Options, Spec};
+use solocore_model::platform::{L1, L2, Llc, Pipeline};
+use solocore_model::{ModelError, Platform};
+
+/// Why a machine cannot be built.
+#[derive(Debug, thiserror::Error)]
+pub enum MachineError {
+    /// A value of the configuration is impossible.
+    #[error("machine: {key}: {message}")]
+    Config {
+        /// The key of the platform file that it comes from.
+        key: &'static str,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A program does not fit the machine.
+    #[error("program {program}: {message}")]
+    Program {
+        /// Its index.
+        program: usize,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// A device does not fit the machine.
+    #[error("device `{name}`: {message}")]
+    Device {
+        /// Its name.
+        name: String,
+        /// What is wrong and what would be right.
+        message: String,
+    },
+    /// The memory that `dram.memory` names is missing or impossible.
+    #[error("dram.memory: {0}")]
+    Memory(#[from] ModelError),
+}
+
+pub(super) fn config_error(key: &'static str, message: impl Into<String>) -> MachineError {
+    MachineError::Config { key, message: message.into() }
+}
+
+/// A stream of a DMA engine that runs by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stream {
+    /// Into memory, or out of it.
+    pub into_memory: bool,
+    /// Rate in bytes per second; `None`: as fast as the waits and the memory allow.
+    pub bytes_per_s: Option<u64>,
+    /// Time of its first block.
+    pub start_ps: u64,
+    /// No line is sent at or after this time.
+    pub stop_ps: u64,
+}
+
+/// A DMA engine. It moves blocks of lines between a device and a buffer in DRAM, past the caches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DmaSpec {
+    /// For messages.
+    pub name: String,
+    /// Page frames of its buffer; they say which banks it loads.
+    pub frames: Vec<u64>,
+    /// Lines of a block.
+    pub block_lines: u32,
+    /// Wait states: time from the end of a block to the begin of the next.
+    pub wait_ps: u64,
+    /// Lines under way at once.
+    pub outstanding: u32,
+    /// What it does by itself; `None`: it waits for orders.
+    pub autonomous: Option<Stream>,
+}
+
+/// The machine.
+#[derive(Clone, Debug)]
+pub struct MachineConfig {
+    /// Cores, 1 to 256.
+    pub cores: u32,
+    /// Core clock in Hz, 1 MHz to 100 GHz.
+    pub frequency: u64,
+    /// Bytes of a page.
+    pub page: u64,
+    /// Private instruction cache of each core.
+    pub l1i: L1,
+    /// Private data cache of each core.
+    pub l1d: L1,
+    /// Private second level of each core.
+    pub l2: Option<L2>,
+    /// Shared cache; its line is the line of every level.
+    pub llc: Llc,
+    /// Miss registers and window of each core.
+    pub pipeline: Pipeline,
+    /// The DRAM.
+    pub memory: Spec,
+    /// Younger row hits that may pass an older request of their bank; `None`: any number.
+    pub row_hit_cap: Option<u32>,
+    /// Controller and interconnect time of a request, spent before it queues, in ps.
+    pub overhead_ps: u64,
+    /// How far a core may run ahead of the others within its private caches, in ps: the most by which a dispatch that
+    /// answers another core's notice can be late.
+    pub quantum_ps: u64,
+    /// Seed of random replacement.
+    pub seed: u64,
+}
+
+impl MachineConfig {
+    /// Run-ahead within private caches unless stated: 200 ns.
+    pub const QUANTUM_PS: u64 = 200_000;
+
+    /// The machine of a platform.
+    ///
+    /// # Errors
+    /// The key at fault; a platform without `dram.memory` cannot be simulated request by request.
+    pub fn of(p: &Platform, seed: u64) -> Result<Self, MachineError> {
+        let Some(name) = &p.dram.memory else {
+            return Err(config_error(
+                "dram.memory",
+                format!("the platform `{}` names none; add one, for instance memory = \"ddr3-1333\"", p.name),
+            ));
+        };
+        let config = Self {
+            cores: p.cores,
+            frequency: p.frequency.0,
+            page: p.page.0,
+            l1i: p.l1i.clone(),
+            l1d: p.l1d.clone(),
+            l2: p.l2.clone(),
+            llc: p.llc.clone(),
+            pipeline: p.pipeline,
+            memory: fit(Spec::find(name)?, p)?,
+            row_hit_cap: Some(Options::ROW_HIT_CAP),
+            overhead_ps: p.dram.overhead.ps(),
+            quantum_ps: Self::QUANTUM_PS,
+            seed,
+        };
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Are the values possible?
+    ///
+    /// # Errors
+    /// The key, its value, and what would be right.
+    pub fn check(&self) -> Result<(), MachineError> {
+        let fail = |key, message: String| Err(config_error(key, message));
+        if !(1..=256).contains(&self.cores) {
+            return fail("cores", format!("{}; give 1 to 256", self.cores));
+        }
+        if !(1_000_000..=100_000_000_000).contains(&self.frequency) {
+            return fail("frequency", format!("{} Hz; give 1 MHz to 100 GHz", self.frequency));
+        }
+        let line = self.llc.line.0;
+        if !line.is_power_of_two() || !(16..=1024).contains(&line) {
+            return fail("llc.line", format!("{line} bytes; give a power of two from 16 to 1024"));
+        }
+        if !self.page.is_power_of_two() || !(line..=65536).contains(&self.page) {
+            return fail("page", format!("{} bytes; give a power of two from a line to 64 KiB", self.page));
+        }
+        if !(1..=64).contains(&self.pipeline.mshrs) {
+            return fail("pipeline.mshrs", format!("{}; give 1 to 64", self.pipeline.mshrs));
+        }
+        if self.overhead_ps > 1_000_000_000 || self.quantum_ps > 1_000_000_000 {
+            return fail("dram.overhead", "overhead and quantum are at most 1 ms".to_owned());
+        }
+        let l2 = self.l2.as_ref().map(|c| ("l2.size", c.size.0, c.ways, 1, c.latency.0));
+        let llc = ("llc.size", self.llc.size.0, self.llc.ways, self.llc.slices, self.llc.latency.0);
+        let first = [("l1i.size", &self.l1i), ("l1d.size", &self.l1d)].map(|(key, c)| (key, c.size.0, c.ways, 1, 0));
+        for (key, size, ways, slices, latency) in first.into_iter().chain(l2).chain([llc]) {
+            self.check_cache(key, size, ways, slices)?;
+            if latency > 1_000_000 {
+                return fail(key, format!("a latency of {latency} cycles; give at most 1000000"));
+            }
+        }
+        self.memory.check().map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
+        if self.memory.organisation.capacity() < self.page {
+            return fail("dram.capacity", "the memory holds no page".to_owned());
+        }
+        Ok(())
+    }
+
+    fn check_cache(&self, key: &'static str, size: u64, ways: u32, slices: u32) -> Result<(), MachineError> {
+        let sets = sets(size, ways, self.llc.line.0);
+        let whole = sets * u64::from(ways) * self.llc.line.0 == size;
+        if !(1..=64).contains(&ways) || !whole || !sets.is_power_of_two() || size > 1 << 30 {
+            return Err(config_error(
+                key,
+                format!("{size} bytes in {ways} ways is not a power-of-two number of sets of 1 to 64 ways"),
+            ));
+        }
+        if !slices.is_power_of_two() || u64::from(slices) > sets {
+            return Err(config_error("llc.slices", format!("{slices}; give a power of two up to the sets, {sets}")));
+        }
+        let bits = (sets / u64::from(slices)).trailing_zeros();
+        // A tag and the kind of its page fit in 31 bits, and not all of them are set.
+        if self.line_bits() + 2 > bits + 31 {
+            return Err(config_error(
+                "dram.capacity",
+                format!(
+                    "{} bytes are too many for tags of 29 bits in {key}; give less memory or more sets",
+                    self.capacity()
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    /// Bits of a physical line number.
+    pub(super) fn line_bits(&self) -> u32 {
+        // One more value than there are lines keeps a tag of ones free.
+        (self.capacity() / self.llc.line.0).next_power_of_two().trailing_zeros() + 1
+    }
+
+    fn capacity(&self) -> u64 {
+        self.memory.organisation.capacity()
+    }
+
+    /// Where pages lie.
+    ///
+    /// # Errors
+    /// When the memory's address map is none.
+    pub fn layout(&self) -> Result<Layout, MachineError> {
+        let o = &self.memory.organisation;
+        let map = AddressMap::new(o, &self.memory.map)
+            .map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
+        let lines = self.page / self.llc.line.0;
+        let sets = sets(self.llc.size.0, self.llc.ways, self.llc.line.0) / u64::from(self.llc.slices.max(1));
+        let mut layout = Layout {
+            map,
+            page: self.page,
+            line: self.llc.line.0,
+            channel_banks: o.channel_banks(),
+            banks: o.channels * o.channel_banks(),
+            frames: o.capacity() / self.page,
+            colours: (sets / lines).max(1),
+            one_bank: true,
+        };
+        // Place is linear in the address bits, so what holds for the first page holds for every page.
+        layout.one_bank = layout.banks_of(0).len() == 1;
+        Ok(layout)
+    }
+}
+
+/// Sets of a cache.
+pub(super) fn sets(size: u64, ways: u32, line: u64) -> u64 {
+    size / (u64::from(ways.max(1)) * line.max(1))
+}
+
+/// Puts the platform's organisation into its memory.
+fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, MachineError> {
+    let (d, o) = (&p.dram, &mut spec.organisation);
+    for (key, value) in [("dram.channels", d.channels), ("dram.ranks", d.ranks), ("dram.banks", d.banks)] {
+        if !value.is_power_of_two() {
+            return Err(config_error(
+                key,
+                format!(
+                    "{value}; the request-level memory takes powers of two, so choose one or use the fluid machine"
+                ),
+            ));
+        }
+    }
+    o.channels = d.channels;
+    o.ranks = d.ranks;
+    o.bank_groups = o.bank_groups.min(d.banks);
+    o.banks = d.banks / o.bank_groups;
+    let device_bytes = u64::from(o.bus_bits / 8);
+    o.columns = u32::try_from(d.row.0 / device_bytes)
+        .map_err(|_| config_error("dram.row", format!("{}; give a row of at most 16384 columns", d.row)))?;
+    let row_set = u64::from(o.channels) * u64::from(o.channel_banks()) * d.row.0;
+    let rows = d.capacity.0 / row_set;
+    if !rows.is_power_of_two() || rows * row_set != d.capacity.0 {
+        return Err(config_error(
+            "dram.capacity",
+            format!(
+                "{} over channels, ranks, banks and row is not a power-of-two number of rows; correct one",
+                d.capacity
+            ),
+        ));
+    }
+    o.rows = u32::try_from(rows).map_err(|_| config_error("dram.capacity", format!("{rows} rows; at most 2^20")))?;
+    if o.line_bytes() < p.llc.line.0 {
+        return Err(config_error(
+            "llc.line",
+            format!("{} is more than the {} bytes of a burst of dram.memory", p.llc.line, o.line_bytes()),
+        ));
+    }
+    let m = &mut spec.map;
+    let plain = [&m.row, &m.bank, &m.bank_group, &m.rank, &m.column, &m.channel].iter().all(|f| f.is_empty());
+    let place = |m: &[String], name: &str| m.iter().position(|f| f == name);
+    if plain
+        && d.channels > 1
+        && let (Some(channel), Some(column)) = (place(&m.order, "channel"), place(&m.order, "column"))
+        && channel > column
+    {
+        let field = m.order.remove(channel);
+        m.order.insert(column, field);
+    }
+    spec.check().map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
+    Ok(spec)
+}
+
+/// Which banks and which colour a page frame has.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    map: AddressMap,
+    page: u64,
+    line: u64,
+    channel_banks: u32,
+    banks: u32,
+    frames: u64,
+    colours: u64,
+    one_bank: bool,
+}
+
+impl Layout {
+    /// Page frames of the memory.
+    #[must_use]
+    pub fn frames(&self) -> u64 {
+        self.frames
+    }
+
+    /// Banks over all channels and ranks.
+    #[must_use]
+    pub fn banks(&self) -> u32 {
+        self.banks
+    }
+
+    /// Page colours of the shared cache: pages of different colours share no set.
+    #[must_use]
+    pub fn colours(&self) -> u64 {
+        self.colours
+    }
+
+    /// Does every page lie in one bank? If not, the address map interleaves channels, ranks or banks below the page,
+    /// and banks cannot be given out by page.
+    #[must_use]
+    pub fn one_bank(&self) -> bool {
+        self.one_bank
+    }
+
+    /// Bank of the first line of a frame: channel, rank, bank group, bank, from the top.
+    #[must_use]
+    pub fn bank(&self, frame: u64) -> u32 {
+        self.bank_at(frame * self.page)
+    }
+
+    /// All banks of a frame, in order.
+    #[must_use]
+    pub fn banks_of(&self, frame: u64) -> Vec<u32> {
+        let lines = (0..self.page / self.line).map(|i| self.bank_at(frame * self.page + i * self.line));
+        let mut banks: Vec<u32> = lines.collect();
+        banks.sort_unstable();
+        banks.dedup();
+        banks
+    }
+
+    /// Colour of a frame.
+    #[must_use]
+    pub fn colour(&self, frame: u64) -> u64 {
+        frame % self.colours
+    }
+
+    fn bank_at(&self, address: u64) -> u32 {
+        let place = self.map.place(address);
+        place.channel * self.channel_banks + place.bank
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::Path;
+
+    #[test]
+    fn platforms_become_machines_whose_pages_have_one_bank() {
+        for (name, _) in solocore_model::platform::PRESETS {
+            let p = Platform::find(name, Path::new(".")).unwrap();
+            let config = match MachineConfig::of(&p, 1) {
+                Ok(config) => config,
+                Err(e) => {
+                    assert!(*name == "xeon-x5650" && e.to_string().contains("dram.channels: 3"), "{e}");
+                    continue;
+                }
+            };
+            let layout = config.layout().unwrap();
+            assert!(layout.one_bank(), "{name}");
+            assert_eq!(layout.frames(), p.dram.capacity.0 / p.page.0, "{name}");
+            assert_eq!(layout.banks(), p.total_banks(), "{name}");
+            assert_eq!(layout.colours(), u64::from(p.colours()), "{name}");
+            // Every bank has its share of the frames.
+            let mut frames = vec![0u64; layout.banks() as usize];
+            let step = u64::from(layout.banks()) * p.dram.row.0 / p.page.0;
+            (0..step).for_each(|f| frames[layout.bank(f) as usize] += 1);
+            assert!(frames.iter().all(|&n| n == step / frames.len() as u64), "{name}: {frames:?}");
+        }
+    }
+
+    #[test]
+    fn interleaving_below_the_page_is_seen() {
+        let p = Platform::find("p4080", Path::new(".")).unwrap();
+        let mut config = MachineConfig::of(&p, 1).unwrap();
+        config.memory.map.order =
+            ["row", "bank", "bank_group", "rank", "column", "channel"].map(str::to_owned).to_vec();
+        let layout = config.layout().unwrap();
+        assert!(!layout.one_bank());
+        assert_eq!(layout.banks_of(0), [0, 16]);
+    }
+
+    #[test]
+    fn impossible_values_name_their_key() {
+        let p = Platform::find("p4080", Path::new(".")).unwrap();
+        let base = MachineConfig::of(&p, 1).unwrap();
+        let cases: [(&str, fn(&mut MachineConfig)); 6] = [
+            ("cores", |c| c.cores = 0),
+            ("page", |c| c.page = 3000),
+            ("llc.size", |c| c.llc.ways = 65),
+            ("pipeline.mshrs", |c| c.pipeline.mshrs = 0),
+            ("llc.slices", |c| c.llc.slices = 3),
+            ("dram.memory", |c| c.memory.timing.t_ras = 1),
+        ];
+        for (key, change) in cases {
+            let mut config = base.clone();
+            change(&mut config);
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.starts_with(&format!("machine: {key}: ")), "{error}");
+        }
+        let mut p = p;
+        p.dram.memory = None;
+        assert!(MachineConfig::of(&p, 1).unwrap_err().to_string().contains("dram.memory"));
+    }
+}

@@ -1,0 +1,469 @@
+//! A core: runs its program through its private caches until it needs something shared.
+//!
+//! Rule: time is counted in core cycles. Between two uses of the shared cache nothing that others do can matter, so the core
+//! runs on by itself, as far as the machine lets it. It stops where it needs the shared cache ([`Stop::Shared`]), data that
+//! are under way, or room in its window: once it has computed `window` cycles past the issue of its oldest unfinished posted
+//! load, it waits for that load. Lines are in the private caches from the moment they are asked for; an access to one that
+//! is still under way joins its miss register.
+//! A fill asks the second level first; what falls out follows, then what fell out of the first level, as in the cache
+//! model of the profiler.
+
+use super::key::{DIRECT_KIND, Kinds, ORDERED};
+use super::private::{NONE, Private};
+use crate::hardware::Counters;
+use crate::program::{Entry, Op, OpKind, Program};
+
+/// A program with what it needs to run.
+pub(super) struct Loaded {
+    pub program: Box<dyn Program>,
+    pub ops: Vec<Op>,
+    /// The next operation.
+    pub at: usize,
+    /// Key of each virtual page's first line; [`ORDERED`] marks frames that others use as well.
+    pub pages: Vec<u64>,
+    pub ways: u64,
+    pub direct: bool,
+}
+
+impl Loaded {
+    pub fn new(program: Box<dyn Program>, pages: Vec<u64>, ways: u64) -> Self {
+        let direct = program.entry() == Entry::Shared;
+        Self { program, ops: Vec::new(), at: 0, pages, ways, direct }
+    }
+
+    /// Makes sure that there is a next operation.
+    #[cold]
+    #[inline(never)]
+    fn refill(&mut self) {
+        self.ops.clear();
+        self.at = 0;
+        self.program.refill(&mut self.ops);
+        if self.ops.is_empty() {
+            // A program has no end; one that gives nothing computes.
+            self.ops.push(Op::compute(Op::MAX_COMPUTE));
+        }
+    }
+
+    /// Accesses that coming back costs go first.
+    pub fn resumed(&mut self) {
+        let rest = self.ops.split_off(self.at);
+        self.ops.clear();
+        self.at = 0;
+        self.program.resumed(&mut self.ops);
+        self.ops.extend(rest);
+    }
+
+    /// The next operation is the first of the next job.
+    pub fn abandon_job(&mut self) {
+        let end = Op::signal(crate::program::Signal::JobEnd);
+        // The program may be ahead by what is in the buffer: then it has ended the job already.
+        if let Some(end) = self.ops[self.at..].iter().position(|&op| op == end) {
+            self.at += end + 1;
+        } else {
+            self.at = self.ops.len();
+            self.program.abandon_job();
+        }
+    }
+
+    /// Shortens the computation before the next operation.
+    pub fn computed(&mut self, cycles: u64) {
+        if cycles == 0 {
+            return;
+        }
+        if let Some(op) = self.ops.get_mut(self.at) {
+            let rest = op.cycles().saturating_sub(cycles);
+            *op = match op.kind() {
+                OpKind::Compute => Op::compute(rest),
+                OpKind::Signal => *op,
+                kind => Op::access(kind, rest, op.line()),
+            };
+        }
+    }
+}
+
+/// Something to do at the shared cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Other cores' copies of an ordered line: `true` for a write.
+    Snoop(bool),
+    /// A fill.
+    Read(How),
+    /// A dirty or whole line.
+    Write,
+}
+
+/// What a fill is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum How {
+    /// The core waits.
+    Wait,
+    /// A load that need not be waited for.
+    Load,
+    /// A store; `true`: straight into the shared cache, which becomes dirty.
+    Store(bool),
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pending {
+    pub key: u64,
+    pub what: What,
+}
+
+/// Most uses of the shared cache that one access causes: a snoop, a fill, a line from each private level.
+pub(super) const PENDING: usize = 4;
+
+/// Miss registers.
+#[derive(Clone, Debug)]
+pub(super) struct Mshrs {
+    pub busy: u64,
+    /// Those that a posted load waits for.
+    loads: u64,
+    all: u64,
+    keys: [u64; 64],
+    /// Computation of the core when the load was issued.
+    issued: [u64; 64],
+}
+
+impl Mshrs {
+    pub fn new(count: u32) -> Self {
+        Self { busy: 0, loads: 0, all: u64::MAX >> (64 - count), keys: [0; 64], issued: [0; 64] }
+    }
+
+    #[inline]
+    pub fn is_full(&self) -> bool {
+        self.busy == self.all
+    }
+
+    #[inline]
+    pub fn find(&self, key: u64) -> Option<u8> {
+        let mut rest = self.busy;
+        while rest != 0 {
+            let at = rest.trailing_zeros();
+            if self.keys[at as usize & 63] == key {
+                return Some(at.to_le_bytes()[0]);
+            }
+            rest &= rest - 1;
+        }
+        None
+    }
+
+    /// Takes a register; there must be a free one.
+    #[inline]
+    pub fn take(&mut self, key: u64) -> u8 {
+        let at = (!self.busy).trailing_zeros() & 63;
+        self.busy |= 1 << at;
+        self.keys[at as usize] = key;
+        at.to_le_bytes()[0]
+    }
+}
+
+/// Why a core stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// It may not go further yet; its next access, or the end of its window, is at this cycle.
+    Later(u64),
+    /// It needs the shared cache at this cycle.
+    Shared(u64),
+    /// It waits for the data of a miss register.
+    Line(u8),
+    /// It waits for its oldest load.
+    Window,
+    /// It reached a signal.
+    Signal,
+}
+
+pub(super) struct Core {
+    /// Up to here its operations have been carried out.
+    pub cycle: u64,
+    /// Cycles of computation.
+    pub computed: u64,
+    /// It may compute up to here before its oldest load must be there.
+    window_limit: u64,
+    window: u64,
+    l2_latency: u64,
+    page_shift: u32,
+    page_mask: u64,
+    kinds: Kinds,
+    pub l1i: Private,
+    pub l1d: Private,
+    pub l2: Option<Private>,
+    pub mshrs: Mshrs,
+    pub pending: [Pending; PENDING],
+    pub pending_count: usize,
+    /// Where the data are under way that the core must have after what is pending.
+    pub then_wait: Option<u8>,
+    /// What this program has done on this core since it was dispatched; time and computation are added at its end.
+    pub live: Counters,
+}
+
+/// Numbers of a core.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CoreShape {
+    pub window: u64,
+    pub mshrs: u32,
+    pub l2_latency: u64,
+    pub page_shift: u32,
+    pub kinds: Kinds,
+}
+
+impl Core {
+    pub fn new(shape: CoreShape, l1i: Private, l1d: Private, l2: Option<Private>) -> Self {
+        Self {
+            cycle: 0,
+            computed: 0,
+            window_limit: u64::MAX,
+            window: shape.window,
+            l2_latency: shape.l2_latency,
+            page_shift: shape.page_shift,
+            page_mask: (1 << shape.page_shift) - 1,
+            kinds: shape.kinds,
+            l1i,
+            l1d,
+            l2,
+            mshrs: Mshrs::new(shape.mshrs),
+            pending: [Pending { key: 0, what: What::Write }; PENDING],
+            pending_count: 0,
+            then_wait: None,
+            live: Counters::default(),
+        }
+    }
+
+    #[inline]
+    fn push(&mut self, key: u64, what: What) {
+        if let Some(slot) = self.pending.get_mut(self.pending_count) {
+            *slot = Pending { key, what };
+            self.pending_count += 1;
+        }
+    }
+
+    /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond `now`.
+    pub fn run(&mut self, program: &mut Loaded, now: u64, limit: u64) -> Stop {
+        loop {
+            let Some(&op) = program.ops.get(program.at) else {
+                program.refill();
+                continue;
+            };
+            let gap = op.cycles();
+            if self.computed + gap >= self.window_limit {
+                let left = self.window_limit - self.computed;
+                let stall = self.cycle + left;
+                if stall > limit {
+                    return Stop::Later(stall);
+                }
+                program.computed(left);
+                self.cycle = stall;
+                self.computed += left;
+                return Stop::Window;
+            }
+            let when = self.cycle + gap;
+            if when > limit {
+                return Stop::Later(when);
+            }
+            let kind = op.kind();
+            match kind {
+                OpKind::Compute => {
+                    (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
+                    continue;
+                }
+                OpKind::Signal => return Stop::Signal,
+                _ => {}
+            }
+            let line = op.line();
+            let page = program.pages.get((line >> self.page_shift) as usize).or(program.pages.first());
+            let page = page.copied().unwrap_or(0);
+            if page >= DIRECT_KIND || program.direct {
+                if page & ORDERED != 0 && when > now {
+                    return Stop::Later(when);
+                }
+                (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
+                self.live.accesses += 1;
+                let key = (page & !ORDERED & !DIRECT_KIND) + (line & self.page_mask);
+                if let Some(stop) = self.special(kind, key, page, program.direct) {
+                    return stop;
+                }
+                continue;
+            }
+            let key = page + (line & self.page_mask);
+            (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
+            self.live.accesses += 1;
+            if let Some(stop) = self.access(kind, key) {
+                return stop;
+            }
+        }
+    }
+
+    /// An access to a cached page that nobody else uses.
+    #[inline(always)]
+    fn access(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
+        let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
+        let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
+        if l1.front(key, write) {
+            return if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
+        }
+        let looked = l1.access(key, write);
+        if looked.hit {
+            return if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
+        }
+        self.miss(kind, key, looked.victim)
+    }
+
+    /// A hit on a line whose data may be under way.
+    fn join(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
+        let register = self.mshrs.find(key)?;
+        if self.waits(kind) {
+            return Some(Stop::Line(register));
+        }
+        if kind == OpKind::Load {
+            self.load_waits_for(register);
+        }
+        None
+    }
+
+    /// Does the core wait for the data of such an access?
+    #[inline]
+    fn waits(&self, kind: OpKind) -> bool {
+        matches!(kind, OpKind::LoadWait | OpKind::Fetch) || (kind == OpKind::Load && self.window == 0)
+    }
+
+    /// A posted load needs the data of a register: it counts against the window.
+    pub fn load_waits_for(&mut self, register: u8) {
+        if self.mshrs.loads >> register & 1 == 0 {
+            self.mshrs.loads |= 1 << register;
+            self.mshrs.issued[usize::from(register) & 63] = self.computed;
+            self.window_limit = self.window_limit.min(self.computed + self.window);
+        }
+    }
+
+    /// A miss of the first level, from which `victim` fell out.
+    fn miss(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
+        self.pending_count = 0;
+        self.miss_pending(kind, key, victim)
+    }
+
+    fn miss_pending(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
+        let when = self.cycle;
+        let mut stop = None;
+        if kind != OpKind::StoreLine {
+            let below = self.l2.as_mut().map(|l2| l2.access(key, false));
+            match below {
+                Some(found) if found.hit => stop = self.hit_below(kind, key),
+                _ => {
+                    self.push(key, What::Read(self.how(kind)));
+                    if let Some(found) = below
+                        && found.victim != NONE
+                    {
+                        self.push(found.victim, What::Write);
+                    }
+                }
+            }
+        }
+        if victim != NONE {
+            let fell = self.l2.as_mut().map_or(victim, |l2| l2.access(victim, true).victim);
+            if fell != NONE {
+                self.push(fell, What::Write);
+            }
+        }
+        if self.pending_count == 0 {
+            return stop;
+        }
+        self.then_wait = if let Some(Stop::Line(register)) = stop { Some(register) } else { None };
+        Some(Stop::Shared(when))
+    }
+
+    /// A hit in the second level.
+    fn hit_below(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
+        if self.waits(kind) {
+            self.cycle += self.l2_latency;
+        }
+        if self.mshrs.busy == 0 { None } else { self.join(kind, key) }
+    }
+
+    fn how(&self, kind: OpKind) -> How {
+        match kind {
+            OpKind::Load if self.window > 0 => How::Load,
+            OpKind::Store => How::Store(false),
+            _ => How::Wait,
+        }
+    }
+
+    /// An access that others must see in the order of time, or that passes the private caches by.
+    #[inline(never)]
+    fn special(&mut self, kind: OpKind, key: u64, page: u64, direct: bool) -> Option<Stop> {
+        let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
+        let uncached = self.kinds.is_uncached(key);
+        self.pending_count = 0;
+        self.then_wait = None;
+        if direct || uncached {
+            if page & ORDERED != 0 && !uncached {
+                self.push(key, What::Snoop(write));
+            }
+            let what = match kind {
+                OpKind::Store if !uncached => What::Read(How::Store(true)),
+                OpKind::Store | OpKind::StoreLine => What::Write,
+                _ => What::Read(self.how(kind)),
+            };
+            self.push(key, what);
+            return Some(Stop::Shared(self.cycle));
+        }
+        let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
+        let looked = l1.access(key, write);
+        if write || !looked.hit {
+            self.push(key, What::Snoop(write));
+        }
+        if !looked.hit {
+            return self.miss_pending(kind, key, looked.victim);
+        }
+        let stop = if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
+        if self.pending_count == 0 {
+            return stop;
+        }
+        self.then_wait = if let Some(Stop::Line(register)) = stop { Some(register) } else { None };
+        Some(Stop::Shared(self.cycle))
+    }
+
+    /// The data of a register are there; it is free again.
+    pub fn filled(&mut self, register: u8) {
+        let bit = 1u64 << (register & 63);
+        self.mshrs.busy &= !bit;
+        if self.mshrs.loads & bit == 0 {
+            return;
+        }
+        self.mshrs.loads &= !bit;
+        let mut rest = self.mshrs.loads;
+        let mut oldest = u64::MAX;
+        while rest != 0 {
+            oldest = oldest.min(self.mshrs.issued[rest.trailing_zeros() as usize]);
+            rest &= rest - 1;
+        }
+        self.window_limit = oldest.saturating_add(self.window);
+    }
+
+    /// May it compute again?
+    pub fn window_open(&self) -> bool {
+        self.computed < self.window_limit
+    }
+
+    /// Another program comes: loads under way finish in the background.
+    pub fn forget_loads(&mut self) {
+        self.mshrs.loads = 0;
+        self.window_limit = u64::MAX;
+    }
+
+    /// Computation of the next operation done by cycle `now`, if it is interrupted then.
+    pub fn progress(&self, program: &Loaded, now: u64) -> u64 {
+        let gap = program.ops.get(program.at).map_or(0, |op| op.cycles());
+        now.saturating_sub(self.cycle).min(gap).min(self.window_limit.saturating_sub(self.computed))
+    }
+
+    /// Takes a line out of all private caches; was it dirty in one?
+    pub fn remove(&mut self, key: u64) -> bool {
+        let first = self.l1i.remove(key) | self.l1d.remove(key);
+        self.l2.as_mut().is_some_and(|l2| l2.remove(key)) | first
+    }
+
+    /// Makes a line clean in all private caches; was it dirty in one?
+    pub fn clean(&mut self, key: u64) -> bool {
+        let first = self.l1d.clean(key);
+        self.l2.as_mut().is_some_and(|l2| l2.clean(key)) | first
+    }
+}

@@ -1,0 +1,364 @@
+//! What happens at an event: uses of the shared cache, answers of the memory, devices, dispatches that take hold.
+
+use super::core::{How, Pending, Stop, What};
+use super::dma::Action;
+use super::private::NONE;
+use super::{Counters, Machine, NEVER, Notice, PENDING_WRITES, ProgramId, Seat, State, WRITE_BUFFER, sum};
+use crate::hardware::DeviceId;
+use crate::program::PageKind;
+
+impl Seat {
+    /// Adds a DRAM transaction; does it give the notice?
+    #[inline]
+    fn transaction(&mut self, write: bool) -> bool {
+        if write {
+            self.core.live.dram_writes += 1;
+            self.writes_waiting += 1;
+        } else {
+            self.core.live.dram_reads += 1;
+        }
+        self.transactions += 1;
+        let reached = self.transactions == self.armed_at;
+        if reached {
+            self.armed_at = NEVER;
+        }
+        reached
+    }
+}
+
+impl Machine {
+    #[inline]
+    pub(super) fn core_event(&mut self, core: usize) {
+        let seat = &mut self.seats[core];
+        match seat.state {
+            State::Run => {
+                let at = seat.event;
+                self.run(core, at);
+            }
+            State::Shared => self.use_shared(core),
+            State::Signal => self.signal(core),
+            _ => self.next[core] = NEVER,
+        }
+    }
+
+    /// Runs a core from cycle `now` to where it stops.
+    #[inline]
+    fn run(&mut self, core: usize, now: u64) {
+        let limit = (now + self.quantum).min(self.until);
+        let seat = &mut self.seats[core];
+        let Some((_, loaded)) = &mut seat.loaded else { return };
+        let (state, event) = match seat.core.run(loaded, now, limit) {
+            Stop::Later(at) => (State::Run, at),
+            Stop::Shared(at) => (State::Shared, at),
+            Stop::Signal => (State::Signal, seat.core.cycle),
+            Stop::Line(register) => (State::Line(register), NEVER),
+            Stop::Window => (State::Window, NEVER),
+        };
+        (seat.state, seat.event) = (state, event);
+        self.next[core] = if event == NEVER { NEVER } else { self.clock.ps(event) };
+    }
+
+    /// Goes on after an access: a waiting dispatch takes hold, or the core runs on, but not past a notice.
+    #[inline]
+    fn go_on(&mut self, core: usize, now: u64) {
+        let seat = &mut self.seats[core];
+        if seat.switch.is_some() {
+            let from = self.now.max(self.clock.ps(seat.core.cycle));
+            self.take_hold(core, from);
+        } else if self.notices.is_empty() {
+            self.run(core, now);
+        } else {
+            (seat.state, seat.event) = (State::Run, seat.core.cycle);
+            self.next[core] = self.now.max(self.clock.ps(seat.event));
+        }
+    }
+
+    /// Everything that an access needs of the shared cache, if there is room for what may come of it.
+    fn use_shared(&mut self, core: usize) {
+        let seat = &mut self.seats[core];
+        let event = seat.event;
+        let pending = seat.core.pending;
+        let pending = &pending[..seat.core.pending_count.min(pending.len())];
+        if seat.core.mshrs.is_full() {
+            let needs = |p: &Pending| {
+                let joins = !self.kinds.is_uncached(p.key) && seat.core.mshrs.find(p.key).is_some();
+                matches!(p.what, What::Read(_)) && !joins
+            };
+            if pending.iter().any(needs) {
+                seat.state = State::Register;
+                self.next[core] = NEVER;
+                return;
+            }
+        }
+        if seat.writes_waiting > WRITE_BUFFER - PENDING_WRITES {
+            seat.state = State::Writes;
+            self.next[core] = NEVER;
+            return;
+        }
+        let mut wait = seat.core.then_wait.take();
+        for &Pending { key, what } in pending {
+            match what {
+                What::Snoop(write) => self.snoop(core, key, write),
+                What::Write => self.write(core, key),
+                What::Read(how) => wait = self.read(core, event, key, how).or(wait),
+            }
+        }
+        let seat = &mut self.seats[core];
+        seat.core.pending_count = 0;
+        match wait.filter(|&register| seat.core.mshrs.busy >> register & 1 == 1) {
+            Some(register) => {
+                seat.state = State::Line(register);
+                self.next[core] = NEVER;
+            }
+            None => self.go_on(core, event),
+        }
+    }
+
+    /// A fill; the register whose data the core waits for.
+    #[inline]
+    fn read(&mut self, core: usize, event: u64, key: u64, how: How) -> Option<u8> {
+        let seat = &mut self.seats[core];
+        let Some((_, loaded)) = &seat.loaded else { return None };
+        let kind = self.kinds.kind(key);
+        let ways = loaded.ways;
+        let store = how == How::Store(true);
+        let mut hit = false;
+        if kind != PageKind::Uncached {
+            seat.core.live.llc_accesses += 1;
+            if let Some(register) = seat.core.mshrs.find(key) {
+                if store && kind == PageKind::Cached {
+                    self.shared_access(core, key, true, ways);
+                }
+                return self.join(core, register, how);
+            }
+            hit = kind == PageKind::Locked;
+            if kind == PageKind::Cached {
+                hit = self.shared_access(core, key, store, ways);
+            }
+            self.seats[core].core.live.llc_misses += u64::from(!hit);
+        }
+        if hit {
+            if how == How::Wait {
+                let core = &mut self.seats[core].core;
+                core.cycle = core.cycle.max(event + self.llc_latency);
+            }
+            return None;
+        }
+        if store && (kind == PageKind::Bypass || ways == 0) {
+            // Nothing keeps the line: it is read, changed and written.
+            self.write_dram(core, key);
+        }
+        let seat = &mut self.seats[core];
+        let register = seat.core.mshrs.take(key);
+        if seat.transaction(false) {
+            self.notices.push_back(Notice::Overflow { core });
+        }
+        let at = self.now + self.way_ps;
+        self.controller.send(at, self.kinds.line(key), false, source(core), u64::from(register));
+        self.join(core, register, how)
+    }
+
+    /// The access needs the data of a register.
+    fn join(&mut self, core: usize, register: u8, how: How) -> Option<u8> {
+        match how {
+            How::Wait => return Some(register),
+            How::Load => self.seats[core].core.load_waits_for(register),
+            How::Store(_) => {}
+        }
+        None
+    }
+
+    /// An access to a cached page in the shared cache; a dirty line that falls out goes to DRAM. Was it a hit?
+    #[inline]
+    fn shared_access(&mut self, core: usize, key: u64, write: bool, ways: u64) -> bool {
+        let looked = self.shared.access(key, write, ways);
+        if looked.victim != NONE {
+            self.write_dram(core, looked.victim);
+        }
+        looked.hit
+    }
+
+    /// A dirty or whole line arrives at the shared cache.
+    fn write(&mut self, core: usize, key: u64) {
+        let ways = self.seats[core].loaded.as_ref().map_or(0, |(_, l)| l.ways);
+        let kept = match self.kinds.kind(key) {
+            PageKind::Locked => true,
+            PageKind::Cached => self.shared_access(core, key, true, ways) || ways != 0,
+            PageKind::Bypass | PageKind::Uncached => false,
+        };
+        if !kept {
+            self.write_dram(core, key);
+        }
+    }
+
+    fn write_dram(&mut self, core: usize, key: u64) {
+        if self.seats[core].transaction(true) {
+            self.notices.push_back(Notice::Overflow { core });
+        }
+        let at = self.now + self.way_ps;
+        self.controller.send(at, self.kinds.line(key), true, source(core), 0);
+    }
+
+    /// Other cores' private copies of a line, before a core reads or writes it.
+    fn snoop(&mut self, core: usize, key: u64, write: bool) {
+        let mut dirty = false;
+        for (other, seat) in self.seats.iter_mut().enumerate().filter(|(other, _)| *other != core) {
+            debug_assert!(other != core);
+            dirty |= if write { seat.core.remove(key) } else { seat.core.clean(key) };
+        }
+        // A written line is dirty with its writer.
+        if dirty && !write {
+            self.write(core, key);
+        }
+    }
+
+    fn signal(&mut self, core: usize) {
+        let seat = &mut self.seats[core];
+        let Some((program, loaded)) = &mut seat.loaded else { return };
+        let Some(op) = loaded.ops.get(loaded.at) else { return };
+        let (program, signal) = (*program, op.signal_value());
+        loaded.at += 1;
+        seat.running = None;
+        self.notices.push_back(Notice::Signal { core, program, signal });
+        self.let_go(core, self.now);
+    }
+
+    /// Answers of the memory at this time.
+    pub(super) fn answered(&mut self) {
+        let mut answers = std::mem::take(&mut self.answers);
+        for answer in answers.drain(..) {
+            let source = usize::from(answer.source);
+            if source >= self.seats.len() {
+                self.devices[source - self.seats.len()].moved(self.now);
+            } else if answer.write {
+                self.seats[source].writes_waiting -= 1;
+                if self.seats[source].state == State::Writes {
+                    self.try_shared_again(source);
+                }
+            } else {
+                self.filled(source, answer.tag.to_le_bytes()[0]);
+            }
+        }
+        self.answers = answers;
+    }
+
+    /// The data of a miss register are there.
+    fn filled(&mut self, core: usize, register: u8) {
+        let seat = &mut self.seats[core];
+        seat.core.filled(register);
+        match seat.state {
+            State::Line(waited) if waited == register => {}
+            State::Window if seat.core.window_open() => {}
+            State::Register => return self.try_shared_again(core),
+            _ => return,
+        }
+        let at = self.clock.at_or_after(self.now);
+        seat.core.cycle = seat.core.cycle.max(at);
+        self.go_on(core, at);
+    }
+
+    /// A register or a place in the write buffer is free.
+    fn try_shared_again(&mut self, core: usize) {
+        let seat = &mut self.seats[core];
+        seat.event = seat.event.max(self.clock.at_or_after(self.now));
+        seat.core.cycle = seat.core.cycle.max(seat.event);
+        seat.state = State::Shared;
+        self.next[core] = self.clock.ps(seat.event);
+    }
+
+    pub(super) fn device_event(&mut self, device: usize) {
+        match self.devices[device].act(self.now) {
+            Action::Send { line, into_memory } => {
+                if into_memory {
+                    self.take_out(line);
+                }
+                let source = source(self.seats.len() + device);
+                self.controller.send(self.now + self.overhead_ps, line, into_memory, source, 0);
+            }
+            Action::Transferred => {
+                let device = DeviceId(u32::try_from(device).unwrap_or(u32::MAX));
+                self.notices.push_back(Notice::Transferred { device });
+            }
+            Action::Wait => {}
+        }
+    }
+
+    /// A device writes a line: no cache has it any more.
+    fn take_out(&mut self, line: u64) {
+        for kind in [PageKind::Cached, PageKind::Bypass, PageKind::Locked] {
+            let key = self.kinds.key(line, kind);
+            self.seats.iter_mut().for_each(|seat| {
+                seat.core.remove(key);
+            });
+        }
+        self.shared.remove(self.kinds.key(line, PageKind::Cached));
+    }
+
+    /// A dispatch takes hold at `from_ps`.
+    pub(super) fn take_hold(&mut self, core: usize, from_ps: u64) {
+        self.let_go(core, from_ps);
+        let seat = &mut self.seats[core];
+        let Some(switch) = seat.switch else { return };
+        // What the interrupt costs passes even if nothing runs after it.
+        let start = self.clock.at_or_after(from_ps + switch.overhead_ps);
+        let Some(program) = switch.target else {
+            seat.switch = None;
+            seat.core.cycle = seat.core.cycle.max(start);
+            return;
+        };
+        let resting = &mut self.programs[program.0 as usize];
+        let Some(mut loaded) = resting.loaded.take() else {
+            seat.state = State::Program;
+            return;
+        };
+        if resting.has_run && seat.last != Some(program) {
+            loaded.resumed();
+        }
+        (resting.on, resting.has_run) = (Some(core), true);
+        seat.switch = None;
+        seat.last = Some(program);
+        seat.loaded = Some((program, loaded));
+        seat.core.cycle = start;
+        seat.core.live = Counters::default();
+        seat.computed_since = seat.core.computed;
+        seat.since_ps = self.clock.ps(start);
+        (seat.state, seat.event) = (State::Run, start);
+        self.next[core] = seat.since_ps;
+    }
+
+    /// The program on a core leaves it at `at_ps`; cores that wait for it take it.
+    fn let_go(&mut self, core: usize, at_ps: u64) {
+        let mut live = self.live(&self.seats[core]);
+        let seat = &mut self.seats[core];
+        self.next[core] = NEVER;
+        seat.state = State::Idle;
+        let Some((program, mut loaded)) = seat.loaded.take() else { return };
+        live.compute_cycles = seat.core.computed - seat.computed_since;
+        live.busy_ps = at_ps.saturating_sub(seat.since_ps);
+        seat.past = sum(seat.past, live);
+        seat.core.forget_loads();
+        let resting = &mut self.programs[program.0 as usize];
+        resting.past = sum(resting.past, live);
+        resting.on = None;
+        if std::mem::take(&mut resting.abandon) {
+            loaded.abandon_job();
+        }
+        resting.loaded = Some(loaded);
+        self.hand_over(core, program, at_ps);
+    }
+
+    fn hand_over(&mut self, from: usize, program: ProgramId, at_ps: u64) {
+        let waits =
+            |seat: &Seat| seat.state == State::Program && seat.switch.is_some_and(|s| s.target == Some(program));
+        let found = (0..self.seats.len()).find(|&other| other != from && waits(&self.seats[other]));
+        if let Some(other) = found {
+            let from_ps = at_ps.max(self.clock.ps(self.seats[other].core.cycle));
+            self.take_hold(other, from_ps);
+        }
+    }
+}
+
+/// Whose a request is: cores, then devices.
+fn source(index: usize) -> u16 {
+    u16::try_from(index).unwrap_or(u16::MAX)
+}

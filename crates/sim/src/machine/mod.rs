@@ -1,0 +1,314 @@
+//! The machine, request by request: cores with private caches and miss registers, a shared cache, DRAM, DMA engines.
+//!
+//! Problem: experiments need the time of every miss under contention, with the regulators' interrupts in between, at tens of
+//! millions of accesses a second. Rule: whatever is shared (shared cache, DRAM, devices) sees accesses in the order of time.
+//! Between two such accesses a core depends on nobody, so it runs on through its private caches in one go and says when it
+//! needs something shared. Each core keeps the time of its next event; the earliest of these, of the DRAM's and of the
+//! devices' comes next, at equal times DRAM, then devices, then cores by number. Idle time and long computations cost one event.
+//!
+//! Costs. An operation costs its cycles; a hit in the first level nothing more. In the second level or the shared cache a
+//! hit costs its latency if the core waits for it, nothing if it is posted. A fill from DRAM costs the look-up of the shared
+//! cache, the overhead of controller and interconnect (both before it queues), and the DRAM (docs/dram.md). Each fill holds a
+//! miss register; a core with none free stalls before its next fill is looked up, whether it would hit or not. Dirty lines
+//! travel down as posted writes and are counted on the core whose access pushed them out; a core with
+//! more than [`WRITE_BUFFER`] of them in front of the controller stalls before its next use of the shared cache.
+//! A line is in a cache from the moment it is asked for; only its own core waits for its data.
+//! As in a profile, `llc_accesses` are fills asked for by the private caches and `llc_misses` those that go to DRAM; lines
+//! written back are in neither.
+//!
+//! Sharing. Frames that several programs or a device use are kept coherent: their accesses are made in the order of time, a
+//! write takes the line out of the other cores' private caches, a read first moves another core's dirty line to the
+//! shared cache. Messages cost no time. A device's write takes the line out of all caches; a device's read goes to DRAM.
+//!
+//! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time that [`Hardware::advance`] was given.
+//! So a dispatch that answers a notice of another core or device can take hold up to a quantum late, and counters read at such
+//! a notice can be up to a quantum ahead; a core's own notices are exact, and so is everything at the time that `advance` was
+//! given. A snooped line can have left a cache up to a quantum early. Without dispatches the result does not depend on how
+//! `advance` is called.
+//!
+//! Locked pages always hit; the ways they take must be kept out of the masks by the caller. With lines shorter than a burst of
+//! the DRAM (32 B on a 64-bit channel), two lines share a burst, and a read of one is answered from a waiting write of the other.
+//! Not covered: prefetchers, TLBs, wrong-path accesses, ports and banks of caches, time of coherence messages.
+
+mod build;
+mod clock;
+mod config;
+mod controller;
+mod core;
+mod dma;
+mod events;
+mod key;
+mod private;
+mod shared;
+#[cfg(test)]
+mod tests;
+
+pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
+
+use self::clock::Clock;
+use self::controller::{Answer, Controller};
+use self::core::{Core, Loaded};
+use self::dma::Device;
+use self::key::Kinds;
+use self::shared::Shared;
+use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
+use std::collections::VecDeque;
+
+const NEVER: u64 = u64::MAX;
+
+/// Lines that a core may have written that the memory controller has not taken yet.
+pub const WRITE_BUFFER: u32 = 16;
+
+/// Most lines that one access can send to DRAM: each of its uses of the shared cache one, and a fill that stores one more.
+const PENDING_WRITES: u32 = self::core::PENDING as u32 + 1;
+
+/// What a core does at its next event, or waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Nothing is dispatched.
+    Idle,
+    /// Runs on.
+    Run,
+    /// Uses the shared cache.
+    Shared,
+    /// Gives a signal.
+    Signal,
+    /// Waits for the data of a miss register.
+    Line(u8),
+    /// Waits for a free miss register.
+    Register,
+    /// Waits for its oldest load.
+    Window,
+    /// Waits for room in its write buffer.
+    Writes,
+    /// Waits until another core has let go of the program.
+    Program,
+}
+
+/// A dispatch that has not taken hold.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    target: Option<ProgramId>,
+    overhead_ps: u64,
+}
+
+/// A core and what it is told.
+struct Seat {
+    core: Core,
+    state: State,
+    /// Cycle of the next event.
+    event: u64,
+    /// The program on the core, with its number.
+    loaded: Option<(ProgramId, Box<Loaded>)>,
+    /// What was dispatched last, whether it has taken hold or not.
+    running: Option<ProgramId>,
+    switch: Option<Switch>,
+    /// The program that ran here last.
+    last: Option<ProgramId>,
+    /// Begin of the time that counts for the program on the core.
+    since_ps: u64,
+    computed_since: u64,
+    /// Of the programs before it.
+    past: Counters,
+    transactions: u64,
+    /// The transaction that gives a notice.
+    armed_at: u64,
+    /// Lines written that the controller has not taken.
+    writes_waiting: u32,
+}
+
+/// A program that is not on a core.
+struct Resting {
+    loaded: Option<Box<Loaded>>,
+    past: Counters,
+    on: Option<usize>,
+    /// It gives up its job as soon as its core lets go of it.
+    abandon: bool,
+    has_run: bool,
+}
+
+/// The request-level machine.
+pub struct Machine {
+    seats: Vec<Seat>,
+    /// Time of each core's next event.
+    next: Vec<u64>,
+    programs: Vec<Resting>,
+    shared: Shared,
+    controller: Controller,
+    devices: Vec<Device>,
+    notices: VecDeque<Notice>,
+    answers: Vec<Answer>,
+    clock: Clock,
+    kinds: Kinds,
+    now: u64,
+    /// No core runs beyond this cycle: the end of this call of `advance`.
+    until: u64,
+    quantum: u64,
+    llc_latency: u64,
+    /// From the use of the shared cache to the arrival at the controller.
+    way_ps: u64,
+    overhead_ps: u64,
+    layout: Layout,
+}
+
+impl std::fmt::Debug for Machine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Machine").field("now_ps", &self.now).field("cores", &self.seats.len()).finish_non_exhaustive()
+    }
+}
+
+impl Machine {
+    /// Where pages lie, for the page allocator.
+    #[must_use]
+    pub fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
+    fn device_next(&self) -> (u64, usize) {
+        let times = self.devices.iter().map(|d| d.next_ps).zip(0..);
+        times.min().unwrap_or((NEVER, 0))
+    }
+
+    /// The core whose event comes first.
+    #[inline]
+    fn core_next(&self) -> (u64, usize) {
+        let (mut best, mut which) = (NEVER, 0);
+        for (core, &at) in self.next.iter().enumerate() {
+            (best, which) = if at < best { (at, core) } else { (best, which) };
+        }
+        (best, which)
+    }
+
+    /// The counters of the program that is on a core, since it was dispatched there.
+    fn live(&self, seat: &Seat) -> Counters {
+        let Some((_, loaded)) = &seat.loaded else { return Counters::default() };
+        let core = &seat.core;
+        let mut partly = 0;
+        if matches!(seat.state, State::Run | State::Signal) && self.now > self.clock.ps(core.cycle) {
+            partly = core.progress(loaded, self.clock.at_or_before(self.now));
+        }
+        Counters {
+            compute_cycles: core.computed - seat.computed_since + partly,
+            busy_ps: self.now.saturating_sub(seat.since_ps),
+            ..core.live
+        }
+    }
+}
+
+fn sum(a: Counters, b: Counters) -> Counters {
+    Counters {
+        compute_cycles: a.compute_cycles + b.compute_cycles,
+        busy_ps: a.busy_ps + b.busy_ps,
+        accesses: a.accesses + b.accesses,
+        llc_accesses: a.llc_accesses + b.llc_accesses,
+        llc_misses: a.llc_misses + b.llc_misses,
+        dram_reads: a.dram_reads + b.dram_reads,
+        dram_writes: a.dram_writes + b.dram_writes,
+    }
+}
+
+impl Hardware for Machine {
+    fn cores(&self) -> usize {
+        self.seats.len()
+    }
+
+    fn now_ps(&self) -> u64 {
+        self.now
+    }
+
+    /// A program that another core has not let go of yet begins when it does. A dispatch before an earlier one has taken
+    /// hold replaces it; their overheads add up.
+    fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64) {
+        let now = self.now;
+        let seat = &mut self.seats[core];
+        seat.running = program;
+        let before = seat.switch.map_or(0, |s| s.overhead_ps);
+        seat.switch = Some(Switch { target: program, overhead_ps: before + overhead_ps });
+        match seat.state {
+            State::Run | State::Signal => {
+                if let Some((_, loaded)) = &mut seat.loaded {
+                    let done = seat.core.progress(loaded, self.clock.at_or_before(now));
+                    loaded.computed(done);
+                    seat.core.cycle += done;
+                    seat.core.computed += done;
+                }
+                let from = now.max(self.clock.ps(seat.core.cycle));
+                self.take_hold(core, from);
+            }
+            State::Idle | State::Program => {
+                let from = now.max(self.clock.ps(seat.core.cycle));
+                self.take_hold(core, from);
+            }
+            // Its accesses have to be made, and data that it waits for must come, first.
+            _ => {}
+        }
+    }
+
+    fn running(&self, core: usize) -> Option<ProgramId> {
+        self.seats[core].running
+    }
+
+    fn abandon_job(&mut self, program: ProgramId) {
+        let resting = &mut self.programs[program.0 as usize];
+        match &mut resting.loaded {
+            Some(loaded) => loaded.abandon_job(),
+            None => resting.abandon = true,
+        }
+    }
+
+    fn advance(&mut self, until_ps: u64) -> Option<Notice> {
+        let until_ps = until_ps.max(self.now);
+        self.until = self.clock.at_or_before(until_ps);
+        loop {
+            if let Some(notice) = self.notices.pop_front() {
+                return Some(notice);
+            }
+            let (core_at, core) = self.core_next();
+            let (device_at, device) = self.device_next();
+            let first = core_at.min(device_at);
+            if self.controller.next_ps() <= first.min(until_ps) {
+                if let Some(at) = self.controller.advance(first.min(until_ps), &mut self.answers) {
+                    self.now = at;
+                    self.answered();
+                }
+            } else if first > until_ps {
+                self.now = until_ps;
+                return None;
+            } else if device_at <= core_at {
+                self.now = device_at;
+                self.device_event(device);
+            } else {
+                self.now = core_at;
+                self.core_event(core);
+            }
+        }
+    }
+
+    fn arm(&mut self, core: usize, transactions: Option<u64>) {
+        let seat = &mut self.seats[core];
+        seat.armed_at = transactions.map_or(NEVER, |n| seat.transactions.saturating_add(n));
+        if transactions == Some(0) {
+            seat.armed_at = NEVER;
+            self.notices.push_back(Notice::Overflow { core });
+        }
+    }
+
+    fn core(&self, core: usize) -> Counters {
+        let seat = &self.seats[core];
+        sum(seat.past, self.live(seat))
+    }
+
+    fn program(&self, program: ProgramId) -> Counters {
+        let resting = &self.programs[program.0 as usize];
+        resting.on.map_or(resting.past, |core| sum(resting.past, self.live(&self.seats[core])))
+    }
+
+    fn uncore(&self) -> Uncore {
+        self.controller.counts(self.now)
+    }
+
+    /// An order for a device that is at work waits for its turn.
+    fn transfer(&mut self, device: DeviceId, order: Transfer) {
+        self.devices[device.0 as usize].order(self.now, order);
+    }
+}

@@ -1,0 +1,121 @@
+//! Times by hand: DDR3-1333 in cycles of 1.5 ns, a core of 1.5 GHz.
+
+use super::*;
+use crate::hardware::Notice;
+use crate::program::Signal;
+use solocore_model::Cycles;
+
+const MARK: Op = Op::signal(Signal::Mark(0));
+
+/// Cycles of the core between the marks of a program that is dispatched again at once.
+fn between_marks(config: &MachineConfig, ops: Vec<Op>, count: usize) -> Vec<u64> {
+    let mut m = single(config, ops);
+    let mut times = Vec::new();
+    while times.len() < count {
+        match m.advance(u64::MAX / 2) {
+            Some(Notice::Signal { .. }) => {
+                times.push(m.now_ps());
+                m.dispatch(0, Some(ProgramId(0)), 0);
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    times.windows(2).map(|w| (w[1] - w[0]).div_ceil(667)).collect()
+}
+
+fn wait(line: u64) -> Op {
+    Op::access(OpKind::LoadWait, 10, line)
+}
+
+/// Core cycles of a read that arrives in memory cycle `n` and takes `clocks`, sent at core cycle 0.
+fn dram(config: &MachineConfig, at_ps: u64, clocks: u64) -> u64 {
+    let arrival = (at_ps + config.llc.latency.0 * 2000 / 3 + config.overhead_ps).div_ceil(1500);
+    ((arrival + clocks) * 1500).div_ceil(667)
+}
+
+#[test]
+fn hits_cost_the_latency_of_their_level() {
+    let mut c = config(1);
+    let far = |i: u64| wait(i * 64);
+    // Nine lines of one L1 set; the second level has 256 sets, the stride of 64 puts three lines in a set.
+    let mut ops = vec![MARK, wait(0), MARK, wait(0), MARK];
+    ops.extend((1..9).map(far));
+    ops.extend([MARK, wait(0), MARK]);
+    let got = between_marks(&c, ops, 5);
+    assert_eq!(got[1], 10, "first level");
+    assert_eq!(got[3], 10 + 11, "second level");
+    c.l2 = None;
+    let mut ops: Vec<Op> = (0..9).map(far).collect();
+    ops.extend([MARK, wait(0), MARK]);
+    assert_eq!(between_marks(&c, ops, 2), [10 + 40], "shared cache");
+}
+
+#[test]
+fn misses_cost_look_up_overhead_and_dram() {
+    let mut c = config(1);
+    c.llc.latency = Cycles(30);
+    let first = |line| {
+        let mut m = single(&c, vec![wait(line), MARK]);
+        assert!(m.advance(u64::MAX / 2).is_some());
+        m.now_ps().div_ceil(667)
+    };
+    // Seen a cycle after the arrival, activate, 9 to the read, 9 to the data, 4 of data, one more to the answer.
+    assert_eq!(first(0), dram(&c, 10 * 2000 / 3, 1 + 9 + 9 + 4 + 1));
+    // The same row is a hit: no activate; another row of the bank: precharge as well. The row has 128 lines, the bank comes
+    // again after 16 rows, and much later tRAS has passed.
+    let far = Op::compute(1000);
+    let time = |line: u64| {
+        let mut m = single(&c, vec![wait(0), far, MARK, wait(line), MARK]);
+        m.advance(u64::MAX / 2);
+        let begin = m.now_ps();
+        m.dispatch(0, Some(ProgramId(0)), 0);
+        m.advance(u64::MAX / 2);
+        (m.now_ps(), begin)
+    };
+    for (line, clocks) in [(1, 15), (128 * 16, 15 + 9 + 9)] {
+        let (end, begin) = time(line);
+        let sent = begin + 10 * 2000 / 3;
+        assert_eq!(end.div_ceil(667), dram(&c, sent, clocks), "line {line}");
+    }
+}
+
+#[test]
+fn computation_costs_its_cycles_and_nothing_adds_up() {
+    let c = config(1);
+    let mut m = single(&c, vec![Op::compute(7), Op::compute(1), Op::access(OpKind::Load, 2, 5)]);
+    run(&mut m, 1_000_000_000);
+    let got = m.core(0);
+    // 1.5 million cycles in 1 ms, less the one miss, which is posted and outside a window of 0.
+    assert!((1_499_850..1_500_000).contains(&got.compute_cycles), "{got:?}");
+    assert_eq!(got.busy_ps, 1_000_000_000);
+    assert_eq!((got.llc_misses, got.dram_reads), (1, 1));
+}
+
+#[test]
+fn posted_loads_overlap_up_to_the_window_and_the_registers() {
+    let mut c = config(1);
+    let loads = |n: u64, gap: u64| (0..n).map(|i| Op::access(OpKind::Load, gap, i * 64)).chain([MARK]).collect();
+    let time = |c: &MachineConfig, ops: Vec<Op>| {
+        let mut m = single(c, ops);
+        m.advance(u64::MAX / 2);
+        m.now_ps()
+    };
+    // A window of 0: every load waits; one of 20 cycles hides one load of gap 15 behind another.
+    let blocking = time(&c, loads(4, 15));
+    c.pipeline.window = Cycles(20);
+    let some = time(&c, loads(4, 15));
+    c.pipeline.window = Cycles(1000);
+    c.pipeline.mshrs = 1;
+    let one = time(&c, loads(4, 15));
+    c.pipeline.mshrs = 4;
+    let all = time(&c, loads(4, 15));
+    assert!(blocking > some && some > all && one > all, "{blocking} {some} {one} {all}");
+    assert_eq!(all, 40_000, "60 cycles of computation, nothing else");
+    // A second load of a line under way joins its register; a wait for it waits.
+    c.pipeline.mshrs = 1;
+    let joined = time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::Load, 3, 0), MARK]);
+    assert_eq!(joined, 2000);
+    let waited = time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::LoadWait, 3, 0), MARK]);
+    let alone = time(&c, vec![Op::access(OpKind::LoadWait, 0, 0), MARK]);
+    assert_eq!(waited, alone);
+}

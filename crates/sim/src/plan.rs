@@ -1,0 +1,248 @@
+//! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
+//!
+//! Rule: what the plan promises to isolate is set up on the simulated board as the plan says (banks, locked pages, ways, budgets), and
+//! nothing else. A task that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
+
+use crate::board::{Board, BoardError, Place};
+use crate::hardware::Hardware;
+use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, Sharing};
+use crate::kernel::{KernelConfig, KernelError, KernelResult, Timeline};
+use crate::program::PageKind;
+use crate::workload::params::{Profile as ProfileParams, Spread};
+use crate::workload::{Job, WorkloadSpec};
+use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::profile::PageName;
+use solocore_model::results::{CoreResult, FORMAT, Mode, SimResult, TaskResult};
+use solocore_model::system::Policy;
+use solocore_model::{ModelError, Time};
+use std::collections::HashSet;
+use std::path::Path;
+
+const PS: u64 = 1000;
+/// Segments of a timeline; more than a browser can draw.
+const MOST_SEGMENTS: usize = 1 << 22;
+
+/// Why a plan could not be simulated.
+#[derive(Debug, thiserror::Error)]
+pub enum SimError {
+    /// A file it refers to is missing or wrong.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// A trace is missing or damaged, or the plan does not fit the board.
+    #[error("{0}")]
+    Input(String),
+    /// The caller asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl From<BoardError> for SimError {
+    fn from(error: BoardError) -> Self {
+        match error {
+            BoardError::Kernel(KernelError::Interrupted) => Self::Interrupted,
+            other => Self::Input(other.to_string()),
+        }
+    }
+}
+
+/// How to simulate.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Alone, together, or together under the plan.
+    pub mode: Mode,
+    /// Simulated time.
+    pub duration_ns: u64,
+    /// Seed of page placement.
+    pub seed: u64,
+    /// Record the timeline of this first stretch.
+    pub timeline_ns: u64,
+}
+
+/// Runs the tasks of a plan. `progress` is called now and then with the share done, 0 to 1, and
+/// stops the simulation by returning false.
+///
+/// # Errors
+/// [`SimError`].
+pub fn simulate(
+    plan: &Plan,
+    options: &Options,
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<SimResult, SimError> {
+    let started = std::time::Instant::now();
+    let mut result =
+        if options.mode == Mode::Solo { solo(plan, options, progress)? } else { run(plan, options, None, progress)? };
+    result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(result)
+}
+
+/// Each task by itself; core counts add up.
+fn solo(plan: &Plan, options: &Options, progress: &(dyn Fn(f64) -> bool + Sync)) -> Result<SimResult, SimError> {
+    let mut sum: Option<SimResult> = None;
+    let count = plan.tasks.len() as f64;
+    for task in 0..plan.tasks.len() {
+        let step = |share: f64| progress((task as f64 + share) / count);
+        let one = run(plan, options, Some(task), &step)?;
+        let Some(sum) = &mut sum else {
+            sum = Some(one);
+            continue;
+        };
+        sum.requests += one.requests;
+        sum.tasks[task] = one.tasks[task].clone();
+        for (a, b) in sum.cores.iter_mut().zip(&one.cores) {
+            a.accesses += b.accesses;
+            a.max_accesses_per_period = a.max_accesses_per_period.max(b.max_accesses_per_period);
+        }
+    }
+    sum.ok_or_else(|| SimError::Input("the plan has no tasks".to_owned()))
+}
+
+/// Ways of each core that locking leaves to its best-effort tasks: consecutive ones, core after core.
+fn free_ways(plan: &Plan) -> Vec<u64> {
+    let per_way = u64::from(plan.platform.colours());
+    let mut first = 0;
+    let mut mask = |core: &solocore_model::plan::PlanCore| {
+        let locked = u32::try_from(core.locked_pages.div_ceil(per_way)).unwrap_or(u32::MAX);
+        let free = core.ways.saturating_sub(locked).min(64 - first);
+        let mask = (u128::from(u64::MAX) >> (64 - free)) << first;
+        first += free;
+        if free == 0 { 0 } else { u64::try_from(mask & u128::from(u64::MAX)).unwrap_or(u64::MAX) }
+    };
+    plan.cores.iter().map(&mut mask).collect()
+}
+
+/// All tasks, or one of them.
+fn run(
+    plan: &Plan,
+    options: &Options,
+    only: Option<usize>,
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<SimResult, SimError> {
+    let mut board = Board::new(&plan.platform, options.seed)?;
+    let ways = free_ways(plan);
+    let mut added = Vec::new();
+    for (at, task) in plan.tasks.iter().enumerate() {
+        if only.is_none_or(|o| o == at) {
+            add(plan, options, &mut board, task, &ways)?;
+            added.push(at);
+        }
+    }
+    let kernel = KernelConfig {
+        regulator: regulator(plan, options.mode),
+        observe_period_ps: Some(plan.regulation.period_ns * PS),
+        seed: options.seed,
+        ..KernelConfig::default()
+    };
+    let mut kernel = board.requests(kernel)?;
+    let end = options.duration_ns.saturating_mul(PS);
+    let mut timeline = Timeline::new(options.timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    let mut step = |now: u64| progress(now as f64 / end as f64);
+    kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
+    let requests = (0..kernel.hardware().cores()).map(|core| kernel.hardware().core(core).llc_accesses).sum();
+    let result = kernel.finish(&mut timeline);
+    let mut out = results(plan, options, &result, &added);
+    out.requests = requests;
+    out.timeline = timeline.segments();
+    for segment in &mut out.timeline {
+        segment.task = u32::try_from(added[segment.task as usize]).unwrap_or(u32::MAX);
+    }
+    Ok(out)
+}
+
+fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways: &[u64]) -> Result<(), SimError> {
+    let core = task.core as usize;
+    let Some(planned) = plan.cores.get(core) else {
+        return Err(SimError::Input(format!("task `{}` is on core {core}, which the plan lacks", task.name)));
+    };
+    let managed = options.mode == Mode::Managed;
+    let spec = match &task.profile {
+        Some(file) => WorkloadSpec::Profile(ProfileParams { file: file.clone(), job: None }),
+        None => WorkloadSpec::Spread(Spread {
+            wcet: Some(Time::from_ps(task.wcet_ns.saturating_mul(PS))),
+            misses: Some(task.misses),
+            job: Some(Job::Passes(1)),
+        }),
+    };
+    let workload = spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?;
+    let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
+    let banks = planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
+    // The bounds count on no hit outside the locked pages; best effort may have them.
+    let kind = if managed && !task.best_effort() { PageKind::Bypass } else { PageKind::Cached };
+    let place = Place { banks, kind, ..Place::default() };
+    let names = workload.page_names.clone();
+    let index = board.add_workload(&task.name, workload, &place, &[])?;
+    let locked: HashSet<&PageName> = task.locked_pages.iter().filter(|_| managed).collect();
+    let space = board.space(index);
+    if managed {
+        space.ways = ways[core];
+    }
+    for (kind, name) in space.kinds.iter_mut().zip(&names) {
+        if name.as_ref().is_some_and(|n| locked.contains(n)) {
+            *kind = PageKind::Locked;
+        }
+    }
+    let spec = board.task(index);
+    spec.core = Some(core);
+    spec.priority = task.priority;
+    spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
+    spec.release = match task.period_ns {
+        Some(period) => Release::Periodic { period_ps: period * PS, phase_ps: 0, jitter_ps: 0 },
+        None => Release::Background,
+    };
+    Ok(())
+}
+
+fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
+    if mode != Mode::Managed || plan.regulation.policy != Policy::Memguard {
+        return RegulatorSpec::None;
+    }
+    // The plan's budget counts reads and write-backs together.
+    let budget = |c: &solocore_model::plan::PlanCore| c.budget_accesses.map_or(Budget::Unlimited, Budget::Together);
+    RegulatorSpec::MemGuard {
+        period_ps: plan.regulation.period_ns * PS,
+        cores: plan.cores.iter().map(|c| (budget(c), Role::default())).collect(),
+        sharing: Sharing::None,
+        chunk: 1,
+    }
+}
+
+fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize]) -> SimResult {
+    let empty = |t: &PlanTask| TaskResult {
+        name: t.name.clone(),
+        core: t.core,
+        jobs: 0,
+        misses_deadline: 0,
+        moet_ns: 0,
+        acet_ns: 0,
+        max_response_ns: 0,
+        accesses: 0,
+    };
+    let mut tasks: Vec<TaskResult> = plan.tasks.iter().map(empty).collect();
+    for (&at, t) in added.iter().zip(&result.tasks) {
+        tasks[at] = TaskResult {
+            jobs: t.jobs,
+            misses_deadline: t.deadline_misses,
+            moet_ns: t.execution.max_ps().div_ceil(PS),
+            acet_ns: t.execution.mean_ps() / PS,
+            max_response_ns: t.response.max_ps().div_ceil(PS),
+            accesses: t.counters.transactions(),
+            ..tasks[at].clone()
+        };
+    }
+    let cores = result.cores.iter().zip(&plan.cores).map(|(c, planned)| CoreResult {
+        id: planned.id,
+        accesses: c.counters.transactions(),
+        throttled_ns: c.throttled_ps / PS,
+        max_accesses_per_period: c.max_transactions_per_period,
+    });
+    SimResult {
+        format: FORMAT.to_owned(),
+        mode: options.mode,
+        seed: options.seed,
+        tasks,
+        cores: cores.collect(),
+        simulated_ns: options.duration_ns,
+        wall_ns: 0,
+        requests: 0,
+        timeline: Vec::new(),
+    }
+}
