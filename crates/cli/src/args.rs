@@ -39,6 +39,11 @@ pub enum Command {
     /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
     Assess(AssessArgs),
+    /// Test the task sets of a corpus for schedulability.
+    #[command(
+        after_help = "Examples:\n  solocore analyze --test fp-rta corpus.jsonl\n  zcat corpus.jsonl.gz | solocore analyze --test gedf -\n  solocore analyze --test edf --explain --format text corpus.jsonl\n  solocore analyze --test fp-rta --repeat 100 corpus.jsonl >/dev/null\n\nA line of the corpus: {\"cores\": 1, \"tasks\": [{\"wcet\": 1, \"period\": 4, \"deadline\": 4}, ...]}, in one integer unit, tasks in priority order.\nIts answer: {\"schedulable\": true, \"response\": [1, ...]}; null where the test has no bound. A response may exceed its deadline.\nWith tardiness, \"tardiness\" takes the place of \"response\", and schedulable means that all are 0.\nBlank lines are skipped. A line without an answer gets {\"error\": \"line 17: ...\", \"line\": 17} in its place.\n\nExit codes: 0 all lines have an answer (an unschedulable set is an answer), 2 some have none, or bad usage."
+    )]
+    Analyze(AnalyzeArgs),
     /// Run synthetic traffic through the DRAM model alone.
     #[command(
         after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
@@ -215,6 +220,48 @@ pub struct ReproduceArgs {
     pub images: Option<String>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnalyzeTest {
+    /// One core, preemptive fixed priorities: exact response times.
+    FpRta,
+    /// One core, earliest deadline first: exact.
+    Edf,
+    /// Global EDF: Goossens, Funk, Baruah (density).
+    GedfGfb,
+    /// Global EDF: Bertogna, Cirinei, Lipari.
+    GedfBcl,
+    /// Global EDF: the same, iterated with slacks.
+    GedfBclIterative,
+    /// Global EDF: Baruah.
+    GedfBar,
+    /// Global EDF: forced-forward demand.
+    GedfFfdbf,
+    /// Global EDF: response times of Bertogna and Cirinei.
+    GedfRta,
+    /// Global EDF: all of them, best answer.
+    Gedf,
+    /// Global EDF: bounds of tardiness.
+    Tardiness,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AnalyzeArgs {
+    /// Which test.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub test: AnalyzeTest,
+    /// Task sets, one JSON object a line; - reads standard input.
+    pub corpus: PathBuf,
+    /// Test each set N times more, and print task sets per second (one thread, without parsing) on stderr.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub repeat: Option<u64>,
+    /// Add how each verdict came about.
+    #[arg(long)]
+    pub explain: bool,
+    /// How answers look: JSON, one object a line, or text.
+    #[arg(long, value_enum, default_value = "json")]
     pub format: Format,
 }
 

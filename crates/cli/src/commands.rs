@@ -1,5 +1,6 @@
 //! What each command does.
 
+mod analyze;
 mod assess;
 mod dram;
 mod plan;
@@ -23,6 +24,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Sim(args) => sim::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Assess(args) => assess::run(&args),
+        Command::Analyze(args) => analyze::run(&args),
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Platforms { name } => platforms(name.as_deref()),

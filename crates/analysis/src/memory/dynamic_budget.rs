@@ -25,6 +25,8 @@
 //! 3. An access of a soft core that is under way when a budget comes into force is in no budget. With `s` soft cores that
 //!    each wait for one access at a time, each start of a job and each return to a preempted one can bring `s` of them:
 //!    `E_i` grows by `s * L * (1 + sum over j in hi_i of ceil(R_i/P_j))`. [`Memory::switch_accesses`] is `s`; 0 is the paper.
+//!    Without that, a budget can expire shortly before its job ends, and nothing limits the soft cores from then on: in the
+//!    test, most tasks then exceed their bound, and by more than the accesses that were not counted.
 //!
 //! # Why it holds
 //! The budgets in force on one hard core are themselves a fixed-priority schedule: job `i` "executes" exactly while

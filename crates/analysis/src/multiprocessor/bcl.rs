@@ -70,6 +70,10 @@ fn wait<N: Int>(set: &TaskSet, k: usize) -> u64 {
 
 /// Work with deadlines in a window that a task may do under EDF, if each job ends `slack` or more before its deadline.
 pub(super) fn edf_work<N: Int>(window: N, wcet: N, period: N, slack: N) -> N {
-    let jobs = window.quotient(period);
+    edf_work_of(window.quotient(period), window, wcet, period, slack)
+}
+
+/// As [`edf_work`], with `jobs = floor(window/period)`.
+pub(super) fn edf_work_of<N: Int>(jobs: N, window: N, wcet: N, period: N, slack: N) -> N {
     jobs * wcet + wcet.min((window - jobs * period).minus(slack))
 }

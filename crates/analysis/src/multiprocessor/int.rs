@@ -23,6 +23,14 @@ pub(super) trait Int:
     fn time(value: u64) -> Self;
     /// `a/b` rounded down.
     fn quotient(self, divisor: Self) -> Self;
+    /// What [`Self::quotient_with`] needs to know of a divisor.
+    fn inverse(_divisor: Self) -> u64 {
+        0
+    }
+    /// `a/b` rounded down, with the inverse of `b`.
+    fn quotient_with(self, divisor: Self, _inverse: u64) -> Self {
+        self.quotient(divisor)
+    }
     /// Back to 64 bits, [`u64::MAX`] when it does not fit.
     fn saturated(self) -> u64;
     /// `a - b`, or 0.
@@ -45,6 +53,18 @@ impl Int for u64 {
             (Ok(a), Ok(b)) => Self::from(a / b),
             _ => self / divisor,
         }
+    }
+    /// `floor(2^64/b) + 1` for `1 < b < 2^32`, else 0.
+    fn inverse(divisor: Self) -> u64 {
+        if divisor > 1 && divisor <= u64::from(u32::MAX) { u64::MAX / divisor + 1 } else { 0 }
+    }
+    /// A multiplication: exact for dividends below 2^32, because the inverse is too large by at most 1 in 2^64 of its unit
+    /// (Granlund, Montgomery: "Division by invariant integers using multiplication", PLDI 1994).
+    fn quotient_with(self, divisor: Self, inverse: u64) -> Self {
+        if self >> 32 == 0 && inverse > 0 {
+            return ((u128::from(self) * u128::from(inverse)) >> 64) as u64;
+        }
+        self.quotient(divisor)
     }
     fn saturated(self) -> u64 {
         self
@@ -77,4 +97,20 @@ pub(super) fn narrow(set: &TaskSet) -> bool {
     set.tasks.len() <= NARROW_TASKS
         && usize::try_from(set.cores).is_ok_and(|cores| cores <= NARROW_TASKS)
         && set.tasks.iter().all(|t| t.wcet <= NARROW_TIME && t.period <= NARROW_TIME && t.deadline <= NARROW_TIME)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Int;
+
+    #[test]
+    fn inverses_divide_exactly() {
+        let edges = [1u64, 2, 3, 5, 7, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 5, (1 << 32) - 1, 1 << 32, 1 << 40];
+        for b in edges {
+            let inverse = u64::inverse(b);
+            for a in edges.iter().flat_map(|a| [a - 1, *a, a + 1, a / b * b, (a / b * b).saturating_sub(1)]) {
+                assert_eq!(a.quotient_with(b, inverse), a / b, "{a} / {b}");
+            }
+        }
+    }
 }

@@ -26,11 +26,10 @@ pub(super) fn most<N: Int>(works: &[N], total: N, cores: u32) -> N {
         let bound = rest.quotient(share);
         let (mut next_rest, mut next_large) = (N::default(), 0u32);
         for v in works {
-            if *v > bound {
-                next_large += 1;
-            } else {
-                next_rest += *v;
-            }
+            // Without a branch: the order of works is arbitrary.
+            let large = *v > bound;
+            next_large += u32::from(large);
+            next_rest += if large { N::default() } else { *v };
         }
         let next = N::from(next_large);
         // The values above the bound are those left out already: this is the minimum. Fewer than m are above it, because

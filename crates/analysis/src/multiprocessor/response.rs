@@ -18,7 +18,7 @@
 //! # Not covered
 //! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed for any.
 
-use super::bcl::edf_work;
+use super::bcl::edf_work_of;
 use super::int::{Int, narrow};
 use super::interference;
 use crate::derivation::Derivation;
@@ -28,8 +28,6 @@ use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 const MAX_ROUNDS: u32 = 256;
 /// Steps of one fixed point, after which the interference of the whole window is taken: a solution too, if not the least.
 const MAX_STEPS: u32 = 1 << 14;
-/// Rounds of bounding the slacks from above.
-const MAX_BOUNDS: u32 = 4;
 
 /// Is the set schedulable by response times? Constrained deadlines. Pseudo-polynomial, O(n^2) a step of all tasks.
 ///
@@ -84,12 +82,13 @@ struct State<N> {
     wcet: N,
     period: N,
     deadline: N,
+    /// Of the period, for faster division.
+    inverse: u64,
     slack: N,
     /// Is it shown to meet its deadline?
     passed: bool,
-    /// Lower bound on the wait that the method can show, and the slack that goes with it.
+    /// Lower bound on the wait that the method can show.
     floor: N,
-    ceiling: N,
 }
 
 /// Work of a task with deadlines in the window of the task under analysis.
@@ -120,35 +119,51 @@ impl<N: Int> Analysis<N> {
     fn new(set: &TaskSet) -> Self {
         let state = |t: &SporadicTask| {
             let (wcet, period, deadline) = (N::time(t.wcet), N::time(t.period), N::time(t.deadline));
-            let ceiling = deadline.minus(wcet);
-            State { wcet, period, deadline, slack: N::default(), passed: false, floor: N::default(), ceiling }
+            let inverse = N::inverse(period);
+            State { wcet, period, deadline, inverse, slack: N::default(), passed: false, floor: N::default() }
         };
         let tasks: Vec<_> = set.tasks.iter().map(state).collect();
         let room = tasks.len();
         Self { tasks, cores: set.cores, works: Vec::with_capacity(room), caps: Vec::with_capacity(room) }
     }
 
-    /// Rounds of single steps, and of least fixed points when those are stuck; the end is stable under the latter.
+    /// Rounds of single steps; when those are stuck, of least fixed points. The end is stable under the latter. A verdict
+    /// alone ends when all tasks pass or one is known not to.
     fn run(mut self, refine: bool) -> (Vec<u64>, bool) {
-        let mut search = Search::Least;
-        for round in 0..MAX_ROUNDS {
-            let mut improved = false;
-            for k in 0..self.tasks.len() {
-                improved |= self.improve(k, search);
-                if round == 0 && !self.tasks[k].passed && self.tasks[..k].iter().all(|t| t.passed) && self.hopeless() {
-                    return (self.responses(), false);
-                }
-            }
-            if !refine && self.tasks.iter().all(|t| t.passed) {
+        let mut bounding = !refine;
+        for _ in 0..MAX_ROUNDS {
+            let improved = self.round(Search::Step, false);
+            if !refine && self.passes() {
                 break;
             }
-            search = match (improved, search) {
-                (true, _) => Search::Step,
-                (false, Search::Step) => Search::Least,
-                (false, Search::Least) => break,
-            };
+            if bounding {
+                match self.bound() {
+                    Some(changed) => bounding = changed,
+                    None => break,
+                }
+            }
+            // Tasks that fail are the ones to help first.
+            if !improved && !self.round(Search::Least, true) && !self.round(Search::Least, false) {
+                break;
+            }
         }
-        (self.responses(), self.tasks.iter().all(|t| t.passed))
+        let passes = self.passes();
+        (self.responses(), passes)
+    }
+
+    fn passes(&self) -> bool {
+        self.tasks.iter().all(|t| t.passed)
+    }
+
+    /// Looks at all tasks, or at those only that have not passed; did a slack grow?
+    fn round(&mut self, search: Search, failing_only: bool) -> bool {
+        let mut improved = false;
+        for k in 0..self.tasks.len() {
+            if !(failing_only && self.tasks[k].passed) {
+                improved |= self.improve(k, search);
+            }
+        }
+        improved
     }
 
     fn responses(&self) -> Vec<u64> {
@@ -158,7 +173,7 @@ impl<N: Int> Analysis<N> {
     /// Raises the slack of task `k` if the slacks of the others allow it.
     fn improve(&mut self, k: usize, search: Search) -> bool {
         let task = self.tasks[k];
-        if task.wcet > task.deadline || (task.passed && task.slack >= task.ceiling) {
+        if task.wcet > task.deadline {
             return false;
         }
         let room = task.deadline - task.wcet;
@@ -174,38 +189,40 @@ impl<N: Int> Analysis<N> {
         better
     }
 
-    /// Does some task fail even if all others end as early as the method could ever show? Then no round helps. Bounds the
-    /// slacks from above otherwise.
+    /// Bounds from the other side: `None` if some task fails even with the largest slacks that the method could ever show, so
+    /// that no round helps; else whether a bound changed.
     ///
-    /// The least waits that go with the largest slacks are lower bounds; the slacks that go with those are upper bounds.
-    fn hopeless(&mut self) -> bool {
+    /// The least waits that go with the largest slacks are lower bounds (`floor`) of all later waits, and the slacks that
+    /// go with those are upper bounds. Tasks that have not passed come first: they are the ones to fail.
+    fn bound(&mut self) -> Option<bool> {
         let slacks: Vec<N> = self.tasks.iter().map(|t| t.slack).collect();
-        let mut fails = false;
-        for _ in 0..MAX_BOUNDS {
-            for t in &mut self.tasks {
-                t.slack = t.ceiling;
-            }
-            let mut changed = false;
-            for k in 0..self.tasks.len() {
-                self.prepare(k);
-                let Some(wait) = self.least(k) else {
-                    fails = true;
-                    break;
-                };
-                let task = &mut self.tasks[k];
-                changed |= wait > task.floor;
-                task.floor = wait;
-                task.ceiling = task.deadline - task.wcet - wait;
-                task.slack = task.ceiling;
-            }
-            if fails || !changed {
-                break;
-            }
+        for t in &mut self.tasks {
+            t.slack = t.deadline.minus(t.wcet + t.floor);
         }
+        let failing = self.raise_floors(false);
+        let passing = failing.and_then(|_| self.raise_floors(true));
         for (t, slack) in self.tasks.iter_mut().zip(slacks) {
             t.slack = slack;
         }
-        fails
+        Some(failing? | passing?)
+    }
+
+    /// Raises the lower bounds of the tasks that have passed, or of the others; `None` if one cannot pass.
+    fn raise_floors(&mut self, passed: bool) -> Option<bool> {
+        let mut changed = false;
+        for k in 0..self.tasks.len() {
+            let task = self.tasks[k];
+            if task.passed != passed {
+                continue;
+            }
+            self.prepare(k);
+            // One step towards the least fixed point is a lower bound too, and enough for tasks that will not fail.
+            let wait = if passed { self.wait(task.wcet + task.floor).max(task.floor) } else { self.least(k)? };
+            changed |= wait > task.floor;
+            self.tasks[k].floor = wait;
+            self.tasks[k].slack = task.deadline.minus(task.wcet + wait);
+        }
+        Some(changed)
     }
 
     /// The least wait of task `k` that the slacks show, if it is short enough; after [`Self::prepare`].
@@ -242,7 +259,8 @@ impl<N: Int> Analysis<N> {
         let window = self.tasks[k].deadline;
         for (task, t) in self.tasks.iter().enumerate() {
             if task != k {
-                self.caps.push(Cap { task, work: edf_work(window, t.wcet, t.period, t.slack) });
+                let jobs = window.quotient_with(t.period, t.inverse);
+                self.caps.push(Cap { task, work: edf_work_of(jobs, window, t.wcet, t.period, t.slack) });
                 self.works.push(N::default());
             }
         }
@@ -265,9 +283,6 @@ impl<N: Int> Analysis<N> {
 fn any_work<N: Int>(length: N, t: &State<N>) -> N {
     // C <= D - S whenever a slack was shown; a task with C > D has slack 0 and fails by itself.
     let reach = (length + t.deadline).minus(t.wcet + t.slack);
-    if reach < t.period {
-        return t.wcet.min(reach);
-    }
-    let jobs = reach.quotient(t.period);
+    let jobs = reach.quotient_with(t.period, t.inverse);
     jobs * t.wcet + t.wcet.min(reach - jobs * t.period)
 }

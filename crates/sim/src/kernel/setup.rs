@@ -68,8 +68,8 @@ impl Slots {
 
     /// The timer of a slot.
     pub fn timer(&self, slot: usize) -> Timer {
-        let groups: [(usize, fn(usize) -> Timer); 7] = [
-            (self.cores, Timer::Overflow),
+        let groups = [
+            (self.cores, Timer::Overflow as fn(usize) -> Timer),
             (self.cores, Timer::Budget),
             (self.tasks, Timer::Release),
             (self.tasks, Timer::Wake),

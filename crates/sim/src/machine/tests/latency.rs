@@ -20,7 +20,12 @@ fn between_marks(config: &MachineConfig, ops: Vec<Op>, count: usize) -> Vec<u64>
             other => panic!("{other:?}"),
         }
     }
-    times.windows(2).map(|w| (w[1] - w[0]).div_ceil(667)).collect()
+    times.windows(2).map(|w| cycles(w[1] - w[0])).collect()
+}
+
+/// The cycle that begins at a time.
+fn cycles(ps: u64) -> u64 {
+    (ps * 3 + 1000) / 2000
 }
 
 fn wait(line: u64) -> Op {
@@ -30,7 +35,7 @@ fn wait(line: u64) -> Op {
 /// Core cycles of a read that arrives in memory cycle `n` and takes `clocks`, sent at core cycle 0.
 fn dram(config: &MachineConfig, at_ps: u64, clocks: u64) -> u64 {
     let arrival = (at_ps + config.llc.latency.0 * 2000 / 3 + config.overhead_ps).div_ceil(1500);
-    ((arrival + clocks) * 1500).div_ceil(667)
+    ((arrival + clocks) * 1500 * 3).div_ceil(2000)
 }
 
 #[test]
@@ -57,7 +62,7 @@ fn misses_cost_look_up_overhead_and_dram() {
     let first = |line| {
         let mut m = single(&c, vec![wait(line), MARK]);
         assert!(m.advance(u64::MAX / 2).is_some());
-        m.now_ps().div_ceil(667)
+        cycles(m.now_ps())
     };
     // Seen a cycle after the arrival, activate, 9 to the read, 9 to the data, 4 of data, one more to the answer.
     assert_eq!(first(0), dram(&c, 10 * 2000 / 3, 1 + 9 + 9 + 4 + 1));
@@ -75,7 +80,7 @@ fn misses_cost_look_up_overhead_and_dram() {
     for (line, clocks) in [(1, 15), (128 * 16, 15 + 9 + 9)] {
         let (end, begin) = time(line);
         let sent = begin + 10 * 2000 / 3;
-        assert_eq!(end.div_ceil(667), dram(&c, sent, clocks), "line {line}");
+        assert_eq!(cycles(end), dram(&c, sent, clocks), "line {line}");
     }
 }
 
