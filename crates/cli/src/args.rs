@@ -129,7 +129,7 @@ pub struct PlanArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct SimArgs {
-    /// Plan (JSON) or system description (TOML).
+    /// Plan (JSON), system description (TOML), or scenario (TOML with a [simulation] table).
     pub input: PathBuf,
     /// Everything together on the plain machine, without the plan's protection.
     #[arg(long, conflicts_with = "solo")]
@@ -137,12 +137,12 @@ pub struct SimArgs {
     /// Each task by itself on the plain machine.
     #[arg(long)]
     pub solo: bool,
-    /// Simulated time, like "1 s".
-    #[arg(long, default_value = "1 s")]
-    pub duration: Time,
-    /// Seed of page placement.
-    #[arg(long, default_value_t = 1)]
-    pub seed: u64,
+    /// Simulated time, like "1 s" [default: 1 s, or the scenario's].
+    #[arg(long)]
+    pub duration: Option<Time>,
+    /// Seed of page placement [default: 1, or the scenario's].
+    #[arg(long)]
+    pub seed: Option<u64>,
     /// Add the timeline of this first stretch to the result, like "50 ms".
     #[arg(long, value_name = "TIME")]
     pub timeline: Option<Time>,

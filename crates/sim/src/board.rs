@@ -187,7 +187,7 @@ impl Board {
                 });
             }
         }
-        let mut space = Space { ways: u64::MAX, ..Space::default() };
+        let mut space = Space { ways: u64::MAX >> (64 - self.platform.llc.ways.clamp(1, 64)), ..Space::default() };
         for (region, pages) in &known {
             let at = regions.iter().find(|(n, _)| n == region).map_or(place, |(_, p)| p);
             let frames = self.take(name, pages.end - pages.start, at)?;

@@ -104,10 +104,12 @@ pub trait Hardware {
     fn now_ps(&self) -> u64;
 
     /// From now on `core` runs `program`, where it left off, after `overhead_ps` in which it does nothing useful; `None`
-    /// idles. What ran there before keeps its state and can be dispatched anywhere later; a program runs on
+    /// idles. What ran there before keeps its state and can be dispatched anywhere later; a program is dispatched on
     /// one core at a time (the caller sees to it).
     ///
-    /// A core that waits for data does not take an interrupt: the change happens when the data are there.
+    /// A core that waits for data does not take an interrupt: the change happens when the data are there, and a program that
+    /// has been dispatched elsewhere meanwhile begins there then. Overheads add up: what has not passed of an earlier one
+    /// passes first.
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64);
 
     /// The program that is dispatched on a core.

@@ -8,9 +8,11 @@
 
 mod build;
 mod ranges;
+mod run;
 
 pub use build::{Prepared, prepare};
 pub use ranges::Ranges;
+pub use run::{ScenarioResult, run};
 
 use crate::program::PageKind;
 use crate::workload::WorkloadSpec;

@@ -5,22 +5,27 @@ use crate::commands::{plan, print};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::results::Mode;
+use solocore_model::results::{CoreResult, Mode, TaskResult};
 use solocore_model::{Plan, SimResult, Time, files};
+use solocore_sim::scenario::{self, Scenario, ScenarioResult};
 use solocore_sim::{Options, simulate as run_plan};
 use std::path::Path;
 use std::process::ExitCode;
 
 /// Simulates and prints; exit code 1 if an analysed task missed a deadline.
 pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
+    if let Some(scenario) = scenario_of(&args.input)? {
+        return run_scenario(args, scenario);
+    }
     let plan = plan_of(&args.input, &args.profiling)?;
     let mode = match (args.solo, args.unmanaged) {
         (true, _) => Mode::Solo,
         (_, true) => Mode::Unmanaged,
         _ => Mode::Managed,
     };
-    let timeline = if args.trace.is_some() { Some(args.duration) } else { args.timeline };
-    let options = options(mode, args.duration, args.seed, timeline)?;
+    let duration = args.duration.unwrap_or(DURATION);
+    let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
+    let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
     let mut result = simulate(&plan, &options)?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
@@ -35,6 +40,128 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         Format::Text => print(&text(&plan, &result))?,
     }
     Ok(ExitCode::from(u8::from(missed(&plan, &result))))
+}
+
+/// Simulated unless stated.
+const DURATION: Time = Time::from_ns(1_000_000_000);
+
+/// The scenario, if the file is one.
+fn scenario_of(path: &Path) -> Result<Option<Scenario>, Failure> {
+    if path.extension().is_none_or(|e| e != "toml") {
+        return Ok(None);
+    }
+    let text = files::read_text(path)?;
+    Ok(if Scenario::is_one(&text) { Some(Scenario::parse(path, &text)?) } else { None })
+}
+
+/// Simulates a scenario; exit code 1 if a task with a deadline missed one.
+fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Failure> {
+    if args.solo || args.unmanaged {
+        return Err(Failure::Input(format!(
+            "{}: is a scenario: it says itself how its tasks run; leave --solo and --unmanaged out",
+            args.input.display()
+        )));
+    }
+    let s = &mut scenario.simulation;
+    s.duration = args.duration.unwrap_or(s.duration);
+    s.seed = args.seed.unwrap_or(s.seed);
+    // Checked as for plans.
+    options(Mode::Managed, s.duration, s.seed, None)?;
+    let wanted = args.timeline.map_or(0, Time::ns_ceil);
+    let timeline_ns = if args.trace.is_some() { s.duration.ns_ceil() } else { wanted };
+    let prepared = scenario::prepare(&scenario)?;
+    let progress = Progress::new("simulating the scenario");
+    let step = |share: f64| {
+        progress.share(share);
+        !stopped()
+    };
+    let mut result = scenario::run(&scenario, prepared, timeline_ns, &step)?;
+    drop(progress);
+    if let Some(path) = &args.trace {
+        files::write_atomically(path, &solocore_report::perfetto(&as_schedule(&result)))?;
+        result.timeline.retain(|segment| segment.end_ns <= wanted);
+    }
+    if let Some(path) = &args.output {
+        files::write_json(path, &result)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&result))?,
+        Format::Text => print(&scenario_text(&result))?,
+    }
+    Ok(ExitCode::from(u8::from(result.tasks.iter().any(|t| t.misses_deadline > 0))))
+}
+
+/// What a trace shows of it.
+fn as_schedule(r: &ScenarioResult) -> SimResult {
+    let tasks = r.tasks.iter().map(|t| TaskResult {
+        name: t.name.clone(),
+        core: t.core.map_or(0, |c| u32::try_from(c).unwrap_or(0)),
+        jobs: t.jobs,
+        misses_deadline: t.misses_deadline,
+        moet_ns: t.moet_ns,
+        acet_ns: t.acet_ns,
+        max_response_ns: t.max_response_ns,
+        accesses: t.dram_reads + t.dram_writes,
+    });
+    let cores = r.cores.iter().map(|c| CoreResult {
+        id: u32::try_from(c.id).unwrap_or(0),
+        accesses: c.accesses,
+        throttled_ns: c.throttled_ns,
+        max_accesses_per_period: c.max_accesses_per_period,
+    });
+    SimResult {
+        format: solocore_model::results::FORMAT.to_owned(),
+        mode: Mode::Managed,
+        seed: r.seed,
+        tasks: tasks.collect(),
+        cores: cores.collect(),
+        simulated_ns: r.simulated_ns,
+        wall_ns: r.wall_ns,
+        requests: r.requests,
+        timeline: r.timeline.clone(),
+    }
+}
+
+fn scenario_text(r: &ScenarioResult) -> String {
+    let head =
+        ["task", "core", "jobs", "late", "longest ms", "mean ms", "response ms", "busy ms", "DRAM MB/s", "LLC miss %"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for t in &r.tasks {
+        let some = |ns: u64| table::ms((t.jobs > 0).then_some(ns));
+        let traffic = (t.dram_reads + t.dram_writes) as f64 * r.line_bytes as f64 * 1e3 / r.simulated_ns.max(1) as f64;
+        rows.push(vec![
+            t.name.clone(),
+            t.core.map_or_else(|| "-".to_owned(), |c| c.to_string()),
+            t.jobs.to_string(),
+            t.misses_deadline.to_string(),
+            some(t.moet_ns),
+            some(t.acet_ns),
+            some(t.max_response_ns),
+            table::ms(Some(t.busy_ns)),
+            format!("{traffic:.1}"),
+            format!("{:.1}", 100.0 * t.llc_misses as f64 / t.llc_accesses.max(1) as f64),
+        ]);
+    }
+    let mut out = table::render(&rows);
+    out.push('\n');
+    for c in r.cores.iter().filter(|c| c.busy_ns + c.throttled_ns > 0) {
+        let share = |ns: u64| 100.0 * ns as f64 / r.simulated_ns.max(1) as f64;
+        out += &format!(
+            "core {}: busy {:.1} %, throttled {:.1} %, at most {} transactions in a period\n",
+            c.id,
+            share(c.busy_ns),
+            share(c.throttled_ns),
+            c.max_accesses_per_period
+        );
+    }
+    let u = &r.uncore;
+    out += &format!("memory: {} reads of {:.1} ns, {} writes\n", u.reads, u.mean_latency_ns, u.writes);
+    let rate = r.requests as f64 * 1e3 / r.wall_ns.max(1) as f64;
+    let (simulated, wall) = (r.simulated_ns as f64 / 1e9, r.wall_ns as f64 / 1e9);
+    out + &format!(
+        "\n{simulated:.3} s simulated in {wall:.2} s ({}), {rate:.1} million accesses a second\n",
+        r.resolution
+    )
 }
 
 /// Checked options.

@@ -110,7 +110,7 @@ impl Caches {
             if !members.iter().any(|&i| self.shares[i].running && self.shares[i].sensitive) {
                 continue;
             }
-            let (loss, free) = losses(&self.shares, members, capacity, self.now_ps);
+            let (loss, free, _) = losses(&self.shares, members, capacity, self.now_ps);
             let losing = free < 1.0 && loss > 0.0;
             for &i in members {
                 let s = &self.shares[i];
@@ -147,37 +147,41 @@ fn until_level(s: &Share, net: f64) -> Option<u64> {
     (wait < 1e15).then(|| (wait as u64 + 1).max(SHORTEST_PS))
 }
 
-/// Lines lost a ps for each line held and unit of weight, once nothing is free; and the free lines.
-fn losses(shares: &[Share], members: &[usize], capacity: f64, now_ps: u64) -> (f64, f64) {
+/// Lines lost a ps for each line held and unit of weight, once nothing is free; the free lines; and the lines filled a ps.
+fn losses(shares: &[Share], members: &[usize], capacity: f64, now_ps: u64) -> (f64, f64, f64) {
     let (mut fills, mut weights, mut held) = (0.0, 0.0, 0.0);
-    for &i in members {
-        let s = &shares[i];
+    for s in members.iter().map(|&i| &shares[i]) {
         if s.running {
             fills += s.fills;
         }
-        weights += s.weight(now_ps) * s.lines;
-        held += s.lines;
+        if s.lines > 0.0 {
+            weights += s.weight(now_ps) * s.lines;
+            held += s.lines;
+        }
     }
-    (if weights > 0.0 { fills / weights } else { 0.0 }, capacity - held)
+    (if weights > 0.0 { fills / weights } else { 0.0 }, capacity - held, fills)
 }
 
 fn pass(shares: &mut [Share], members: &[usize], capacity: f64, now_ps: u64, elapsed: f64) {
-    let (loss, free) = losses(shares, members, capacity, now_ps);
-    let fills: f64 = members.iter().map(|&i| &shares[i]).filter(|s| s.running).map(|s| s.fills).sum();
-    if fills <= 0.0 {
+    if !members.iter().any(|&i| shares[i].running && shares[i].fills > 0.0) {
         return;
     }
+    let (loss, free, fills) = losses(shares, members, capacity, now_ps);
     // The part of the time in which nothing is free any more.
     let full = 1.0 - free / (fills * elapsed);
-    let full = if full > 0.0 { full } else { 0.0 };
+    let taken = if full > 0.0 { loss * full * elapsed } else { 0.0 };
     let mut held = 0.0;
     for &i in members {
         let s = &mut shares[i];
-        let rate = loss * s.weight(now_ps) * full;
-        let filled = if s.running { s.fills * elapsed } else { 0.0 };
-        let lines = (s.lines + filled) / (1.0 + rate * elapsed);
-        s.lines = if lines < s.footprint { lines } else { s.footprint };
-        held += s.lines;
+        let rate = if taken > 0.0 && s.lines > 0.0 { taken * s.weight(now_ps) } else { 0.0 };
+        if s.running {
+            s.lines += s.fills * elapsed;
+        }
+        if s.lines > 0.0 {
+            s.lines /= 1.0 + rate;
+            s.lines = if s.lines < s.footprint { s.lines } else { s.footprint };
+            held += s.lines;
+        }
     }
     if held > capacity {
         members.iter().for_each(|&i| shares[i].lines *= capacity / held);

@@ -10,6 +10,7 @@
 //! Not covered: which banks and channels a program uses beyond what it does alone; a core that waits for data and so takes an
 //! interrupt late (some 100 ns); hits of one program on another's lines; invalidations by devices. [`error`] measures what all this costs.
 
+pub mod board;
 mod cache;
 pub mod calibrate;
 pub mod curve;
@@ -105,7 +106,9 @@ pub struct Fluid {
     table: Table,
     /// Have the rates to be found again?
     stale: bool,
+    /// What runs now, sorted, and the time and latency of each.
     set: Vec<u32>,
+    solved: Vec<(f64, f64)>,
 }
 
 impl Fluid {
@@ -141,6 +144,7 @@ impl Fluid {
             table,
             stale: true,
             set: Vec::with_capacity(config.cores + devices.len()),
+            solved: Vec::with_capacity(config.cores + devices.len()),
         };
         for program in 0..programs.len() {
             fluid.enter(program, 0, 0);
@@ -204,8 +208,10 @@ impl Fluid {
         let running = self.devices.iter().enumerate().filter_map(|(i, d)| d.order.map(|(_, into)| (i, into)));
         set.extend(running.map(|(i, into)| (devices + 2 * i + usize::from(into)) as u32));
         set.sort_unstable();
-        self.apply(&set);
+        self.solved.clear();
+        self.solved.extend_from_slice(self.table.solve(&set));
         self.set = set;
+        self.apply();
         self.caches.plan();
         for core in 0..self.cores.len() {
             self.plan(core);
@@ -216,13 +222,17 @@ impl Fluid {
         self.table.programs[program].unit(self.tasks[program].phase, self.caches.shares[program].level)
     }
 
-    /// Sets the speeds that belong to a sorted set of units.
-    fn apply(&mut self, set: &[u32]) {
+    /// Time and latency of a unit that runs, ps.
+    fn rate(&self, unit: usize) -> (f64, f64) {
+        self.solved[self.set.partition_point(|&u| (u as usize) < unit)]
+    }
+
+    /// Sets the speeds that were found.
+    fn apply(&mut self) {
         for i in 0..self.cores.len() {
             let (true, Some(p)) = (self.cores[i].active, self.cores[i].program) else { continue };
             let unit = self.unit_of(p);
-            let at = set.partition_point(|&u| (u as usize) < unit);
-            let (time, latency) = self.table.solve(set)[at];
+            let (time, latency) = self.rate(unit);
             let counts = self.table.counts[unit];
             let (period, latency) = (round_up(time), latency as u64);
             self.tasks[p].run(self.now_ps, period, latency, counts.lines, counts.misses, counts.reads);
@@ -234,8 +244,7 @@ impl Fluid {
         for (i, device) in self.devices.iter_mut().enumerate() {
             let Some((lines, into)) = device.order else { continue };
             let unit = self.table.devices + 2 * i + usize::from(into);
-            let at = set.partition_point(|&u| (u as usize) < unit);
-            let (time, latency) = self.table.solve(set)[at];
+            let (time, latency) = self.solved[self.set.partition_point(|&u| (u as usize) < unit)];
             let period = round_up(time * lines as f64 / DEVICE_LINES);
             device.task.run(self.now_ps, period, latency as u64, lines << 16, 0, self.table.counts[unit].reads);
             device.plan();
@@ -329,10 +338,7 @@ impl Fluid {
         let same = !self.stale && self.unit_of(program) == before && phase == self.tasks[program].phase;
         self.enter(program, phase, position);
         if same {
-            let at = self.set.partition_point(|&u| (u as usize) < before);
-            let set = std::mem::take(&mut self.set);
-            let (time, latency) = self.table.solve(&set)[at];
-            self.set = set;
+            let (time, latency) = self.rate(before);
             let counts = self.table.counts[before];
             let period = round_up(time);
             self.tasks[program].run(self.now_ps, period, latency as u64, counts.lines, counts.misses, counts.reads);

@@ -84,7 +84,7 @@ impl Unit {
 /// Utilisation above which nothing is distinguished.
 const TOP: f64 = 0.999_999;
 /// Accuracy of the utilisation.
-const CLOSE: f64 = 1e-9;
+const CLOSE: f64 = 1e-8;
 
 /// The utilisation at which sources that run together settle: the upper end of the last bracket, where the memory is
 /// offered no more than it takes.

@@ -53,7 +53,7 @@ pub(super) struct Table {
 }
 
 /// Solved sets kept; beyond, all are forgotten, so that memory is bounded.
-const KEPT: usize = 1 << 20;
+const KEPT: usize = 1 << 18;
 
 impl Table {
     pub fn new(programs: &[FluidProgram], devices: &[FluidDevice], curve: &MemoryCurve, refill_line_ps: u64) -> Self {

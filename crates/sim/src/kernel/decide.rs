@@ -1,6 +1,6 @@
 //! The decision at the end of an instant: who runs where, who is stopped, what the hardware is told.
 
-use super::Kernel;
+use super::{Core, Kernel};
 use super::observer::{Observer, RunMode};
 use super::regulator::Message;
 use super::scheduler::{Call, Pick};
@@ -9,6 +9,13 @@ use super::statistics::{add, since};
 use super::timers::NEVER;
 use crate::hardware::Hardware;
 use solocore_model::results::Activity;
+
+impl Core {
+    /// What the next dispatch costs: the part of the kernel's work that has not passed while nothing was dispatched.
+    fn take_overhead(&mut self, now_ps: u64) -> u64 {
+        std::mem::take(&mut self.untold_ps).min(self.overhead_until_ps.saturating_sub(now_ps))
+    }
+}
 
 impl<H: Hardware> Kernel<H> {
     /// Lets dirty cores pick, and makes what was decided since the last time true.
@@ -159,10 +166,10 @@ impl<H: Hardware> Kernel<H> {
         let c = &mut self.cores[core];
         let wanted = c.chosen.filter(|_| !stopped);
         if wanted != c.dispatched || (c.redispatch && wanted.is_some()) {
-            let overhead = c.overhead_until_ps.saturating_sub(self.now_ps);
             c.dispatched = wanted;
+            let overhead = if wanted.is_some() { c.take_overhead(self.now_ps) } else { 0 };
             let program = wanted.map(|task| self.tasks[task].spec.program);
-            self.hardware.dispatch(core, program, if wanted.is_some() { overhead } else { 0 });
+            self.hardware.dispatch(core, program, overhead);
         }
         self.cores[core].redispatch = false;
         if self.regulated {
@@ -192,6 +199,7 @@ impl<H: Hardware> Kernel<H> {
         self.settle(core);
         let c = &mut self.cores[core];
         c.overhead_until_ps = c.overhead_until_ps.max(self.now_ps).saturating_add(cost_ps);
+        c.untold_ps = c.untold_ps.saturating_add(cost_ps);
         c.redispatch = true;
         self.touched.insert(core);
     }

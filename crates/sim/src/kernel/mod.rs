@@ -70,6 +70,8 @@ struct Core {
     stretch_ps: u64,
     /// Until when the core does the kernel's work.
     overhead_until_ps: u64,
+    /// Of that, what the hardware has not been told.
+    untold_ps: u64,
     /// Until when that is a switch, which is no job's execution.
     switch_until_ps: u64,
     /// Accounted to the regulator.

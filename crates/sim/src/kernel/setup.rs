@@ -171,6 +171,7 @@ fn core(now_ps: u64, counters: crate::hardware::Counters) -> Core {
         since_ps: now_ps,
         stretch_ps: now_ps,
         overhead_until_ps: now_ps,
+        untold_ps: 0,
         switch_until_ps: now_ps,
         reads: counters.dram_reads,
         writes: counters.dram_writes,

@@ -33,6 +33,8 @@ struct Core {
     doing: Doing,
     until_ps: u64,
     since_ps: u64,
+    /// Until when overheads last.
+    overhead_until_ps: u64,
     pending: Option<(Option<usize>, u64)>,
     /// A program that another core still waits for, and its overhead.
     expected: Option<(usize, u64)>,
@@ -62,6 +64,7 @@ impl TestBoard {
             doing: Doing::Nothing,
             until_ps: u64::MAX,
             since_ps: 0,
+            overhead_until_ps: 0,
             pending: None,
             expected: None,
             armed: None,
@@ -131,9 +134,11 @@ impl TestBoard {
             self.cores[core].expected = Some((p, overhead_ps));
             return;
         }
-        self.cores[core].program = Some(p);
-        if overhead_ps > 0 {
-            (self.cores[core].doing, self.cores[core].until_ps) = (Doing::Overhead, self.now_ps + overhead_ps);
+        let c = &mut self.cores[core];
+        c.program = Some(p);
+        c.overhead_until_ps = c.overhead_until_ps.max(self.now_ps) + overhead_ps;
+        if c.overhead_until_ps > self.now_ps {
+            (c.doing, c.until_ps) = (Doing::Overhead, c.overhead_until_ps);
         } else {
             self.next_op(core);
         }
@@ -213,7 +218,8 @@ impl Hardware for TestBoard {
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64) {
         let program = program.map(|p| p.0 as usize);
         if self.cores[core].doing == Doing::Waiting {
-            self.cores[core].pending = Some((program, overhead_ps));
+            let before = self.cores[core].pending.map_or(0, |p| p.1);
+            self.cores[core].pending = Some((program, before + overhead_ps));
         } else {
             self.start(core, program, overhead_ps);
         }

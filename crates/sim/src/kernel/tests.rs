@@ -1,5 +1,6 @@
 //! Whole systems on the test board, against schedules worked out by hand and against naive models.
 
+mod machine;
 mod properties;
 mod refused;
 mod regulators;

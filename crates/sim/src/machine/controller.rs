@@ -43,6 +43,7 @@ pub(super) struct Controller {
     refused_count: usize,
     /// The cycle before which nothing happens, and that of the memory alone.
     next_cycle: u64,
+    next_ps: u64,
     memory_next: u64,
     done: Vec<Completion>,
     counts: Uncore,
@@ -63,6 +64,7 @@ impl Controller {
             refused: (0..spec.organisation.channels).map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
             refused_count: 0,
             next_cycle: NEVER,
+            next_ps: NEVER,
             memory_next: NEVER,
             done: Vec::new(),
             counts: Uncore::default(),
@@ -84,6 +86,7 @@ impl Controller {
         let cycle = at_ps.div_ceil(self.clock_ps);
         let request = Request { address: line * self.line, write, core: source, tag };
         self.next_cycle = self.next_cycle.min(cycle);
+        self.next_ps = self.next_cycle * self.clock_ps;
         // Cores send in the order of time; devices, whose way is shorter, are put in their place.
         let mut at = self.arrivals.len();
         while at > 0 && self.arrivals[at - 1].cycle > cycle {
@@ -99,7 +102,7 @@ impl Controller {
     /// The time before which nothing happens.
     #[inline]
     pub fn next_ps(&self) -> u64 {
-        self.next_cycle.saturating_mul(self.clock_ps)
+        self.next_ps
     }
 
     /// Moves on to `until_ps`, or to the first answers before or at it, which it appends; the time it stopped at, `None` if
@@ -140,6 +143,7 @@ impl Controller {
         let arrival = self.arrivals.front().map_or(NEVER, |a| a.cycle);
         self.memory_next = self.memory.next_event().unwrap_or(NEVER);
         self.next_cycle = self.memory_next.min(arrival);
+        self.next_ps = self.next_cycle.saturating_mul(self.clock_ps);
         at
     }
 

@@ -196,6 +196,13 @@ pub(super) struct Core {
     pub live: Counters,
 }
 
+/// The key of a page; programs keep to their pages, and what does not goes to the first.
+#[inline(always)]
+#[allow(clippy::cast_possible_truncation, reason = "page numbers have at most 40 bits")]
+fn page_of(pages: &[u64], page: u64) -> u64 {
+    pages.get(page as usize).or(pages.first()).copied().unwrap_or(0)
+}
+
 /// Numbers of a core.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CoreShape {
@@ -239,6 +246,9 @@ impl Core {
     /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond `now`.
     pub fn run(&mut self, program: &mut Loaded, now: u64, limit: u64) -> Stop {
         loop {
+            if let Some(stop) = self.stretch(program, limit) {
+                return stop;
+            }
             let Some(&op) = program.ops.get(program.at) else {
                 program.refill();
                 continue;
@@ -269,42 +279,74 @@ impl Core {
                 _ => {}
             }
             let line = op.line();
-            let page = program.pages.get((line >> self.page_shift) as usize).or(program.pages.first());
-            let page = page.copied().unwrap_or(0);
-            if page >= DIRECT_KIND || program.direct {
-                if page & ORDERED != 0 && when > now {
-                    return Stop::Later(when);
-                }
-                (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
-                self.live.accesses += 1;
-                let key = (page & !ORDERED & !DIRECT_KIND) + (line & self.page_mask);
-                if let Some(stop) = self.special(kind, key, page, program.direct) {
-                    return stop;
-                }
-                continue;
+            let page = page_of(&program.pages, line >> self.page_shift);
+            if page & ORDERED != 0 && when > now {
+                return Stop::Later(when);
             }
-            let key = page + (line & self.page_mask);
             (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
             self.live.accesses += 1;
-            if let Some(stop) = self.access(kind, key) {
+            let key = (page & !ORDERED & !DIRECT_KIND) + (line & self.page_mask);
+            if let Some(stop) = self.special(kind, key, page, program.direct) {
                 return stop;
             }
         }
     }
 
-    /// An access to a cached page that nobody else uses.
+    /// Operations on pages that nobody else uses, up to something that [`Core::run`] has to see to: no time left, a signal,
+    /// another page, the end of the buffer.
     #[inline(always)]
-    fn access(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
-        let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
-        let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
-        if l1.front(key, write) {
-            return if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
+    fn stretch(&mut self, program: &mut Loaded, limit: u64) -> Option<Stop> {
+        if program.direct {
+            return None;
         }
-        let looked = l1.access(key, write);
-        if looked.hit {
-            return if self.mshrs.busy == 0 { None } else { self.join(kind, key) };
+        let (ops, pages) = (program.ops.as_slice(), program.pages.as_slice());
+        loop {
+            if self.cycle > limit || self.computed >= self.window_limit {
+                return None;
+            }
+            // Cycles that may pass, and those that have, before the next miss or wait.
+            let most = (limit - self.cycle).min(self.window_limit - self.computed - 1);
+            let (mut passed, first, mut at) = (0, program.at, program.at);
+            let mut computations = 0;
+            let missed = loop {
+                let Some(&op) = ops.get(at) else { break None };
+                let (kind, gap) = (op.kind(), op.cycles());
+                if passed + gap > most {
+                    break None;
+                }
+                if kind == OpKind::Compute {
+                    (passed, at, computations) = (passed + gap, at + 1, computations + 1);
+                    continue;
+                }
+                let page = page_of(pages, op.line() >> self.page_shift);
+                if page >= DIRECT_KIND || kind == OpKind::Signal {
+                    break None;
+                }
+                (passed, at) = (passed + gap, at + 1);
+                let key = page + (op.line() & self.page_mask);
+                let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
+                let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
+                if l1.front(key, write) {
+                    if self.mshrs.busy != 0 {
+                        break Some((kind, key, true, NONE));
+                    }
+                    continue;
+                }
+                let looked = l1.access(key, write);
+                if !looked.hit || self.mshrs.busy != 0 {
+                    break Some((kind, key, looked.hit, looked.victim));
+                }
+            };
+            program.at = at;
+            self.cycle += passed;
+            self.computed += passed;
+            self.live.accesses += (at - first - computations) as u64;
+            let (kind, key, hit, victim) = missed?;
+            let stop = if hit { self.join(kind, key) } else { self.miss(kind, key, victim) };
+            if stop.is_some() {
+                return stop;
+            }
         }
-        self.miss(kind, key, looked.victim)
     }
 
     /// A hit on a line whose data may be under way.

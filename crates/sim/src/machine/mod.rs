@@ -164,9 +164,32 @@ impl Machine {
         &self.layout
     }
 
+    /// The device whose event comes first.
+    #[inline]
     fn device_next(&self) -> (u64, usize) {
-        let times = self.devices.iter().map(|d| d.next_ps).zip(0..);
-        times.min().unwrap_or((NEVER, 0))
+        let (mut best, mut which) = (NEVER, 0);
+        for (device, d) in self.devices.iter().enumerate() {
+            (best, which) = if d.next_ps < best { (d.next_ps, device) } else { (best, which) };
+        }
+        (best, which)
+    }
+
+    /// The event of a core, and more of its events while nothing else comes before or with them; all before `bound`.
+    #[inline]
+    fn core_events(&mut self, core: usize, at_ps: u64, bound: u64) {
+        let others = self.next.iter().enumerate().filter(|&(other, _)| other != core).map(|(_, &at)| at);
+        let bound = others.fold(bound, u64::min);
+        self.now = at_ps;
+        loop {
+            // A dispatch that takes hold can concern another core.
+            let alone = self.seats[core].switch.is_none();
+            self.core_event(core);
+            let next = self.next[core];
+            if !alone || next >= bound || next >= self.controller.next_ps() || !self.notices.is_empty() {
+                return;
+            }
+            self.now = next;
+        }
     }
 
     /// The core whose event comes first.
@@ -278,8 +301,7 @@ impl Hardware for Machine {
                 self.now = device_at;
                 self.device_event(device);
             } else {
-                self.now = core_at;
-                self.core_event(core);
+                self.core_events(core, core_at, device_at.min(until_ps.saturating_add(1)));
             }
         }
     }

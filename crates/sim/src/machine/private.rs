@@ -64,7 +64,7 @@ impl Private {
     }
 
     /// Accesses a line; it is in the cache afterwards, dirty if `write`.
-    #[inline]
+    #[inline(always)]
     pub fn access(&mut self, key: u64, write: bool) -> Looked {
         let (tag, base) = (self.tag(key), self.base(key));
         let set = &mut self.entries[base..base + self.ways];
@@ -100,36 +100,43 @@ impl Private {
     }
 }
 
+/// [`to_front`] for a known length: all entries are compared and moved at once.
 #[inline(always)]
 fn fixed<const N: usize>(set: &mut [u32], fresh: u32) -> (bool, u32) {
-    match <&mut [u32; N]>::try_from(set) {
-        Ok(set) => to_front(set, fresh),
-        Err(_) => (false, EMPTY),
+    let Ok(set) = <&mut [u32; N]>::try_from(set) else { return (false, EMPTY) };
+    let old = *set;
+    let found = matches(&old, fresh >> 1);
+    let at = found.trailing_zeros();
+    let mut moved = old;
+    for i in 1..N {
+        moved[i] = if i as u32 <= at { old[i - 1] } else { old[i] };
     }
+    let out = old[(at as usize).min(N - 1)];
+    let hit = found != 0;
+    moved[0] = if hit { out | (fresh & 1) } else { fresh };
+    *set = moved;
+    (hit, out)
 }
 
-/// Moves the line to the front of its set, or puts it there; hit, and the entry that fell out.
+/// A bit for each entry with this tag. Tags have 31 bits and not all of them set, so an empty entry never matches.
 #[inline(always)]
-fn to_front<S: AsMut<[u32]> + ?Sized>(set: &mut S, fresh: u32) -> (bool, u32) {
-    let set = set.as_mut();
+pub(super) fn matches<const N: usize>(entries: &[u32; N], tag: u32) -> u32 {
+    let mut found = 0;
+    for (i, &entry) in entries.iter().enumerate() {
+        found |= u32::from(entry >> 1 == tag) << i;
+    }
+    found
+}
+
+/// Moves the line to the front of its set, or puts it there; hit, and the entry that fell out or was there.
+fn to_front(set: &mut [u32], fresh: u32) -> (bool, u32) {
     let last = set.len() - 1;
-    let mut at = last + 1;
-    for (i, &entry) in set.iter().enumerate() {
-        // Tags have 31 bits and not all of them set, so an empty entry never matches.
-        at = if entry >> 1 == fresh >> 1 { i } else { at };
-    }
-    let old = set[at.min(last)];
-    let mut before = fresh;
-    for (i, slot) in set.iter_mut().enumerate() {
-        let own = *slot;
-        *slot = if i <= at { before } else { own };
-        before = own;
-    }
-    let hit = at <= last;
-    if hit {
-        set[0] = old | (fresh & 1);
-    }
-    (hit, old)
+    let found = set.iter().position(|entry| entry >> 1 == fresh >> 1);
+    let at = found.unwrap_or(last);
+    let old = set[at];
+    set.copy_within(..at, 1);
+    set[0] = if found.is_some() { old | (fresh & 1) } else { fresh };
+    (found.is_some(), old)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 //! Real hashes are not published; this one too gives every slice the same share of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
-use super::private::{Looked, NONE};
+use super::private::{Looked, NONE, matches};
 use solocore_dram::random::Random;
 use solocore_model::platform::Replacement;
 
@@ -79,14 +79,14 @@ impl Shared {
     fn find(&self, set: usize, tag: u32) -> Option<usize> {
         let base = set * self.ways;
         let entries = &self.entries[base..base + self.ways];
-        let at = match self.ways {
+        // With the length known, all ways are compared at once.
+        match self.ways {
             8 => fixed::<8>(entries, tag),
             12 => fixed::<12>(entries, tag),
             16 => fixed::<16>(entries, tag),
             32 => fixed::<32>(entries, tag),
-            _ => position(entries, tag),
-        };
-        (at < self.ways).then_some(at)
+            _ => entries.iter().position(|&entry| entry >> 1 == tag),
+        }
     }
 
     /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and `mask` is 0.
@@ -127,13 +127,18 @@ impl Shared {
         match self.policy {
             Replacement::Lru => {
                 let order = &mut self.order[set * self.ways..(set + 1) * self.ways];
-                let mut before = way.to_le_bytes()[0];
-                for slot in order {
-                    let own = std::mem::replace(slot, before);
-                    if usize::from(own) == way {
-                        break;
+                let way = way.to_le_bytes()[0];
+                match self.ways {
+                    _ if order.first() == Some(&way) => {}
+                    8 => order_to_front::<8>(order, way),
+                    12 => order_to_front::<12>(order, way),
+                    16 => order_to_front::<16>(order, way),
+                    32 => order_to_front::<32>(order, way),
+                    _ => {
+                        let at = order.iter().position(|&w| w == way).unwrap_or(0);
+                        order.copy_within(..at, 1);
+                        order[0] = way;
                     }
-                    before = own;
                 }
             }
             Replacement::Plru => {
@@ -196,19 +201,24 @@ fn plru(tree: u64, levels: u32, mask: u64) -> usize {
 }
 
 #[inline(always)]
-fn fixed<const N: usize>(entries: &[u32], tag: u32) -> usize {
-    <&[u32; N]>::try_from(entries).map_or(N, |entries| position(entries, tag))
+fn fixed<const N: usize>(entries: &[u32], tag: u32) -> Option<usize> {
+    let found = <&[u32; N]>::try_from(entries).map_or(0, |entries| matches(entries, tag));
+    (found != 0).then_some(found.trailing_zeros() as usize)
 }
 
-/// Position of a tag, or the length; without branches where the length is known.
+/// Moves a way to the front of the order of its set, without branches.
 #[inline(always)]
-fn position<S: AsRef<[u32]> + ?Sized>(entries: &S, tag: u32) -> usize {
-    let entries = entries.as_ref();
-    let mut at = entries.len();
-    for (i, &entry) in entries.iter().enumerate() {
-        at = if entry >> 1 == tag { i } else { at };
+fn order_to_front<const N: usize>(order: &mut [u8], way: u8) {
+    let Ok(order) = <&mut [u8; N]>::try_from(order) else { return };
+    let old = *order;
+    let mut at = 0;
+    for (i, &w) in old.iter().enumerate() {
+        at |= if w == way { i.to_le_bytes()[0] } else { 0 };
     }
-    at
+    for i in 1..N {
+        order[i] = if i.to_le_bytes()[0] <= at { old[i - 1] } else { old[i] };
+    }
+    order[0] = way;
 }
 
 #[cfg(test)]

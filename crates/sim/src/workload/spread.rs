@@ -84,6 +84,9 @@ impl Pattern for Spread {
     }
 
     fn rewind(&mut self) {
+        if self.misses.is_multiple_of(self.walk.lines()) {
+            self.walk.reset();
+        }
         (self.done, self.owed, self.remainder) = (0, 0, self.remainder.restarted());
     }
 }

@@ -42,6 +42,21 @@ fn costs_lengthen_what_runs_but_a_switch_is_no_execution() {
 }
 
 #[test]
+fn an_interrupt_during_a_switch_adds_to_it() {
+    let board = TestBoard::new(1, 100, &[job(8), job(1), job(1)]);
+    let tasks = vec![
+        TaskSpec { release: at(&[0]), ..task(0, 0, 1) },
+        TaskSpec { release: at(&[1]), ..task(1, 0, 2) },
+        TaskSpec { release: at(&[30]), ..task(2, 0, 2) },
+    ];
+    let costs = Costs { switch_ps: 3 * NS, release_ps: 2 * NS, ..Costs::default() };
+    let (r, board) = run(board, KernelConfig { costs, ..KernelConfig::default() }, tasks, 40);
+    // Two and three from 0 on, two more from 1 on: eight of computation end at 15.
+    assert_eq!(board.runs(), [(0, 0, 0, 15), (0, 1, 15, 19), (0, 2, 30, 36)]);
+    assert_eq!((r.tasks[0].execution.max_ps(), r.cores[0].overhead_ps), (10 * NS, (3 + 3 * 2 + 2 * 3) * NS));
+}
+
+#[test]
 fn late_jobs_wait_for_each_other() {
     let board = TestBoard::new(1, 100, &[job(15)]);
     let mut watch = Watch::default();
@@ -297,4 +312,24 @@ fn contention_takes_background_time_away() {
     // Reads of 40 ns are not.
     let (r, _) = run(TestBoard::new(1, 40, &[reads(10)]), with(config), tasks, 30_000);
     assert_eq!(r.cores[0].idle_ps, 0);
+}
+
+#[test]
+fn vcpus_only_go_where_their_colours_are_free() {
+    let (config, tasks, programs) = vcpus(&[(1, 5); 4], Some(0));
+    let mut config = VcpuConfig { balancing: Balancing::Full { limit: 8 }, colours: Some(vec![16, 5]), ..config };
+    config.vcpus.iter_mut().for_each(|v| v.colours = 4);
+    let mut watch = Watch::default();
+    let (r, _) = run_watched(TestBoard::new(2, 10, &programs), with(config), tasks, 50, &mut watch);
+    assert_eq!((r.vcpu_migrations, watch.moves), (1, vec![(0, 0, 1, 0)]), "there is room for one");
+}
+
+#[test]
+fn the_least_memory_intensive_has_the_background_time() {
+    let (config, tasks, _) = vcpus(&[(100, 1000), (100, 1000)], Some(0));
+    let config = VcpuConfig { background: Some(Background::LeastMemory), ..config };
+    let board = TestBoard::new(1, 90, &[reads(10), reads(400)]);
+    let (r, _) = run(board, with(config), tasks, 100_000);
+    // Both count as equal until the first monitor, after the longest period.
+    assert!(r.tasks[0].background_ps < 2 * US && r.tasks[1].background_ps > 75 * US, "{r:?}");
 }

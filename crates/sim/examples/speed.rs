@@ -1,0 +1,106 @@
+//! How fast the request-level machine is: core accesses per second of one thread, by wall time, and by the processor time it
+//! got (where Linux tells), which other work on the computer changes less.
+//!
+//! `cargo run --release -p solocore-sim --example speed [MILLISECONDS]`. Four cores of the Xeon W3530 preset (32 KiB L1, 256 KiB
+//! L2, 8 MiB shared, one channel of DDR3-1066), each dispatched once:
+//! * `mix`: three of four accesses to 16 KiB (they hit the first level), one to a random line of 1, 2, 4 or 8 MiB, by core;
+//!   a fifth stores, a tenth waits, two cycles of computation each;
+//! * `l1`: all of them to 16 KiB; `llc`: random lines of 1 MiB on each core;
+//! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
+//! * `chase`: one waiting load after the other to random lines of 64 MiB each.
+
+use solocore_dram::random::Random;
+use solocore_model::Platform;
+use solocore_sim::hardware::{Hardware, ProgramId};
+use solocore_sim::machine::{Machine, MachineConfig};
+use solocore_sim::program::{Op, OpKind, Program, Space};
+use std::path::Path;
+use std::time::Instant;
+
+const LINES_PER_PAGE: u64 = 64;
+const L1_LINES: u64 = 256;
+
+/// Random lines, drawn in advance so that the machine is measured, not the generator.
+struct Drawn {
+    ops: Vec<Op>,
+    at: usize,
+    pages: u32,
+}
+
+impl Program for Drawn {
+    fn refill(&mut self, out: &mut Vec<Op>) {
+        let end = (self.at + 500).min(self.ops.len());
+        out.extend_from_slice(&self.ops[self.at..end]);
+        self.at = if end == self.ops.len() { 0 } else { end };
+    }
+
+    fn pages(&self) -> u32 {
+        self.pages
+    }
+
+    fn abandon_job(&mut self) {}
+}
+
+/// A mix by name; `far` lines in all on this core.
+fn program(mix: &str, core: u64, pages: u32) -> Drawn {
+    let far = u64::from(pages) * LINES_PER_PAGE;
+    let mut random = Random::new(core + 1);
+    let count = if mix == "stream" { far } else { 1 << 18 };
+    let op = |i: u64| match mix {
+        "stream" => Op::access(OpKind::Load, 2, i),
+        "chase" => Op::access(OpKind::LoadWait, 2, random.below(far)),
+        _ => {
+            let kind = match random.below(10) {
+                0 | 1 => OpKind::Store,
+                2 => OpKind::LoadWait,
+                _ => OpKind::Load,
+            };
+            let near = mix == "l1" || (mix == "mix" && random.below(4) > 0);
+            Op::access(kind, 2, random.below(if near { L1_LINES } else { far }))
+        }
+    };
+    Drawn { ops: (0..count).map(op).collect(), at: 0, pages }
+}
+
+/// Time on a processor of this thread, in ns.
+fn processor_ns() -> Option<u64> {
+    std::fs::read_to_string("/proc/thread-self/schedstat").ok()?.split(' ').next()?.parse().ok()
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let ms: u64 = std::env::args().nth(1).map_or(Ok(20), |a| a.parse())?;
+    let config = MachineConfig::of(&Platform::find("xeon-w3530", Path::new("."))?, 1)?;
+    println!("{:>8} {:>14} {:>12} {:>12} {:>12} {:>14}", "mix", "accesses", "LLC", "DRAM", "M/s wall", "M/s processor");
+    for mix in ["mix", "l1", "llc", "stream", "chase"] {
+        let programs = (0..4u64).map(|core| {
+            let pages: u32 = match mix {
+                "mix" => 256 << core,
+                "llc" => 256,
+                "l1" => 4,
+                _ => 16384,
+            };
+            // Frames of a core lie together; page numbers stay as they are.
+            let frames = (0..u64::from(pages)).map(|page| core * 32768 + page).collect();
+            let space = Space { frames, kinds: Vec::new(), ways: 0xffff };
+            (Box::new(program(mix, core, pages)) as Box<dyn Program>, space)
+        });
+        let mut machine = Machine::new(config.clone(), programs.collect(), Vec::new())?;
+        (0..4).for_each(|core| machine.dispatch(core as usize, Some(ProgramId(core)), 0));
+        machine.advance(ms * 200_000_000);
+        let before: u64 = (0..4).map(|core| machine.core(core).accesses).sum();
+        let (start, begin) = (Instant::now(), processor_ns());
+        for step in 1..=10 {
+            machine.advance(ms * 200_000_000 + step * ms * 100_000_000);
+        }
+        let wall = start.elapsed();
+        let busy = begin.zip(processor_ns()).map_or(wall.as_secs_f64(), |(a, b)| (b - a) as f64 / 1e9);
+        let counts: Vec<_> = (0..4).map(|core| machine.core(core)).collect();
+        let accesses = counts.iter().map(|c| c.accesses).sum::<u64>() - before;
+        let llc: u64 = counts.iter().map(|c| c.llc_accesses).sum();
+        let dram = machine.uncore().reads + machine.uncore().writes;
+        let million = accesses as f64 / 1e6;
+        let (rate, of_cpu) = (million / wall.as_secs_f64(), million / busy);
+        println!("{mix:>8} {accesses:>14} {llc:>12} {dram:>12} {rate:>12.1} {of_cpu:>14.1}");
+    }
+    Ok(())
+}

@@ -1,0 +1,187 @@
+//! Runs a scenario and says what came out.
+
+use super::{Prepared, Resolution, Scenario};
+use crate::board::BoardError;
+use crate::hardware::{Counters, Hardware};
+use crate::kernel::{Kernel, KernelResult, Timeline};
+use crate::plan::SimError;
+use serde::Serialize;
+use solocore_model::results::Segment;
+
+const PS: u64 = 1000;
+/// Segments of a timeline; more than a browser can draw.
+const MOST_SEGMENTS: usize = 1 << 22;
+
+/// What a task did. Times in nanoseconds, counts over the whole run.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "as in interface and kernel::TaskStatistics")]
+pub struct TaskReport {
+    pub name: String,
+    pub core: Option<usize>,
+    pub jobs: u64,
+    pub misses_deadline: u64,
+    pub moet_ns: u64,
+    pub acet_ns: u64,
+    pub max_response_ns: u64,
+    pub p99_response_ns: u64,
+    pub busy_ns: u64,
+    pub compute_cycles: u64,
+    pub accesses: u64,
+    pub llc_accesses: u64,
+    pub llc_misses: u64,
+    pub dram_reads: u64,
+    pub dram_writes: u64,
+    pub preemptions: u64,
+    pub migrations: u64,
+    pub foreground_ns: u64,
+    pub background_ns: u64,
+}
+
+/// What a core did.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "as in interface and kernel::CoreStatistics")]
+pub struct CoreReport {
+    pub id: usize,
+    /// DRAM transactions.
+    pub accesses: u64,
+    pub throttled_ns: u64,
+    pub busy_ns: u64,
+    pub idle_ns: u64,
+    pub overhead_ns: u64,
+    pub max_accesses_per_period: u64,
+}
+
+/// What the memory controller saw.
+#[derive(Clone, Debug, Serialize)]
+#[allow(missing_docs, reason = "as in hardware::Uncore")]
+pub struct UncoreReport {
+    pub reads: u64,
+    pub writes: u64,
+    pub device: u64,
+    /// From arrival at the controller to data, reads.
+    pub mean_latency_ns: f64,
+}
+
+/// The result of a scenario.
+#[derive(Clone, Debug, Serialize)]
+pub struct ScenarioResult {
+    /// `solocore-scenario/1`.
+    pub format: &'static str,
+    /// `requests` or `fluid`.
+    pub resolution: &'static str,
+    /// The seed.
+    pub seed: u64,
+    /// Bytes of a line, a transaction.
+    pub line_bytes: u64,
+    /// By order of the file.
+    pub tasks: Vec<TaskReport>,
+    /// By number.
+    pub cores: Vec<CoreReport>,
+    /// The memory controller.
+    pub uncore: UncoreReport,
+    /// Simulated time.
+    pub simulated_ns: u64,
+    /// Wall-clock time it took.
+    pub wall_ns: u64,
+    /// Accesses by operations.
+    pub requests: u64,
+    /// First stretch of the schedule, when asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub timeline: Vec<Segment>,
+}
+
+/// Runs it for its duration; `progress` is told the share done and stops it by returning false.
+///
+/// # Errors
+/// What the file asks for and the board cannot do, with the file's name.
+pub fn run(
+    scenario: &Scenario,
+    prepared: Prepared,
+    timeline_ns: u64,
+    progress: &dyn Fn(f64) -> bool,
+) -> Result<ScenarioResult, SimError> {
+    let started = std::time::Instant::now();
+    let named = |error: BoardError| match SimError::from(error) {
+        SimError::Input(what) => SimError::Input(format!("{}: {what}", scenario.path.display())),
+        other => other,
+    };
+    let Prepared { board, kernel, resolution, duration_ps } = prepared;
+    let (result, segments) = match resolution {
+        Resolution::Requests => finish(board.requests(kernel).map_err(named)?, duration_ps, timeline_ns, progress),
+        Resolution::Fluid => finish(board.requests(kernel).map_err(named)?, duration_ps, timeline_ns, progress),
+    }
+    .map_err(named)?;
+    let mut out = report(scenario, &result);
+    out.timeline = segments;
+    out.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(out)
+}
+
+fn finish<H: Hardware>(
+    mut kernel: Kernel<H>,
+    end_ps: u64,
+    timeline_ns: u64,
+    progress: &dyn Fn(f64) -> bool,
+) -> Result<(KernelResult, Vec<Segment>), BoardError> {
+    let mut timeline = Timeline::new(timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    kernel.run(end_ps, &mut timeline, &mut |now| progress(now as f64 / end_ps as f64))?;
+    let result = kernel.finish(&mut timeline);
+    Ok((result, timeline.segments()))
+}
+
+fn report(scenario: &Scenario, result: &KernelResult) -> ScenarioResult {
+    let tasks = result.tasks.iter().zip(&scenario.tasks).map(|(t, (entry, _))| {
+        let c: Counters = t.counters;
+        TaskReport {
+            name: t.name.clone(),
+            core: entry.core,
+            jobs: t.jobs,
+            misses_deadline: t.deadline_misses,
+            moet_ns: t.execution.max_ps().div_ceil(PS),
+            acet_ns: t.execution.mean_ps() / PS,
+            max_response_ns: t.response.max_ps().div_ceil(PS),
+            p99_response_ns: t.response.percentile_ps(990).div_ceil(PS),
+            busy_ns: c.busy_ps / PS,
+            compute_cycles: c.compute_cycles,
+            accesses: c.accesses,
+            llc_accesses: c.llc_accesses,
+            llc_misses: c.llc_misses,
+            dram_reads: c.dram_reads,
+            dram_writes: c.dram_writes,
+            preemptions: t.preemptions,
+            migrations: t.migrations,
+            foreground_ns: t.foreground_ps / PS,
+            background_ns: t.background_ps / PS,
+        }
+    });
+    let cores = result.cores.iter().enumerate().map(|(id, c)| CoreReport {
+        id,
+        accesses: c.counters.transactions(),
+        throttled_ns: c.throttled_ps / PS,
+        busy_ns: c.busy_ps / PS,
+        idle_ns: c.idle_ps / PS,
+        overhead_ns: c.overhead_ps / PS,
+        max_accesses_per_period: c.max_transactions_per_period,
+    });
+    ScenarioResult {
+        format: "solocore-scenario/1",
+        resolution: match scenario.simulation.resolution {
+            Resolution::Requests => "requests",
+            Resolution::Fluid => "fluid",
+        },
+        seed: scenario.simulation.seed,
+        line_bytes: scenario.platform.llc.line.0,
+        tasks: tasks.collect(),
+        cores: cores.collect(),
+        uncore: UncoreReport {
+            reads: result.uncore.reads,
+            writes: result.uncore.writes,
+            device: result.uncore.device,
+            mean_latency_ns: result.mean_latency_ps() as f64 / PS as f64,
+        },
+        simulated_ns: result.simulated_ps / PS,
+        wall_ns: 0,
+        requests: result.cores.iter().map(|c| c.counters.accesses).sum(),
+        timeline: Vec::new(),
+    }
+}
