@@ -10,6 +10,8 @@
 pub mod chart;
 pub mod outcome;
 pub mod page;
+pub mod run;
+mod sce;
 pub mod store;
 
 pub use chart::{Chart, Marks, Series};
@@ -33,7 +35,7 @@ pub struct Context<'a> {
     pub scale: Scale,
     /// Everything random follows from it.
     pub seed: u64,
-    /// Told the share done, 0 to 1; stops the experiment by returning false.
+    /// Told the share done, 0 to 1, or NaN where it is not known; stops the experiment by returning false.
     pub progress: &'a (dyn Fn(f64) -> bool + Sync),
 }
 
@@ -67,7 +69,7 @@ pub enum ExperimentError {
 /// All experiments, in the order of the papers.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    Vec::new()
+    [sce::ALL].concat()
 }
 
 /// The experiment of that name.

@@ -2,7 +2,7 @@
 
 use crate::{ExperimentError, Outcome, Scale, chart};
 use serde::{Deserialize, Serialize};
-use solocore_model::files;
+use solocore_model::{ModelError, files};
 use std::path::{Path, PathBuf};
 
 /// Written at the head of every outcome file.
@@ -50,6 +50,7 @@ impl Record {
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), ExperimentError> {
+        std::fs::create_dir_all(dir).map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
         let svg = chart::svg(&self.outcome.charts).map_err(ExperimentError::Setup)?;
         files::write_atomically(&path(dir, &self.id, "csv"), self.outcome.table.to_csv().as_bytes())?;
         files::write_atomically(&path(dir, &self.id, "svg"), svg.as_bytes())?;
