@@ -1,12 +1,12 @@
 //! The decision at the end of an instant: who runs where, who is stopped, what the hardware is told.
 
-use super::{Core, Kernel};
 use super::observer::{Observer, RunMode};
 use super::regulator::Message;
 use super::scheduler::{Call, Pick};
 use super::setup::Timer;
 use super::statistics::{add, since};
 use super::timers::NEVER;
+use super::{Core, Kernel};
 use crate::hardware::Hardware;
 use solocore_model::results::Activity;
 

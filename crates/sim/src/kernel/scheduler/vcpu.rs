@@ -238,13 +238,13 @@ impl Scheduler for VcpuScheduler {
     }
 
     fn monitor(&mut self, readings: &Readings<'_>, call: &mut Call<'_>) {
-        if self.by_intensity {
-            self.monitor_intensity(readings);
-        }
-        // Background time so far belongs to the period that ends.
+        // What ran until now, background time too, belongs to the period that ends.
         for core in 0..self.cores.len() {
             self.cores[core].tick(call.now_ns());
             self.ask_throttling(core, call.now_ns());
+        }
+        if self.by_intensity {
+            self.monitor_intensity(readings);
         }
         if let Some(throttling) = &mut self.throttling {
             let contended = throttling.monitor(readings);

@@ -4,21 +4,29 @@ use super::*;
 use crate::board::Board;
 use crate::hardware::Hardware;
 use crate::kernel::statistics::add;
-use crate::workload::{Job, WorkloadSpec, params::{Access, BandwidthHog}};
+use crate::workload::{
+    Job, WorkloadSpec,
+    params::{Access, BandwidthHog},
+};
 use solocore_model::{Bytes, Platform};
 use std::path::Path;
 
-/// Cores of the board, each with readers or writers of 4 MiB in jobs of 2000 accesses, two to a core.
+/// Cores of the board, each with readers or writers of 4 MiB in jobs of 500 accesses, two to a core.
 fn board() -> Board {
     let platform = Platform::find("p4080", Path::new(".")).unwrap();
     let mut board = Board::new(&platform, 1).unwrap();
     for n in 0..8u32 {
         let access = if n % 2 == 0 { Access::Read } else { Access::Write };
-        let hog = BandwidthHog { size: Bytes(4 << 20), access, job: Some(Job::Accesses(2000)), ..BandwidthHog::default() };
+        let hog =
+            BandwidthHog { size: Bytes(4 << 20), access, job: Some(Job::Accesses(500)), ..BandwidthHog::default() };
         let index = board.add(&format!("hog {n}"), &WorkloadSpec::Bandwidth(hog)).unwrap();
         let core = (n / 2) as usize;
         let t = board.task(index);
-        *t = TaskSpec { name: t.name.clone(), program: t.program, ..periodic(n, core, n, 800_000 + 30_000 * u64::from(n)) };
+        *t = TaskSpec {
+            name: t.name.clone(),
+            program: t.program,
+            ..periodic(n, core, n, 800_000 + 30_000 * u64::from(n))
+        };
     }
     board
 }
