@@ -1,0 +1,123 @@
+"""`solocore sim` on scenario files, `solocore workloads`, `solocore reproduce`: what comes out, and what is refused.
+
+Not covered: that the figures are right (unit tests of crates/sim, tests/cli/test_dram.py), and speed.
+"""
+
+import json
+
+import pytest
+from conftest import ROOT, refused
+
+HEAD = '[simulation]\nplatform = "xeon-w3530"\nduration = "3 ms"\n'
+CHASE = '[[task]]\nname = "chase"\ncore = 0\nworkload = { kind = "latency", size = "16 MiB" }\n'
+
+
+def hog(core, extra=""):
+    return (f'[[task]]\nname = "hog{core}"\ncore = {core}\n'
+            f'workload = {{ kind = "bandwidth", access = "write" }}\n{extra}')
+
+
+def sim(solocore, text, *args, code=0):
+    name = solocore.write("scenario.toml", text)
+    done = solocore("sim", name, *args, "--format", "json")
+    assert done.code == code, done.err
+    return done.json()
+
+
+def test_neighbours_slow_a_chase_and_budgets_hold(solocore):
+    alone = sim(solocore, HEAD + CHASE)
+    hogs = "".join(hog(core) for core in (1, 2, 3))
+    beside = sim(solocore, HEAD + CHASE + hogs)
+    limits = '[regulation]\npolicy = "memguard"\nbandwidth = ["unlimited", "100 MB/s", "100 MB/s", "100 MB/s"]\n'
+    held = sim(solocore, HEAD + limits + CHASE + hogs)
+    done = [r["tasks"][0]["accesses"] for r in (alone, beside, held)]
+    assert done[1] < 0.6 * done[0] < 0.6 * done[2] / 0.6
+    # 100 MB/s of 64-byte lines is 1562 in a millisecond; one access can count twice.
+    assert all(c["max_accesses_per_period"] <= 1563 for c in held["cores"][1:])
+    assert all(c["throttled_ns"] > 2_000_000 for c in held["cores"][1:4])
+    for r in (alone, beside, held):
+        assert sum(c["accesses"] for c in r["cores"]) + r["uncore"]["device"] >= r["uncore"]["reads"]
+        assert all(c["busy_ns"] + c["throttled_ns"] + c["idle_ns"] + c["overhead_ns"] in range(2_999_990, 3_000_001)
+                   for c in r["cores"])
+
+
+def test_same_seed_same_bytes(solocore):
+    text = HEAD + CHASE + hog(1)
+    one, two, other = (sim(solocore, text, "--seed", seed) for seed in (5, 5, 6))
+    for r in (one, two, other):
+        del r["wall_ns"]
+    assert json.dumps(one) == json.dumps(two)
+    assert one["tasks"] != other["tasks"]
+
+
+def test_periodic_jobs_and_a_late_one(solocore):
+    job = '[[task]]\nname = "t"\ncore = 0\nperiod = "1 ms"\nworkload = {{ kind = "compute", job = {{ cycles = "{} cycles" }} }}\n'
+    fine = sim(solocore, HEAD + job.format(280_000))
+    assert fine["tasks"][0]["jobs"] == 3 and fine["tasks"][0]["misses_deadline"] == 0
+    late = sim(solocore, HEAD + job.format(5_600_000), code=1)
+    assert late["tasks"][0]["misses_deadline"] > 0
+
+
+def test_trace_opens(solocore):
+    sim(solocore, HEAD + CHASE, "--trace", "t.pftrace", "--timeline", "1 ms")
+    assert (solocore.dir / "t.pftrace").stat().st_size > 50
+
+
+@pytest.mark.parametrize("text, what", [
+    (HEAD, "no [[task]]"),
+    (HEAD + CHASE.replace("latency", "latencey"), "unknown variant"),
+    (HEAD + CHASE.replace("16 MiB", "0 B"), "size"),
+    (HEAD + CHASE + CHASE, "twice"),
+    (HEAD + CHASE.replace("core = 0", "core = 9"), "core"),
+    (HEAD + CHASE + 'ways = "0-40"\n', "ways"),
+    (HEAD + CHASE + 'place = { banks = "99" }\n', "banks"),
+    (HEAD + CHASE + 'regions = { nowhere = { banks = "1" } }\n', "no region"),
+    (HEAD + CHASE + 'period = "1 ms"\n', "job"),
+    (HEAD + CHASE + 'vcpu = "v"\n', "vcpu"),
+    (HEAD + '[scheduler]\nkind = "lottery"\n' + CHASE, "unknown variant"),
+    (HEAD + '[regulation]\npolicy = "memguard"\nbandwidth = ["fast"]\n' + CHASE, "fast"),
+    (HEAD + '[costs]\ntimer = "1"\n' + CHASE, "unit"),
+    (HEAD + 'mshrs = 0\n' + CHASE, "mshrs"),
+    (HEAD + 'row_hit_cap = "on"\n' + CHASE, "row_hit_cap"),
+    (HEAD + '[[task]]\nname = "r"\ncore = 0\nworkload = { kind = "trace", file = "nowhere" }\n', "nowhere"),
+    (HEAD.replace("xeon-w3530", "abacus") + CHASE, "abacus"),
+])
+def test_refused(solocore, text, what):
+    done = solocore("sim", solocore.write("bad.toml", text))
+    refused(done, what)
+
+
+def test_truncated_trace_is_refused(solocore):
+    (solocore.dir / "t.txt").write_text("10,load,0x0\n5,load,0x40\n")
+    text = HEAD + '[[task]]\nname = "r"\ncore = 0\nworkload = { kind = "trace", file = "t.txt" }\n'
+    refused(solocore("sim", solocore.write("s.toml", text)), "t.txt")
+
+
+def test_examples_run(solocore):
+    files = sorted((ROOT / "examples" / "scenarios").glob("*.toml"))
+    assert files
+    for file in files:
+        done = solocore("sim", file, "--duration", "2 ms", "--format", "json")
+        assert done.code in (0, 1), done.err
+        assert done.json()["requests"] > 0
+
+
+def test_workloads_are_listed(solocore):
+    kinds = {k["kind"] for k in solocore("workloads", "--format", "json").json()}
+    assert {"latency", "bandwidth", "m_jump", "mwalk", "hog", "synthetic", "matrix", "message-sender", "message-receiver",
+            "framecopy", "yuv2gray", "ssd-load", "trace", "profile"} <= kinds
+    assert b"size" in solocore("workloads", "latency").out
+    refused(solocore("workloads", "nothing"), "nothing")
+
+
+def test_reproduce_one(solocore):
+    done = solocore("reproduce", "sce-fig2", "--quick", "-o", "out", "--page", "page.md", "--format", "json", timeout=300)
+    assert done.code == 0, done.err
+    result = done.json()["experiments"]
+    assert [e["id"] for e in result] == ["sce-fig2"] and result[0]["holds"]
+    assert {"sce-fig2.csv", "sce-fig2.svg", "sce-fig2.json"} == {p.name for p in (solocore.dir / "out").iterdir()}
+    assert "sce-fig2" in (solocore.dir / "page.md").read_text()
+    again = solocore("reproduce", "sce-fig2", "--quick", "-o", "out")
+    assert "kept" in again.err
+    refused(solocore("reproduce", "sce-fig99"), "sce-fig99")
+    refused(solocore("reproduce"), "--list")
