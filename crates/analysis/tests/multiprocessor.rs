@@ -190,6 +190,25 @@ fn the_printed_condition_of_baruah_would_accept_this() {
     assert!(TESTS.iter().all(|(_, test)| test(&two_on_one) == Ok(false)));
 }
 
+/// The response-time analysis as printed (interference capped at `R - C + 1`, rounded down) accepts this set. It never misses
+/// with releases at integers in these attacks, and does with releases at halves.
+#[test]
+fn integral_time_is_an_assumption() {
+    let halves = set(2, &[(1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4)]);
+    let misses = |factor| {
+        let fine = finer(&halves, factor);
+        let (mut draw, mut count) = (Draw(99), 0);
+        attack(&mut draw, &fine, 6000, |releases| {
+            let seen = gedf::gedf(&fine, releases);
+            count += u32::from(seen.iter().zip(&fine.tasks).any(|(worst, t)| *worst > t.deadline));
+        });
+        count
+    };
+    assert_eq!(misses(1), 0);
+    assert!(misses(2) > 0);
+    assert_eq!(battery::schedulable(&halves), Ok(false));
+}
+
 #[test]
 fn as_many_cores_as_tasks_are_enough() {
     let full = set(3, &[(5, 5, 5), (7, 7, 7), (9, 9, 9)]);

@@ -69,8 +69,18 @@ fn to_json(set: &TaskSet, taken: &[SporadicTask]) -> String {
     format!("{{\"cores\":{},\"tasks\":[{}],\"taken\":[{}]}}", set.cores, list(&set.tasks, true), list(taken, false))
 }
 
-/// Runs the references over all cases, in one process.
+/// Runs the references over all cases, in two processes.
 fn references(cases: &[(TaskSet, Vec<SporadicTask>)]) -> Vec<Reference> {
+    let (first, second) = cases.split_at(cases.len() / 2);
+    std::thread::scope(|scope| {
+        let other = scope.spawn(|| run_references(second));
+        let mut all = run_references(first);
+        all.extend(other.join().expect("the second process ends"));
+        all
+    })
+}
+
+fn run_references(cases: &[(TaskSet, Vec<SporadicTask>)]) -> Vec<Reference> {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/python/multiprocessor.py");
     let mut input = String::new();
     for (set, taken) in cases {

@@ -44,6 +44,16 @@ pub enum Command {
         after_help = "Examples:\n  solocore analyze --test fp-rta corpus.jsonl\n  zcat corpus.jsonl.gz | solocore analyze --test gedf -\n  solocore analyze --test edf --explain --format text corpus.jsonl\n  solocore analyze --test fp-rta --repeat 100 corpus.jsonl >/dev/null\n\nA line of the corpus: {\"cores\": 1, \"tasks\": [{\"wcet\": 1, \"period\": 4, \"deadline\": 4}, ...]}, in one integer unit, tasks in priority order.\nIts answer: {\"schedulable\": true, \"response\": [1, ...]}; null where the test has no bound. A response may exceed its deadline.\nWith tardiness, \"tardiness\" takes the place of \"response\", and schedulable means that all are 0.\nBlank lines are skipped. A line without an answer gets {\"error\": \"line 17: ...\", \"line\": 17} in its place.\n\nExit codes: 0 all lines have an answer (an unschedulable set is an answer), 2 some have none, or bad usage."
     )]
     Analyze(AnalyzeArgs),
+    /// Find conflict-free offsets for IMA partitions and their I/O.
+    #[command(
+        after_help = "Examples:\n  solocore schedule-io examples/ima-sce/instance.toml\n  solocore schedule-io instance.toml -o table.json --time-limit \"5 min\"\n  solocore schedule-io instance.toml --format json --seed 2\n\nSame instance and seed, same answer, on any machine; the time limit only decides whether there is one.\nExit code 1: there is no table, or none was found; the answer says which, and why."
+    )]
+    ScheduleIo(ScheduleIoArgs),
+    /// Check a table of schedule-io against its instance, by unrolling.
+    #[command(
+        after_help = "Examples:\n  solocore check-io instance.toml table.json\n  solocore check-io instance.toml table.json --executions 100 --seed 7 --format json\n\nExit code 1: a rule is broken; the first violation is shown, with both activities, their lines and the time."
+    )]
+    CheckIo(CheckIoArgs),
     /// Run synthetic traffic through the DRAM model alone.
     #[command(
         after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
@@ -58,6 +68,17 @@ pub enum Command {
     Platforms {
         /// Print this board's file.
         name: Option<String>,
+    },
+    /// List the workloads that scenarios can name, with their parameters and defaults.
+    #[command(
+        after_help = "Examples:\n  solocore workloads\n  solocore workloads latency\n  solocore workloads --format json"
+    )]
+    Workloads {
+        /// Only this kind, with its parameters.
+        kind: Option<String>,
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
     },
     /// Print completions for a shell.
     Completions {
@@ -262,6 +283,41 @@ pub struct AnalyzeArgs {
     pub explain: bool,
     /// How answers look: JSON, one object a line, or text.
     #[arg(long, value_enum, default_value = "json")]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ScheduleIoArgs {
+    /// Partitions, chains and devices (TOML).
+    pub instance: PathBuf,
+    /// Write the table here (JSON, one activity a line).
+    #[arg(short, long, value_name = "TABLE")]
+    pub output: Option<PathBuf>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Give up after so long, like "60 s".
+    #[arg(long, default_value = "60 s", value_name = "TIME")]
+    pub time_limit: Time,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CheckIoArgs {
+    /// Partitions, chains and devices (TOML).
+    pub instance: PathBuf,
+    /// The table (JSON).
+    pub table: PathBuf,
+    /// Also execute the table so often, with jitter within the margins.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub executions: u64,
+    /// Seed of the jitter.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
     pub format: Format,
 }
 

@@ -2,14 +2,16 @@
 
 mod analyze;
 mod assess;
+mod check_io;
 mod dram;
 mod plan;
 mod profile;
 mod report;
 mod reproduce;
+mod schedule_io;
 mod sim;
 
-use crate::args::{Args, Command};
+use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
 use clap::CommandFactory;
 use solocore_model::platform::PRESETS;
@@ -25,9 +27,12 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Report(args) => report::run(&args),
         Command::Assess(args) => assess::run(&args),
         Command::Analyze(args) => analyze::run(&args),
+        Command::ScheduleIo(args) => schedule_io::run(&args),
+        Command::CheckIo(args) => check_io::run(&args),
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Platforms { name } => platforms(name.as_deref()),
+        Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
@@ -66,5 +71,33 @@ fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
         ]);
     }
     print(&crate::table::render(&rows))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn workloads(kind: Option<&str>, format: Format) -> Result<ExitCode, Failure> {
+    let mut kinds = solocore_sim::workload::describe();
+    if let Some(kind) = kind {
+        kinds.retain(|k| k.kind == kind);
+        if kinds.is_empty() {
+            return Err(Failure::Input(format!("no workload is called `{kind}`; `solocore workloads` lists them")));
+        }
+    }
+    if format == Format::Json {
+        print(&solocore_model::files::to_json(&kinds))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut out = String::new();
+    if kind.is_none() {
+        let mut rows = vec![["kind", "what it does", "from"].map(str::to_owned).to_vec()];
+        rows.extend(kinds.iter().map(|k| [k.kind, k.what, k.source].map(str::to_owned).to_vec()));
+        out += &crate::table::render(&rows);
+    }
+    for k in kinds.iter().filter(|_| kind.is_some()) {
+        out += &format!("{}: {} [{}]\n\n", k.kind, k.what, k.source);
+        let mut rows = vec![["parameter", "default", "meaning"].map(str::to_owned).to_vec()];
+        rows.extend(k.parameters.iter().map(|p| vec![p.name.to_owned(), p.default.clone(), p.meaning.to_owned()]));
+        out += &crate::table::render(&rows);
+    }
+    print(&out)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -14,10 +14,12 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("planner", &["model", "analysis"]),
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
+    ("ima", &["model"]),
+    ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),
     ("profile", &["model", "cache"]),
     ("report", &["model"]),
-    ("cli", &["analysis", "dram", "experiments", "model", "planner", "profile", "report", "sim"]),
+    ("cli", &["analysis", "dram", "experiments", "ima", "model", "planner", "profile", "report", "sim"]),
 ];
 
 #[test]

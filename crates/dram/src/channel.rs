@@ -327,6 +327,17 @@ impl Channel {
         Some(self.next_command().min(answer))
     }
 
+    /// A cycle before which no answer comes, whatever commands go until then; `None` if nothing is under way.
+    #[inline]
+    pub fn no_answer_before(&mut self) -> Option<u64> {
+        let answer = self.next_answer();
+        if self.occupied == 0 {
+            return (answer != NEVER).then_some(answer);
+        }
+        let data = self.gaps.rd_data.min(self.gaps.wr_data);
+        Some((self.next_command() + data + ANSWER).min(answer))
+    }
+
     /// The cycle of the next command, refresh or decision.
     #[inline]
     pub fn next_command(&mut self) -> u64 {

@@ -91,9 +91,6 @@ fn main() -> Result<(), FluidError> {
     let mut known: Vec<FluidProgram> = Vec::new();
     for (i, (name, _)) in PROGRAMS.iter().enumerate() {
         known.push(calibrate_on(&board.machine, name, &options, &|| board.make(i, 0))?);
-        if std::env::args().nth(2).is_some() {
-            eprintln!("{name}: {:#?}", known[i].phases.first());
-        }
     }
     println!("| programs | error of the throughput of each, % | mean latency, ns: requests / intervals (error, %) |");
     println!("|---|---|---|");

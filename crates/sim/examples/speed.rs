@@ -1,11 +1,11 @@
 //! How fast the request-level machine is: core accesses per second of one thread, by wall time, and by the processor time it
 //! got (where Linux tells), which other work on the computer changes less.
 //!
-//! `cargo run --release -p solocore-sim --example speed [MILLISECONDS]`. Four cores of the Xeon W3530 preset (32 KiB L1, 256 KiB
+//! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the Xeon W3530 preset (32 KiB L1, 256 KiB
 //! L2, 8 MiB shared, one channel of DDR3-1066), each dispatched once:
-//! * `mix`: three of four accesses to 16 KiB (they hit the first level), one to a random line of 1, 2, 4 or 8 MiB, by core;
+//! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of 1, 2, 4 or 8 MiB, by core;
 //!   a fifth stores, a tenth waits, two cycles of computation each;
-//! * `l1`: all of them to 16 KiB; `llc`: random lines of 1 MiB on each core;
+//! * `l1`: all of them to 8 KiB; `llc`: random lines of 1 MiB on each core;
 //! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
 //! * `chase`: one waiting load after the other to random lines of 64 MiB each.
 
@@ -18,7 +18,7 @@ use std::path::Path;
 use std::time::Instant;
 
 const LINES_PER_PAGE: u64 = 64;
-const L1_LINES: u64 = 256;
+const L1_LINES: u64 = 128;
 
 /// Random lines, drawn in advance so that the machine is measured, not the generator.
 struct Drawn {
@@ -71,7 +71,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ms: u64 = std::env::args().nth(1).map_or(Ok(20), |a| a.parse())?;
     let config = MachineConfig::of(&Platform::find("xeon-w3530", Path::new("."))?, 1)?;
     println!("{:>8} {:>14} {:>12} {:>12} {:>12} {:>14}", "mix", "accesses", "LLC", "DRAM", "M/s wall", "M/s processor");
+    let only = std::env::args().nth(2);
     for mix in ["mix", "l1", "llc", "stream", "chase"] {
+        if only.as_ref().is_some_and(|only| only != mix) {
+            continue;
+        }
         let programs = (0..4u64).map(|core| {
             let pages: u32 = match mix {
                 "mix" => 256 << core,

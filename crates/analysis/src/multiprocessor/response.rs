@@ -12,8 +12,9 @@
 //! # Source
 //! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor platforms", RTSS 2007, theorem 6
 //! and section 4.2. Their interference is capped at `R_k - C_k + 1` and rounded down (integral time); here it is capped at what `m`
-//! cores can cause and rounded up (`interference.rs`), so that releases may be at any time. Why slacks may be used before all
-//! tasks have passed: see `bcl_iterative.rs`.
+//! cores can cause and rounded up (`interference.rs`), so that releases may be at any time. It matters: as printed, the tasks
+//! `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on two cores, and miss with releases at halves. Why slacks may
+//! be used before all tasks have passed: see `bcl_iterative.rs`.
 //!
 //! # Not covered
 //! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed for any.

@@ -17,16 +17,16 @@
 //!   busy period is done by its end, so that no busy period that ends in a miss is longer. Holds at `U = rate` too;
 //! * for `U < rate`, with `sbf(t) >= rate*(t - d)`: a `t` with too much demand is below `max(D_i - T_i)`, or below
 //!   `(rate*d + sum of (T_i - D_i)*U_i)/(rate - U)`. Rounded up in 2^-64 steps;
-//! * at `U = 1` on a whole core, the hyperperiod `H` and `max(D_i - T_i, 0)` together: from there on both `dbf` and `sbf` grow by
-//!   `H` in each `H`.
+//! * `H + max(d, D_i - T_i)`, `H` a multiple of all periods, the supply's included: a later `t` has too much demand
+//!   only if `t - H` has, as in each `H` from there on `dbf` grows by `U*H`, and `sbf` by `rate*H`, which is no less.
 //!
 //! If `D_i >= T_i` for all tasks, `U <= 1` is enough on a whole core.
 //!
 //! # Not covered
 //! Response times under EDF; blocking; non-preemptive EDF.
 
-use super::MAX_STEPS;
 use super::supply::{Dedicated, Supply};
+use super::{MAX_STEPS, fits_supply};
 use crate::derivation::Derivation;
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 
@@ -113,14 +113,12 @@ fn slack_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
     u64::try_from(horizon).ok().map(|h| h.max(longest))
 }
 
-/// The hyperperiod, and the longest excess of a deadline over its period.
+/// The hyperperiod of tasks and supply, and the time from which on both repeat with it.
 fn periodic_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
-    let (rate, out_of) = supply.rate();
-    if rate != out_of || supply.delay() != 0 {
-        return None;
-    }
-    let hyperperiod = tasks.iter().try_fold(1u64, |sum, t| (sum / gcd(sum, t.period)).checked_mul(t.period))?;
-    hyperperiod.checked_add(tasks.iter().map(|t| t.deadline.saturating_sub(t.period)).max()?)
+    let hyperperiod =
+        tasks.iter().try_fold(supply.rate().1, |sum, t| (sum / gcd(sum, t.period)).checked_mul(t.period))?;
+    let excess = tasks.iter().map(|t| t.deadline.saturating_sub(t.period)).max()?;
+    hyperperiod.checked_add(excess.max(supply.delay()))
 }
 
 /// Greatest common divisor; of 0 and 0 it is 0.
@@ -145,7 +143,7 @@ pub fn test<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Result<Outcome, Ta
         }
     }
     let no = Outcome { schedulable: false, horizon: 0, steps: 0, window: 0, demand: 0 };
-    if !rate_suffices(supply, tasks) {
+    if !fits_supply(supply, tasks) {
         return Ok(no);
     }
     let whole = supply.rate().0 == supply.rate().1 && supply.delay() == 0;
@@ -180,18 +178,6 @@ fn descend<S: Supply>(supply: &S, tasks: &[SporadicTask], horizon: u64) -> Resul
         };
     }
     Ok(outcome)
-}
-
-/// Is the utilisation at most the rate of the supply? Exact.
-fn rate_suffices<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> bool {
-    let (rate, out_of) = supply.rate();
-    if rate == out_of {
-        return super::fits(tasks);
-    }
-    // What the partition does not get is one more task: sum of C/T + (out_of - rate)/out_of <= 1.
-    let mut all = tasks.to_vec();
-    all.push(SporadicTask { wcet: out_of.saturating_sub(rate), period: out_of.max(1), deadline: 1 });
-    super::fits(&all)
 }
 
 /// The exact test on a whole core; deadlines may exceed periods.

@@ -25,11 +25,14 @@
 //! # Not covered
 //! Offsets (all tasks may be released together), self-suspension. Under a supply, non-preemptive sections.
 
-use super::MAX_STEPS;
 use super::supply::{Dedicated, Supply};
+use super::{MAX_STEPS, fits_supply};
 use crate::derivation::Derivation;
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
+
+/// Steps after which the utilisation is looked at.
+const SUSPICION: u64 = 1 << 10;
 
 /// A task under fixed priorities; times in the unit of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -79,19 +82,41 @@ fn work(window: u64, tasks: &[Task]) -> Option<u64> {
     })
 }
 
-/// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter than `from`.
-fn window<S: Supply>(supply: &S, base: u64, tasks: &[Task], from: u64, steps: &mut u64) -> Option<u64> {
-    let mut window = from.max(1);
-    loop {
-        *steps += 1;
-        if *steps > MAX_STEPS {
-            return None;
+/// Counts the steps of a recurrence over a level, and gives up where it does not end.
+struct Steps<'a, S> {
+    supply: &'a S,
+    level: &'a [Task],
+    taken: u64,
+}
+
+impl<'a, S: Supply> Steps<'a, S> {
+    fn new(supply: &'a S, level: &'a [Task]) -> Self {
+        Self { supply, level, taken: 0 }
+    }
+
+    /// One more step; `None` if there is no use in it.
+    fn step(&mut self) -> Option<()> {
+        self.taken += 1;
+        // Most recurrences end long before; only one that does not is worth a look at the utilisation.
+        let endless = self.taken == SUSPICION && {
+            let tasks =
+                self.level.iter().map(|t| SporadicTask { wcet: t.wcet, period: t.period, deadline: t.deadline });
+            !fits_supply(self.supply, &tasks.collect::<Vec<_>>())
+        };
+        (self.taken <= MAX_STEPS && !endless).then_some(())
+    }
+
+    /// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter than `from`.
+    fn window(&mut self, base: u64, tasks: &[Task], from: u64) -> Option<u64> {
+        let mut window = from.max(1);
+        loop {
+            self.step()?;
+            let end = self.supply.window_for(base.checked_add(work(window, tasks)?)?)?;
+            if end <= window {
+                return Some(window);
+            }
+            window = end;
         }
-        let end = supply.window_for(base.checked_add(work(window, tasks)?)?)?;
-        if end <= window {
-            return Some(window);
-        }
-        window = end;
     }
 }
 
@@ -112,10 +137,10 @@ fn level(tasks: &[Task], i: usize) -> Option<(&[Task], &Task)> {
 #[must_use]
 pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<u64> {
     let (above, task) = level(tasks, i)?;
-    let (mut worst, mut end, mut steps) = (0u64, 0u64, 0);
+    let (mut worst, mut end, mut steps) = (0u64, 0u64, Steps::new(supply, &tasks[..=i]));
     for q in 0u64.. {
         let own = task.wcet.checked_mul(q + 1)?.checked_add(task.blocking)?;
-        end = window(supply, own, above, end, &mut steps)?;
+        end = steps.window(own, above, end)?;
         let arrival = u128::from(q) * u128::from(task.period);
         let next = arrival + u128::from(task.period);
         // The window is not over before the arrival of its job: no underflow.
@@ -139,12 +164,12 @@ pub fn response_time_nonpreemptive(tasks: &[Task], i: usize, clock: Clock) -> Op
     }
     let longest = tasks[i + 1..].iter().map(|t| t.wcet).max().unwrap_or(0);
     let blocking = if clock == Clock::Discrete { longest.saturating_sub(1) } else { longest };
-    let mut steps = 0;
-    let busy = window(&Dedicated, blocking, &tasks[..=i], 0, &mut steps)?;
+    let mut steps = Steps::new(&Dedicated, &tasks[..=i]);
+    let busy = steps.window(blocking, &tasks[..=i], 0)?;
     let (mut worst, mut begun) = (0u64, 0u64);
     for q in 0..u64::try_from(jobs(busy, task)).ok()? {
         let before = task.wcet.checked_mul(q)?.checked_add(blocking)?.checked_add(1)?;
-        begun = window(&Dedicated, before, above, begun, &mut steps)?;
+        begun = steps.window(before, above, begun)?;
         let end = u128::from(begun - 1) + u128::from(task.wcet) + u128::from(task.jitter);
         let response = end.saturating_sub(u128::from(q) * u128::from(task.period));
         worst = worst.max(u64::try_from(response).ok()?);
@@ -172,7 +197,9 @@ pub fn explain(level: &[SporadicTask], response: Option<u64>) -> Derivation {
     let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990, section 3; crates/analysis/src/uniprocessor/plain.rs");
     let Some((task, above)) = level.split_last() else { return d };
     d = d.input("i", above.len() as u64).input("C_i", task.wcet).input("T_i", task.period).input("D_i", task.deadline);
-    if let Some(first) = window(&Dedicated, task.wcet, &above.iter().map(Task::from).collect::<Vec<_>>(), 0, &mut 0) {
+    let general: Vec<Task> = level.iter().map(Task::from).collect();
+    let first = Steps::new(&Dedicated, &general).window(task.wcet, &general[..above.len()], 0);
+    if let Some(first) = first {
         for (j, t) in above.iter().enumerate() {
             d = d.step(format!("ceil(w_0/T_{j})*C_{j}"), first.div_ceil(t.period).saturating_mul(t.wcet));
         }

@@ -14,7 +14,7 @@
 
 use super::fixed_priority::{self, Task};
 use super::supply::{Rounds, SupplyError};
-use super::{edf, fits};
+use super::{edf, fits_supply};
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 
@@ -37,11 +37,10 @@ pub fn schedulable(tasks: &[SporadicTask], local: Local, budget: u64, period: u6
     Ok(match local {
         Local::Edf => edf::test(&supply, tasks).is_ok_and(|outcome| outcome.schedulable),
         Local::FixedPriority => {
-            // A supply below the utilisation has no bound: the recurrence would go on to its limit.
-            let mut all = tasks.to_vec();
-            all.push(SporadicTask { wcet: period - budget, period, deadline: period });
             let general: Vec<Task> = tasks.iter().map(Task::from).collect();
-            tasks.iter().all(|t| t.period > 0) && fits(&all) && fixed_priority::schedulable(&supply, &general)
+            tasks.iter().all(|t| t.period > 0)
+                && fits_supply(&supply, tasks)
+                && fixed_priority::schedulable(&supply, &general)
         }
     })
 }

@@ -56,3 +56,16 @@ pub fn fits(tasks: &[SporadicTask]) -> bool {
     }
     utilization_at_most(tasks, 1)
 }
+
+/// Is the utilisation at most the rate of the supply? Exact; the periods are not zero.
+#[must_use]
+pub fn fits_supply<S: supply::Supply>(supply: &S, tasks: &[SporadicTask]) -> bool {
+    let (rate, out_of) = supply.rate();
+    if rate == out_of {
+        return fits(tasks);
+    }
+    // What the supply withholds is one more task.
+    let mut all = tasks.to_vec();
+    all.push(SporadicTask { wcet: out_of.saturating_sub(rate), period: out_of.max(1), deadline: 1 });
+    fits(&all)
+}

@@ -50,7 +50,8 @@ pub trait Supply {
     /// Shortest window that supplies `demand` wherever it begins. `None` if it does not fit in 64 bits, or there is none.
     fn window_for(&self, demand: u64) -> Option<u64>;
 
-    /// Long-term rate as a fraction, at most 1, its denominator not zero.
+    /// Long-term rate as a fraction, at most 1, its denominator not zero, and a period of the supply: a window from `delay`
+    /// on that is longer by the denominator supplies the numerator more.
     fn rate(&self) -> (u64, u64);
 
     /// Some `d` such that every window of length `t >= d` supplies at least `rate*(t - d)`.

@@ -24,11 +24,11 @@ def gfb(m, tasks):
 
 def possible(m, works, x):
     """Can the works keep m cores busy for more than x? (sum of min(W, y) >= m*y for some y just above x)"""
-    y = x + Q(1, 2 * m * len(works) + 2) if works else Q(1)
-    # Between integers all terms are linear in y: excluded next to x iff below at x, or equal there and below at y.
     at_x = sum(min(w, x) for w in works)
-    at_y = sum((min(Q(w), y) for w in works), Q(0))
-    return not (at_x < m * x or (at_x == m * x and at_y < m * y))
+    if at_x != m * x:
+        return at_x > m * x
+    # Between integers all terms are linear in y: at equality the next integer decides.
+    return sum(min(w, x + 1) for w in works) >= m * (x + 1)
 
 
 def bcl_work(ti, dk):
@@ -122,14 +122,14 @@ def bar(m, tasks):
     late = sum((t - d) * Q(c, t) for c, t, d in tasks)
     for k, (c, _, d) in enumerate(tasks):
         last = (carry - d * (m - u) + late + m * c) / (m - u)
-        # All integers and halves, in halves.
-        for h in range(0, 2 * max(0, ceil(last)) + 3):
-            a, step = (h // 2, Q(1, 2)) if h % 2 == 0 else (Q(h, 2), Q(1, 4))
-            length = a + d - c
-            total = bar_total(m, tasks, k, a, length)
+        # All integers and halves, in quarters; next to L is half the way to where a term can bend.
+        quarters = [(4 * c, 4 * t, 4 * d) for c, t, d in tasks]
+        for a in range(0, 4 * max(0, ceil(last)) + 3, 2):
+            length, step = a + 4 * (d - c), 2 if a % 4 == 0 else 1
+            total = bar_total(m, quarters, k, a, length)
             if total > m * length:
                 return False
-            if total == m * length and bar_total(m, tasks, k, a, length + step) >= m * (length + step):
+            if total == m * length and bar_total(m, quarters, k, a, length + step) >= m * (length + step):
                 return False
     return True
 

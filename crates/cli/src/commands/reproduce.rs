@@ -89,7 +89,9 @@ fn outcome(experiment: &Experiment, args: &ReproduceArgs) -> Result<Record, Fail
     }
     let progress = Progress::new(&format!("{}: {}", experiment.id, experiment.title));
     let step = |share: f64| {
-        progress.share(share);
+        if share.is_finite() {
+            progress.share(share);
+        }
         !stopped()
     };
     let context = Context { scale, seed: args.seed, progress: &step };

@@ -43,6 +43,34 @@ impl Calibration {
     }
 }
 
+/// Lines of a program that so many ways hold, if its lines are spread over the sets by chance (Poisson): the sum over the
+/// sets of the lines in each, the ways at most. Only additions, multiplications and divisions: the same on every machine.
+fn held(lines: u64, sets: u64, ways: u64) -> u64 {
+    let mean = lines as f64 / sets.max(1) as f64;
+    // Far more lines than ways fill every set; and the series would not fit.
+    if mean > 300.0 {
+        return sets * ways;
+    }
+    let (mut term, mut total, mut sum) = (1.0, 1.0, 0.0);
+    for n in 1..2000u64 {
+        term *= mean / n as f64;
+        total += term;
+        sum += term * n.min(ways) as f64;
+    }
+    (sets as f64 * sum / total + 0.5) as u64
+}
+
+/// Strictly rising, by as little as is needed.
+fn rising(values: impl Iterator<Item = u64>) -> Vec<u64> {
+    let mut last = 0;
+    values
+        .map(|v| {
+            last = v.max(last + 1);
+            last
+        })
+        .collect()
+}
+
 /// Measures a program on a request-level machine: a share of the cache is so many of its ways.
 ///
 /// # Errors
@@ -55,7 +83,10 @@ pub fn calibrate_on(
 ) -> Result<FluidProgram, FluidError> {
     let curve = MemoryCurve::of(&config.memory, config.row_hit_cap)?;
     let way = way_lines(config);
-    calibrate(name, &curve, options, |setting: Setting| {
+    let lines = make()?.1.frames.len() as u64 * (config.page / config.llc.line.0.max(1));
+    let ways = options.cache_lines.iter().map(|l| l / way.max(1));
+    let options = Calibration { holds: rising(ways.map(|w| held(lines, way, w))), ..options.clone() };
+    calibrate(name, &curve, &options, |setting: Setting| {
         let (program, mut space) = make()?;
         let mut left = setting.cache_lines / way.max(1);
         // The lowest of the ways that it may use.
@@ -88,4 +119,18 @@ pub fn error(
     let known: Vec<FluidProgram> = programs.iter().map(|(p, _)| p.clone()).collect();
     let mut fluid = Fluid::new(fluid, &known, &[])?;
     Ok(compare(&mut exact, &mut fluid, programs.len(), warm_ps, horizon_ps))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ways_hold_what_falls_into_their_sets() {
+        // One line a set on average: a share of 1 - 1/e of the sets has one.
+        assert!(held(8192, 8192, 1).abs_diff(5178) <= 1);
+        assert_eq!(held(8192, 8192, 32), 8192);
+        assert_eq!(held(1 << 30, 8192, 12), 98_304);
+        assert_eq!(rising([3, 3, 3, 9].into_iter()), [3, 4, 5, 9]);
+    }
 }

@@ -54,7 +54,8 @@ impl Share {
             return false;
         }
         let x = self.lines * LEVELS as f64 / self.footprint;
-        let exact = (x + 1e-6) as usize;
+        // Its own conflicts keep it a little below all.
+        let exact = (x + 0.25) as usize;
         let level = self.level as f64;
         // Down only half a step below its lower edge.
         let new = if exact > self.level || x < level - 0.5 { exact.min(LEVELS) } else { self.level };
@@ -136,7 +137,7 @@ fn until_level(s: &Share, net: f64) -> Option<u64> {
         if s.level >= LEVELS {
             return None;
         }
-        (s.level + 1) as f64 * step
+        ((s.level + 1) as f64 - 0.25) * step
     } else if net < 0.0 && s.level > 0 {
         (s.level as f64 - 0.5) * step
     } else {

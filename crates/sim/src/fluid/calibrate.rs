@@ -4,8 +4,8 @@
 //! operations is the same each time, so progress (cycles of computation plus accesses) says where it is. The run with the
 //! whole cache and no added latency cuts it into samples; neighbours whose rates differ little become one phase. In
 //! the other runs the counters at the same progress are read off, between samples linearly. Time against latency then gives
-//! each phase's slope (from the two added latencies) and what is not overlapped; locality is that of the memory curve
-//! which has the measured latency at the measured rate.
+//! each phase's slope (from the two added latencies) and what is not overlapped; the locality is that whose
+//! idle latency is what the measured latency leaves without the program's own queue.
 //!
 //! Works with any [`Hardware`], the interval machine included.
 //!
@@ -38,6 +38,9 @@ pub struct Calibration {
     pub phases: usize,
     /// Shares of the cache to measure, rising; the last is the whole of it.
     pub cache_lines: Vec<u64>,
+    /// Lines that the program holds in each of these shares, rising, if that is known: sets are filled unevenly. Otherwise the
+    /// shares themselves.
+    pub holds: Vec<u64>,
     /// Lines of the private caches, if the program fills them.
     pub private_lines: u64,
     /// The part of the shared cache that the program will fill.
@@ -54,6 +57,7 @@ impl Calibration {
             sample_ps: 50_000_000,
             phases: 64,
             cache_lines,
+            holds: Vec::new(),
             private_lines: 0,
             partition: 0,
         }
@@ -264,7 +268,8 @@ pub fn calibrate<H: Hardware>(
     let cuts = join(&reference, &cuts(&reference, options)?, options.phases);
     let last = cuts[cuts.len() - 1].0;
     let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
-    for &cache_lines in &options.cache_lines {
+    for (share, &cache_lines) in options.cache_lines.iter().enumerate() {
+        let held = options.holds.get(share).copied().unwrap_or(cache_lines);
         let mut spans = Vec::with_capacity(EXTRA_PS.len());
         for extra_ps in EXTRA_PS {
             let points = if (cache_lines, extra_ps) == (whole, 0) {
@@ -281,7 +286,7 @@ pub fn calibrate<H: Hardware>(
             spans.push(at.windows(2).map(|w| span(&w[0], &w[1])).collect::<Vec<_>>());
         }
         for (i, phase) in phases.iter_mut().enumerate() {
-            phase.demands.push(demand(curve, cache_lines, [&spans[0][i], &spans[1][i], &spans[2][i]]));
+            phase.demands.push(demand(curve, held, [&spans[0][i], &spans[1][i], &spans[2][i]]));
             // The last share is the whole: its counts stay.
             let s = &spans[0][i];
             (phase.compute_cycles, phase.accesses) = (whole_number(s.cycles), whole_number(s.accesses));
@@ -327,7 +332,7 @@ fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3])
     }
 }
 
-/// The locality, in eighths, at which the curve has the measured latency.
+/// The locality, in eighths, whose idle latency is nearest to the measured one without the program's own queue.
 fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
     let lines = s.reads + s.writes;
     if s.reads < 1.0 || s.busy_ps < 1.0 {
@@ -337,7 +342,8 @@ fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
     for eighth in 0..=8u32 {
         let kind = curve.kind(s.writes / lines, f64::from(eighth) / 8.0);
         let u = lines * kind.line_ps / s.busy_ps;
-        let off = (kind.at(if u < 0.95 { u } else { 0.95 }) - s.latency_ps).abs();
+        let u = if u < 0.98 { u } else { 0.98 };
+        let off = (kind.idle_ps - s.latency_ps * (1.0 - u * u)).abs();
         if off < best.0 {
             best = (off, eighth * 125);
         }

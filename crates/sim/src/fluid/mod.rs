@@ -3,7 +3,7 @@
 //! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the kernel, the end of a
 //! phase, a counter's overflow, the end of an overhead or a transfer, a change of somebody's share of the cache) every program
 //! goes at a constant rate, and the rates are the fixed point of what each asks of the memory at a latency and the
-//! latency at what they ask together ([`curve`], `solve`). Programs are cycles of phases ([`program`]), measured on the
+//! latency at what they ask together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the
 //! request-level machine ([`calibrate`]). Who holds how much of the shared cache is in `cache`, counting in `task`.
 //! Results do not depend on how [`Hardware::advance`] cuts time, and are the same on every machine.
 //!

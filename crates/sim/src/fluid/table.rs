@@ -4,7 +4,7 @@ use super::FluidDevice;
 use super::cache::LEVELS;
 use super::curve::MemoryCurve;
 use super::program::{Demand, FluidProgram, Phase};
-use super::solve::{Unit, Work, utilisation};
+use super::solve::{Unit, Work, wait_ps};
 use super::task::Counts;
 use crate::program::Signal;
 use rustc_hash::FxHashMap;
@@ -154,9 +154,9 @@ impl Table {
             self.solved.clear();
         }
         let units: Vec<&Unit> = set.iter().map(|&i| &self.units[i as usize]).collect();
-        let u = utilisation(&units);
+        let wait = wait_ps(&units);
         let at = self.solved.len();
-        self.solved.extend(units.iter().map(|x| (x.time_at(u), x.latency(u))));
+        self.solved.extend(units.iter().map(|x| (x.time_at(wait), x.latency(wait))));
         self.known.insert(set.into(), at);
         &self.solved[at..]
     }

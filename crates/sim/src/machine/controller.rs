@@ -141,7 +141,9 @@ impl Controller {
             self.arrive(first, out);
         }
         let arrival = self.arrivals.front().map_or(NEVER, |a| a.cycle);
-        self.memory_next = self.memory.next_event().unwrap_or(NEVER);
+        // Commands alone change nothing here; they wait until an answer can come, or room for what was refused.
+        let next = if self.refused_count > 0 { self.memory.next_event() } else { self.memory.no_answer_before() };
+        self.memory_next = next.unwrap_or(NEVER);
         self.next_cycle = self.memory_next.min(arrival);
         self.next_ps = self.next_cycle.saturating_mul(self.clock_ps);
         at

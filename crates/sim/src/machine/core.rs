@@ -326,23 +326,19 @@ impl Core {
                 let key = page + (op.line() & self.page_mask);
                 let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
                 let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
-                if l1.front(key, write) {
-                    if self.mshrs.busy != 0 {
-                        break Some((kind, key, true, NONE));
-                    }
-                    continue;
+                if !l1.hit(key, write) {
+                    break Some((kind, key, false));
                 }
-                let looked = l1.access(key, write);
-                if !looked.hit || self.mshrs.busy != 0 {
-                    break Some((kind, key, looked.hit, looked.victim));
+                if self.mshrs.busy != 0 {
+                    break Some((kind, key, true));
                 }
             };
             program.at = at;
             self.cycle += passed;
             self.computed += passed;
             self.live.accesses += (at - first - computations) as u64;
-            let (kind, key, hit, victim) = missed?;
-            let stop = if hit { self.join(kind, key) } else { self.miss(kind, key, victim) };
+            let (kind, key, hit) = missed?;
+            let stop = if hit { self.join(kind, key) } else { self.miss(kind, key) };
             if stop.is_some() {
                 return stop;
             }
@@ -376,12 +372,16 @@ impl Core {
         }
     }
 
-    /// A miss of the first level, from which `victim` fell out.
-    fn miss(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
+    /// A miss of the first level.
+    fn miss(&mut self, kind: OpKind, key: u64) -> Option<Stop> {
+        let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
+        let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
+        let victim = l1.insert(key, write);
         self.pending_count = 0;
         self.miss_pending(kind, key, victim)
     }
 
+    /// A miss of the first level, from which `victim` fell out, behind what is pending.
     fn miss_pending(&mut self, kind: OpKind, key: u64, victim: u64) -> Option<Stop> {
         let when = self.cycle;
         let mut stop = None;

@@ -1,6 +1,6 @@
 //! What happens at an event: uses of the shared cache, answers of the memory, devices, dispatches that take hold.
 
-use super::core::{How, Pending, Stop, What};
+use super::core::{How, PENDING, Pending, Stop, What};
 use super::dma::Action;
 use super::private::NONE;
 use super::{Counters, Machine, NEVER, Notice, PENDING_WRITES, ProgramId, Seat, State, WRITE_BUFFER, sum};
@@ -77,26 +77,20 @@ impl Machine {
     fn use_shared(&mut self, core: usize) {
         let seat = &mut self.seats[core];
         let event = seat.event;
-        let pending = seat.core.pending;
-        let pending = &pending[..seat.core.pending_count.min(pending.len())];
-        if seat.core.mshrs.is_full() {
-            let needs = |p: &Pending| {
-                let joins = !self.kinds.is_uncached(p.key) && seat.core.mshrs.find(p.key).is_some();
-                matches!(p.what, What::Read(_)) && !joins
-            };
-            if pending.iter().any(needs) {
-                seat.state = State::Register;
-                self.next[core] = NEVER;
-                return;
-            }
+        if seat.core.mshrs.is_full() && self.needs_register(core) {
+            self.seats[core].state = State::Register;
+            self.next[core] = NEVER;
+            return;
         }
+        let seat = &mut self.seats[core];
         if seat.writes_waiting > WRITE_BUFFER - PENDING_WRITES {
             seat.state = State::Writes;
             self.next[core] = NEVER;
             return;
         }
         let mut wait = seat.core.then_wait.take();
-        for &Pending { key, what } in pending {
+        for i in 0..seat.core.pending_count {
+            let Pending { key, what } = self.seats[core].core.pending[i & (PENDING - 1)];
             match what {
                 What::Snoop(write) => self.snoop(core, key, write),
                 What::Write => self.write(core, key),
@@ -112,6 +106,14 @@ impl Machine {
             }
             None => self.go_on(core, event),
         }
+    }
+
+    /// Is something pending that takes a miss register?
+    #[cold]
+    fn needs_register(&self, core: usize) -> bool {
+        let core = &self.seats[core].core;
+        let joins = |p: &Pending| !self.kinds.is_uncached(p.key) && core.mshrs.find(p.key).is_some();
+        core.pending[..core.pending_count].iter().any(|p| matches!(p.what, What::Read(_)) && !joins(p))
     }
 
     /// A fill; the register whose data the core waits for.

@@ -38,6 +38,7 @@ mod core;
 mod dma;
 mod events;
 mod key;
+mod order;
 mod private;
 mod shared;
 #[cfg(test)]

@@ -1,13 +1,14 @@
 //! A private cache: set-associative, write-back, write-allocate, least recently used first.
 //!
-//! Rule: a set is an array in recency order; an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector
-//! registers. A hit on the most recent line costs a compare. A line is in the cache from the moment it is asked for; when its
+//! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers; the order of use is kept
+//! beside them (`order`). A line is in the cache from the moment it is asked for; when its
 //! data arrive is the core's business (miss registers). Line keys (`super::key`) carry how their page is treated, so an
 //! evicted line needs no look-up.
 //! Not covered: prefetchers, other replacement policies.
 
+use super::order::{EMPTY, Orders, find};
+
 pub(super) const NONE: u64 = u64::MAX;
-const EMPTY: u32 = u32::MAX;
 
 /// What an access found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +20,9 @@ pub(super) struct Looked {
 
 #[derive(Clone, Debug)]
 pub(super) struct Private {
-    /// `tag << 1 | dirty`, most recent first within a set.
+    /// `tag << 1 | dirty`, by set and way.
     entries: Vec<u32>,
+    orders: Orders,
     ways: usize,
     set_bits: u32,
     set_mask: u64,
@@ -29,9 +31,14 @@ pub(super) struct Private {
 impl Private {
     /// An empty cache of `sets` (a power of two) by `ways`; tags must fit in 31 bits (`MachineConfig::check`).
     pub fn new(sets: u64, ways: u32) -> Self {
-        let ways = ways as usize;
-        let length = usize::try_from(sets).unwrap_or(usize::MAX) * ways;
-        Self { entries: vec![EMPTY; length], ways, set_bits: sets.trailing_zeros(), set_mask: sets - 1 }
+        let count = usize::try_from(sets).unwrap_or(usize::MAX);
+        Self {
+            entries: vec![EMPTY; count * ways as usize],
+            orders: Orders::new(count, ways as usize),
+            ways: ways as usize,
+            set_bits: sets.trailing_zeros(),
+            set_mask: sets - 1,
+        }
     }
 
     #[inline(always)]
@@ -42,101 +49,63 @@ impl Private {
 
     #[inline(always)]
     #[allow(clippy::cast_possible_truncation, reason = "sets are a power of two that fits in memory")]
-    fn base(&self, key: u64) -> usize {
-        (key & self.set_mask) as usize * self.ways
+    fn set(&self, key: u64) -> usize {
+        (key & self.set_mask) as usize
     }
 
-    /// The line of an entry of the set that `key` belongs to.
     #[inline(always)]
-    fn key_of(&self, entry: u32, key: u64) -> u64 {
-        u64::from(entry >> 1) << self.set_bits | (key & self.set_mask)
+    fn find(&self, key: u64) -> Option<usize> {
+        let base = self.set(key) * self.ways;
+        find(&self.entries[base..base + self.ways], self.tag(key))
     }
 
-    /// Accesses a line if it is the most recent of its set; otherwise changes nothing.
+    /// Accesses a line if it is there; otherwise changes nothing.
     #[inline(always)]
-    pub fn front(&mut self, key: u64, write: bool) -> bool {
-        let tag = self.tag(key);
-        let base = self.base(key);
-        let Some(first) = self.entries.get_mut(base) else { return false };
-        let hit = *first >> 1 == tag;
-        *first |= u32::from(hit & write);
-        hit
+    pub fn hit(&mut self, key: u64, write: bool) -> bool {
+        let Some(way) = self.find(key) else { return false };
+        let set = self.set(key);
+        self.entries[set * self.ways + way] |= u32::from(write);
+        self.orders.touch(set, way);
+        true
+    }
+
+    /// Puts in a line that is not there; a dirty line that had to leave, or [`NONE`].
+    #[inline]
+    pub fn insert(&mut self, key: u64, write: bool) -> u64 {
+        let set = self.set(key);
+        let way = self.orders.last(set);
+        let fresh = self.tag(key) << 1 | u32::from(write);
+        let old = std::mem::replace(&mut self.entries[set * self.ways + way], fresh);
+        self.orders.touch(set, way);
+        let dirty = old != EMPTY && old & 1 == 1;
+        if dirty { u64::from(old >> 1) << self.set_bits | (key & self.set_mask) } else { NONE }
     }
 
     /// Accesses a line; it is in the cache afterwards, dirty if `write`.
-    #[inline(always)]
+    #[inline]
     pub fn access(&mut self, key: u64, write: bool) -> Looked {
-        let (tag, base) = (self.tag(key), self.base(key));
-        let set = &mut self.entries[base..base + self.ways];
-        let fresh = tag << 1 | u32::from(write);
-        // With the length known, search and move have no branches.
-        let (hit, last) = match self.ways {
-            2 => fixed::<2>(set, fresh),
-            4 => fixed::<4>(set, fresh),
-            8 => fixed::<8>(set, fresh),
-            16 => fixed::<16>(set, fresh),
-            _ => to_front(set, fresh),
-        };
-        let dirty = !hit && last != EMPTY && last & 1 == 1;
-        Looked { hit, victim: if dirty { self.key_of(last, key) } else { NONE } }
+        let hit = self.hit(key, write);
+        Looked { hit, victim: if hit { NONE } else { self.insert(key, write) } }
     }
 
     /// Takes a line out; was it dirty?
     pub fn remove(&mut self, key: u64) -> bool {
-        let (tag, base) = (self.tag(key), self.base(key));
-        let set = &mut self.entries[base..base + self.ways];
-        let Some(at) = set.iter().position(|&e| e != EMPTY && e >> 1 == tag) else { return false };
-        let entry = set[at];
-        set.copy_within(at + 1.., at);
-        set[self.ways - 1] = EMPTY;
-        entry & 1 == 1
+        let Some(way) = self.find(key) else { return false };
+        let set = self.set(key);
+        let old = std::mem::replace(&mut self.entries[set * self.ways + way], EMPTY);
+        self.orders.forget(set, way);
+        old & 1 == 1
     }
 
     /// Makes a line clean, if it is there; was it dirty?
     pub fn clean(&mut self, key: u64) -> bool {
-        let (tag, base) = (self.tag(key), self.base(key));
-        let found = self.entries[base..base + self.ways].iter_mut().find(|e| **e == tag << 1 | 1);
-        found.map(|entry| *entry &= !1).is_some()
+        let Some(way) = self.find(key) else { return false };
+        let at = self.set(key) * self.ways + way;
+        let entry = &mut self.entries[at];
+        let dirty = *entry & 1 == 1;
+        *entry &= !1;
+        dirty
     }
-}
-
-/// [`to_front`] for a known length: all entries are compared and moved at once.
-#[inline(always)]
-fn fixed<const N: usize>(set: &mut [u32], fresh: u32) -> (bool, u32) {
-    let Ok(set) = <&mut [u32; N]>::try_from(set) else { return (false, EMPTY) };
-    let old = *set;
-    let found = matches(&old, fresh >> 1);
-    let at = found.trailing_zeros();
-    let mut moved = old;
-    for i in 1..N {
-        moved[i] = if i as u32 <= at { old[i - 1] } else { old[i] };
-    }
-    let out = old[(at as usize).min(N - 1)];
-    let hit = found != 0;
-    moved[0] = if hit { out | (fresh & 1) } else { fresh };
-    *set = moved;
-    (hit, out)
-}
-
-/// A bit for each entry with this tag. Tags have 31 bits and not all of them set, so an empty entry never matches.
-#[inline(always)]
-pub(super) fn matches<const N: usize>(entries: &[u32; N], tag: u32) -> u32 {
-    let mut found = 0;
-    for (i, &entry) in entries.iter().enumerate() {
-        found |= u32::from(entry >> 1 == tag) << i;
-    }
-    found
-}
-
-/// Moves the line to the front of its set, or puts it there; hit, and the entry that fell out or was there.
-fn to_front(set: &mut [u32], fresh: u32) -> (bool, u32) {
-    let last = set.len() - 1;
-    let found = set.iter().position(|entry| entry >> 1 == fresh >> 1);
-    let at = found.unwrap_or(last);
-    let old = set[at];
-    set.copy_within(..at, 1);
-    set[0] = if found.is_some() { old | (fresh & 1) } else { fresh };
-    (found.is_some(), old)
 }
 
 #[cfg(test)]
@@ -161,7 +130,7 @@ mod tests {
     proptest! {
         #[test]
         fn contents_are_those_of_a_naive_cache(
-            ways in 1u32..20, bits in 0u32..4, trace in prop::collection::vec((0u64..200, any::<bool>(), 0u8..20), 1..800),
+            ways in 1u32..24, bits in 0u32..4, trace in prop::collection::vec((0u64..200, any::<bool>(), 0u8..20), 1..800),
         ) {
             let mut cache = Private::new(1 << bits, ways);
             let mut sets = vec![Vec::new(); 1 << bits];
@@ -177,13 +146,8 @@ mod tests {
                     prop_assert_eq!(cache.clean(key), entry.is_some_and(|e| std::mem::replace(&mut e.1, false)));
                     continue;
                 }
-                let front = set.first().is_some_and(|e| e.0 == key);
                 let expect = naive(&mut sets, ways as usize, key, write);
-                if what < 12 && cache.front(key, write) {
-                    prop_assert!(front);
-                } else {
-                    prop_assert_eq!(cache.access(key, write), expect);
-                }
+                prop_assert_eq!(cache.access(key, write), expect);
             }
         }
     }

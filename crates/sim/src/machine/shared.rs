@@ -8,18 +8,17 @@
 //! Real hashes are not published; this one too gives every slice the same share of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
-use super::private::{Looked, NONE, matches};
+use super::order::{EMPTY, Orders, find};
+use super::private::{Looked, NONE};
 use solocore_dram::random::Random;
 use solocore_model::platform::Replacement;
-
-const EMPTY: u32 = u32::MAX;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
     /// `tag << 1 | dirty`, by set and way.
     entries: Vec<u32>,
-    /// LRU: the ways of each set, most recent first; empty ones stand behind the others.
-    order: Vec<u8>,
+    /// LRU: the order of use.
+    orders: Orders,
     /// Tree pseudo-LRU: a bit for each inner node, the root at bit 1; 1 points right.
     trees: Vec<u64>,
     random: Random,
@@ -33,17 +32,11 @@ impl Shared {
     /// An empty cache of `sets` in each slice (both powers of two) by `ways` up to 64.
     pub fn new(sets: u64, slices: u32, ways: u32, policy: Replacement, seed: u64) -> Self {
         let all = usize::try_from(sets).unwrap_or(usize::MAX) * slices as usize;
-        let numbers = 0..u8::try_from(ways).unwrap_or(64);
-        let (mut order, mut trees) = (Vec::new(), Vec::new());
-        match policy {
-            Replacement::Lru => order = (0..all).flat_map(|_| numbers.clone()).collect(),
-            Replacement::Plru => trees = vec![0; all],
-            Replacement::Random => {}
-        }
+        let of = |wanted| if policy == wanted { all } else { 0 };
         Self {
             entries: vec![EMPTY; all * ways as usize],
-            order,
-            trees,
+            orders: Orders::new(of(Replacement::Lru), ways as usize),
+            trees: vec![0; of(Replacement::Plru)],
             random: Random::new(seed),
             policy,
             ways: ways as usize,
@@ -75,18 +68,11 @@ impl Shared {
         (key >> self.set_bits) as u32
     }
 
-    #[inline]
+    #[inline(always)]
     fn find(&self, set: usize, tag: u32) -> Option<usize> {
         let base = set * self.ways;
         let entries = &self.entries[base..base + self.ways];
-        // With the length known, all ways are compared at once.
-        match self.ways {
-            8 => fixed::<8>(entries, tag),
-            12 => fixed::<12>(entries, tag),
-            16 => fixed::<16>(entries, tag),
-            32 => fixed::<32>(entries, tag),
-            _ => entries.iter().position(|&entry| entry >> 1 == tag),
-        }
+        find(entries, tag)
     }
 
     /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and `mask` is 0.
@@ -115,32 +101,15 @@ impl Shared {
         let Some(way) = self.find(set, tag) else { return };
         self.entries[set * self.ways + way] = EMPTY;
         if self.policy == Replacement::Lru {
-            let order = &mut self.order[set * self.ways..(set + 1) * self.ways];
-            let at = order.iter().position(|&w| usize::from(w) == way).unwrap_or(0);
-            order[at..].rotate_left(1);
+            self.orders.forget(set, way);
         }
     }
 
     /// A way becomes the most recent of its set.
-    #[inline]
+    #[inline(always)]
     fn touch(&mut self, set: usize, way: usize) {
         match self.policy {
-            Replacement::Lru => {
-                let order = &mut self.order[set * self.ways..(set + 1) * self.ways];
-                let way = way.to_le_bytes()[0];
-                match self.ways {
-                    _ if order.first() == Some(&way) => {}
-                    8 => order_to_front::<8>(order, way),
-                    12 => order_to_front::<12>(order, way),
-                    16 => order_to_front::<16>(order, way),
-                    32 => order_to_front::<32>(order, way),
-                    _ => {
-                        let at = order.iter().position(|&w| w == way).unwrap_or(0);
-                        order.copy_within(..at, 1);
-                        order[0] = way;
-                    }
-                }
-            }
+            Replacement::Lru => self.orders.touch(set, way),
             Replacement::Plru => {
                 let levels = tree_levels(self.ways);
                 let mut node = 1usize;
@@ -160,10 +129,7 @@ impl Shared {
     #[inline]
     fn victim(&mut self, set: usize, mask: u64) -> usize {
         if self.policy == Replacement::Lru {
-            // Empty ways stand at the end.
-            let order = &self.order[set * self.ways..(set + 1) * self.ways];
-            let found = order.iter().rev().find(|&&way| mask >> way & 1 == 1);
-            return usize::from(*found.unwrap_or(&0));
+            return self.orders.last_of(set, mask);
         }
         let entries = &self.entries[set * self.ways..(set + 1) * self.ways];
         if let Some(way) = (0..self.ways).find(|&way| mask >> way & 1 == 1 && entries[way] == EMPTY) {
@@ -198,27 +164,6 @@ fn plru(tree: u64, levels: u32, mask: u64) -> usize {
         way = way << 1 | right;
     }
     way
-}
-
-#[inline(always)]
-fn fixed<const N: usize>(entries: &[u32], tag: u32) -> Option<usize> {
-    let found = <&[u32; N]>::try_from(entries).map_or(0, |entries| matches(entries, tag));
-    (found != 0).then_some(found.trailing_zeros() as usize)
-}
-
-/// Moves a way to the front of the order of its set, without branches.
-#[inline(always)]
-fn order_to_front<const N: usize>(order: &mut [u8], way: u8) {
-    let Ok(order) = <&mut [u8; N]>::try_from(order) else { return };
-    let old = *order;
-    let mut at = 0;
-    for (i, &w) in old.iter().enumerate() {
-        at |= if w == way { i.to_le_bytes()[0] } else { 0 };
-    }
-    for i in 1..N {
-        order[i] = if i.to_le_bytes()[0] <= at { old[i - 1] } else { old[i] };
-    }
-    order[0] = way;
 }
 
 #[cfg(test)]

@@ -1,0 +1,23 @@
+//! IMA partitions with conflict-free I/O: instances, solvers, time tables.
+//!
+//! From partitions with their periods, windows and I/O chains to offsets such that no two activities on a core, on the I/O
+//! core or at a device ever overlap, and every chain keeps its order and age (single-core-equivalence, section 2.4).
+//! What this crate claims, `solocore check-io` checks by unrolling, with no code in common.
+
+mod bounds;
+pub mod dma;
+mod exact;
+mod hos;
+pub mod instance;
+pub mod problem;
+mod prove;
+mod search;
+mod solve;
+mod state;
+pub mod table;
+pub mod tasks;
+mod timeline;
+
+pub use instance::Instance;
+pub use problem::{Problem, Solution};
+pub use solve::{Answer, solve};

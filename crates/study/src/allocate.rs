@@ -1,0 +1,163 @@
+//! The three phases together: a system and a scheme to an allocation, or the answer that there is none.
+//!
+//! Rule (the paper, section 6.1): phase 1 places tasks ([`crate::placement`]), phase 2 puts I/O buffers where the scheme
+//! says, phase 3 shares out the ways ([`crate::ways`]). Under O the placement with chains together is tried first, then the
+//! one with tasks apart, on which every cost is at most that under C: so O|y is never worse than C|y.
+
+use crate::generator::{CORES, System};
+use crate::parameters::Parameters;
+use crate::per_buffer;
+use crate::placement::Kind;
+use crate::scheme::{Io, Ipc, Scheme};
+use crate::tables::{Demand, Placed, Tables, Traffic, own_bank};
+use crate::ways::{CoreDemand, Limits, Objective, SIZES, Split, search};
+
+/// What became of a system under a scheme.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum Answer {
+    /// Schedulable so.
+    Allocation(Allocation),
+    /// Not schedulable by the three phases.
+    None,
+    /// O|opt only: no placement of the buffers was found, and none could be excluded.
+    Undecided,
+}
+
+/// An allocation. Cores of tasks and places of buffers are asked of the [`Allocator`] that made it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Allocation {
+    /// Under which scheme.
+    pub scheme: Scheme,
+    /// Which placement.
+    pub kind: Kind,
+    /// Who has which ways.
+    pub split: Split,
+}
+
+/// Allocates one system after the other, in the same memory.
+pub struct Allocator<'p> {
+    pub(crate) p: &'p Parameters,
+    pub(crate) tables: Tables,
+    apart: Placed,
+    together: Placed,
+    /// Which placements are those of the system loaded.
+    ready: [bool; 2],
+    pub(crate) demand: [Demand; CORES],
+    pub(crate) scratch: per_buffer::Scratch,
+}
+
+impl<'p> Allocator<'p> {
+    /// An allocator for systems drawn with these parameters.
+    #[must_use]
+    pub fn new(p: &'p Parameters) -> Self {
+        Self {
+            p,
+            tables: Tables::new(),
+            apart: Placed::default(),
+            together: Placed::default(),
+            ready: [false; 2],
+            demand: [[[0.0; SIZES]; 3]; CORES],
+            scratch: per_buffer::Scratch::default(),
+        }
+    }
+
+    /// Takes up a system. All later calls must be given the same one.
+    pub fn load(&mut self, system: &System) {
+        self.tables.load(self.p, system);
+        self.ready = [false; 2];
+    }
+
+    /// The tasks of levels A and B of the system loaded, placed.
+    pub fn placed(&mut self, system: &System, kind: Kind) -> &Placed {
+        let (placed, ready) = match kind {
+            Kind::Apart => (&mut self.apart, &mut self.ready[0]),
+            Kind::Together => (&mut self.together, &mut self.ready[1]),
+        };
+        if !*ready {
+            self.tables.place(self.p, system, kind, placed);
+            *ready = true;
+        }
+        placed
+    }
+
+    pub(crate) fn known(&self, kind: Kind) -> &Placed {
+        match kind {
+            Kind::Apart => &self.apart,
+            Kind::Together => &self.together,
+        }
+    }
+
+    /// An allocation of the system loaded, good for `goal`.
+    pub fn allocate(&mut self, system: &System, scheme: Scheme, goal: Objective) -> Answer {
+        if scheme.io == Io::PerBuffer {
+            return per_buffer::allocate(self, system, goal);
+        }
+        self.by_rule(system, scheme, goal).map_or(Answer::None, Answer::Allocation)
+    }
+
+    /// Is the system loaded schedulable by a scheme with a fixed rule for I/O buffers?
+    pub(crate) fn by_rule(&mut self, system: &System, scheme: Scheme, goal: Objective) -> Option<Allocation> {
+        let kinds: &[Kind] = if scheme.ipc == Ipc::Optimized { &[Kind::Together, Kind::Apart] } else { &[Kind::Apart] };
+        let mut best: Option<Allocation> = None;
+        for &kind in kinds {
+            let traffic = self.cost(system, scheme, kind);
+            let Some(split) = self.split(kind, scheme.ipc, &traffic, goal) else { continue };
+            if best.is_none_or(|b| better(&split, &b.split, goal)) {
+                best = Some(Allocation { scheme, kind, split });
+            }
+            if goal == Objective::Feasible {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Phases 1 and 2, and what they cost, into `demand`.
+    pub(crate) fn cost(&mut self, system: &System, scheme: Scheme, kind: Kind) -> Traffic {
+        self.placed(system, kind);
+        let mut demand = self.demand;
+        let placed = self.known(kind);
+        let traffic = if scheme.ipc == Ipc::Random {
+            self.tables.cost_random(system, placed, &mut demand)
+        } else {
+            let rule = |task: usize| own_bank(&system.tasks[task], scheme.io);
+            self.tables.cost(system, placed, scheme.ipc, rule, &mut demand)
+        };
+        self.demand = demand;
+        traffic
+    }
+
+    /// Phase 3 on `demand`.
+    pub(crate) fn split(&self, kind: Kind, ipc: Ipc, traffic: &Traffic, goal: Objective) -> Option<Split> {
+        let placed = self.known(kind);
+        let mut level_c = self.tables.level_c(placed, traffic);
+        let cores: [CoreDemand; CORES] =
+            std::array::from_fn(|k| CoreDemand { demand: &self.demand[k], saved: self.tables.saved(placed, k) });
+        search(&cores, &mut level_c, &self.limits(placed, ipc), goal)
+    }
+
+    fn limits(&self, placed: &Placed, ipc: Ipc) -> Limits {
+        let most_locked = if ipc == Ipc::Optimized { placed.most_locked } else { 0 };
+        Limits { ways: self.p.machine.ways, least_c: self.p.machine.least_ways_of_c, most_locked }
+    }
+
+    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation, the last that was made?
+    #[must_use]
+    pub fn own_bank(&self, system: &System, allocation: &Allocation, task: usize) -> bool {
+        match allocation.scheme.io {
+            Io::PerBuffer => self.scratch.own_bank.get(task).copied().unwrap_or(false),
+            io => own_bank(&system.tasks[task], io),
+        }
+    }
+}
+
+/// Is a split better than another?
+pub(crate) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
+    match goal {
+        Objective::Feasible => false,
+        Objective::LeastLevelC => split.level_c_utilization < than.level_c_utilization,
+        Objective::FewestWays => {
+            (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization)
+        }
+    }
+}

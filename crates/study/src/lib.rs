@@ -1,0 +1,35 @@
+//! The offline optimiser of MC2 and the paper's schedulability study.
+//!
+//! # Problem
+//! Which task of levels A and B on which core, which message and I/O buffers where, how many ways of the shared cache to
+//! whom; and what share of random task systems is schedulable so, under nine ways to manage buffers, in 648 scenarios.
+//!
+//! # Source
+//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for
+//! Mixed-Criticality Real-Time Tasks", sections 4 to 6. What the paper leaves open is in `parameters.toml`.
+//!
+//! # Where to start
+//! [`System::generate`] draws a system, [`Allocator::allocate`] optimises it, [`verify::verify`] checks the result by other
+//! means, [`Study`] does so millions of times.
+
+pub mod allocate;
+mod error;
+pub mod generator;
+pub mod parameters;
+pub mod per_buffer;
+pub mod placement;
+pub mod random;
+pub mod scenario;
+pub mod sampling;
+pub mod scheme;
+pub mod tables;
+pub mod verify;
+pub mod ways;
+
+pub use allocate::{Allocation, Allocator, Answer};
+pub use error::StudyError;
+pub use generator::System;
+pub use parameters::Parameters;
+pub use scenario::Scenario;
+pub use scheme::Scheme;
+pub use ways::Objective;

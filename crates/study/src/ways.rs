@@ -1,0 +1,218 @@
+//! Phase 3: who gets which ways of the last-level cache. Exact, for curves of any form.
+//!
+//! # Problem
+//! `W` ways go to one region per core (levels A and B), one of level C and the OS, and one of locked message buffers. The
+//! paper solves a mixed integer program (section 6.1). A split is good if
+//! * on each core, what level A demands with A-PETs, and what A and B demand with B-PETs, fits (checks 0 and 1);
+//! * level C passes: `U_C + S <= m` and `S + (f*h + H) < m`, `S` the demand of A and B on all cores with C-PETs (check 2),
+//!   and each job of level C fits its period.
+//!
+//! # Rule
+//! Given the ways of locked buffers, checks 0 and 1 separate the cores: each has a set of sizes that pass, of any shape.
+//! The cores then meet only in the sum `S`: its least value for each number of ways is a min-plus convolution of the cores'
+//! curves, at most `m*W^2/2` additions, most often a few dozen, as only what exceeds the least sizes is shared out. Then
+//! every size of level C's region is tried. So each split is decided on, none is looked at one by one, and no curve need be
+//! convex. With every test `a <= limit`, sums of floating-point numbers must stay [`MARGIN`] below the limit, so that
+//! rounding can only err to the safe side.
+//!
+//! # Not covered
+//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before ([`crate::tables`]).
+
+/// Most ways.
+pub const MOST_WAYS: usize = 16;
+
+/// Most cores.
+pub const MOST_CORES: usize = 16;
+
+/// Sizes of a region: 0 to [`MOST_WAYS`].
+pub const SIZES: usize = MOST_WAYS + 1;
+
+/// What a sum must stay below its limit; far above rounding, far below what a utilization is known to.
+pub const MARGIN: f64 = 1e-9;
+
+/// Something for each check: level A, level B, level C.
+pub type Checks = [f64; 3];
+
+/// Demand of a core at each size of its region, and what locked buffers save of it.
+#[derive(Debug, Clone, Copy)]
+pub struct CoreDemand<'a> {
+    /// By check and size, in utilization.
+    pub demand: &'a [[f64; SIZES]; 3],
+    /// By ways of locked buffers, then check.
+    pub saved: &'a [Checks; SIZES],
+}
+
+/// Level C's demand by the size of its region.
+pub trait LevelC {
+    /// `U_C`.
+    fn total(&mut self, ways: usize) -> f64;
+    /// `f*h + H`; infinite if a job does not fit its period.
+    fn margin(&mut self, ways: usize) -> f64;
+}
+
+/// What is to be shared out.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// All ways, at most [`MOST_WAYS`].
+    pub ways: usize,
+    /// Fewest ways of level C.
+    pub least_c: usize,
+    /// Most ways of locked buffers.
+    pub most_locked: usize,
+}
+
+/// What a good split is to be good at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Objective {
+    /// Any will do.
+    Feasible,
+    /// Least total utilization of level C (the paper's objective); of equals, the first found.
+    LeastLevelC,
+    /// Fewest ways in all; of equals, the least utilization of level C.
+    FewestWays,
+}
+
+/// A split of the ways.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Split {
+    /// Of each core; cores that do not exist have none.
+    pub cores: [usize; MOST_CORES],
+    /// Of level C and the OS.
+    pub level_c: usize,
+    /// Of locked buffers.
+    pub locked: usize,
+    /// Total utilization of level C.
+    pub level_c_utilization: f64,
+}
+
+impl Split {
+    /// Ways used in all.
+    #[must_use]
+    pub fn ways(&self) -> usize {
+        self.cores.iter().sum::<usize>() + self.level_c + self.locked
+    }
+}
+
+/// The best split, or `None` if none is good.
+pub fn search(cores: &[CoreDemand], level_c: &mut impl LevelC, limits: &Limits, goal: Objective) -> Option<Split> {
+    if cores.len() > MOST_CORES || limits.ways > MOST_WAYS {
+        return None;
+    }
+    let room = limits.ways.checked_sub(limits.least_c)?;
+    let mut best: Option<Split> = None;
+    for locked in 0..=limits.most_locked.min(room) {
+        let Some((least, spare)) = least_sizes(cores, locked, room - locked) else { continue };
+        let shared = SharedOut::new(cores, locked, &least, spare);
+        for extra in (0..=spare).rev() {
+            let ways = limits.least_c + extra;
+            let total = level_c.total(ways);
+            if !worth_trying(best.as_ref(), total, goal) {
+                continue;
+            }
+            let sum = shared.least_sum(spare - extra);
+            let limit = cores.len() as f64 - MARGIN;
+            if total + sum > limit || sum + level_c.margin(ways) > limit {
+                continue;
+            }
+            let split = |left: usize| Split {
+                cores: shared.sizes(left, &least),
+                level_c: ways,
+                locked,
+                level_c_utilization: total,
+            };
+            match goal {
+                Objective::Feasible => return Some(split(spare - extra)),
+                Objective::LeastLevelC => best = Some(split(spare - extra)),
+                Objective::FewestWays => {
+                    let margin = level_c.margin(ways);
+                    let good = |left: &usize| {
+                        let sum = shared.least_sum(*left);
+                        total + sum <= limit && sum + margin <= limit
+                    };
+                    let left = (0..=spare - extra).find(good).unwrap_or(spare - extra);
+                    best = fewer(best, split(left));
+                }
+            }
+        }
+    }
+    best
+}
+
+fn worth_trying(best: Option<&Split>, total: f64, goal: Objective) -> bool {
+    goal != Objective::LeastLevelC || best.is_none_or(|b| total < b.level_c_utilization)
+}
+
+fn fewer(best: Option<Split>, other: Split) -> Option<Split> {
+    let key = |s: &Split| (s.ways(), s.level_c_utilization);
+    match best {
+        Some(best) if key(&best) <= key(&other) => Some(best),
+        _ => Some(other),
+    }
+}
+
+/// Does a core pass checks 0 and 1 with that many ways?
+fn passes(core: &CoreDemand, ways: usize, locked: usize) -> bool {
+    let fits = |check: usize| core.demand[check][ways] - core.saved[locked][check] <= 1.0 - MARGIN;
+    fits(0) && fits(1) && fits(2)
+}
+
+/// The least size of each core that passes, and what of `room` is left. `None` if there is not enough.
+fn least_sizes(cores: &[CoreDemand], locked: usize, room: usize) -> Option<([usize; MOST_CORES], usize)> {
+    let (mut least, mut spare) = ([0; MOST_CORES], room);
+    for (core, least) in cores.iter().zip(&mut least) {
+        *least = (0..=spare).find(|&ways| passes(core, ways, locked))?;
+        spare -= *least;
+    }
+    Some((least, spare))
+}
+
+/// Ways beyond the least sizes, shared out so that the cores' demand with C-PETs is least.
+struct SharedOut {
+    /// By number of ways to share out.
+    sums: [f64; SIZES],
+    /// By core, then ways to share out: how many of them it gets.
+    choices: [[u8; SIZES]; MOST_CORES],
+    cores: usize,
+}
+
+impl SharedOut {
+    fn new(cores: &[CoreDemand], locked: usize, least: &[usize; MOST_CORES], spare: usize) -> Self {
+        let mut out = Self { sums: [0.0; SIZES], choices: [[0; SIZES]; MOST_CORES], cores: cores.len() };
+        for (k, core) in cores.iter().enumerate() {
+            let mut own = [f64::INFINITY; SIZES];
+            for (extra, own) in own.iter_mut().enumerate().take(spare + 1) {
+                let ways = least[k] + extra;
+                if passes(core, ways, locked) {
+                    *own = core.demand[2][ways] - core.saved[locked][2];
+                }
+            }
+            // In place: sums with fewer ways are not yet replaced when counting down.
+            for all in (0..=spare).rev() {
+                let (mut sum, mut choice) = (f64::INFINITY, 0);
+                for extra in 0..=all {
+                    let with = out.sums[all - extra] + own[extra];
+                    if with < sum {
+                        (sum, choice) = (with, extra);
+                    }
+                }
+                out.sums[all] = sum;
+                out.choices[k][all] = u8::try_from(choice).unwrap_or(0);
+            }
+        }
+        out
+    }
+
+    fn least_sum(&self, ways: usize) -> f64 {
+        self.sums[ways]
+    }
+
+    fn sizes(&self, ways: usize, least: &[usize; MOST_CORES]) -> [usize; MOST_CORES] {
+        let (mut sizes, mut left) = (*least, ways);
+        for k in (0..self.cores).rev() {
+            let extra = usize::from(self.choices[k][left]);
+            sizes[k] += extra;
+            left -= extra;
+        }
+        sizes
+    }
+}
