@@ -4,7 +4,7 @@
 //! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the Xeon W3530 preset (32 KiB L1, 256 KiB
 //! L2, 8 MiB shared, one channel of DDR3-1066), each dispatched once:
 //! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of 1, 2, 4 or 8 MiB, by core;
-//!   a fifth stores, a tenth waits, two cycles of computation each;
+//!   of sixteen three stores and two waits; two cycles of computation each;
 //! * `l1`: all of them to 8 KiB; `llc`: random lines of 1 MiB on each core;
 //! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
 //! * `chase`: one waiting load after the other to random lines of 64 MiB each.
@@ -20,18 +20,44 @@ use std::time::Instant;
 const LINES_PER_PAGE: u64 = 64;
 const L1_LINES: u64 = 128;
 
-/// Random lines, drawn in advance so that the machine is measured, not the generator.
-struct Drawn {
-    ops: Vec<Op>,
-    at: usize,
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    /// Random lines, so many of four near.
+    Random {
+        near: u64,
+    },
+    Stream,
+    Chase,
+}
+
+/// One number drawn for each operation.
+struct Synthetic {
+    pattern: Pattern,
+    random: Random,
+    at: u64,
     pages: u32,
 }
 
-impl Program for Drawn {
+impl Program for Synthetic {
     fn refill(&mut self, out: &mut Vec<Op>) {
-        let end = (self.at + 500).min(self.ops.len());
-        out.extend_from_slice(&self.ops[self.at..end]);
-        self.at = if end == self.ops.len() { 0 } else { end };
+        let far = u64::from(self.pages) * LINES_PER_PAGE - 1;
+        for _ in 0..500 {
+            self.at = (self.at + 1) & far;
+            let drawn = self.random.next();
+            out.push(match self.pattern {
+                Pattern::Stream => Op::access(OpKind::Load, 2, self.at),
+                Pattern::Chase => Op::access(OpKind::LoadWait, 2, drawn & far),
+                Pattern::Random { near } => {
+                    let kind = match drawn >> 60 {
+                        0..=2 => OpKind::Store,
+                        3 | 4 => OpKind::LoadWait,
+                        _ => OpKind::Load,
+                    };
+                    let lines = if drawn >> 58 & 3 < near { L1_LINES - 1 } else { far };
+                    Op::access(kind, 2, drawn & lines)
+                }
+            });
+        }
     }
 
     fn pages(&self) -> u32 {
@@ -39,27 +65,6 @@ impl Program for Drawn {
     }
 
     fn abandon_job(&mut self) {}
-}
-
-/// A mix by name; `far` lines in all on this core.
-fn program(mix: &str, core: u64, pages: u32) -> Drawn {
-    let far = u64::from(pages) * LINES_PER_PAGE;
-    let mut random = Random::new(core + 1);
-    let count = if mix == "stream" { far } else { 1 << 18 };
-    let op = |i: u64| match mix {
-        "stream" => Op::access(OpKind::Load, 2, i),
-        "chase" => Op::access(OpKind::LoadWait, 2, random.below(far)),
-        _ => {
-            let kind = match random.below(10) {
-                0 | 1 => OpKind::Store,
-                2 => OpKind::LoadWait,
-                _ => OpKind::Load,
-            };
-            let near = mix == "l1" || (mix == "mix" && random.below(4) > 0);
-            Op::access(kind, 2, random.below(if near { L1_LINES } else { far }))
-        }
-    };
-    Drawn { ops: (0..count).map(op).collect(), at: 0, pages }
 }
 
 /// Time on a processor of this thread, in ns.
@@ -72,7 +77,14 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = MachineConfig::of(&Platform::find("xeon-w3530", Path::new("."))?, 1)?;
     println!("{:>8} {:>14} {:>12} {:>12} {:>12} {:>14}", "mix", "accesses", "LLC", "DRAM", "M/s wall", "M/s processor");
     let only = std::env::args().nth(2);
-    for mix in ["mix", "l1", "llc", "stream", "chase"] {
+    let mixes = [
+        ("mix", Pattern::Random { near: 3 }),
+        ("l1", Pattern::Random { near: 4 }),
+        ("llc", Pattern::Random { near: 0 }),
+        ("stream", Pattern::Stream),
+        ("chase", Pattern::Chase),
+    ];
+    for (mix, pattern) in mixes {
         if only.as_ref().is_some_and(|only| only != mix) {
             continue;
         }
@@ -86,7 +98,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             // Frames of a core lie together; page numbers stay as they are.
             let frames = (0..u64::from(pages)).map(|page| core * 32768 + page).collect();
             let space = Space { frames, kinds: Vec::new(), ways: 0xffff };
-            (Box::new(program(mix, core, pages)) as Box<dyn Program>, space)
+            let program = Synthetic { pattern, random: Random::new(core + 1), at: 0, pages };
+            (Box::new(program) as Box<dyn Program>, space)
         });
         let mut machine = Machine::new(config.clone(), programs.collect(), Vec::new())?;
         (0..4).for_each(|core| machine.dispatch(core as usize, Some(ProgramId(core)), 0));

@@ -3,8 +3,11 @@
 //! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks and colours on one machine under one
 //! kernel. Rule: a [`Board`] hands out page frames (each once, at random from the seed among those allowed, as a
 //! bank-aware allocator does: PALLOC, SCE section 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or
-//! over [`Fluid`]. The order of the calls and the seed decide everything.
+//! over [`Fluid`](crate::fluid::Fluid) (`fluid`). The order of the calls and the seed decide everything.
 
+mod fluid;
+
+use crate::fluid::FluidError;
 use crate::hardware::{DeviceId, ProgramId};
 use crate::kernel::{Kernel, KernelConfig, KernelError, TaskSpec};
 use crate::machine::{DmaSpec, Machine, MachineConfig, MachineError};
@@ -26,6 +29,9 @@ pub enum BoardError {
     /// The kernel.
     #[error(transparent)]
     Kernel(#[from] KernelError),
+    /// The interval machine, or the measurements that it is made of.
+    #[error(transparent)]
+    Fluid(#[from] FluidError),
     /// Pages.
     #[error("`{name}`: {full}")]
     Memory {
@@ -94,11 +100,21 @@ pub struct Board {
     platform: Platform,
     seed: u64,
     allocator: Allocator,
-    programs: Vec<(Box<dyn Program>, Space)>,
+    programs: Vec<Placed>,
     devices: Vec<DmaSpec>,
     tasks: Vec<TaskSpec>,
-    /// Regions of each program.
-    regions: Vec<Vec<(String, std::ops::Range<u32>)>>,
+}
+
+/// A program and where it lies.
+struct Placed {
+    program: Box<dyn Program>,
+    space: Space,
+    /// Its pages by name.
+    regions: Vec<(String, std::ops::Range<u32>)>,
+    /// Colours that all of its pages have, if they were asked for.
+    colours: Option<Vec<u32>>,
+    /// How to make it again.
+    recipe: Option<(WorkloadSpec, BuildContext)>,
 }
 
 impl Board {
@@ -117,7 +133,6 @@ impl Board {
             programs: Vec::new(),
             devices: Vec::new(),
             tasks: Vec::new(),
-            regions: Vec::new(),
         })
     }
 
@@ -161,11 +176,31 @@ impl Board {
         place: &Place,
         regions: &[(&str, Place)],
     ) -> Result<usize, BoardError> {
-        let workload = spec.build(&self.context(Path::new(".")))?;
-        self.add_workload(name, workload, place, regions)
+        self.add_spec(name, spec, Path::new("."), place, regions)
     }
 
-    /// As [`Board::add_regions`], for a workload that is built already.
+    /// As [`Board::add_regions`], with the directory that file names in the workload are relative to.
+    ///
+    /// # Errors
+    /// As [`Board::add_regions`].
+    pub fn add_spec(
+        &mut self,
+        name: &str,
+        spec: &WorkloadSpec,
+        base_dir: &Path,
+        place: &Place,
+        regions: &[(&str, Place)],
+    ) -> Result<usize, BoardError> {
+        let context = self.context(base_dir);
+        let index = self.add_workload(name, spec.build(&context)?, place, regions)?;
+        if let Some(last) = self.programs.last_mut() {
+            last.recipe = Some((spec.clone(), context));
+        }
+        Ok(index)
+    }
+
+    /// As [`Board::add_regions`], for a workload that is built already. [`Board::fluid`] cannot measure it: it has no way
+    /// to make it again.
     ///
     /// # Errors
     /// As [`Board::add_regions`].
@@ -195,8 +230,8 @@ impl Board {
             space.frames.extend(frames);
         }
         let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
-        self.regions.push(known);
-        self.programs.push((workload.program, space));
+        let colours = place.colours.clone();
+        self.programs.push(Placed { program: workload.program, space, regions: known, colours, recipe: None });
         self.tasks.push(TaskSpec::new(name, id));
         Ok(self.tasks.len() - 1)
     }
@@ -226,15 +261,15 @@ impl Board {
     /// When there is no such task.
     pub fn space(&mut self, index: usize) -> &mut Space {
         let program = self.tasks[index].program;
-        &mut self.programs[program.0 as usize].1
+        &mut self.programs[program.0 as usize].space
     }
 
     /// The frames of a task's region; empty when it has no such region.
     #[must_use]
     pub fn frames(&self, index: usize, region: &str) -> Vec<u64> {
-        let program = self.tasks[index].program.0 as usize;
-        let pages = self.regions[program].iter().find(|(n, _)| n == region).map(|(_, p)| p.clone());
-        let frames = pages.and_then(|p| self.programs[program].1.frames.get(p.start as usize..p.end as usize));
+        let program = &self.programs[self.tasks[index].program.0 as usize];
+        let pages = program.regions.iter().find(|(n, _)| n == region).map(|(_, p)| p.clone());
+        let frames = pages.and_then(|p| program.space.frames.get(p.start as usize..p.end as usize));
         frames.map_or_else(Vec::new, <[u64]>::to_vec)
     }
 
@@ -263,7 +298,8 @@ impl Board {
     /// # Errors
     /// When machine or kernel refuse what they are given.
     pub fn requests(self, kernel: KernelConfig) -> Result<Kernel<Machine>, BoardError> {
-        let machine = Machine::new(self.config, self.programs, self.devices)?;
+        let programs = self.programs.into_iter().map(|p| (p.program, p.space)).collect();
+        let machine = Machine::new(self.config, programs, self.devices)?;
         Ok(Kernel::new(machine, kernel, self.tasks)?)
     }
 }

@@ -408,7 +408,8 @@ mod tests {
     fn impossible_values_name_their_key() {
         let p = Platform::find("p4080", Path::new(".")).unwrap();
         let base = MachineConfig::of(&p, 1).unwrap();
-        let cases: [(&str, fn(&mut MachineConfig)); 6] = [
+        type Change = fn(&mut MachineConfig);
+        let cases: [(&str, Change); 6] = [
             ("cores", |c| c.cores = 0),
             ("page", |c| c.page = 3000),
             ("llc.size", |c| c.llc.ways = 65),

@@ -49,7 +49,11 @@ impl Machine {
         let Some((_, loaded)) = &mut seat.loaded else { return };
         let (state, event) = match seat.core.run(loaded, now, limit) {
             Stop::Later(at) => (State::Run, at),
-            Stop::Shared(at) => (State::Shared, at),
+            Stop::Shared(at) => {
+                // Events of other cores come in between; meanwhile the set is fetched.
+                self.shared.prepare(seat.core.pending[0].key);
+                (State::Shared, at)
+            }
             Stop::Signal => (State::Signal, seat.core.cycle),
             Stop::Line(register) => (State::Line(register), NEVER),
             Stop::Window => (State::Window, NEVER),

@@ -29,6 +29,12 @@ impl Orders {
         Self { words, bytes, ways }
     }
 
+    /// Reads the order of a set for nothing (see `Shared::prepare`).
+    #[inline(always)]
+    pub fn prepare(&self, set: usize) {
+        std::hint::black_box(self.words.get(set).copied());
+    }
+
     /// Position of a way in a word, in bits.
     #[inline(always)]
     fn position(word: u64, way: usize) -> u32 {

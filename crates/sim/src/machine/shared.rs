@@ -75,6 +75,15 @@ impl Shared {
         find(entries, tag)
     }
 
+    /// Reads the set of a line for nothing, so that the simulating processor has it at hand when the access comes.
+    #[inline(always)]
+    pub fn prepare(&self, key: u64) {
+        let set = self.set(key);
+        std::hint::black_box(self.entries.get(set * self.ways).copied());
+        std::hint::black_box(self.entries.get((set + 1) * self.ways - 1).copied());
+        self.orders.prepare(set);
+    }
+
     /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and `mask` is 0.
     #[inline]
     pub fn access(&mut self, key: u64, write: bool, mask: u64) -> Looked {

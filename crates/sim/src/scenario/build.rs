@@ -109,18 +109,19 @@ fn place(entry: &PlaceEntry) -> Place {
 }
 
 fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry) -> Result<(), Fault> {
-    let workload = entry.workload.build(&board.context(files::parent_dir(&scenario.path)))?;
+    let base = files::parent_dir(&scenario.path);
+    let has_jobs = entry.workload.build(&board.context(base))?.has_jobs;
     if entry.period.is_some() && entry.sporadic.is_some() {
         return Err(Fault::Words("has a period and is sporadic; give one of the two".to_owned()));
     }
-    if (entry.period.is_some() || entry.sporadic.is_some()) && !workload.has_jobs {
+    if (entry.period.is_some() || entry.sporadic.is_some()) && !has_jobs {
         return Err(Fault::Words(
             "is released in jobs, but its workload never ends; give the workload a job, like job = { passes = 1 }"
                 .to_owned(),
         ));
     }
     let regions: Vec<(&str, Place)> = entry.regions.iter().map(|(name, e)| (name.as_str(), place(e))).collect();
-    let index = board.add_workload(&entry.name, workload, &place(&entry.place), &regions)?;
+    let index = board.add_spec(&entry.name, &entry.workload, base, &place(&entry.place), &regions)?;
     if let Some(ways) = &entry.ways {
         let all = board.platform().llc.ways;
         let mask = ways.mask().filter(|m| all >= 64 || m >> all == 0);

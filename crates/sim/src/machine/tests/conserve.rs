@@ -21,7 +21,7 @@ fn busy(seed: u64, devices: bool) -> Machine {
     let mut c = config(4);
     c.pipeline.mshrs = 1 + u32::try_from(seed % 8).unwrap();
     c.pipeline.window = Cycles(seed * 13 % 100);
-    c.row_hit_cap = (seed % 3 != 0).then_some(4);
+    c.row_hit_cap = (!seed.is_multiple_of(3)).then_some(4);
     c.llc.replacement = [Replacement::Lru, Replacement::Plru, Replacement::Random][usize::try_from(seed % 3).unwrap()];
     let programs: Programs = (0..4u64)
         .map(|i| {

@@ -114,7 +114,7 @@ proptest! {
         let mut c = config(1);
         c.l1i = L1 { size: Bytes(2048), ways: 4 };
         c.l1d = L1 { size: Bytes(1024), ways: 2 };
-        c.l2 = l2.then(|| L2 { size: Bytes(4096), ways: 8, latency: solocore_model::Cycles(5) });
+        c.l2 = l2.then_some(L2 { size: Bytes(4096), ways: 8, latency: solocore_model::Cycles(5) });
         c.llc.size = Bytes(16 * 1024);
         c.llc.ways = 4;
         c.pipeline.window = solocore_model::Cycles(window * 100);
