@@ -3,8 +3,10 @@
 
 Instances (all drawn from one seed): 8 to 256 partitions, 4 or 8 cores, cores given for two thirds of the instances and free for
 the rest, a core load from 0.3 to 0.7, an I/O load from 0.1 to 0.6, periods harmonic (10, 20, 40, 80 ms) or not (20, 30, 40, 60,
-120 ms; 20, 50, 70, 100, 140 ms; 12, 18, 24, 30, 36, 60 ms), times in units of 0.01 ms. Loads are shared out by uniform weights
-among partitions and transfers; a part may not exceed a third of the periods' greatest common divisor. Every partition has one chain, one in five two; physical I/O takes 1 to 2
+120 ms; 20, 50, 70, 100, 140 ms; 12, 18, 24, 30, 36, 60 ms), times in units of 0.01 ms. Loads are shared out by random weights
+among partitions and transfers: for two thirds of the instances, the weights differ by up to 3 and a part is at most a third of
+the periods' greatest common divisor; for the rest ("uneven") they differ by up to 400 and it is at most half of it, which
+makes some of the non-harmonic ones infeasible. Every partition has one chain, one in five two; physical I/O takes 1 to 2
 times its transfer, at one of as many devices as keep each below a load of 0.4. The age limit is two periods.
 
 CP-SAT gets the same rules. Where the instances of a hyperperiod are few (--unroll), non-overlap is unrolled into intervals, a
@@ -33,7 +35,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 HARMONIC = [10, 20, 40, 80]
 OTHER = [[20, 30, 40, 60, 120], [20, 50, 70, 100, 140], [12, 18, 24, 30, 36, 60]]
 UNIT = 10  # microseconds in a unit of time
-FIELDS = ["seed", "partitions", "cores", "free", "harmonic", "core_load", "io_load", "solver", "answer", "seconds", "detail"]
+FIELDS = ["seed", "partitions", "cores", "free", "harmonic", "uneven", "core_load", "io_load", "solver", "answer", "seconds", "detail"]
 
 
 class Failed(Exception):
@@ -44,17 +46,17 @@ def generate(seed, sizes):
     """A random instance: a dictionary in units of UNIT microseconds."""
     rng = random.Random(seed)
     count, cores = rng.choice(sizes), rng.choice([4, 8])
-    harmonic, free = rng.random() < 0.5, rng.random() < 1 / 3
+    harmonic, free, uneven = rng.random() < 0.5, rng.random() < 1 / 3, rng.random() < 1 / 3
     core_load, io_load = rng.uniform(0.3, 0.7), rng.uniform(0.1, 0.6)
     periods = [1000 // UNIT * p for p in (HARMONIC if harmonic else rng.choice(OTHER))]
     base = math.gcd(*periods)
     parts = [{"period": rng.choice(periods), "core": n % cores, "chains": []} for n in range(count)]
     for core in range(cores):
         mine = [p for p in parts if p["core"] == core]
-        for part, length in zip(mine, share(rng, core_load, [p["period"] for p in mine], base)):
+        for part, length in zip(mine, share(rng, core_load, [p["period"] for p in mine], base, uneven)):
             part["duration"] = length
     chains = [p for p in parts for _ in range(2 if rng.random() < 0.2 else 1)]
-    lengths = share(rng, io_load, [p["period"] for p in chains for _ in range(2)], base)
+    lengths = share(rng, io_load, [p["period"] for p in chains for _ in range(2)], base, uneven)
     devices = []
     for n, part in enumerate(chains):
         transfers = [transfer(rng, devices, part["period"], lengths[2 * n + k], base) for k in range(2)]
@@ -62,15 +64,15 @@ def generate(seed, sizes):
     if free:
         for part in parts:
             part["core"] = None
-    return {"seed": seed, "cores": cores, "free": free, "harmonic": harmonic, "core_load": round(core_load, 3),
+    return {"seed": seed, "cores": cores, "free": free, "harmonic": harmonic, "uneven": uneven, "core_load": round(core_load, 3),
             "io_load": round(io_load, 3), "parts": parts, "devices": len(devices)}
 
 
-def share(rng, load, periods, base):
+def share(rng, load, periods, base, uneven):
     """Lengths whose shares of the periods sum to about the load."""
-    weights = [rng.uniform(0.5, 1.5) for _ in periods]
-    total = sum(weights)
-    return [max(1, min(base // 3, int(load * w / total * t))) for w, t in zip(weights, periods)]
+    weights = [rng.uniform(0.05, 1) ** 2 if uneven else rng.uniform(0.5, 1.5) for _ in periods]
+    total, most = sum(weights), base // 2 if uneven else base // 3
+    return [max(1, min(most, int(load * w / total * t))) for w, t in zip(weights, periods)]
 
 
 def transfer(rng, devices, period, length, base):
@@ -222,7 +224,7 @@ def check(args, directory, seed, who):
 
 def run_one(args, seed):
     instance = generate(seed, args.sizes)
-    known = {k: instance[k] for k in ("seed", "cores", "free", "harmonic", "core_load", "io_load")}
+    known = {k: instance[k] for k in ("seed", "cores", "free", "harmonic", "uneven", "core_load", "io_load")}
     known["partitions"] = len(instance["parts"])
     rows = []
     with tempfile.TemporaryDirectory() as place:

@@ -299,7 +299,8 @@ fn harmonic_chains_are_fewest() {
         // By Dilworth, the most periods of which none divides another.
         let free = |set: &u32| {
             let chosen: Vec<u64> = (0..periods.len()).filter(|i| set >> i & 1 == 1).map(|i| periods[i]).collect();
-            (0..chosen.len()).all(|i| (0..i).all(|j| chosen[i] % chosen[j] != 0 && chosen[j] % chosen[i] != 0))
+            (0..chosen.len())
+                .all(|i| (0..i).all(|j| !chosen[i].is_multiple_of(chosen[j]) && !chosen[j].is_multiple_of(chosen[i])))
         };
         let widest = (0..1u32 << periods.len()).filter(free).map(u32::count_ones).max().unwrap();
         assert_eq!(utilization::harmonic_chains(&periods), widest as usize, "{periods:?}");

@@ -64,6 +64,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same\nscale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
     )]
     Reproduce(ReproduceArgs),
+    /// Run the MC2 schedulability study: the share of random task systems that each scheme can schedule.
+    #[command(
+        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
+    )]
+    Study(StudyArgs),
     /// List the boards that come with solocore, or print one.
     Platforms {
         /// Print this board's file.
@@ -382,6 +387,43 @@ pub struct DramArgs {
     /// Check every command against the timing rules; exit code 1 if one is broken.
     #[arg(long)]
     pub check: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct StudyArgs {
+    /// Choices of Table 3, like "C-Light,Long,Light,Quick,Small,High,Many"; * stands for any. May be repeated.
+    #[arg(long, value_name = "CHOICES")]
+    pub scenario: Vec<String>,
+    /// All 648 scenarios.
+    #[arg(long, conflicts_with = "scenario")]
+    pub all: bool,
+    /// Schemes, separated by commas; all stands for the paper's nine and O|opt [default: the paper's nine].
+    #[arg(long, value_name = "LIST")]
+    pub schemes: Option<String>,
+    /// System utilizations, FROM:TO:STEP [default: 0.2:8:0.2].
+    #[arg(long, value_name = "RANGE")]
+    pub utilization: Option<String>,
+    /// Seed of all systems [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Ranges of generator and cost model [default: those that come with solocore].
+    #[arg(long, value_name = "FILE")]
+    pub parameters: Option<PathBuf>,
+    /// Go on with the study in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    /// Only every N-th scenario, from the K-th on.
+    #[arg(long, value_name = "K/N")]
+    pub shard: Option<String>,
+    /// Join the shards in these directories.
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["scenario", "all", "schemes", "utilization", "seed", "parameters", "resume", "shard"])]
+    pub merge: Vec<PathBuf>,
+    /// Directory for the results [default: solocore-study, or the one that is resumed].
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

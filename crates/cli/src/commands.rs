@@ -10,6 +10,7 @@ mod report;
 mod reproduce;
 mod schedule_io;
 mod sim;
+mod study;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -31,6 +32,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::CheckIo(args) => check_io::run(&args),
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::Study(args) => study::run(&args),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {

@@ -19,7 +19,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("profile-plugin", &["model", "cache"]),
     ("profile", &["model", "cache"]),
     ("report", &["model"]),
-    ("cli", &["analysis", "dram", "experiments", "ima", "model", "planner", "profile", "report", "sim"]),
+    ("cli", &["analysis", "dram", "experiments", "ima", "model", "planner", "profile", "report", "sim", "study"]),
 ];
 
 #[test]

@@ -8,6 +8,7 @@
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15 (`solocore study`).
 
 pub mod chart;
+mod mc2;
 pub mod outcome;
 pub mod page;
 pub mod run;
@@ -69,7 +70,7 @@ pub enum ExperimentError {
 /// All experiments, in the order of the papers.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    [sce::ALL].concat()
+    [sce::ALL, mc2::ALL].concat()
 }
 
 /// The experiment of that name.

@@ -1,8 +1,24 @@
 //! Single-core equivalence: Figs. 1, 2, 3, 4, 6, 7 and 11, 12, Table 2.
 
+mod bandwidth;
 mod banks;
+mod curve;
+mod lockdown;
+mod scatter;
+mod setup;
+mod spikes;
+mod table2;
 
 use crate::Experiment;
 
 /// The experiments of the paper.
-pub const ALL: &[Experiment] = &[banks::FIG2];
+pub const ALL: &[Experiment] = &[
+    spikes::FIG1,
+    banks::FIG2,
+    bandwidth::FIG3,
+    bandwidth::FIG4,
+    lockdown::FIG6,
+    curve::FIG7,
+    curve::FIG12,
+    table2::TABLE2,
+];

@@ -41,7 +41,9 @@ fn ages(problem: &Problem) -> Option<String> {
 
 fn resource(problem: &Problem, resource: usize) -> Option<String> {
     let acts = on_resource(problem, resource);
-    pair(problem, resource, &acts).or_else(|| load(problem, resource, &acts)).or_else(|| residues(problem, resource, &acts))
+    pair(problem, resource, &acts)
+        .or_else(|| load(problem, resource, &acts))
+        .or_else(|| residues(problem, resource, &acts))
 }
 
 /// The two longest of every class are enough to look at.
@@ -99,7 +101,8 @@ fn above(problem: &Problem, acts: &[usize], capacity: usize) -> Option<f64> {
             _ => return (sum > capacity_f + 1e-6).then_some(sum),
         }
     }
-    let exact: i128 = acts.iter().map(|a| lcm / i128::from(problem.acts[*a].period) * i128::from(problem.acts[*a].dur)).sum();
+    let exact: i128 =
+        acts.iter().map(|a| lcm / i128::from(problem.acts[*a].period) * i128::from(problem.acts[*a].dur)).sum();
     (exact > lcm * i128::try_from(capacity).unwrap_or(i128::from(u32::MAX))).then_some(sum)
 }
 

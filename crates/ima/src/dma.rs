@@ -45,7 +45,10 @@ impl Dma {
             return Err("dma: bus and bandwidth must be above zero; write bus = \"1 GB/s\"".to_owned());
         }
         if !block.is_power_of_two() || block > LARGEST_BLOCK {
-            return Err(format!("dma: block = {} is not a power of two from 1 B to {LARGEST_BLOCK} B; choose one", entry.block));
+            return Err(format!(
+                "dma: block = {} is not a power of two from 1 B to {LARGEST_BLOCK} B; choose one",
+                entry.block
+            ));
         }
         // A block and its wait may not be shorter than the block at the pace of the share.
         let least = bandwidth.map_or(0, |share| {

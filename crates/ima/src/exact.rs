@@ -310,9 +310,7 @@ mod tests {
     fn problem(acts: &[(i64, i64)]) -> Problem {
         let mut text = "cores = 1\n".to_owned();
         for (i, (t, c)) in acts.iter().enumerate() {
-            text += &format!(
-                "[[partition]]\nname = \"p{i}\"\nperiod = \"{t} ms\"\nduration = \"{c} ms\"\ncore = 0\n"
-            );
+            text += &format!("[[partition]]\nname = \"p{i}\"\nperiod = \"{t} ms\"\nduration = \"{c} ms\"\ncore = 0\n");
         }
         Problem::new(&Instance::parse(Path::new("i.toml"), &text).expect("valid"))
     }

@@ -200,7 +200,7 @@ impl Instance {
         reader.instance(path, file).map_err(|(offset, message)| ModelError::invalid_at(path, text, offset, message))
     }
 
-    /// Longest physical time over all chains of one nanosecond grid; the sum of I/O transfers over their periods.
+    /// The share of the I/O core's time that transfers take, margins included.
     pub fn io_load(&self) -> f64 {
         let of = |p: &Partition| {
             let halves = p.chains.iter().flat_map(|c| [c.input, c.output]).flatten();
@@ -246,7 +246,8 @@ impl Reader<'_> {
             let start = entry.span().start;
             let partition = self.partition(entry)?;
             if let Some(line) = known.insert(partition.name.clone(), partition.line) {
-                let message = format!("partition `{}` is defined twice (first on line {line}); rename one", partition.name);
+                let message =
+                    format!("partition `{}` is defined twice (first on line {line}); rename one", partition.name);
                 return Err((start, message));
             }
             partitions.push(partition);
@@ -283,7 +284,10 @@ impl Reader<'_> {
         }
         let Some(duration) = entry.duration else {
             let what = if entry.chain.is_empty() { "it has" } else { "its chains have" };
-            return Err(named((start, format!("{what} no processing; add duration, the window's length in each period"))));
+            return Err(named((
+                start,
+                format!("{what} no processing; add duration, the window's length in each period"),
+            )));
         };
         let duration_ns = positive("duration", &duration).map_err(named)?;
         let limit = Limit { period_ns };
@@ -330,7 +334,10 @@ impl Reader<'_> {
         let entry = entry.get_ref();
         let name = entry.device.get_ref();
         let Some(device) = self.devices.iter().position(|d| d.name == *name) else {
-            return Err((entry.device.span().start, format!("no device is called `{name}`; add a [[device]] of that name")));
+            return Err((
+                entry.device.span().start,
+                format!("no device is called `{name}`; add a [[device]] of that name"),
+            ));
         };
         let physical_ns = positive("physical", &entry.physical)?;
         limit.check("physical", physical_ns, self.margin.physical_ns, entry.physical.span().start)?;
@@ -433,7 +440,9 @@ fn whole_ns(what: &str, value: Time) -> Result<u64, String> {
     }
     let ns = value.ps() / Time::PS_PER_NS;
     if ns > LONGEST_NS {
-        return Err(format!("{what} = {value} is above 24 hours, surely a slip of the unit; write it with the right one"));
+        return Err(format!(
+            "{what} = {value} is above 24 hours, surely a slip of the unit; write it with the right one"
+        ));
     }
     Ok(ns)
 }

@@ -143,7 +143,8 @@ impl Problem {
         for p in &instance.partitions {
             let (part, proc, period) = (problem.parts.len(), problem.acts.len(), signed(p.period_ns));
             let dur = signed(p.duration_ns + instance.margin.processing_ns);
-            let act = Activity { part, chain: None, stage: Stage::Processing, class: 0, period, dur, place: Place::Core };
+            let act =
+                Activity { part, chain: None, stage: Stage::Processing, class: 0, period, dur, place: Place::Core };
             problem.acts.push(act);
             let links = (0..).zip(&p.chains).map(|(k, c)| problem.link(instance, act, k, c)).collect();
             let core = p.core.map(|c| c as usize);

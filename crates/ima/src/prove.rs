@@ -44,24 +44,27 @@ impl<'a> Prover<'a> {
     /// Lays out the parts.
     pub fn new(problem: &'a Problem) -> Self {
         let mut parts: Vec<(Part, Exact)> = Vec::new();
-        if problem.acts.len() <= WHOLE {
-            let all: Vec<usize> = (0..problem.parts.len()).collect();
-            parts.push((Part::Whole, Exact::partitions(problem, &all)));
+        for resource in 0..problem.resources() {
+            let hardest = hardest(problem, &on_resource(problem, resource));
+            let mut last = 2;
+            for size in [3, 4, 6, 8, 12, SUBSET].map(|size| size.min(hardest.len())) {
+                if size > last {
+                    let subset = hardest[..size].to_vec();
+                    let exact = Exact::resource(problem, &subset);
+                    parts.push((Part::Subset(resource, subset), exact));
+                    last = size;
+                }
+            }
         }
         for p in (0..problem.parts.len()).filter(|p| !problem.parts[*p].links.is_empty()) {
             if problem.parts[p].end - problem.parts[p].proc <= WHOLE {
                 parts.push((Part::Single(p), Exact::partitions(problem, &[p])));
             }
         }
-        for resource in 0..problem.resources() {
-            let hardest = hardest(problem, &on_resource(problem, resource));
-            for size in [4, 6, 8, 12, SUBSET] {
-                if size <= hardest.len() || (size > 4 && size.min(hardest.len()) > size - 4) {
-                    let subset = hardest[..size.min(hardest.len())].to_vec();
-                    let exact = Exact::resource(problem, &subset);
-                    parts.push((Part::Subset(resource, subset), exact));
-                }
-            }
+        // Last, as its nodes take longest.
+        if problem.acts.len() <= WHOLE {
+            let all: Vec<usize> = (0..problem.parts.len()).collect();
+            parts.push((Part::Whole, Exact::partitions(problem, &all)));
         }
         Self { problem, parts, next: 0, nodes: FIRST_NODES }
     }
@@ -117,7 +120,8 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
     let mut chosen = pair.to_vec();
     while chosen.len() < SUBSET {
         let rest = pool.iter().filter(|i| !chosen.contains(i));
-        let Some(&next) = rest.max_by_key(|i| (chosen.iter().map(|j| tight(**i, *j)).sum::<i64>(), usize::MAX - **i)) else {
+        let Some(&next) = rest.max_by_key(|i| (chosen.iter().map(|j| tight(**i, *j)).sum::<i64>(), usize::MAX - **i))
+        else {
             break;
         };
         chosen.push(next);

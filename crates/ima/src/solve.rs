@@ -13,7 +13,7 @@ use crate::search::{Order, Search};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Looks of a search in the first round, by the first member alone; most instances need no more.
+/// Looks in the first round, by the first search and then by the proofs, alone; most instances need no more.
 const OPENING: u64 = 200_000;
 /// Looks of a search in the second round; later ones have more.
 const ROUND: u64 = 400_000;
@@ -50,9 +50,13 @@ pub fn solve(problem: &Problem, seed: u64, threads: usize, stop: &(dyn Fn() -> b
     if let Some(answer) = first.advance(problem, OPENING, stop) {
         return answer;
     }
+    let mut prover = Member::Prove(Box::new(Prover::new(problem)));
+    if let Some(answer) = prover.advance(problem, OPENING, stop) {
+        return answer;
+    }
     let members = [
         first,
-        Member::Prove(Box::new(Prover::new(problem))),
+        prover,
         search(1, Order::Share),
         search(2, Order::Period),
         Member::Hos(Box::new(Hos::new(problem, derive(3)))),

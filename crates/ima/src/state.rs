@@ -54,7 +54,15 @@ impl<'a> State<'a> {
             offset: vec![0; problem.acts.len()],
         };
         let rng = ChaCha8Rng::seed_from_u64(seed);
-        Self { problem, lines: timelines(problem), table, placed: vec![false; parts], weight: vec![1; parts], rng, work: 0 }
+        Self {
+            problem,
+            lines: timelines(problem),
+            table,
+            placed: vec![false; parts],
+            weight: vec![1; parts],
+            rng,
+            work: 0,
+        }
     }
 
     /// Takes everything off the table.

@@ -33,7 +33,8 @@ pub fn rows(instance: &Instance, problem: &Problem, solution: &Solution) -> Vec<
     let mut rows = Vec::with_capacity(problem.acts.len());
     for (p, part) in problem.parts.iter().enumerate() {
         let mut acts: Vec<usize> = (part.proc..part.end).collect();
-        let rank = |a: &usize| (problem.acts[*a].stage > Stage::Processing, problem.acts[*a].stage == Stage::Processing);
+        let rank =
+            |a: &usize| (problem.acts[*a].stage > Stage::Processing, problem.acts[*a].stage == Stage::Processing);
         acts.sort_by_key(|a| match rank(a) {
             (false, false) => (0, *a),
             (_, true) => (1, *a),

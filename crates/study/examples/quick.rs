@@ -1,7 +1,7 @@
 use solocore_study::*;
 use std::time::Instant;
 fn main() {
-    let p = Parameters::standard();
+    let p = std::env::args().nth(2).map_or_else(Parameters::standard, |f| Parameters::load(f.as_ref()).unwrap());
     let step: usize = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(7);
     let n: u64 = 100;
     let mut sua = [0.0; 10];
@@ -41,6 +41,11 @@ fn main() {
         }
     }
     for (at, scheme) in Scheme::all().enumerate() { println!("{scheme:14} {:9.2} mean/scenario {:.2}", sua[at], sua[at] / (648 / step) as f64); }
+    for (name, milli) in [("C-Light,Short,Med,Slow,Lar,High,Many", 2600), ("C-Light,Long,Light,Quick,Sm,High,Many", 4000)] {
+        let sc = Scenario::parse(name).unwrap()[0];
+        let c = (0..200).filter(|&i| { s.generate(&p, 1, sc, milli, i); a.load(&s); matches!(a.allocate(&s, Scheme::parse("O|C").unwrap(), Objective::Feasible), Answer::Allocation(_)) }).count();
+        println!("{name} {milli}: {c}/200");
+    }
     let r = |v: &[f64; 10], x: usize, y: usize| (v[x] / v[y] - 1.0) * 100.0;
     println!("C|C/R|R {:.1} (5)  O|C/C|C {:.1} (11) large {:.1} (13)  All/C|C {:.1} (3) high {:.1} (4)  All/LP {:.1} SP {:.1} (3,3) O: {:.1} {:.1} (3,2)  OAll/CC {:.1} (14) OAll/RR {:.1} (20)  opt {:.2}",
         r(&sua,1,0), r(&sua,2,1), r(&large,2,1), r(&sua,3,1), r(&high,3,1), r(&sua,3,4), r(&sua,3,5), r(&sua,6,7), r(&sua,6,8), r(&sua,6,1), r(&sua,6,0), r(&sua,9,6));

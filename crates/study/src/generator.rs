@@ -193,7 +193,7 @@ impl System {
                 factor,
                 bus: stream.within(p.dma.bus),
                 bank: stream.within(p.dma.bank),
-                victim: stream.within(p.sharing.victim),
+                victim: stream.within(if level == Level::C { p.sharing.victim_of_c } else { p.sharing.victim }),
                 reload: stream.within(scenario.reload()),
                 io: None,
             });

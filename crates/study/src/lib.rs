@@ -13,15 +13,20 @@
 //! means, [`Study`] does so millions of times.
 
 pub mod allocate;
+pub mod chart;
 mod error;
 pub mod generator;
+pub mod journal;
+pub mod output;
 pub mod parameters;
 pub mod per_buffer;
 pub mod placement;
 pub mod random;
+pub mod results;
 pub mod scenario;
 pub mod sampling;
 pub mod scheme;
+pub mod study;
 pub mod tables;
 pub mod verify;
 pub mod ways;
@@ -29,7 +34,9 @@ pub mod ways;
 pub use allocate::{Allocation, Allocator, Answer};
 pub use error::StudyError;
 pub use generator::System;
+pub use journal::{Journal, Manifest, Points};
 pub use parameters::Parameters;
 pub use scenario::Scenario;
 pub use scheme::Scheme;
+pub use study::Study;
 pub use ways::Objective;

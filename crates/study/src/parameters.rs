@@ -104,8 +104,10 @@ pub struct IoParameters {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SharingParameters {
-    /// Longer by this share if others access the task's bank all the time.
+    /// Levels A and B: longer by this share if others access the task's bank all the time.
     pub victim: Range,
+    /// The same for level C, whose PETs are averages.
+    pub victim_of_c: Range,
     /// Cores' worth of accesses at which the effect has reached 63 %.
     pub saturation_cores: f64,
 }
@@ -215,6 +217,7 @@ impl Parameters {
             named("io.copy_mb_per_s", &mut self.io.copy_mb_per_s, FREE, true),
             named("io.cpu_sourced", &mut self.io.cpu_sourced, FREE, false),
             named("sharing.victim", &mut self.sharing.victim, FREE, false),
+            named("sharing.victim_of_c", &mut self.sharing.victim_of_c, FREE, false),
             named("ipc.communicating", &mut ipc.communicating, 1.0, false),
             named("ipc.share_small", &mut ipc.share_small, 1.0, false),
             named("ipc.share_large", &mut ipc.share_large, 1.0, false),

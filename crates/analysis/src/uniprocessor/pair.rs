@@ -105,7 +105,7 @@ impl Pair {
     #[inline]
     pub fn set(&mut self, place: usize, value: f64) {
         let [low, high] = self.get();
-        *self = if place % 2 == 0 { Self::new(value, high) } else { Self::new(low, value) };
+        *self = if place.is_multiple_of(2) { Self::new(value, high) } else { Self::new(low, value) };
     }
 }
 

@@ -86,26 +86,32 @@ enum Stop {
     Endless,
 }
 
-impl Window<'_> {
-    /// Counts the next job of every task that has one due before `work`.
-    #[inline]
-    fn pass(&mut self) {
-        let used = self.tasks.div_ceil(LANES);
-        let window = Pair::both(self.work);
-        let (mut added, mut next) = ([Pair::both(0.0); 2], [Pair::both(f64::INFINITY); 2]);
-        for lane in &mut self.lanes[..used] {
-            for p in 0..2 {
-                let covered = lane.covered[p];
-                lane.covered[p] = covered.add(lane.period[p].where_less(covered, window));
-                added[p] = added[p].add(lane.wcet[p].where_less(covered, window));
-                next[p] = next[p].min(lane.covered[p]);
-            }
-        }
-        let ([a, b], [c, d]) = (added[0].add(added[1]).get(), next[0].min(next[1]).get());
-        self.work += a + b;
-        self.next = c.min(d);
-    }
+/// Counts a pass, or a job of the task itself; fails if there is no use in more.
+#[inline]
+fn step(level: &[SporadicTask], passes: &mut u64) -> Result<(), Stop> {
+    *passes += 1;
+    let endless = *passes > MAX_STEPS || (passes.is_multiple_of(SUSPICION) && !fits(level));
+    if endless { Err(Stop::Endless) } else { Ok(()) }
+}
 
+/// Counts the next job of every task that has one due before `work`: the work with these, and the least `covered`.
+#[inline]
+fn pass(lanes: &mut [Lane], work: f64) -> (f64, f64) {
+    let window = Pair::both(work);
+    let (mut added, mut next) = ([Pair::both(0.0); 2], [Pair::both(f64::INFINITY); 2]);
+    for lane in lanes {
+        for p in 0..2 {
+            let covered = lane.covered[p];
+            lane.covered[p] = covered.add(lane.period[p].where_less(covered, window));
+            added[p] = added[p].add(lane.wcet[p].where_less(covered, window));
+            next[p] = next[p].min(lane.covered[p]);
+        }
+    }
+    let ([a, b], [c, d]) = (added[0].add(added[1]).get(), next[0].min(next[1]).get());
+    (work + (a + b), if c < d { c } else { d })
+}
+
+impl Window<'_> {
     /// Counts all jobs released before `work`.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers below 2^53")]
     fn catch_up(&mut self) -> Result<(), Stop> {
@@ -128,21 +134,17 @@ impl Window<'_> {
     }
 
     /// Extends the window until every job released in it is counted.
+    #[inline]
     fn close(&mut self, level: &[SporadicTask], passes: &mut u64) -> Result<(), Stop> {
+        let used = self.tasks.div_ceil(LANES);
         let mut tries = 0;
-        while self.next < self.work {
-            if self.work > LIMIT_F {
-                return Err(Stop::Large);
-            }
+        while self.next < self.work && self.work <= LIMIT_F {
+            step(level, passes)?;
             tries += 1;
-            *passes += 1;
-            if *passes > MAX_STEPS || (*passes % SUSPICION == 0 && !fits(level)) {
-                return Err(Stop::Endless);
-            }
             if tries > PATIENCE {
                 self.catch_up()?;
             } else {
-                self.pass();
+                (self.work, self.next) = pass(&mut self.lanes[..used], self.work);
             }
         }
         if self.work > LIMIT_F { Err(Stop::Large) } else { Ok(()) }
@@ -157,20 +159,17 @@ impl Window<'_> {
         loop {
             self.work += wcet;
             self.close(level, passes)?;
-            worst = worst.max(self.work - release);
+            let response = self.work - release;
+            worst = if response > worst { response } else { worst };
             release += period;
             if self.work <= release {
                 break;
             }
-            *passes += 1;
-            // Within its own window a task has no passes to be counted: this loop has to end as well.
-            if *passes > MAX_STEPS || (*passes % SUSPICION == 0 && !fits(level)) {
-                return Err(Stop::Endless);
-            }
+            step(level, passes)?;
         }
         self.lanes[self.tasks / LANES].set(self.tasks % LANES, release, period, wcet);
         self.tasks += 1;
-        self.next = self.next.min(release);
+        self.next = if release < self.next { release } else { self.next };
         Ok(worst as u64)
     }
 }
@@ -182,13 +181,15 @@ impl Window<'_> {
 /// reported. The response is exact for sporadic tasks that may be released together.
 pub fn response_times_into(tasks: &[SporadicTask], scratch: &mut Scratch, responses: &mut [Option<u64>]) {
     responses.fill(None);
-    let wcets: u128 = tasks.iter().map(|t| u128::from(t.wcet)).sum();
-    let longest = tasks.iter().map(|t| t.period).max().unwrap_or(0);
-    let zero = tasks.iter().any(|t| t.period == 0 || t.wcet == 0);
-    if tasks.iter().any(|t| t.period == 0) || responses.len() != tasks.len() {
+    let (mut wcets, mut longest, mut shortest, mut least) = (0u64, 0, u64::MAX, u64::MAX);
+    for t in tasks {
+        (wcets, least) = (wcets.saturating_add(t.wcet), least.min(t.wcet));
+        (longest, shortest) = (longest.max(t.period), shortest.min(t.period));
+    }
+    if shortest == 0 || responses.len() != tasks.len() {
         return;
     }
-    if zero || wcets > u128::from(LIMIT) || longest > LIMIT {
+    if least == 0 || wcets > LIMIT || longest > LIMIT {
         return slow(tasks, 0, responses);
     }
     scratch.lanes.clear();

@@ -60,7 +60,8 @@ pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
 }
 
 fn document(first: Option<&Violation>, count: usize, effort: Effort) -> serde_json::Value {
-    let violation = first.map(|v| json!({"rule": v.rule, "time_ns": v.time_ns, "lines": v.lines, "message": v.message}));
+    let violation =
+        first.map(|v| json!({"rule": v.rule, "time_ns": v.time_ns, "lines": v.lines, "message": v.message}));
     json!({
         "holds": first.is_none(),
         "violation": violation,
@@ -77,7 +78,10 @@ fn text(args: &CheckIoArgs, slots: &[Slot], first: Option<&Violation>, effort: E
     }
     let mut out = format!("all rules hold: {} activities, {} instances unrolled", slots.len(), effort.instances);
     if effort.long > 0 {
-        out += &format!("; {} resources have too long a hyperperiod to unroll in full and were checked pair by pair as well", effort.long);
+        out += &format!(
+            "; {} resources have too long a hyperperiod to unroll in full and were checked pair by pair as well",
+            effort.long
+        );
     }
     if args.executions > 0 {
         out += &format!("; {} executions with jitter", args.executions);

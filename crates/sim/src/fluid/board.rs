@@ -34,11 +34,11 @@ impl FluidConfig {
 }
 
 impl Calibration {
-    /// With the shares of a board's cache: 1, 2, 3, 4, 6, 8, 12, 16 ... ways and all.
+    /// With the shares of a board's cache: 1, 2, 3, 4, 6, 8, 10, 12, 14, 16 ... ways and all.
     #[must_use]
     pub fn of(config: &MachineConfig) -> Self {
         let all = config.llc.ways;
-        let ways = [1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48].into_iter().filter(|&w| w < all).chain([all]);
+        let ways = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48].into_iter().filter(|&w| w < all).chain([all]);
         Self::new(ways.map(|w| u64::from(w) * way_lines(config)).collect())
     }
 }

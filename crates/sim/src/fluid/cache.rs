@@ -10,9 +10,9 @@
 //! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines between programs.
 
 /// Steps of a program's share of its footprint.
-pub(super) const LEVELS: usize = 32;
-/// A level is looked at again after this at the earliest, ps: 10 us.
-const SHORTEST_PS: u64 = 10_000_000;
+pub(super) const LEVELS: usize = 16;
+/// A level is looked at again after this at the earliest, ps: 25 us.
+const SHORTEST_PS: u64 = 25_000_000;
 /// And at the latest while somebody loses lines, ps: 1 ms.
 const LONGEST_PS: u64 = 1_000_000_000;
 

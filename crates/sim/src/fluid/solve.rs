@@ -18,7 +18,7 @@
 use super::curve::Kind;
 
 /// A unit of work as the solver sees it: a phase at a share of the cache, or lines of a device.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Unit {
     /// Time that no memory can shorten, ps.
     pub least_ps: f64,
@@ -88,7 +88,7 @@ impl Unit {
 
 /// u B - d.
 #[inline]
-fn excess(units: &[&Unit], wait: f64) -> f64 {
+fn excess(units: &[Unit], wait: f64) -> f64 {
     let (mut u, mut backlog) = (0.0, 0.0);
     for x in units {
         let latency = x.latency(wait);
@@ -104,7 +104,7 @@ const CLOSE: f64 = 0.01;
 
 /// How long requests of sources that run together wait, ps: the upper end of the last bracket, where the memory is asked for no more
 /// than it gives.
-pub(super) fn wait_ps(units: &[&Unit]) -> f64 {
+pub(super) fn wait_ps(units: &[Unit]) -> f64 {
     let (mut low, mut high) = (0.0, 100_000.0);
     let mut at_low = excess(units, low);
     if at_low <= 0.0 {

@@ -50,6 +50,8 @@ pub(super) struct Table {
     known: FxHashMap<Box<[u32]>, usize>,
     /// Time of a unit and read latency, ps.
     solved: Vec<(f64, f64)>,
+    /// The units of the set that is being solved.
+    chosen: Vec<Unit>,
 }
 
 /// Solved sets kept; beyond, all are forgotten, so that memory is bounded.
@@ -64,6 +66,7 @@ impl Table {
             devices: 0,
             known: FxHashMap::default(),
             solved: Vec::new(),
+            chosen: Vec::new(),
         };
         programs.iter().for_each(|p| table.add(p, curve, refill_line_ps));
         table.devices = table.units.len();
@@ -153,10 +156,11 @@ impl Table {
             self.known.clear();
             self.solved.clear();
         }
-        let units: Vec<&Unit> = set.iter().map(|&i| &self.units[i as usize]).collect();
-        let wait = wait_ps(&units);
+        self.chosen.clear();
+        self.chosen.extend(set.iter().map(|&i| self.units[i as usize]));
+        let wait = wait_ps(&self.chosen);
         let at = self.solved.len();
-        self.solved.extend(units.iter().map(|x| (x.time_at(wait), x.latency(wait))));
+        self.solved.extend(self.chosen.iter().map(|x| (x.time_at(wait), x.latency(wait))));
         self.known.insert(set.into(), at);
         &self.solved[at..]
     }

@@ -35,7 +35,8 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     let text = files::read_text(path)?;
     let table: TableFile = serde_json::from_str(&text).map_err(|e| ModelError::from_json(path, &e))?;
     let lines = lines(&text);
-    let names: HashMap<&str, usize> = instance.partitions.iter().enumerate().map(|(n, p)| (p.name.as_str(), n)).collect();
+    let names: HashMap<&str, usize> =
+        instance.partitions.iter().enumerate().map(|(n, p)| (p.name.as_str(), n)).collect();
     let expected = activities(instance);
     let known: HashMap<Key, &Expected> = expected.iter().map(|e| (e.key, e)).collect();
     let mut seen: HashMap<Key, usize> = HashMap::new();
@@ -45,7 +46,11 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
         let refuse = |message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
         let key = key(row, &names).map_err(refuse)?;
         let Some(expected) = known.get(&key) else {
-            return Err(refuse(format!("the instance has no {}; take the line out, or check against its own instance", name(row))).into());
+            return Err(refuse(format!(
+                "the instance has no {}; take the line out, or check against its own instance",
+                name(row)
+            ))
+            .into());
         };
         if let Some(first) = seen.insert(key, line) {
             return Err(refuse(format!("{} is there twice, first on line {first}; remove one", name(row))).into());
@@ -80,7 +85,9 @@ fn key(row: &RowEntry, names: &HashMap<&str, usize>) -> Result<Key, String> {
     };
     match row.chain {
         None if stage != PROCESSING => Err(format!("{} names no chain; give its number, from 1", name(row))),
-        Some(_) if stage == PROCESSING => Err(format!("{} names a chain; processing serves all of them, write null", name(row))),
+        Some(_) if stage == PROCESSING => {
+            Err(format!("{} names a chain; processing serves all of them, write null", name(row)))
+        }
         chain => Ok((*partition, chain.unwrap_or(0), stage)),
     }
 }

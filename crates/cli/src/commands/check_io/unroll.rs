@@ -53,7 +53,8 @@ fn horizon(slots: &[&Slot]) -> Option<u64> {
 /// The first overlap, and whether all of the hyperperiod was looked at.
 fn unroll(slots: &[&Slot], effort: &mut Effort) -> Result<(Option<Violation>, bool), Failure> {
     let end = horizon(slots);
-    let mut next: BinaryHeap<Reverse<(u64, usize)>> = slots.iter().enumerate().map(|(n, s)| Reverse((s.offset, n))).collect();
+    let mut next: BinaryHeap<Reverse<(u64, usize)>> =
+        slots.iter().enumerate().map(|(n, s)| Reverse((s.offset, n))).collect();
     // Who occupies the resource longest of those that started, and until when.
     let mut holder: Option<(u64, usize)> = None;
     let mut count = 0;

@@ -1,0 +1,341 @@
+//! `solocore study`.
+
+use crate::args::{Format, StudyArgs};
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::{Progress, stopped};
+use crate::table;
+use solocore_model::files;
+use solocore_study::journal::{self, Journal, Manifest, Points};
+use solocore_study::output::{self, Summary};
+use solocore_study::parameters::DEFAULT_PARAMETERS;
+use solocore_study::{Parameters, Scenario, Scheme, Study, StudyError};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// Where results go without -o.
+const OUTPUT: &str = "solocore-study";
+
+/// Runs, goes on with or merges a study, and prints what it came to.
+pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
+    if !args.merge.is_empty() {
+        return merge(args);
+    }
+    let prepared = match &args.resume {
+        Some(from) => resume(args, from)?,
+        None => begin(args)?,
+    };
+    let Prepared { dir, manifest, parameters, mut journal, mut points } = prepared;
+    let title = format!("study: {} scenarios, {} schemes", manifest.own_scenarios()?.len(), manifest.schemes.len());
+    let ticker = Ticker::new(&title);
+    let progress = |share: f64| {
+        ticker.share(share);
+        !stopped()
+    };
+    let study = Study { parameters: &parameters, manifest: &manifest, progress: &progress };
+    match study.run(Some(&mut journal), &mut points) {
+        Ok(()) => {}
+        Err(StudyError::Interrupted) => {
+            drop(ticker);
+            let at = dir.display();
+            eprintln!("solocore: interrupted; {} points are kept, go on with `solocore study --resume {at}`", points.len());
+            return Ok(ExitCode::from(130));
+        }
+        Err(error) => return Err(error.into()),
+    }
+    drop(ticker);
+    finish(args, &dir, &manifest, &points)
+}
+
+/// A study ready to run.
+struct Prepared {
+    dir: PathBuf,
+    manifest: Manifest,
+    parameters: Parameters,
+    journal: Journal,
+    points: Points,
+}
+
+fn begin(args: &StudyArgs) -> Result<Prepared, Failure> {
+    let text = parameter_text(args)?;
+    let parameters = Parameters::parse(&parameter_name(args), &text)?;
+    let scenarios = scenarios(args)?.ok_or_else(|| {
+        Failure::Input(
+            "name scenarios with --scenario \"C-Light,Long,Light,Quick,Small,High,Many\" (* stands for any choice), or give --all"
+                .to_owned(),
+        )
+    })?;
+    let schemes = schemes(args)?.unwrap_or_else(|| Scheme::paper().collect());
+    let utilizations = match &args.utilization {
+        Some(text) => utilizations(text)?,
+        None => (200..=8000).step_by(200).collect(),
+    };
+    let seed = args.seed.unwrap_or(1);
+    let manifest = Manifest::new(parameters.digest(), seed, &schemes, &scenarios, utilizations, shard(args)?);
+    if manifest.own_scenarios()?.is_empty() {
+        return Err(Failure::Input("--shard: this shard has no scenario; use fewer shards than scenarios".to_owned()));
+    }
+    let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
+    let journal = Journal::create(&dir, &manifest, &text)?;
+    Ok(Prepared { dir, manifest, parameters, journal, points: Points::new() })
+}
+
+/// Takes up an earlier study. What the arguments say must be what it was begun with; what they leave out is.
+fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
+    let found = Manifest::read(from)?;
+    let text = match &args.parameters {
+        Some(_) => parameter_text(args)?,
+        None => files::read_text(&from.join("parameters.toml"))?,
+    };
+    let parameters = Parameters::parse(&args.parameters.clone().unwrap_or_else(|| from.join("parameters.toml")), &text)?;
+    let mut wanted = Manifest {
+        parameters: parameters.digest(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        seed: args.seed.unwrap_or(found.seed),
+        ..found.clone()
+    };
+    if let Some(scenarios) = scenarios(args)? {
+        wanted.scenarios = scenarios.iter().map(ToString::to_string).collect();
+    }
+    if let Some(schemes) = schemes(args)? {
+        wanted.schemes = schemes.iter().map(ToString::to_string).collect();
+    }
+    if let Some(text) = &args.utilization {
+        wanted.utilizations = utilizations(text)?;
+    }
+    if args.shard.is_some() {
+        wanted.shard = shard(args)?;
+    }
+    if let Some(what) = found.difference(&wanted, true) {
+        return Err(Failure::Input(format!(
+            "{}: the study there was begun with other {what}; give what it was begun with, or start anew in another directory",
+            from.display()
+        )));
+    }
+    let dir = args.output.clone().unwrap_or_else(|| from.to_owned());
+    let (journal, points) = if same(&dir, from) {
+        let (journal, points, dropped) = Journal::resume(from, &found)?;
+        if dropped > 0 {
+            eprintln!("{}: the last line was cut off ({dropped} bytes); its point is computed again", from.display());
+        }
+        (journal, points)
+    } else {
+        let points = journal::points(from, &found)?;
+        let mut journal = Journal::create(&dir, &found, &text)?;
+        for ((scenario, milli), point) in &points {
+            journal.append(*scenario, *milli, point)?;
+        }
+        (journal, points)
+    };
+    eprintln!("{}: {} points are there already", from.display(), points.len());
+    Ok(Prepared { dir, manifest: found, parameters, journal, points })
+}
+
+fn same(one: &Path, other: &Path) -> bool {
+    one == other || matches!((one.canonicalize(), other.canonicalize()), (Ok(a), Ok(b)) if a == b)
+}
+
+fn merge(args: &StudyArgs) -> Result<ExitCode, Failure> {
+    let (manifest, points) = journal::merge(&args.merge)?;
+    let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
+    let text = files::read_text(&args.merge[0].join("parameters.toml"))?;
+    let mut journal = Journal::create(&dir, &manifest, &text)?;
+    for ((scenario, milli), point) in &points {
+        journal.append(*scenario, *milli, point)?;
+    }
+    finish(args, &dir, &manifest, &points)
+}
+
+fn finish(args: &StudyArgs, dir: &Path, manifest: &Manifest, points: &Points) -> Result<ExitCode, Failure> {
+    let summary = output::write(dir, manifest, points)?;
+    match args.format {
+        Format::Json => print(&files::to_json(&document(dir, manifest, &summary)))?,
+        Format::Text => print(&text(dir, &summary))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn document(dir: &Path, manifest: &Manifest, summary: &Summary) -> serde_json::Value {
+    let sua: Vec<_> = summary.sua.iter().map(|(s, a)| serde_json::json!({"scheme": s, "sua": a})).collect();
+    serde_json::json!({
+        "directory": dir.display().to_string(),
+        "seed": manifest.seed,
+        "parameters": manifest.parameters,
+        "shard": manifest.shard,
+        "points": summary.points,
+        "systems": summary.systems,
+        "undecided": summary.undecided,
+        "sua": sua,
+        "observations": summary.observations,
+    })
+}
+
+fn text(dir: &Path, summary: &Summary) -> String {
+    let mut rows = vec![["scheme", "SUA", "over the first"].map(str::to_owned).to_vec()];
+    let first = summary.sua.first().map_or(0.0, |(_, area)| *area);
+    for (scheme, area) in &summary.sua {
+        let over = if first > 0.0 { format!("{:+.1} %", 100.0 * (area / first - 1.0)) } else { "-".to_owned() };
+        rows.push(vec![scheme.clone(), format!("{area:.3}"), over]);
+    }
+    let mut out = table::render(&rows) + "\n";
+    for o in &summary.observations {
+        let verdict = match o.holds {
+            Some(true) => "holds",
+            Some(false) => "DOES NOT HOLD",
+            None => "not decided by this study",
+        };
+        let name = if o.number == 0 { "O|opt".to_owned() } else { format!("Observation {}", o.number) };
+        out += &format!("{name}: {verdict}: {}\n", o.claim);
+        for figure in &o.figures {
+            let number = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), |x| format!("{x:.1} %"));
+            let paper = figure.paper.map_or_else(String::new, |_| format!(" (paper: {})", number(figure.paper)));
+            out += &format!("    {}: {}{paper}\n", figure.what, number(figure.here));
+        }
+    }
+    if summary.undecided > 0 {
+        out += &format!("O|opt was left open on {} systems; they count as not schedulable\n", summary.undecided);
+    }
+    out + &format!("\n{} points, {} systems: {}\n", summary.points, summary.systems, dir.join("points.csv").display())
+}
+
+fn parameter_name(args: &StudyArgs) -> PathBuf {
+    args.parameters.clone().unwrap_or_else(|| PathBuf::from("parameters.toml"))
+}
+
+fn parameter_text(args: &StudyArgs) -> Result<String, Failure> {
+    match &args.parameters {
+        Some(path) => Ok(files::read_text(path)?),
+        None => Ok(DEFAULT_PARAMETERS.to_owned()),
+    }
+}
+
+/// The scenarios asked for, each once, in the order of Table 3; `None` if none were.
+fn scenarios(args: &StudyArgs) -> Result<Option<Vec<Scenario>>, Failure> {
+    if args.all {
+        return Ok(Some(Scenario::all().collect()));
+    }
+    let mut out = Vec::new();
+    for name in &args.scenario {
+        out.extend(Scenario::parse(name)?);
+    }
+    out.sort_unstable();
+    out.dedup();
+    Ok((!out.is_empty()).then_some(out))
+}
+
+/// The schemes asked for, each once, in the order given.
+fn schemes(args: &StudyArgs) -> Result<Option<Vec<Scheme>>, Failure> {
+    let Some(list) = &args.schemes else { return Ok(None) };
+    let mut out: Vec<Scheme> = Vec::new();
+    for name in list.split(',') {
+        if name.trim().eq_ignore_ascii_case("all") {
+            out.extend(Scheme::all());
+        } else {
+            out.push(Scheme::parse(name)?);
+        }
+    }
+    let mut seen = Vec::new();
+    out.retain(|s| !seen.contains(s) && {
+        seen.push(*s);
+        true
+    });
+    Ok(Some(out))
+}
+
+fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
+    let Some(text) = &args.shard else { return Ok(None) };
+    let parts = text.split_once('/').and_then(|(k, n)| Some([k.trim().parse().ok()?, n.trim().parse().ok()?]));
+    match parts {
+        Some([k, n]) if k >= 1 && k <= n => Ok(Some([k, n])),
+        _ => Err(Failure::Input(format!("--shard `{text}`: give k/n with k from 1 to n, like 1/4"))),
+    }
+}
+
+/// `FROM:TO:STEP` or one utilization, in thousandths.
+fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
+    let wrong = || {
+        Failure::Input(format!(
+            "--utilization `{text}`: give FROM:TO:STEP like 0.2:8:0.2, each above 0 and at most 64, in whole thousandths"
+        ))
+    };
+    let parts: Vec<u32> = text.split(':').map(milli).collect::<Option<_>>().ok_or_else(wrong)?;
+    match parts[..] {
+        [one] => Ok(vec![one]),
+        [from, to, step] if from <= to => {
+            Ok((from..=to).step_by(usize::try_from(step).map_err(|_| wrong())?).collect())
+        }
+        _ => Err(wrong()),
+    }
+}
+
+/// A decimal number in thousandths, exactly; above 0 and at most 64.
+fn milli(text: &str) -> Option<u32> {
+    let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
+    let digits = part.trim_end_matches('0');
+    if digits.len() > 3 || !part.bytes().all(|b| b.is_ascii_digit()) || !whole.bytes().all(|b| b.is_ascii_digit()) {
+        return None;
+    }
+    let whole: u32 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let part: u32 = format!("{digits:0<3}").parse().ok()?;
+    let all = whole.checked_mul(1000)?.checked_add(part)?;
+    (1..=64_000).contains(&all).then_some(all)
+}
+
+/// A bar with the time left on a terminal, else a line for every tenth.
+struct Ticker {
+    bar: Progress,
+    lines: bool,
+    begun: Instant,
+    tenths: Mutex<u32>,
+}
+
+impl Ticker {
+    fn new(what: &str) -> Self {
+        let lines = !std::io::stderr().is_terminal();
+        Self { bar: Progress::new(what), lines, begun: Instant::now(), tenths: Mutex::new(0) }
+    }
+
+    /// A share below 0 says nothing.
+    fn share(&self, share: f64) {
+        if share < 0.0 {
+            return;
+        }
+        self.bar.share(share);
+        let Ok(mut tenths) = self.tenths.lock() else { return };
+        if self.lines && share * 10.0 >= f64::from(*tenths + 1) && share < 1.0 {
+            while share * 10.0 >= f64::from(*tenths + 1) {
+                *tenths += 1;
+            }
+            let left = self.begun.elapsed().as_secs_f64() * (1.0 - share) / share;
+            eprintln!("{:.0} %, {left:.0} s left", share * 100.0);
+        }
+    }
+}
+
+impl From<StudyError> for Failure {
+    fn from(error: StudyError) -> Self {
+        match error {
+            StudyError::Files(inner) => inner.into(),
+            StudyError::Interrupted => Self::Interrupted,
+            other => Self::Input(other.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn utilizations_are_exact() {
+        assert_eq!(utilizations("0.2:8:0.2").unwrap().len(), 40);
+        assert_eq!(utilizations("0.1:0.3:0.1").unwrap(), [100, 200, 300]);
+        assert_eq!(utilizations("2.6").unwrap(), [2600]);
+        for bad in ["", "0:1:0.1", "1:0.5:0.1", "1:2:0", "1:2", "x", "-1:2:1", "0.0001", "1:65:1", "1e1", "nan", "1:2:0.1:4"] {
+            assert!(utilizations(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! MC2 Figs. 13 and 14: Synthetic's MOET against the bandwidth of a disk, with the disk's buffers in Synthetic's bank and in
+//! level C's.
+//!
+//! Set-up (section 5.3): Synthetic on core 0 writes 256 KB at random, again and again; Load-Generators on cores 1 to 3 have
+//! 400 KB read from the SSD at a fixed interval, which sets the bandwidth. Level-A/B: all their buffers in core 0's bank.
+//! Level-C/OS: in banks 4 to 7. Fig. 14 puts a share of each buffer into level C's banks, its pages in turn.
+//!
+//! Assumed: the small LLC region is 1 way, the large one 4, the size of Synthetic's array; a job is so many passes over it that
+//! it sees several reads of the disk; the disk moves bursts of 128 bytes, at most 300 MB/s (SATA II, section 2).
+
+use super::{LEVEL_C, Samples, Times, add, add_regions, board, engine, synthetic, take, ways};
+use crate::run::{MS, points};
+use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
+use solocore_model::{Bytes, Time};
+use solocore_sim::board::{Board, BoardError, Place};
+use solocore_sim::hardware::{DeviceId, Transfer};
+use solocore_sim::kernel::KernelConfig;
+use solocore_sim::kernel::config::Action;
+use solocore_sim::workload::params::SsdLoad;
+use solocore_sim::workload::{Job, WorkloadSpec};
+
+pub const FIG13: Experiment = Experiment {
+    id: "mc2-fig13",
+    source: "MC2 Fig. 13",
+    title: "Synthetic's MOET against DMA bandwidth, I/O buffers in its bank or in level C's, small and large LLC region",
+    run: fig13,
+};
+
+pub const FIG14: Experiment = Experiment {
+    id: "mc2-fig14",
+    source: "MC2 Fig. 14",
+    title: "Synthetic's MOET against the share of the I/O buffers in level C's banks",
+    run: fig14,
+};
+
+/// What a Load-Generator reads at once.
+const BLOCK: u64 = 400_000;
+/// MB/s.
+const BANDWIDTHS: [u64; 6] = [0, 40, 80, 120, 160, 200];
+const SMALL: u32 = 1;
+const LARGE: u32 = 4;
+/// Parts of the buffers in level C's banks, in per cent.
+const SHARES: [u64; 6] = [0, 20, 40, 60, 80, 100];
+
+#[derive(Clone, Copy)]
+struct Point {
+    ways: u32,
+    /// Part of the buffers in level C's banks, in per cent.
+    share: u64,
+    mb_per_s: u64,
+}
+
+fn fig13(context: &Context) -> Result<Outcome, ExperimentError> {
+    let mut all = Vec::new();
+    for ways in [SMALL, LARGE] {
+        for share in [0, 100] {
+            all.extend(BANDWIDTHS.map(|mb_per_s| Point { ways, share, mb_per_s }));
+        }
+    }
+    let found = points(context, &all, |p| measure(context, p))?;
+    let mut table = Table::new(&["llc_ways", "buffers", "mb_per_s", "mb_per_s_reached", "moet_us", "acet_us"]);
+    for (p, (reached, t)) in all.iter().zip(&found) {
+        let name = if p.share == 0 { "Level-A/B" } else { "Level-C/OS" };
+        table.push(row![p.ways, name, p.mb_per_s, *reached, t.moet_us, t.acet_us]);
+    }
+    let mut outcome = Outcome::new(table);
+    judge13(&mut outcome, &found);
+    for (inset, at) in [("small", 0), ("large", 2)] {
+        let line = |at: usize, name: &str| Series::new(name, curve(&found, at));
+        let title = format!("Synthetic with a {inset} LLC region");
+        let series = vec![line(at, "buffers in Level-A/B"), line(at + 1, "buffers in Level-C/OS")];
+        outcome.charts.push(Chart::lines(&title, "DMA bandwidth, MB/s", "MOET, us", series));
+    }
+    outcome.differs("The sizes of the LLC regions and the length of a job are assumed.");
+    Ok(outcome)
+}
+
+/// Bandwidth reached and MOET of the points of one curve.
+fn curve(found: &[(f64, Times)], at: usize) -> Vec<(f64, f64)> {
+    found[at * BANDWIDTHS.len()..][..BANDWIDTHS.len()].iter().map(|(reached, t)| (*reached, t.moet_us)).collect()
+}
+
+fn judge13(outcome: &mut Outcome, found: &[(f64, Times)]) {
+    let curves: Vec<Vec<(f64, f64)>> = (0..4).map(|at| curve(found, at)).collect();
+    let last = BANDWIDTHS.len() - 1;
+    let growth = |at: usize| curves[at][last].1 / curves[at][0].1;
+    let names = ["small region, Level-A/B", "small region, Level-C/OS", "large region, Level-A/B", "large region, Level-C/OS"];
+    for (at, name) in names.iter().enumerate() {
+        outcome.check(
+            &format!("{name}: MOET rises with DMA bandwidth (Observation 4)"),
+            curves[at].windows(2).all(|w| w[1].1 > w[0].1),
+            format!("{:.1} us without DMA, {:.3} times that at {:.0} MB/s", curves[at][0].1, growth(at), curves[at][last].0),
+        );
+    }
+    let gap = |inset: usize, i: usize| curves[inset][i].1 / curves[inset + 1][i].1 - 1.0;
+    let gaps = |inset: usize| (1..=last).map(move |i| gap(inset, i));
+    let list = |inset: usize| gaps(inset).map(super::percent).collect::<Vec<_>>().join(", ");
+    outcome.check(
+        "small region: buffers in the task's own bank cost more than buffers in level C's, by row conflicts (Observation 5)",
+        gaps(0).all(|g| g > 0.0),
+        format!("by {} at {} MB/s", list(0), BANDWIDTHS[1..].iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    );
+    outcome.check(
+        "large region: the difference becomes much less (half of it at most, at the highest bandwidth)",
+        gap(2, last) <= gap(0, last) / 2.0,
+        format!("by {}", list(2)),
+    );
+}
+
+fn fig14(context: &Context) -> Result<Outcome, ExperimentError> {
+    let mut all = Vec::new();
+    for share in SHARES {
+        all.extend(BANDWIDTHS.map(|mb_per_s| Point { ways: SMALL, share, mb_per_s }));
+    }
+    let found = points(context, &all, |p| measure(context, p))?;
+    let mut table = Table::new(&["share_in_level_c_percent", "mb_per_s", "mb_per_s_reached", "moet_us", "acet_us"]);
+    for (p, (reached, t)) in all.iter().zip(&found) {
+        table.push(row![p.share, p.mb_per_s, *reached, t.moet_us, t.acet_us]);
+    }
+    let mut outcome = Outcome::new(table);
+    for (i, mb_per_s) in BANDWIDTHS.iter().enumerate().skip(1) {
+        let moets: Vec<f64> = (0..SHARES.len()).map(|at| curve(&found, at)[i].1).collect();
+        outcome.check(
+            &format!("{mb_per_s} MB/s: MOET decreases as the share of the buffers in level C's banks increases (Observation 6)"),
+            moets.windows(2).all(|w| w[1] < w[0]),
+            format!("{} us", moets.iter().map(|m| format!("{m:.1}")).collect::<Vec<_>>().join(", ")),
+        );
+    }
+    let series = SHARES.iter().enumerate().map(|(at, share)| Series::new(format!("{share} % in level C"), curve(&found, at)));
+    let title = "Synthetic, small LLC region";
+    outcome.charts.push(Chart::lines(title, "DMA bandwidth, MB/s", "MOET, us", series.collect()));
+    outcome.differs("The size of the LLC region and the length of a job are assumed, as in Fig. 13.");
+    Ok(outcome)
+}
+
+/// Bandwidth that the disk reached in MB/s, and Synthetic's times.
+fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError> {
+    let mut board = board(context)?;
+    let spec = synthetic(Bytes(256 << 10), Some(Job::Passes(context.pick(30, 100))));
+    let task = add(&mut board, "Synthetic", 0, ways(4, p.ways), &spec, &Place::banks(&[0]))?;
+    if p.mb_per_s > 0 {
+        load(&mut board, p)?;
+    }
+    let mut samples = [Samples::jobs(task, 1, context.pick(12, 100))];
+    let (moved, ps) = take(context, board, KernelConfig::default(), 10 * MS, &mut samples)?;
+    Ok((moved as f64 * 1e6 / ps as f64, samples[0].times()))
+}
+
+/// Three Load-Generators and the disk that they share.
+fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
+    /// SATA II moves 300 MB/s: time of a burst of 128 bytes, less about 60 ns in which it is written.
+    const WAIT_PS: u64 = 128 * 1_000_000 / 300 - 60_000;
+    /// Cycles that a request takes of its core, at 800 MHz.
+    const WORK_NS: u64 = 62_500;
+    // Bytes over MB/s are microseconds.
+    let interval_ns = 3 * BLOCK * 1000 / p.mb_per_s;
+    let (page, line) = (board.platform().page.0, board.platform().llc.line.0);
+    let pages = BLOCK.div_ceil(page);
+    let mut frames = Vec::new();
+    let disk = DeviceId(0);
+    for core in 1..4u32 {
+        let offset_lines = frames.len() as u64 * (page / line);
+        let buffer = spread(board, pages, p.share)?;
+        let interval = Time::from_ns(interval_ns - WORK_NS);
+        let spec = WorkloadSpec::SsdLoad(SsdLoad { block: Bytes(BLOCK), interval, ..SsdLoad::default() });
+        let regions = [("buffer", Place::frames(&buffer))];
+        let mask = ways(1 + 4 * core, 3);
+        let name = format!("Load-Generator {core}");
+        let task = add_regions(board, &name, core as usize, mask, &spec, &Place::banks(&[core]), &regions)?;
+        let order = Transfer { offset_lines, lines: BLOCK.div_ceil(line), into_memory: true };
+        board.task(task).on_mark = vec![(0, Action::Transfer(disk, order))];
+        board.task(task).start_ps = u64::from(core - 1) * interval_ns * 1000 / 3;
+        frames.extend(buffer);
+    }
+    board.device(engine("ssd", frames, WAIT_PS, None));
+    Ok(())
+}
+
+/// Page frames of a buffer, `share` per cent of them in level C's banks, evenly mixed with those in core 0's bank.
+fn spread(board: &mut Board, pages: u64, share: u64) -> Result<Vec<u64>, BoardError> {
+    (0..pages)
+        .map(|page| {
+            let level_c = (page + 1) * share / 100 > page * share / 100;
+            let place = Place::banks(if level_c { &LEVEL_C } else { &[0] });
+            Ok(board.pages("buffer", 1, &place)?[0])
+        })
+        .collect()
+}

@@ -1,0 +1,107 @@
+//! MC2 Fig. 12: Matrix against the ways it has, with Yuv2gray's frame buffer out of its bank and in it.
+//!
+//! Set-up (section 5.2, Fig. 9): as Fig. 10, with Matrix (level C, core 1) measured and Yuv2gray beside it on core 3, its
+//! frame buffer in core 3's bank (Managed) or in Matrix's (Unmanaged). Cores 0, 2 and 3 keep 2 ways each; Matrix has
+//! 1 to 10. Yuv2gray converts one frame after the other.
+//!
+//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix's arrays take 544 KiB, 8.5 ways.
+
+use super::video::{SCENARIOS, Scenario, VIDEO, contenders};
+use super::{FIRST_C, Samples, Times, add, add_regions, board, percent, take, ways};
+use crate::run::{MS, points};
+use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
+use solocore_sim::board::Place;
+use solocore_sim::kernel::KernelConfig;
+use solocore_sim::workload::params::{Matrix, Video};
+use solocore_sim::workload::{Job, WorkloadSpec};
+
+pub const FIG12: Experiment = Experiment {
+    id: "mc2-fig12",
+    source: "MC2 Fig. 12",
+    title: "Matrix's execution time against its ways, with another task's frame buffer in its bank",
+    run,
+};
+
+const WAYS: [u32; 6] = [1, 2, 4, 6, 8, 10];
+
+/// Matrix, and Yuv2gray beside it.
+type Both = [Times; 2];
+
+fn run(context: &Context) -> Result<Outcome, ExperimentError> {
+    let all: Vec<(u32, Scenario)> = WAYS.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
+    let times = points(context, &all, |&(ways, scenario)| measure(context, ways, scenario))?;
+    let mut table = Table::new(&["ways", "scenario", "moet_us", "acet_us", "yuv2gray_acet_us"]);
+    for (&(ways, scenario), [matrix, video]) in all.iter().zip(&times) {
+        table.push(row![ways, SCENARIOS[scenario as usize].1, matrix.moet_us, matrix.acet_us, video.acet_us]);
+    }
+    let mut outcome = Outcome::new(table);
+    judge(&mut outcome, &times);
+    draw(&mut outcome, &times);
+    outcome.differs("Size and iterations of Matrix are assumed; so is the bank of level C that it shares with the frame buffer.");
+    Ok(outcome)
+}
+
+fn measure(context: &Context, count: u32, scenario: Scenario) -> Result<Both, ExperimentError> {
+    let mut board = board(context)?;
+    let spec = WorkloadSpec::Matrix(Matrix { iterations: 2, job: Some(Job::Passes(1)), ..Matrix::default() });
+    let matrix = add(&mut board, "Matrix", 1, ways(6, count), &spec, &Place::banks(&[FIRST_C]))?;
+    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(10, 200))];
+    if scenario != Scenario::Idle {
+        contenders(&mut board, [ways(0, 2), ways(2, 2)])?;
+        let bank = if scenario == Scenario::Managed { VIDEO.1 } else { FIRST_C };
+        let params = Video { job: Some(Job::Passes(1)), ..Video::default() };
+        let (own, buffer) = (Place::banks(&[VIDEO.1]), [("buffer", Place::banks(&[bank]))]);
+        let spec = WorkloadSpec::Yuv2gray(params);
+        let task = add_regions(&mut board, "Yuv2gray", VIDEO.0, ways(4, 2), &spec, &own, &buffer)?;
+        samples.push(Samples::jobs(task, 1, 2));
+    }
+    take(context, board, KernelConfig::default(), MS, &mut samples)?;
+    let idle = Times { moet_us: 0.0, acet_us: 0.0 };
+    Ok([samples[0].times(), samples.get(1).map_or(idle, Samples::times)])
+}
+
+fn judge(outcome: &mut Outcome, times: &[Both]) {
+    let of = |scenario: Scenario, which: fn(&Both) -> f64| -> Vec<f64> {
+        times.iter().skip(scenario as usize).step_by(SCENARIOS.len()).map(which).collect()
+    };
+    let inflation = |which| -> Vec<f64> {
+        let pairs = of(Scenario::Unmanaged, which).into_iter().zip(of(Scenario::Managed, which));
+        pairs.map(|(u, m)| u / m - 1.0).collect()
+    };
+    let (moet, acet) = (inflation(|t| t[0].moet_us), inflation(|t| t[0].acet_us));
+    let video = inflation(|t| t[1].acet_us);
+    let list = |values: &[f64]| values.iter().map(|&v| percent(v)).collect::<Vec<_>>().join(", ");
+    let falls = |scenario| of(scenario, |t| t[0].moet_us).windows(2).all(|w| w[1] <= w[0]);
+    outcome.check(
+        "Matrix's time falls as its ways grow, in every scenario",
+        SCENARIOS.iter().all(|&(s, _)| falls(s)),
+        format!("MOET under Managed: {:.0} us with 1 way, {:.0} us with 10", times[1][0].moet_us, times[times.len() - 2][0].moet_us),
+    );
+    outcome.check(
+        "the frame buffer in its bank inflates Matrix's MOET and ACET (Observation 3)",
+        moet[0] > 0.0 && acet[0] > 0.0,
+        format!("by {} and {} with 1 way (the paper: 6 % and 3 %)", percent(moet[0]), percent(acet[0])),
+    );
+    outcome.check(
+        "the inflation decreases as the ways grow",
+        moet[moet.len() - 1] < moet[0] && acet.windows(2).all(|w| w[1] <= w[0] + 0.01),
+        format!("MOET {}; ACET {}", list(&moet), list(&acet)),
+    );
+    outcome.check(
+        "it is smaller than that of the video task itself",
+        acet.iter().zip(&video).all(|(a, v)| a < v),
+        format!("ACET of Yuv2gray in the same runs: {}", list(&video)),
+    );
+}
+
+fn draw(outcome: &mut Outcome, times: &[Both]) {
+    let insets: [(&str, fn(&Times) -> f64); 2] = [("MOET", |t| t.moet_us), ("ACET", |t| t.acet_us)];
+    for (name, which) in insets {
+        let series = SCENARIOS.iter().map(|&(scenario, title)| {
+            let values = times.iter().skip(scenario as usize).step_by(SCENARIOS.len());
+            Series::new(title, WAYS.iter().zip(values).map(|(&w, t)| (f64::from(w), which(&t[0]))).collect())
+        });
+        let title = format!("{name} of Matrix");
+        outcome.charts.push(Chart::lines(&title, "ways of the LLC (64 KiB each)", &format!("{name}, us"), series.collect()));
+    }
+}

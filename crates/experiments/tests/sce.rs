@@ -1,0 +1,71 @@
+//! The experiments of the single-core-equivalence paper: every figure has its rows, every claim holds, whatever the seed, and a seed
+//! fixes every figure.
+
+#![allow(missing_docs, reason = "a test")]
+
+use solocore_experiments::{Context, Outcome, Scale, find};
+
+fn run(id: &str, seed: u64) -> Outcome {
+    let experiment = find(id).unwrap_or_else(|| panic!("no experiment {id}"));
+    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
+    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
+}
+
+/// Two seeds: `rows` in the table, all claims hold, and something is drawn.
+fn holds(id: &str, rows: usize) {
+    for seed in [1, 2] {
+        let outcome = run(id, seed);
+        assert_eq!(outcome.table.rows.len(), rows, "{id}");
+        assert!(!outcome.charts.is_empty(), "{id}");
+        let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
+        assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
+    }
+}
+
+#[test]
+fn fig1_spikes_are_gone_under_sce() {
+    holds("sce-fig1", 4);
+}
+
+#[test]
+fn fig2_banks() {
+    holds("sce-fig2", 24);
+}
+
+#[test]
+fn fig3_misses_stay_within_the_budget() {
+    holds("sce-fig3", 100);
+}
+
+#[test]
+fn fig4_memguard_isolates() {
+    holds("sce-fig4", 3);
+}
+
+#[test]
+fn fig6_lockdown_isolates() {
+    holds("sce-fig6", 8);
+}
+
+#[test]
+fn fig7_curve_is_convex() {
+    holds("sce-fig7", 15);
+}
+
+#[test]
+fn fig12_bound_holds_along_the_curve() {
+    holds("sce-fig12", 15);
+}
+
+#[test]
+fn table2_bound_holds() {
+    holds("sce-table2", 7);
+}
+
+#[test]
+fn a_seed_fixes_every_figure() {
+    // One experiment of each way to measure: jobs back to back, single jobs, periods.
+    for id in ["sce-fig3", "sce-fig6", "sce-fig7", "sce-table2"] {
+        assert_eq!(run(id, 3).table.to_csv(), run(id, 3).table.to_csv(), "{id}");
+    }
+}
