@@ -3,9 +3,10 @@
 //! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of several that
 //! may go in the same cycle, the oldest request's.
 //! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an older one;
-//! the row then closes for the oldest. With a cap, ranks take turns on the data bus as well. Reads go before writes; writes are drained from `DRAIN_FROM` down to
+//! the row then closes for the oldest. With a cap, ranks and directions take turns on the data bus as well. Reads go before writes; writes are drained from `DRAIN_FROM` down to
 //! `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve reads, so that banks stay in
-//! parallel. A row opened for a request is not closed before the request got its column. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the other
+//! parallel. A row opened for a request is not closed before the request got its column, but for a write's at the end of a
+//! drain. A drain lasts for at most `DRAIN_MOST` writes while reads wait, and then serves those. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the other
 //! ranks carry on. A write behind a pending read of the same line waits for it: in that bank, reads go first.
 //!
 //! A chosen command stands until it goes or something changes, so cycles without a command cost nothing. The
@@ -32,9 +33,15 @@ const IDLE_TO: u32 = 4;
 /// and from this many down to `URGENT_TO` nothing else is served.
 const URGENT_FROM: u32 = 56;
 const URGENT_TO: u32 = 20;
+/// Writes of one drain after which the reads that wait are served first: a queue that is fed as fast as it drains would keep
+/// them out for good.
+const DRAIN_MOST: u32 = 96;
 /// With a row-hit cap: column commands of one rank, without a break, after which those that are younger than
 /// one of another rank wait for it. The data bus would stay in a busy rank for good: a change costs a gap.
 const RANK_TURN: u32 = 16;
+/// The same for reads and writes: while other banks are read, a write that is due may otherwise never go, nor what waits
+/// behind it.
+const DIRECTION_TURN: u32 = 64;
 /// Cycles without arrival or command after which the writes left are drained while no read waits.
 const FLUSH_AFTER: u64 = 200;
 /// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as well,
@@ -142,6 +149,10 @@ pub(crate) struct Channel {
     reads: u32,
     /// A drain ends at this many writes.
     drain_to: u32,
+    /// Writes of this drain.
+    drained: u32,
+    /// Reads with sequence numbers below this go before the next drain, as the last one was cut short for them.
+    owed: u64,
     pool: ReadPool,
     writes: WriteQueue,
     sequence: u64,
@@ -159,6 +170,9 @@ pub(crate) struct Channel {
     done_short: VecDeque<Completion>,
     /// Rank of the last column command, and how many there were in it without a break.
     last_rank: u8,
+    /// The same for writes and reads.
+    direction_turn: u32,
+    last_write: bool,
     rank_turn: u32,
     /// The earliest answer in the three queues.
     answer_at: u64,
@@ -211,6 +225,8 @@ impl Channel {
             mode: Mode::Reads,
             reads: 0,
             drain_to: 0,
+            drained: 0,
+            owed: 0,
             pool: ReadPool::new(o.channel_banks() as usize),
             writes: WriteQueue::new(),
             sequence: 0,
@@ -224,6 +240,8 @@ impl Channel {
             done_writes: VecDeque::with_capacity(256),
             done_short: VecDeque::with_capacity(256),
             last_rank: 0,
+            direction_turn: 0,
+            last_write: false,
             rank_turn: 0,
             answer_at: NEVER,
             index,
@@ -424,6 +442,11 @@ impl Channel {
         }
         let mode = match self.mode {
             _ if writes == 0 => Mode::Reads,
+            Mode::Reads if self.owed > 0 && self.owes() => Mode::Reads,
+            Mode::Drain | Mode::Urgent if self.drained >= DRAIN_MOST && self.reads > 0 => {
+                self.owed = self.sequence + 1;
+                Mode::Reads
+            }
             Mode::Urgent if writes > URGENT_TO => Mode::Urgent,
             _ if writes >= URGENT_FROM => Mode::Urgent,
             Mode::Drain | Mode::Urgent if writes > self.drain_to || self.reads == 0 => Mode::Drain,
@@ -433,6 +456,7 @@ impl Channel {
         let changed = mode != self.mode;
         if changed {
             if self.mode == Mode::Reads {
+                (self.drained, self.owed) = (0, 0);
                 self.drain_to = if writes >= DRAIN_FROM { DRAIN_TO } else { IDLE_TO };
             }
             self.set_mode(mode);
@@ -440,9 +464,25 @@ impl Channel {
         changed
     }
 
+    /// Does a read wait that the last drain was cut short for?
+    #[cold]
+    fn owes(&self) -> bool {
+        bits(self.occupied).any(|b| {
+            let reads = &self.banks[b as usize].reads;
+            reads.len() > 0 && self.pool.get(reads.slot(0)).sequence < self.owed
+        })
+    }
+
     #[cold]
     fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
+        if mode == Mode::Reads {
+            // A row opened for a write would keep its bank's reads out: while other banks are read, the write may never go.
+            for bank in bits(self.open) {
+                let bank = &mut self.banks[bank as usize];
+                bank.claim = if bank.claim == Claim::Write { Claim::Nobody } else { bank.claim };
+            }
+        }
         self.stale = true;
         self.update_all(self.occupied);
     }
@@ -452,6 +492,7 @@ impl Channel {
     fn flush(&mut self, at: u64) {
         self.bus_from = self.bus_from.max(at);
         self.drain_to = u32::MAX;
+        (self.drained, self.owed) = (0, 0);
         self.set_mode(Mode::Drain);
     }
 
@@ -552,6 +593,8 @@ impl Channel {
         self.bus_from = at + gaps.command;
         self.rank_turn = if state.rank == self.last_rank { self.rank_turn + 1 } else { 1 };
         self.last_rank = state.rank;
+        self.direction_turn = if write == self.last_write { self.direction_turn + 1 } else { 1 };
+        self.last_write = write;
         let gap = &gap[usize::from(state.group)];
         let from = &mut self.class_from[gaps.classes.rd..gaps.classes.pre];
         for (from, gap) in from.iter_mut().zip(gap) {
@@ -599,6 +642,7 @@ impl Channel {
         if state.reads.len() == 0 && state.writes == 0 {
             self.occupied &= !(1 << bank);
         }
+        self.drained += 1;
         let counters = &mut self.counters[usize::from(core)];
         counters.accesses += 1;
         counters.row_hits += u64::from(hit);

@@ -1,8 +1,8 @@
 //! Which command goes next: each bank's candidate, and the best of them.
 
 use super::{
-    AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, FLUSH_AFTER, Mode, NEVER, NO_ROW,
-    Next, RANK_TURN, bits, small,
+    AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, DIRECTION_TURN, FLUSH_AFTER, Mode,
+    NEVER, NO_ROW, Next, RANK_TURN, bits, small,
 };
 use crate::command::CommandKind;
 use crate::gaps::CLASSES;
@@ -23,8 +23,14 @@ impl Channel {
             self.next_at = NEVER;
         } else {
             self.choose_key(best, base);
-            if self.rank_turn >= RANK_TURN && self.hit_cap != u32::MAX {
-                self.change_rank(base);
+            if self.hit_cap != u32::MAX {
+                if self.rank_turn >= RANK_TURN {
+                    let last = self.last_rank;
+                    self.change(base, |channel, bank| channel.banks[bank].rank == last);
+                } else if self.direction_turn >= DIRECTION_TURN {
+                    let last = self.last_write;
+                    self.change(base, |channel, bank| channel.candidates[bank].write == last);
+                }
             }
         }
         if self.reads == 0 && self.mode == Mode::Reads && self.occupied != 0 {
@@ -44,16 +50,16 @@ impl Channel {
         }
     }
 
-    /// One rank has had the data bus for long: its column commands wait for an older one of another rank.
-    pub(super) fn change_rank(&mut self, base: u64) {
+    /// One rank, or one direction, has had the data bus for long: its column commands, those of the banks that are `here`, wait for
+    /// an older one of the others.
+    fn change(&mut self, base: u64, here: impl Fn(&Self, usize) -> bool) {
         let column = |c: &Candidate| matches!(c.kind, CommandKind::Rd | CommandKind::Wr);
-        let here = |b: u32| self.banks[b as usize].rank == self.last_rank;
-        let other = |b: &u32| !here(*b) && column(&self.candidates[*b as usize]);
+        let other = |b: &u32| !here(self, *b as usize) && column(&self.candidates[*b as usize]);
         let oldest = bits(self.active).filter(other).map(|b| self.candidates[b as usize].order).min();
         let Some(oldest) = oldest else { return };
         let may_go = |b: &u32| {
             let c = &self.candidates[*b as usize];
-            !(here(*b) && column(c) && c.order > oldest)
+            !(here(self, *b as usize) && column(c) && c.order > oldest)
         };
         if let Some(key) = bits(self.active).filter(may_go).map(|b| self.key(b as usize, base)).min() {
             self.choose_key(key, base);
@@ -95,7 +101,7 @@ impl Channel {
             let chosen = self.next_at.saturating_sub(base) << CYCLE_SHIFT | self.next_order;
             if key < chosen {
                 self.choose_key(key, base);
-                self.stale = self.rank_turn >= RANK_TURN;
+                self.stale = self.rank_turn >= RANK_TURN || self.direction_turn >= DIRECTION_TURN;
             }
         }
     }
