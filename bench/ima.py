@@ -267,7 +267,7 @@ def draw(rows, path, limit):
     """Time by partitions, both axes logarithmic; hollow where nothing was decided."""
     width, height, left, bottom = 640, 400, 70, 50
     x = lambda n: left + (math.log2(n) - 2.8) / 5.4 * (width - left - 20)
-    y = lambda s: 20 + (math.log10(limit * 1.5) - math.log10(max(s, 0.002))) / (math.log10(limit * 1.5) + 2.7) * (height - bottom - 20)
+    y = lambda s: 20 + (math.log10(limit * 1.5) - math.log10(min(max(s, 0.002), limit * 1.5))) / (math.log10(limit * 1.5) + 2.7) * (height - bottom - 20)
     colour = {"solocore": "#0b6e99", "cp-sat": "#c0392b"}
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="12">',
            f'<rect width="{width}" height="{height}" fill="white"/>']

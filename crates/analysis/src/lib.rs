@@ -6,9 +6,9 @@
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
 pub mod derivation;
-pub mod multiprocessor;
 pub mod mc2;
 pub mod memory;
+pub mod multiprocessor;
 pub mod response;
 pub mod sensitivity;
 pub mod stall;

@@ -418,6 +418,9 @@ pub struct StudyArgs {
     /// Only every N-th scenario, from the K-th on.
     #[arg(long, value_name = "K/N")]
     pub shard: Option<String>,
+    /// Run again with each assumed range halved and half as large again, and say what that changes.
+    #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
+    pub sensitivity: bool,
     /// Join the shards in these directories.
     #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["scenario", "all", "schemes", "utilization", "seed", "parameters", "resume", "shard"])]
     pub merge: Vec<PathBuf>,

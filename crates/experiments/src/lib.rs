@@ -8,6 +8,7 @@
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15 (`solocore study`).
 
 pub mod chart;
+mod maracas;
 mod mc2;
 pub mod outcome;
 pub mod page;
@@ -70,7 +71,7 @@ pub enum ExperimentError {
 /// All experiments, in the order of the papers.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    [sce::ALL, mc2::ALL].concat()
+    [sce::ALL, maracas::ALL, mc2::ALL].concat()
 }
 
 /// The experiment of that name.

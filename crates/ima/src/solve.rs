@@ -10,6 +10,7 @@ use crate::hos::Hos;
 use crate::problem::{Problem, Solution};
 use crate::prove::{Proof, Prover};
 use crate::search::{Order, Search};
+use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -86,11 +87,17 @@ fn round(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Answer> {
     let next = AtomicUsize::new(0);
-    let answers: Vec<Mutex<Option<Answer>>> = members.iter().map(|_| Mutex::new(None)).collect();
+    let answers: Vec<Mutex<(Option<Answer>, bool)>> = members.iter().map(|_| Mutex::new((None, false))).collect();
     let help = || {
         while let Some(n) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < members.len()) {
             if let (Ok(mut member), Ok(mut answer)) = (members[n].lock(), answers[n].lock()) {
-                *answer = member.advance(problem, work, stop);
+                let cut = Cell::new(false);
+                let stop = || {
+                    cut.set(cut.get() || stop());
+                    cut.get()
+                };
+                let found = member.advance(problem, work, &stop);
+                *answer = (found, cut.get());
             }
         }
     };
@@ -100,11 +107,18 @@ fn round(
         }
         help();
     });
-    answers.into_iter().find_map(|a| a.into_inner().ok().flatten())
+    for answer in answers {
+        match answer.into_inner().ok()? {
+            (None, false) => {}
+            // Who was cut short might have had an answer, on a faster machine: those behind do not count.
+            (answer, _) => return answer,
+        }
+    }
+    None
 }
 
 impl Member<'_> {
-    fn advance(&mut self, problem: &Problem, work: u64, stop: &(dyn Fn() -> bool + Sync)) -> Option<Answer> {
+    fn advance(&mut self, problem: &Problem, work: u64, stop: &dyn Fn() -> bool) -> Option<Answer> {
         let found = |s: Solution, name| {
             let s = s.settled(problem);
             // A table that breaks a rule would be a mistake here; nobody is to run it.

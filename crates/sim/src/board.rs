@@ -99,7 +99,8 @@ pub struct Board {
     pub config: MachineConfig,
     platform: Platform,
     seed: u64,
-    allocator: Allocator,
+    /// Made with the first pages, so that it follows changes of `config`.
+    allocator: Option<Allocator>,
     programs: Vec<Placed>,
     devices: Vec<DmaSpec>,
     tasks: Vec<TaskSpec>,
@@ -124,12 +125,11 @@ impl Board {
     /// When the platform cannot be simulated.
     pub fn new(platform: &Platform, seed: u64) -> Result<Self, BoardError> {
         let config = MachineConfig::of(platform, seed)?;
-        let allocator = Allocator::new(config.layout()?, seed);
         Ok(Self {
             config,
             platform: platform.clone(),
             seed,
-            allocator,
+            allocator: None,
             programs: Vec::new(),
             devices: Vec::new(),
             tasks: Vec::new(),
@@ -244,7 +244,11 @@ impl Board {
                 None => Err(memory(Full { wanted: pages, banks: None, colours: None, had: frames.len() as u64 })),
             };
         }
-        self.allocator.take(pages, place.banks.as_deref(), place.colours.as_deref()).map_err(memory)
+        let allocator = match &mut self.allocator {
+            Some(allocator) => allocator,
+            none => none.insert(Allocator::new(self.config.layout()?, self.seed)),
+        };
+        allocator.take(pages, place.banks.as_deref(), place.colours.as_deref()).map_err(memory)
     }
 
     /// A task, to be changed.

@@ -10,7 +10,8 @@ use crate::per_buffer;
 use crate::placement::Kind;
 use crate::scheme::{Io, Ipc, Scheme};
 use crate::tables::{Demand, Placed, Tables, Traffic, own_bank};
-use crate::ways::{CoreDemand, Limits, Objective, SIZES, Split, search};
+use crate::ways::{CoreDemand, LevelC, Limits, Objective, SIZES, Split, search};
+use serde::Serialize;
 
 /// What became of a system under a scheme.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -32,6 +33,25 @@ pub struct Allocation {
     pub kind: Kind,
     /// Who has which ways.
     pub split: Split,
+}
+
+/// A problem of phase 3 in full, for other solvers.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Problem {
+    /// By core, check and size.
+    pub demand: Vec<[Vec<f64>; 3]>,
+    /// By core, ways of locked buffers, and check.
+    pub saved: Vec<Vec<[f64; 3]>>,
+    /// Level C's utilization by size.
+    pub total: Vec<f64>,
+    /// Level C's `f*h + H` by size; none if a job does not fit its period.
+    pub margin: Vec<Option<f64>>,
+    /// Fewest ways of level C.
+    pub least_c: usize,
+    /// Most ways of locked buffers.
+    pub most_locked: usize,
+    /// Least utilization of level C; none if no split is good.
+    pub least: Option<f64>,
 }
 
 /// Allocates one system after the other, in the same memory.
@@ -136,6 +156,30 @@ impl<'p> Allocator<'p> {
         search(&cores, &mut level_c, &self.limits(placed, ipc), goal)
     }
 
+    /// The problems of phase 3 that an allocation under a scheme solves, one per placement, with their answers.
+    pub fn problems(&mut self, system: &System, scheme: Scheme) -> Vec<Problem> {
+        [Kind::Together, Kind::Apart]
+            .into_iter()
+            .map(|kind| {
+                let traffic = self.cost(system, scheme, kind);
+                let split = self.split(kind, scheme.ipc, &traffic, Objective::LeastLevelC);
+                let placed = self.known(kind);
+                let limits = self.limits(placed, scheme.ipc);
+                let mut level_c = self.tables.level_c(placed, &traffic);
+                let sizes = 0..=limits.ways;
+                Problem {
+                    demand: self.demand.iter().map(|core| core.map(|check| check.to_vec())).collect(),
+                    saved: (0..CORES).map(|k| self.tables.saved(placed, k).to_vec()).collect(),
+                    total: sizes.clone().map(|w| level_c.total(w)).collect(),
+                    margin: sizes.map(|w| Some(level_c.margin(w)).filter(|m| m.is_finite())).collect(),
+                    least_c: limits.least_c,
+                    most_locked: limits.most_locked,
+                    least: split.map(|s| s.level_c_utilization),
+                }
+            })
+            .collect()
+    }
+
     fn limits(&self, placed: &Placed, ipc: Ipc) -> Limits {
         let most_locked = if ipc == Ipc::Optimized { placed.most_locked } else { 0 };
         Limits { ways: self.p.machine.ways, least_c: self.p.machine.least_ways_of_c, most_locked }
@@ -156,8 +200,6 @@ pub(crate) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
     match goal {
         Objective::Feasible => false,
         Objective::LeastLevelC => split.level_c_utilization < than.level_c_utilization,
-        Objective::FewestWays => {
-            (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization)
-        }
+        Objective::FewestWays => (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization),
     }
 }

@@ -43,7 +43,8 @@ fn dash(ipc: Ipc) -> (i32, i32) {
 /// What the drawing library says; it has no reason to.
 pub fn svg(manifest: &Manifest, points: &Points, scenario: Scenario) -> Result<String, StudyError> {
     let mut text = String::new();
-    draw(&mut text, manifest, points, scenario).map_err(|e| StudyError::Input(format!("{scenario}: cannot draw: {e}")))?;
+    draw(&mut text, manifest, points, scenario)
+        .map_err(|e| StudyError::Input(format!("{scenario}: cannot draw: {e}")))?;
     Ok(text)
 }
 
@@ -81,7 +82,12 @@ fn draw(text: &mut String, manifest: &Manifest, points: &Points, scenario: Scena
                 names.draw(&PathElement::new([(4, y), (34, y)], style))?;
             }
             (on, off) => {
-                chart.draw_series(DashedLineSeries::new(line, u32::try_from(on).unwrap_or(1), u32::try_from(off).unwrap_or(1), style))?;
+                chart.draw_series(DashedLineSeries::new(
+                    line,
+                    u32::try_from(on).unwrap_or(1),
+                    u32::try_from(off).unwrap_or(1),
+                    style,
+                ))?;
                 for x in (4..34).step_by(usize::try_from(on + off).unwrap_or(1)) {
                     names.draw(&PathElement::new([(x, y), ((x + on).min(34), y)], style))?;
                 }

@@ -384,14 +384,22 @@ mod tests {
                     let full = task.flat + task.steep * power(task.factor, p.machine.ways);
                     assert!((full - 1.0).abs() < 1e-12);
                     let period_fits = match task.level {
-                        Level::C => (scenario.global_periods()[0]..scenario.global_periods()[1]).contains(&task.period_ms),
-                        level => scenario.bound_periods()[level as usize].iter().any(|&p| f64::from(p) == task.period_ms),
+                        Level::C => {
+                            (scenario.global_periods()[0]..scenario.global_periods()[1]).contains(&task.period_ms)
+                        }
+                        level => {
+                            scenario.bound_periods()[level as usize].iter().any(|&p| f64::from(p) == task.period_ms)
+                        }
                     };
                     assert!(period_fits, "{scenario} {task:?}");
                 }
                 check_messages(&s, scenario);
                 let [_, high] = scenario.io_bandwidth();
-                assert!(s.dma <= high && (s.dma - s.tasks.iter().filter_map(|t| t.io).map(|io| io.mb_per_s).sum::<f64>()).abs() < 1e-9);
+                assert!(
+                    s.dma <= high
+                        && (s.dma - s.tasks.iter().filter_map(|t| t.io).map(|io| io.mb_per_s).sum::<f64>()).abs()
+                            < 1e-9
+                );
             }
         }
     }
@@ -471,10 +479,8 @@ mod tests {
         let tasks = &mut s.tasks[..];
         let io = |t: &&Task| t.level == Level::A && t.io.is_some();
         let count = tasks.iter().filter(io).count();
-        let long: Vec<f64> =
-            tasks.iter().filter(io).filter(|t| t.io.unwrap().long).map(|t| t.period_ms).collect();
-        let short: Vec<f64> =
-            tasks.iter().filter(io).filter(|t| t.io.unwrap().short).map(|t| t.period_ms).collect();
+        let long: Vec<f64> = tasks.iter().filter(io).filter(|t| t.io.unwrap().long).map(|t| t.period_ms).collect();
+        let short: Vec<f64> = tasks.iter().filter(io).filter(|t| t.io.unwrap().short).map(|t| t.period_ms).collect();
         assert_eq!((long.len(), short.len()), (count.div_ceil(2), count.div_ceil(2)));
         assert!(count > 10 && long.iter().sum::<f64>() > short.iter().sum::<f64>());
         assert!(long.iter().all(|p| *p == 24.0) || long.contains(&12.0) && !short.contains(&24.0));

@@ -89,11 +89,17 @@ impl Manifest {
     pub fn read(dir: &Path) -> Result<Self, StudyError> {
         let path = dir.join("study.json");
         if !path.is_file() {
-            return Err(fault(dir, "holds no study (no study.json); give the directory of an earlier `solocore study -o`"));
+            return Err(fault(
+                dir,
+                "holds no study (no study.json); give the directory of an earlier `solocore study -o`",
+            ));
         }
         let found: Self = files::read_json(&path)?;
         if found.format != FORMAT {
-            return Err(fault(dir, &format!("has format `{}`, this version reads `{FORMAT}`; start anew", found.format)));
+            return Err(fault(
+                dir,
+                &format!("has format `{}`, this version reads `{FORMAT}`; start anew", found.format),
+            ));
         }
         Ok(found)
     }
@@ -264,7 +270,10 @@ pub fn merge(dirs: &[PathBuf]) -> Result<(Manifest, Points), StudyError> {
     for dir in dirs {
         let own = Manifest::read(dir)?;
         if let Some(what) = manifest.difference(&own, false) {
-            return Err(fault(dir, &format!("differs from {} in {what}; merge shards of one study only", first.display())));
+            return Err(fault(
+                dir,
+                &format!("differs from {} in {what}; merge shards of one study only", first.display()),
+            ));
         }
         let Some([k, n]) = own.shard.filter(|[_, n]| *n == count) else {
             return Err(fault(dir, &format!("is no shard of {count}, as {} is", first.display())));

@@ -14,18 +14,21 @@
 
 pub mod allocate;
 pub mod chart;
+pub mod columns;
 mod error;
 pub mod generator;
 pub mod journal;
 pub mod output;
 pub mod parameters;
+
 pub mod per_buffer;
 pub mod placement;
 pub mod random;
 pub mod results;
-pub mod scenario;
 pub mod sampling;
+pub mod scenario;
 pub mod scheme;
+pub mod sensitivity;
 pub mod study;
 pub mod tables;
 pub mod verify;

@@ -125,8 +125,9 @@ mod tests {
             tables.load(&p, &s);
             let mut placement = Placement::default();
             placement.place(&s, &tables.weights, Kind::Together);
-            let one_core =
-                |&(from, to): &(usize, usize)| s.order[from..to].windows(2).all(|w| placement.core[w[0]] == placement.core[w[1]]);
+            let one_core = |&(from, to): &(usize, usize)| {
+                s.order[from..to].windows(2).all(|w| placement.core[w[0]] == placement.core[w[1]])
+            };
             assert_eq!(s.groups.iter().all(one_core), all, "{milli}");
             let load = |core: usize| placement.core.iter().filter(|&&c| c == core).count();
             assert!((0..CORES).all(|core| load(core) > 0));

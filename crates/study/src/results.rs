@@ -53,7 +53,8 @@ pub fn areas(manifest: &Manifest, points: &Points) -> Result<Vec<ScenarioAreas>,
         for (at, area) in areas.iter_mut().enumerate() {
             let (mut from, mut height) = (0.0, 1.0);
             for (milli, point) in curve(points, scenario, &manifest.utilizations) {
-                let (to, share) = (f64::from(milli) / 1000.0, f64::from(point.schedulable[at]) / f64::from(point.systems));
+                let (to, share) =
+                    (f64::from(milli) / 1000.0, f64::from(point.schedulable[at]) / f64::from(point.systems));
                 *area += (to - from) * f64::midpoint(height, share);
                 (from, height) = (to, share);
             }
@@ -114,9 +115,19 @@ pub fn observations(manifest: &Manifest, areas: &[ScenarioAreas]) -> Vec<Observa
     eleven.extend(others.map(|name| figure(O_ALL, name, None)));
     let mut out = vec![
         observation(7, "coarse partitioning is beneficial", positive(&seven), seven),
-        observation(8, "message-buffer optimisations beat coarse partitioning, more so for large messages", rising(&eight), eight),
+        observation(
+            8,
+            "message-buffer optimisations beat coarse partitioning, more so for large messages",
+            rising(&eight),
+            eight,
+        ),
         observation(9, "CPU-sourced I/O interference matters more than DMA-sourced", rising(&nine), nine),
-        observation(10, "no scheme with I/O buffers in level-C banks beats all in A/B banks", verdict(&ten, |v| v.iter().all(|v| *v >= 0.0)), ten),
+        observation(
+            10,
+            "no scheme with I/O buffers in level-C banks beats all in A/B banks",
+            verdict(&ten, |v| v.iter().all(|v| *v >= 0.0)),
+            ten,
+        ),
         observation(11, "I/O and message management together beat all others", positive(&eleven), eleven),
     ];
     if manifest.schemes.iter().any(|s| s == "O|opt") {
@@ -147,26 +158,64 @@ pub fn utilization(milli: u32) -> String {
     if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
 }
 
+/// A row of `points.csv` and `points.parquet`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PointRow {
+    /// Scenario.
+    pub scenario: Scenario,
+    /// Name of the scheme.
+    pub scheme: String,
+    /// Utilization in thousandths.
+    pub milli: u32,
+    /// Systems tried.
+    pub systems: u32,
+    /// Systems schedulable.
+    pub schedulable: u32,
+    /// 95 % interval of their share.
+    pub interval: (f64, f64),
+}
+
+/// All points of a study, by scenario, scheme and utilization.
+///
+/// # Errors
+/// When the manifest names what does not exist.
+pub fn rows(manifest: &Manifest, points: &Points) -> Result<Vec<PointRow>, StudyError> {
+    let mut rows = Vec::new();
+    for scenario in manifest.own_scenarios()? {
+        for (at, scheme) in manifest.schemes.iter().enumerate() {
+            rows.extend(curve(points, scenario, &manifest.utilizations).map(|(milli, point)| PointRow {
+                scenario,
+                scheme: scheme.clone(),
+                milli,
+                systems: point.systems,
+                schedulable: point.schedulable[at],
+                interval: interval(point.schedulable[at], point.systems),
+            }));
+        }
+    }
+    Ok(rows)
+}
+
 /// `points.csv`: scenario, scheme, utilization, systems, schedulable, `ci_low`, `ci_high`.
 ///
 /// # Errors
 /// When the manifest names what does not exist.
 pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, StudyError> {
-    let header = ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"].map(str::to_owned);
-    let mut rows = vec![header.to_vec()];
-    for scenario in manifest.own_scenarios()? {
-        for (at, scheme) in manifest.schemes.iter().enumerate() {
-            for (milli, point) in curve(points, scenario, &manifest.utilizations) {
-                let (low, high) = interval(point.schedulable[at], point.systems);
-                let numbers = [point.systems, point.schedulable[at]].map(|n| n.to_string());
-                let mut row = vec![scenario.to_string(), scheme.clone(), utilization(milli)];
-                row.extend(numbers);
-                row.extend([low, high].map(|x| format!("{x:.6}")));
-                rows.push(row);
-            }
-        }
-    }
-    to_csv(&rows)
+    let header = ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"];
+    let mut lines = vec![header.map(str::to_owned).to_vec()];
+    lines.extend(rows(manifest, points)?.into_iter().map(|r| {
+        let (low, high) = r.interval;
+        vec![
+            r.scenario.to_string(),
+            r.scheme,
+            utilization(r.milli),
+            r.systems.to_string(),
+            r.schedulable.to_string(),
+            format!("{low:.6}"),
+            format!("{high:.6}"),
+        ]
+    }));
+    to_csv(&lines)
 }
 
 /// `sua.csv`: scheme, sua.

@@ -6,6 +6,7 @@
 //! row; beyond, all shares count as zero. Scenarios run in parallel; where they are fewer than would keep the threads busy,
 //! so do the utilizations of one, and those that turn out to lie beyond its end are left out.
 
+use crate::StudyError;
 use crate::allocate::{Allocator, Answer};
 use crate::generator::System;
 use crate::journal::{Journal, Manifest, Point, Points};
@@ -14,7 +15,6 @@ use crate::sampling::{STEP, precise};
 use crate::scenario::Scenario;
 use crate::scheme::Scheme;
 use crate::ways::Objective;
-use crate::StudyError;
 use rayon::prelude::*;
 use std::sync::Mutex;
 
@@ -47,7 +47,11 @@ impl Study<'_> {
             self.scenario(&known, scenario, &schemes, wave, &shared)?;
             let mut shared = shared.lock().map_err(|_| StudyError::Interrupted)?;
             shared.2 += 1;
-            if (self.progress)(shared.2 as f64 / scenarios.len() as f64) { Ok(()) } else { Err(StudyError::Interrupted) }
+            if (self.progress)(shared.2 as f64 / scenarios.len() as f64) {
+                Ok(())
+            } else {
+                Err(StudyError::Interrupted)
+            }
         })
     }
 

@@ -186,8 +186,13 @@ impl Tables {
             let constant = (idle * (task.flat + task.reload + task.bus * system.bus_load + io) + pieces) * scale;
             let idle = idle * scale;
             let powers = powers(task.factor);
-            let global =
-                GlobalTask { constant, victim: idle * task.victim, steep: idle * task.steep, bank: idle * task.bank, powers };
+            let global = GlobalTask {
+                constant,
+                victim: idle * task.victim,
+                steep: idle * task.steep,
+                bank: idle * task.bank,
+                powers,
+            };
             self.global_sum[0] += global.constant;
             self.global_sum[1] += global.victim;
             add_scaled(&mut self.global_demand, global.steep, &powers);
@@ -468,7 +473,8 @@ impl LevelC for GlobalDemand<'_> {
 
 /// Interrupts on core 0: cost and least time between them, in microseconds.
 pub(crate) fn sources(p: &Parameters, dma: f64) -> [(f64, f64); 2] {
-    let device = if dma > 0.0 { (p.interrupts.device_us, p.interrupts.device_block_bytes as f64 / dma) } else { (0.0, 1.0) };
+    let device =
+        if dma > 0.0 { (p.interrupts.device_us, p.interrupts.device_block_bytes as f64 / dma) } else { (0.0, 1.0) };
     [(p.interrupts.tick_us, p.interrupts.tick_period_us), device]
 }
 

@@ -65,7 +65,11 @@ fn lay_out(p: &Parameters, system: &System, allocator: &mut Allocator, allocatio
         let locked = locked_from.get(at).is_some_and(|&from| from <= allocation.split.locked);
         let bound = at < system.bound_edges;
         let together = bound && home[0] == home[1];
-        let isolated = if random { together && home[0] == Some(bank) } else { together && allocation.scheme.ipc == Ipc::Optimized };
+        let isolated = if random {
+            together && home[0] == Some(bank)
+        } else {
+            together && allocation.scheme.ipc == Ipc::Optimized
+        };
         for ((task, costs), home) in ends.into_iter().zip(home) {
             if bound {
                 layout.messages[task] += extra(allocation.scheme.ipc, &costs, isolated, locked);

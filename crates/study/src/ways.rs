@@ -216,3 +216,136 @@ impl SharedOut {
         sizes
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Stream;
+
+    struct Table {
+        total: [f64; SIZES],
+        margin: [f64; SIZES],
+    }
+
+    impl LevelC for Table {
+        fn total(&mut self, ways: usize) -> f64 {
+            self.total[ways]
+        }
+        fn margin(&mut self, ways: usize) -> f64 {
+            self.margin[ways]
+        }
+    }
+
+    struct Problem {
+        demand: [[[f64; SIZES]; 3]; 4],
+        saved: [[Checks; SIZES]; 4],
+        level_c: Table,
+        limits: Limits,
+    }
+
+    impl Problem {
+        /// Curves around the edge; with `convex`, exponentials, else anything.
+        fn draw(stream: &mut Stream, convex: bool) -> Self {
+            let hard = stream.within([0.3, 1.0]);
+            let mut curve = |scale: f64| -> [f64; SIZES] {
+                let (flat, steep, q) =
+                    (scale * stream.within([0.2, 0.8]), scale * stream.within([0.1, 1.0]), stream.within([0.5, 0.95]));
+                std::array::from_fn(|w| {
+                    let noise = if convex { 0.0 } else { scale * stream.within([-0.3, 0.3]) };
+                    (flat + steep * crate::generator::power(q, w) + noise).max(0.0)
+                })
+            };
+            let demand = std::array::from_fn(|_| [curve(hard), curve(hard), curve(hard * 0.7)]);
+            let level_c = Table { total: curve(2.5 * hard), margin: curve(2.0) };
+            let step = stream.within([0.0, 0.05]);
+            let saved = std::array::from_fn(|_| {
+                std::array::from_fn(|l| [step * l as f64, step * (l / 2) as f64, step * l as f64])
+            });
+            Self { demand, saved, level_c, limits: Limits { ways: 16, least_c: 0, most_locked: 16 } }
+        }
+
+        fn cores(&self) -> [CoreDemand<'_>; 4] {
+            std::array::from_fn(|k| CoreDemand { demand: &self.demand[k], saved: &self.saved[k] })
+        }
+
+        fn good(&self, cores: &[usize; 4], level_c: usize, locked: usize) -> bool {
+            let demand = |k: usize, check: usize| self.demand[k][check][cores[k]] - self.saved[k][locked][check];
+            let fits = (0..4).all(|k| (0..3).all(|check| demand(k, check) <= 1.0 - MARGIN));
+            let sum: f64 = (0..4).map(|k| demand(k, 2)).sum();
+            fits && self.level_c.total[level_c] + sum <= 4.0 - MARGIN
+                && sum + self.level_c.margin[level_c] <= 4.0 - MARGIN
+        }
+
+        /// All C(22, 6) splits one by one: least utilization of level C, fewest ways, and how many there are.
+        fn enumerate(&self) -> (Option<f64>, Option<usize>, u32) {
+            let (mut least, mut fewest, mut count) = (None::<f64>, None::<usize>, 0);
+            for code in 0..17usize.pow(4) {
+                let cores: [usize; 4] = std::array::from_fn(|k| code / 17usize.pow(u32::try_from(k).unwrap()) % 17);
+                let used: usize = cores.iter().sum();
+                for level_c in 0..=16usize.saturating_sub(used) {
+                    for locked in 0..=16usize.saturating_sub(used + level_c) {
+                        if used > 16 {
+                            continue;
+                        }
+                        count += 1;
+                        if self.good(&cores, level_c, locked) {
+                            least =
+                                Some(least.map_or(self.level_c.total[level_c], |l| l.min(self.level_c.total[level_c])));
+                            fewest = Some(fewest.map_or(used + level_c + locked, |f| f.min(used + level_c + locked)));
+                        }
+                    }
+                }
+            }
+            (least, fewest, count)
+        }
+    }
+
+    /// Problems to enumerate; 1000 by SOLOCORE_STUDY_ENUMERATE for the nightly run.
+    fn problems() -> u64 {
+        std::env::var("SOLOCORE_STUDY_ENUMERATE").ok().and_then(|n| n.parse().ok()).unwrap_or(150)
+    }
+
+    #[test]
+    fn equal_to_all_splits_one_by_one() {
+        let mut good = 0;
+        for at in 0..problems() {
+            let mut stream = Stream::new([at, 0, 0, 7]);
+            let mut problem = Problem::draw(&mut stream, at % 4 == 0);
+            let (least, fewest, count) = problem.enumerate();
+            assert_eq!(count, 74_613);
+            let limits = problem.limits;
+            for goal in [Objective::Feasible, Objective::LeastLevelC, Objective::FewestWays] {
+                let cores: Vec<([[f64; SIZES]; 3], [Checks; SIZES])> =
+                    (0..4).map(|k| (problem.demand[k], problem.saved[k])).collect();
+                let cores: Vec<CoreDemand> = cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
+                let found = search(&cores, &mut problem.level_c, &limits, goal);
+                assert_eq!(found.is_some(), least.is_some(), "{at} {goal:?}");
+                let Some(split) = found else { continue };
+                let sizes = std::array::from_fn(|k| split.cores[k]);
+                assert!(split.ways() <= 16 && problem.good(&sizes, split.level_c, split.locked), "{at} {split:?}");
+                match goal {
+                    Objective::LeastLevelC => assert_eq!(Some(split.level_c_utilization), least, "{at}"),
+                    Objective::FewestWays => assert_eq!(Some(split.ways()), fewest, "{at}"),
+                    Objective::Feasible => good += 1,
+                }
+            }
+        }
+        let all = problems();
+        assert!(good > all / 10 && good < all, "{good} of {all}: the problems are all of one kind");
+    }
+
+    #[test]
+    fn limits_are_kept() {
+        let mut problem = Problem::draw(&mut Stream::new([1; 4]), true);
+        problem.demand = [[[0.1; SIZES]; 3]; 4];
+        problem.level_c.margin = [0.1; SIZES];
+        problem.level_c.total = [0.1; SIZES];
+        let cores = problem.demand.map(|demand| (demand, [[0.0; 3]; SIZES]));
+        let cores: Vec<CoreDemand> = cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
+        let mut ask = |limits: Limits| search(&cores, &mut problem.level_c, &limits, Objective::FewestWays);
+        assert_eq!(ask(Limits { ways: 16, least_c: 3, most_locked: 0 }).unwrap().ways(), 3);
+        assert_eq!(ask(Limits { ways: 2, least_c: 3, most_locked: 0 }), None);
+        assert_eq!(ask(Limits { ways: 17, least_c: 0, most_locked: 0 }), None);
+        assert_eq!(problem.cores().len(), 4);
+    }
+}

@@ -245,7 +245,9 @@ fn receive<T>(from: &Receiver<T>) -> Result<Option<T>, Failure> {
         }
         match from.recv_timeout(POLL) {
             Ok(message) => return Ok(Some(message)),
-            Err(RecvTimeoutError::Disconnected) => return Ok(None),
+            Err(RecvTimeoutError::Disconnected) => {
+                return if stopped() { Err(Failure::Interrupted) } else { Ok(None) };
+            }
             Err(RecvTimeoutError::Timeout) => {}
         }
     }

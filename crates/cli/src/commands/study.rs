@@ -5,11 +5,11 @@ use crate::commands::print;
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::files;
+use solocore_model::{ModelError, files};
 use solocore_study::journal::{self, Journal, Manifest, Points};
 use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
-use solocore_study::{Parameters, Scenario, Scheme, Study, StudyError};
+use solocore_study::{Parameters, Scenario, Scheme, Study, StudyError, sensitivity};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -23,6 +23,9 @@ const OUTPUT: &str = "solocore-study";
 pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
     if !args.merge.is_empty() {
         return merge(args);
+    }
+    if args.sensitivity {
+        return sensitivity(args);
     }
     let prepared = match &args.resume {
         Some(from) => resume(args, from)?,
@@ -41,7 +44,10 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
         Err(StudyError::Interrupted) => {
             drop(ticker);
             let at = dir.display();
-            eprintln!("solocore: interrupted; {} points are kept, go on with `solocore study --resume {at}`", points.len());
+            eprintln!(
+                "solocore: interrupted; {} points are kept, go on with `solocore study --resume {at}`",
+                points.len()
+            );
             return Ok(ExitCode::from(130));
         }
         Err(error) => return Err(error.into()),
@@ -60,6 +66,14 @@ struct Prepared {
 }
 
 fn begin(args: &StudyArgs) -> Result<Prepared, Failure> {
+    let (manifest, parameters, text) = asked_for(args)?;
+    let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
+    let journal = Journal::create(&dir, &manifest, &text)?;
+    Ok(Prepared { dir, manifest, parameters, journal, points: Points::new() })
+}
+
+/// A new study, by the arguments; its parameters, and their text.
+fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure> {
     let text = parameter_text(args)?;
     let parameters = Parameters::parse(&parameter_name(args), &text)?;
     let scenarios = scenarios(args)?.ok_or_else(|| {
@@ -78,9 +92,45 @@ fn begin(args: &StudyArgs) -> Result<Prepared, Failure> {
     if manifest.own_scenarios()?.is_empty() {
         return Err(Failure::Input("--shard: this shard has no scenario; use fewer shards than scenarios".to_owned()));
     }
+    Ok((manifest, parameters, text))
+}
+
+/// The study again with each range of the parameters halved and half as large again: `sensitivity.csv`.
+fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
+    let (manifest, parameters, _) = asked_for(args)?;
+    let ticker = Ticker::new(&format!("sensitivity: {} scenarios", manifest.own_scenarios()?.len()));
+    let progress = |share: f64| {
+        ticker.share(share);
+        !stopped()
+    };
+    let changes = sensitivity::run(&parameters, &manifest, &progress)?;
+    drop(ticker);
     let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
-    let journal = Journal::create(&dir, &manifest, &text)?;
-    Ok(Prepared { dir, manifest, parameters, journal, points: Points::new() })
+    std::fs::create_dir_all(&dir).map_err(|source| ModelError::Write { path: dir.clone(), source })?;
+    files::write_atomically(&dir.join("sensitivity.csv"), &sensitivity::to_csv(&changes)?)?;
+    let broken = sensitivity::broken(&changes);
+    match args.format {
+        Format::Json => {
+            let all: Vec<_> =
+                broken.iter().map(|(o, by)| serde_json::json!({"observation": o, "broken_by": by})).collect();
+            print(&files::to_json(&serde_json::json!({"directory": dir.display().to_string(), "observations": all})))?;
+        }
+        Format::Text => {
+            let mut out = String::new();
+            for (number, by) in &broken {
+                let name = if *number == 0 { "O|opt".to_owned() } else { format!("Observation {number}") };
+                let by: Vec<&str> = by.iter().map(String::as_str).collect();
+                let verdict = if by.is_empty() {
+                    "holds under every change".to_owned()
+                } else {
+                    format!("does not hold with {}", by.join(", "))
+                };
+                out += &format!("{name}: {verdict}\n");
+            }
+            print(&(out + &format!("\n{}\n", dir.join("sensitivity.csv").display())))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Takes up an earlier study. What the arguments say must be what it was begun with; what they leave out is.
@@ -90,7 +140,8 @@ fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
         Some(_) => parameter_text(args)?,
         None => files::read_text(&from.join("parameters.toml"))?,
     };
-    let parameters = Parameters::parse(&args.parameters.clone().unwrap_or_else(|| from.join("parameters.toml")), &text)?;
+    let parameters =
+        Parameters::parse(&args.parameters.clone().unwrap_or_else(|| from.join("parameters.toml")), &text)?;
     let mut wanted = Manifest {
         parameters: parameters.digest(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -238,9 +289,11 @@ fn schemes(args: &StudyArgs) -> Result<Option<Vec<Scheme>>, Failure> {
         }
     }
     let mut seen = Vec::new();
-    out.retain(|s| !seen.contains(s) && {
-        seen.push(*s);
-        true
+    out.retain(|s| {
+        !seen.contains(s) && {
+            seen.push(*s);
+            true
+        }
     });
     Ok(Some(out))
 }
@@ -334,7 +387,9 @@ mod tests {
         assert_eq!(utilizations("0.2:8:0.2").unwrap().len(), 40);
         assert_eq!(utilizations("0.1:0.3:0.1").unwrap(), [100, 200, 300]);
         assert_eq!(utilizations("2.6").unwrap(), [2600]);
-        for bad in ["", "0:1:0.1", "1:0.5:0.1", "1:2:0", "1:2", "x", "-1:2:1", "0.0001", "1:65:1", "1e1", "nan", "1:2:0.1:4"] {
+        for bad in
+            ["", "0:1:0.1", "1:0.5:0.1", "1:2:0", "1:2", "x", "-1:2:1", "0.0001", "1:65:1", "1e1", "nan", "1:2:0.1:4"]
+        {
             assert!(utilizations(bad).is_err(), "{bad}");
         }
     }

@@ -37,6 +37,8 @@ pub const FIG14: Experiment = Experiment {
 const BLOCK: u64 = 400_000;
 /// MB/s.
 const BANDWIDTHS: [u64; 6] = [0, 40, 80, 120, 160, 200];
+/// Passes of a job.
+const JOB: u64 = 30;
 const SMALL: u32 = 1;
 const LARGE: u32 = 4;
 /// Parts of the buffers in level C's banks, in per cent.
@@ -84,12 +86,18 @@ fn judge13(outcome: &mut Outcome, found: &[(f64, Times)]) {
     let curves: Vec<Vec<(f64, f64)>> = (0..4).map(|at| curve(found, at)).collect();
     let last = BANDWIDTHS.len() - 1;
     let growth = |at: usize| curves[at][last].1 / curves[at][0].1;
-    let names = ["small region, Level-A/B", "small region, Level-C/OS", "large region, Level-A/B", "large region, Level-C/OS"];
+    let names =
+        ["small region, Level-A/B", "small region, Level-C/OS", "large region, Level-A/B", "large region, Level-C/OS"];
     for (at, name) in names.iter().enumerate() {
         outcome.check(
             &format!("{name}: MOET rises with DMA bandwidth (Observation 4)"),
             curves[at].windows(2).all(|w| w[1].1 > w[0].1),
-            format!("{:.1} us without DMA, {:.3} times that at {:.0} MB/s", curves[at][0].1, growth(at), curves[at][last].0),
+            format!(
+                "{:.1} us without DMA, {:.3} times that at {:.0} MB/s",
+                curves[at][0].1,
+                growth(at),
+                curves[at][last].0
+            ),
         );
     }
     let gap = |inset: usize, i: usize| curves[inset][i].1 / curves[inset + 1][i].1 - 1.0;
@@ -126,7 +134,8 @@ fn fig14(context: &Context) -> Result<Outcome, ExperimentError> {
             format!("{} us", moets.iter().map(|m| format!("{m:.1}")).collect::<Vec<_>>().join(", ")),
         );
     }
-    let series = SHARES.iter().enumerate().map(|(at, share)| Series::new(format!("{share} % in level C"), curve(&found, at)));
+    let series =
+        SHARES.iter().enumerate().map(|(at, share)| Series::new(format!("{share} % in level C"), curve(&found, at)));
     let title = "Synthetic, small LLC region";
     outcome.charts.push(Chart::lines(title, "DMA bandwidth, MB/s", "MOET, us", series.collect()));
     outcome.differs("The size of the LLC region and the length of a job are assumed, as in Fig. 13.");
@@ -136,12 +145,12 @@ fn fig14(context: &Context) -> Result<Outcome, ExperimentError> {
 /// Bandwidth that the disk reached in MB/s, and Synthetic's times.
 fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError> {
     let mut board = board(context)?;
-    let spec = synthetic(Bytes(256 << 10), Some(Job::Passes(context.pick(30, 100))));
+    let spec = synthetic(Bytes(256 << 10), Some(Job::Passes(JOB)));
     let task = add(&mut board, "Synthetic", 0, ways(4, p.ways), &spec, &Place::banks(&[0]))?;
     if p.mb_per_s > 0 {
         load(&mut board, p)?;
     }
-    let mut samples = [Samples::jobs(task, 1, context.pick(12, 100))];
+    let mut samples = [Samples::jobs(task, 1, context.pick(6, 50))];
     let (moved, ps) = take(context, board, KernelConfig::default(), 10 * MS, &mut samples)?;
     Ok((moved as f64 * 1e6 / ps as f64, samples[0].times()))
 }

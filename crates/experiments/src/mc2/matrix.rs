@@ -6,13 +6,13 @@
 //!
 //! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix's arrays take 544 KiB, 8.5 ways.
 
-use super::video::{SCENARIOS, Scenario, VIDEO, contenders};
+use super::video::{SCENARIOS, Scenario, VIDEO, contenders, program};
 use super::{FIRST_C, Samples, Times, add, add_regions, board, percent, take, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_sim::board::Place;
 use solocore_sim::kernel::KernelConfig;
-use solocore_sim::workload::params::{Matrix, Video};
+use solocore_sim::workload::params::Matrix;
 use solocore_sim::workload::{Job, WorkloadSpec};
 
 pub const FIG12: Experiment = Experiment {
@@ -37,7 +37,9 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &times);
     draw(&mut outcome, &times);
-    outcome.differs("Size and iterations of Matrix are assumed; so is the bank of level C that it shares with the frame buffer.");
+    outcome.differs(
+        "Size and iterations of Matrix are assumed; so is the bank of level C that it shares with the frame buffer.",
+    );
     Ok(outcome)
 }
 
@@ -45,13 +47,12 @@ fn measure(context: &Context, count: u32, scenario: Scenario) -> Result<Both, Ex
     let mut board = board(context)?;
     let spec = WorkloadSpec::Matrix(Matrix { iterations: 2, job: Some(Job::Passes(1)), ..Matrix::default() });
     let matrix = add(&mut board, "Matrix", 1, ways(6, count), &spec, &Place::banks(&[FIRST_C]))?;
-    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(10, 200))];
+    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(4, 200))];
     if scenario != Scenario::Idle {
         contenders(&mut board, [ways(0, 2), ways(2, 2)])?;
         let bank = if scenario == Scenario::Managed { VIDEO.1 } else { FIRST_C };
-        let params = Video { job: Some(Job::Passes(1)), ..Video::default() };
         let (own, buffer) = (Place::banks(&[VIDEO.1]), [("buffer", Place::banks(&[bank]))]);
-        let spec = WorkloadSpec::Yuv2gray(params);
+        let spec = program(true, (640, 480));
         let task = add_regions(&mut board, "Yuv2gray", VIDEO.0, ways(4, 2), &spec, &own, &buffer)?;
         samples.push(Samples::jobs(task, 1, 2));
     }
@@ -75,7 +76,11 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
     outcome.check(
         "Matrix's time falls as its ways grow, in every scenario",
         SCENARIOS.iter().all(|&(s, _)| falls(s)),
-        format!("MOET under Managed: {:.0} us with 1 way, {:.0} us with 10", times[1][0].moet_us, times[times.len() - 2][0].moet_us),
+        format!(
+            "MOET under Managed: {:.0} us with 1 way, {:.0} us with 10",
+            times[1][0].moet_us,
+            times[times.len() - 2][0].moet_us
+        ),
     );
     outcome.check(
         "the frame buffer in its bank inflates Matrix's MOET and ACET (Observation 3)",
@@ -102,6 +107,11 @@ fn draw(outcome: &mut Outcome, times: &[Both]) {
             Series::new(title, WAYS.iter().zip(values).map(|(&w, t)| (f64::from(w), which(&t[0]))).collect())
         });
         let title = format!("{name} of Matrix");
-        outcome.charts.push(Chart::lines(&title, "ways of the LLC (64 KiB each)", &format!("{name}, us"), series.collect()));
+        outcome.charts.push(Chart::lines(
+            &title,
+            "ways of the LLC (64 KiB each)",
+            &format!("{name}, us"),
+            series.collect(),
+        ));
     }
 }

@@ -51,7 +51,7 @@ fn memguard(cores: u32, shared: bool) -> KernelConfig {
     let role = if shared { Role { hard: false, predict: true, reclaim: true } } else { Role::default() };
     let budget = |reads| (Budget::Apart { reads, writes: UNLIMITED }, role);
     let cores = (0..cores as usize)
-        .map(|core| BUDGETS.get(core).map_or(budget(1), |&reads| budget(reads)))
+        .map(|core| BUDGETS.get(core).map_or((Budget::Unlimited, role), |&reads| budget(reads)))
         .collect();
     let sharing = if shared { Sharing::Spare } else { Sharing::None };
     let regulator = RegulatorSpec::MemGuard { period_ps: MS, cores, sharing, chunk: CHUNK };
@@ -138,6 +138,15 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
          benchmark alone is slower than on the paper's.",
     );
     outcome.differs(
+        "The last claim needs the benchmark to demand more than its reservation in all phases. With 10 and 160 cycles a line (as in \
+         Fig. 3) the slow phases demand less, the hog takes what they leave, and its interference costs them more than reclaiming \
+         gives: beside the hog 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick run, seed 1).",
+    );
+    outcome.differs(
+        "Only the two cores with tasks are on: sharing starts when every core has used its reservation, which an idle core never does. \
+         So run alone, the benchmark gains by reclaiming only, and less than beside the hog.",
+    );
+    outcome.differs(
         "Of what is left when both have used their reservations, each may use as much as it can: the spare sharing of the MemGuard paper.",
     );
     Ok(outcome)
@@ -146,15 +155,15 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
 /// Instructions per cycle of libquantum, throttled cycles included.
 fn ipc(context: &Context, regime: usize, beside: bool) -> Result<f64, ExperimentError> {
     let mut platform = platform(BOARD)?;
-    platform.cores = std::env::var("ESCE_CORES").map_or(2, |v| v.parse().unwrap());
+    platform.cores = 2;
     let mut board = Board::new(&platform, context.seed)?;
-    let task = board.add("libquantum", &libquantum(std::env::var("ESCE_GAP").map_or(GAPS[1], |v| v.parse().unwrap())))?;
+    let task = board.add("libquantum", &libquantum(GAPS[1]))?;
     board.task(task).core = Some(0);
     if beside {
         hog(&mut board, 1, &Place::default())?;
     }
     let config = if regime == 0 { KernelConfig::default() } else { memguard(platform.cores, regime == 2) };
-    let result = crate::run::requests(context, board, config, context.pick(60, 600) * MS)?;
+    let result = crate::run::requests(context, board, config, context.pick(60, 400) * MS)?;
     let cycles = result.simulated_ps as f64 / 1e12 * platform.frequency.0 as f64;
     Ok(result.tasks[0].counters.compute_cycles as f64 / platform.cpi / cycles)
 }

@@ -7,6 +7,7 @@ use super::program::{FluidError, FluidProgram};
 use super::{Fluid, FluidConfig};
 use crate::machine::{Machine, MachineConfig};
 use crate::program::{Program, Space};
+use std::collections::BTreeSet;
 
 /// Makes a program and its place in memory, the same each time.
 pub type Maker<'a> = &'a dyn Fn() -> Result<(Box<dyn Program>, Space), FluidError>;
@@ -60,6 +61,13 @@ fn held(lines: u64, sets: u64, ways: u64) -> u64 {
     (sets as f64 * sum / total + 0.5) as u64
 }
 
+/// Sets of the shared cache that a program's pages fall into, by their colours.
+fn sets_of(config: &MachineConfig, space: &Space) -> Result<u64, FluidError> {
+    let layout = config.layout().map_err(|e| FluidError::Calibration(e.to_string()))?;
+    let colours: BTreeSet<u64> = space.frames.iter().map(|&f| layout.colour(f)).collect();
+    Ok((way_lines(config) * colours.len() as u64 / layout.colours().max(1)).max(1))
+}
+
 /// Strictly rising, by as little as is needed.
 fn rising(values: impl Iterator<Item = u64>) -> Vec<u64> {
     let mut last = 0;
@@ -83,9 +91,13 @@ pub fn calibrate_on(
 ) -> Result<FluidProgram, FluidError> {
     let curve = MemoryCurve::of(&config.memory, config.row_hit_cap)?;
     let way = way_lines(config);
-    let lines = make()?.1.frames.len() as u64 * (config.page / config.llc.line.0.max(1));
-    let ways = options.cache_lines.iter().map(|l| l / way.max(1));
-    let options = Calibration { holds: rising(ways.map(|w| held(lines, way, w))), ..options.clone() };
+    let mut options = options.clone();
+    if options.holds.is_empty() {
+        let space = make()?.1;
+        let lines = space.frames.len() as u64 * (config.page / config.llc.line.0.max(1));
+        let sets = sets_of(config, &space)?;
+        options.holds = rising(options.cache_lines.iter().map(|l| held(lines, sets, l / way.max(1))));
+    }
     calibrate(name, &curve, &options, |setting: Setting| {
         let (program, mut space) = make()?;
         let mut left = setting.cache_lines / way.max(1);
@@ -124,6 +136,36 @@ pub fn error(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::workload::{BuildContext, WorkloadSpec};
+    use solocore_model::Platform;
+    use std::path::Path;
+
+    /// What the table of docs/fluid.part.md says, for two of its rows.
+    #[test]
+    fn both_machines_agree_on_streams_and_chases() {
+        let platform = Platform::find("core-i5-2500k", Path::new(".")).unwrap();
+        let machine = MachineConfig::of(&platform, 1).unwrap();
+        let fluid = FluidConfig::of(&machine).unwrap();
+        let ms = 1_000_000_000;
+        let options = Calibration { warm_ps: ms, horizon_ps: ms, ..Calibration::new(vec![8192, 98_304]) };
+        for (kind, cores) in [("bandwidth", 3u64), ("latency", 4)] {
+            let build = |core: u64| -> Result<(Box<dyn Program>, Space), FluidError> {
+                let spec: WorkloadSpec = toml::from_str(&format!("kind = \"{kind}\"")).unwrap();
+                let workload = spec.build(&BuildContext::new(&platform, core + 1, Path::new("."))).unwrap();
+                let frame = |page: u64| ((core << 14) + page).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 21);
+                let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
+                Ok((workload.program, Space { frames, kinds: vec![], ways: 0xfff }))
+            };
+            let program = calibrate_on(&machine, kind, &options, &|| build(0)).unwrap();
+            let makers: Vec<_> = (0..cores).map(|core| move || build(core)).collect();
+            for count in [1, makers.len()] {
+                let programs: Vec<_> = makers[..count].iter().map(|m| (program.clone(), m as Maker<'_>)).collect();
+                let report = error(&machine, &fluid, &programs, ms, ms).unwrap();
+                let limit = if count == 1 { 5 } else { 100 };
+                assert!(report.worst_permille() <= limit, "{kind} {count}: {report:?}");
+            }
+        }
+    }
 
     #[test]
     fn ways_hold_what_falls_into_their_sets() {

@@ -268,7 +268,18 @@ pub fn calibrate<H: Hardware>(
     let cuts = join(&reference, &cuts(&reference, options)?, options.phases);
     let last = cuts[cuts.len() - 1].0;
     let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
+    // If the least share is as good as the whole, so are those between.
+    let least = Setting { cache_lines: options.cache_lines[0], extra_ps: 0 };
+    let with_least = run(&mut make(least)?, options.sample_ps, until.saturating_mul(PATIENCE), last)?;
+    let lines = |points: &[Point]| {
+        let whole = span(&at_progress(points, cuts[0].0), &at_progress(points, last));
+        whole.misses + whole.writes
+    };
+    let streams = lines(&with_least) <= 1.02 * lines(&reference);
     for (share, &cache_lines) in options.cache_lines.iter().enumerate() {
+        if streams && cache_lines < whole {
+            continue;
+        }
         let held = options.holds.get(share).copied().unwrap_or(cache_lines);
         let mut spans = Vec::with_capacity(EXTRA_PS.len());
         for extra_ps in EXTRA_PS {

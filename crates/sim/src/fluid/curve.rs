@@ -2,7 +2,7 @@
 //!
 //! Rule. A kind of traffic is a share of writes and a locality (0: uniform over all lines, 1: four streams in banks of their
 //! own). Of each, `solocore-dram` gives the time of a line when it is offered more than it takes, and the read latency at
-//! next to no load; kinds between those measured are interpolated. What sources do to each other is in `solve`.
+//! an eighth of that, less the wait at that load; kinds between those measured are interpolated. What sources do to each other is in `solve`.
 //!
 //! Not covered: which banks a source uses (all traffic is spread over all banks).
 
@@ -18,8 +18,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 const WRITES: [u64; 4] = [0, 2, 4, 6];
 /// Requests of a measurement at full load.
 const REQUESTS: u64 = 40_000;
-/// And at the load of one line in 64.
-const FEW: u64 = 4_000;
+/// And at an eighth of it: at less, refreshes close rows that a busier memory finds open.
+const FEW: u64 = 10_000;
 
 /// One kind of traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -120,8 +120,10 @@ fn measure_kind(
     // A request every cycle is more than any memory takes.
     let full = run(line / clock * 1e12, REQUESTS)?;
     let line_ps = full.cycles as f64 * clock / full.answered.max(1) as f64;
-    let idle = run(line / line_ps * 1e12 / 64.0, FEW)?;
-    Ok(Kind { line_ps: line_ps / channels, idle_ps: idle.latency.mean() * clock })
+    let low = run(line / line_ps * 1e12 / 8.0, FEW)?;
+    // Less the wait at that load (`solve`).
+    let idle_ps = low.latency.mean() * clock * (1.0 - 1.0 / 64.0);
+    Ok(Kind { line_ps: line_ps / channels, idle_ps })
 }
 
 #[cfg(test)]

@@ -143,8 +143,8 @@ impl FluidProgram {
         }
         let sizes = |p: &Phase| p.demands.iter().map(|d| d.cache_lines).collect::<Vec<_>>();
         let expected = sizes(first);
-        if expected.is_empty() || !expected.is_sorted_by(|a, b| a < b) {
-            return Err("phase 0: demands must be given for rising cache_lines, one at least".to_owned());
+        if expected.is_empty() || !expected.is_sorted() {
+            return Err("phase 0: demands must be given by cache_lines that do not fall, one at least".to_owned());
         }
         for (i, phase) in self.phases.iter().enumerate() {
             if sizes(phase) != expected {

@@ -100,7 +100,7 @@ fn excess(units: &[Unit], wait: f64) -> f64 {
 }
 
 /// Accuracy of the wait, ps.
-const CLOSE: f64 = 0.01;
+const CLOSE: f64 = 1e-4;
 
 /// How long requests of sources that run together wait, ps: the upper end of the last bracket, where the memory is asked for no more
 /// than it gives.
@@ -136,7 +136,7 @@ pub(super) fn wait_ps(units: &[Unit]) -> f64 {
             side = 1;
         } else {
             (high, at_high) = (guess, at);
-            if at > -CLOSE / 100.0 {
+            if at > -CLOSE {
                 break;
             }
             if side == 2 {

@@ -94,7 +94,7 @@ fn alone_a_program_takes_what_its_numbers_say() {
         fluid.dispatch(0, Some(ProgramId(0)), 0);
         assert!(fluid.advance(u64::MAX).is_some());
         let expected = n * (10_000_000 + 10_000 * 57_000);
-        assert!(fluid.now_ps().abs_diff(expected) <= 2 * n, "{} {expected}", fluid.now_ps());
+        assert!(fluid.now_ps().abs_diff(expected) <= 3 * n, "{} {expected}", fluid.now_ps());
     }
     let uncore = fluid.uncore();
     assert!((uncore.read_occupancy_ps / uncore.reads).abs_diff(57_000) <= 1);
@@ -275,7 +275,7 @@ fn calibration_finds_the_phases_again() {
         let make = |s: calibrate::Setting| {
             let mut p = original.clone();
             for d in p.phases.iter_mut().flat_map(|p| &mut p.demands) {
-                d.serial_ps += (d.dram_reads * s.extra_ps * 1000 / u64::from(d.concurrency_milli)) as i64;
+                d.serial_ps += (d.dram_reads * s.extra_ps * 1000 / u64::from(d.concurrency_milli)).cast_signed();
             }
             Fluid::new(&config(1), &[p], &[])
         };

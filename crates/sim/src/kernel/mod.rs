@@ -182,6 +182,11 @@ impl<H: Hardware> Kernel<H> {
         &self.hardware
     }
 
+    /// The board, for changes that the kernel does not make itself (pages that move with a VCPU).
+    pub fn hardware_mut(&mut self) -> &mut H {
+        &mut self.hardware
+    }
+
     /// The time.
     pub fn now_ps(&self) -> u64 {
         self.now_ps

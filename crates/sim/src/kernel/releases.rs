@@ -177,7 +177,10 @@ impl<H: Hardware> Kernel<H> {
             if let Some(core) = t.on {
                 self.settle(core);
             }
-            self.schedule(observer, |s, call| s.unready(task, call));
+            self.schedule(observer, |s, call| {
+                s.ended(task);
+                s.unready(task, call);
+            });
         }
         if matches!(self.tasks[task].spec.release, Release::Triggered { .. }) {
             self.tasks[task].stopped = true;

@@ -88,6 +88,11 @@ pub trait Scheduler: Send {
     /// The task does not want to run any more: its last job ended, or it sleeps.
     fn unready(&mut self, task: usize, call: &mut Call<'_>);
 
+    /// The task never runs again; [`Scheduler::unready`] follows.
+    fn ended(&mut self, task: usize) {
+        let _ = task;
+    }
+
     /// The task has slept, and wants to go on with its job.
     fn woken(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>);
 

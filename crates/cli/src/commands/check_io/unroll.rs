@@ -10,8 +10,11 @@ use crate::progress::stopped;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-/// Most instances unrolled on one resource.
+/// Most instances unrolled on one resource, and on all together.
 const MOST_INSTANCES: u64 = 20_000_000;
+const MOST_IN_ALL: u64 = 60_000_000;
+/// Instances unrolled on a resource that has more than can be: enough to give an early violation its time.
+const SAMPLE: u64 = 200_000;
 
 /// The first overlap of every resource.
 pub fn overlaps(slots: &[Slot], effort: &mut Effort) -> Result<Vec<Violation>, Failure> {
@@ -53,6 +56,9 @@ fn horizon(slots: &[&Slot]) -> Option<u64> {
 /// The first overlap, and whether all of the hyperperiod was looked at.
 fn unroll(slots: &[&Slot], effort: &mut Effort) -> Result<(Option<Violation>, bool), Failure> {
     let end = horizon(slots);
+    let total = end.map(|end| slots.iter().map(|s| u128::from(end / s.period) + 1).sum::<u128>());
+    let most = MOST_INSTANCES.min(MOST_IN_ALL.saturating_sub(effort.instances));
+    let whole = total.is_some_and(|t| t <= u128::from(most));
     let mut next: BinaryHeap<Reverse<(u64, usize)>> =
         slots.iter().enumerate().map(|(n, s)| Reverse((s.offset, n))).collect();
     // Who occupies the resource longest of those that started, and until when.
@@ -62,7 +68,7 @@ fn unroll(slots: &[&Slot], effort: &mut Effort) -> Result<(Option<Violation>, bo
         if end.is_some_and(|end| start > end) {
             break;
         }
-        if count == MOST_INSTANCES {
+        if !whole && count == SAMPLE {
             return Ok((None, false));
         }
         count += 1;

@@ -202,6 +202,15 @@ impl Scheduler for VcpuScheduler {
         }
     }
 
+    /// A VCPU whose only task has ended is no load any more (maracas, section VI-C: tasks terminate).
+    fn ended(&mut self, task: usize) {
+        let v = self.vcpu[task];
+        let alone = self.vcpu.iter().filter(|&&of| of == v).count() == 1;
+        if let (Some((balance, _)), true) = (&mut self.balance, alone) {
+            balance.remove(id(v));
+        }
+    }
+
     fn woken(&mut self, task: usize, _: JobTimes, call: &mut Call<'_>) {
         self.wake(task, call);
     }

@@ -1,0 +1,145 @@
+//! What MARACAS' experiments share: its board, VCPUs, `m_jump`, and the profile of Fig. 5.
+//!
+//! Set-up: section VI and Table I. Five or ten minutes are simulated in whole intervals (`Board::fluid`). Instructions
+//! retired are cycles of computation: the platform's cycles per instruction are 1.
+
+use crate::run::{MS, finish, points};
+use crate::{Context, ExperimentError};
+use solocore_model::Cycles;
+use solocore_sim::board::Board;
+use solocore_sim::kernel::config::{Background, SchedulerSpec, ThrottleSpec, VcpuConfig, VcpuSpec};
+use solocore_sim::kernel::{KernelConfig, KernelResult, Unobserved};
+use solocore_sim::workload::Job;
+use solocore_sim::workload::WorkloadSpec;
+use solocore_sim::workload::params::MJump;
+
+/// Table I.
+pub const BOARD: &str = "core-i5-2500k";
+/// A second in ps.
+pub const SECOND: u64 = 1000 * MS;
+/// MEM_PERIOD of section VI-B.
+pub const MEM_PERIOD: u64 = 2 * SECOND;
+/// Core clock, GHz: latencies are told in its cycles, as in the paper.
+pub const GHZ: f64 = 3.3;
+/// Line of the board, bytes.
+pub const LINE: u64 = 64;
+
+/// Cycles put between the accesses of task1 and task2 in Fig. 5, by run.
+pub const DELAYS: [u64; 14] = [25, 50, 75, 100, 125, 150, 200, 250, 300, 400, 600, 1000, 2000, 4000];
+
+/// A VCPU on a core, in ms.
+pub const fn vcpu(capacity_ms: u64, period_ms: u64, core: usize) -> VcpuSpec {
+    VcpuSpec { capacity_ps: capacity_ms * MS, period_ps: period_ms * MS, core: Some(core), colours: 0 }
+}
+
+/// VCPU scheduling with background time, throttled or not.
+pub fn scheduled(vcpus: Vec<VcpuSpec>, throttle: Option<ThrottleSpec>) -> KernelConfig {
+    let vcpus = VcpuConfig { vcpus, background: Some(Background::default()), throttle, ..VcpuConfig::default() };
+    KernelConfig { scheduler: SchedulerSpec::Vcpu(vcpus), ..KernelConfig::default() }
+}
+
+/// `m_jump` of Code 1, pass after pass.
+pub fn m_jump(delay: u64) -> WorkloadSpec {
+    WorkloadSpec::MJump(MJump { delay: Cycles(delay), job: Some(Job::Passes(1)), ..MJump::default() })
+}
+
+/// A run of `ps` in whole intervals.
+pub fn fluid(context: &Context, board: Board, kernel: KernelConfig, ps: u64) -> Result<KernelResult, ExperimentError> {
+    finish(context, board.fluid(kernel)?, ps, &mut Unobserved)
+}
+
+/// Mean request latency in core cycles.
+pub fn latency_cycles(result: &KernelResult) -> f64 {
+    result.mean_latency_ps() as f64 * GHZ / 1e3
+}
+
+/// Bus traffic in GB in five minutes, whatever the time simulated.
+pub fn traffic_gb(result: &KernelResult) -> f64 {
+    let lines = (result.uncore.reads + result.uncore.writes) as f64;
+    lines * LINE as f64 / 1e9 * (300.0 * SECOND as f64 / result.simulated_ps as f64)
+}
+
+/// Instructions in the foreground in five minutes, in 10^8.
+pub fn foreground(result: &KernelResult, task: usize) -> f64 {
+    let cycles = result.tasks[task].foreground.compute_cycles as f64;
+    cycles / 1e8 * (300.0 * SECOND as f64 / result.simulated_ps as f64)
+}
+
+/// Three `m_jump`, (C, T) = (20, 40), (25, 50), (30, 60) ms on cores of their own; the first two with a delay.
+pub fn three(
+    context: &Context,
+    delay: u64,
+    throttle: Option<ThrottleSpec>,
+    ps: u64,
+) -> Result<KernelResult, ExperimentError> {
+    let platform = crate::run::platform(BOARD)?;
+    let mut board = Board::new(&platform, context.seed)?;
+    for task in 0..3 {
+        let index = board.add(&format!("task{}", task + 1), &m_jump(if task < 2 { delay } else { 0 }))?;
+        board.task(index).vcpu = Some(task);
+    }
+    let vcpus = vec![vcpu(20, 40, 0), vcpu(25, 50, 1), vcpu(30, 60, 2)];
+    fluid(context, board, scheduled(vcpus, throttle), ps)
+}
+
+/// A run of Fig. 5.
+#[derive(Clone, Copy)]
+pub struct Profiled {
+    pub delay: u64,
+    pub latency: f64,
+    pub traffic: f64,
+    pub instructions: f64,
+}
+
+/// The runs of Fig. 5, by falling load.
+pub fn profile(context: &Context) -> Result<Vec<Profiled>, ExperimentError> {
+    let ps = context.pick(20, 300) * SECOND;
+    // Every delay must be measured first: quick runs take each second one.
+    let delays: Vec<u64> = DELAYS.iter().step_by(context.pick(2, 1)).copied().collect();
+    points(context, &delays, |&delay| {
+        let result = three(context, delay, None, ps)?;
+        let (latency, traffic) = (latency_cycles(&result), traffic_gb(&result));
+        Ok(Profiled { delay, latency, traffic, instructions: foreground(&result, 2) })
+    })
+}
+
+/// E1, E2, E3: runs that straddle the crossing of the two curves, each curve drawn over its own range. E2 is the run nearest
+/// the crossing; E1 and E3 are its neighbours of higher and of lower latency.
+pub fn thresholds(runs: &[Profiled]) -> [Profiled; 3] {
+    let share = |of: fn(&Profiled) -> f64, p: &Profiled| {
+        let low = runs.iter().map(of).fold(f64::INFINITY, f64::min);
+        let high = runs.iter().map(of).fold(f64::NEG_INFINITY, f64::max);
+        (of(p) - low) / (high - low).max(f64::MIN_POSITIVE)
+    };
+    let apart = |p: &Profiled| (share(|q| q.traffic, p) - share(|q| q.instructions, p)).abs();
+    let mut order: Vec<Profiled> = runs.to_vec();
+    order.sort_by(|a, b| b.latency.total_cmp(&a.latency));
+    let inner = 1..order.len() - 1;
+    let at = inner.min_by(|&a, &b| apart(&order[a]).total_cmp(&apart(&order[b]))).unwrap_or(1);
+    [order[at - 1], order[at], order[at + 1]]
+}
+
+/// IDLE_MEM, which the paper does not state: traffic has fallen by half.
+const IDLE_PER_MILLE: u32 = 500;
+
+/// Throttling with MAX_MEM_LAT in cycles.
+pub fn by_latency(cycles: f64) -> ThrottleSpec {
+    let threshold = (cycles * 1e3 / GHZ).round() as u64;
+    throttle(solocore_sim::kernel::config::Rule::Latency, threshold)
+}
+
+/// Throttling at a traffic told in GB in five minutes: requests in a MEM_PERIOD.
+pub fn by_rate(gb: f64) -> ThrottleSpec {
+    let threshold = (gb * 1e9 / LINE as f64 * MEM_PERIOD as f64 / (300.0 * SECOND as f64)).round() as u64;
+    throttle(solocore_sim::kernel::config::Rule::Rate, threshold)
+}
+
+fn throttle(rule: solocore_sim::kernel::config::Rule, threshold: u64) -> ThrottleSpec {
+    ThrottleSpec {
+        rule,
+        threshold: threshold.max(1),
+        idle_per_mille: IDLE_PER_MILLE,
+        period_ps: MEM_PERIOD,
+        check_ps: MS,
+    }
+}

@@ -1,0 +1,37 @@
+//! Phase-3 problems of random systems with the answers of the exact search, as JSON lines, for the MILP that checks them
+//! (`tests/study/test_milp.py`).
+//!
+//! `problems COUNT SEED`: each line has the curves of the cores by check and size, what locked buffers save, level C's
+//! utilization and margin by size, the limits, and `least`: the least utilization of level C, null if nothing is feasible.
+//! The last line has `nanoseconds`: the median of a whole allocation (phases 1 to 3).
+
+use solocore_study::scheme::{Io, Ipc};
+use solocore_study::{Allocator, Objective, Parameters, Scenario, Scheme, System};
+use std::error::Error;
+use std::time::Instant;
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let mut number = |default: u64| arguments.next().map_or(Ok(default), |a| a.parse::<u64>());
+    let (count, seed) = (number(100)?, number(1)?);
+    let p = Parameters::standard();
+    let scheme = Scheme { ipc: Ipc::Optimized, io: Io::All };
+    let (mut system, mut allocator, mut times) = (System::new(), Allocator::new(&p), Vec::new());
+    for index in 0..count {
+        let number = u16::try_from(index * 37 % 648)?;
+        let scenario = Scenario::from_index(number).ok_or("a scenario")?;
+        let milli = 1000 + 400 * u32::try_from(index % 8)?;
+        system.generate(&p, seed, scenario, milli, index);
+        let begun = Instant::now();
+        allocator.load(&system);
+        let answer = allocator.allocate(&system, scheme, Objective::LeastLevelC);
+        times.push(begun.elapsed().as_nanos());
+        std::hint::black_box(answer);
+        for problem in allocator.problems(&system, scheme) {
+            println!("{}", serde_json::to_string(&problem)?);
+        }
+    }
+    times.sort_unstable();
+    println!("{}", serde_json::json!({"nanoseconds": times.get(times.len() / 2), "ways": p.machine.ways}));
+    Ok(())
+}
