@@ -20,6 +20,7 @@ Every table found is checked by `solocore check-io`, CP-SAT's too. Fails if one 
 
 import argparse
 import csv
+import importlib.util
 import json
 import math
 import os
@@ -292,7 +293,9 @@ def draw(rows, path, limit):
 
 def main():
     args = arguments()
-    if not args.solocore.is_file():
+    if not args.alone and args.instance is None and importlib.util.find_spec("ortools") is None:
+        raise Failed("ortools is missing; `pip install ortools==9.15.6755`, or give --alone")
+    if args.instance is None and not args.solocore.is_file():
         raise Failed(f"{args.solocore} is missing; build it with `make build`, or name it with --solocore")
     if args.instance is not None:
         print(toml(generate(args.instance, args.sizes)), end="")

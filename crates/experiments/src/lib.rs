@@ -7,7 +7,9 @@
 //!
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15 (`solocore study`).
 
+mod bwlock;
 pub mod chart;
+mod dynamic;
 mod maracas;
 mod mc2;
 pub mod outcome;
@@ -71,7 +73,7 @@ pub enum ExperimentError {
 /// All experiments, in the order of the papers.
 #[must_use]
 pub fn all() -> Vec<Experiment> {
-    [sce::ALL, maracas::ALL, mc2::ALL].concat()
+    [sce::ALL, bwlock::ALL, dynamic::ALL, maracas::ALL, mc2::ALL].concat()
 }
 
 /// The experiment of that name.

@@ -1,4 +1,4 @@
-//! How far the interval machine is from the request-level one, as the table of docs/fluid.part.md.
+//! How far the interval machine is from the request-level one, as the table of docs/simulator.md.
 //! `cargo run --release -p solocore-sim --example fluid_error [PLATFORM]`
 
 use solocore_model::Platform;

@@ -189,8 +189,8 @@ impl SharedOut {
             // In place: sums with fewer ways are not yet replaced when counting down.
             for all in (0..=spare).rev() {
                 let (mut sum, mut choice) = (f64::INFINITY, 0);
-                for extra in 0..=all {
-                    let with = out.sums[all - extra] + own[extra];
+                for (extra, own) in own.iter().enumerate().take(all + 1) {
+                    let with = out.sums[all - extra] + own;
                     if with < sum {
                         (sum, choice) = (with, extra);
                     }

@@ -100,11 +100,11 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
 }
 
 fn draw(outcome: &mut Outcome, times: &[Both]) {
-    let insets: [(&str, fn(&Times) -> f64); 2] = [("MOET", |t| t.moet_us), ("ACET", |t| t.acet_us)];
-    for (name, which) in insets {
+    for (name, which) in [("MOET", 0), ("ACET", 1)] {
+        let value = |t: &Times| [t.moet_us, t.acet_us][which];
         let series = SCENARIOS.iter().map(|&(scenario, title)| {
             let values = times.iter().skip(scenario as usize).step_by(SCENARIOS.len());
-            Series::new(title, WAYS.iter().zip(values).map(|(&w, t)| (f64::from(w), which(&t[0]))).collect())
+            Series::new(title, WAYS.iter().zip(values).map(|(&w, t)| (f64::from(w), value(&t[0]))).collect())
         });
         let title = format!("{name} of Matrix");
         outcome.charts.push(Chart::lines(

@@ -140,7 +140,7 @@ mod tests {
     use solocore_model::Platform;
     use std::path::Path;
 
-    /// What the table of docs/fluid.part.md says, for two of its rows.
+    /// What the table of docs/simulator.md says, for two of its rows.
     #[test]
     fn both_machines_agree_on_streams_and_chases() {
         let platform = Platform::find("core-i5-2500k", Path::new(".")).unwrap();

@@ -1,7 +1,7 @@
 //! How far the interval machine is from the request-level one: the same programs on both, for some milliseconds.
 //!
 //! Rule. Program i has core i for itself; after a warm-up, the throughput of each (progress: cycles of computation plus accesses)
-//! and the mean read latency of the memory are compared over a horizon. docs/fluid.part.md has the figures.
+//! and the mean read latency of the memory are compared over a horizon. docs/simulator.md has the figures.
 
 use crate::hardware::{Hardware, Notice, ProgramId};
 

@@ -13,7 +13,7 @@
 //! order: the same on every machine.
 //!
 //! Source: approximate mean value analysis of closed queueing networks (Schweitzer 1979; Lazowska et al., Quantitative
-//! System Performance, 1984, chapter 6); the factor u is ours, checked against the request-level machine (docs/fluid.part.md).
+//! System Performance, 1984, chapter 6); the factor u is ours, checked against the request-level machine (docs/simulator.md).
 
 use super::curve::Kind;
 

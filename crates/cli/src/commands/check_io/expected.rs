@@ -72,9 +72,9 @@ fn transfer(instance: &Instance, t: &Transfer) -> u64 {
     let (Some(bytes), Some(dma)) = (t.bytes, instance.devices[t.device].dma) else { return t.transfer_ns };
     let ps_per_s = 1_000_000_000_000u128;
     let (bytes, bus, block) = (u128::from(bytes), u128::from(dma.bus), u128::from(dma.block));
-    let moving = (bytes * ps_per_s + bus - 1) / bus;
-    let blocks = (bytes + block - 1) / block;
-    let ns = (moving + blocks * u128::from(dma.wait_ps) + 999) / 1000;
+    let moving = (bytes * ps_per_s).div_ceil(bus);
+    let blocks = bytes.div_ceil(block);
+    let ns = (moving + blocks * u128::from(dma.wait_ps)).div_ceil(1000);
     u64::try_from(ns).unwrap_or(u64::MAX)
 }
 

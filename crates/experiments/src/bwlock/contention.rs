@@ -1,0 +1,138 @@
+//! BWLOCK Fig. 1: latency of dependent misses against the bandwidth of three co-runners.
+//!
+//! Set-up (section 2): Latency alone on core 0, and beside three programs of one access a line, each held to a rate. Every
+//! access misses the shared cache: the arrays are twice its size.
+
+use super::BOARD;
+use crate::run::{MS, ns, platform, points, ratio};
+use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
+use solocore_model::{Bandwidth, Bytes};
+use solocore_sim::board::{Board, BoardError};
+use solocore_sim::hardware::{Counters, Hardware};
+use solocore_sim::kernel::{Kernel, KernelConfig, Unobserved};
+use solocore_sim::machine::Machine;
+use solocore_sim::workload::WorkloadSpec;
+use solocore_sim::workload::params::{Access, BandwidthHog, Latency};
+
+pub const FIG1: Experiment = Experiment {
+    id: "bwlock-fig1",
+    source: "BWLOCK Fig. 1",
+    title: "Memory latency against the bandwidth of each of three co-runners",
+    run,
+};
+
+/// What each co-runner asks for, in MB/s. The paper's axis ends at 1000; here it goes on to where nothing more comes.
+const DEMANDS: [u64; 20] =
+    [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000, 6000, 8000];
+
+/// Latency, and bandwidth of the three co-runners together.
+struct Found {
+    latency_ns: f64,
+    hits: f64,
+    achieved_mb_s: f64,
+    dram_mb_s: f64,
+}
+
+fn run(context: &Context) -> Result<Outcome, ExperimentError> {
+    let found = points(context, &DEMANDS, |&demand| measure(context, demand))?;
+    let alone = found[0].latency_ns;
+    let mut table =
+        Table::new(&["demand_each_mb_s", "achieved_each_mb_s", "dram_total_mb_s", "latency_ns", "latency_normalised"]);
+    for (demand, f) in DEMANDS.iter().zip(&found) {
+        let normalised = f.latency_ns / alone;
+        table.push(row![*demand, f.achieved_mb_s / 3.0, f.dram_mb_s, f.latency_ns, normalised]);
+    }
+    let mut outcome = Outcome::new(table);
+    let line: Vec<(f64, f64)> = DEMANDS.iter().zip(&found).map(|(&d, f)| (d as f64, f.latency_ns / alone)).collect();
+    judge(&mut outcome, &line, &found);
+    outcome.charts.push(Chart::lines(
+        "Latency beside three co-runners",
+        "bandwidth demand of each co-runner, MB/s",
+        "mean access latency, 1 = alone",
+        vec![Series::new("Latency", line)],
+    ));
+    differences(&mut outcome);
+    Ok(outcome)
+}
+
+fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
+    let platform = platform(BOARD)?;
+    let size = Bytes(2 * platform.llc.size.0);
+    let mut board = Board::new(&platform, context.seed)?;
+    let subject = board.add("Latency", &WorkloadSpec::Latency(Latency { size, ..Latency::default() }))?;
+    board.task(subject).core = Some(0);
+    for core in (1..4).take_while(|_| demand > 0) {
+        let rate = Some(Bandwidth(demand * 1_000_000));
+        let spec = BandwidthHog { size, access: Access::Write, rate, ..BandwidthHog::default() };
+        let task = board.add(&format!("co-runner {core}"), &WorkloadSpec::Bandwidth(spec))?;
+        board.task(task).core = Some(core);
+    }
+    let mut kernel = board.requests(KernelConfig::default())?;
+    let run = |kernel: &mut Kernel<Machine>, until_ps| {
+        kernel.run(until_ps, &mut Unobserved, &mut |_| (context.progress)(f64::NAN)).map_err(BoardError::from)
+    };
+    // The cache must be full of the co-runners' lines before they write back as many as they read.
+    let (from_ps, to_ps) = context.pick((4 * MS, 6 * MS), (20 * MS, 60 * MS));
+    run(&mut kernel, from_ps)?;
+    let before = counters(&kernel);
+    run(&mut kernel, to_ps)?;
+    let after = counters(&kernel);
+    let made = |count: fn(&Counters) -> u64| count(&after[0]) - count(&before[0]);
+    let others = |count: fn(&Counters) -> u64| -> f64 {
+        let lines: u64 = after[1..].iter().map(count).sum::<u64>() - before[1..].iter().map(count).sum::<u64>();
+        lines as f64 * platform.llc.line.0 as f64 / ((to_ps - from_ps) as f64 / 1e6)
+    };
+    Ok(Found {
+        latency_ns: ns(made(|c| c.busy_ps)) / made(|c| c.accesses).max(1) as f64,
+        hits: 1.0 - ratio(made(|c| c.llc_misses), made(|c| c.accesses)),
+        achieved_mb_s: others(|c| c.accesses),
+        dram_mb_s: others(Counters::transactions),
+    })
+}
+
+/// Of the programs: the subject's, and the co-runners'.
+fn counters(kernel: &Kernel<Machine>) -> Vec<Counters> {
+    (0..4).filter_map(|core| kernel.hardware().running(core)).map(|p| kernel.hardware().program(p)).collect()
+}
+
+fn at(line: &[(f64, f64)], demand: f64) -> f64 {
+    line.iter().find(|p| p.0 == demand).map_or(f64::NAN, |p| p.1)
+}
+
+fn judge(outcome: &mut Outcome, line: &[(f64, f64)], found: &[Found]) {
+    let [low, middle, high] = [100.0, 500.0, 1000.0].map(|d| at(line, d));
+    outcome.check(
+        "at 100 MB/s each the impact is negligible (below 10 %)",
+        low < 1.1,
+        format!("{:.1} % more latency", (low - 1.0) * 100.0),
+    );
+    let rises = line.windows(2).all(|w| w[1].1 > w[0].1 * 0.98);
+    outcome.check(
+        "from 100 to 1000 MB/s the latency rises, and ever faster: the second half of the way adds more than the first",
+        rises && high - middle > middle - 1.0 && middle > low,
+        format!("{low:.2} at 100, {middle:.2} at 500, {high:.2} at 1000 MB/s"),
+    );
+    let (end, before) = (line[line.len() - 1].1, line[line.len() - 3].1);
+    let steepest = line.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).fold(0.0, f64::max);
+    let last = (end - before) / (line[line.len() - 1].0 - line[line.len() - 3].0);
+    outcome.check(
+        "then it saturates: at the end it rises at less than a tenth of its steepest",
+        last < steepest / 10.0,
+        format!("{end:.2} at the end; {:.2} a GB/s there, {:.2} a GB/s at the steepest", last * 1e3, steepest * 1e3),
+    );
+    let hits = found.iter().map(|f| f.hits).fold(0.0, f64::max);
+    outcome.check(
+        "every access of Latency is a DRAM transaction (at most 1 % hits)",
+        hits < 0.01,
+        format!("{:.2} % hits at most", hits * 100.0),
+    );
+}
+
+fn differences(outcome: &mut Outcome) {
+    outcome.differs(
+        "The paper does not say what the co-runners access nor how their bandwidth is controlled. Here they write line after line, as in \
+         Fig. 3, with equal gaps between the accesses; a line written is a read and a write-back, two DRAM transactions, \
+         and the demand counts lines.",
+    );
+    outcome.differs("The axis goes beyond the paper's 1000 MB/s, to where the memory gives no more.");
+}
