@@ -46,7 +46,7 @@ vision-test: setup-test vision
 	$(PYTEST) tests/vision
 
 cli-test: setup-test build
-	$(PYTEST) tests/cli
+	$(PYTEST) tests/cli tests/study
 
 # The page that the demo makes is the one that is tested.
 browser-test: setup-test build vision
@@ -58,12 +58,15 @@ bench: setup-test build vision
 	cargo build --release --locked --quiet -p solocore-policy-check
 	target/release/policy-check --bench
 	python3 bench/dram.py
+	build/venv/bin/python bench/study.py
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
 	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "10 s" || exit 1; done
-	PROPTEST_CASES=20000 cargo test --workspace --locked --release --quiet
+	PROPTEST_CASES=20000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
+	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
+	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

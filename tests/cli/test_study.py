@@ -12,7 +12,7 @@ from conftest import interrupt, refused
 PAPER = ["R|R", "C|C", "O|C", "C|C+A/B-All", "C|C+A/B-LP", "C|C+A/B-SP", "O|C+A/B-All", "O|C+A/B-LP", "O|C+A/B-SP"]
 ONE = "C-Light,Short,Medium,Slow,Large,High,Many"
 SOME = ("--scenario", "*,Short,Heavy,Slow,Large,*,Many")  # 9 scenarios
-FILES = ["points.csv", "sua.csv", "sua_by_scenario.csv", "observations.csv"]
+FILES = ["points.csv", "points.parquet", "sua.csv", "sua_by_scenario.csv", "observations.csv"]
 
 
 def rows(solocore, name):
@@ -63,8 +63,11 @@ def test_one_scenario(solocore):
 
 def test_same_seed_same_files_on_any_number_of_threads(solocore):
     runs = [("a", "1"), ("b", "2"), ("c", "5")]
+    said = []
     for name, threads in runs:
-        study(solocore, *SOME, "--utilization", "0.5:8:0.5", "-o", name, RAYON_NUM_THREADS=threads)
+        arguments = (*SOME, "--utilization", "0.5:8:0.5", "-o", name, "--format", "json")
+        said.append({**study(solocore, *arguments, RAYON_NUM_THREADS=threads).json(), "directory": ""})
+    assert said[0] == said[1] == said[2]
     a, b, c = (results(solocore, name) for name, _ in runs)
     assert a == b == c
     study(solocore, *SOME, "--utilization", "0.5:8:0.5", "-o", "d", "--seed", "2")
@@ -162,7 +165,8 @@ def test_shards_join_to_the_whole(solocore):
     study(solocore, *arguments, "--shard", "2/3", "--seed", "5", "-o", "q2")
     refused(solocore("study", "--merge", "p1", "q2", "p3", "-o", "x"), "seed")
     journal = (solocore.dir / "p2/journal.csv").read_text().splitlines(keepends=True)
-    solocore.write("p2/journal.csv", "".join(journal[:-1]))
+    # Not the last line: it may be a point beyond its scenario's end, computed along with the others.
+    solocore.write("p2/journal.csv", "".join(journal[1:]))
     refused(solocore("study", "--merge", "p1", "p2", "p3", "-o", "x"), "p2", "not finished")
     assert not (solocore.dir / "x").exists()
 

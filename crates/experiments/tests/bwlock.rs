@@ -22,16 +22,19 @@ fn claims_hold(seed: u64) {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn all_claims_hold() {
     claims_hold(1);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn all_claims_hold_with_another_seed() {
     claims_hold(20);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn the_seed_decides() {
     // Fig. 3's runs are kept in the process, so that only Fig. 1 is made anew.
     let first = run("bwlock-fig1", 3);
@@ -40,6 +43,7 @@ fn the_seed_decides() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn an_experiment_stops_when_told() {
     for id in ["bwlock-fig1", "bwlock-fig3a"] {
         let context = Context { scale: Scale::Quick, seed: 5, progress: &|_| false };

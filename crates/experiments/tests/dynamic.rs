@@ -21,16 +21,19 @@ fn claims_hold(seed: u64) {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn all_claims_hold() {
     claims_hold(1);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn all_claims_hold_with_another_seed() {
     claims_hold(20);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn the_seed_decides() {
     for (id, _) in FIGURES {
         let first = run(id, 3).table.to_csv();

@@ -23,46 +23,55 @@ fn holds(id: &str, rows: usize) {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig1_spikes_are_gone_under_sce() {
     holds("sce-fig1", 4);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig2_banks() {
     holds("sce-fig2", 24);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig3_misses_stay_within_the_budget() {
     holds("sce-fig3", 100);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig4_memguard_isolates() {
     holds("sce-fig4", 3);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig6_lockdown_isolates() {
     holds("sce-fig6", 8);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig7_curve_is_convex() {
     holds("sce-fig7", 15);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig12_bound_holds_along_the_curve() {
     holds("sce-fig12", 15);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn table2_bound_holds() {
     holds("sce-table2", 7);
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn a_seed_fixes_every_figure() {
     // One experiment of each way to measure: jobs back to back, single jobs, periods.
     for id in ["sce-fig3", "sce-fig6", "sce-fig7", "sce-table2"] {

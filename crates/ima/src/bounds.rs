@@ -148,14 +148,17 @@ fn residues(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String
             })
             .collect();
         cover.sort_by_key(|c| (-c.0, c.1));
+        // A period by itself may cover all residues, even more than once.
+        let partners: Vec<bool> =
+            cover.iter().map(|c| cover.iter().any(|d| gcd(c.1, d.1) == g && c.1 != d.1)).collect();
         let mut chosen: Vec<(i64, i64)> = Vec::new();
-        for c in cover {
-            if chosen.iter().all(|d| gcd(c.1, d.1) == g) {
+        for (c, partner) in cover.into_iter().zip(partners) {
+            if partner && chosen.iter().all(|d| gcd(c.1, d.1) == g) {
                 chosen.push(c);
             }
         }
         let need: i64 = chosen.iter().map(|c| c.0).sum();
-        if need > g {
+        if chosen.len() > 1 && need > g {
             let periods: Vec<String> = chosen.iter().map(|c| problem.time(c.1)).collect();
             return Some(format!(
                 "on {}, activities with the periods {} cannot share a residue modulo {}, the greatest common divisor of any two; they need {} of it, {} too much",

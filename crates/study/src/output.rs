@@ -2,6 +2,7 @@
 
 use crate::journal::{Manifest, Points};
 use crate::results::{self, Observation};
+use crate::study::curve;
 use crate::{StudyError, chart, columns};
 use rayon::prelude::*;
 use solocore_model::files::write_atomically;
@@ -14,9 +15,9 @@ pub struct Summary {
     pub sua: Vec<(String, f64)>,
     /// Observations 7 to 11.
     pub observations: Vec<Observation>,
-    /// Points, and systems tried in them.
+    /// Points up to each scenario's end.
     pub points: usize,
-    /// Systems tried, over all points.
+    /// Systems tried in them.
     pub systems: u64,
     /// Systems on which O|opt was left open.
     pub undecided: u64,
@@ -39,11 +40,20 @@ pub fn write(dir: &Path, manifest: &Manifest, points: &Points) -> Result<Summary
         Ok(write_atomically(&dir.join(format!("{}.svg", scenario.file_name())), plot.as_bytes())?)
     })?;
     let sums = results::total(&areas, manifest.schemes.len(), |_| true);
-    Ok(Summary {
+    let mut summary = Summary {
         sua: manifest.schemes.iter().cloned().zip(sums).collect(),
         observations,
-        points: points.len(),
-        systems: points.values().map(|p| u64::from(p.systems)).sum(),
-        undecided: points.values().map(|p| u64::from(p.undecided)).sum(),
-    })
+        points: 0,
+        systems: 0,
+        undecided: 0,
+    };
+    // Points beyond a scenario's end may be there, depending on threads; they do not count.
+    for scenario in manifest.own_scenarios()? {
+        for (_, point) in curve(points, scenario, &manifest.utilizations) {
+            summary.points += 1;
+            summary.systems += u64::from(point.systems);
+            summary.undecided += u64::from(point.undecided);
+        }
+    }
+    Ok(summary)
 }

@@ -251,7 +251,7 @@ pub fn observations_csv(observations: &[Observation]) -> Result<Vec<u8>, StudyEr
     for o in observations {
         let holds = o.holds.map_or_else(String::new, |h| h.to_string());
         for f in &o.figures {
-            let number = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
+            let number = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.4}"));
             let name = if o.number == 0 { "O|opt".to_owned() } else { o.number.to_string() };
             rows.push(vec![name, holds.clone(), f.what.clone(), number(f.paper), number(f.here)]);
         }

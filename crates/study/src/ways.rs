@@ -300,9 +300,9 @@ mod tests {
         }
     }
 
-    /// Problems to enumerate; 1000 by SOLOCORE_STUDY_ENUMERATE for the nightly run.
+    /// Problems to enumerate; more by SOLOCORE_STUDY_ENUMERATE for the nightly run.
     fn problems() -> u64 {
-        std::env::var("SOLOCORE_STUDY_ENUMERATE").ok().and_then(|n| n.parse().ok()).unwrap_or(150)
+        std::env::var("SOLOCORE_STUDY_ENUMERATE").ok().and_then(|n| n.parse().ok()).unwrap_or(1000)
     }
 
     #[test]

@@ -78,7 +78,7 @@ fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure
     let parameters = Parameters::parse(&parameter_name(args), &text)?;
     let scenarios = scenarios(args)?.ok_or_else(|| {
         Failure::Input(
-            "name scenarios with --scenario \"C-Light,Long,Light,Quick,Small,High,Many\" (* stands for any choice), or give --all"
+            "no scenarios; name some with --scenario \"C-Light,Long,Light,Quick,Small,High,Many\" (* stands for any choice), or give --all"
                 .to_owned(),
         )
     })?;
@@ -241,7 +241,7 @@ fn text(dir: &Path, summary: &Summary) -> String {
         let name = if o.number == 0 { "O|opt".to_owned() } else { format!("Observation {}", o.number) };
         out += &format!("{name}: {verdict}: {}\n", o.claim);
         for figure in &o.figures {
-            let number = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), |x| format!("{x:.1} %"));
+            let number = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), percent);
             let paper = figure.paper.map_or_else(String::new, |_| format!(" (paper: {})", number(figure.paper)));
             out += &format!("    {}: {}{paper}\n", figure.what, number(figure.here));
         }
@@ -250,6 +250,11 @@ fn text(dir: &Path, summary: &Summary) -> String {
         out += &format!("O|opt was left open on {} systems; they count as not schedulable\n", summary.undecided);
     }
     out + &format!("\n{} points, {} systems: {}\n", summary.points, summary.systems, dir.join("points.csv").display())
+}
+
+/// To a tenth, or to what shows of a small figure.
+fn percent(x: f64) -> String {
+    if x != 0.0 && x.abs() < 0.1 { format!("{x:.4} %") } else { format!("{x:.1} %") }
 }
 
 fn parameter_name(args: &StudyArgs) -> PathBuf {
@@ -303,7 +308,9 @@ fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
     let parts = text.split_once('/').and_then(|(k, n)| Some([k.trim().parse().ok()?, n.trim().parse().ok()?]));
     match parts {
         Some([k, n]) if k >= 1 && k <= n => Ok(Some([k, n])),
-        _ => Err(Failure::Input(format!("--shard `{text}`: give k/n with k from 1 to n, like 1/4"))),
+        _ => Err(Failure::Input(format!(
+            "--shard `{text}` is no part of a study; give k/n with k from 1 to n, like 1/4"
+        ))),
     }
 }
 
@@ -311,7 +318,7 @@ fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
 fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
     let wrong = || {
         Failure::Input(format!(
-            "--utilization `{text}`: give FROM:TO:STEP like 0.2:8:0.2, each above 0 and at most 64, in whole thousandths"
+            "--utilization `{text}` is no range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 and at most 64, in whole thousandths"
         ))
     };
     let parts: Vec<u32> = text.split(':').map(milli).collect::<Option<_>>().ok_or_else(wrong)?;

@@ -118,7 +118,7 @@ fn groups(context: &Context) -> Vec<[usize; 3]> {
 
 fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, ExperimentError> {
     let scaled = number >= TABLE2.len();
-    let unit_ps = context.pick(MS / 2, 5 * MS) / if scaled { 10 } else { 1 };
+    let unit_ps = context.pick(MS / 2, 2 * MS) / if scaled { 10 } else { 1 };
     let rows = TABLE2[number % TABLE2.len()];
     let hard = |(core, (c, p, hl)): (u32, Row)| HardTask {
         wcet_ps: c * unit_ps,
@@ -193,7 +193,7 @@ fn measure(context: &Context, set: &Set, p: &Point, speeds: &[f64]) -> Result<Fo
     };
     let kernel = KernelConfig { regulator, ..KernelConfig::default() };
     // As long for all sets, and whole rounds.
-    let time = ROUND * context.pick(MS / 2, 5 * MS);
+    let time = ROUND * context.pick(MS / 2, 2 * MS);
     let r = requests(context, board, kernel, time)?;
     let soft = &r.tasks[set.hard.len()..];
     let one = |i: usize| speeds[p.soft[i]] / speed(&soft[i].counters, r.simulated_ps);

@@ -32,7 +32,8 @@ pub const FIG8: Experiment = Experiment {
     run,
 };
 
-const SIZES: [u64; 8] = [64, 128, 256, 512, 1024, 2048, 4096, 8192];
+const QUICK: &[u64] = &[64, 512, 4096];
+const SIZES: &[u64] = &[64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Messages of a round.
 const MESSAGES: u64 = 100;
 const WAY: u64 = 64 << 10;
@@ -51,7 +52,8 @@ type Both = [Times; 2];
 const FUNCTIONS: [&str; 2] = ["load_msg", "do_msg_fill"];
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let all: Vec<(Policy, u64)> = SIZES.iter().flat_map(|&size| POLICIES.map(|(p, _)| (p, size))).collect();
+    let sizes = context.pick(QUICK, SIZES);
+    let all: Vec<(Policy, u64)> = sizes.iter().flat_map(|&size| POLICIES.map(|(p, _)| (p, size))).collect();
     let times = points(context, &all, |&(policy, size)| measure(context, policy, size))?;
     let mut table = Table::new(&["function", "policy", "message_bytes", "moet_us", "acet_us", "moet_to_sbp"]);
     for (at, function) in FUNCTIONS.iter().enumerate() {
@@ -63,7 +65,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &times);
-    draw(&mut outcome, &times);
+    draw(&mut outcome, sizes, &times);
     outcome
         .differs("System calls, allocation and the kernel's code are not simulated: the times are those of the copy.");
     outcome.differs(
@@ -91,7 +93,7 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
         let spec = synthetic(Bytes(4 << 20), None);
         add(&mut board, &format!("background {core}"), core, ways(0, 2), &spec, &Place::banks(&LEVEL_C))?;
     }
-    let wanted = MESSAGES * context.pick(2, 50);
+    let wanted = MESSAGES * context.pick(1, 50);
     let mut samples = tasks.map(|task| Samples::marks(task, MESSAGES, wanted));
     take(context, board, KernelConfig::default(), MS, &mut samples)?;
     Ok(samples.map(|s| s.times()))
@@ -196,11 +198,11 @@ fn span(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
 }
 
-fn draw(outcome: &mut Outcome, times: &[Both]) {
+fn draw(outcome: &mut Outcome, sizes: &[u64], times: &[Both]) {
     for (at, function) in FUNCTIONS.iter().enumerate() {
         let series = POLICIES.iter().map(|&(policy, name)| {
             let values = times.iter().skip(policy as usize).step_by(POLICIES.len());
-            Series::new(name, SIZES.iter().zip(values).map(|(&s, t)| (s as f64, t[at].moet_us)).collect())
+            Series::new(name, sizes.iter().zip(values).map(|(&s, t)| (s as f64, t[at].moet_us)).collect())
         });
         let title = format!("MOET of {function}()");
         let chart = Chart::lines(&title, "message, bytes", "MOET, us", series.collect());

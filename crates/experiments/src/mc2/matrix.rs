@@ -4,16 +4,16 @@
 //! frame buffer in core 3's bank (Managed) or in Matrix's (Unmanaged). Cores 0, 2 and 3 keep 2 ways each; Matrix has
 //! 1 to 10. Yuv2gray converts one frame after the other.
 //!
-//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix's arrays take 544 KiB, 8.5 ways.
+//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix works on 2 MiB, twice the cache. (With arrays that nearly
+//! fit, the few misses that are left follow each other in a row that is open, and suffer the more when it is closed.)
 
-use super::video::{SCENARIOS, Scenario, VIDEO, contenders, program};
+use super::video::{SCENARIOS, Scenario, VIDEO, contenders, matrix, program};
 use super::{FIRST_C, Samples, Times, add, add_regions, board, percent, take, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_sim::board::Place;
 use solocore_sim::kernel::KernelConfig;
-use solocore_sim::workload::params::Matrix;
-use solocore_sim::workload::{Job, WorkloadSpec};
+use solocore_sim::workload::Job;
 
 pub const FIG12: Experiment = Experiment {
     id: "mc2-fig12",
@@ -22,13 +22,12 @@ pub const FIG12: Experiment = Experiment {
     run,
 };
 
-const WAYS: [u32; 6] = [1, 2, 4, 6, 8, 10];
-
 /// Matrix, and Yuv2gray beside it.
 type Both = [Times; 2];
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let all: Vec<(u32, Scenario)> = WAYS.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
+    let counts: &[u32] = context.pick(&[1, 4, 10], &[1, 2, 4, 6, 8, 10]);
+    let all: Vec<(u32, Scenario)> = counts.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
     let times = points(context, &all, |&(ways, scenario)| measure(context, ways, scenario))?;
     let mut table = Table::new(&["ways", "scenario", "moet_us", "acet_us", "yuv2gray_acet_us"]);
     for (&(ways, scenario), [matrix, video]) in all.iter().zip(&times) {
@@ -36,18 +35,16 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &times);
-    draw(&mut outcome, &times);
-    outcome.differs(
-        "Size and iterations of Matrix are assumed; so is the bank of level C that it shares with the frame buffer.",
-    );
+    draw(&mut outcome, counts, &times);
+    outcome.differs("The size of Matrix is assumed; so is the bank of level C that it shares with the frame buffer.");
     Ok(outcome)
 }
 
 fn measure(context: &Context, count: u32, scenario: Scenario) -> Result<Both, ExperimentError> {
     let mut board = board(context)?;
-    let spec = WorkloadSpec::Matrix(Matrix { iterations: 2, job: Some(Job::Passes(1)), ..Matrix::default() });
+    let spec = matrix(Some(Job::Passes(1)));
     let matrix = add(&mut board, "Matrix", 1, ways(6, count), &spec, &Place::banks(&[FIRST_C]))?;
-    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(4, 200))];
+    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(3, 100))];
     if scenario != Scenario::Idle {
         contenders(&mut board, [ways(0, 2), ways(2, 2)])?;
         let bank = if scenario == Scenario::Managed { VIDEO.1 } else { FIRST_C };
@@ -89,22 +86,27 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
     );
     outcome.check(
         "the inflation decreases as the ways grow",
-        moet[moet.len() - 1] < moet[0] && acet.windows(2).all(|w| w[1] <= w[0] + 0.01),
+        [&moet, &acet].iter().all(|i| i.windows(2).all(|w| w[1] < w[0])),
         format!("MOET {}; ACET {}", list(&moet), list(&acet)),
     );
+    let most = |values: &[f64]| values.iter().copied().fold(f64::MIN, f64::max);
     outcome.check(
-        "it is smaller than that of the video task itself",
-        acet.iter().zip(&video).all(|(a, v)| a < v),
-        format!("ACET of Yuv2gray in the same runs: {}", list(&video)),
+        "it is smaller than what the video task suffers (the paper: 6 % against 31 %)",
+        most(&acet) < most(&video),
+        format!(
+            "ACET of Matrix by at most {}, of Yuv2gray in the same runs {}",
+            percent(most(&acet)),
+            percent(most(&video))
+        ),
     );
 }
 
-fn draw(outcome: &mut Outcome, times: &[Both]) {
+fn draw(outcome: &mut Outcome, counts: &[u32], times: &[Both]) {
     for (name, which) in [("MOET", 0), ("ACET", 1)] {
         let value = |t: &Times| [t.moet_us, t.acet_us][which];
         let series = SCENARIOS.iter().map(|&(scenario, title)| {
             let values = times.iter().skip(scenario as usize).step_by(SCENARIOS.len());
-            Series::new(title, WAYS.iter().zip(values).map(|(&w, t)| (f64::from(w), value(&t[0]))).collect())
+            Series::new(title, counts.iter().zip(values).map(|(&w, t)| (f64::from(w), value(&t[0]))).collect())
         });
         let title = format!("{name} of Matrix");
         outcome.charts.push(Chart::lines(

@@ -40,14 +40,7 @@ impl Board {
             let known = self.programs[..at].iter().position(|other| alike(other, placed));
             let mut program = match known {
                 Some(same) => programs[same].clone(),
-                None => {
-                    let mut program = measure(&self.config, &name, placed, way)?;
-                    // Coloured pages fill so many sets fewer.
-                    for demand in program.phases.iter_mut().flat_map(|p| &mut p.demands) {
-                        demand.cache_lines = share(demand.cache_lines, &placed.colours);
-                    }
-                    program
-                }
+                None => measure(&self.config, &name, placed, way)?,
             };
             (program.name, program.partition) = (name, partition);
             programs.push(program);
