@@ -25,7 +25,7 @@ pub const FIG1: Experiment = Experiment {
 const DEMANDS: [u64; 20] =
     [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000, 6000, 8000];
 
-/// Latency, and bandwidth of the three co-runners together.
+/// Latency, its share of hits, bandwidth of the three co-runners together, and of the memory.
 struct Found {
     latency_ns: f64,
     hits: f64,
@@ -71,22 +71,26 @@ fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
     let run = |kernel: &mut Kernel<Machine>, until_ps| {
         kernel.run(until_ps, &mut Unobserved, &mut |_| (context.progress)(f64::NAN)).map_err(BoardError::from)
     };
-    // The cache must be full of the co-runners' lines before they write back as many as they read.
-    let (from_ps, to_ps) = context.pick((4 * MS, 6 * MS), (20 * MS, 60 * MS));
-    run(&mut kernel, from_ps)?;
-    let before = counters(&kernel);
+    // Lines are written back as often as they are written only when the cache has been filled, here twice.
+    let lines = 2 * platform.llc.size.0 / platform.llc.line.0;
+    let filled = |kernel: &Kernel<Machine>| counters(kernel).iter().map(|c| c.llc_misses).sum::<u64>() >= lines;
+    while !filled(&kernel) {
+        let next_ps = kernel.now_ps() + MS;
+        run(&mut kernel, next_ps)?;
+    }
+    let (before, memory) = (counters(&kernel), kernel.hardware().uncore());
+    let time_ps = context.pick(2, 40) * MS;
+    let to_ps = kernel.now_ps() + time_ps;
     run(&mut kernel, to_ps)?;
-    let after = counters(&kernel);
+    let (after, memory_after) = (counters(&kernel), kernel.hardware().uncore());
     let made = |count: fn(&Counters) -> u64| count(&after[0]) - count(&before[0]);
-    let others = |count: fn(&Counters) -> u64| -> f64 {
-        let lines: u64 = after[1..].iter().map(count).sum::<u64>() - before[1..].iter().map(count).sum::<u64>();
-        lines as f64 * platform.llc.line.0 as f64 / ((to_ps - from_ps) as f64 / 1e6)
-    };
+    let mb_s = |lines: u64| lines as f64 * platform.llc.line.0 as f64 / (time_ps as f64 / 1e6);
+    let others = |all: &[Counters]| all[1..].iter().map(|c| c.accesses).sum::<u64>();
     Ok(Found {
         latency_ns: ns(made(|c| c.busy_ps)) / made(|c| c.accesses).max(1) as f64,
         hits: 1.0 - ratio(made(|c| c.llc_misses), made(|c| c.accesses)),
-        achieved_mb_s: others(|c| c.accesses),
-        dram_mb_s: others(Counters::transactions),
+        achieved_mb_s: mb_s(others(&after) - others(&before)),
+        dram_mb_s: mb_s(memory_after.reads + memory_after.writes - memory.reads - memory.writes),
     })
 }
 
