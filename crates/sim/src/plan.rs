@@ -199,7 +199,10 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
     let budget = |c: &solocore_model::plan::PlanCore| c.budget_accesses.map_or(Budget::Unlimited, Budget::Together);
     RegulatorSpec::MemGuard {
         period_ps: plan.regulation.period_ns * PS,
-        cores: plan.cores.iter().map(|c| (budget(c), Role::default())).collect(),
+        // Cores beyond the plan's run nothing.
+        cores: (0..plan.platform.cores as usize)
+            .map(|core| (plan.cores.get(core).map_or(Budget::Unlimited, budget), Role::default()))
+            .collect(),
         sharing: Sharing::None,
         chunk: 1,
     }

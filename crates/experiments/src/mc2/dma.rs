@@ -163,7 +163,7 @@ fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError
     if p.mb_per_s > 0 {
         load(&mut board, p)?;
     }
-    let mut samples = [Samples::jobs(task, 1, context.pick(4, 50))];
+    let mut samples = [Samples::jobs(task, 1, context.pick(4, 30))];
     let (moved, ps) = take(context, board, KernelConfig::default(), 10 * MS, &mut samples)?;
     Ok((moved as f64 * 1e6 / ps as f64, samples[0].times()))
 }

@@ -93,7 +93,7 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
         let spec = synthetic(Bytes(4 << 20), None);
         add(&mut board, &format!("background {core}"), core, ways(0, 2), &spec, &Place::banks(&LEVEL_C))?;
     }
-    let wanted = MESSAGES * context.pick(1, 50);
+    let wanted = MESSAGES * context.pick(1, 30);
     let mut samples = tasks.map(|task| Samples::marks(task, MESSAGES, wanted));
     take(context, board, KernelConfig::default(), MS, &mut samples)?;
     Ok(samples.map(|s| s.times()))

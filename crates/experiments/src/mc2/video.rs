@@ -94,7 +94,7 @@ fn measure(context: &Context, p: &Point) -> Result<Times, ExperimentError> {
         add(&mut board, "Matrix", 1, ways(0, 4), &matrix(None), &Place::banks(&[FIRST_C]))?;
         contenders(&mut board, [ways(4, 3), ways(10, 3)])?;
     }
-    let mut samples = [Samples::jobs(task, 1, context.pick(4, 200))];
+    let mut samples = [Samples::jobs(task, 1, context.pick(4, 30))];
     let step = kernel.transfers[0].period_ps;
     take(context, board, kernel, step, &mut samples)?;
     Ok(samples[0].times())
