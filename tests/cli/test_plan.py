@@ -204,3 +204,65 @@ def test_more_misses_or_cores_never_help(solocore):
 def test_plans_are_deterministic(solocore):
     text = system(*(task(f"t{i}", wcet="5 ms") for i in range(20)))
     assert solocore.plan(text) == solocore.plan(text)
+
+
+def spread_system(edits=None, **regulation):
+    """Three tasks on a core and one elsewhere; `edits` overrides numbers of tasks by name."""
+    numbers = {"hi": ("1 ms", 2000, "10 ms"), "mid": ("3 ms", 9000, "40 ms"), "lo": ("9 ms", 20_000, "100 ms"),
+               "far": ("5 ms", 100, "50 ms")}
+    numbers |= edits or {}
+    return system(*(task(name, wcet=w, misses=m, period=p, core=int(name == "far")) for name, (w, m, p) in numbers.items()),
+                  **regulation)
+
+
+@pytest.mark.parametrize("regulation", ["", "carry_in = false", 'policy = "none"'])
+def test_margins_are_the_edge(solocore, regulation):
+    """With a task at its margin the system is schedulable; just beyond it is not."""
+    plan = solocore.plan(spread_system(regulation=regulation))
+    assert plan["schedulable"]
+    for name, misses, period in (("hi", 2000, "10 ms"), ("mid", 9000, "40 ms"), ("lo", 20_000, "100 ms")):
+        margin = by_name(plan)[name]["margin"]
+        assert solocore.plan(spread_system({name: (f"{margin['wcet_ns']} ns", misses, period)}, regulation=regulation))["schedulable"]
+        assert not solocore.plan(spread_system({name: (f"{margin['wcet_ns'] + 1} ns", misses, period)}, regulation=regulation))["schedulable"]
+        assert margin["misses"] > misses
+
+
+def test_margins_of_a_core(solocore):
+    plan = solocore.plan(spread_system())
+    core = plan["cores"][0]["margin"]
+    ratios = {t["name"]: t["margin"]["wcet_ns"] / t["wcet_ns"] for t in plan["tasks"] if t["core"] == 0}
+    assert core["critical_task"] == min(ratios, key=ratios.get)
+    assert 1000 < core["wcets_permille"] <= 1000 * min(ratios.values())
+    assert core["misses_permille"] > 1000
+    assert 0 < core["least_budget_accesses"] <= plan["cores"][0]["budget_accesses"]
+    assert plan["cores"][2]["margin"] is None
+    grown = {n: (f"{int(t['wcet_ns'] * core['wcets_permille'] / 1000)} ns", t["misses"], f"{t['period_ns']} ns")
+             for n, t in by_name(plan).items() if t["core"] == 0}
+    assert solocore.plan(spread_system(grown))["schedulable"]
+
+
+def test_a_system_that_fails_has_no_margins(solocore):
+    plan = solocore.plan(system(task("a", wcet="60 ms", core=0), task("b", wcet="60 ms", core=0)))
+    assert not plan["schedulable"]
+    assert [t["margin"] for t in plan["tasks"]] == [None, None] and plan["cores"][0]["margin"] is None
+
+
+def test_derivations_add_up(solocore):
+    """The terms of each response time, added up here, make the response time."""
+    plan = solocore.plan(spread_system())
+    for t in plan["tasks"]:
+        d = t["derivation"]
+        given = {term["name"]: term["value"] for term in d["inputs"]}
+        steps = {term["name"]: term["value"] for term in d["steps"]}
+        work = sum(value for name, value in steps.items() if name.startswith("n_") and name.endswith(" ps"))
+        total = given["once ps"] + given["C_i ps"] + work + steps["stall(accesses) ps"]
+        assert total == steps["W_0 ps"] and -(-total // 1000) == t["wcrt_ns"]
+        assert steps["R_i <= D_i"] is True and len(d["because"]) == 2
+    assert json.dumps(plan["tasks"][2]["derivation"]).count("stall(mu)") == 1
+
+
+def test_explain_is_for_people(solocore):
+    (solocore.dir / "system.toml").write_text(spread_system())
+    plain, explained = (solocore("plan", "system.toml", *more) for more in ([], ["--explain"]))
+    assert "given C_i ps" in explained.out.decode() and "given C_i ps" not in plain.out.decode()
+    assert "margin: core 0: all execution times may grow by" in plain.out.decode()

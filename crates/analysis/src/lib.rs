@@ -5,7 +5,6 @@
 //!
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
-pub mod derivation;
 pub mod mc2;
 pub mod memory;
 pub mod multiprocessor;
@@ -15,7 +14,8 @@ pub mod stall;
 pub mod task_set;
 pub mod uniprocessor;
 
-pub use derivation::Derivation;
+pub use solocore_model::derivation::{self, Derivation};
+
 pub use response::{Task, Window, response_time, response_times};
 pub use stall::{
     Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper, stall_unregulated,

@@ -27,6 +27,7 @@
 //! Release jitter, blocking, tick and interrupt overhead (add them to `once_ps` or to the execution times). Misses that a
 //! preemption causes are not derived from `preemption_ps`: they belong in `misses` of the preempting task.
 
+use crate::Derivation;
 use serde::{Deserialize, Serialize};
 
 /// Steps of the recurrence, over all jobs of a window, after which the window counts as endless. A step adds at least
@@ -153,6 +154,45 @@ pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -
     let mut interference = Interference::default();
     interference.admit(higher)?;
     interference.response(task, window, limit_ps)
+}
+
+/// Why `tasks[i]` has this `response` (in picoseconds): the recurrence, and its terms in the window of the first job.
+#[must_use]
+pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>) -> Derivation {
+    let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + \
+                stall((q+1)*mu_i + sum over j < i of n_j*mu_j), n_j = max(1, ceil(W_q/T_j))";
+    let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990; crates/analysis/src/response.rs");
+    let Some((task, higher)) = tasks.get(..=i).and_then(<[Task]>::split_last) else { return d };
+    d = d.input("C_i ps", task.wcet_ps).input("mu_i", task.misses).input("T_i ps", task.period_ps);
+    d = d.input("D_i ps", task.deadline_ps).input("once ps", window.once_ps);
+    if let Some(first) = first_window(tasks, i, window) {
+        let mut misses = task.misses;
+        for (j, t) in higher.iter().enumerate() {
+            let jobs = first.div_ceil(t.period_ps).max(1);
+            misses = misses.saturating_add(jobs.saturating_mul(t.misses));
+            d = d.step(format!("n_{j}"), jobs);
+            d = d.step(
+                format!("n_{j}*(C_{j} + preemption_{j}) ps"),
+                jobs.saturating_mul(t.wcet_ps.saturating_add(t.preemption_ps)),
+            );
+        }
+        d = d.step("accesses of the window", misses).step("stall(accesses) ps", (window.stall)(misses));
+        d = d.step("W_0 ps", first);
+    }
+    d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline_ps)).result(response)
+}
+
+/// `W_0`: when the first job of `tasks[i]` in a level-`i` busy window is done at the latest. `None` if that is not bounded.
+fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
+    let (task, higher) = tasks.get(..=i)?.split_last()?;
+    if tasks.iter().take(i + 1).any(|task| task.period_ps == 0) {
+        return None;
+    }
+    // With a period that never ends, the window has one job.
+    let alone = Task { period_ps: u64::MAX, ..*task };
+    let mut interference = Interference::default();
+    interference.admit(higher)?;
+    interference.response(&alone, window, u64::MAX - 1)
 }
 
 /// Worst-case response times of all tasks in picoseconds; index 0 has the highest priority.

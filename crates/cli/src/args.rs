@@ -146,6 +146,9 @@ pub struct PlanArgs {
     /// Write the plan here.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Add how each response time came about: rule, inputs, intermediate values.
+    #[arg(long)]
+    pub explain: bool,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -8,7 +8,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("model", &[]),
     ("policy", &[]),
     ("policy-check", &["policy"]),
-    ("analysis", &[]),
+    ("analysis", &["model"]),
     ("cache", &["model"]),
     ("dram", &["model"]),
     ("planner", &["model", "analysis"]),

@@ -3,6 +3,7 @@
 //! Every file solocore reads or writes has its type here, and nothing here computes a bound, runs a
 //! program or simulates: those crates depend on this one, never the other way round.
 
+pub mod derivation;
 pub mod error;
 pub mod files;
 pub mod plan;
@@ -12,6 +13,7 @@ pub mod results;
 pub mod system;
 pub mod units;
 
+pub use derivation::Derivation;
 pub use error::ModelError;
 pub use plan::Plan;
 pub use platform::Platform;

@@ -1,5 +1,6 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 
+use crate::derivation::Derivation;
 use crate::platform::Platform;
 use crate::profile::PageName;
 use crate::system::{Criticality, Policy, Share};
@@ -47,6 +48,36 @@ pub struct PlanTask {
     pub profile: Option<PathBuf>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
+    /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
+    #[serde(default)]
+    pub margin: Option<TaskMargin>,
+    /// How its response time came about; `null` where nothing is promised.
+    #[serde(default)]
+    pub derivation: Option<Derivation>,
+}
+
+/// The largest values of one task with which every task of its core meets its deadline, all else kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskMargin {
+    /// `C`, nanoseconds, rounded down; `null` if no deadline bounds it.
+    pub wcet_ns: Option<u64>,
+    /// `mu`, with `C` kept (more misses are also more execution time: see `wcet_ns`); `null` if nothing bounds it.
+    pub misses: Option<u64>,
+}
+
+/// By which factor may all analysed tasks of a core grow together, in thousandths, rounded down?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreMargin {
+    /// All execution times, misses kept.
+    pub wcets_permille: u64,
+    /// All miss counts, execution times kept; `null` if there are none or nothing bounds them.
+    pub misses_permille: Option<u64>,
+    /// Least budget with which every deadline is still met, the other cores' budgets kept; `null` without regulation.
+    pub least_budget_accesses: Option<u64>,
+    /// The task whose execution time may grow least, relative to what it is.
+    pub critical_task: String,
 }
 
 impl PlanTask {
@@ -76,6 +107,9 @@ pub struct PlanCore {
     pub utilization: f64,
     /// DRAM banks of its own, first and count; `null` where there are fewer banks than cores.
     pub banks: Option<(u32, u32)>,
+    /// How far its tasks may grow; `null` where a deadline is missed or none is promised.
+    #[serde(default)]
+    pub margin: Option<CoreMargin>,
 }
 
 /// Regulation as planned.

@@ -3,7 +3,7 @@
 use crate::resources::Resources;
 use crate::{Demand, Work};
 use solocore_analysis::response::{Task as RtaTask, Window, response_time};
-use solocore_analysis::stall;
+use solocore_analysis::{Derivation, stall};
 use solocore_model::plan::PlanTask;
 use std::collections::{BinaryHeap, HashMap};
 
@@ -18,6 +18,17 @@ pub struct CorePlan {
     /// Sum of `C_sce / T`.
     pub utilization: f64,
     tasks: Vec<TaskPlan>,
+}
+
+/// An analysed task with those that can hold it up on its core, as the response-time analysis sees them.
+#[derive(Debug)]
+pub struct Level {
+    /// Its number in the system.
+    pub index: usize,
+    /// Highest priority first, itself last; with their numbers in the system.
+    pub tasks: Vec<(usize, RtaTask)>,
+    /// Tasks of lower priority share the core.
+    pub company: bool,
 }
 
 #[derive(Debug)]
@@ -92,7 +103,32 @@ impl CorePlan {
         Self { core, utilization, tasks }
     }
 
-    /// The plan's entry of a task of this core.
+    /// The analysed tasks of this core, highest priority first.
+    pub fn levels(&self, work: &[Work], resources: &Resources) -> Vec<Level> {
+        let own = CoreBounds { core: self.core, resources };
+        let hard: Vec<usize> = self.tasks.iter().map(|t| t.index).filter(|&t| work[t].hard()).collect();
+        let best_effort = self.tasks.len() > hard.len();
+        let locked: HashMap<usize, usize> = self.tasks.iter().map(|t| (t.index, t.locked)).collect();
+        hard.iter().filter_map(|&index| own.level(index, &hard, best_effort, &locked, work)).collect()
+    }
+
+    /// DRAM transactions of a job.
+    pub fn misses(&self, index: usize) -> Option<u64> {
+        self.tasks.iter().find(|t| t.index == index).map(|t| t.misses)
+    }
+
+    /// Response time, where it is bounded.
+    pub fn response_ps(&self, index: usize) -> Option<u64> {
+        self.tasks.iter().find(|t| t.index == index)?.response_ps
+    }
+
+    /// How execution time and misses of a task came about.
+    pub fn demand(&self, index: usize, w: &Work, resources: &Resources) -> Derivation {
+        let locked = self.tasks.iter().find(|t| t.index == index).map_or(0, |t| t.locked);
+        w.demand.explain(locked, &resources.platform)
+    }
+
+    /// The plan's entry of a task of this core, without margin and derivation.
     ///
     /// # Panics
     /// If the task is not on this core.
@@ -127,19 +163,23 @@ impl CorePlan {
             locked_pages,
             profile,
             command,
+            margin: None,
+            derivation: None,
         }
     }
 }
 
 /// The bounds of one core.
-struct CoreBounds<'a> {
-    core: u32,
-    resources: &'a Resources,
+pub struct CoreBounds<'a> {
+    /// Which core.
+    pub core: u32,
+    /// Its share.
+    pub resources: &'a Resources,
 }
 
 impl CoreBounds<'_> {
     /// Stall of `misses` accesses without what an earlier task left behind.
-    fn stall(&self, misses: u64) -> u64 {
+    pub fn stall(&self, misses: u64) -> u64 {
         let r = &self.resources.regulation;
         let Some(budgets) = &self.resources.budgets else { return stall::stall_unregulated(r, misses) };
         let own = self.core as usize;
@@ -152,7 +192,7 @@ impl CoreBounds<'_> {
 
     /// Once per busy window: the budget that an earlier task may have drained, by the fastest accesses
     /// the memory can serve. With an access of a lower-priority task `in_flight`, that comes on top.
-    fn once(&self, in_flight: bool) -> u64 {
+    pub fn once(&self, in_flight: bool) -> u64 {
         let r = &self.resources.regulation;
         match &self.resources.budgets {
             _ if !self.resources.carry_in => 0,
@@ -173,9 +213,32 @@ impl CoreBounds<'_> {
         accesses.saturating_mul(p.dram.latency_max.ps() + p.cycles_to_ps(p.llc.latency.0))
     }
 
-    /// Response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
-    /// which private caches have to be filled again; a job of lower priority may have an access
-    /// under way.
+    /// Which stall and carry-in these are.
+    pub fn explain(&self) -> Derivation {
+        let r = &self.resources.regulation;
+        let (rule, source) = match (&self.resources.budgets, self.resources.explicit, self.resources.carry_in) {
+            (None, ..) => ("stall(mu) = (m-1)*mu*L", "crates/analysis/src/stall.rs, stall_unregulated"),
+            (_, true, _) => (
+                "stall(mu) = max(mu*s(1), floor(mu/Q)*(P - Q*L) + (mu mod Q)*s(1)), s(1) = L * other cores with a budget",
+                "crates/analysis/src/stall.rs, stall_explicit",
+            ),
+            (_, _, true) => (
+                "stall(mu) = max(mu*(m-1)*L, floor(mu/Q)*(P - Q*L) + (mu mod Q)*(m-1)*L)",
+                "crates/analysis/src/stall.rs, stall",
+            ),
+            _ => ("stall(mu) = m*mu*L", "single-core-equivalence section 3.1, eq. (1)"),
+        };
+        let d = Derivation::new(rule, source).input("m", u64::from(r.cores)).input("L ps", r.latency_ps);
+        let Some(budgets) = &self.resources.budgets else { return d.result("as above") };
+        let budget = budgets.get(self.core as usize).copied().unwrap_or(0);
+        d.input("P ps", r.period_ps)
+            .input("Q", budget)
+            .step("drained by an earlier task, once ps", self.once(false))
+            .step("the same beside an access of lower priority in flight ps", self.once(true))
+            .result("as above")
+    }
+
+    /// Response time of `hard[..]`'s task `index`.
     fn response(
         &self,
         index: usize,
@@ -184,29 +247,45 @@ impl CoreBounds<'_> {
         locked: &HashMap<usize, usize>,
         work: &[Work],
     ) -> Option<u64> {
+        let level = self.level(index, hard, best_effort, locked, work)?;
+        let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
+        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
+        let stall = |misses: u64| self.stall(misses);
+        let window = Window { once_ps: self.once(level.company), stall: &stall };
+        response_time(&tasks, tasks.len() - 1, &window, limit)
+    }
+
+    /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
+    /// which private caches have to be filled again; a job of lower priority may have an access
+    /// under way.
+    fn level(
+        &self,
+        index: usize,
+        hard: &[usize],
+        best_effort: bool,
+        locked: &HashMap<usize, usize>,
+        work: &[Work],
+    ) -> Option<Level> {
         let at = hard.iter().position(|&t| t == index)?;
         let platform = &self.resources.platform;
         let affected = &hard[..=at];
-        let tasks: Vec<RtaTask> = affected
+        let tasks = affected
             .iter()
             .map(|&t| {
                 let w = &work[t];
                 let k = locked.get(&t).copied().unwrap_or(0);
                 let extra = preemption_accesses(t, affected, work, self.resources);
-                RtaTask {
+                let task = RtaTask {
                     wcet_ps: w.demand.wcet_ps(k, platform),
                     misses: w.demand.misses(k).saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
                     preemption_ps: self.access_cost(extra),
-                }
+                };
+                (t, task)
             })
             .collect();
-        let company = best_effort || at + 1 < hard.len();
-        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
-        let stall = |misses: u64| self.stall(misses);
-        let window = Window { once_ps: self.once(company), stall: &stall };
-        response_time(&tasks, at, &window, limit)
+        Some(Level { index, tasks, company: best_effort || at + 1 < hard.len() })
     }
 }
 

@@ -1,6 +1,6 @@
 //! Execution time and DRAM transactions of one job, as functions of its locked pages.
 
-use solocore_model::{Platform, Profile};
+use solocore_model::{Derivation, Platform, Profile};
 use std::path::PathBuf;
 
 /// What is known of a task's jobs.
@@ -41,6 +41,28 @@ impl Demand {
                 let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
                 p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups).saturating_add(memory)
             }
+        }
+    }
+
+    /// How `C` and `mu` came about with `k` locked pages.
+    pub fn explain(&self, k: usize, p: &Platform) -> Derivation {
+        let (misses, wcet) = (self.misses(k), self.wcet_ps(k, p));
+        match self {
+            Self::Given { .. } => Derivation::new("C and mu as stated", "system file").input("mu", misses).result(wcet),
+            Self::Profiled { profile, .. } => Derivation::new(
+                "C = cycles in the private caches + reads that leave them * look-up of the shared cache + mu*L, \
+                 mu = accesses of pages that are not locked, and write-backs",
+                "single-core-equivalence section 2.3; the profile",
+            )
+            .input("cycles", profile.private_cycles)
+            .input("clock ps", p.cycles_to_ps(1))
+            .input("reads", profile.llc_reads())
+            .input("look-up ps", p.cycles_to_ps(p.llc.latency.0))
+            .input("L ps", p.dram.latency_max.ps())
+            .input("locked pages", k as u64)
+            .step("mu without locking", profile.residual_misses(0))
+            .step("mu", misses)
+            .result(wcet),
         }
     }
 

@@ -3,7 +3,7 @@
 use crate::resources::Resources;
 use crate::{Demand, Work};
 use solocore_model::Time;
-use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::platform::Partition;
 
 fn ms(ns: u64) -> String {
@@ -61,8 +61,26 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
         out.push(task_reason(t, w));
         out.extend(warnings(t, w, plan));
     }
+    out.extend(plan.cores.iter().filter_map(margin_reason));
     out.push(verdict(plan));
     out
+}
+
+/// What may grow on a core.
+fn margin_reason(core: &PlanCore) -> Option<String> {
+    let m = core.margin.as_ref()?;
+    let percent = |permille: u64| format!("{:.1} %", permille as f64 / 10.0 - 100.0);
+    let misses = match m.misses_permille {
+        Some(k) => format!("all miss counts by {}", percent(k)),
+        None => "miss counts without limit".to_owned(),
+    };
+    let budget = m.least_budget_accesses.map_or(String::new(), |q| format!("; a budget of {q} would do"));
+    Some(format!(
+        "margin: core {}: all execution times may grow by {}, {misses}; {} is critical{budget}",
+        core.id,
+        percent(m.wcets_permille),
+        m.critical_task
+    ))
 }
 
 fn task_reason(t: &PlanTask, w: &Work) -> String {

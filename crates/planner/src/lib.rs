@@ -10,12 +10,14 @@
 mod core_plan;
 mod demand;
 mod explain;
+mod margin;
 mod resources;
 
 pub use demand::Demand;
 pub use resources::PlanError;
 
 use core_plan::CorePlan;
+use margin::Margins;
 use resources::Resources;
 use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
 use solocore_model::system::{Criticality, Task};
@@ -120,17 +122,20 @@ fn place(work: &[Work], resources: &Resources) -> Vec<u32> {
 }
 
 fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan], resources: &Resources) -> Plan {
+    let margins: Vec<Margins> = cores.iter().map(|core| Margins::of(core, work, resources)).collect();
     let tasks: Vec<PlanTask> = work
         .iter()
         .enumerate()
         .map(|(index, w)| {
-            let core = &cores[placement[index] as usize];
-            core.task(index, w)
+            let (core, margins) = (&cores[placement[index] as usize], &margins[placement[index] as usize]);
+            let derivation = margins.derivation(index, core.demand(index, w, resources));
+            PlanTask { margin: margins.task(index), derivation, ..core.task(index, w) }
         })
         .collect();
     let plan_cores: Vec<PlanCore> = cores
         .iter()
-        .map(|c| {
+        .zip(&margins)
+        .map(|(c, margins)| {
             let budget = resources.budgets.as_ref().map(|b| b[c.core as usize]);
             PlanCore {
                 id: c.core,
@@ -141,6 +146,7 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
                 locked_pages: tasks.iter().filter(|t| t.core == c.core).map(|t| t.locked_pages.len() as u64).sum(),
                 utilization: c.utilization,
                 banks: resources.banks(c.core),
+                margin: margins.core(|index| work[index].task.name.clone()),
             }
         })
         .collect();

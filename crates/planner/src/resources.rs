@@ -11,7 +11,7 @@ use solocore_model::{Platform, System};
 pub struct PlanError(pub(crate) String);
 
 /// What every core gets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Resources {
     /// Cores that may access memory (`m`).
     pub cores: u32,

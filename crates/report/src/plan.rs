@@ -2,8 +2,9 @@
 
 use crate::{caption, format, task_name, wide_table};
 use maud::{Markup, html};
-use solocore_model::Plan;
-use solocore_model::plan::{PlanCore, PlanTask};
+use solocore_model::derivation::Value;
+use solocore_model::{Derivation, Plan};
+use solocore_model::plan::{PlanCore, PlanTask, TaskMargin};
 use solocore_model::system::{Policy, Share};
 
 pub fn section(plan: &Plan) -> Markup {
@@ -21,7 +22,37 @@ pub fn section(plan: &Plan) -> Markup {
             (wide_table("Cores in the plan", &cores(&plan.cores)))
             h3 { "Tasks" }
             (wide_table("Tasks in the plan", &tasks(&plan.tasks)))
+            h3 { "How the response times came about" }
+            @for task in &plan.tasks {
+                @if let Some(derivation) = &task.derivation {
+                    details {
+                        summary { (task_name(&task.name)) ": " (format::time_or(task.wcrt_ns, "no bound")) }
+                        (self::derivation(derivation))
+                    }
+                }
+            }
         }
+    }
+}
+
+fn derivation(d: &Derivation) -> Markup {
+    html! {
+        div.derivation {
+            p { code { (d.rule) } " " span.muted { "(" (d.source) ")" } }
+            ul {
+                @for term in &d.inputs { li { "given " (term.name) " = " (value(&term.value)) } }
+                @for term in &d.steps { li { (term.name) " = " (value(&term.value)) } }
+            }
+            @for reason in &d.because { (derivation(reason)) }
+            p { "Result: " (value(&d.result)) }
+        }
+    }
+}
+
+fn value(value: &Value) -> String {
+    match value {
+        Value::Int(n) => format::count(*n),
+        other => other.to_string(),
     }
 }
 
@@ -85,19 +116,25 @@ fn banks(banks: Option<(u32, u32)>) -> String {
     }
 }
 
+fn margin(task: &PlanTask, of: impl Fn(TaskMargin) -> Option<String>) -> String {
+    task.margin.map_or("–".to_owned(), |m| of(m).unwrap_or_else(|| "any".to_owned()))
+}
+
 fn tasks(tasks: &[PlanTask]) -> Markup {
     html! {
         table {
             (caption(&html! {
                 "C: execution time alone with the locked pages; μ: DRAM transactions left to a job; stall: worst regulation and "
-                "contention stall of a job; CRPD: reload of private caches that it costs the task it preempts."
+                "contention stall of a job; CRPD: reload of private caches that it costs the task it preempts; may be: the largest value "
+                "with which every task of the core still meets its deadline, all else kept."
             }))
             thead {
                 tr {
                     th scope="col" { "Task" } th.num scope="col" { "Core" } th.num scope="col" { "Priority" }
                     th.num scope="col" { "Period" } th.num scope="col" { "C" } th.num scope="col" { "μ" }
                     th.num scope="col" { "Stall" } th.num scope="col" { "C" sub { "sce" } } th.num scope="col" { "CRPD" }
-                    th.num scope="col" { "Locked pages" } th scope="col" { "Numbers from" }
+                    th.num scope="col" { "Locked pages" } th.num scope="col" { "C may be" } th.num scope="col" { "μ may be" }
+                    th scope="col" { "Numbers from" }
                 }
             }
             tbody {
@@ -113,6 +150,8 @@ fn tasks(tasks: &[PlanTask]) -> Markup {
                         td.num { (format::time_cell(task.c_sce_ns)) }
                         td.num { (format::time_cell(task.crpd_ns)) }
                         td.num { (format::count(format::len(&task.locked_pages))) }
+                        td.num { (margin(task, |m| m.wcet_ns.map(format::time))) }
+                        td.num { (margin(task, |m| m.misses.map(format::count))) }
                         td { (if task.profile.is_some() { "profile" } else { "system file" }) }
                     }
                 }

@@ -20,7 +20,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     }
     match args.format {
         Format::Json => print(&files::to_json(&plan))?,
-        Format::Text => print(&text(&plan))?,
+        Format::Text => print(&text(&plan, args.explain))?,
     }
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
 }
@@ -77,8 +77,9 @@ fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Optio
     }
 }
 
-fn text(plan: &Plan) -> String {
-    let head = ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "verdict"];
+fn text(plan: &Plan, explain: bool) -> String {
+    let head =
+        ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "C may be ms", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &plan.tasks {
         rows.push(vec![
@@ -90,6 +91,7 @@ fn text(plan: &Plan) -> String {
             table::ms(Some(t.c_sce_ns)),
             table::ms(t.wcrt_ns),
             table::ms(t.deadline_ns),
+            table::ms(t.margin.and_then(|m| m.wcet_ns)),
             verdict(t).to_owned(),
         ]);
     }
@@ -97,6 +99,11 @@ fn text(plan: &Plan) -> String {
     out.push('\n');
     for reason in &plan.reasons {
         out += &format!("- {reason}\n");
+    }
+    for t in plan.tasks.iter().filter(|_| explain) {
+        if let Some(derivation) = &t.derivation {
+            out += &format!("\n{}\n{derivation}", t.name);
+        }
     }
     out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
     out
