@@ -7,7 +7,7 @@ test_profile.py and test_sim.py).
 import json
 
 import pytest
-from conftest import ROOT
+from conftest import ROOT, refused
 
 # Table 2 of the SCE paper: C_sce in ms.
 TABLE_2 = {"disparity": 598.7, "localization": 158.5, "mser": 22.5, "tracking": 335.9, "multi-ncut": 761.7,
@@ -266,3 +266,66 @@ def test_explain_is_for_people(solocore):
     plain, explained = (solocore("plan", "system.toml", *more) for more in ([], ["--explain"]))
     assert "given C_i ps" in explained.out.decode() and "given C_i ps" not in plain.out.decode()
     assert "margin: core 0: all execution times may grow by" in plain.out.decode()
+
+
+DYNAMIC = 'policy = "dynamic"'
+
+
+def dynamic_system(*hard, soft=2, regulation=DYNAMIC, **more):
+    best_effort = [task(f"soft{i}", misses=1000, criticality="D") for i in range(soft)]
+    return system(*hard, *best_effort, regulation=regulation, **more)
+
+
+def test_dynamic_budgets_are_the_largest(solocore):
+    """One task on one core: C + (B + under way)*L <= D gives B; the budget that comes out is that, and one more fails."""
+    plan = solocore.plan(dynamic_system(task("a", wcet="10 ms", misses=100, period="30 ms", deadline="20 ms", core=0)))
+    a = by_name(plan)["a"]
+    soft = [c["id"] for c in plan["cores"] if c.get("soft")]
+    assert plan["schedulable"] and soft == [1, 2, 3, 4, 5, 6, 7]
+    under_way = 7 * 2 * 5  # five miss registers a core, each a read and a write-back
+    assert a["soft_budget"] == (20_000_000 - 10_000_000) * 1000 // 49_600 - under_way
+    assert a["wcrt_ns"] <= 20_000_000 and a["c_sce_ns"] == a["soft_budget_length_ns"]
+    for budget, good in ((a["soft_budget"], True), (a["soft_budget"] + 1, False)):
+        stated = solocore.plan(dynamic_system(task("a", wcet="10 ms", misses=100, period="30 ms", deadline="20 ms", core=0,
+                                                   soft_budget=budget)))
+        assert stated["schedulable"] == good
+        assert by_name(stated)["a"]["soft_budget"] == budget
+
+
+def test_dynamic_budgets_follow_the_objective(solocore):
+    tasks = (task("hi", wcet="1 ms", period="10 ms", core=0), task("lo", wcet="5 ms", period="40 ms", core=0))
+    fair, much = (solocore.plan(dynamic_system(*tasks, regulation=DYNAMIC + more)) for more in ("", '\nobjective = "total_bandwidth"'))
+    budgets = [{n: t["soft_budget"] for n, t in by_name(p).items() if "soft_budget" in t} for p in (fair, much)]
+    assert min(budgets[0].values()) >= min(budgets[1].values())
+    rate = [b["hi"] / 10 + b["lo"] / 40 for b in budgets]
+    assert rate[1] >= rate[0]
+
+
+def test_dynamic_budgets_keep_best_effort_apart(solocore):
+    plan = solocore.plan(dynamic_system(task("a", wcet="1 ms", period="10 ms"), task("b", wcet="2 ms", period="10 ms")))
+    cores = {n: t["core"] for n, t in by_name(plan).items()}
+    assert cores["a"] == cores["b"] == 0, "as few hard cores as possible"
+    assert cores["soft0"] != cores["soft1"] and 0 not in (cores["soft0"], cores["soft1"])
+    result = solocore.sim("plan.json", "--duration", "100 ms")
+    assert all(t["misses_deadline"] == 0 for t in result["tasks"][:2])
+
+
+@pytest.mark.parametrize("text,words", [
+    (dynamic_system(task("a", core=0), task("d", criticality="D", core=0)), ["best effort on core 0", "`a`"]),
+    (dynamic_system(task("a", soft_budget=0)), ["soft_budget = 0"]),
+    (dynamic_system(task("a", soft_budget="much")), ["soft_budget = \"much\""]),
+    (dynamic_system(task("a", deadline="200 ms")), ["beyond its period"]),
+    (dynamic_system(task("a", criticality="D", soft_budget=7)), ["best effort"]),
+    (dynamic_system(*(task(f"h{i}", core=i) for i in range(8))), ["there is no core for task `soft0`"]),
+    (system(task("a", soft_budget=7)), ["soft_budget needs"]),
+    (system(task("a"), regulation='policy = "bwlock"'), ["bwlock", "promises no deadline"]),
+    (system(task("a"), regulation='objective = "max_min"\nshare = "explicit"\npolicy = "dynamic"'), ["explicit"]),
+])
+def test_dynamic_systems_that_are_refused(solocore, text, words):
+    (solocore.dir / "system.toml").write_text(text)
+    refused(solocore("plan", "system.toml"), *words)
+
+
+def test_dynamic_budgets_that_are_too_large_fail(solocore):
+    plan = solocore.plan(dynamic_system(task("a", wcet="10 ms", period="20 ms", soft_budget=500_000)))
+    assert not plan["schedulable"] and "a may miss its deadline" in plan["reasons"][-1]

@@ -48,6 +48,12 @@ pub struct PlanTask {
     pub profile: Option<PathBuf>,
     /// Program and arguments.
     pub command: Option<Vec<String>>,
+    /// Policy `dynamic`: accesses that all soft cores together may make during one of its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_budget: Option<u64>,
+    /// Policy `dynamic`: how long that budget is in force at most, from the start of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_budget_length_ns: Option<u64>,
     /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
@@ -107,6 +113,9 @@ pub struct PlanCore {
     pub utilization: f64,
     /// DRAM banks of its own, first and count; `null` where there are fewer banks than cores.
     pub banks: Option<(u32, u32)>,
+    /// Policy `dynamic`: has no analysed task, and is limited while those of other cores run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub soft: bool,
     /// How far its tasks may grow; `null` where a deadline is missed or none is promised.
     #[serde(default)]
     pub margin: Option<CoreMargin>,

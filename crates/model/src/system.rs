@@ -36,6 +36,17 @@ pub enum Share {
     Explicit,
 }
 
+/// What the largest safe budgets of the policy `dynamic` are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The smallest budget is as large as possible.
+    #[default]
+    MaxMin,
+    /// Many accesses per second in all.
+    TotalBandwidth,
+}
+
 /// `[regulation]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -51,6 +62,8 @@ pub struct Regulation {
     pub carry_in: bool,
     /// Cores that may access memory (`m`); default: all cores of the platform.
     pub active_cores: Option<u32>,
+    /// What budgets of the policy `dynamic` are chosen for.
+    pub objective: Objective,
 }
 
 impl Default for Regulation {
@@ -61,6 +74,7 @@ impl Default for Regulation {
             share: Share::default(),
             carry_in: true,
             active_cores: None,
+            objective: Objective::default(),
         }
     }
 }
@@ -92,7 +106,7 @@ pub struct CoreEntry {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum SoftBudget {
-    /// Accesses per period.
+    /// Accesses of all soft cores together during one job.
     Accesses(u64),
     /// `"max"`.
     Named(String),
@@ -152,6 +166,8 @@ pub struct Task {
     pub demand: Demand,
     /// 1 is highest; default: rate monotonic.
     pub priority: Option<u32>,
+    /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for the largest safe number.
+    pub soft_budget: Option<u64>,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -259,11 +275,17 @@ impl System {
 }
 
 fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
-    if !matches!(regulation.policy, Policy::None | Policy::Memguard) {
+    if matches!(regulation.policy, Policy::Bwlock | Policy::Maracas) {
         let name = format!("{:?}", regulation.policy).to_lowercase();
         return Err(format!(
-            "[regulation] policy = \"{name}\" is not implemented in this version; use \"memguard\" or \"none\""
+            "[regulation] policy = \"{name}\" cannot be planned for, as it promises no deadline; use \"memguard\", \"dynamic\" or \"none\", or simulate it in a scenario"
         ));
+    }
+    if regulation.policy == Policy::Dynamic && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());
+    }
+    if regulation.objective != Objective::default() && regulation.policy != Policy::Dynamic {
+        return Err("[regulation] objective needs policy = \"dynamic\"; remove it".to_owned());
     }
     if regulation.period.ps() < platform.dram.latency_max.ps() {
         return Err(format!(
@@ -329,6 +351,27 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
     if t.soft_budget.is_some() && regulation.policy != Policy::Dynamic {
         return Err(format!("task `{name}`: soft_budget needs [regulation] policy = \"dynamic\""));
     }
+    let soft_budget = match &t.soft_budget {
+        Some(_) if t.criticality == Criticality::D => {
+            return Err(format!("task `{name}` is best effort, which limits nobody; remove its soft_budget"));
+        }
+        Some(SoftBudget::Accesses(n)) if (1..1 << 32).contains(n) => Some(*n),
+        Some(SoftBudget::Accesses(n)) => {
+            return Err(format!(
+                "task `{name}`: soft_budget = {n} is not 1 to 4294967295; give so many accesses, or \"max\""
+            ));
+        }
+        Some(SoftBudget::Named(word)) if word != "max" => {
+            return Err(format!("task `{name}`: soft_budget = \"{word}\"; give a number of accesses, or \"max\""));
+        }
+        Some(SoftBudget::Named(_)) | None => None,
+    };
+    let beyond = t.criticality != Criticality::D && t.deadline.zip(t.period).is_some_and(|(d, p)| d > p);
+    if regulation.policy == Policy::Dynamic && beyond {
+        return Err(format!(
+            "task `{name}` has a deadline beyond its period, which policy = \"dynamic\" does not cover; lower it"
+        ));
+    }
     let limit = Time::from_ns(24 * 3600 * 1_000_000_000);
     if [t.period, t.deadline, t.wcet].into_iter().flatten().any(|v| v > limit) {
         return Err(format!("task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"));
@@ -366,6 +409,7 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
         period: t.period,
         criticality: t.criticality,
         priority: t.priority,
+        soft_budget,
         name: t.name,
         demand,
         line,

@@ -63,6 +63,13 @@ impl CorePlan {
         first.unwrap_or(Self { core, utilization: 0.0, tasks: Vec::new() })
     }
 
+    /// With the pages that save most, whether or not every deadline is met.
+    pub fn first(core: u32, on_core: Vec<usize>, work: &[Work], resources: &Resources) -> Self {
+        let weights: HashMap<usize, u64> = on_core.iter().map(|&t| (t, 1)).collect();
+        let locked = share_pages(&on_core, &weights, work, resources.lock_capacity);
+        Self::with_pages(core, &on_core, &locked, work, resources)
+    }
+
     /// Every analysed task meets its deadline.
     pub fn schedulable(&self) -> bool {
         self.tasks.iter().all(|t| t.meets)
@@ -163,6 +170,8 @@ impl CorePlan {
             locked_pages,
             profile,
             command,
+            soft_budget: None,
+            soft_budget_length_ns: None,
             margin: None,
             derivation: None,
         }

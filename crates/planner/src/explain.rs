@@ -1,5 +1,6 @@
 //! The reason for each number, and what the verdict rests on, in words.
 
+use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::{Demand, Work};
 use solocore_model::Time;
@@ -11,7 +12,7 @@ fn ms(ns: u64) -> String {
 }
 
 /// One line per rule that gave numbers, then the verdict's cause.
-pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
+pub fn reasons(plan: &Plan, work: &[Work], r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
     let p = &plan.platform;
     let m = r.cores;
     let mut out = vec![format!(
@@ -27,6 +28,7 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
         }
     )];
     match &r.budgets {
+        None if dynamic.is_some() => out.extend(dynamic.map(|d| budget_reason(plan, d, r))),
         None => out.push(format!(
             "bandwidth: not regulated; each access waits for one of each of the {} other cores: stall = (m-1)*mu*L_max",
             m - 1
@@ -62,8 +64,38 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
         out.extend(warnings(t, w, plan));
     }
     out.extend(plan.cores.iter().filter_map(margin_reason));
-    out.push(verdict(plan));
+    out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
     out
+}
+
+fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
+    let soft: Vec<String> =
+        (0..).zip(&d.soft).filter(|(_, soft)| **soft).map(|(c, _): (u32, _)| c.to_string()).collect();
+    let budgets: Vec<String> =
+        plan.tasks.iter().filter_map(|t| t.soft_budget.map(|b| format!("{} {b}", t.name))).collect();
+    format!(
+        "bandwidth: soft cores {} share a budget while a job of an analysed task runs ({}), none otherwise; R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under way)*L_max + accesses of other hard cores, L_max = {}",
+        if soft.is_empty() { "(none)".to_owned() } else { soft.join(", ") },
+        if budgets.is_empty() { "none".to_owned() } else { budgets.join(", ") },
+        d.switch_accesses,
+        Time::from_ps(r.regulation.latency_ps),
+    )
+}
+
+fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
+    let name = |index: usize| plan.tasks.get(index).map_or("?", |t| t.name.as_str());
+    match (d.fails, d.too_small()) {
+        (Some(index), _) => format!(
+            "verdict: not schedulable: {} may miss its deadline, and the bounds of the others count on its ending in time; lower its soft_budget or that of tasks above it, move it to another core, or lengthen its period",
+            name(index)
+        ),
+        (None, Some(index)) => format!(
+            "verdict: not schedulable: the budget of {} is below one access for each of {} soft cores; use fewer soft cores (active_cores), or lengthen its deadline",
+            name(index),
+            d.soft_cores()
+        ),
+        (None, None) => "verdict: every analysed task meets its deadline".to_owned(),
+    }
 }
 
 /// What may grow on a core.

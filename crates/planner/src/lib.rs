@@ -5,10 +5,12 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
+//! Under dynamic budgets: `dynamic`.
 //! Not covered: criticality-specific placement (MC2), IMA windows, choosing explicit budgets.
 
 mod core_plan;
 mod demand;
+mod dynamic;
 mod explain;
 mod margin;
 mod resources;
@@ -17,10 +19,11 @@ pub use demand::Demand;
 pub use resources::PlanError;
 
 use core_plan::CorePlan;
+use dynamic::Dynamic;
 use margin::Margins;
 use resources::Resources;
 use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
-use solocore_model::system::{Criticality, Task};
+use solocore_model::system::{Criticality, Policy, Task};
 use solocore_model::{System, platform};
 
 /// A task together with what is known of its jobs.
@@ -57,6 +60,10 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
         .zip(&priorities)
         .map(|((task, demand), &priority)| Work { task, demand, priority })
         .collect();
+    if system.regulation.policy == Policy::Dynamic {
+        let dynamic = dynamic::plan(system, &work, &resources)?;
+        return Ok(assemble_dynamic(system, &work, &dynamic, &resources));
+    }
     let placement = place(&work, &resources);
     let cores: Vec<CorePlan> = (0..resources.cores)
         .map(|core| {
@@ -135,23 +142,85 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
     let plan_cores: Vec<PlanCore> = cores
         .iter()
         .zip(&margins)
-        .map(|(c, margins)| {
-            let budget = resources.budgets.as_ref().map(|b| b[c.core as usize]);
-            PlanCore {
-                id: c.core,
-                ways: resources.ways,
-                budget_accesses: budget,
-                bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
-                lock_capacity_pages: resources.lock_capacity,
-                locked_pages: tasks.iter().filter(|t| t.core == c.core).map(|t| t.locked_pages.len() as u64).sum(),
-                utilization: c.utilization,
-                banks: resources.banks(c.core),
-                margin: margins.core(|index| work[index].task.name.clone()),
-            }
+        .map(|(c, margins)| PlanCore {
+            margin: margins.core(|index| work[index].task.name.clone()),
+            ..plan_core(c, &tasks, resources)
         })
         .collect();
     let schedulable = tasks.iter().all(|t| t.schedulable);
-    let mut plan = Plan {
+    let mut plan = whole(system, tasks, plan_cores, resources, schedulable);
+    plan.reasons = explain::reasons(&plan, work, resources, None);
+    plan.assumptions = explain::assumptions(&plan, work);
+    plan
+}
+
+/// The plan's entry of a core, without margin.
+fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> PlanCore {
+    let budget = resources.budgets.as_ref().map(|b| b[core.core as usize]);
+    PlanCore {
+        id: core.core,
+        ways: resources.ways,
+        budget_accesses: budget,
+        bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
+        lock_capacity_pages: resources.lock_capacity,
+        locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
+        utilization: core.utilization,
+        banks: resources.banks(core.core),
+        soft: false,
+        margin: None,
+    }
+}
+
+/// A plan for dynamic budgets. `C_sce` is how long a job can take with its stall when nothing of its core preempts it: the time for which its
+/// budget is in force.
+fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources: &Resources) -> Plan {
+    let ns = |ps: u64| ps.div_ceil(1000);
+    let tasks: Vec<PlanTask> = work
+        .iter()
+        .enumerate()
+        .map(|(index, w)| {
+            let core = &dynamic.cores[dynamic.placement[index] as usize];
+            let plain = core.task(index, w);
+            let Some(found) = dynamic.of(index) else { return PlanTask { schedulable: true, ..plain } };
+            let length = found.bound.map(|b| ns(b.length_ps));
+            let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
+            PlanTask {
+                stall_ns: c_sce_ns - plain.wcet_ns,
+                c_sce_ns,
+                wcrt_ns: found.bound.map(|b| ns(b.response_ps)),
+                schedulable: found.bound.is_some() && found.budget >= dynamic.soft_cores(),
+                soft_budget: Some(found.budget),
+                soft_budget_length_ns: length,
+                derivation: found.derivation.clone().map(|d| d.because(core.demand(index, w, resources))),
+                ..plain
+            }
+        })
+        .collect();
+    let utilization = |core: u32| {
+        let share = |t: &&PlanTask| t.c_sce_ns as f64 / t.period_ns.unwrap_or(u64::MAX) as f64;
+        tasks.iter().filter(|t| t.core == core && !t.best_effort()).map(|t| share(&t)).sum()
+    };
+    let cores = dynamic
+        .cores
+        .iter()
+        .zip(&dynamic.soft)
+        .map(|(c, &soft)| PlanCore { soft, utilization: utilization(c.core), ..plan_core(c, &tasks, resources) })
+        .collect();
+    let mut plan = whole(system, tasks, cores, resources, dynamic.schedulable());
+    plan.reasons = explain::reasons(&plan, work, resources, Some(dynamic));
+    plan.assumptions = explain::assumptions(&plan, work);
+    plan
+}
+
+/// The plan, without its reasons.
+fn whole(
+    system: &System,
+    tasks: Vec<PlanTask>,
+    plan_cores: Vec<PlanCore>,
+    resources: &Resources,
+    schedulable: bool,
+) -> Plan {
+    Plan {
         format: FORMAT.to_owned(),
         schedulable,
         tasks,
@@ -166,8 +235,5 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
             active_cores: resources.cores,
         },
         platform: platform::Platform::clone(&system.platform),
-    };
-    plan.reasons = explain::reasons(&plan, work, resources);
-    plan.assumptions = explain::assumptions(&plan, work);
-    plan
+    }
 }

@@ -50,7 +50,9 @@ impl<'a> Margins<'a> {
 
     fn wcet(&self, index: usize, wcet_ps: u64, deadline_ps: u64) -> Found {
         largest_passing(0, deadline_ps, wcet_ps, |wcet_ps| {
-            self.passes(self.resources, |i, t| Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t }))
+            self.passes(self.resources, |i, t| {
+                Some(Task { wcet_ps: if i == index { wcet_ps } else { t.wcet_ps }, ..*t })
+            })
         })
     }
 
@@ -80,7 +82,8 @@ impl<'a> Margins<'a> {
         if self.levels.is_empty() || !self.core.schedulable() {
             return None;
         }
-        let grow = |value: u64, k: u64| u64::try_from((u128::from(value) * u128::from(k)).div_ceil(u128::from(UNITY))).ok();
+        let grow =
+            |value: u64, k: u64| u64::try_from((u128::from(value) * u128::from(k)).div_ceil(u128::from(UNITY))).ok();
         let wcets = largest_passing(1, MOST, UNITY, |k| {
             self.passes(self.resources, |_, t| Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t }))
         });

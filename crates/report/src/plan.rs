@@ -3,9 +3,9 @@
 use crate::{caption, format, task_name, wide_table};
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
-use solocore_model::{Derivation, Plan};
 use solocore_model::plan::{PlanCore, PlanTask, TaskMargin};
 use solocore_model::system::{Policy, Share};
+use solocore_model::{Derivation, Plan};
 
 pub fn section(plan: &Plan) -> Markup {
     html! {
@@ -58,6 +58,12 @@ fn value(value: &Value) -> String {
 
 fn regulation(plan: &Plan) -> String {
     let r = &plan.regulation;
+    if r.policy == Policy::Dynamic {
+        return format!(
+            "Regulation: dynamic budgets: while a job of an analysed task runs, all soft cores together may make as many accesses as its soft budget; m = {}.",
+            format::plural(u64::from(r.active_cores), "core"),
+        );
+    }
     let policy = match r.policy {
         Policy::None => return "DRAM accesses are not regulated.".to_owned(),
         Policy::Memguard => "a budget per core and period (MemGuard)",

@@ -5,7 +5,7 @@
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
-use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, Sharing};
+use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, Sharing, TaskBudget};
 use crate::kernel::{KernelConfig, KernelError, KernelResult, Timeline};
 use crate::program::PageKind;
 use crate::workload::params::{Profile as ProfileParams, Spread};
@@ -188,6 +188,14 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
     spec.core = Some(core);
     spec.priority = task.priority;
     spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
+    let soft = plan.cores.iter().filter(|c| c.soft).count() as u64;
+    spec.budget = match (task.soft_budget, task.soft_budget_length_ns) {
+        // Each soft core gets the same; what does not divide is left.
+        (Some(budget), Some(length)) if managed && budget >= soft && soft > 0 => {
+            Some(TaskBudget { accesses: budget / soft, length_ps: length.saturating_mul(PS) })
+        }
+        _ => None,
+    };
     spec.release = match task.period_ns {
         Some(period) => Release::Periodic { period_ps: period * PS, phase_ps: 0, jitter_ps: 0 },
         None => Release::Background,
@@ -196,7 +204,14 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
 }
 
 fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
-    if mode != Mode::Managed || plan.regulation.policy != Policy::Memguard {
+    if mode != Mode::Managed {
+        return RegulatorSpec::None;
+    }
+    if plan.regulation.policy == Policy::Dynamic {
+        let (soft, hard) = (0..plan.cores.len()).partition(|&core| plan.cores[core].soft);
+        return RegulatorSpec::Dynamic { hard, soft };
+    }
+    if plan.regulation.policy != Policy::Memguard {
         return RegulatorSpec::None;
     }
     // The plan's budget counts reads and write-backs together.

@@ -338,29 +338,44 @@ pub fn largest_budgets(
     memory: &Memory,
     objective: Objective,
 ) -> Result<Option<Vec<u64>>, BudgetError> {
+    largest_budgets_of(tasks, &vec![true; tasks.len()], memory, objective)
+}
+
+/// As [`largest_budgets`], for the tasks that are `free`; the others keep their budgets. `free` has one entry a task.
+///
+/// # Errors
+/// When a task or `L` is no possible value.
+pub fn largest_budgets_of(
+    tasks: &[HardTask],
+    free: &[bool],
+    memory: &Memory,
+    objective: Objective,
+) -> Result<Option<Vec<u64>>, BudgetError> {
     check(tasks, memory)?;
-    let none: Vec<HardTask> = tasks.iter().map(|t| HardTask { budget: 0, ..*t }).collect();
+    let is_free = |i: usize| free.get(i).copied().unwrap_or(false);
+    let least = |(i, t): (usize, &HardTask)| HardTask { budget: if is_free(i) { 0 } else { t.budget }, ..*t };
+    let none: Vec<HardTask> = tasks.iter().enumerate().map(least).collect();
+    let start: Vec<u64> = none.iter().map(|t| t.budget).collect();
     if bounds(&none, memory).is_err() {
         return Ok(None);
     }
     let mut cores: Vec<u32> = tasks.iter().map(|t| t.core).collect();
     cores.sort_unstable();
     cores.dedup();
-    let mut budgets = vec![0; tasks.len()];
+    let mut budgets = start.clone();
     for core in cores {
-        let mine: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].core == core).collect();
-        let zero = vec![0; tasks.len()];
+        let mine: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].core == core && is_free(i)).collect();
         let best = match objective {
-            Objective::MaxMin => max_min(tasks, memory, core, &mine),
-            Objective::TotalBandwidth => most_bandwidth(tasks, memory, core, &mine, &zero),
+            Objective::MaxMin => max_min(tasks, memory, core, &mine, &start),
+            Objective::TotalBandwidth => most_bandwidth(tasks, memory, core, &mine, &start),
         };
         mine.iter().for_each(|&i| budgets[i] = best[i]);
     }
     Ok(Some(budgets))
 }
 
-fn max_min(tasks: &[HardTask], memory: &Memory, core: u32, mine: &[usize]) -> Vec<u64> {
-    let (mut budgets, mut growing) = (vec![0; tasks.len()], mine.to_vec());
+fn max_min(tasks: &[HardTask], memory: &Memory, core: u32, mine: &[usize], start: &[u64]) -> Vec<u64> {
+    let (mut budgets, mut growing) = (start.to_vec(), mine.to_vec());
     while !growing.is_empty() {
         let level = raise(tasks, memory, core, &budgets, &growing);
         growing.iter().for_each(|&i| budgets[i] = level);
@@ -383,9 +398,9 @@ fn bandwidth(tasks: &[HardTask], budgets: &[u64]) -> u128 {
     tasks.iter().zip(budgets).fold(0, |sum, pair| sum.saturating_add(one(pair)))
 }
 
-fn most_bandwidth(tasks: &[HardTask], memory: &Memory, core: u32, mine: &[usize], zero: &[u64]) -> Vec<u64> {
+fn most_bandwidth(tasks: &[HardTask], memory: &Memory, core: u32, mine: &[usize], start: &[u64]) -> Vec<u64> {
     let fill = |order: &[usize]| {
-        let mut budgets = zero.to_vec();
+        let mut budgets = start.to_vec();
         for &i in order {
             budgets[i] = raise(tasks, memory, core, &budgets, &[i]);
         }

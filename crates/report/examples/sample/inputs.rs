@@ -111,6 +111,7 @@ fn plan_core(id: u32) -> PlanCore {
         locked_pages: [229, 96, 0, 0, 0, 0, 0, 0][id as usize],
         utilization: [0.643, 0.801, 0.14, 0.0, 0.0, 0.0, 0.0, 0.0][id as usize],
         banks: Some((4 * id, 4)),
+        soft: false,
         margin: None,
     }
 }
@@ -136,6 +137,8 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         locked_pages: (0..row.locked).map(page_name).collect(),
         profile: profile.map(|_| PathBuf::from("task.profile.json")),
         command: None,
+        soft_budget: None,
+        soft_budget_length_ns: None,
         margin: None,
         derivation: None,
     }
