@@ -349,7 +349,9 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
         return Err(format!("task `{name}`: priority 0 does not exist; 1 is the highest"));
     }
     if t.soft_budget.is_some() && regulation.policy != Policy::Dynamic {
-        return Err(format!("task `{name}`: soft_budget needs [regulation] policy = \"dynamic\""));
+        return Err(format!(
+            "task `{name}`: soft_budget needs [regulation] policy = \"dynamic\"; set that, or remove it"
+        ));
     }
     let soft_budget = match &t.soft_budget {
         Some(_) if t.criticality == Criticality::D => {

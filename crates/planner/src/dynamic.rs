@@ -85,8 +85,10 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
         system::Objective::MaxMin => Objective::MaxMin,
         system::Objective::TotalBandwidth => Objective::TotalBandwidth,
     };
+    // Less than an access for each soft core cannot be enforced.
+    let least = soft.iter().filter(|&&s| s).count() as u64;
     for (task, &t) in tasks.iter_mut().zip(&order) {
-        task.budget = system.tasks[t].soft_budget.unwrap_or(0);
+        task.budget = system.tasks[t].soft_budget.unwrap_or(least);
     }
     let words = |e: solocore_analysis::memory::dynamic_budget::BudgetError| PlanError(e.to_string());
     if tasks.is_empty() {

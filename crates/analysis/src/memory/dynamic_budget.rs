@@ -338,10 +338,12 @@ pub fn largest_budgets(
     memory: &Memory,
     objective: Objective,
 ) -> Result<Option<Vec<u64>>, BudgetError> {
-    largest_budgets_of(tasks, &vec![true; tasks.len()], memory, objective)
+    let none: Vec<HardTask> = tasks.iter().map(|t| HardTask { budget: 0, ..*t }).collect();
+    largest_budgets_of(&none, &vec![true; tasks.len()], memory, objective)
 }
 
-/// As [`largest_budgets`], for the tasks that are `free`; the others keep their budgets. `free` has one entry a task.
+/// As [`largest_budgets`], for the tasks that are `free`, which get at least the budget they have; the others keep theirs.
+/// `free` has one entry a task. `None` if the task set is not safe with the budgets it has.
 ///
 /// # Errors
 /// When a task or `L` is no possible value.
@@ -353,10 +355,8 @@ pub fn largest_budgets_of(
 ) -> Result<Option<Vec<u64>>, BudgetError> {
     check(tasks, memory)?;
     let is_free = |i: usize| free.get(i).copied().unwrap_or(false);
-    let least = |(i, t): (usize, &HardTask)| HardTask { budget: if is_free(i) { 0 } else { t.budget }, ..*t };
-    let none: Vec<HardTask> = tasks.iter().enumerate().map(least).collect();
-    let start: Vec<u64> = none.iter().map(|t| t.budget).collect();
-    if bounds(&none, memory).is_err() {
+    let start: Vec<u64> = tasks.iter().map(|t| t.budget).collect();
+    if bounds(tasks, memory).is_err() {
         return Ok(None);
     }
     let mut cores: Vec<u32> = tasks.iter().map(|t| t.core).collect();
