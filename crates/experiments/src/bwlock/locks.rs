@@ -177,7 +177,7 @@ fn measure(
     let spec = Cortex {
         subject,
         lock: lock.unwrap_or(Lock::None),
-        accesses: context.pick(150_000, 3_000_000),
+        accesses: context.pick(75_000, 3_000_000),
         job: Some(Job::Passes(1)),
     };
     let task = board.add_at("subject", &WorkloadSpec::Cortex(spec), &Place::default().colours(ours))?;
@@ -190,8 +190,8 @@ fn measure(
         let task = board.add_at(&format!("Bandwidth(wr) {core}"), &WorkloadSpec::Bandwidth(spec), &place)?;
         board.task(task).core = Some(core);
     }
-    // A twentieth of the work has a twentieth of the period.
-    let period_ps = context.pick(MS / 20, MS);
+    // A fortieth of the work has a fortieth of the period.
+    let period_ps = context.pick(MS / 40, MS);
     let min_budget = MIN_BUDGET * (period_ps / 1_000_000) / 1_000_000 / platform.llc.line.0;
     let regulator = RegulatorSpec::BwLock { period_ps, max_budget: None, min_budget, immediate: false };
     let kernel = KernelConfig { regulator, ..KernelConfig::default() };
