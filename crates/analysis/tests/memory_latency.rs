@@ -470,19 +470,24 @@ fn one_access_delays_by_no_more_than_its_share() {
     }
 }
 
-/// Why reads among writes have no bound from outstanding requests alone: reads of other banks pass a write whose row is open, or a
-/// drain goes on as it is fed, and the read behind waits. A single read waits for far longer than beside as many reads.
+/// Reads of other banks pass a write whose row is open, and a drain goes on as it is fed: both take turns, so a read
+/// behind them waits for one drain of 32 writes, each with a row cycle and a turn of 16 reads, and for the writes' own reads.
+/// (Without the turns it waited for 192,389 cycles.)
 #[test]
-fn writes_are_not_covered_by_request() {
+fn writes_do_not_starve_reads() {
     let spec = spec("ddr3-1333", 1);
-    let (dram, controller) = (timings(&spec), Controller::default());
+    let dram = timings(&spec);
+    let write = dram.ras + dram.rp + 16 * dram.ccd_l + 2 * (dram.cl + dram.burst + dram.rcd);
     let reader = |bank: usize| Habit { bank, banks: 1, hits: 8, rows: 1, outstanding: 1, think: 0, writes: 0 };
     let victim = Habit { hits: 0, rows: 64, ..reader(0) };
-    let writer = Habit { hits: 0, rows: 64, outstanding: 45, writes: 8, ..reader(0) };
-    let habits = [victim, writer, reader(1), reader(2), reader(3), reader(4), reader(5)];
-    let all = Contention { others: 50, same_bank: 45 };
-    let bound = read_latency(&dram, &controller, &all).unwrap();
-    let worst = run(&spec, Some(4), &habits, 2_000_000, &mut Random::new(2))[0];
-    println!("beside a writer: {worst} cycles; beside as many reads at most {bound}");
-    assert!(worst > bound);
+    let mut longest = 0;
+    for (seed, outstanding, rows) in [(2, 45, 64), (3, 45, 1), (4, 20, 64), (5, 100, 8)] {
+        let writer = Habit { hits: 8 * u64::from(rows == 1), rows, outstanding, writes: 8, ..reader(0) };
+        let habits = [victim, writer, reader(1), reader(2), reader(3), reader(4), reader(5)];
+        let worst = run(&spec, Some(4), &habits, 2_000_000, &mut Random::new(seed))[0];
+        println!("beside {outstanding} writes: {worst} cycles");
+        assert!(worst <= 33 * write, "beside {outstanding} writes: {worst} cycles");
+        longest = worst.max(longest);
+    }
+    assert!(longest > 500, "the writers do not disturb");
 }

@@ -3,11 +3,12 @@
 //! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of several that
 //! may go in the same cycle, the oldest request's.
 //! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an older one;
-//! the row then closes for the oldest. With a cap, ranks and directions take turns on the data bus as well. Reads go before writes; writes are drained from `DRAIN_FROM` down to
+//! the row then closes for the oldest. Reads go before writes; writes are drained from `DRAIN_FROM` down to
 //! `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve reads, so that banks stay in
 //! parallel. A row opened for a request is not closed before the request got its column, but for a write's at the end of a
-//! drain. A drain lasts for at most `DRAIN_MOST` writes while reads wait, and then serves those. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the other
-//! ranks carry on. A write behind a pending read of the same line waits for it: in that bank, reads go first.
+//! drain. With a cap, ranks and directions take turns on the data bus as well, and a drain ends after `DRAIN_MOST` writes
+//! for the reads that wait. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the
+//! other ranks carry on. A write behind a pending read of the same line waits for it: in that bank, reads go first.
 //!
 //! A chosen command stands until it goes or something changes, so cycles without a command cost nothing. The
 //! first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and Moscibroda (MICRO 2007).
@@ -33,15 +34,15 @@ const IDLE_TO: u32 = 4;
 /// and from this many down to `URGENT_TO` nothing else is served.
 const URGENT_FROM: u32 = 56;
 const URGENT_TO: u32 = 20;
-/// Writes of one drain after which the reads that wait are served first: a queue that is fed as fast as it drains would keep
-/// them out for good.
-const DRAIN_MOST: u32 = 96;
+/// With a row-hit cap: writes of one drain after which the reads that wait are served first. A queue that is fed as fast as
+/// it drains would keep them out for good.
+const DRAIN_MOST: u32 = 32;
 /// With a row-hit cap: column commands of one rank, without a break, after which those that are younger than
 /// one of another rank wait for it. The data bus would stay in a busy rank for good: a change costs a gap.
 const RANK_TURN: u32 = 16;
 /// The same for reads and writes: while other banks are read, a write that is due may otherwise never go, nor what waits
 /// behind it.
-const DIRECTION_TURN: u32 = 64;
+const DIRECTION_TURN: u32 = 16;
 /// Cycles without arrival or command after which the writes left are drained while no read waits.
 const FLUSH_AFTER: u64 = 200;
 /// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as well,
@@ -443,7 +444,7 @@ impl Channel {
         let mode = match self.mode {
             _ if writes == 0 => Mode::Reads,
             Mode::Reads if self.owed > 0 && self.owes() => Mode::Reads,
-            Mode::Drain | Mode::Urgent if self.drained >= DRAIN_MOST && self.reads > 0 => {
+            Mode::Drain | Mode::Urgent if self.drained >= DRAIN_MOST && self.reads > 0 && self.hit_cap != u32::MAX => {
                 self.owed = self.sequence + 1;
                 Mode::Reads
             }

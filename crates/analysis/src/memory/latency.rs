@@ -36,10 +36,9 @@
 //! are served `A` times meanwhile, a read takes at most `A + 1` gaps, in all modes of the write queue, with any cap: [`window`].
 //!
 //! # Not covered
-//! * Writes, by request: a row opened for a write waits for its column command, and reads of other banks may pass
-//!   that without end (a write needs `cl + sw - cwl` after a read, a read `ccd`). Behind it, in its bank or before its rank's
-//!   refresh, a read has no bound from outstanding requests alone; nor during a drain that is fed as fast as it
-//!   drains. [`with_arrivals`] bounds reads among writes whose rate is bounded.
+//! * Writes, by request: reads of other banks pass a write whose row is open (a write needs `cl + sw - cwl` after a read, a read
+//!   `ccd`), and a drain goes on while it is fed. A controller that gives them no turns starves a read behind; for
+//!   one that does, no bound by request is derived here. [`with_arrivals`] bounds reads among writes whose rate is bounded.
 //! * Requests that the controller does not accept: with at most 40 reads outstanding it takes all of them. The latency
 //!   counts from the acceptance. Channels are independent: give what can be in one.
 

@@ -24,12 +24,11 @@ impl Channel {
         } else {
             self.choose_key(best, base);
             if self.hit_cap != u32::MAX {
-                if self.rank_turn >= RANK_TURN {
-                    let last = self.last_rank;
-                    self.change(base, |channel, bank| channel.banks[bank].rank == last);
-                } else if self.direction_turn >= DIRECTION_TURN {
-                    let last = self.last_write;
-                    self.change(base, |channel, bank| channel.candidates[bank].write == last);
+                let (rank, write) = (self.last_rank, self.last_write);
+                let changed =
+                    self.rank_turn >= RANK_TURN && self.change(base, |channel, bank| channel.banks[bank].rank == rank);
+                if !changed && self.direction_turn >= DIRECTION_TURN {
+                    self.change(base, |channel, bank| channel.candidates[bank].write == write);
                 }
             }
         }
@@ -51,12 +50,12 @@ impl Channel {
     }
 
     /// One rank, or one direction, has had the data bus for long: its column commands, those of the banks that are `here`, wait for
-    /// an older one of the others.
-    fn change(&mut self, base: u64, here: impl Fn(&Self, usize) -> bool) {
+    /// an older one of the others. Is there one?
+    fn change(&mut self, base: u64, here: impl Fn(&Self, usize) -> bool) -> bool {
         let column = |c: &Candidate| matches!(c.kind, CommandKind::Rd | CommandKind::Wr);
         let other = |b: &u32| !here(self, *b as usize) && column(&self.candidates[*b as usize]);
         let oldest = bits(self.active).filter(other).map(|b| self.candidates[b as usize].order).min();
-        let Some(oldest) = oldest else { return };
+        let Some(oldest) = oldest else { return false };
         let may_go = |b: &u32| {
             let c = &self.candidates[*b as usize];
             !(here(self, *b as usize) && column(c) && c.order > oldest)
@@ -64,6 +63,7 @@ impl Channel {
         if let Some(key) = bits(self.active).filter(may_go).map(|b| self.key(b as usize, base)).min() {
             self.choose_key(key, base);
         }
+        true
     }
 
     #[inline(always)]
