@@ -67,7 +67,6 @@ nightly: test bench
 	PROPTEST_CASES=20000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
-	SOLOCORE_NIGHTLY=1 $(PYTEST) tests/cli/test_scenario.py
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

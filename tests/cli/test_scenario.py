@@ -9,7 +9,6 @@ import os
 import pytest
 from conftest import ROOT, refused
 
-pytestmark = pytest.mark.skipif("SOLOCORE_NIGHTLY" not in os.environ, reason="minutes: SOLOCORE_NIGHTLY=1")
 
 HEAD = '[simulation]\nplatform = "xeon-w3530"\nduration = "3 ms"\n'
 CHASE = '[[task]]\nname = "chase"\ncore = 0\nworkload = { kind = "latency", size = "16 MiB" }\n'

@@ -2,6 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::io::IsTerminal;
+use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 static STOP: AtomicBool = AtomicBool::new(false);
@@ -23,14 +24,23 @@ pub fn stopped() -> bool {
 /// Says what is being done: one line, or a bar on a terminal.
 pub struct Progress {
     bar: ProgressBar,
+    /// What a line without a terminal will say, once something has been done.
+    line: Option<String>,
+    said: Once,
 }
 
 impl Progress {
     /// Begins a piece of work.
     pub fn new(what: &str) -> Self {
+        let progress = Self::checked(what);
+        progress.say();
+        progress
+    }
+
+    /// Begins work that first reads its input: nothing is said before [`Progress::share`], so that a refusal stands alone.
+    pub fn checked(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {
-            eprintln!("{what}");
-            return Self { bar: ProgressBar::hidden() };
+            return Self { bar: ProgressBar::hidden(), line: Some(what.to_owned()), said: Once::new() };
         }
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
         let plain = std::env::var_os("NO_COLOR").is_some();
@@ -40,12 +50,19 @@ impl Progress {
             bar.set_style(style);
         }
         bar.set_message(what.to_owned());
-        Self { bar }
+        Self { bar, line: None, said: Once::new() }
+    }
+
+    fn say(&self) {
+        if let Some(line) = &self.line {
+            self.said.call_once(|| eprintln!("{line}"));
+        }
     }
 
     /// Share done, 0 to 1.
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
     pub fn share(&self, done: f64) {
+        self.say();
         self.bar.set_position((done.clamp(0.0, 1.0) * 1000.0) as u64);
     }
 }

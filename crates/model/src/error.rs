@@ -57,8 +57,14 @@ impl ModelError {
         let offset = error.span().map_or(0, |span| span.start);
         let (line, column) = line_and_column(text, offset);
         let mut message = error.message().lines().collect::<Vec<_>>().join("; ");
-        for (what, remedy) in [("missing field", "add it"), ("duplicate key", "remove one of the two")] {
-            if message.starts_with(what) {
+        let remedies = [
+            ("missing field", "add it"),
+            ("duplicate key", "remove one of the two"),
+            ("unknown variant", "take one of these"),
+            ("unknown field", "correct or remove it"),
+        ];
+        for (what, remedy) in remedies {
+            if message.starts_with(what) && !message.contains(';') {
                 message = format!("{message}; {remedy}");
             }
         }

@@ -135,6 +135,10 @@ fn run(
     let mut kernel = board.requests(kernel)?;
     let end = options.duration_ns.saturating_mul(PS);
     let mut timeline = Timeline::new(options.timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    // The input is right: whoever watches may be told.
+    if !progress(0.0) {
+        return Err(SimError::Interrupted);
+    }
     let mut step = |now: u64| progress(now as f64 / end as f64);
     kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
     let requests = (0..kernel.hardware().cores()).map(|core| kernel.hardware().core(core).llc_accesses).sum();

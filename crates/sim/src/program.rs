@@ -31,6 +31,8 @@ pub enum OpKind {
     StoreLine = 5,
     /// Tells the kernel something; the core stops until the kernel dispatches again.
     Signal = 6,
+    /// A prefetch: posted, nothing waits for its data; a miss holds a miss register.
+    Prefetch = 7,
 }
 
 /// What a program tells the kernel.
@@ -91,6 +93,7 @@ impl Op {
             3 => OpKind::Store,
             4 => OpKind::Fetch,
             5 => OpKind::StoreLine,
+            7 => OpKind::Prefetch,
             _ => OpKind::Signal,
         }
     }

@@ -70,7 +70,7 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     let wanted = args.timeline.map_or(0, Time::ns_ceil);
     let timeline_ns = if args.trace.is_some() { s.duration.ns_ceil() } else { wanted };
     let prepared = scenario::prepare(&scenario)?;
-    let progress = Progress::new("simulating the scenario");
+    let progress = Progress::checked("simulating the scenario");
     let step = |share: f64| {
         progress.share(share);
         !stopped()
@@ -201,7 +201,7 @@ pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
         Mode::Unmanaged => "simulating all together, unmanaged",
         Mode::Managed => "simulating all together, under the plan",
     };
-    let progress = Progress::new(what);
+    let progress = Progress::checked(what);
     let step = |share: f64| {
         progress.share(share);
         !stopped()

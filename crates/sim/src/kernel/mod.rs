@@ -46,6 +46,10 @@ use std::collections::VecDeque;
 use task::Task;
 use timers::Timers;
 
+/// Progress is told at least once in so much simulated time, and in so many rounds: within a second of ours or so.
+const MIN_STEP_PS: u64 = 1_000_000;
+const MAX_STEP_PS: u64 = 10_000_000_000;
+const MAX_ROUNDS: u32 = 1 << 12;
 /// Events at one instant after which something must be wrong.
 const STUCK: u32 = 1_000_000;
 
@@ -133,9 +137,9 @@ impl<H: Hardware> Kernel<H> {
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), KernelError> {
         // The hardware comes back now and then even if nothing happens, so that progress can be told.
-        let step_ps = (until_ps.saturating_sub(self.now_ps) / 100).max(1_000_000);
+        let step_ps = (until_ps.saturating_sub(self.now_ps) / 100).clamp(MIN_STEP_PS, MAX_STEP_PS);
         let mut here = 0;
-        let mut reports = 0u32;
+        let (mut rounds, mut reported_ps) = (0u32, self.now_ps);
         while self.now_ps < until_ps {
             here += self.fire_timers(observer);
             self.decide(observer);
@@ -152,9 +156,12 @@ impl<H: Hardware> Kernel<H> {
                 let task = self.tasks.get(self.last_task).map(|t| t.spec.name.clone()).unwrap_or_default();
                 return Err(KernelError::Stuck { task, at_ps: self.now_ps });
             }
-            reports = reports.wrapping_add(1);
-            if (reports.is_multiple_of(1 << 16) || self.now_ps - before == step_ps) && !progress(self.now_ps) {
-                return Err(KernelError::Interrupted);
+            rounds += 1;
+            if rounds == MAX_ROUNDS || self.now_ps - reported_ps >= step_ps {
+                (rounds, reported_ps) = (0, self.now_ps);
+                if !progress(self.now_ps) {
+                    return Err(KernelError::Interrupted);
+                }
             }
         }
         Ok(())

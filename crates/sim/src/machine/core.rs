@@ -99,8 +99,8 @@ pub(super) enum How {
     Wait,
     /// A load that need not be waited for.
     Load,
-    /// A store; `true`: straight into the shared cache, which becomes dirty.
-    Store(bool),
+    /// A store or a prefetch; `true`: a store straight into the shared cache, which becomes dirty.
+    Posted(bool),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -423,7 +423,7 @@ impl Core {
     fn how(&self, kind: OpKind) -> How {
         match kind {
             OpKind::Load if self.window > 0 => How::Load,
-            OpKind::Store => How::Store(false),
+            OpKind::Store | OpKind::Prefetch => How::Posted(false),
             _ => How::Wait,
         }
     }
@@ -440,7 +440,7 @@ impl Core {
                 self.push(key, What::Snoop(write));
             }
             let what = match kind {
-                OpKind::Store if !uncached => What::Read(How::Store(true)),
+                OpKind::Store if !uncached => What::Read(How::Posted(true)),
                 OpKind::Store | OpKind::StoreLine => What::Write,
                 _ => What::Read(self.how(kind)),
             };

@@ -127,7 +127,7 @@ impl Machine {
         let Some((_, loaded)) = &seat.loaded else { return None };
         let kind = self.kinds.kind(key);
         let ways = loaded.ways;
-        let store = how == How::Store(true);
+        let store = how == How::Posted(true);
         let mut hit = false;
         if kind != PageKind::Uncached {
             seat.core.live.llc_accesses += 1;
@@ -169,7 +169,7 @@ impl Machine {
         match how {
             How::Wait => return Some(register),
             How::Load => self.seats[core].core.load_waits_for(register),
-            How::Store(_) => {}
+            How::Posted(_) => {}
         }
         None
     }

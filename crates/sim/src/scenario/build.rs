@@ -120,6 +120,12 @@ fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry
                 .to_owned(),
         ));
     }
+    let cores = scenario.platform.cores;
+    if let Some(core) = entry.core.filter(|&c| c >= cores as usize) {
+        let message =
+            format!("is on core {core}, but the board has cores 0 to {}; place it on one of these", cores - 1);
+        return Err(Fault::Words(message));
+    }
     let regions: Vec<(&str, Place)> = entry.regions.iter().map(|(name, e)| (name.as_str(), place(e))).collect();
     let index = board.add_spec(&entry.name, &entry.workload, base, &place(&entry.place), &regions)?;
     if let Some(ways) = &entry.ways {

@@ -3,7 +3,7 @@
 use super::{Prepared, Resolution, Scenario};
 use crate::board::BoardError;
 use crate::hardware::{Counters, Hardware};
-use crate::kernel::{Kernel, KernelResult, Timeline};
+use crate::kernel::{Kernel, KernelError, KernelResult, Timeline};
 use crate::plan::SimError;
 use serde::Serialize;
 use solocore_model::results::Segment;
@@ -124,6 +124,10 @@ fn finish<H: Hardware>(
     progress: &dyn Fn(f64) -> bool,
 ) -> Result<(KernelResult, Vec<Segment>), BoardError> {
     let mut timeline = Timeline::new(timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    // The scenario is right: whoever watches may be told.
+    if !progress(0.0) {
+        return Err(KernelError::Interrupted.into());
+    }
     kernel.run(end_ps, &mut timeline, &mut |now| progress(now as f64 / end_ps as f64))?;
     let result = kernel.finish(&mut timeline);
     Ok((result, timeline.segments()))

@@ -519,7 +519,16 @@ impl Builder<'_> {
         let lines = self.stated_lines(misses);
         let walk = Walk::new(self.region("data", "misses", lines)?, lines, Order::Sequential);
         let cycles = self.computation(wcet, misses);
-        self.stated(Spread::new(cycles, misses, 1, None, walk), misses, cycles)
+        let spread = Spread::new(cycles, misses, 1, None, walk).prefetched(self.ahead(wcet, misses));
+        self.stated(spread, misses, cycles)
+    }
+
+    /// Misses of a stated task that must overlap with others, because the board takes longer for all of them one after another
+    /// than the task as it is stated. An overlapping miss is taken to need a third of the time of one that is waited for.
+    fn ahead(&self, wcet: Time, misses: u64) -> u64 {
+        let miss = u128::from(self.ctx.miss_ps.max(1));
+        let beyond = (u128::from(misses) * miss).saturating_sub(u128::from(wcet.ps()));
+        u64::try_from((beyond * 3).div_ceil(miss * 2)).unwrap_or(u64::MAX)
     }
 
     fn profile_like(mut self, p: &spec::ProfileLike) -> Result<Workload> {

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// A parameter has an impossible value.
-    #[error("workload `{kind}`: {key} = {value}: {message}")]
+    #[error("workload `{kind}`: {key} = {value}; {message}")]
     Value {
         /// Kind of the workload.
         kind: &'static str,

@@ -98,7 +98,8 @@ impl Pattern for Replay {
 
 /// Reads any trace file; the first bytes tell which kind it is.
 pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry), WorkloadError> {
-    let io = |e: std::io::Error| WorkloadError::trace(path, None, format!("cannot read: {e}"));
+    let io =
+        |e: std::io::Error| WorkloadError::trace(path, None, format!("cannot read: {e}; give the name of a trace"));
     let mut file = File::open(path).map_err(io)?;
     let mut head = Vec::new();
     (&mut file).take(8).read_to_end(&mut head).map_err(io)?;
@@ -184,7 +185,8 @@ pub(super) fn profile(path: &Path, ctx: &BuildContext) -> Result<(Recording, Vec
     let trace = files::parent_dir(path).join(&reference.file);
     let cycles = if reference.truncated { reference.cycles } else { profile.private_cycles };
     let pages = u32::try_from(profile.pages.len()).unwrap_or(u32::MAX);
-    let file = File::open(&trace).map_err(|e| WorkloadError::trace(&trace, None, format!("cannot read: {e}")))?;
+    let file = File::open(&trace)
+        .map_err(|e| WorkloadError::trace(&trace, None, format!("cannot read: {e}; give the name of a trace")))?;
     let recording = recorded(&trace, file, ctx, Some(&Expected { records: reference.records, cycles, pages }))?;
     let mut names = vec![None; profile.pages.len()];
     for page in profile.pages {

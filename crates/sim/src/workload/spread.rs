@@ -3,7 +3,8 @@
 //! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic budgeting Tables I and II;
 //! tasks with `wcet` and `misses` in a system file). Rule: the computation of a job is cut into equal slots, with misses
 //! between them: one each, or several at once; or one at a random point of each slot. Cycles and misses of every job are exact.
-//! The core waits for each miss. Not covered: how a real program's misses bunch.
+//! The core waits for each miss, but for those that would not fit into the stated time one after another: they are
+//! prefetched, evenly spread. Not covered: how a real program's misses bunch.
 
 use super::jobs::{BATCH, Pattern};
 use super::sections::Even;
@@ -20,6 +21,8 @@ pub(super) struct Spread {
     /// Cycles of a slot, and those that are left over.
     slot: u64,
     remainder: Even,
+    /// Which misses are prefetched.
+    ahead: Even,
     jitter: Option<Random>,
     walk: Walk,
     done: u64,
@@ -33,7 +36,13 @@ impl Spread {
     pub(super) fn new(cycles: u64, misses: u64, burst: u64, jitter: Option<Random>, walk: Walk) -> Self {
         let slots = misses.div_ceil(burst) + 1;
         let remainder = Even::new(cycles % slots, slots);
-        Self { misses, burst, slot: cycles / slots, remainder, jitter, walk, done: 0, owed: 0 }
+        let ahead = Even::new(0, misses.max(1));
+        Self { misses, burst, slot: cycles / slots, remainder, ahead, jitter, walk, done: 0, owed: 0 }
+    }
+
+    /// So many of the misses are prefetched.
+    pub(super) fn prefetched(self, ahead: u64) -> Self {
+        Self { ahead: Even::new(ahead.min(self.misses), self.misses.max(1)), ..self }
     }
 
     fn slot(&mut self) -> u64 {
@@ -67,7 +76,8 @@ impl Pattern for Spread {
                 gap = self.owed + now;
                 self.owed = slot - now;
             }
-            self.walk.run(1, |line| access(OpKind::LoadWait, gap, line, out));
+            let kind = if self.ahead.step() { OpKind::Prefetch } else { OpKind::LoadWait };
+            self.walk.run(1, |line| access(kind, gap, line, out));
             self.done += 1;
         }
         if self.done < self.misses {
@@ -87,6 +97,7 @@ impl Pattern for Spread {
         if self.misses.is_multiple_of(self.walk.lines()) {
             self.walk.reset();
         }
-        (self.done, self.owed, self.remainder) = (0, 0, self.remainder.restarted());
+        (self.done, self.owed) = (0, 0);
+        (self.remainder, self.ahead) = (self.remainder.restarted(), self.ahead.restarted());
     }
 }

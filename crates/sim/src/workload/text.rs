@@ -32,12 +32,13 @@ use std::path::Path;
 /// Longest line, in bytes.
 const MAX_LINE: usize = 4096;
 
-const KINDS: [(&str, OpKind); 5] = [
+const KINDS: [(&str, OpKind); 6] = [
     ("load", OpKind::Load),
     ("wait", OpKind::LoadWait),
     ("store", OpKind::Store),
     ("fetch", OpKind::Fetch),
     ("line", OpKind::StoreLine),
+    ("prefetch", OpKind::Prefetch),
 ];
 
 /// Most cycles of one line: about 12 minutes at 1.5 GHz.

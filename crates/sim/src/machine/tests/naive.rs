@@ -99,7 +99,8 @@ impl Model {
     }
 }
 
-const KINDS: [OpKind; 5] = [OpKind::Load, OpKind::LoadWait, OpKind::Store, OpKind::Fetch, OpKind::StoreLine];
+const KINDS: [OpKind; 6] =
+    [OpKind::Load, OpKind::LoadWait, OpKind::Store, OpKind::Fetch, OpKind::StoreLine, OpKind::Prefetch];
 const PAGES: [PageKind; 6] =
     [PageKind::Cached, PageKind::Locked, PageKind::Bypass, PageKind::Uncached, PageKind::Cached, PageKind::Cached];
 
@@ -109,7 +110,7 @@ proptest! {
     #[test]
     fn counts_are_those_of_a_naive_hierarchy(
         l2 in any::<bool>(), mask in 0u32..4, window in 0u64..2,
-        trace in prop::collection::vec((0usize..5, 0u64..6 * 64), 100..2000),
+        trace in prop::collection::vec((0usize..6, 0u64..6 * 64), 100..2000),
     ) {
         let mut c = config(1);
         c.l1i = L1 { size: Bytes(2048), ways: 4 };
