@@ -303,7 +303,7 @@ fn per_time(run: &Run) -> f64 {
 fn bandwidth(context: &Context) -> Result<Outcome, ExperimentError> {
     let runs = runs(context)?;
     let values = runs.each(|solo, run| per_time(run) / per_time(solo));
-    let mut outcome = outcome("Achieved bandwidth", "1 = solo", "bandwidth_normalised", &values);
+    let mut outcome = outcome("Achieved bandwidth", "bandwidth, 1 = solo", "bandwidth_normalised", &values);
     let pairs = runs.slowdowns().concat().into_iter().zip(values.concat());
     let off = pairs.map(|(slowdown, value)| (value * (1.0 + slowdown / 100.0) - 1.0).abs()).fold(0.0, f64::max);
     outcome.check(
@@ -326,7 +326,7 @@ fn misses(run: &Run) -> f64 {
 
 fn miss_rate(context: &Context) -> Result<Outcome, ExperimentError> {
     let values = runs(context)?.each(|solo, run| misses(run) / misses(solo));
-    let mut outcome = outcome("Miss rate of the shared cache", "1 = solo", "miss_rate_normalised", &values);
+    let mut outcome = outcome("Miss rate of the shared cache", "miss rate, 1 = solo", "miss_rate_normalised", &values);
     let off = values.concat().into_iter().map(|v| (v - 1.0).abs()).fold(0.0, f64::max);
     outcome.check(
         "no significant variation, as the cache is partitioned (within 5 % of solo)",
