@@ -70,10 +70,6 @@ const LOCK_C: usize = 4;
 /// min_perf_budget in bytes a second.
 const MIN_BUDGET: u64 = 100_000_000;
 
-/// The subject starts when the co-runners have filled their quarter of the cache, which takes them less: from then on each line
-/// that they write costs a write-back as well.
-const START_PS: u64 = MS;
-
 /// A measurement of one subject.
 #[derive(Clone, Copy, Debug)]
 struct Run {
@@ -187,7 +183,7 @@ fn measure(
     let task = board.add_at("subject", &WorkloadSpec::Cortex(spec), &Place::default().colours(ours))?;
     board.task(task).core = Some(0);
     board.task(task).realtime = true;
-    board.task(task).release = Release::At(vec![START_PS]);
+    board.task(task).release = Release::At(vec![0]);
     for core in (1..4).take_while(|_| lock.is_some()) {
         let spec = BandwidthHog { access: Access::Write, ..BandwidthHog::default() };
         let place = Place::default().colours(theirs);
@@ -208,8 +204,7 @@ fn to_the_end(context: &Context, board: Board, kernel: KernelConfig) -> Result<R
     // No run takes longer than a second; one that did would have hung.
     for ms in 1..1000 {
         kernel.run(ms * MS, &mut watch, &mut stop).map_err(BoardError::from)?;
-        if let Some(end_ps) = watch.end_ps {
-            let time_ps = end_ps - START_PS;
+        if let Some(time_ps) = watch.end_ps {
             let counters = kernel.finish(&mut watch).tasks[0].counters;
             return Ok(Run { time_ps, counters, throttled: ratio(watch.throttled_ps, 3 * time_ps) });
         }
