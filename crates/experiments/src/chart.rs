@@ -180,14 +180,15 @@ fn range(values: impl Iterator<Item = f64> + Clone, from_zero: bool) -> (f64, f6
 fn tick(value: f64) -> String {
     let size = value.abs();
     if size >= 1e6 {
-        format!("{value:.1e}")
-    } else if size >= 100.0 || size.fract() == 0.0 {
-        format!("{value:.0}")
-    } else if size >= 1.0 {
-        format!("{value:.1}")
-    } else {
-        format!("{value:.3}")
+        return format!("{value:.1e}");
     }
+    if size >= 100.0 {
+        return format!("{value:.0}");
+    }
+    let text = format!("{value:.3}");
+    let short = text.trim_end_matches('0').trim_end_matches('.');
+    // What is left of -0.0001 is no number to read.
+    if short == "-0" { "0".to_owned() } else { short.to_owned() }
 }
 
 fn lines<'a>(
@@ -316,6 +317,12 @@ mod tests {
         let none = Chart::bars("none", "y", Vec::new(), Vec::new());
         assert!(svg(&[empty, none]).is_ok());
         assert!(svg(&[]).is_ok());
+    }
+
+    #[test]
+    fn ticks_have_no_needless_digits() {
+        let of = [0.0, -0.0, 0.5, 1.25, 40.0, 99.5, 812.4, 2.5e6].map(tick);
+        assert_eq!(of, ["0", "0", "0.5", "1.25", "40", "99.5", "812", "2.5e6"]);
     }
 
     #[test]

@@ -1,52 +1,61 @@
 //! The figures of BWLOCK at the quick scale: their rows, their claims, and that the seed alone decides.
 
-use solocore_experiments::{Context, Outcome, Scale, find};
+use solocore_experiments::{Context, Outcome, Scale, chart, find};
 
-/// Figure and number of rows.
-const FIGURES: [(&str, usize); 5] =
-    [("bwlock-fig1", 20), ("bwlock-fig3a", 30), ("bwlock-fig3b", 30), ("bwlock-fig3c", 30), ("bwlock-fig3d", 30)];
+/// Four measures of the same runs, which are made once in a process for each seed.
+const FIG3: [&str; 4] = ["bwlock-fig3a", "bwlock-fig3b", "bwlock-fig3c", "bwlock-fig3d"];
 
 fn run(id: &str, seed: u64) -> Outcome {
-    let experiment = find(id).unwrap();
-    (experiment.run)(&Context { scale: Scale::Quick, seed, progress: &|_| true }).unwrap()
+    let experiment = find(id).unwrap_or_else(|| panic!("no {id}"));
+    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
+    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
 }
 
-fn claims_hold(seed: u64) {
-    for (id, rows) in FIGURES {
-        let outcome = run(id, seed);
-        assert_eq!(outcome.table.rows.len(), rows, "{id}");
-        assert!(!outcome.charts.is_empty() && !outcome.differs.is_empty(), "{id}");
-        let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
-        assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
+fn claims_hold(id: &str, rows: usize, seed: u64) {
+    let outcome = run(id, seed);
+    assert_eq!(outcome.table.rows.len(), rows, "{id}");
+    assert!(!outcome.differs.is_empty(), "{id}");
+    assert!(chart::svg(&outcome.charts).is_ok_and(|svg| svg.contains("</svg>")), "{id}");
+    let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
+    assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
+}
+
+#[test]
+fn contention() {
+    claims_hold("bwlock-fig1", 9, 1);
+}
+
+#[test]
+fn contention_with_another_seed() {
+    claims_hold("bwlock-fig1", 9, 2);
+}
+
+#[test]
+fn locks() {
+    for id in FIG3 {
+        claims_hold(id, 30, 1);
     }
 }
 
 #[test]
-#[ignore = "slow: make nightly"]
-fn all_claims_hold() {
-    claims_hold(1);
+fn locks_with_another_seed() {
+    for id in FIG3 {
+        claims_hold(id, 30, 2);
+    }
 }
 
+/// Fig. 3's runs are kept in the process, so that only Fig. 1 is made anew.
 #[test]
-#[ignore = "slow: make nightly"]
-fn all_claims_hold_with_another_seed() {
-    claims_hold(20);
-}
-
-#[test]
-#[ignore = "slow: make nightly"]
 fn the_seed_decides() {
-    // Fig. 3's runs are kept in the process, so that only Fig. 1 is made anew.
-    let first = run("bwlock-fig1", 3);
-    assert_eq!(first.table.to_csv(), run("bwlock-fig1", 3).table.to_csv());
-    assert_ne!(first.table.to_csv(), run("bwlock-fig1", 4).table.to_csv());
+    let first = run("bwlock-fig1", 1).table.to_csv();
+    assert_eq!(first, run("bwlock-fig1", 1).table.to_csv());
+    assert_ne!(first, run("bwlock-fig1", 3).table.to_csv(), "seeds differ in their page draws");
 }
 
 #[test]
-#[ignore = "slow: make nightly"]
 fn an_experiment_stops_when_told() {
     for id in ["bwlock-fig1", "bwlock-fig3a"] {
         let context = Context { scale: Scale::Quick, seed: 5, progress: &|_| false };
-        assert!((find(id).unwrap().run)(&context).is_err(), "{id}");
+        assert!(find(id).is_some_and(|e| (e.run)(&context).is_err()), "{id}");
     }
 }

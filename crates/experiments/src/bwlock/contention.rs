@@ -22,8 +22,9 @@ pub const FIG1: Experiment = Experiment {
 };
 
 /// What each co-runner asks for, in MB/s. The paper's axis ends at 1000; here it goes on to where nothing more comes.
-const DEMANDS: [u64; 20] =
-    [0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000, 6000, 8000];
+const DEMANDS: &[u64] =
+    &[0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000, 6000, 8000];
+const QUICK: &[u64] = &[0, 100, 300, 500, 1000, 1400, 2000, 4000, 8000];
 
 /// Latency, its share of hits, bandwidth of the three co-runners together, and of the memory.
 struct Found {
@@ -34,16 +35,17 @@ struct Found {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let found = points(context, &DEMANDS, |&demand| measure(context, demand))?;
+    let demands = context.pick(QUICK, DEMANDS);
+    let found = points(context, demands, |&demand| measure(context, demand))?;
     let alone = found[0].latency_ns;
     let mut table =
         Table::new(&["demand_each_mb_s", "achieved_each_mb_s", "dram_total_mb_s", "latency_ns", "latency_normalised"]);
-    for (demand, f) in DEMANDS.iter().zip(&found) {
+    for (demand, f) in demands.iter().zip(&found) {
         let normalised = f.latency_ns / alone;
         table.push(row![*demand, f.achieved_mb_s / 3.0, f.dram_mb_s, f.latency_ns, normalised]);
     }
     let mut outcome = Outcome::new(table);
-    let line: Vec<(f64, f64)> = DEMANDS.iter().zip(&found).map(|(&d, f)| (d as f64, f.latency_ns / alone)).collect();
+    let line: Vec<(f64, f64)> = demands.iter().zip(&found).map(|(&d, f)| (d as f64, f.latency_ns / alone)).collect();
     judge(&mut outcome, &line, &found);
     outcome.charts.push(Chart::lines(
         "Latency beside three co-runners",
@@ -110,7 +112,7 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)], found: &[Found]) {
         low < 1.1,
         format!("{:.1} % more latency", (low - 1.0) * 100.0),
     );
-    let rises = line.windows(2).all(|w| w[1].1 > w[0].1 * 0.98);
+    let rises = line.windows(2).filter(|w| w[1].0 <= 1000.0).all(|w| w[1].1 > w[0].1);
     outcome.check(
         "from 100 to 1000 MB/s the latency rises, and ever faster: the second half of the way adds more than the first",
         rises && high - middle > middle - 1.0 && middle > low,
@@ -120,8 +122,8 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)], found: &[Found]) {
     let steepest = line.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).fold(0.0, f64::max);
     let last = (end - before) / (line[line.len() - 1].0 - line[line.len() - 3].0);
     outcome.check(
-        "then it saturates: at the end it rises at less than a tenth of its steepest",
-        last < steepest / 10.0,
+        "then it saturates: at the end it changes at less than a tenth of its steepest",
+        last.abs() < steepest / 10.0,
         format!("{end:.2} at the end; {:.2} a GB/s there, {:.2} a GB/s at the steepest", last * 1e3, steepest * 1e3),
     );
     let hits = found.iter().map(|f| f.hits).fold(0.0, f64::max);

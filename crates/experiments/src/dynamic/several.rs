@@ -245,9 +245,9 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: 
         format!("{least:.2} times faster at the least"),
     );
     outcome.check(
-        "for T2 reclamation is far ahead: 4.6 against 56.7 in the paper, here at least five times faster",
-        ratios[T2] > 5.0,
-        format!("{:.1} against {:.1}", reclaiming[T2], periodic[T2]),
+        "for T2 reclamation is far ahead: 4.6 against 56.7 in the paper, 12.3 times faster; here at least half of that",
+        ratios[T2] > 56.7 / 4.6 / 2.0,
+        format!("{:.1} against {:.1}: {:.1} times faster", reclaiming[T2], periodic[T2], ratios[T2]),
     );
     outcome.check(
         "with other offsets T6 takes more than three times as long as T1 with reclamation",

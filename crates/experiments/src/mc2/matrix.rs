@@ -44,7 +44,7 @@ fn measure(context: &Context, count: u32, scenario: Scenario) -> Result<Both, Ex
     let mut board = board(context)?;
     let spec = matrix(Some(Job::Passes(1)));
     let matrix = add(&mut board, "Matrix", 1, ways(6, count), &spec, &Place::banks(&[FIRST_C]))?;
-    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(3, 40))];
+    let mut samples = vec![Samples::jobs(matrix, 1, context.pick(2, 15))];
     if scenario != Scenario::Idle {
         contenders(&mut board, [ways(0, 2), ways(2, 2)])?;
         let bank = if scenario == Scenario::Managed { VIDEO.1 } else { FIRST_C };

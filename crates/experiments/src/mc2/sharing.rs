@@ -287,7 +287,7 @@ fn time(context: &Context, &(level, probe, interferer): &Run) -> Result<f64, Exp
     if let Some(i) = interferer {
         interfere(&mut board, i)?;
     }
-    let mut samples = [Samples::jobs(task, 1, context.pick(3, 30))];
+    let mut samples = [Samples::jobs(task, 1, context.pick(2, 30))];
     take(context, board, KernelConfig::default(), PERIOD_PS, &mut samples)?;
     Ok(samples[0].times().acet_us)
 }
