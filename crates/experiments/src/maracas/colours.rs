@@ -103,7 +103,7 @@ fn measure(context: &Context, case: Case) -> Result<f64, ExperimentError> {
     // Quick: a minute is six seconds.
     let minute_ms: u64 = context.pick(6_000, 60_000);
     let (board, kernel) = build(context, case, minute_ms)?;
-    let mut kernel = board.fluid(kernel)?;
+    let mut kernel = board.fluid(kernel, &|| (context.progress)(f64::NAN))?;
     let mut places = Places { core: vec![None; HOGS + 1] };
     let mut homes: Vec<Option<usize>> = vec![None; HOGS + 1];
     let end_ps = 10 * minute_ms * MS + minute_ms * MS / 4;

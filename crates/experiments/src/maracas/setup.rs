@@ -45,7 +45,8 @@ pub fn m_jump(delay: u64) -> WorkloadSpec {
 
 /// A run of `ps` in whole intervals.
 pub fn fluid(context: &Context, board: Board, kernel: KernelConfig, ps: u64) -> Result<KernelResult, ExperimentError> {
-    finish(context, board.fluid(kernel)?, ps, &mut Unobserved)
+    let kernel = board.fluid(kernel, &|| (context.progress)(f64::NAN))?;
+    finish(context, kernel, ps, &mut Unobserved)
 }
 
 /// Mean request latency in core cycles.

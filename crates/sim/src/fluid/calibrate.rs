@@ -12,7 +12,7 @@
 //! Not covered: phases shorter than a sample, and programs whose work depends on time.
 
 use super::curve::MemoryCurve;
-use super::program::{Demand, FluidError, FluidProgram, Phase};
+use super::program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use crate::hardware::{Counters, Hardware, Notice, ProgramId};
 use crate::program::Signal;
 
@@ -134,6 +134,7 @@ fn run<H: Hardware>(
     sample_ps: u64,
     until_ps: u64,
     until_progress: u64,
+    go_on: GoOn<'_>,
 ) -> Result<Vec<Point>, FluidError> {
     let program = ProgramId(0);
     hardware.dispatch(0, Some(program), 0);
@@ -141,6 +142,9 @@ fn run<H: Hardware>(
     let mut at = 0;
     while at < until_ps {
         at += sample_ps;
+        if !go_on() {
+            return Err(FluidError::Interrupted);
+        }
         while let Some(notice) = hardware.advance(at) {
             if let Notice::Signal { signal, .. } = notice {
                 points.push(Point::of(hardware, Some(signal)));
@@ -249,11 +253,12 @@ fn join(points: &[Point], cuts: &[Cut], most: usize) -> Vec<Cut> {
 /// Measures a program that `make` puts, as program 0, on a machine with the settings it is given.
 ///
 /// # Errors
-/// What `make` refuses, or why the runs do not give phases.
+/// What `make` refuses, or why the runs do not give phases; [`FluidError::Interrupted`].
 pub fn calibrate<H: Hardware>(
     name: &str,
     curve: &MemoryCurve,
     options: &Calibration,
+    go_on: GoOn<'_>,
     mut make: impl FnMut(Setting) -> Result<H, FluidError>,
 ) -> Result<FluidProgram, FluidError> {
     let Some(&whole) = options.cache_lines.last() else {
@@ -264,13 +269,13 @@ pub fn calibrate<H: Hardware>(
     }
     let until = options.warm_ps.saturating_add(options.horizon_ps);
     let mut hardware = make(Setting { cache_lines: whole, extra_ps: 0 })?;
-    let reference = run(&mut hardware, options.sample_ps, until, u64::MAX)?;
+    let reference = run(&mut hardware, options.sample_ps, until, u64::MAX, go_on)?;
     let cuts = join(&reference, &cuts(&reference, options)?, options.phases);
     let last = cuts[cuts.len() - 1].0;
     let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
     // If the least share is as good as the whole, so are those between.
     let least = Setting { cache_lines: options.cache_lines[0], extra_ps: 0 };
-    let with_least = run(&mut make(least)?, options.sample_ps, until.saturating_mul(PATIENCE), last)?;
+    let with_least = run(&mut make(least)?, options.sample_ps, until.saturating_mul(PATIENCE), last, go_on)?;
     let lines = |points: &[Point]| {
         let whole = span(&at_progress(points, cuts[0].0), &at_progress(points, last));
         whole.misses + whole.writes
@@ -291,6 +296,7 @@ pub fn calibrate<H: Hardware>(
                     options.sample_ps,
                     until.saturating_mul(PATIENCE),
                     last,
+                    go_on,
                 )?
             };
             let at: Vec<[f64; 9]> = cuts.iter().map(|c| at_progress(&points, c.0)).collect();
