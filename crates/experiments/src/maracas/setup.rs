@@ -40,7 +40,8 @@ pub fn scheduled(vcpus: Vec<VcpuSpec>, throttle: Option<ThrottleSpec>) -> Kernel
 
 /// `m_jump` of Code 1, pass after pass.
 pub fn m_jump(delay: u64) -> WorkloadSpec {
-    WorkloadSpec::MJump(MJump { delay: Cycles(delay), job: Some(Job::Passes(1)), ..MJump::default() })
+    let delay = Cycles(delay);
+    WorkloadSpec::MJump(MJump { delay, dependent: true, job: Some(Job::Passes(1)), ..MJump::default() })
 }
 
 /// A run of `ps` in whole intervals.

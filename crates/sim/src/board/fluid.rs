@@ -127,9 +127,9 @@ impl<'a> Measured<'a> {
         let mut options = Calibration::new(shares);
         let has_jobs = self.spec.build(&self.context).is_ok_and(|w| w.has_jobs);
         if has_jobs && let Some(job_ps) = job(&self.config, make()?, go_on)? {
-            // The first job warms up, and one at least is measured whole.
+            // The first job warms up, and the next one at least is measured whole, also if it takes half as long again.
             options.warm_ps = options.warm_ps.max(job_ps);
-            options.horizon_ps = options.horizon_ps.max(job_ps.saturating_mul(2));
+            options.horizon_ps = options.horizon_ps.max(job_ps.saturating_add(job_ps / 2));
             options.sample_ps = options.sample_ps.max(job_ps / 256);
         }
         calibrate_on(&self.config, self.name, &options, go_on, &make)
