@@ -48,12 +48,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Two milliseconds to warm up, four in samples of 50 us, and these shares of the cache.
+    /// Two milliseconds to warm up, two in samples of 50 us, and these shares of the cache.
     #[must_use]
     pub fn new(cache_lines: Vec<u64>) -> Self {
         Self {
             warm_ps: 2_000_000_000,
-            horizon_ps: 4_000_000_000,
+            horizon_ps: 2_000_000_000,
             sample_ps: 50_000_000,
             phases: 64,
             cache_lines,
