@@ -53,6 +53,10 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         Chart::bars("Request latency", "core cycles", groups, vec![("latency".into(), bars(|f| f.latency))]),
     ];
     outcome.differs("MAX_MEM_LAT is the latency of E2 on this board; the paper's 180 cycles is its E2.");
+    outcome.differs(
+        "Throttled as far as it goes, the tasks at 60 % still load this memory about as much as E2: the latency is near the \
+         threshold there, where the paper's board stays below it up to 80 %.",
+    );
     outcome.differs("canny is five sweeps over the image with computation that is assumed.");
     Ok(outcome)
 }

@@ -376,20 +376,20 @@ fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3])
     }
 }
 
-/// The locality, in eighths, whose idle latency is nearest to the measured one without the program's own queue.
+/// The locality, in thousandths, whose idle latency is nearest to the measured one without the program's own queue.
 fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
     let lines = s.reads + s.writes;
     if s.reads < 1.0 || s.busy_ps < 1.0 {
         return 0;
     }
     let mut best = (f64::MAX, 0);
-    for eighth in 0..=8u32 {
-        let kind = curve.kind(s.writes / lines, f64::from(eighth) / 8.0);
+    for milli in (0..=1000u32).step_by(5) {
+        let kind = curve.kind(s.writes / lines, f64::from(milli) / 1000.0);
         let u = lines * kind.line_ps / s.busy_ps;
         let u = if u < 0.98 { u } else { 0.98 };
         let off = (kind.idle_ps - s.latency_ps * (1.0 - u * u)).abs();
         if off < best.0 {
-            best = (off, eighth * 125);
+            best = (off, milli);
         }
     }
     best.1
