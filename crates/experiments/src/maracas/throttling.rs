@@ -41,10 +41,10 @@ fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
     let traffic = vec![Series::new("bus traffic", line(|p| p.traffic))];
     let mut first = Chart::lines("Bus traffic against latency", label, "GB in 5 minutes", traffic);
     let progress = vec![Series::new("task3", line(|p| p.instructions))];
-    let mut second = Chart::lines("task3 in the foreground", label, "instructions, 10^8", progress);
+    let mut second = Chart::lines("task3 in the foreground", label, "instructions, 10^8 in 5 min", progress);
     for (name, p) in NAMES.iter().zip(&chosen) {
-        first = first.level(&format!("{name}: {:.0} cycles", p.latency), p.traffic);
-        second = second.level(&format!("{name}: {:.0} cycles", p.latency), p.instructions);
+        first = first.level(&format!("{name}: {:.1} cycles", p.latency), p.traffic);
+        second = second.level(&format!("{name}: {:.1} cycles", p.latency), p.instructions);
     }
     outcome.charts = vec![first, second];
     outcome.differs(
@@ -91,7 +91,7 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     let found: Vec<String> = NAMES
         .iter()
         .zip(chosen)
-        .map(|(n, p)| format!("{n}: {:.0} GB, {:.0} cycles, {:.0} 10^8", p.traffic, p.latency, p.instructions))
+        .map(|(n, p)| format!("{n}: {:.0} GB, {:.1} cycles, {:.1} 10^8", p.traffic, p.latency, p.instructions))
         .collect();
     outcome.check(
         "from E1 to E3 (Table II) traffic and latency fall and task3's instructions rise",
@@ -163,19 +163,19 @@ fn fig6_judge(outcome: &mut Outcome, name: &str, latency: f64, rate: f64, expect
     outcome.check(
         &format!("{name}: task3 executes more under latency-based than under rate-based throttling"),
         latency > rate,
-        format!("{latency:.0} against {rate:.0} 10^8"),
+        format!("{latency:.1} against {rate:.1} 10^8"),
     );
     // E3 is below expectation in the paper, too: there is not background time enough.
     if name != "E3" {
         outcome.check(
             &format!("{name}: latency-based throttling does better than expected"),
             latency > expected,
-            format!("{latency:.0} against {expected:.0} 10^8"),
+            format!("{latency:.1} against {expected:.1} 10^8"),
         );
         outcome.check(
             &format!("{name}: rate-based throttling fails what is expected"),
             rate < expected,
-            format!("{rate:.0} against {expected:.0} 10^8"),
+            format!("{rate:.1} against {expected:.1} 10^8"),
         );
     }
 }
