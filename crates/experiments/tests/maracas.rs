@@ -57,7 +57,7 @@ fn fig7_canny_against_load() {
 
 #[test]
 fn fig8_balancing_evens_progress() {
-    holds("maracas-fig8", 8);
+    holds("maracas-fig8", 20);
 }
 
 #[test]
