@@ -281,6 +281,7 @@ mod tests {
     #[test]
     fn a_vcpu_takes_its_background_time_along() {
         let mut from = core(Background::LeastTime, &[(1, 10)]);
+        from.tick(1);
         from.tick(10);
         let moved = from.vcpu(0).unwrap().clone();
         assert_eq!((moved.foreground_ns(), moved.background_ns()), (1, 9));
