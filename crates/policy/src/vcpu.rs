@@ -99,6 +99,18 @@ impl Core {
         unsafe { sc_vcpu_add(self, id, &config.into(), now_ns) != 0 }
     }
 
+    /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it has run (maracas, section III: a
+    /// VCPU is tracked for the background time it has used so far, wherever that was). Its budget is whole.
+    pub fn add_moved(&mut self, id: u32, config: Config, from: &Vcpu, now_ns: u64) -> bool {
+        let added = self.add(id, config, now_ns);
+        if let (true, Some(v)) = (added, self.vcpu.get_mut(id as usize)) {
+            // It is blocked, so that no heap is ordered by them yet.
+            (v.foreground_ns, v.background_ns) = (from.foreground_ns, from.background_ns);
+            v.intensity = from.intensity;
+        }
+        added
+    }
+
     /// Takes a VCPU off the core; false if it is not there.
     pub fn remove(&mut self, id: u32, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
@@ -264,6 +276,21 @@ mod tests {
         assert_eq!(c.mode(), Mode::Background(1));
         c.block(1, 7);
         assert_eq!((c.mode(), c.until_ns()), (Mode::Idle, UNLIMITED));
+    }
+
+    #[test]
+    fn a_vcpu_takes_its_background_time_along() {
+        let mut from = core(Background::LeastTime, &[(1, 10)]);
+        from.tick(1);
+        from.tick(10);
+        let moved = from.vcpu(0).unwrap().clone();
+        assert_eq!((moved.foreground_ns(), moved.background_ns()), (1, 9));
+        let mut to = core(Background::LeastTime, &[(1, 10)]);
+        assert!(to.add_moved(1, config(1, 10), &moved, 0) && to.wake(1, 0));
+        assert!(!to.add_moved(1, config(1, 10), &moved, 0));
+        to.tick(1);
+        to.tick(2);
+        assert_eq!(to.mode(), Mode::Background(0), "the other has had less");
     }
 
     #[test]

@@ -24,6 +24,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("m_jump/200", "kind = \"m_jump\"\ndelay = \"200 cycles\""),
     ("mwalk", "kind = \"mwalk\""),
     ("hog", "kind = \"hog\""),
+    ("m_jump, one", "kind = \"m_jump\"\ndependent = true"),
+    ("m_jump/200, one", "kind = \"m_jump\"\ndependent = true\ndelay = \"200 cycles\""),
 ];
 
 /// Which run side by side.
@@ -56,6 +58,12 @@ const SETS: &[&[usize]] = &[
     &[5, 6],
     &[5, 6, 6, 6],
     &[5, 3],
+    &[7],
+    &[8],
+    &[7, 7],
+    &[7, 7, 7],
+    &[8, 8, 7],
+    &[8, 8, 8, 8],
 ];
 
 struct Board {
@@ -90,7 +98,7 @@ fn main() -> Result<(), FluidError> {
     let options = Calibration { warm_ps: WARM_PS, horizon_ps: HORIZON_PS, ..Calibration::of(&board.machine) };
     let mut known: Vec<FluidProgram> = Vec::new();
     for (i, (name, _)) in PROGRAMS.iter().enumerate() {
-        known.push(calibrate_on(&board.machine, name, &options, &|| board.make(i, 0))?);
+        known.push(calibrate_on(&board.machine, name, &options, &|| true, &|| board.make(i, 0))?);
     }
     println!("| programs | error of the throughput of each, % | mean latency, ns: requests / intervals (error, %) |");
     println!("|---|---|---|");

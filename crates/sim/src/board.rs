@@ -31,7 +31,7 @@ pub enum BoardError {
     Kernel(#[from] KernelError),
     /// The interval machine, or the measurements that it is made of.
     #[error(transparent)]
-    Fluid(#[from] FluidError),
+    Fluid(FluidError),
     /// Pages.
     #[error("`{name}`: {full}")]
     Memory {
@@ -112,7 +112,9 @@ struct Placed {
     space: Space,
     /// Its pages by name.
     regions: Vec<(String, std::ops::Range<u32>)>,
-    /// Colours that all of its pages have, if they were asked for.
+    /// Where each of the regions was to lie.
+    places: Vec<Place>,
+    /// Colours that its pages have unless their region is elsewhere, if they were asked for.
     colours: Option<Vec<u32>>,
     /// How to make it again.
     recipe: Option<(WorkloadSpec, BuildContext)>,
@@ -223,15 +225,17 @@ impl Board {
             }
         }
         let mut space = Space { ways: u64::MAX >> (64 - self.platform.llc.ways.clamp(1, 64)), ..Space::default() };
+        let mut places = Vec::with_capacity(known.len());
         for (region, pages) in &known {
             let at = regions.iter().find(|(n, _)| n == region).map_or(place, |(_, p)| p);
             let frames = self.take(name, pages.end - pages.start, at)?;
             space.kinds.resize(space.frames.len() + frames.len(), at.kind);
             space.frames.extend(frames);
+            places.push(at.clone());
         }
         let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
         let colours = place.colours.clone();
-        self.programs.push(Placed { program: workload.program, space, regions: known, colours, recipe: None });
+        self.programs.push(Placed { program: workload.program, space, regions: known, places, colours, recipe: None });
         self.tasks.push(TaskSpec::new(name, id));
         Ok(self.tasks.len() - 1)
     }

@@ -29,7 +29,7 @@ struct Parameters {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let cases: Vec<(u64, bool)> = (0..context.pick(4, SETS)).flat_map(|set| [(set, false), (set, true)]).collect();
+    let cases: Vec<(u64, bool)> = (0..SETS).flat_map(|set| [(set, false), (set, true)]).collect();
     let found = points(context, &cases, |&(set, full)| measure(context, set, full))?;
     let mut table = Table::new(&["set", "group", "task1_background_1e9", "task2_background_1e9", "migrations"]);
     for (&(set, full), (progress, moves)) in cases.iter().zip(&found) {
@@ -38,7 +38,7 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &found);
-    let groups: Vec<String> = (0..context.pick(4, SETS)).map(|s| format!("k{s}")).collect();
+    let groups: Vec<String> = (0..SETS).map(|s| format!("k{s}")).collect();
     let series = |task: usize, at: usize| found.iter().skip(at).step_by(2).map(|f| Some(f.0[task])).collect::<Vec<_>>();
     for (at, name) in ["static", "VLB"].into_iter().enumerate() {
         let bars = vec![("task1".to_owned(), series(0, at)), ("task2".to_owned(), series(1, at))];

@@ -41,15 +41,24 @@ fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
     let traffic = vec![Series::new("bus traffic", line(|p| p.traffic))];
     let mut first = Chart::lines("Bus traffic against latency", label, "GB in 5 minutes", traffic);
     let progress = vec![Series::new("task3", line(|p| p.instructions))];
-    let mut second = Chart::lines("task3 in the foreground", label, "instructions, 10^8", progress);
+    let mut second = Chart::lines("task3 in the foreground", label, "instructions, 10^8 in 5 min", progress);
     for (name, p) in NAMES.iter().zip(&chosen) {
-        first = first.level(&format!("{name}: {:.0} cycles", p.latency), p.traffic);
-        second = second.level(&format!("{name}: {:.0} cycles", p.latency), p.instructions);
+        first = first.level(&format!("{name}: {:.1} cycles", p.latency), p.traffic);
+        second = second.level(&format!("{name}: {:.1} cycles", p.latency), p.instructions);
     }
     outcome.charts = vec![first, second];
     outcome.differs(
-        "The processor's latencies are those of this memory model: higher at saturation than the paper's, because ten \
-         line-fill buffers of each core are kept full, where TLB misses of the 8 KB jumps would leave gaps.",
+        "m_jump waits for each line: Table II's traffic and latency mean about one request under way for each task. Why \
+         the paper's processor overlaps no more is not said.",
+    );
+    outcome.differs(
+        "The delays are not stated; 25 to 600 cycles are assumed, about twice as far as Table II's E3 implies. Latencies \
+         depend a little on how a delay falls in with the memory's cycles: with runs at 450 and 500 cycles, too, that pair is \
+         out of order by 3 % of the traffic.",
+    );
+    outcome.differs(
+        "In this memory model three tasks with a request each come nowhere near the bus's limit: latency rises less with \
+         the load than in the paper.",
     );
     Ok(outcome)
 }
@@ -84,7 +93,7 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     let found: Vec<String> = NAMES
         .iter()
         .zip(chosen)
-        .map(|(n, p)| format!("{n}: {:.0} GB, {:.0} cycles, {:.0} 10^8", p.traffic, p.latency, p.instructions))
+        .map(|(n, p)| format!("{n}: {:.0} GB, {:.1} cycles, {:.1} 10^8", p.traffic, p.latency, p.instructions))
         .collect();
     outcome.check(
         "from E1 to E3 (Table II) traffic and latency fall and task3's instructions rise",
@@ -131,6 +140,10 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
     let series = vec![("rate".into(), bars(1)), ("latency".into(), bars(0)), ("expected".into(), expected)];
     let groups = NAMES.iter().map(|&n| n.to_owned()).collect();
     outcome.charts.push(Chart::bars("task3 in the foreground", "instructions, 10^8 in 5 min", groups, series));
+    outcome.differs(
+        "Each step of throttling takes a core's background time, so rates fall in steps: had E1 been chosen at a delay of 200 \
+         cycles or less, both rules would settle at the first step, with the same progress.",
+    );
     outcome
         .differs("IDLE_MEM is not stated in the paper; 0.5 is assumed: throttling is reduced when traffic has halved.");
     outcome.differs("The fixed delay of task1 and task2 is not stated; it is the least of Fig. 5, 25 cycles.");
@@ -152,19 +165,19 @@ fn fig6_judge(outcome: &mut Outcome, name: &str, latency: f64, rate: f64, expect
     outcome.check(
         &format!("{name}: task3 executes more under latency-based than under rate-based throttling"),
         latency > rate,
-        format!("{latency:.0} against {rate:.0} 10^8"),
+        format!("{latency:.1} against {rate:.1} 10^8"),
     );
     // E3 is below expectation in the paper, too: there is not background time enough.
     if name != "E3" {
         outcome.check(
             &format!("{name}: latency-based throttling does better than expected"),
             latency > expected,
-            format!("{latency:.0} against {expected:.0} 10^8"),
+            format!("{latency:.1} against {expected:.1} 10^8"),
         );
         outcome.check(
             &format!("{name}: rate-based throttling fails what is expected"),
             rate < expected,
-            format!("{rate:.0} against {expected:.0} 10^8"),
+            format!("{rate:.1} against {expected:.1} 10^8"),
         );
     }
 }

@@ -1,28 +1,49 @@
 //! A board in whole intervals: every program is measured alone on the request-level machine first.
 //!
 //! Rule. Programs with the same ways and the same colours share a part of the shared cache; different ones have parts of
-//! their own. A program is measured with an eighth, a quarter, half and all of its ways. Programs of equal workload, ways,
-//! colours and page kinds are measured once: their seeds differ, their behaviour does not.
+//! their own. A program is measured with an eighth, a quarter, half and all of its ways, once in a process for each
+//! combination of machine, description, ways, and places of its pages (`fluid::measured_once`). It is measured on pages of its
+//! own draw among those allowed, in the lowest ways, with a seed of its own: what comes out depends neither on who asked first nor
+//! on the board's seed. (Seeds draw orders and pages; how a program behaves on average does not depend on them.)
 //! Not covered: parts that overlap without being equal; which banks a program uses (the memory curve is for all of them).
 
 use super::{Board, BoardError, Placed};
 use crate::fluid::board::calibrate_on;
 use crate::fluid::calibrate::Calibration;
-use crate::fluid::{Fluid, FluidConfig, FluidDevice, FluidError, FluidProgram, FluidStream};
+use crate::fluid::{Fluid, FluidConfig, FluidDevice, FluidError, FluidProgram, FluidStream, GoOn, measured_once};
 use crate::hardware::{Hardware, Notice, ProgramId};
-use crate::kernel::{Kernel, KernelConfig};
+use crate::kernel::{Kernel, KernelConfig, KernelError};
 use crate::machine::{DmaSpec, Machine, MachineConfig};
-use crate::program::{Program, Signal, Space};
+use crate::placement::Allocator;
+use crate::program::{PageKind, Program, Signal, Space};
+use crate::workload::{BuildContext, WorkloadSpec};
 
 /// Ways and colours of a part of the shared cache.
 type Part = (u64, Option<Vec<u32>>);
 
+/// Seed of everything that is measured.
+const SEED: u64 = 1;
+
+impl From<FluidError> for BoardError {
+    fn from(error: FluidError) -> Self {
+        match error {
+            FluidError::Interrupted => Self::Kernel(KernelError::Interrupted),
+            other => Self::Fluid(other),
+        }
+    }
+}
+
+fn failed(error: impl std::fmt::Display) -> FluidError {
+    FluidError::Calibration(error.to_string())
+}
+
 impl Board {
-    /// The system in whole intervals.
+    /// The system in whole intervals. `go_on` is asked while programs are measured, and stops that by answering false.
     ///
     /// # Errors
-    /// As [`Board::requests`]; also for programs that were given as workloads and not as descriptions.
-    pub fn fluid(self, kernel: KernelConfig) -> Result<Kernel<Fluid>, BoardError> {
+    /// As [`Board::requests`]; also for programs that were given as workloads and not as descriptions;
+    /// [`KernelError::Interrupted`].
+    pub fn fluid(self, kernel: KernelConfig, go_on: GoOn<'_>) -> Result<Kernel<Fluid>, BoardError> {
         let layout = self.config.layout()?;
         let way = self.config.llc.size.0 / (u64::from(self.config.llc.ways) * self.config.llc.line.0);
         let share = |lines: u64, colours: &Option<Vec<u32>>| {
@@ -30,19 +51,15 @@ impl Board {
         };
         let mut parts: Vec<Part> = Vec::new();
         let mut programs: Vec<FluidProgram> = Vec::new();
-        for (at, placed) in self.programs.iter().enumerate() {
+        for (task, placed) in self.tasks.iter().zip(&self.programs) {
             let part: Part = (placed.space.ways, placed.colours.clone());
             let partition = parts.iter().position(|p| *p == part).unwrap_or_else(|| {
                 parts.push(part);
                 parts.len() - 1
             });
-            let name = self.tasks[at].name.clone();
-            let known = self.programs[..at].iter().position(|other| alike(other, placed));
-            let mut program = match known {
-                Some(same) => programs[same].clone(),
-                None => measure(&self.config, &name, placed, way)?,
-            };
-            (program.name, program.partition) = (name, partition);
+            let measured = Measured::of(&self.config, &task.name, placed)?;
+            let mut program = measured_once(measured.key(), || measured.measure(way, go_on))?;
+            (program.name, program.partition) = (task.name.clone(), partition);
             programs.push(program);
         }
         let lines = |(ways, colours): &Part| share(u64::from(ways.count_ones()) * way, colours).max(1);
@@ -54,52 +71,91 @@ impl Board {
     }
 }
 
-/// Would both be measured alike?
-fn alike(a: &Placed, b: &Placed) -> bool {
-    let spec = |p: &Placed| p.recipe.as_ref().map(|(spec, _)| spec.clone());
-    spec(a).is_some()
-        && spec(a) == spec(b)
-        && a.space.ways == b.space.ways
-        && a.space.kinds == b.space.kinds
-        && a.colours.as_ref().map(Vec::len) == b.colours.as_ref().map(Vec::len)
+/// A program as it is measured, whatever board it is on.
+struct Measured<'a> {
+    name: &'a str,
+    config: MachineConfig,
+    spec: &'a WorkloadSpec,
+    context: BuildContext,
+    placed: &'a Placed,
 }
 
-fn measure(config: &MachineConfig, name: &str, placed: &Placed, way: u64) -> Result<FluidProgram, FluidError> {
-    let Some((spec, context)) = &placed.recipe else {
-        return Err(FluidError::Calibration(format!("`{name}` was added without a description; use requests")));
-    };
-    let all = u64::from(placed.space.ways.count_ones()).max(1);
-    let mut shares: Vec<u64> = [8, 4, 2, 1].iter().map(|part| (all / part).max(1) * way).collect();
-    shares.dedup();
-    let make = || {
-        let workload = spec.build(context).map_err(|e| FluidError::Calibration(e.to_string()))?;
-        Ok((workload.program, placed.space.clone()))
-    };
-    let mut options = Calibration::new(shares);
-    let has_jobs = spec.build(context).is_ok_and(|w| w.has_jobs);
-    if has_jobs && let Some(job_ps) = job(config, make()?)? {
-        // The first job warms up, and one at least is measured whole.
-        options.warm_ps = options.warm_ps.max(job_ps);
-        options.horizon_ps = options.horizon_ps.max(job_ps.saturating_mul(2));
-        options.sample_ps = options.sample_ps.max(job_ps / 256);
+impl<'a> Measured<'a> {
+    fn of(config: &MachineConfig, name: &'a str, placed: &'a Placed) -> Result<Self, FluidError> {
+        let Some((spec, context)) = &placed.recipe else {
+            return Err(failed(format!("`{name}` was added without a description; use requests")));
+        };
+        let config = MachineConfig { seed: SEED, ..config.clone() };
+        let context = BuildContext { seed: SEED, ..context.clone() };
+        Ok(Self { name, config, spec, context, placed })
     }
-    calibrate_on(config, name, &options, &make)
+
+    /// Everything that the measurement depends on.
+    fn key(&self) -> String {
+        let kinds: Vec<(usize, PageKind)> =
+            self.placed.space.kinds.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0])).collect();
+        let ways = self.placed.space.ways.count_ones();
+        let places = &self.placed.places;
+        format!("{:?}\n{:?}\n{:?}\n{ways} {kinds:?}\n{places:?}", self.config, self.spec, self.context)
+    }
+
+    /// Pages among those that its regions may have.
+    fn space(&self) -> Result<Space, FluidError> {
+        let layout = self.config.layout().map_err(failed)?;
+        let mut allocator = Allocator::new(layout, SEED);
+        let mut frames = Vec::with_capacity(self.placed.space.frames.len());
+        for ((_, pages), place) in self.placed.regions.iter().zip(&self.placed.places) {
+            let count = pages.end - pages.start;
+            match &place.frames {
+                Some(given) => frames.extend(given.iter().take(count as usize)),
+                None => {
+                    let banks = place.banks.as_deref();
+                    frames.extend(allocator.take(count, banks, place.colours.as_deref()).map_err(failed)?);
+                }
+            }
+        }
+        let ways = u64::MAX.checked_shr(64 - self.placed.space.ways.count_ones()).unwrap_or(0);
+        Ok(Space { frames, kinds: self.placed.space.kinds.clone(), ways })
+    }
+
+    fn measure(&self, way: u64, go_on: GoOn<'_>) -> Result<FluidProgram, FluidError> {
+        let space = self.space()?;
+        let all = u64::from(space.ways.count_ones()).max(1);
+        let mut shares: Vec<u64> = [8, 4, 2, 1].iter().map(|part| (all / part).max(1) * way).collect();
+        shares.dedup();
+        let make = || Ok((self.spec.build(&self.context).map_err(failed)?.program, space.clone()));
+        let mut options = Calibration::new(shares);
+        let has_jobs = self.spec.build(&self.context).is_ok_and(|w| w.has_jobs);
+        if has_jobs && let Some(job_ps) = job(&self.config, make()?, go_on)? {
+            // The first job warms up, and the next one at least is measured whole, also if it takes half as long again.
+            options.warm_ps = options.warm_ps.max(job_ps);
+            options.horizon_ps = options.horizon_ps.max(job_ps.saturating_add(job_ps / 2));
+            options.sample_ps = options.sample_ps.max(job_ps / 256);
+        }
+        calibrate_on(&self.config, self.name, &options, go_on, &make)
+    }
 }
 
 /// Longest job that is measured.
 const LONGEST_JOB_PS: u64 = 1_000_000_000_000;
+/// How often the caller is asked whether to go on: every millisecond.
+const ASK_PS: u64 = 1_000_000_000;
 
 /// Time of the first job alone, if there are jobs.
-fn job(config: &MachineConfig, made: (Box<dyn Program>, Space)) -> Result<Option<u64>, FluidError> {
-    let failed = |e: crate::machine::MachineError| FluidError::Calibration(e.to_string());
+fn job(config: &MachineConfig, made: (Box<dyn Program>, Space), go_on: GoOn<'_>) -> Result<Option<u64>, FluidError> {
     let mut machine = Machine::new(config.clone(), vec![made], vec![]).map_err(failed)?;
     machine.dispatch(0, Some(ProgramId(0)), 0);
     // Long enough for every job that is short; whether a longer one ends is seen by its signal.
-    while let Some(notice) = machine.advance(LONGEST_JOB_PS) {
-        match notice {
-            Notice::Signal { signal: Signal::JobEnd, .. } => return Ok(Some(machine.now_ps())),
-            Notice::Signal { .. } => machine.dispatch(0, Some(ProgramId(0)), 0),
-            _ => {}
+    for step in 1..=LONGEST_JOB_PS / ASK_PS {
+        if !go_on() {
+            return Err(FluidError::Interrupted);
+        }
+        while let Some(notice) = machine.advance(step * ASK_PS) {
+            match notice {
+                Notice::Signal { signal: Signal::JobEnd, .. } => return Ok(Some(machine.now_ps())),
+                Notice::Signal { .. } => machine.dispatch(0, Some(ProgramId(0)), 0),
+                _ => {}
+            }
         }
     }
     Ok(None)

@@ -3,7 +3,7 @@
 use super::calibrate::{Calibration, Setting, calibrate};
 use super::curve::MemoryCurve;
 use super::error::{Report, compare};
-use super::program::{FluidError, FluidProgram};
+use super::program::{FluidError, FluidProgram, GoOn};
 use super::{Fluid, FluidConfig};
 use crate::machine::{Machine, MachineConfig};
 use crate::program::{Program, Space};
@@ -82,11 +82,12 @@ fn rising(values: impl Iterator<Item = u64>) -> Vec<u64> {
 /// Measures a program on a request-level machine: a share of the cache is so many of its ways.
 ///
 /// # Errors
-/// What the machine refuses, or why the runs do not give phases.
+/// What the machine refuses, or why the runs do not give phases; [`FluidError::Interrupted`].
 pub fn calibrate_on(
     config: &MachineConfig,
     name: &str,
     options: &Calibration,
+    go_on: GoOn<'_>,
     make: Maker<'_>,
 ) -> Result<FluidProgram, FluidError> {
     let curve = MemoryCurve::of(&config.memory, config.row_hit_cap)?;
@@ -98,7 +99,7 @@ pub fn calibrate_on(
         let sets = sets_of(config, &space)?;
         options.holds = rising(options.cache_lines.iter().map(|l| held(lines, sets, l / way.max(1))));
     }
-    calibrate(name, &curve, &options, |setting: Setting| {
+    calibrate(name, &curve, &options, go_on, |setting: Setting| {
         let (program, mut space) = make()?;
         let mut left = setting.cache_lines / way.max(1);
         // The lowest of the ways that it may use.
@@ -156,7 +157,7 @@ mod tests {
                 let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
                 Ok((workload.program, Space { frames, kinds: vec![], ways: 0xfff }))
             };
-            let program = calibrate_on(&machine, kind, &options, &|| build(0)).unwrap();
+            let program = calibrate_on(&machine, kind, &options, &|| true, &|| build(0)).unwrap();
             let makers: Vec<_> = (0..cores).map(|core| move || build(core)).collect();
             for count in [1, makers.len()] {
                 let programs: Vec<_> = makers[..count].iter().map(|m| (program.clone(), m as Maker<'_>)).collect();

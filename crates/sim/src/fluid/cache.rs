@@ -10,7 +10,7 @@
 //! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines between programs.
 
 /// Steps of a program's share of its footprint.
-pub(super) const LEVELS: usize = 16;
+pub(super) const LEVELS: usize = 64;
 /// A level is looked at again after this at the earliest, ps: 25 us.
 const SHORTEST_PS: u64 = 25_000_000;
 /// And at the latest while somebody loses lines, ps: 1 ms.

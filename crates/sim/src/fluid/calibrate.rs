@@ -1,6 +1,6 @@
 //! Phases of a program, measured on a machine that computes every request.
 //!
-//! Rule. The program runs alone, once for each share of the cache and each of three added memory latencies. Its stream of
+//! Rule. The program runs alone, once for each share of the cache that makes a difference and each of three memory latencies. Its stream of
 //! operations is the same each time, so progress (cycles of computation plus accesses) says where it is. The run with the
 //! whole cache and no added latency cuts it into samples; neighbours whose rates differ little become one phase. In
 //! the other runs the counters at the same progress are read off, between samples linearly. Time against latency then gives
@@ -12,7 +12,7 @@
 //! Not covered: phases shorter than a sample, and programs whose work depends on time.
 
 use super::curve::MemoryCurve;
-use super::program::{Demand, FluidError, FluidProgram, Phase};
+use super::program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use crate::hardware::{Counters, Hardware, Notice, ProgramId};
 use crate::program::Signal;
 
@@ -48,12 +48,12 @@ pub struct Calibration {
 }
 
 impl Calibration {
-    /// Two milliseconds to warm up, four in samples of 50 us, and these shares of the cache.
+    /// Two milliseconds to warm up, two in samples of 50 us, and these shares of the cache.
     #[must_use]
     pub fn new(cache_lines: Vec<u64>) -> Self {
         Self {
             warm_ps: 2_000_000_000,
-            horizon_ps: 4_000_000_000,
+            horizon_ps: 2_000_000_000,
             sample_ps: 50_000_000,
             phases: 64,
             cache_lines,
@@ -64,8 +64,8 @@ impl Calibration {
     }
 }
 
-/// Latencies added, ps. The slope comes from the last two.
-const EXTRA_PS: [u64; 3] = [0, 100_000, 200_000];
+/// Latencies added in the two runs that the slope comes from, ps.
+const EXTRA_PS: [u64; 2] = [100_000, 200_000];
 /// Runs give up when they take this many times the time of the reference.
 const PATIENCE: u64 = 64;
 
@@ -134,6 +134,7 @@ fn run<H: Hardware>(
     sample_ps: u64,
     until_ps: u64,
     until_progress: u64,
+    go_on: GoOn<'_>,
 ) -> Result<Vec<Point>, FluidError> {
     let program = ProgramId(0);
     hardware.dispatch(0, Some(program), 0);
@@ -141,6 +142,9 @@ fn run<H: Hardware>(
     let mut at = 0;
     while at < until_ps {
         at += sample_ps;
+        if !go_on() {
+            return Err(FluidError::Interrupted);
+        }
         while let Some(notice) = hardware.advance(at) {
             if let Notice::Signal { signal, .. } = notice {
                 points.push(Point::of(hardware, Some(signal)));
@@ -249,11 +253,12 @@ fn join(points: &[Point], cuts: &[Cut], most: usize) -> Vec<Cut> {
 /// Measures a program that `make` puts, as program 0, on a machine with the settings it is given.
 ///
 /// # Errors
-/// What `make` refuses, or why the runs do not give phases.
+/// What `make` refuses, or why the runs do not give phases; [`FluidError::Interrupted`].
 pub fn calibrate<H: Hardware>(
     name: &str,
     curve: &MemoryCurve,
     options: &Calibration,
+    go_on: GoOn<'_>,
     mut make: impl FnMut(Setting) -> Result<H, FluidError>,
 ) -> Result<FluidProgram, FluidError> {
     let Some(&whole) = options.cache_lines.last() else {
@@ -264,50 +269,78 @@ pub fn calibrate<H: Hardware>(
     }
     let until = options.warm_ps.saturating_add(options.horizon_ps);
     let mut hardware = make(Setting { cache_lines: whole, extra_ps: 0 })?;
-    let reference = run(&mut hardware, options.sample_ps, until, u64::MAX)?;
+    let reference = run(&mut hardware, options.sample_ps, until, u64::MAX, go_on)?;
     let cuts = join(&reference, &cuts(&reference, options)?, options.phases);
     let last = cuts[cuts.len() - 1].0;
-    let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
-    // If the least share is as good as the whole, so are those between.
-    let least = Setting { cache_lines: options.cache_lines[0], extra_ps: 0 };
-    let with_least = run(&mut make(least)?, options.sample_ps, until.saturating_mul(PATIENCE), last)?;
-    let lines = |points: &[Point]| {
-        let whole = span(&at_progress(points, cuts[0].0), &at_progress(points, last));
-        whole.misses + whole.writes
+    let run_with = |cache_lines, extra_ps| {
+        let mut hardware = make(Setting { cache_lines, extra_ps })?;
+        run(&mut hardware, options.sample_ps, until.saturating_mul(PATIENCE), last, go_on)
     };
-    let streams = lines(&with_least) <= 1.02 * lines(&reference);
-    for (share, &cache_lines) in options.cache_lines.iter().enumerate() {
-        if streams && cache_lines < whole {
-            continue;
-        }
-        let held = options.holds.get(share).copied().unwrap_or(cache_lines);
-        let mut spans = Vec::with_capacity(EXTRA_PS.len());
-        for extra_ps in EXTRA_PS {
-            let points = if (cache_lines, extra_ps) == (whole, 0) {
-                reference.clone()
-            } else {
-                run(
-                    &mut make(Setting { cache_lines, extra_ps })?,
-                    options.sample_ps,
-                    until.saturating_mul(PATIENCE),
-                    last,
-                )?
-            };
-            let at: Vec<[f64; 9]> = cuts.iter().map(|c| at_progress(&points, c.0)).collect();
-            spans.push(at.windows(2).map(|w| span(&w[0], &w[1])).collect::<Vec<_>>());
-        }
-        for (i, phase) in phases.iter_mut().enumerate() {
-            phase.demands.push(demand(curve, held, [&spans[0][i], &spans[1][i], &spans[2][i]]));
-            // The last share is the whole: its counts stay.
-            let s = &spans[0][i];
-            (phase.compute_cycles, phase.accesses) = (whole_number(s.cycles), whole_number(s.accesses));
-            phase.llc_accesses = whole_number(s.llc);
-            phase.end = cuts[i + 1].1;
-        }
+    let mut phases: Vec<Phase> = vec![Phase::default(); cuts.len() - 1];
+    measure_shares(curve, options, &cuts, &reference, &mut phases, run_with)?;
+    for ((phase, s), cut) in phases.iter_mut().zip(spans(&reference, &cuts)).zip(&cuts[1..]) {
+        (phase.compute_cycles, phase.accesses) = (whole_number(s.cycles), whole_number(s.accesses));
+        phase.llc_accesses = whole_number(s.llc);
+        phase.end = cut.1;
     }
     trim(&mut phases);
     let (private_lines, partition) = (options.private_lines, options.partition);
     Ok(FluidProgram { name: name.to_owned(), phases, private_lines, partition })
+}
+
+/// What happened between the cuts.
+fn spans(points: &[Point], cuts: &[Cut]) -> Vec<Span> {
+    let at: Vec<[f64; 9]> = cuts.iter().map(|c| at_progress(points, c.0)).collect();
+    at.windows(2).map(|w| span(&w[0], &w[1])).collect()
+}
+
+/// Lines moved by misses and write-backs.
+fn lines(spans: &[Span]) -> f64 {
+    spans.iter().map(|s| s.misses + s.writes).sum()
+}
+
+/// Adds to the phases what they ask with each share of the cache. A share that moves as many lines as the next larger one
+/// is like it, and is not measured at other latencies: a single way shows effects of its own.
+fn measure_shares(
+    curve: &MemoryCurve,
+    options: &Calibration,
+    cuts: &[Cut],
+    reference: &[Point],
+    phases: &mut [Phase],
+    mut run_with: impl FnMut(u64, u64) -> Result<Vec<Point>, FluidError>,
+) -> Result<(), FluidError> {
+    let whole = options.cache_lines.len() - 1;
+    let with_whole = spans(reference, cuts);
+    let least = if whole > 0 { spans(&run_with(options.cache_lines[0], 0)?, cuts) } else { with_whole.clone() };
+    // If the least share is as good as the whole, so are those between.
+    let streams = lines(&least) <= 1.02 * lines(&with_whole);
+    let mut above = f64::NEG_INFINITY;
+    for share in if streams { whole..=whole } else { 0..=whole }.rev() {
+        let cache_lines = options.cache_lines[share];
+        let none = match share {
+            _ if share == whole => with_whole.clone(),
+            0 => least.clone(),
+            _ => spans(&run_with(cache_lines, 0)?, cuts),
+        };
+        let moved = lines(&none);
+        let held = options.holds.get(share).copied().unwrap_or(cache_lines);
+        let alike = moved < 1.01 * above;
+        above = moved;
+        if alike {
+            for phase in phases.iter_mut() {
+                let like = phase.demands.last().map(|d| Demand { cache_lines: held, ..*d });
+                phase.demands.extend(like);
+            }
+            continue;
+        }
+        let some = spans(&run_with(cache_lines, EXTRA_PS[0])?, cuts);
+        let more = spans(&run_with(cache_lines, EXTRA_PS[1])?, cuts);
+        for (i, phase) in phases.iter_mut().enumerate() {
+            phase.demands.push(demand(curve, held, [&none[i], &some[i], &more[i]]));
+        }
+    }
+    phases.iter_mut().for_each(|p| p.demands.reverse());
+    Ok(())
 }
 
 fn whole_number(x: f64) -> u64 {
@@ -318,12 +351,12 @@ fn whole_number(x: f64) -> u64 {
 fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3]) -> Demand {
     let n = if none.reads >= 1.0 { none.reads } else { none.writes };
     let latency = |s: &Span, extra: u64| s.latency_ps + extra as f64;
-    let rise = latency(more, EXTRA_PS[2]) - latency(some, EXTRA_PS[1]);
+    let rise = latency(more, EXTRA_PS[1]) - latency(some, EXTRA_PS[0]);
     let slope = if rise > 0.0 { (more.busy_ps - some.busy_ps) / rise } else { 0.0 };
     let concurrency = if slope * 64.0 > n { n / slope } else { 64.0 };
     let concurrency = if concurrency > 1.0 { concurrency } else { 1.0 };
     let slope = n / concurrency;
-    let on_line = some.busy_ps - slope * (latency(some, EXTRA_PS[1]) - none.latency_ps);
+    let on_line = some.busy_ps - slope * (latency(some, EXTRA_PS[0]) - none.latency_ps);
     // Clearly above the line: what is not memory decides.
     let (least, serial) = if none.busy_ps > 1.01 * on_line {
         (none.busy_ps, on_line - slope * none.latency_ps)
@@ -343,20 +376,20 @@ fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3])
     }
 }
 
-/// The locality, in eighths, whose idle latency is nearest to the measured one without the program's own queue.
+/// The locality, in thousandths, whose idle latency is nearest to the measured one without the program's own queue.
 fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
     let lines = s.reads + s.writes;
     if s.reads < 1.0 || s.busy_ps < 1.0 {
         return 0;
     }
     let mut best = (f64::MAX, 0);
-    for eighth in 0..=8u32 {
-        let kind = curve.kind(s.writes / lines, f64::from(eighth) / 8.0);
+    for milli in (0..=1000u32).step_by(5) {
+        let kind = curve.kind(s.writes / lines, f64::from(milli) / 1000.0);
         let u = lines * kind.line_ps / s.busy_ps;
         let u = if u < 0.98 { u } else { 0.98 };
         let off = (kind.idle_ps - s.latency_ps * (1.0 - u * u)).abs();
         if off < best.0 {
-            best = (off, eighth * 125);
+            best = (off, milli);
         }
     }
     best.1

@@ -17,6 +17,7 @@ pub mod curve;
 pub mod error;
 pub mod program;
 mod solve;
+mod store;
 mod table;
 mod task;
 #[cfg(test)]
@@ -25,8 +26,9 @@ mod tests;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use cache::{Caches, Share};
 pub use curve::MemoryCurve;
-pub use program::{Demand, FluidError, FluidProgram, Phase};
+pub use program::{Demand, FluidError, FluidProgram, GoOn, Phase};
 use std::sync::Arc;
+pub use store::measured_once;
 use table::{DEVICE_LINES, Table};
 use task::{Counts, Task};
 
@@ -453,7 +455,9 @@ impl Hardware for Fluid {
         let dispatched = self.tasks[p].counters(self.now_ps);
         let c = &mut self.cores[core];
         (c.program, c.dispatched) = (program, dispatched);
-        (c.starts_ps, c.active) = (self.now_ps.saturating_add(overhead_ps), overhead_ps == 0);
+        // What has not passed of an earlier overhead passes first.
+        c.starts_ps = c.starts_ps.max(self.now_ps).saturating_add(overhead_ps);
+        c.active = c.starts_ps <= self.now_ps;
         let stranger = c.last.replace(p) != Some(p);
         let entry = &self.table.programs[p];
         if stranger && entry.private {

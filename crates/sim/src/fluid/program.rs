@@ -39,7 +39,13 @@ pub enum FluidError {
     /// A measurement did not work.
     #[error("calibration: {0}")]
     Calibration(String),
+    /// The caller asked to stop while something was measured.
+    #[error("interrupted")]
+    Interrupted,
 }
+
+/// Asked now and then while something is measured; false stops it.
+pub type GoOn<'a> = &'a dyn Fn() -> bool;
 
 /// What a phase asks of the memory while it has so much of the shared cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -101,6 +101,24 @@ fn alone_a_program_takes_what_its_numbers_say() {
 }
 
 #[test]
+fn overheads_add_up() {
+    let mut fluid = Fluid::new(&config(1), &[job(), chase()], &[]).unwrap();
+    fluid.dispatch(0, Some(ProgramId(0)), 5000);
+    assert_eq!(fluid.advance(2000), None);
+    // Of the first overhead 3000 ps are left.
+    fluid.dispatch(0, Some(ProgramId(1)), 4000);
+    assert_eq!(fluid.advance(9000), None);
+    assert_eq!(fluid.program(ProgramId(1)).busy_ps, 0);
+    assert_eq!(fluid.advance(10_000), None);
+    assert_eq!((fluid.program(ProgramId(0)).busy_ps, fluid.program(ProgramId(1)).busy_ps), (0, 1000));
+    // And without one of its own, a dispatch waits for what is left.
+    fluid.dispatch(0, Some(ProgramId(1)), 6000);
+    fluid.dispatch(0, Some(ProgramId(0)), 0);
+    assert_eq!(fluid.advance(17_000), None);
+    assert_eq!(fluid.program(ProgramId(0)).busy_ps, 1000);
+}
+
+#[test]
 fn overflows_come_at_the_very_count() {
     let mut fluid = Fluid::new(&config(4), &all(), &[]).unwrap();
     (0..4).for_each(|i| fluid.dispatch(i, Some(ProgramId(i as u32)), 0));
@@ -280,7 +298,7 @@ fn calibration_finds_the_phases_again() {
             Fluid::new(&config(1), &[p], &[])
         };
         let options = Calibration { warm_ps: 3 * MS, horizon_ps: 9 * MS, ..Calibration::new(vec![8192, 98_304]) };
-        let found = calibrate("found", &curve, &options, make).unwrap();
+        let found = calibrate("found", &curve, &options, &|| true, make).unwrap();
         assert_eq!(found.check(), Ok(()));
         assert!(found.phases.len() <= 70, "{}", found.phases.len());
         assert_eq!(found.phases.iter().any(|p| p.end == Some(Signal::JobEnd)), jobs);

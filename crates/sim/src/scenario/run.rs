@@ -108,7 +108,10 @@ pub fn run(
     let Prepared { board, kernel, resolution, duration_ps } = prepared;
     let (result, segments) = match resolution {
         Resolution::Requests => finish(board.requests(kernel).map_err(named)?, duration_ps, timeline_ns, progress),
-        Resolution::Fluid => finish(board.fluid(kernel).map_err(named)?, duration_ps, timeline_ns, progress),
+        Resolution::Fluid => {
+            let kernel = board.fluid(kernel, &|| progress(0.0)).map_err(named)?;
+            finish(kernel, duration_ps, timeline_ns, progress)
+        }
     }
     .map_err(named)?;
     let mut out = report(scenario, &result);

@@ -227,7 +227,13 @@ impl Builder<'_> {
             return self.refuse("delay", p.delay, format!("too large; with gap it is at most {} cycles", Op::MAX_GAP));
         };
         let walk = Walk::new(self.region("data", "size", lines)?, lines, Order::Stride(jump));
-        self.sections(vec![Section::new(walk, lines, OpKind::Load, cycles).writes(1, 1)], PLAIN)
+        let section = if p.dependent {
+            // The line is waited for, then written.
+            Section::new(walk, lines, OpKind::LoadWait, cycles).update(true)
+        } else {
+            Section::new(walk, lines, OpKind::Load, cycles).writes(1, 1)
+        };
+        self.sections(vec![section], PLAIN)
     }
 
     fn mwalk(mut self, p: &spec::Mwalk) -> Result<Workload> {

@@ -285,6 +285,8 @@ params! {
         delay: Cycles = Cycles(0),
         /// Cycles of the loop itself. Assumed.
         gap: Cycles = Cycles(4),
+        /// Each write waits until the line of the one before has come: one request under way, as Table II implies.
+        dependent: bool = false,
     }
 }
 

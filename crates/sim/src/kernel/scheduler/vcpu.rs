@@ -4,7 +4,7 @@
 //! Inside a VCPU the most urgent task runs. A core that blocks or wakes a VCPU runs the migration thread that Algorithm 2
 //! names. A VCPU takes its budget along: the destination gives a new VCPU its whole capacity, so the move that the policy
 //! has decided is made when the capacity is whole; after four periods of waiting for that it is made anyway, which
-//! grants at most one capacity too much.
+//! grants at most one capacity too much. The background time it has had goes along (section III).
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
 use super::{Call, JobTimes, Overlap, Pick, Readings, Scheduler, id};
@@ -108,8 +108,12 @@ impl VcpuScheduler {
             if available < vcpu.config.capacity_ns && now < give_up_ns {
                 return;
             }
+            let moved = self.cores[from].vcpu(id(v)).cloned();
             self.cores[from].remove(id(v), now);
-            self.cores[to].add(id(v), vcpu.config, now);
+            match moved {
+                Some(moved) => self.cores[to].add_moved(id(v), vcpu.config, &moved, now),
+                None => self.cores[to].add(id(v), vcpu.config, now),
+            };
             if !vcpu.ready.is_empty() {
                 self.cores[to].wake(id(v), now);
             }
@@ -151,7 +155,6 @@ impl VcpuScheduler {
         for (v, vcpu) in self.vcpus.iter_mut().enumerate() {
             let Some(state) = self.cores[vcpu.core].vcpu(id(v)) else { continue };
             let ran = state.foreground_ns() + state.background_ns();
-            // After a move the time starts at 0 again.
             let (made, time) = (transactions[v] - vcpu.seen.0, ran.checked_sub(vcpu.seen.1).unwrap_or(ran));
             vcpu.seen = (transactions[v], ran);
             if time > 0 {
