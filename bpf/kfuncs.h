@@ -17,7 +17,13 @@
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
-struct cpumask;
+/*
+ * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells of a type that is only
+ * pointed to no more than its name, unless a program asks for it (solocore_init).
+ */
+struct cpumask {
+	unsigned long bits[1];
+};
 
 struct sched_ext_entity {
 	__u32 flags;
@@ -33,8 +39,12 @@ struct task_struct {
 	struct sched_ext_entity scx;
 };
 
+enum scx_exit_kind {
+	SCX_EXIT_NONE = 0,
+};
+
 struct scx_exit_info {
-	int kind;
+	enum scx_exit_kind kind;
 	const char *reason;
 	char *msg;
 };

@@ -12,7 +12,8 @@
  * made before the period began. So a CPU is stopped at its budget or up to one sample before, never after it, but
  * for the time that stopping takes.
  * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU. Both read the
- * counter itself, and what was made but not reported is accounted with the next overflow (`unseen`).
+ * counter itself, and what was made but not reported is accounted with the next overflow (`unseen`). An overflow
+ * program that finds a tick due starts the period in its place.
  * The first period begins half a period before the first tick: ticks then fall in the middle of what the policy
  * takes for a period, and one that is a little late still starts the next period and not the one after.
  * Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel threads, real-time
@@ -122,11 +123,24 @@ static __always_inline void core_tally(struct run_core *c, __u64 now, __u64 coun
 	c->ticked_ns = now;
 }
 
+/* The period is over. */
+static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now, __u64 count)
+{
+	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
+
+	core_tally(c, now, count);
+	sc_memguard_replenish(g, &c->guard, now);
+	c->skipped += c->guard.epoch - epoch - 1;
+	core_resumed(c, now);
+	if (was)
+		cpu_go(cpu);
+}
+
 SEC("perf_event")
 int tick(struct bpf_perf_event_data *ctx)
 {
 	struct bpf_perf_event_value value = {};
-	__u32 cpu = bpf_get_smp_processor_id(), epoch, was;
+	__u32 cpu = bpf_get_smp_processor_id();
 	struct run_core *c = core_of(cpu);
 	struct sc_memguard *g = guard_of();
 	__u64 now = bpf_ktime_get_ns();
@@ -137,16 +151,8 @@ int tick(struct bpf_perf_event_data *ctx)
 		core_start(g, c, now, value.counter);
 		return 0;
 	}
-	if (now < c->guard.next_ns)
-		return 0;
-	core_tally(c, now, value.counter);
-	epoch = c->guard.epoch;
-	was = c->guard.throttled;
-	sc_memguard_replenish(g, &c->guard, now);
-	c->skipped += c->guard.epoch - epoch - 1;
-	core_resumed(c, now);
-	if (was)
-		cpu_go(cpu);
+	if (now >= c->guard.next_ns)
+		core_turn(g, c, cpu, now, value.counter);
 	return 0;
 }
 
@@ -157,7 +163,7 @@ int overflow(struct bpf_perf_event_data *ctx)
 	__u32 cpu = bpf_get_smp_processor_id(), verdict;
 	struct run_core *c = core_of(cpu);
 	struct sc_memguard *g = guard_of();
-	__u64 made, reported;
+	__u64 made, reported, now;
 
 	if (!c || !g || !c->started || bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
 		return 0;
@@ -173,6 +179,10 @@ int overflow(struct bpf_perf_event_data *ctx)
 			c->stopped_ns = bpf_ktime_get_ns();
 		cpu_stop(cpu, c);
 	}
+	/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to do. */
+	now = bpf_ktime_get_ns();
+	if (now >= c->guard.next_ns + settings.period_ns / 2)
+		core_turn(g, c, cpu, now, value.counter);
 	return 0;
 }
 

@@ -152,6 +152,8 @@ __s32 BPF_PROG(solocore_init)
 	__u32 cpu;
 	__s32 error;
 
+	if (!bpf_core_type_exists(struct cpumask))
+		return -22; /* EINVAL */
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;
