@@ -20,6 +20,9 @@ gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
 for budget in 5 20 50 200; do
 	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
 done
+"$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
+mkdir -p "$out/etc"
+printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n' >"$out/etc/passwd"
 cp "$script" "$out/script"
 cat >"$out/init" <<'INIT'
 #!/bin/busybox sh
@@ -30,6 +33,7 @@ mount -t sysfs sysfs /sys
 mount -t devtmpfs dev /dev
 mount -t tmpfs run /run
 echo 1 >/proc/sys/kernel/printk
+chmod 1777 /tmp
 sh /script
 echo "exit-code: $?"
 sync

@@ -1,0 +1,198 @@
+//! The helper engine on the machine that runs the tests, with page faults in place of misses.
+//!
+//! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is regulated, for a few seconds,
+//! because others may work on this machine. What is asserted holds on a loaded machine, too; what was measured is printed:
+//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs.
+
+use solocore_linux::engine::{self, Choice};
+use solocore_linux::regulation::CoreBudget;
+use solocore_linux::{Counts, Event, Instance, Regulation, Sharing, keeper, machine};
+use std::fs;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const PERIOD_NS: u64 = 1_000_000;
+const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some(keeper::ARGUMENT) => return ExitCode::from(u8::from(keeper::keep() > 0)),
+        Some("hog") => hog(arguments.get(2).and_then(|cpu| cpu.parse().ok()).unwrap_or(0)),
+        Some("regulate") => return regulate_until_killed(),
+        Some("--list") => return ExitCode::SUCCESS,
+        _ => {}
+    }
+    if let Err(reason) = machine::check_privileges() {
+        println!("skipped: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let Ok(instance) = Instance::take() else {
+        println!("skipped: another solocore regulates this machine");
+        return ExitCode::SUCCESS;
+    };
+    budgets_are_kept();
+    a_killed_daemon_leaves_the_machine_free();
+    what_is_left_over_is_shared();
+    drop(instance);
+    println!("native: all passed");
+    ExitCode::SUCCESS
+}
+
+fn the_cpu() -> u32 {
+    machine::online_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or(0)
+}
+
+fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
+    Regulation {
+        period_ns: PERIOD_NS,
+        cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample }],
+        cpus: u32::try_from(machine::online_cpus().expect("sysfs").len()).expect("few CPUs"),
+        event: Event::find("page-faults", "").expect("it is known"),
+        reclaim: false,
+        sharing,
+        notes: Vec::new(),
+    }
+}
+
+fn seconds() -> Duration {
+    let wanted = std::env::var("SOLOCORE_LINUX_SECONDS").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(wanted.unwrap_or(1))
+}
+
+/// Regulates for a while beside a hog.
+fn watch(regulation: &Regulation) -> (Counts, Vec<String>) {
+    let started = engine::start(regulation, Choice::Helper).expect("the helper engine runs");
+    std::thread::sleep(seconds());
+    started.engine.check().expect("it still runs");
+    let (cpu, counts) = started.engine.counts().expect("counts")[0];
+    assert_eq!(cpu, the_cpu());
+    (counts, started.engine.notes())
+}
+
+fn budgets_are_kept() {
+    let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
+    let mut hog = Hog::start();
+    for (budget, sample) in [(5, 1), (20, 2), (50, 5), (200, 25)] {
+        let (c, notes) = watch(&regulation(budget, sample, Sharing::None));
+        println!(
+            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped {}, reported late {}",
+            c.periods,
+            c.throttled_periods,
+            c.max_accesses_per_period,
+            c.periods_over_budget,
+            c.periods_skipped,
+            c.accesses_reported_late
+        );
+        assert!(c.periods > 500, "the timer ticks: {c:?}");
+        assert!(c.throttled_periods > c.periods / 10, "the hog is throttled: {c:?}");
+        // The fair server's 5 %, where it cannot be turned off, and a few late wake-ups.
+        let allowed = if notes.is_empty() { c.periods / 50 } else { c.periods / 10 };
+        assert!(c.periods_over_budget <= allowed, "nearly all periods keep the budget: {c:?} {notes:?}");
+        assert_eq!(c.refused_wakeups, 0);
+        notes.iter().for_each(|n| println!("  note: {n}"));
+        assert_eq!(fs::read_to_string(RT_RUNTIME).unwrap_or_default(), before, "settings are put back");
+    }
+    hog.stop();
+}
+
+fn a_killed_daemon_leaves_the_machine_free() {
+    let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
+    let mut hog = Hog::start();
+    for delay in [20, 150, 400] {
+        let mut daemon = Command::new("/proc/self/exe").arg("regulate").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let out = daemon.stdout.take().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("it speaks");
+        assert_eq!(line, "regulating\n");
+        std::thread::sleep(Duration::from_millis(delay));
+        daemon.kill().expect("SIGKILL");
+        daemon.wait().expect("it ends");
+        await_setting(&before);
+        let faults = faults_in(Duration::from_millis(200), hog.child.id());
+        println!("killed after {delay} ms: the hog makes {faults} faults in 200 ms");
+        // Throttled to 5 faults a millisecond it would make 1000.
+        assert!(faults > 3000, "the hog runs free");
+    }
+    hog.stop();
+}
+
+fn what_is_left_over_is_shared() {
+    let mut hog = Hog::start();
+    let (c, _) = watch(&regulation(20, 2, Sharing::Spare));
+    // One core is all cores: as soon as it has used its budget up, it goes on without limit.
+    println!("budget 20, spare: most {}, throttled for {} ns", c.max_accesses_per_period, c.throttled_ns);
+    assert!(c.max_accesses_per_period > 40, "{c:?}");
+    hog.stop();
+}
+
+/// The keeper needs a moment.
+fn await_setting(before: &str) {
+    let since = Instant::now();
+    while fs::read_to_string(RT_RUNTIME).unwrap_or_default() != before {
+        assert!(since.elapsed() < Duration::from_secs(5), "the keeper puts {RT_RUNTIME} back");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Faults that a process makes, from its statistics.
+fn faults_in(time: Duration, pid: u32) -> u64 {
+    let faults = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let after = stat.rsplit(')').next().expect("fields").to_owned();
+        after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
+    };
+    let before = faults();
+    std::thread::sleep(time);
+    faults() - before
+}
+
+fn regulate_until_killed() -> ExitCode {
+    let _engine = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper).expect("the helper engine runs");
+    println!("regulating");
+    std::thread::sleep(Duration::from_secs(30));
+    ExitCode::FAILURE
+}
+
+struct Hog {
+    child: Child,
+}
+
+impl Hog {
+    fn start() -> Self {
+        let cpu = the_cpu().to_string();
+        Self { child: Command::new("/proc/self/exe").args(["hog", &cpu]).spawn().expect("it starts") }
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Makes page faults on a CPU, for ever; ends with its parent.
+fn hog(cpu: usize) -> ! {
+    const BYTES: usize = 64 * 4096;
+    // SAFETY: a zeroed cpu_set_t is the empty set; the mapping is private, and only its own pages are read.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        loop {
+            for page in 0..64 {
+                std::ptr::read_volatile(memory.cast::<u8>().add(page * 4096));
+            }
+            libc::madvise(memory, BYTES, libc::MADV_DONTNEED);
+        }
+    }
+}
