@@ -17,6 +17,7 @@ struct run_settings {
 	sc_u64 period_ns;
 	sc_u64 slice_ns;   /* a task's turn, for the sched_ext engine */
 	sc_u64 chunk;	   /* accesses reclaimed at a time */
+	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper engine) */
 	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
 	sc_u32 regulated;  /* how many of them have a budget */
 	sc_u32 sharing;	   /* SC_SHARE_* */
@@ -33,6 +34,7 @@ struct run_core {
 	sc_u64 at_start;   /* the counter when the period began */
 	sc_u64 stopped_ns; /* since when it is throttled; 0: it is not */
 	sc_u64 running_ns; /* since when its task runs (sched_ext engine) */
+	sc_u64 stop_seen;  /* 1: the helper has been called in this period (helper engine) */
 	/* Whole periods only. */
 	sc_u64 periods;	       /* how many there were */
 	sc_u64 throttled;      /* in how many of them the CPU was throttled */
@@ -44,7 +46,7 @@ struct run_core {
 	sc_u64 unseen;	       /* accesses whose overflow was not reported and that were found later */
 	sc_u64 longest_ns;     /* longest time between two ticks */
 	sc_u64 ticked_ns;      /* the last tick */
-	sc_u64 refused_wakeups; /* messages to the helper that found no room (helper engine) */
+	sc_u64 held;	       /* how often a task was held because the helper was not let in (helper engine) */
 };
 
 /* Why the kernel unloaded the scheduler. */
@@ -55,8 +57,8 @@ struct run_exit {
 };
 
 _Static_assert(sizeof(struct sc_memguard_core) == 112, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_settings) == 40, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_core) == 248, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_settings) == 48, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_core) == 256, "shared with crates/linux/src/shared.rs");
 _Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/shared.rs");
 
 #endif

@@ -102,6 +102,7 @@ static __always_inline void core_resumed(struct run_core *c, __u64 now)
 		return;
 	c->throttled_ns += sc_sub(now, c->stopped_ns);
 	c->stopped_ns = 0;
+	c->stop_seen = 0;
 }
 
 /* Keeps count of the period that has ended, before the policy forgets it. */

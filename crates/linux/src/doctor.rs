@@ -87,7 +87,7 @@ fn sched_ext() -> Finding {
 
 /// On a thread of its own, which ends as a real-time thread.
 fn helper() -> Finding {
-    let tried = std::thread::spawn(|| sys::become_fifo(1)).join();
+    let tried = std::thread::spawn(|| sys::Scheduling::fifo(1).apply()).join();
     match tried {
         Ok(Ok(())) => finding("helper", true, "this engine can run: real-time threads are allowed"),
         Ok(Err(e)) => finding("helper", false, format!("real-time threads are refused: {e}; run as root")),

@@ -9,9 +9,9 @@ pub const UNLIMITED: u64 = u64::MAX;
 pub const MAX_CPUS: u32 = 256;
 
 /// Bytes of `struct run_settings`.
-pub(crate) const SETTINGS_BYTES: usize = 40;
+pub(crate) const SETTINGS_BYTES: usize = 48;
 /// Bytes of `struct run_core`.
-pub(crate) const CORE_BYTES: usize = 248;
+pub(crate) const CORE_BYTES: usize = 256;
 /// Bytes of `struct run_exit`.
 #[cfg(test)]
 pub(crate) const EXIT_BYTES: usize = 392;
@@ -23,16 +23,16 @@ pub(crate) mod core_at {
     pub const FLAGS: usize = 16;
     pub const STARTED: usize = 20;
     pub const GUARD: usize = 24;
-    pub const PERIODS: usize = 160;
-    pub const THROTTLED: usize = 168;
-    pub const THROTTLED_NS: usize = 176;
-    pub const ACCESSES: usize = 184;
-    pub const MOST: usize = 192;
-    pub const OVER: usize = 200;
-    pub const SKIPPED: usize = 208;
-    pub const UNSEEN: usize = 216;
-    pub const LONGEST_NS: usize = 224;
-    pub const REFUSED_WAKEUPS: usize = 240;
+    pub const PERIODS: usize = 168;
+    pub const THROTTLED: usize = 176;
+    pub const THROTTLED_NS: usize = 184;
+    pub const ACCESSES: usize = 192;
+    pub const MOST: usize = 200;
+    pub const OVER: usize = 208;
+    pub const SKIPPED: usize = 216;
+    pub const UNSEEN: usize = 224;
+    pub const LONGEST_NS: usize = 232;
+    pub const HELD: usize = 248;
     /// Field `throttled` of `guard`.
     pub const GUARD_THROTTLED: usize = GUARD + 100;
 }
@@ -43,6 +43,7 @@ pub(crate) struct Settings {
     pub period_ns: u64,
     pub slice_ns: u64,
     pub chunk: u64,
+    pub hold_ns: u64,
     pub cpus: u32,
     pub regulated: u32,
     pub sharing: u32,
@@ -52,11 +53,11 @@ pub(crate) struct Settings {
 impl Settings {
     pub fn encode(&self) -> [u8; SETTINGS_BYTES] {
         let mut bytes = [0; SETTINGS_BYTES];
-        for (place, value) in bytes.chunks_exact_mut(8).zip([self.period_ns, self.slice_ns, self.chunk]) {
+        for (place, value) in bytes.chunks_exact_mut(8).zip([self.period_ns, self.slice_ns, self.chunk, self.hold_ns]) {
             place.copy_from_slice(&value.to_ne_bytes());
         }
         let words = [self.cpus, self.regulated, self.sharing, self.loader_pid];
-        for (place, value) in bytes[24..].chunks_exact_mut(4).zip(words) {
+        for (place, value) in bytes[32..].chunks_exact_mut(4).zip(words) {
             place.copy_from_slice(&value.to_ne_bytes());
         }
         bytes
@@ -93,8 +94,8 @@ pub struct Counts {
     pub accesses_reported_late: u64,
     /// Longest time between two ticks.
     pub longest_period_ns: u64,
-    /// Messages to the helper thread that found no room.
-    pub refused_wakeups: u64,
+    /// How often a task was held because the kernel did not let the helper thread in.
+    pub times_held: u64,
     /// Has the CPU seen its first tick?
     #[serde(skip)]
     pub started: bool,
@@ -114,7 +115,7 @@ impl Counts {
             periods_skipped: word(core_at::SKIPPED),
             accesses_reported_late: word(core_at::UNSEEN),
             longest_period_ns: word(core_at::LONGEST_NS),
-            refused_wakeups: word(core_at::REFUSED_WAKEUPS),
+            times_held: word(core_at::HELD),
             started: bytes.get(core_at::STARTED).is_some_and(|&b| b != 0),
         }
     }
@@ -161,7 +162,7 @@ mod tests {
                 ("skipped", core_at::SKIPPED),
                 ("unseen", core_at::UNSEEN),
                 ("longest_ns", core_at::LONGEST_NS),
-                ("refused_wakeups", core_at::REFUSED_WAKEUPS),
+                ("held", core_at::HELD),
             ] {
                 assert_eq!(offset(object, "run_core", member), at, "{member}");
             }
@@ -169,8 +170,8 @@ mod tests {
             assert_eq!(core_at::GUARD + throttled, core_at::GUARD_THROTTLED);
             assert_eq!(size(object, "run_core"), CORE_BYTES);
             assert_eq!(size(object, "run_settings"), SETTINGS_BYTES);
-            let words = ["period_ns", "slice_ns", "chunk", "cpus", "regulated", "sharing", "loader_pid"];
-            for (member, at) in words.iter().zip([0, 8, 16, 24, 28, 32, 36]) {
+            let words = ["period_ns", "slice_ns", "chunk", "hold_ns", "cpus", "regulated", "sharing", "loader_pid"];
+            for (member, at) in words.iter().zip([0, 8, 16, 24, 32, 36, 40, 44]) {
                 assert_eq!(offset(object, "run_settings", member), at, "{member}");
             }
         }

@@ -81,12 +81,38 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Makes the calling thread `SCHED_FIFO` with this priority (1 to 99).
-pub(crate) fn become_fifo(priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: the kernel reads the parameters, which live through the call.
-    let result = unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+/// How a thread is scheduled: policy and real-time priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduling {
+    policy: i32,
+    priority: i32,
+}
+
+impl Scheduling {
+    /// `SCHED_FIFO` with this priority (1 to 99); what the thread starts does not inherit it.
+    pub fn fifo(priority: i32) -> Self {
+        Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
+    }
+
+    /// That of the calling thread.
+    pub fn mine() -> io::Result<Self> {
+        // SAFETY: asks for a number.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the kernel writes the parameters, which live through the call.
+        if policy < 0 || unsafe { libc::sched_getparam(0, &raw mut parameters) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { policy, priority: parameters.sched_priority })
+    }
+
+    /// Schedules the calling thread like this.
+    pub fn apply(self) -> io::Result<()> {
+        let parameters = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: the kernel reads the parameters, which live through the call.
+        let result = unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
 }
 
 /// Signals that ask a process to end are ignored from now on.

@@ -57,7 +57,7 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
 
 fn seconds() -> Duration {
     let wanted = std::env::var("SOLOCORE_LINUX_SECONDS").ok().and_then(|s| s.parse().ok());
-    Duration::from_secs(wanted.unwrap_or(1))
+    Duration::from_secs(wanted.unwrap_or(2))
 }
 
 /// Regulates for a while beside a hog.
@@ -76,20 +76,19 @@ fn budgets_are_kept() {
     for (budget, sample) in [(5, 1), (20, 2), (50, 5), (200, 25)] {
         let (c, notes) = watch(&regulation(budget, sample, Sharing::None));
         println!(
-            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped {}, reported late {}",
+            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped {}, reported late {}, held {}",
             c.periods,
             c.throttled_periods,
             c.max_accesses_per_period,
             c.periods_over_budget,
             c.periods_skipped,
-            c.accesses_reported_late
+            c.accesses_reported_late,
+            c.times_held
         );
         assert!(c.periods > 500, "the timer ticks: {c:?}");
         assert!(c.throttled_periods > c.periods / 10, "the hog is throttled: {c:?}");
-        // The fair server's 5 %, where it cannot be turned off, and a few late wake-ups.
-        let allowed = if notes.is_empty() { c.periods / 50 } else { c.periods / 10 };
-        assert!(c.periods_over_budget <= allowed, "nearly all periods keep the budget: {c:?} {notes:?}");
-        assert_eq!(c.refused_wakeups, 0);
+        // A virtual machine may lose its CPU while the helper is on its way.
+        assert!(c.periods_over_budget <= c.periods / 50, "nearly all periods keep the budget: {c:?} {notes:?}");
         notes.iter().for_each(|n| println!("  note: {n}"));
         assert_eq!(fs::read_to_string(RT_RUNTIME).unwrap_or_default(), before, "settings are put back");
     }
@@ -100,7 +99,8 @@ fn a_killed_daemon_leaves_the_machine_free() {
     let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
     let mut hog = Hog::start();
     for delay in [20, 150, 400] {
-        let mut daemon = Command::new("/proc/self/exe").arg("regulate").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut daemon =
+            Command::new("/proc/self/exe").arg("regulate").stdout(Stdio::piped()).spawn().expect("it starts");
         let mut line = String::new();
         let out = daemon.stdout.take().expect("piped");
         std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("it speaks");
@@ -182,6 +182,7 @@ fn hog(cpu: usize) -> ! {
     // SAFETY: a zeroed cpu_set_t is the empty set; the mapping is private, and only its own pages are read.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        assert_eq!(libc::sched_getscheduler(0), libc::SCHED_OTHER, "a real-time hog would take the machine");
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(cpu, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);

@@ -5,7 +5,8 @@
 //! ordinary tasks for 50 ms of each second that they would get less; kernels with real-time groups, and older ones, throttle
 //! real-time tasks for 50 ms of each second instead. Throttled tasks would run in that time. Both are turned
 //! off while this engine runs (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end; by
-//! the keeper if it is killed (keeper.rs). Where the kernel does not allow it, `notes` says so.
+//! the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow program holds such tasks
+//! itself if it counts a software event; for hardware counters the hole remains, and `notes` says so.
 //! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
 
 use super::Engine;
@@ -14,7 +15,7 @@ use crate::error::LinuxError;
 use crate::keeper::Changes;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
-use crate::sys::{self, Mapped};
+use crate::sys::{self, Mapped, Scheduling};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
 use std::sync::Arc;
@@ -27,6 +28,8 @@ use std::time::{Duration, Instant};
 const PRIORITY: i32 = 1;
 /// The daemon itself must be heard while helpers occupy all CPUs.
 const DAEMON_PRIORITY: i32 = 2;
+/// Longest that an overflow program holds a task; tasks are held again until the period ends.
+const LONGEST_HOLD_NS: u64 = 1_000_000;
 /// Bytes of a CPU's ring; a message takes 16.
 const RING_BYTES: u32 = 4096;
 
@@ -39,11 +42,13 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
+    /// How the caller was scheduled.
+    before: Option<Scheduling>,
 }
 
 /// Plain MemGuard for so many CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
-    Settings { period_ns, slice_ns: 0, chunk: 1, cpus: regulated, regulated, sharing: 0, loader_pid: 0 }
+    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid: 0 }
 }
 
 /// Loads the programs; nothing calls them yet.
@@ -66,6 +71,7 @@ impl Helper {
     pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
         let settings = Settings {
             chunk: regulation.chunk(),
+            hold_ns: if regulation.event.is_software() { LONGEST_HOLD_NS } else { 0 },
             cpus: regulation.cpus,
             sharing: regulation.sharing_number(),
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
@@ -83,6 +89,7 @@ impl Helper {
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
+            before: None,
         };
         let (ready, reports) = channel();
         for core in &regulation.cores {
@@ -101,10 +108,11 @@ impl Helper {
         for _ in &regulation.cores {
             reports.recv().map_err(|_| bpf::inside("a helper thread ended"))??;
         }
-        let (changes, notes) = close_hole(&engine.cpus)?;
+        let (changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
         engine._changes = changes;
         engine.notes = notes;
-        sys::become_fifo(DAEMON_PRIORITY).map_err(|e| no_priority(&e))?;
+        engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
+        Scheduling::fifo(DAEMON_PRIORITY).apply().map_err(|e| no_priority(&e))?;
         engine._events = bpf::attach(&object, regulation)?;
         Ok(engine)
     }
@@ -116,6 +124,10 @@ impl Drop for Helper {
         for thread in self.threads.drain(..) {
             // A thread that panicked has let go of its CPU as well.
             let _ = thread.join();
+        }
+        if let Some(before) = self.before.take() {
+            // What was is always allowed again.
+            let _ = before.apply();
         }
     }
 }
@@ -169,7 +181,7 @@ fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle
         .spawn(move || {
             let placed = sys::pin_to(post.cpu)
                 .map_err(|e| LinuxError::of_io(&format!("CPU {}", post.cpu), &e, "is it in this process's cpuset?"))
-                .and_then(|()| sys::become_fifo(PRIORITY).map_err(|e| no_priority(&e)));
+                .and_then(|()| Scheduling::fifo(PRIORITY).apply().map_err(|e| no_priority(&e)));
             let failed = placed.is_err();
             let _ = ready.send(placed);
             if !failed {
@@ -214,7 +226,7 @@ fn ask_again(object: &Object) {
 }
 
 /// Keeps the kernel from running ordinary tasks beside the helpers; what of that is not possible.
-fn close_hole(cpus: &[u32]) -> Result<(Changes, Vec<String>), LinuxError> {
+fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxError> {
     let mut changes = Changes::begin()?;
     let mut notes = Vec::new();
     if let Err(e) = changes.set("/proc/sys/kernel/sched_rt_runtime_us", "-1") {
@@ -225,9 +237,13 @@ fn close_hole(cpus: &[u32]) -> Result<(Changes, Vec<String>), LinuxError> {
         changes.set(&path, "0").err().filter(|e| e.kind() != std::io::ErrorKind::NotFound)
     });
     if let Some(e) = refused {
-        notes.push(format!(
-            "the kernel's fair server stays on ({e}): ordinary tasks that get less than 5 % of a CPU run unregulated for up to 50 ms of each second"
-        ));
+        notes.push(if held {
+            format!("the kernel's fair server stays on ({e}): tasks that it runs are held one sample after their budget")
+        } else {
+            format!(
+                "the kernel's fair server stays on ({e}): ordinary tasks that get less than 5 % of a CPU run unregulated for up to 50 ms of each second"
+            )
+        });
     }
     Ok((changes, notes))
 }

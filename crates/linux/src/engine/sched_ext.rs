@@ -24,6 +24,7 @@ impl SchedExt {
             period_ns: regulation.period_ns,
             slice_ns: SLICE_NS,
             chunk: regulation.chunk(),
+            hold_ns: 0,
             cpus: regulation.cpus,
             regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
             sharing: regulation.sharing_number(),
