@@ -1,6 +1,6 @@
-# Targets: demo, test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, vm-test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -47,6 +47,11 @@ vision-test: setup-test vision
 
 cli-test: setup-test build
 	$(PYTEST) tests/cli tests/study
+
+# Regulation in guests with Debian's kernels: one with sched_ext, one without. Needs the archive the first time.
+VM_PERIODS ?= 2000
+vm-test: setup-test build
+	tests/vm/test.sh $(SOLOCORE) $(VM_PERIODS)
 
 # The page that the demo makes is the one that is tested.
 browser-test: setup-test build vision

@@ -24,7 +24,8 @@ struct run_settings {
 	sc_u32 loader_pid; /* thread group that is never throttled; 0: none */
 };
 
-/* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs write the rest. */
+/* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs write the
+ * rest. */
 struct run_core {
 	sc_u64 reservation; /* accesses per period; SC_UNLIMITED: not regulated */
 	sc_u64 sample;	    /* accesses per overflow of the counter */
@@ -36,17 +37,17 @@ struct run_core {
 	sc_u64 running_ns; /* since when its task runs (sched_ext engine) */
 	sc_u64 stop_seen;  /* 1: the helper has been called in this period (helper engine) */
 	/* Whole periods only. */
-	sc_u64 periods;	       /* how many there were */
-	sc_u64 throttled;      /* in how many of them the CPU was throttled */
-	sc_u64 throttled_ns;   /* for how long, in all */
-	sc_u64 accesses;       /* in all, by the counter itself */
-	sc_u64 most;	       /* most accesses in one period */
-	sc_u64 over;	       /* periods with more accesses than budget + sample */
-	sc_u64 skipped;	       /* periods whose start was never seen: the tick came too late */
-	sc_u64 unseen;	       /* accesses whose overflow was not reported and that were found later */
-	sc_u64 longest_ns;     /* longest time between two ticks */
-	sc_u64 ticked_ns;      /* the last tick */
-	sc_u64 held;	       /* how often a task was held because the helper was not let in (helper engine) */
+	sc_u64 periods;	     /* how many there were */
+	sc_u64 throttled;    /* in how many of them the CPU was throttled */
+	sc_u64 throttled_ns; /* for how long, in all */
+	sc_u64 accesses;     /* in all, by the counter itself */
+	sc_u64 most;	     /* most accesses in one period */
+	sc_u64 over;	     /* periods with more accesses than budget + sample */
+	sc_u64 skipped;	     /* periods whose start was never seen: the tick came too late */
+	sc_u64 unseen;	     /* accesses whose overflow was not reported and that were found later */
+	sc_u64 longest_ns;   /* longest time between two ticks */
+	sc_u64 ticked_ns;    /* the last tick */
+	sc_u64 held;	     /* how often a task was held because the helper was not let in (helper engine) */
 };
 
 /* Why the kernel unloaded the scheduler. */

@@ -2,10 +2,10 @@
 /*
  * What the programs need to know of the kernel, in place of a vmlinux.h of 100,000 lines.
  *
- * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the running kernel
- * (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's type information
- * before it loads anything, and says which one is missing.
- * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in all of them.
+ * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the running
+ * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's type
+ * information before it loads anything, and says which one is missing. Source: include/linux/sched/ext.h and
+ * kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in all of them.
  */
 #ifndef SOLOCORE_KFUNCS_H
 #define SOLOCORE_KFUNCS_H
@@ -18,8 +18,8 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /*
- * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells of a type that is only
- * pointed to no more than its name, unless a program asks for it (solocore_init).
+ * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells of a type
+ * that is only pointed to no more than its name, unless a program asks for it (solocore_init).
  */
 struct cpumask {
 	unsigned long bits[1];

@@ -3,21 +3,20 @@
  * MemGuard on the kernel's performance counters: what both engines share.
  *
  * Problem: solocore/memguard.h decides, but it knows no counter, no clock and no CPU.
- * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there reports them; a
- * cpu-clock event of the period's length is the timer. An engine says what stopping a CPU means: it defines
- * `cpu_stop`, `cpu_go` and `cpu_go_all` after including this file.
- * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
+ * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there reports
+ * them; a cpu-clock event of the period's length is the timer. An engine says what stopping a CPU means: it
+ * defines `cpu_stop`, `cpu_go` and `cpu_go_all` after including this file. Source: single-core-equivalence,
+ * section 2.2; Yun et al., RTAS 2013.
  *
- * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the part of it that was
- * made before the period began. So a CPU is stopped at its budget or up to one sample before, never after it, but
- * for the time that stopping takes.
- * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU. Both read the
- * counter itself, and what was made but not reported is accounted with the next overflow (`unseen`). An overflow
- * program that finds a tick due starts the period in its place.
- * The first period begins half a period before the first tick: ticks then fall in the middle of what the policy
- * takes for a period, and one that is a little late still starts the next period and not the one after.
- * Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel threads, real-time
- * tasks) is counted all the same.
+ * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the part of it
+ * that was made before the period began. So a CPU is stopped at its budget or up to one sample before, never
+ * after it, but for the time that stopping takes. Lost interrupts: a program of a perf event does not run
+ * while another one runs on the same CPU. Both read the counter itself, and what was made but not reported is
+ * accounted with the next overflow (`unseen`). An overflow program that finds a tick due starts the period in
+ * its place. The first period begins half a period before the first tick: ticks then fall in the middle of
+ * what the policy takes for a period, and one that is a little late still starts the next period and not the
+ * one after. Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel
+ * threads, real-time tasks) is counted all the same.
  */
 #ifndef SOLOCORE_REGULATE_H
 #define SOLOCORE_REGULATE_H
@@ -82,6 +81,8 @@ static __always_inline void core_start(struct sc_memguard *g, struct run_core *c
 {
 	sc_u64 reservation[SC_KINDS];
 
+	if (settings.period_ns == 0)
+		return;
 	reservation[SC_READ] = c->reservation;
 	reservation[SC_WRITE] = SC_UNLIMITED;
 	if (g->period_ns == 0 &&
@@ -89,6 +90,8 @@ static __always_inline void core_start(struct sc_memguard *g, struct run_core *c
 		return;
 	if (!sc_memguard_core_init(g, &c->guard, reservation, c->flags, now - settings.period_ns / 2))
 		return;
+	/* CPUs start one after the other; what they share goes by the number of the period. */
+	c->guard.epoch = (sc_u32)(now / settings.period_ns);
 	c->at_start = count;
 	c->ticked_ns = now;
 	c->stopped_ns = 0;
@@ -125,7 +128,8 @@ static __always_inline void core_tally(struct run_core *c, __u64 now, __u64 coun
 }
 
 /* The period is over. */
-static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now, __u64 count)
+static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
+				      __u64 count)
 {
 	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
 
@@ -180,7 +184,8 @@ int overflow(struct bpf_perf_event_data *ctx)
 			c->stopped_ns = bpf_ktime_get_ns();
 		cpu_stop(cpu, c);
 	}
-	/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to do. */
+	/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to
+	 * do. */
 	now = bpf_ktime_get_ns();
 	if (now >= c->guard.next_ns + settings.period_ns / 2)
 		core_turn(g, c, cpu, now, value.counter);

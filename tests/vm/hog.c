@@ -19,7 +19,8 @@
 #define PAGE 4096
 #define PAGES 64
 
-/* Reads, so that the kernel maps its page of zeros and clears none: as many faults as possible in a slow guest. */
+/* Reads, so that the kernel maps its page of zeros and clears none: as many faults as possible in a slow
+ * guest. */
 static void fault(long pages)
 {
 	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);

@@ -111,57 +111,67 @@ fn no_event(what: &str, cpu: u32, error: &io::Error) -> LinuxError {
     LinuxError::Machine(format!("CPU {cpu}: {what} cannot be opened: {error}; {remedy}"))
 }
 
-/// Opens an event of every regulated CPU. None of them runs yet.
-fn open_events(
-    regulation: &Regulation,
-    what: &str,
-    attr: impl Fn(u64) -> PerfAttr,
-) -> Result<Vec<OwnedFd>, LinuxError> {
-    let open = |core: &crate::regulation::CoreBudget| {
-        sys::perf_open(&attr(core.sample), Whom::Cpu(core.cpu)).map_err(|e| no_event(what, core.cpu, &e))
-    };
-    regulation.cores.iter().map(open).collect()
+/// A program that is called at each overflow of an event of a CPU, until this is dropped.
+pub(crate) struct CpuLink {
+    cpu: u32,
+    link: Option<Link>,
 }
 
-/// Opens counters and ticks on every regulated CPU, and starts the programs on them. The links hold the events.
-pub(crate) fn attach(object: &Object, regulation: &Regulation) -> Result<Vec<Link>, LinuxError> {
+impl Drop for CpuLink {
+    fn drop(&mut self) {
+        let link = self.link.take();
+        sys::on_cpu(self.cpu, || drop(link));
+    }
+}
+
+/// Opens an event on a CPU, and has a program called at each of its overflows. `share` sees the event before.
+fn bind(
+    object: &Object,
+    (program, what): (&str, &str),
+    cpu: u32,
+    attr: &PerfAttr,
+    share: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
+) -> Result<CpuLink, LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == program);
+    let program = found.ok_or_else(|| inside(&format!("there is no program `{program}`")))?;
+    let link = sys::on_cpu(cpu, || {
+        let event = sys::perf_open(attr, Whom::Cpu(cpu)).map_err(|e| no_event(what, cpu, &e))?;
+        share(&event)?;
+        // The link closes the event when it goes.
+        program.attach_perf_event(event.into_raw_fd()).map_err(|e| {
+            LinuxError::Machine(format!(
+                "the kernel does not call a BPF program for {what}: {e}; choose another --event"
+            ))
+        })
+    })?;
+    Ok(CpuLink { cpu, link: Some(link) })
+}
+
+/// Opens counters and ticks on every regulated CPU, and starts the programs on them.
+pub(crate) fn attach(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink>, LinuxError> {
     let event = &regulation.event;
-    let counters = open_events(regulation, event.name(), |sample| event.attributes(sample))?;
-    let ticks = open_events(regulation, "the cpu-clock timer", |_| PerfAttr {
+    let by_cpu = map(object, "counters")?;
+    let mut links = Vec::new();
+    for core in &regulation.cores {
+        let share = |counter: &OwnedFd| {
+            by_cpu
+                .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+                .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
+        };
+        links.push(bind(object, ("overflow", event.name()), core.cpu, &event.attributes(core.sample), share)?);
+    }
+    let tick = PerfAttr {
         kind: PERF_SOFTWARE,
         config: CPU_CLOCK,
         sample_period: regulation.period_ns,
         flags: sys::PERF_DISABLED,
         ..PerfAttr::default()
-    })?;
-    let by_cpu = map(object, "counters")?;
-    for (core, counter) in regulation.cores.iter().zip(&counters) {
-        by_cpu
-            .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
-            .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))?;
-    }
-    let mut links = bind(object, "overflow", counters)?;
-    // Last: a CPU is regulated from its first tick on.
-    links.extend(bind(object, "tick", ticks)?);
-    Ok(links)
-}
-
-/// Has a program called at each overflow of these events, and enables them.
-fn bind(object: &Object, name: &str, events: Vec<OwnedFd>) -> Result<Vec<Link>, LinuxError> {
-    let program = object
-        .progs_mut()
-        .find(|p| p.name() == name)
-        .ok_or_else(|| inside(&format!("there is no program `{name}`")))?;
-    let attach = |event: OwnedFd| {
-        // The link closes the event when it goes.
-        let event = event.into_raw_fd();
-        program.attach_perf_event(event).map_err(|e| {
-            LinuxError::Machine(format!(
-                "the kernel does not call a BPF program for this event: {e}; choose another --event"
-            ))
-        })
     };
-    events.into_iter().map(attach).collect()
+    // Last: a CPU is regulated from its first tick on.
+    for core in &regulation.cores {
+        links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, |_| Ok(()))?);
+    }
+    Ok(links)
 }
 
 #[cfg(test)]

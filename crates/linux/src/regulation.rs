@@ -149,6 +149,13 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
 /// Is this machine of the size of the plan's board?
 fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     let (wanted, board) = (plan.platform.cores, &plan.platform.title);
+    let isa = plan.platform.isa.to_string();
+    if isa != std::env::consts::ARCH {
+        return Err(LinuxError::Machine(format!(
+            "the plan is for another machine: its platform ({board}) is {isa}, this one is {}; plan with a platform file of this machine",
+            std::env::consts::ARCH
+        )));
+    }
     if u32::try_from(online.len()).ok() != Some(wanted) {
         return Err(LinuxError::Machine(format!(
             "the plan is for another machine: its platform ({board}) has {wanted} cores, this one has {} CPUs online; plan with a platform file of this machine, or set CPUs on- or offline",

@@ -66,19 +66,43 @@ fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
+fn affinity(set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: the kernel reads the set, which lives through the call.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 /// Binds the calling thread to a CPU.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     let index = cpu as usize;
     if index >= libc::CPU_SETSIZE as usize {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    // SAFETY: a zeroed cpu_set_t is the empty set, `index` lies in it, and the kernel reads its size only.
-    let result = unsafe {
+    // SAFETY: a zeroed cpu_set_t is the empty set, and `index` lies in it.
+    let set = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         libc::CPU_SET(index, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set)
+        set
     };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    affinity(&set)
+}
+
+/// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's events there spares the
+/// kernel an interrupt to that CPU, for which it would wait in a busy loop.
+pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel writes at most its size.
+    let before = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        (result == 0).then_some(set)
+    };
+    let moved = before.is_some() && pin_to(cpu).is_ok();
+    let result = what();
+    if let (true, Some(before)) = (moved, before) {
+        // What was is allowed again.
+        let _ = affinity(&before);
+    }
+    result
 }
 
 /// How a thread is scheduled: policy and real-time priority.

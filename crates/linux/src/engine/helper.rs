@@ -10,14 +10,14 @@
 //! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
 
 use super::Engine;
-use crate::bpf;
+use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
 use crate::keeper::Changes;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
 use crate::sys::{self, Mapped, Scheduling};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
+use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -35,7 +35,7 @@ const RING_BYTES: u32 = 4096;
 
 pub(crate) struct Helper {
     // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
-    _events: Vec<Link>,
+    _events: Vec<CpuLink>,
     object: Arc<Object>,
     _changes: Changes,
     stop: Arc<AtomicBool>,

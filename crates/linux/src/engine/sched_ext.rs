@@ -1,7 +1,7 @@
 //! The sched_ext engine (bpf/sched_ext.bpf.c).
 
 use super::Engine;
-use crate::bpf;
+use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
@@ -13,7 +13,7 @@ const SLICE_NS: u64 = 3_000_000;
 pub(crate) struct SchedExt {
     // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
     _scheduler: Link,
-    _events: Vec<Link>,
+    _events: Vec<CpuLink>,
     object: Object,
     cpus: Vec<u32>,
 }
