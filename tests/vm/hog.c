@@ -2,9 +2,10 @@
 /*
  * Makes as many page faults as it can: in a guest without counters they stand in for last-level misses.
  *
- *   hog CPU          on this CPU, for ever; -1: on any
+ *   hog CPU          on this CPU, for ever, with short rests; -1: on any
  *   hog CPU fork N   has N children one after the other, each of which makes 50 faults, and prints "forked N"
  *   hog CPU work N   makes N faults, and prints how many nanoseconds that took
+ *   hog CPU spin N   counts to N, and prints how many nanoseconds that took
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -81,6 +82,22 @@ int main(int argc, char **argv)
 		printf("%lld\n", now_ns() - start);
 		return 0;
 	}
-	for (;;)
-		fault(1 << 20);
+	if (argc > 2 && strcmp(argv[2], "spin") == 0) {
+		long long start = now_ns();
+
+		for (volatile long i = 0; i < count; i++)
+			;
+		printf("%lld\n", now_ns() - start);
+		return 0;
+	}
+	/*
+	 * An emulator that runs all CPUs in one thread can starve one of them as long as none of the others
+	 * rests, and whoever waits for an interrupt there waits for ever.
+	 */
+	for (;;) {
+		struct timespec rest = {.tv_nsec = 100000};
+
+		fault(512);
+		nanosleep(&rest, NULL);
+	}
 }
