@@ -81,6 +81,28 @@ pub fn check_privileges() -> Result<(), LinuxError> {
     )))
 }
 
+/// Does the kernel let an event interrupt often enough? It switches an event off for a while that does so more often than
+/// `kernel.perf_event_max_sample_rate`, which it also lowers by itself.
+///
+/// # Errors
+/// The rate is too low for this period; how to raise it.
+pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    const PATH: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let rate = fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse().ok());
+    enough(rate.unwrap_or(u64::MAX), period_ns, per_period)
+}
+
+fn enough(rate: u64, period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    // Interrupts are counted per scheduler tick, and do not spread evenly over them.
+    let needed = 2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1);
+    if rate >= needed {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_event_max_sample_rate={needed} kernel.perf_cpu_time_max_percent=0"
+    )))
+}
+
 /// Why the sched_ext engine cannot run here.
 ///
 /// # Errors
@@ -132,6 +154,15 @@ mod tests {
         assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
         assert_eq!(parse_cpu_list("0-99999999"), Vec::<u32>::new());
         assert_eq!(parse_cpu_list("x,1-y,2"), [2]);
+    }
+
+    #[test]
+    fn ticks_need_a_rate() {
+        assert!(enough(100_000, 100_000, 1).is_ok());
+        assert!(enough(100_000, 1_000_000, 16).is_ok());
+        let error = enough(1_000, 1_000_000, 1).unwrap_err().to_string();
+        assert!(error.contains("perf_event_max_sample_rate=2000"), "{error}");
+        assert!(enough(u64::MAX, 0, u64::MAX).is_ok());
     }
 
     #[test]

@@ -113,6 +113,15 @@ impl Regulation {
         self.cores.iter().map(|c| c.cpu).collect()
     }
 
+    /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
+    pub fn interrupts_per_period(&self) -> u64 {
+        // The kernel does not throttle software events that happen one by one: only the tick counts.
+        if self.event.is_software() {
+            return 1;
+        }
+        self.cores.iter().filter(|c| c.budget != UNLIMITED).map(|c| c.budget / c.sample + 1).max().unwrap_or(1)
+    }
+
     /// `SC_PREDICT | SC_RECLAIM`, or none.
     pub(crate) fn flags(&self) -> u32 {
         if self.reclaim { 2 | 4 } else { 0 }

@@ -52,6 +52,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let regulation = regulation_of(args).map_err(|f| f.of(&args.plan.display().to_string()))?;
     machine::check_privileges()?;
+    machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
     let (expected, counted) = regulation.event.self_test()?;
     let instance = Instance::take()?;
     if args.dry_run {
