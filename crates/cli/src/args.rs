@@ -79,6 +79,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: plans can be regulated here; 1: they cannot."
     )]
     Doctor(DoctorArgs),
+    /// Watch what a running `solocore run` does.
+    #[command(
+        after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
+    )]
+    Top(TopArgs),
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
     KeepSettings,
@@ -275,12 +280,25 @@ pub struct RunArgs {
     /// Check everything, say what would be done, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
+    /// Answer Prometheus at this address, like 127.0.0.1:9184.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<std::net::SocketAddr>,
     /// Write the summary here as well (JSON).
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct TopArgs {
+    /// Time between two looks, like "1 s".
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
+    pub every: Time,
+    /// Look so often, and end [default: until Ctrl-C].
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
 }
 
 #[derive(Debug, clap::Args)]

@@ -13,6 +13,7 @@ mod run;
 mod schedule_io;
 mod sim;
 mod study;
+mod top;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -37,6 +38,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => top::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

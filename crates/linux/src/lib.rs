@@ -16,6 +16,7 @@ pub mod machine;
 pub mod notify;
 pub mod regulation;
 mod shared;
+pub mod status;
 mod sys;
 
 pub use error::LinuxError;

@@ -8,6 +8,7 @@ use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::{self, Choice, Engine, Started};
 use solocore_linux::regulation::CoreBudget;
+use solocore_linux::status::{self, Status};
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
 use solocore_model::{Plan, files};
 use std::path::Path;
@@ -59,6 +60,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         drop(instance);
         return dry_run(args, &regulation, expected, counted);
     }
+    let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
     for note in regulation.notes.iter().chain(&engine.notes()) {
         eprintln!("solocore: note: {note}");
@@ -73,10 +75,18 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         regulation.period_ns / 1000,
         engine.name()
     );
-    let (ended, lost, duration_ns) = regulate(args, engine.as_ref());
-    let counts = engine.counts()?;
-    let summary = summary(&regulation, engine.as_ref(), passed_over, &counts, ended, duration_ns);
+    let started = Instant::now();
+    let so_far = |ended: &str| summary(&regulation, engine.as_ref(), passed_over.clone(), ended, started.elapsed());
+    let answer = || {
+        status.serve(
+            || so_far("not yet").map_or_else(|e| e.to_string(), |s| files::to_json(&s)),
+            || metrics(&regulation, engine.as_ref()),
+        );
+    };
+    let (ended, lost) = regulate(args, engine.as_ref(), &answer);
+    let summary = so_far(&ended)?;
     drop(engine);
+    drop(status);
     drop(instance);
     if let Some(path) = &args.output {
         files::write_json(path, &summary)?;
@@ -122,11 +132,10 @@ fn choice(engine: RunEngine) -> Choice {
     }
 }
 
-/// Until the time is over, somebody asks for the end, or the engine fails: why it ended, the failure, how long it was.
-fn regulate(args: &RunArgs, engine: &dyn Engine) -> (String, Option<LinuxError>, u64) {
+/// Until the time is over, somebody asks for the end, or the engine fails: why it ended, and the failure.
+fn regulate(args: &RunArgs, engine: &dyn Engine, answer: &dyn Fn()) -> (String, Option<LinuxError>) {
     let started = Instant::now();
     let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
-    let ns = |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
     notify::send("READY=1");
     let (ended, lost) = loop {
         if stopped() {
@@ -139,38 +148,44 @@ fn regulate(args: &RunArgs, engine: &dyn Engine) -> (String, Option<LinuxError>,
         if left.is_zero() {
             break ("duration".to_owned(), None);
         }
+        answer();
         notify::send("WATCHDOG=1");
         std::thread::sleep(left);
     };
     notify::send("STOPPING=1");
-    (ended, lost, ns(started.elapsed()))
+    (ended, lost)
+}
+
+fn metrics(regulation: &Regulation, engine: &dyn Engine) -> String {
+    let counts = engine.counts().unwrap_or_default();
+    let cores: Vec<_> = regulation.cores.iter().zip(counts).map(|(b, (_, c))| (*b, c)).collect();
+    status::prometheus(engine.name(), &cores)
 }
 
 fn summary(
     regulation: &Regulation,
     engine: &dyn Engine,
     passed_over: Option<String>,
-    counts: &[(u32, Counts)],
-    ended: String,
-    duration_ns: u64,
-) -> Summary {
-    let core = |(budget, &(_, counts)): (&CoreBudget, &(u32, Counts))| CoreSummary {
+    ended: &str,
+    duration: Duration,
+) -> Result<Summary, LinuxError> {
+    let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| CoreSummary {
         budget: *budget,
         counts,
         throttled_share: counts.throttled_ns as f64
             / (counts.periods.saturating_add(counts.periods_skipped).max(1) as f64 * regulation.period_ns as f64),
     };
-    Summary {
+    Ok(Summary {
         format: "solocore-run/1",
         engine: engine.name(),
         passed_over,
         event: regulation.event.name().to_owned(),
         period_ns: regulation.period_ns,
-        duration_ns,
-        ended,
+        duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        ended: ended.to_owned(),
         notes: regulation.notes.iter().cloned().chain(engine.notes()).collect(),
-        cores: regulation.cores.iter().zip(counts).map(core).collect(),
-    }
+        cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
+    })
 }
 
 fn text(s: &Summary) -> String {
