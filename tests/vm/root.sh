@@ -20,8 +20,6 @@ gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
 for budget in 5 20 50 200; do
 	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
 done
-"$here/plans.sh" "$solocore" "$out/plans/plenty.json" 400 400 400 400
-PERIOD_US=100 "$here/plans.sh" "$solocore" "$out/plans/plenty-100us.json" 40 40 40 40
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 mkdir -p "$out/etc"
 printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n' >"$out/etc/passwd"

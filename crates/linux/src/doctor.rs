@@ -79,7 +79,7 @@ fn bpf_loads() -> Finding {
 }
 
 fn sched_ext() -> Finding {
-    match machine::check_sched_ext() {
+    match engine::try_sched_ext() {
         Ok(()) => finding("sched-ext", true, "this engine can run, and is chosen by itself"),
         Err(e) => finding("sched-ext", false, e.to_string()),
     }

@@ -54,6 +54,12 @@ pub(crate) fn try_load() -> Result<(), LinuxError> {
     helper::load(&helper::settings(1_000_000, 1)).map(drop)
 }
 
+/// Loads the scheduler's programs without installing it, and lets them go.
+pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
+    machine::check_sched_ext()?;
+    sched_ext::load(&sched_ext::settings(1_000_000, 1)).map(drop)
+}
+
 /// Starts regulating.
 ///
 /// # Errors

@@ -95,11 +95,14 @@ pub fn ask() -> Result<String, LinuxError> {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
             LinuxError::Machine("no solocore regulates this machine; start one: solocore run PLAN".to_owned())
         }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            LinuxError::Machine(format!("{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"))
+        }
         _ => LinuxError::of_io(SOCKET, &e, "run as root"),
     };
     let mut text = String::new();
     let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;
-    stream.set_read_timeout(Some(20 * PATIENCE)).and_then(|()| stream.read_to_string(&mut text)).map_err(fail)?;
+    stream.set_read_timeout(Some(100 * PATIENCE)).and_then(|()| stream.read_to_string(&mut text)).map_err(fail)?;
     Ok(text)
 }
 

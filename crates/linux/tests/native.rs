@@ -2,7 +2,8 @@
 //!
 //! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is regulated, for a few seconds,
 //! because others may work on this machine. What is asserted holds on a loaded machine, too; what was measured is printed:
-//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs.
+//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With the argument `overhead`
+//! (`cargo test -p solocore-linux --test native -- overhead`) it measures what regulating costs who is never throttled.
 
 use solocore_linux::engine::{self, Choice};
 use solocore_linux::regulation::CoreBudget;
@@ -19,6 +20,8 @@ fn main() -> ExitCode {
     match arguments.get(1).map(String::as_str) {
         Some(keeper::ARGUMENT) => return ExitCode::from(u8::from(keeper::keep() > 0)),
         Some("hog") => hog(arguments.get(2).and_then(|cpu| cpu.parse().ok()).unwrap_or(0)),
+        Some("spin") => return spin(),
+        Some("overhead") => return overhead(),
         Some("regulate") => return regulate_until_killed(),
         Some("--list") => return ExitCode::SUCCESS,
         _ => {}
@@ -154,6 +157,59 @@ fn regulate_until_killed() -> ExitCode {
     ExitCode::FAILURE
 }
 
+/// A fixed computation; prints the CPU time that it took, interrupts and all.
+fn spin() -> ExitCode {
+    bind_to(the_cpu() as usize);
+    let mut sum = 1u64;
+    for i in 0..SPINS {
+        sum = std::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time, which lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    println!("{}", time.tv_sec * 1_000_000_000 + time.tv_nsec);
+    ExitCode::from(u8::from(sum == 0))
+}
+
+/// Steps of [`spin`]: some 200 ms.
+const SPINS: u64 = 150_000_000;
+
+fn spin_ns() -> f64 {
+    let out = Command::new("/proc/self/exe").arg("spin").output().expect("it runs").stdout;
+    String::from_utf8_lossy(&out).trim().parse().expect("nanoseconds")
+}
+
+/// CPU time of a fixed computation with the engine and without, in pairs; the median of the ratios.
+fn overhead() -> ExitCode {
+    let pairs = std::env::var("SOLOCORE_LINUX_PAIRS").ok().and_then(|s| s.parse().ok()).unwrap_or(21);
+    for period_ns in [1_000_000, 100_000] {
+        // No overflow: what remains is the tick.
+        let plenty = Regulation { period_ns, ..regulation(1 << 20, 1 << 17, Sharing::None) };
+        let mut ratios: Vec<f64> = (0..pairs)
+            .map(|pair| {
+                let managed = || {
+                    let _engine = engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
+                    spin_ns()
+                };
+                // Whoever comes second finds warmer caches: they take turns.
+                let (alone, managed) =
+                    if pair % 2 == 0 { (spin_ns(), managed()) } else { (|m| (spin_ns(), m))(managed()) };
+                managed / alone - 1.0
+            })
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |share: f64| 100.0 * ratios[((ratios.len() - 1) as f64 * share) as usize];
+        println!(
+            "period {} us: overhead {:.3} % of a core (median of {pairs} pairs; quartiles {:.3} and {:.3})",
+            period_ns / 1000,
+            at(0.5),
+            at(0.25),
+            at(0.75)
+        );
+    }
+    ExitCode::SUCCESS
+}
+
 struct Hog {
     child: Child,
 }
@@ -179,13 +235,11 @@ impl Drop for Hog {
 /// Makes page faults on a CPU, for ever; ends with its parent.
 fn hog(cpu: usize) -> ! {
     const BYTES: usize = 64 * 4096;
-    // SAFETY: a zeroed cpu_set_t is the empty set; the mapping is private, and only its own pages are read.
+    bind_to(cpu);
+    // SAFETY: the mapping is private, and only its own pages are read.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
         assert_eq!(libc::sched_getscheduler(0), libc::SCHED_OTHER, "a real-time hog would take the machine");
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(cpu, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
         let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
@@ -195,5 +249,14 @@ fn hog(cpu: usize) -> ! {
             }
             libc::madvise(memory, BYTES, libc::MADV_DONTNEED);
         }
+    }
+}
+
+fn bind_to(cpu: usize) {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
 }

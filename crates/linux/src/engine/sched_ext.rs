@@ -18,19 +18,26 @@ pub(crate) struct SchedExt {
     cpus: Vec<u32>,
 }
 
+/// Plain MemGuard on a machine of so many CPUs, none of them regulated.
+pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: SLICE_NS, chunk: 1, hold_ns: 0, cpus, regulated: 1, sharing: 0, loader_pid }
+}
+
+/// Loads the programs; the scheduler is not installed yet.
+pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
+    bpf::load(bpf::SCHED_EXT, settings, |_| Ok(()))
+}
+
 impl SchedExt {
     pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
         let settings = Settings {
-            period_ns: regulation.period_ns,
-            slice_ns: SLICE_NS,
             chunk: regulation.chunk(),
-            hold_ns: 0,
-            cpus: regulation.cpus,
-            regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
             sharing: regulation.sharing_number(),
-            loader_pid: std::process::id(),
+            regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
+            ..settings(regulation.period_ns, regulation.cpus)
         };
-        let mut object = bpf::load(bpf::SCHED_EXT, &settings, |_| Ok(()))?;
+        let mut object = load(&settings)?;
         bpf::fill_cores(&object, regulation)?;
         let scheduler = object
             .maps_mut()
