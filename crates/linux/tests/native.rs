@@ -192,8 +192,9 @@ fn overhead() -> ExitCode {
                     spin_ns()
                 };
                 // Whoever comes second finds warmer caches: they take turns.
-                let (alone, managed) =
-                    if pair % 2 == 0 { (spin_ns(), managed()) } else { (|m| (spin_ns(), m))(managed()) };
+                let first = (pair % 2 == 0).then(spin_ns);
+                let managed = managed();
+                let alone = first.unwrap_or_else(spin_ns);
                 managed / alone - 1.0
             })
             .collect();
