@@ -13,16 +13,16 @@ const CAPABILITIES: &[(&str, u32, &str)] = &[
     ("CAP_SYS_NICE", 23, "for real-time threads"),
 ];
 
-/// Kernel functions that `bpf/sched_ext.bpf.c` calls.
-const KFUNCS: &[&str] = &[
-    "scx_bpf_create_dsq",
-    "scx_bpf_select_cpu_dfl",
-    "scx_bpf_pick_idle_cpu",
-    "scx_bpf_dsq_insert",
-    "scx_bpf_dsq_insert_vtime",
-    "scx_bpf_dsq_move_to_local",
-    "scx_bpf_kick_cpu",
-    "scx_bpf_task_cpu",
+/// Kernel functions that `bpf/sched_ext.bpf.c` calls, and how many arguments they take.
+const KFUNCS: &[(&str, usize)] = &[
+    ("scx_bpf_create_dsq", 2),
+    ("scx_bpf_select_cpu_dfl", 4),
+    ("scx_bpf_pick_idle_cpu", 2),
+    ("scx_bpf_dsq_insert", 4),
+    ("scx_bpf_dsq_insert_vtime", 5),
+    ("scx_bpf_dsq_move_to_local", 1),
+    ("scx_bpf_kick_cpu", 2),
+    ("scx_bpf_task_cpu", 1),
 ];
 
 /// Numbers in a list like `0-3,6`.
@@ -128,19 +128,30 @@ pub fn check_sched_ext() -> Result<(), LinuxError> {
         return Ok(());
     }
     Err(LinuxError::Machine(format!(
-        "the kernel's type information hides {}; use another kernel (Debian's 6.19 and 7.0 have them)",
+        "the kernel's type information is wrong about {}; use another kernel (Debian's 6.19 and 7.0 have them)",
         missing.join(", ")
     )))
 }
 
 /// The kernel functions that the type information lacks.
-fn missing_kfuncs() -> Result<Vec<&'static str>, LinuxError> {
+fn missing_kfuncs() -> Result<Vec<String>, LinuxError> {
     let btf = Btf::from_vmlinux().map_err(|e| {
         LinuxError::Machine(format!(
             "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with CONFIG_DEBUG_INFO_BTF"
         ))
     })?;
-    Ok(KFUNCS.iter().copied().filter(|name| btf.type_by_name::<types::Func<'_>>(name).is_none()).collect())
+    let hidden = |(name, arguments): (&str, usize)| {
+        let found = btf.type_by_name::<types::Func<'_>>(name);
+        let prototype = found.and_then(|f| f.next_type()).and_then(|t| types::FuncProto::try_from(t).ok());
+        let declared = prototype.map(|p| p.len());
+        match declared {
+            Some(count) if count == arguments => None,
+            // Some builds show an argument that the kernel fills in itself.
+            Some(count) => Some(format!("{name} (declared with {count} arguments in place of {arguments})")),
+            None => Some(name.to_owned()),
+        }
+    };
+    Ok(KFUNCS.iter().copied().filter_map(hidden).collect())
 }
 
 #[cfg(test)]
