@@ -85,22 +85,51 @@ done
 free "after regulating"
 [ "$WANT" = helper ] || { watch mixed helper 2; free "after the helper engine"; }
 
-# Faults. The daemon is killed at moments that differ.
+# start ARGUMENTS...: a daemon in the background; await: until it regulates.
+start() {
+	solocore run /plans/mixed.json --event page-faults "$@" >/dev/null 2>/tmp/daemon.errors &
+	daemon=$!
+}
+await() {
+	for _ in $(seq 100); do
+		grep -q "^regulating" /tmp/daemon.errors && return
+		sleep 0.1
+	done
+	fail "the daemon does not start: $(cat /tmp/daemon.errors)"
+}
+
+# Faults. The daemon is killed while it starts, and at moments that differ after it has.
 for engine in auto helper; do
-	for tenths in 3 7 11; do
-		solocore run /plans/mixed.json --event page-faults --engine $engine >/dev/null 2>&1 &
-		daemon=$!
-		sleep $((tenths / 10)).$((tenths % 10))
+	for tenths in start 1 4 7; do
+		start --engine $engine
+		if [ $tenths = start ]; then
+			sleep 0.5
+		else
+			await
+			sleep 0.$tenths
+		fi
 		kill -9 $daemon
 		wait $daemon 2>/dev/null
 		sleep 0.5
-		free "$engine engine killed after $tenths tenths of a second"
+		free "$engine engine killed (start, or tenths of a second later: $tenths)"
 	done
 done
 
-solocore run /plans/mixed.json --event page-faults >/dev/null 2>/tmp/daemon.errors &
-daemon=$!
+# A daemon that is stopped: with sched_ext the kernel regulates on; the helper's threads stop with it.
+start
+await
+kill -STOP $daemon
 sleep 1
+took=$(hog 1 work 200)
+pass "the daemon is stopped: 200 faults on CPU 1 take $((took / 1000000)) ms"
+kill -CONT $daemon
+kill -TERM $daemon
+wait $daemon
+[ $? = 0 ] || fail "a stopped daemon does not go on"
+free "after a stopped daemon"
+
+start
+await
 expect 3 "another solocore" solocore run /plans/mixed.json --event page-faults
 expect 0 "throttled %" solocore top --every "200 ms" --count 2
 cat /tmp/said
@@ -116,9 +145,8 @@ expect 3 "no solocore regulates" solocore top --count 1
 
 # A CPU that goes offline takes the scheduler with it; tasks go on.
 if [ "$WANT" = sched-ext ] && [ -w /sys/devices/system/cpu/cpu3/online ]; then
-	solocore run /plans/mixed.json --event page-faults >/dev/null 2>/tmp/daemon.errors &
-	daemon=$!
-	sleep 1
+	start
+	await
 	echo 0 >/sys/devices/system/cpu/cpu3/online
 	wait $daemon
 	code=$?
