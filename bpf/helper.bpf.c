@@ -5,16 +5,19 @@
  * Problem: without a scheduler of its own, a BPF program cannot keep tasks off a CPU.
  * Rule: the overflow program wakes a SCHED_FIFO thread of solocore that is bound to the CPU and occupies it
  * until the tick gives the budget back: ordinary tasks wait behind it, real-time tasks of higher priority
- * pass by. This is how MemGuard does it with a kernel thread. The hole: the kernel's fair server runs
- * ordinary tasks for 50 ms of each second that they would get less, before real-time tasks, the helper among
- * them. crates/linux turns it off where the kernel lets it. Where not, a task that overflows a second time in
- * a throttled period is held in the overflow program itself, until the period ends. That delays no real-time
- * task which the fair server does not delay more. Not for hardware counters: their programs run in interrupts
- * that nothing interrupts, and the kernel lowers the rate of those that take long. Does not cover: waking
- * takes tens of microseconds, in which the task goes on; kernel threads wait, too, for at most one period.
+ * pass by. This is how MemGuard does it with a kernel thread.
+ *
+ * The hole: the kernel's fair server runs ordinary tasks for 50 ms of each second that they would get less,
+ * before real-time tasks, the helper among them. crates/linux turns it off where the kernel lets it. Where
+ * not, an ordinary task that overflows a second time in a throttled period is held in the overflow program
+ * itself, until the period ends. That delays no real-time task which the fair server does not delay more.
+ * Not for hardware counters: their programs run in interrupts that nothing interrupts, and the kernel lowers
+ * the rate of those that take long.
+ *
+ * Does not cover: waking takes tens of microseconds, in which the task goes on; kernel threads wait, too,
+ * for at most one period.
  */
-#include <linux/bpf.h>
-#include <bpf/bpf_helpers.h>
+#include "kfuncs.h"
 #include "regulate.h"
 
 /* By CPU: the way to wake its helper. */
@@ -42,12 +45,15 @@ static long hold_step(__u32 step, struct hold *h)
 	return bpf_ktime_get_ns() >= h->until_ns;
 }
 
-/* Keeps the running task where it is until its period ends. */
+/* Keeps the running task where it is until its period ends, if it is an ordinary one. */
 static void hold_task(struct run_core *c)
 {
+	struct task_struct *p = bpf_get_current_task_btf();
 	__u64 now = bpf_ktime_get_ns();
 	struct hold h = {.until_ns = c->guard.next_ns + settings.period_ns / 2};
 
+	if (p->prio < MAX_RT_PRIO || (p->flags & PF_KTHREAD) != 0)
+		return;
 	h.until_ns = sc_min(h.until_ns, now + settings.hold_ns);
 	bpf_loop(HOLD_STEPS, hold_step, &h, 0);
 	c->held++;

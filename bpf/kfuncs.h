@@ -4,8 +4,9 @@
  *
  * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the running
  * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's type
- * information before it loads anything, and says which one is missing. Source: include/linux/sched/ext.h and
- * kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in all of them.
+ * information before it loads anything, and says which one is missing.
+ * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in
+ * all of them.
  */
 #ifndef SOLOCORE_KFUNCS_H
 #define SOLOCORE_KFUNCS_H
@@ -34,6 +35,7 @@ struct sched_ext_entity {
 
 struct task_struct {
 	unsigned int flags;
+	int prio;
 	int tgid;
 	const struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
@@ -67,6 +69,8 @@ struct sched_ext_ops {
 };
 
 #define PF_KTHREAD 0x00200000u
+/* Lowest `prio` of a task that is not real-time. */
+#define MAX_RT_PRIO 100
 #define SCX_DSQ_LOCAL 0x8000000000000002ull
 #define SCX_ENQ_PREEMPT (1ull << 32)
 #define SCX_ENQ_LAST (1ull << 41)

@@ -5,18 +5,23 @@
  * Problem: solocore/memguard.h decides, but it knows no counter, no clock and no CPU.
  * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there reports
  * them; a cpu-clock event of the period's length is the timer. An engine says what stopping a CPU means: it
- * defines `cpu_stop`, `cpu_go` and `cpu_go_all` after including this file. Source: single-core-equivalence,
- * section 2.2; Yun et al., RTAS 2013.
+ * defines `cpu_stop`, `cpu_go` and `cpu_go_all` after including this file.
+ * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
  *
  * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the part of it
  * that was made before the period began. So a CPU is stopped at its budget or up to one sample before, never
- * after it, but for the time that stopping takes. Lost interrupts: a program of a perf event does not run
- * while another one runs on the same CPU. Both read the counter itself, and what was made but not reported is
- * accounted with the next overflow (`unseen`). An overflow program that finds a tick due starts the period in
- * its place. The first period begins half a period before the first tick: ticks then fall in the middle of
- * what the policy takes for a period, and one that is a little late still starts the next period and not the
- * one after. Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel
- * threads, real-time tasks) is counted all the same.
+ * after it, but for the time that stopping takes.
+ *
+ * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU. Both read
+ * the counter itself, and what was made but not reported is accounted with the next overflow (`unseen`). An
+ * overflow program that finds a tick due starts the period in its place.
+ *
+ * The first period begins half a period before the first tick: ticks then fall in the middle of what the
+ * policy takes for a period, and one that is a little late still starts the next period and not the one
+ * after.
+ *
+ * Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel threads,
+ * real-time tasks) is counted all the same.
  */
 #ifndef SOLOCORE_REGULATE_H
 #define SOLOCORE_REGULATE_H

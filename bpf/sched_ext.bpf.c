@@ -3,14 +3,16 @@
  * The sched_ext engine: a scheduler that gives no task to a throttled CPU.
  *
  * Problem: a CPU that has used its budget up must run nothing that is regulated until its next period, at
- * once, and without a busy loop. Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual
- * time. The overflow program kicks the CPU, which ends the running task's turn; `dispatch` then moves nothing
- * to a throttled CPU, which idles. The tick kicks it again. A CPU with budget left takes tasks from the
- * queues of others. Kernel threads and the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR
- * and SCHED_DEADLINE tasks never come here. When the loader ends, however it ends, the kernel unloads the
- * scheduler and its own goes on. Does not cover: a task that was preempted by a real-time task returns
- * without `dispatch`; `running` sends it away at once. A throttled task may hold a kernel mutex until the
- * next period. Caches and NUMA nodes are not looked at beyond the kernel's own choice of an idle CPU.
+ * once, and without a busy loop.
+ * Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual time. The overflow program kicks
+ * the CPU, which ends the running task's turn; `dispatch` then moves nothing to a throttled CPU, which idles.
+ * The tick kicks it again. A CPU with budget left takes tasks from the queues of others. Kernel threads and
+ * the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR and SCHED_DEADLINE tasks never come
+ * here. When the loader ends, however it ends, the kernel unloads the scheduler and its own goes on.
+ *
+ * Does not cover: a task that was preempted by a real-time task returns without `dispatch`; `running` sends
+ * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are
+ * not looked at beyond the kernel's own choice of an idle CPU.
  */
 #include "kfuncs.h"
 #include "regulate.h"
