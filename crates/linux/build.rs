@@ -18,7 +18,6 @@ fn main() {
             .arg("-I../../policy/include")
             // Debian keeps <asm/types.h> there, and clang does not look for it when the target is BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
-            .arg("-D__TARGET_ARCH_x86")
             // Type information names the source files; where they lie is nobody's business.
             .arg("-fdebug-prefix-map=../../=")
             .arg("-c")

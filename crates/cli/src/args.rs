@@ -76,7 +76,7 @@ pub enum Command {
     Run(RunArgs),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
-        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: plans can be regulated here; 1: they cannot."
+        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
     )]
     Doctor(DoctorArgs),
     /// Watch what a running `solocore run` does.

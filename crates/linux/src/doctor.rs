@@ -51,6 +51,14 @@ pub fn regulates(findings: &[Finding]) -> bool {
     good("privileges") && good("bpf") && (good("sched-ext") || good("helper")) && good("event ")
 }
 
+/// Does an event count accesses to memory here? Without one, the mechanism can be tried, and no bound of a plan holds.
+pub fn counts_memory(findings: &[Finding]) -> bool {
+    let software = |what: &str| {
+        what.strip_prefix("event ").is_some_and(|name| Event::find(name, "").is_ok_and(|e| e.is_software()))
+    };
+    findings.iter().any(|f| f.good && f.what.starts_with("event ") && !software(&f.what))
+}
+
 fn kernel() -> Finding {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     finding("kernel", true, format!("Linux {}", release.trim()))
@@ -136,6 +144,9 @@ mod tests {
             some[missing].good = false;
             assert!(!regulates(&some), "{}", all[missing].what);
         }
+        assert!(!counts_memory(&all));
+        assert!(counts_memory(&[finding("event r412e", true, "")]));
+        assert!(!counts_memory(&[finding("event r412e", false, "")]));
     }
 
     #[test]

@@ -11,7 +11,10 @@ use std::process::ExitCode;
 #[derive(Serialize)]
 struct Report {
     format: &'static str,
+    /// Can `solocore run` run?
     regulates: bool,
+    /// Does an event count accesses to memory, so that a plan's bounds can hold?
+    counts_memory: bool,
     findings: Vec<doctor::Finding>,
 }
 
@@ -19,9 +22,10 @@ struct Report {
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let findings = doctor::examine(args.event.as_deref(), &machine::cpuinfo())?;
     let regulates = doctor::regulates(&findings);
+    let counts_memory = doctor::counts_memory(&findings);
     let code = ExitCode::from(u8::from(!regulates));
     if args.format == Format::Json {
-        print(&files::to_json(&Report { format: "solocore-doctor/1", regulates, findings }))?;
+        print(&files::to_json(&Report { format: "solocore-doctor/1", regulates, counts_memory, findings }))?;
         return Ok(code);
     }
     let mut out = String::new();
@@ -29,10 +33,12 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let mark = if f.good { "yes" } else { "no " };
         out += &format!("{mark}  {}: {}\n", f.what, f.found);
     }
-    out += if regulates {
-        "\nplans can be regulated on this machine\n"
-    } else {
-        "\nplans cannot be regulated on this machine\n"
+    out += match (regulates, counts_memory) {
+        (false, _) => "\nplans cannot be regulated on this machine\n",
+        (true, false) => {
+            "\nplans can be tried on this machine with --event page-faults; without a counter of accesses to memory, no bound of a plan holds\n"
+        }
+        (true, true) => "\nplans can be regulated on this machine\n",
     };
     print(&out)?;
     Ok(code)
