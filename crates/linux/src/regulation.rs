@@ -232,7 +232,7 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     }
     let unregulated = plan.platform.cores as usize - cores.len();
     if unregulated > 0 {
-        notes.push(format!("{unregulated} CPUs have no budget and are not regulated"));
+        notes.push(format!("CPUs that have no budget and are not regulated: {unregulated}"));
     }
     notes
 }

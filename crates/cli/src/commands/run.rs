@@ -51,7 +51,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             "--duration is below 1 ms, the length of a period; give for example \"10 s\"".to_owned(),
         ));
     }
-    let regulation = regulation_of(args).map_err(|f| f.of(&args.plan.display().to_string()))?;
+    let regulation = regulation_of(args)?;
     machine::check_privileges()?;
     machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
     let (expected, counted) = regulation.event.self_test()?;
@@ -62,19 +62,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
-    for note in regulation.notes.iter().chain(&engine.notes()) {
-        eprintln!("solocore: note: {note}");
-    }
-    if let Some(reason) = &passed_over {
-        eprintln!("solocore: note: the sched-ext engine does not run: {reason}");
-    }
-    eprintln!(
-        "regulating {} CPUs by {} every {} us with the {} engine; Ctrl-C ends it",
-        regulation.cores.len(),
-        regulation.event.name(),
-        regulation.period_ns / 1000,
-        engine.name()
-    );
+    announce(&regulation, engine.as_ref(), passed_over.as_deref());
     let started = Instant::now();
     let so_far = |ended: &str| summary(&regulation, engine.as_ref(), passed_over.clone(), ended, started.elapsed());
     let answer = || {
@@ -98,6 +86,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
+/// Says what runs, and what the user should know before relying on it.
+fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&str>) {
+    for note in regulation.notes.iter().chain(&engine.notes()) {
+        eprintln!("solocore: note: {note}");
+    }
+    if let Some(reason) = passed_over {
+        eprintln!("solocore: note: the sched-ext engine does not run: {reason}");
+    }
+    eprintln!(
+        "regulating {} CPUs by {} every {} us with the {} engine; Ctrl-C ends it",
+        regulation.cores.len(),
+        regulation.event.name(),
+        regulation.period_ns / 1000,
+        engine.name()
+    );
+}
+
 /// The plan, read and checked for this machine.
 fn regulation_of(args: &RunArgs) -> Result<Regulation, Failure> {
     let plan = read_plan(&args.plan)?;
@@ -111,16 +116,20 @@ fn regulation_of(args: &RunArgs) -> Result<Regulation, Failure> {
             RunSharing::Proportional => Sharing::Proportional,
         },
     };
-    Ok(Regulation::new(&plan, &options, &machine::online_cpus()?)?)
+    let online = machine::online_cpus()?;
+    Regulation::new(&plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Failure> {
+    let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
+    if path.extension().is_some_and(|e| e == "toml") {
+        return Err(wrong(format!("is no plan; make one of it: solocore plan {} -o plan.json", path.display())));
+    }
     let plan: Plan = files::read_json(path)?;
     if plan.format != solocore_model::plan::FORMAT {
-        let found = &plan.format;
-        return Err(Failure::Input(format!("its format is `{found}`, not a plan of this version; plan again")));
+        return Err(wrong(format!("its format is `{}`, not a plan of this version; plan again", plan.format)));
     }
-    plan.check().map_err(|what| Failure::Input(format!("{what}; make the plan again with `solocore plan`")))?;
+    plan.check().map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
     Ok(plan)
 }
 
