@@ -1,6 +1,6 @@
-# Targets: demo, test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, vm-test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -48,6 +48,11 @@ vision-test: setup-test vision
 cli-test: setup-test build
 	$(PYTEST) tests/cli tests/study
 
+# Regulation in guests with Debian's kernels: one with sched_ext, one without. Needs the archive the first time.
+VM_PERIODS ?= 2000
+vm-test: setup-test build
+	tests/vm/test.sh $(SOLOCORE) $(VM_PERIODS)
+
 # The page that the demo makes is the one that is tested.
 browser-test: setup-test build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
@@ -67,6 +72,7 @@ nightly: test bench
 	PROPTEST_CASES=20000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
+	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

@@ -5,11 +5,13 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
 
-packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils)
+# clang, libbpf, libelf and zlib: solocore carries BPF programs (crates/linux).
+packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils clang libbpf-dev libelf-dev zlib1g-dev pkg-config)
 if [ "$want" = test ]; then
 	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
 		clang-format valgrind chromium python3 python3-venv
-		clang clang-19 libclang-rt-14-dev libbpf-dev libelf-dev zlib1g-dev pkg-config frama-c-base)
+		clang-19 libclang-rt-14-dev frama-c-base
+		qemu-system-x86 busybox-static cpio curl)
 fi
 
 missing=()

@@ -43,7 +43,10 @@ echo "kernel.sh: fetching $file" >&2
 curl -fsSL "$archive/$file" -o "$work/kernel.deb"
 dpkg-deb -x "$work/kernel.deb" "$work/root"
 mkdir -p "$work/out"
-cp "$work"/root/boot/vmlinuz-* "$work/out/vmlinuz"
+# In /boot, or from 7.1 or so on below /usr/lib.
+image=$(find "$work/root" -type f -name 'vmlinuz*' | head -n 1)
+[ -n "$image" ] || { echo "kernel.sh: $file holds no vmlinuz" >&2; exit 3; }
+cp "$image" "$work/out/vmlinuz"
 rm -rf "$out"
 mv "$work/out" "$out"
 echo "$out"

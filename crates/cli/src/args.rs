@@ -69,6 +69,24 @@ pub enum Command {
         after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
     Study(StudyArgs),
+    /// Regulate this machine as a plan says, until Ctrl-C.
+    #[command(
+        after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
+    )]
+    Run(RunArgs),
+    /// Say what this machine can do, what it lacks, and how to get it.
+    #[command(
+        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
+    )]
+    Doctor(DoctorArgs),
+    /// Watch what a running `solocore run` does.
+    #[command(
+        after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
+    )]
+    Top(TopArgs),
+    /// Wait for the end of the input, then put the kernel's settings back that it names.
+    #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
+    KeepSettings,
     /// List the boards that come with solocore, or print one.
     Platforms {
         /// Print this board's file.
@@ -216,6 +234,84 @@ pub struct AssessArgs {
     pub seed: u64,
     #[command(flatten)]
     pub profiling: Profiling,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunEngine {
+    /// The first of the others that this machine can run.
+    #[default]
+    Auto,
+    /// A scheduler that gives nothing to a throttled CPU (Linux 6.14 or later with sched_ext).
+    SchedExt,
+    /// A real-time thread per CPU that occupies it while it is throttled.
+    Helper,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunSharing {
+    /// Cores that have used their budgets up wait for the next period.
+    #[default]
+    None,
+    /// When all have, they go on without limit until the period ends.
+    Spare,
+    /// When all have, each gets its budget anew.
+    Proportional,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Plan (JSON).
+    pub plan: PathBuf,
+    /// Stop after so long, like "10 s" [default: at Ctrl-C or SIGTERM].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// How tasks are kept off a throttled CPU.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: RunEngine,
+    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter.
+    #[arg(long, default_value = "llc-misses", value_name = "NAME")]
+    pub event: String,
+    /// Accesses per interrupt [default: about an eighth of each budget].
+    #[arg(long, value_name = "N")]
+    pub sample: Option<u64>,
+    /// Let cores use what others are not expected to need (the plan's bounds do not cover it).
+    #[arg(long)]
+    pub reclaim: bool,
+    /// What happens with time that is left (the plan's bounds cover none only).
+    #[arg(long, value_enum, default_value_t)]
+    pub share: RunSharing,
+    /// Check everything, say what would be done, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer Prometheus at this address, like 127.0.0.1:9184.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<std::net::SocketAddr>,
+    /// Write the summary here as well (JSON).
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct TopArgs {
+    /// Time between two looks, like "1 s".
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
+    pub every: Time,
+    /// Look so often, and end [default: until Ctrl-C].
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Test this event as well.
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, clap::Args)]

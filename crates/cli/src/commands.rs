@@ -3,14 +3,17 @@
 mod analyze;
 mod assess;
 mod check_io;
+mod doctor;
 mod dram;
 mod plan;
 mod profile;
 mod report;
 mod reproduce;
+mod run;
 mod schedule_io;
 mod sim;
 mod study;
+mod top;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -33,6 +36,10 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Dram(args) => dram::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Study(args) => study::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {

@@ -1,5 +1,6 @@
 //! Exit codes: 0 success, 1 a negative answer, 2 bad input or usage, 3 the machine cannot do it.
 
+use solocore_linux::LinuxError;
 use solocore_model::ModelError;
 use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
@@ -77,6 +78,15 @@ impl From<SimError> for Failure {
             SimError::Model(inner) => inner.into(),
             SimError::Input(text) => Self::Input(text),
             SimError::Interrupted => Self::Interrupted,
+        }
+    }
+}
+
+impl From<LinuxError> for Failure {
+    fn from(error: LinuxError) -> Self {
+        match error {
+            LinuxError::Input(text) => Self::Input(text),
+            LinuxError::Machine(text) => Self::Machine(text),
         }
     }
 }

@@ -15,11 +15,15 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),
+    ("linux", &["model"]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),
     ("profile", &["model", "cache"]),
     ("report", &["model"]),
-    ("cli", &["analysis", "dram", "experiments", "ima", "model", "planner", "profile", "report", "sim", "study"]),
+    (
+        "cli",
+        &["analysis", "dram", "experiments", "ima", "linux", "model", "planner", "profile", "report", "sim", "study"],
+    ),
 ];
 
 #[test]

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The contract between the BPF programs and crates/linux.
+ *
+ * Problem: two languages share memory (maps) and constants; a field that moves must not go unnoticed.
+ * Rule: every shared struct is declared here once, with its size asserted. crates/linux/src/shared.rs repeats
+ * the layout, and a test there compares each field with the type information in the compiled objects.
+ * Does not cover: what the fields of `guard` mean (solocore/memguard.h).
+ */
+#ifndef SOLOCORE_INTF_H
+#define SOLOCORE_INTF_H
+
+#include <solocore/memguard.h>
+
+/* What the loader decides once, before the programs are loaded (read-only data). */
+struct run_settings {
+	sc_u64 period_ns;
+	sc_u64 slice_ns;   /* a task's turn, for the sched_ext engine */
+	sc_u64 chunk;	   /* accesses reclaimed at a time */
+	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper engine) */
+	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
+	sc_u32 regulated;  /* how many of them have a budget */
+	sc_u32 sharing;	   /* SC_SHARE_* */
+	sc_u32 loader_pid; /* thread group that is never throttled; 0: none */
+};
+
+/* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs write the
+ * rest. */
+struct run_core {
+	sc_u64 reservation; /* accesses per period; SC_UNLIMITED: not regulated */
+	sc_u64 sample;	    /* accesses per overflow of the counter */
+	sc_u32 flags;	    /* SC_HARD, SC_PREDICT, SC_RECLAIM */
+	sc_u32 started;	    /* 1: `guard` is valid */
+	struct sc_memguard_core guard;
+	sc_u64 at_start;   /* the counter when the period began */
+	sc_u64 stopped_ns; /* since when it is throttled; 0: it is not */
+	sc_u64 running_ns; /* since when its task runs (sched_ext engine) */
+	sc_u64 stop_seen;  /* 1: the helper has been called in this period (helper engine) */
+	/* Whole periods only. */
+	sc_u64 periods;	     /* how many there were */
+	sc_u64 throttled;    /* in how many of them the CPU was throttled */
+	sc_u64 throttled_ns; /* for how long, in all */
+	sc_u64 accesses;     /* in all, by the counter itself */
+	sc_u64 most;	     /* most accesses in one period */
+	sc_u64 over;	     /* periods with more accesses than budget + sample */
+	sc_u64 skipped;	     /* periods whose start was never seen: the tick came too late */
+	sc_u64 unseen;	     /* accesses whose overflow was not reported and that were found later */
+	sc_u64 longest_ns;   /* longest time between two ticks */
+	sc_u64 ticked_ns;    /* the last tick */
+	sc_u64 held;	     /* how often a task was held because the helper was not let in (helper engine) */
+};
+
+/* Why the kernel unloaded the scheduler. */
+struct run_exit {
+	sc_u64 kind; /* SCX_EXIT_*; 0: it runs */
+	char reason[128];
+	char message[256];
+};
+
+_Static_assert(sizeof(struct sc_memguard_core) == 112, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_settings) == 48, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_core) == 256, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/shared.rs");
+
+#endif

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What the programs need to know of the kernel, in place of a vmlinux.h of 100,000 lines.
+ *
+ * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the running
+ * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's type
+ * information before it loads anything, and says which one is missing.
+ * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in
+ * all of them.
+ */
+#ifndef SOLOCORE_KFUNCS_H
+#define SOLOCORE_KFUNCS_H
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_core_read.h>
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+/*
+ * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells of a type
+ * that is only pointed to no more than its name, unless a program asks for it (solocore_init).
+ */
+struct cpumask {
+	unsigned long bits[1];
+};
+
+struct sched_ext_entity {
+	__u32 flags;
+	__u32 weight;
+	__u64 slice;
+	__u64 dsq_vtime;
+};
+
+struct task_struct {
+	unsigned int flags;
+	int prio;
+	int tgid;
+	const struct cpumask *cpus_ptr;
+	struct sched_ext_entity scx;
+};
+
+enum scx_exit_kind {
+	SCX_EXIT_NONE = 0,
+};
+
+struct scx_exit_info {
+	enum scx_exit_kind kind;
+	const char *reason;
+	char *msg;
+};
+
+#pragma clang attribute pop
+
+/* The callbacks that are used; libbpf matches them by name. */
+struct sched_ext_ops {
+	__s32 (*select_cpu)(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags);
+	void (*enqueue)(struct task_struct *p, __u64 enq_flags);
+	void (*dispatch)(__s32 cpu, struct task_struct *prev);
+	void (*running)(struct task_struct *p);
+	void (*stopping)(struct task_struct *p, _Bool runnable);
+	void (*enable)(struct task_struct *p);
+	__s32 (*init)(void);
+	void (*exit)(struct scx_exit_info *info);
+	__u64 flags;
+	__u32 timeout_ms;
+	char name[128];
+};
+
+#define PF_KTHREAD 0x00200000u
+/* Lowest `prio` of a task that is not real-time. */
+#define MAX_RT_PRIO 100
+#define SCX_DSQ_LOCAL 0x8000000000000002ull
+#define SCX_ENQ_PREEMPT (1ull << 32)
+#define SCX_ENQ_LAST (1ull << 41)
+#define SCX_KICK_IDLE 1ull
+#define SCX_KICK_PREEMPT 2ull
+#define SCX_OPS_ENQ_LAST 2ull
+#define SCX_OPS_ENQ_EXITING 4ull
+#define SCX_TASK_QUEUED 1u
+
+extern __s32 scx_bpf_create_dsq(__u64 dsq, __s32 node) __ksym __weak;
+extern __s32 scx_bpf_select_cpu_dfl(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags,
+				    _Bool *is_idle) __ksym __weak;
+extern __s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, __u64 flags) __ksym __weak;
+extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq, __u64 slice, __u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq, __u64 slice, __u64 vtime,
+				     __u64 enq_flags) __ksym __weak;
+extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;
+extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym __weak;
+extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym __weak;
+
+#endif

@@ -1,0 +1,194 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The sched_ext engine: a scheduler that gives no task to a throttled CPU.
+ *
+ * Problem: a CPU that has used its budget up must run nothing that is regulated until its next period, at
+ * once, and without a busy loop.
+ * Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual time. The overflow program kicks
+ * the CPU, which ends the running task's turn; `dispatch` then moves nothing to a throttled CPU, which idles.
+ * The tick kicks it again. A CPU with budget left takes tasks from the queues of others. Kernel threads and
+ * the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR and SCHED_DEADLINE tasks never come
+ * here. When the loader ends, however it ends, the kernel unloads the scheduler and its own goes on.
+ *
+ * Does not cover: a task that was preempted by a real-time task returns without `dispatch`; `running` sends
+ * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are
+ * not looked at beyond the kernel's own choice of an idle CPU.
+ */
+#include "kfuncs.h"
+#include "regulate.h"
+
+static __u64 virtual_now;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_exit);
+} ended SEC(".maps");
+
+static void cpu_stop(__u32 cpu, struct run_core *c)
+{
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+static void cpu_go(__u32 cpu)
+{
+	scx_bpf_kick_cpu(cpu, 0);
+}
+
+static void cpu_go_all(void)
+{
+	__u32 cpu;
+
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		if (cpu >= settings.cpus)
+			break;
+		if (core_throttled(cpu))
+			scx_bpf_kick_cpu(cpu, 0);
+	}
+}
+
+static __always_inline __u32 exempt(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) != 0 || (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
+}
+
+/* An idle CPU with budget left, or -1. Claims it. */
+static __always_inline __s32 idle_cpu(struct task_struct *p)
+{
+	__s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+
+	return cpu >= 0 && !core_throttled(cpu) ? cpu : -1;
+}
+
+SEC("struct_ops/solocore_select_cpu")
+__s32 BPF_PROG(solocore_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
+{
+	_Bool is_idle = 0;
+	__s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+
+	if (exempt(p) || !core_throttled(cpu))
+		return cpu;
+	cpu = idle_cpu(p);
+	return cpu >= 0 ? cpu : prev_cpu;
+}
+
+SEC("struct_ops/solocore_enqueue")
+void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
+{
+	__u64 virtual = p->scx.dsq_vtime;
+	__s32 cpu = scx_bpf_task_cpu(p), other;
+
+	if (exempt(p)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	/* Who slept saves up one turn, not more. */
+	if ((__s64)(virtual - (virtual_now - settings.slice_ns)) < 0)
+		virtual = virtual_now - settings.slice_ns;
+	scx_bpf_dsq_insert_vtime(p, cpu, settings.slice_ns, virtual, enq_flags);
+	if (!core_throttled(cpu)) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	other = idle_cpu(p);
+	if (other >= 0)
+		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+}
+
+SEC("struct_ops/solocore_dispatch")
+void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
+{
+	__u32 step, from = cpu;
+
+	if (core_ask_again(cpu))
+		return;
+	for (step = 0; step < SC_MAX_CPUS; step++) {
+		if (step >= settings.cpus)
+			break;
+		if (scx_bpf_dsq_move_to_local(from))
+			return;
+		from = from + 1 < settings.cpus ? from + 1 : 0;
+	}
+	/* Nobody else wants the CPU: another turn. */
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0)
+		prev->scx.slice = settings.slice_ns;
+}
+
+SEC("struct_ops/solocore_running")
+void BPF_PROG(solocore_running, struct task_struct *p)
+{
+	__s32 cpu = scx_bpf_task_cpu(p);
+	struct run_core *c = core_of(cpu);
+
+	if ((__s64)(virtual_now - p->scx.dsq_vtime) < 0)
+		virtual_now = p->scx.dsq_vtime;
+	if (!c)
+		return;
+	c->running_ns = bpf_ktime_get_ns();
+	if (c->started && c->guard.throttled && !exempt(p))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+SEC("struct_ops/solocore_stopping")
+void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
+{
+	struct run_core *c = core_of(scx_bpf_task_cpu(p));
+	__u32 weight = p->scx.weight;
+
+	/* By the clock, not by what is left of the turn: a kick takes all of that. */
+	if (c && weight != 0)
+		p->scx.dsq_vtime += sc_sub(bpf_ktime_get_ns(), c->running_ns) * 100 / weight;
+}
+
+SEC("struct_ops/solocore_enable")
+void BPF_PROG(solocore_enable, struct task_struct *p)
+{
+	p->scx.dsq_vtime = virtual_now;
+}
+
+SEC("struct_ops.s/solocore_init")
+__s32 BPF_PROG(solocore_init)
+{
+	__u32 cpu;
+	__s32 error;
+
+	if (!bpf_core_type_exists(struct cpumask))
+		return -22; /* EINVAL */
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		if (cpu >= settings.cpus)
+			break;
+		error = scx_bpf_create_dsq(cpu, -1);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+SEC("struct_ops/solocore_exit")
+void BPF_PROG(solocore_exit, struct scx_exit_info *info)
+{
+	__u32 zero = 0;
+	struct run_exit *e = bpf_map_lookup_elem(&ended, &zero);
+
+	if (!e)
+		return;
+	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
+	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
+	e->kind = info->kind;
+}
+
+SEC(".struct_ops.link")
+struct sched_ext_ops solocore_ops = {
+	.select_cpu = (void *)solocore_select_cpu,
+	.enqueue = (void *)solocore_enqueue,
+	.dispatch = (void *)solocore_dispatch,
+	.running = (void *)solocore_running,
+	.stopping = (void *)solocore_stopping,
+	.enable = (void *)solocore_enable,
+	.init = (void *)solocore_init,
+	.exit = (void *)solocore_exit,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.timeout_ms = 20000,
+	.name = "solocore",
+};

@@ -1,0 +1,282 @@
+//! `solocore run`: a plan's regulation on this machine.
+
+use crate::args::{Format, RunArgs, RunEngine, RunSharing};
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::engine::{self, Choice, Engine, Started};
+use solocore_linux::regulation::CoreBudget;
+use solocore_linux::status::{self, Status};
+use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
+use solocore_model::{Plan, files};
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often the daemon looks whether it still regulates.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// A core in the summary.
+#[derive(Serialize)]
+struct CoreSummary {
+    #[serde(flatten)]
+    budget: CoreBudget,
+    #[serde(flatten)]
+    counts: Counts,
+    throttled_share: f64,
+}
+
+/// What is printed at the end.
+#[derive(Serialize)]
+struct Summary {
+    format: &'static str,
+    engine: &'static str,
+    /// Why a better engine did not run.
+    passed_over: Option<String>,
+    event: String,
+    period_ns: u64,
+    duration_ns: u64,
+    /// "duration", "signal", or why it could not go on.
+    ended: String,
+    notes: Vec<String>,
+    cores: Vec<CoreSummary>,
+}
+
+/// Checks, regulates, and says what happened.
+pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
+    if args.duration.is_some_and(|d| d.ps() < 1_000_000_000) {
+        return Err(Failure::Input(
+            "--duration is below 1 ms, the length of a period; give for example \"10 s\"".to_owned(),
+        ));
+    }
+    let regulation = regulation_of(args)?;
+    machine::check_privileges()?;
+    machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
+    let (expected, counted) = regulation.event.self_test()?;
+    let instance = Instance::take()?;
+    if args.dry_run {
+        drop(instance);
+        return dry_run(args, &regulation, expected, counted);
+    }
+    let status = Status::open(args.metrics)?;
+    let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
+    announce(&regulation, engine.as_ref(), passed_over.as_deref());
+    let started = Instant::now();
+    let so_far = |ended: &str| summary(&regulation, engine.as_ref(), passed_over.clone(), ended, started.elapsed());
+    let answer = || {
+        status.serve(
+            || so_far("not yet").map_or_else(|e| e.to_string(), |s| files::to_json(&s)),
+            || metrics(&regulation, engine.as_ref()),
+        );
+    };
+    let (ended, lost) = regulate(args, engine.as_ref(), &answer);
+    let summary = so_far(&ended)?;
+    drop(engine);
+    drop(status);
+    drop(instance);
+    if let Some(path) = &args.output {
+        files::write_json(path, &summary)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&summary))?,
+        Format::Text => print(&text(&summary))?,
+    }
+    lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// Says what runs, and what the user should know before relying on it.
+fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&str>) {
+    for note in regulation.notes.iter().chain(&engine.notes()) {
+        eprintln!("solocore: note: {note}");
+    }
+    if let Some(reason) = passed_over {
+        eprintln!("solocore: note: the sched-ext engine does not run: {reason}");
+    }
+    eprintln!(
+        "regulating {} CPUs by {} every {} us with the {} engine; Ctrl-C ends it",
+        regulation.cores.len(),
+        regulation.event.name(),
+        regulation.period_ns / 1000,
+        engine.name()
+    );
+}
+
+/// The plan, read and checked for this machine.
+fn regulation_of(args: &RunArgs) -> Result<Regulation, Failure> {
+    let plan = read_plan(&args.plan)?;
+    let options = Options {
+        event: Event::find(&args.event, &machine::cpuinfo())?,
+        sample: args.sample,
+        reclaim: args.reclaim,
+        sharing: match args.share {
+            RunSharing::None => Sharing::None,
+            RunSharing::Spare => Sharing::Spare,
+            RunSharing::Proportional => Sharing::Proportional,
+        },
+    };
+    let online = machine::online_cpus()?;
+    Regulation::new(&plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
+}
+
+fn read_plan(path: &Path) -> Result<Plan, Failure> {
+    let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
+    if path.extension().is_some_and(|e| e == "toml") {
+        return Err(wrong(format!("is no plan; make one of it: solocore plan {} -o plan.json", path.display())));
+    }
+    let plan: Plan = files::read_json(path)?;
+    if plan.format != solocore_model::plan::FORMAT {
+        return Err(wrong(format!("its format is `{}`, not a plan of this version; plan again", plan.format)));
+    }
+    plan.check().map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
+    Ok(plan)
+}
+
+fn choice(engine: RunEngine) -> Choice {
+    match engine {
+        RunEngine::Auto => Choice::Auto,
+        RunEngine::SchedExt => Choice::SchedExt,
+        RunEngine::Helper => Choice::Helper,
+    }
+}
+
+/// Until the time is over, somebody asks for the end, or the engine fails: why it ended, and the failure.
+fn regulate(args: &RunArgs, engine: &dyn Engine, answer: &dyn Fn()) -> (String, Option<LinuxError>) {
+    let started = Instant::now();
+    let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
+    notify::send("READY=1");
+    let (ended, lost) = loop {
+        if stopped() {
+            break ("signal".to_owned(), None);
+        }
+        if let Err(error) = engine.check() {
+            break (error.to_string(), Some(error));
+        }
+        let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
+        if left.is_zero() {
+            break ("duration".to_owned(), None);
+        }
+        answer();
+        notify::send("WATCHDOG=1");
+        std::thread::sleep(left);
+    };
+    notify::send("STOPPING=1");
+    (ended, lost)
+}
+
+fn metrics(regulation: &Regulation, engine: &dyn Engine) -> String {
+    let counts = engine.counts().unwrap_or_default();
+    let cores: Vec<_> = regulation.cores.iter().zip(counts).map(|(b, (_, c))| (*b, c)).collect();
+    status::prometheus(engine.name(), &cores)
+}
+
+fn summary(
+    regulation: &Regulation,
+    engine: &dyn Engine,
+    passed_over: Option<String>,
+    ended: &str,
+    duration: Duration,
+) -> Result<Summary, LinuxError> {
+    let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| CoreSummary {
+        budget: *budget,
+        counts,
+        throttled_share: counts.throttled_ns as f64
+            / (counts.periods.saturating_add(counts.periods_skipped).max(1) as f64 * regulation.period_ns as f64),
+    };
+    Ok(Summary {
+        format: "solocore-run/1",
+        engine: engine.name(),
+        passed_over,
+        event: regulation.event.name().to_owned(),
+        period_ns: regulation.period_ns,
+        duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
+        ended: ended.to_owned(),
+        notes: regulation.notes.iter().cloned().chain(engine.notes()).collect(),
+        cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
+    })
+}
+
+fn text(s: &Summary) -> String {
+    let head = ["CPU", "budget", "sample", "periods", "throttled", "time %", "max", "over", "skipped", "longest ms"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for core in &s.cores {
+        let c = &core.counts;
+        rows.push(vec![
+            core.budget.cpu.to_string(),
+            if core.budget.budget == u64::MAX { "none".to_owned() } else { core.budget.budget.to_string() },
+            core.budget.sample.to_string(),
+            c.periods.to_string(),
+            c.throttled_periods.to_string(),
+            format!("{:.1}", 100.0 * core.throttled_share),
+            c.max_accesses_per_period.to_string(),
+            c.periods_over_budget.to_string(),
+            c.periods_skipped.to_string(),
+            format!("{:.3}", c.longest_period_ns as f64 / 1e6),
+        ]);
+    }
+    table::render(&rows)
+        + &format!(
+            "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",
+            s.engine,
+            s.event,
+            s.period_ns / 1000,
+            s.duration_ns as f64 / 1e9,
+            s.ended
+        )
+}
+
+/// What `--dry-run` says.
+#[derive(Serialize)]
+struct DryRun<'a> {
+    format: &'static str,
+    event: &'a str,
+    self_test_made: u64,
+    self_test_counted: u64,
+    period_ns: u64,
+    sched_ext: Option<String>,
+    notes: &'a [String],
+    cores: &'a [CoreBudget],
+}
+
+fn dry_run(args: &RunArgs, regulation: &Regulation, expected: u64, counted: u64) -> Result<ExitCode, Failure> {
+    let sched_ext = machine::check_sched_ext();
+    if args.engine == RunEngine::SchedExt {
+        sched_ext.clone()?;
+    }
+    let result = DryRun {
+        format: "solocore-dry-run/1",
+        event: regulation.event.name(),
+        self_test_made: expected,
+        self_test_counted: counted,
+        period_ns: regulation.period_ns,
+        sched_ext: sched_ext.err().map(|e| e.to_string()),
+        notes: &regulation.notes,
+        cores: &regulation.cores,
+    };
+    if args.format == Format::Json {
+        print(&files::to_json(&result))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut rows = vec![["CPU", "planned", "budget", "sample"].map(str::to_owned).to_vec()];
+    for c in &regulation.cores {
+        let budget = if c.budget == u64::MAX { "none".to_owned() } else { c.budget.to_string() };
+        rows.push(vec![c.cpu.to_string(), c.planned.to_string(), budget, c.sample.to_string()]);
+    }
+    let mut out = table::render(&rows);
+    let engine = match (args.engine, &result.sched_ext) {
+        (RunEngine::Helper, _) => "helper".to_owned(),
+        (_, None) => "sched-ext".to_owned(),
+        (_, Some(reason)) => format!("helper ({reason})"),
+    };
+    out += &format!(
+        "\n{} per {} us; of {expected} made, {counted} were counted; engine: {engine}\n",
+        result.event,
+        regulation.period_ns / 1000
+    );
+    for note in &regulation.notes {
+        out += &format!("note: {note}\n");
+    }
+    print(&(out + "nothing was changed\n"))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,135 @@
+//! `solocore top`: what a running `solocore run` does, a table a look.
+
+use crate::args::TopArgs;
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use crate::table;
+use serde::Deserialize;
+use solocore_linux::status;
+use std::io::IsTerminal;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// Of the summary so far, what is shown.
+#[derive(Deserialize)]
+struct Snapshot {
+    engine: String,
+    event: String,
+    period_ns: u64,
+    duration_ns: u64,
+    cores: Vec<Core>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+struct Core {
+    cpu: u32,
+    budget: u64,
+    periods: u64,
+    throttled_periods: u64,
+    throttled_ns: u64,
+    accesses: u64,
+    max_accesses_per_period: u64,
+    periods_over_budget: u64,
+    longest_period_ns: u64,
+}
+
+/// Looks until it is told to stop, or the daemon ends.
+pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
+    let every = Duration::from_nanos(args.every.ns_ceil());
+    if every < Duration::from_millis(10) {
+        return Err(Failure::Input(format!("--every {} is below 10 ms; give for example \"1 s\"", args.every)));
+    }
+    let mut before = look()?;
+    let mut looks = 0;
+    while args.count.is_none_or(|count| looks < count) {
+        wait(every);
+        if stopped() {
+            break;
+        }
+        let now = look()?;
+        // On a terminal each look takes the place of the last.
+        let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
+        print(&format!("{clear}{}\n", text(&before, &now)))?;
+        before = now;
+        looks += 1;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn wait(time: Duration) {
+    let since = Instant::now();
+    while !stopped() && since.elapsed() < time {
+        std::thread::sleep((time - since.elapsed().min(time)).min(Duration::from_millis(50)));
+    }
+}
+
+fn look() -> Result<Snapshot, Failure> {
+    let text = status::ask()?;
+    serde_json::from_str(&text).map_err(|e| {
+        Failure::Machine(format!("the running solocore answers what this one does not know: {e}; use the same version"))
+    })
+}
+
+fn text(before: &Snapshot, now: &Snapshot) -> String {
+    let head = ["CPU", "budget", "use", "most", "throttled %", "time %", "over", "longest ms"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let elapsed = now.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
+    for core in &now.cores {
+        let old = before.cores.iter().find(|c| c.cpu == core.cpu).copied();
+        let since = |of: fn(&Core) -> u64| of(core).saturating_sub(old.as_ref().map_or(0, of)) as f64;
+        let periods = since(|c| c.periods).max(1.0);
+        rows.push(vec![
+            core.cpu.to_string(),
+            if core.budget == u64::MAX { "none".to_owned() } else { core.budget.to_string() },
+            format!("{:.1}", since(|c| c.accesses) / periods),
+            core.max_accesses_per_period.to_string(),
+            format!("{:.1}", 100.0 * since(|c| c.throttled_periods) / periods),
+            format!("{:.1}", 100.0 * since(|c| c.throttled_ns) / elapsed),
+            format!("{}", since(|c| c.periods_over_budget)),
+            format!("{:.3}", core.longest_period_ns as f64 / 1e6),
+        ]);
+    }
+    format!(
+        "{} engine, {} per {} us, {:.1} s\n\n{}",
+        now.engine,
+        now.event,
+        now.period_ns / 1000,
+        now.duration_ns as f64 / 1e9,
+        table::render(&rows)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn snapshot(periods: u64, accesses: u64, duration_ns: u64) -> Snapshot {
+        let core = Core {
+            cpu: 2,
+            budget: 20,
+            periods,
+            throttled_periods: periods / 2,
+            throttled_ns: duration_ns / 4,
+            accesses,
+            max_accesses_per_period: 20,
+            periods_over_budget: 0,
+            longest_period_ns: 1_001_000,
+        };
+        Snapshot {
+            engine: "helper".into(),
+            event: "page-faults".into(),
+            period_ns: 1_000_000,
+            duration_ns,
+            cores: vec![core],
+        }
+    }
+
+    #[test]
+    fn a_look_shows_what_happened_since_the_last() {
+        let text = text(&snapshot(1000, 5000, 1_000_000_000), &snapshot(2000, 22_000, 2_000_000_000));
+        let last = text.lines().last().unwrap();
+        let cells: Vec<&str> = last.split_whitespace().collect();
+        assert_eq!(cells, ["2", "20", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
+    }
+}

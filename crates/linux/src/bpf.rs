@@ -1,0 +1,188 @@
+//! Loads the programs of `bpf/` and binds them to the counters: what both engines share.
+//!
+//! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is as it was.
+
+use crate::error::LinuxError;
+use crate::regulation::Regulation;
+use crate::shared::{self, Counts, Settings};
+use crate::sys::{self, PerfAttr, Whom};
+use libbpf_rs::{Link, MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+use std::io;
+use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use std::sync::Mutex;
+
+/// `bpf/sched_ext.bpf.c`.
+pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched_ext.o"));
+/// `bpf/helper.bpf.c`.
+pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
+
+const PERF_SOFTWARE: u32 = 1;
+const CPU_CLOCK: u64 = 0;
+
+/// What libbpf said during a load: its messages go to one function for the whole process.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+fn log(_: PrintLevel, message: String) {
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).push_str(&message);
+}
+
+/// The line of libbpf's or the verifier's log that says what is wrong: the last but the summary.
+fn complaint(said: &str) -> String {
+    let telling = |l: &&str| !l.is_empty() && !l.starts_with(';') && !l.starts_with("processed");
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(telling).collect();
+    let verdict = lines.iter().rev().find(|l| !l.starts_with("libbpf:") && !l.starts_with("--"));
+    verdict.or(lines.first()).map_or_else(String::new, |l| format!(" ({l})"))
+}
+
+/// Opens an object, has it changed, and loads it.
+pub(crate) fn load(
+    bytes: &[u8],
+    settings: &Settings,
+    change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, LinuxError> {
+    /// One load at a time, so that each has its own log.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let before = set_print(Some((PrintLevel::Info, log)));
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
+        for mut map in open.maps_mut() {
+            if map.name().to_string_lossy().ends_with(".rodata") {
+                let place = map.initial_value_mut().and_then(|value| value.get_mut(..shared::SETTINGS_BYTES));
+                if let Some(place) = place {
+                    place.copy_from_slice(&settings.encode());
+                }
+            }
+        }
+        change(&mut open)?;
+        open.load()
+    });
+    set_print(before);
+    let said = std::mem::take(&mut *LOG.lock().unwrap_or_else(|e| e.into_inner()));
+    result.map_err(|e| {
+        LinuxError::Machine(format!(
+            "the kernel refuses the BPF programs: {e}{}; `solocore doctor` says what this kernel can do",
+            complaint(&said)
+        ))
+    })
+}
+
+/// A map of the object.
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, LinuxError> {
+    object.maps().find(|m| m.name() == name).ok_or_else(|| inside(&format!("the BPF object holds no map `{name}`")))
+}
+
+/// Something that only a fault of this program can cause.
+pub(crate) fn inside(what: &str) -> LinuxError {
+    LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
+}
+
+/// Writes the loader's part of every CPU.
+pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(), LinuxError> {
+    let cores = map(object, "cores")?;
+    for core in &regulation.cores {
+        let value = shared::encode_core(core.budget, core.sample, regulation.flags());
+        cores
+            .update(&core.cpu.to_ne_bytes(), &value, MapFlags::ANY)
+            .map_err(|e| inside(&format!("the budget of CPU {} cannot be set: {e}", core.cpu)))?;
+    }
+    Ok(())
+}
+
+/// The counts of every regulated CPU.
+pub(crate) fn counts(object: &Object, cpus: &[u32]) -> Result<Vec<(u32, Counts)>, LinuxError> {
+    let cores = map(object, "cores")?;
+    let of = |&cpu: &u32| match cores.lookup(&cpu.to_ne_bytes(), MapFlags::ANY) {
+        Ok(Some(bytes)) => Ok((cpu, Counts::decode(&bytes))),
+        Ok(None) => Err(inside(&format!("CPU {cpu} has no counts"))),
+        Err(e) => Err(inside(&format!("the counts of CPU {cpu} cannot be read: {e}"))),
+    };
+    cpus.iter().map(of).collect()
+}
+
+fn no_event(what: &str, cpu: u32, error: &io::Error) -> LinuxError {
+    let remedy = match error.raw_os_error() {
+        Some(libc::EACCES | libc::EPERM) => "run as root, or with CAP_PERFMON",
+        Some(libc::EBUSY) => "another program has pinned the counter: stop it (perf, nmi_watchdog)",
+        Some(libc::ENODEV | libc::ENXIO) => "is the CPU online?",
+        Some(libc::EMFILE | libc::ENFILE) => "raise the limit of open files (ulimit -n)",
+        _ => "choose another --event; `solocore doctor` lists those that count here",
+    };
+    LinuxError::Machine(format!("CPU {cpu}: {what} cannot be opened: {error}; {remedy}"))
+}
+
+/// A program that is called at each overflow of an event of a CPU, until this is dropped.
+pub(crate) struct CpuLink {
+    cpu: u32,
+    link: Option<Link>,
+}
+
+impl Drop for CpuLink {
+    fn drop(&mut self) {
+        let link = self.link.take();
+        sys::on_cpu(self.cpu, || drop(link));
+    }
+}
+
+/// Opens an event on a CPU, and has a program called at each of its overflows. `share` sees the event before.
+fn bind(
+    object: &Object,
+    (program, what): (&str, &str),
+    cpu: u32,
+    attr: &PerfAttr,
+    share: impl FnOnce(&OwnedFd) -> Result<(), LinuxError>,
+) -> Result<CpuLink, LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == program);
+    let program = found.ok_or_else(|| inside(&format!("there is no program `{program}`")))?;
+    let link = sys::on_cpu(cpu, || {
+        let event = sys::perf_open(attr, Whom::Cpu(cpu)).map_err(|e| no_event(what, cpu, &e))?;
+        share(&event)?;
+        // The link closes the event when it goes.
+        program.attach_perf_event(event.into_raw_fd()).map_err(|e| {
+            LinuxError::Machine(format!(
+                "the kernel does not call a BPF program for {what}: {e}; choose another --event"
+            ))
+        })
+    })?;
+    Ok(CpuLink { cpu, link: Some(link) })
+}
+
+/// Opens counters and ticks on every regulated CPU, and starts the programs on them.
+pub(crate) fn attach(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink>, LinuxError> {
+    let event = &regulation.event;
+    let by_cpu = map(object, "counters")?;
+    let mut links = Vec::new();
+    for core in &regulation.cores {
+        let share = |counter: &OwnedFd| {
+            by_cpu
+                .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+                .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
+        };
+        links.push(bind(object, ("overflow", event.name()), core.cpu, &event.attributes(core.sample), share)?);
+    }
+    let tick = PerfAttr {
+        kind: PERF_SOFTWARE,
+        config: CPU_CLOCK,
+        sample_period: regulation.period_ns,
+        flags: sys::PERF_DISABLED,
+        ..PerfAttr::default()
+    };
+    // Last: a CPU is regulated from its first tick on.
+    for core in &regulation.cores {
+        links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, |_| Ok(()))?);
+    }
+    Ok(links)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_complaint_is_the_verifiers_last_word() {
+        let said = "libbpf: prog 'x': BPF program load failed: -13\nlibbpf: -- BEGIN PROG LOAD LOG --\n0: r0 = 0\ncalling kernel function scx is not allowed\nprocessed 3 insns\n-- END PROG LOAD LOG --\nlibbpf: failed";
+        assert_eq!(complaint(said), " (calling kernel function scx is not allowed)");
+        assert_eq!(complaint("libbpf: only this\n"), " (libbpf: only this)");
+        assert_eq!(complaint(""), "");
+    }
+}

@@ -1,0 +1,89 @@
+//! The sched_ext engine (bpf/sched_ext.bpf.c).
+
+use super::Engine;
+use crate::bpf::{self, CpuLink};
+use crate::error::LinuxError;
+use crate::regulation::Regulation;
+use crate::shared::{Counts, Settings};
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+
+/// A task's turn while others wait: what the kernel's own scheduler gives.
+const SLICE_NS: u64 = 3_000_000;
+
+pub(crate) struct SchedExt {
+    // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
+    _scheduler: Link,
+    _events: Vec<CpuLink>,
+    object: Object,
+    cpus: Vec<u32>,
+}
+
+/// Plain MemGuard on a machine of so many CPUs, none of them regulated.
+pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: SLICE_NS, chunk: 1, hold_ns: 0, cpus, regulated: 1, sharing: 0, loader_pid }
+}
+
+/// Loads the programs; the scheduler is not installed yet.
+pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
+    bpf::load(bpf::SCHED_EXT, settings, |_| Ok(()))
+}
+
+impl SchedExt {
+    pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
+        let settings = Settings {
+            chunk: regulation.chunk(),
+            sharing: regulation.sharing_number(),
+            regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
+            ..settings(regulation.period_ns, regulation.cpus)
+        };
+        let mut object = load(&settings)?;
+        bpf::fill_cores(&object, regulation)?;
+        let scheduler = object
+            .maps_mut()
+            .find(|m| m.name() == "solocore_ops")
+            .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
+            .attach_struct_ops()
+            .map_err(|e| {
+                LinuxError::Machine(format!(
+                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use --engine helper"
+                ))
+            })?;
+        let events = bpf::attach(&object, regulation)?;
+        Ok(Self { _scheduler: scheduler, _events: events, object, cpus: regulation.regulated() })
+    }
+}
+
+impl Engine for SchedExt {
+    fn name(&self) -> &'static str {
+        "sched-ext"
+    }
+
+    fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError> {
+        bpf::counts(&self.object, &self.cpus)
+    }
+
+    fn check(&self) -> Result<(), LinuxError> {
+        let ended = bpf::map(&self.object, "ended")?;
+        let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
+            return Err(bpf::inside("the scheduler's state cannot be read"));
+        };
+        if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
+            return Ok(());
+        }
+        let text = |from: usize| {
+            let of = bytes.get(from..).unwrap_or_default();
+            let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
+            String::from_utf8_lossy(&of[..end]).into_owned()
+        };
+        let (reason, message) = (text(8), text(136));
+        let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
+        Err(LinuxError::Machine(format!(
+            "the kernel unloaded the scheduler: {reason}{message}; tasks go on unregulated, start solocore again"
+        )))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
+}

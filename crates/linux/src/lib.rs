@@ -1,0 +1,26 @@
+//! Regulation on stock Linux: what the papers did with patched kernels, with BPF programs on a kernel that nobody patched.
+//!
+//! Problem: a core that misses its caches at full speed slows every other core (single-core-equivalence, section 2.2).
+//! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine and the plan, loads the
+//! programs, binds them to counters, and takes everything away again. An [`engine`] is a way to keep tasks off a CPU.
+//! Does not cover: the bandwidth lock and dynamic budgets; hardware bandwidth allocation.
+
+pub(crate) mod bpf;
+pub mod doctor;
+pub mod engine;
+mod error;
+pub mod event;
+mod instance;
+pub mod keeper;
+pub mod machine;
+pub mod notify;
+pub mod regulation;
+mod shared;
+pub mod status;
+mod sys;
+
+pub use error::LinuxError;
+pub use event::Event;
+pub use instance::Instance;
+pub use regulation::{Options, Regulation, Sharing};
+pub use shared::Counts;

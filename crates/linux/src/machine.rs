@@ -1,0 +1,185 @@
+//! What this machine and this process can do: CPUs, privileges, kernel, counters.
+
+use crate::error::LinuxError;
+use libbpf_rs::btf::{Btf, types};
+use std::fs;
+use std::path::Path;
+
+/// Capabilities that regulating needs: name, number, what for.
+const CAPABILITIES: &[(&str, u32, &str)] = &[
+    ("CAP_BPF", 39, "to load BPF programs"),
+    ("CAP_PERFMON", 38, "to count on every CPU"),
+    ("CAP_SYS_ADMIN", 21, "to install a scheduler"),
+    ("CAP_SYS_NICE", 23, "for real-time threads"),
+];
+
+/// Kernel functions that `bpf/sched_ext.bpf.c` calls, and how many arguments they take.
+const KFUNCS: &[(&str, usize)] = &[
+    ("scx_bpf_create_dsq", 2),
+    ("scx_bpf_select_cpu_dfl", 4),
+    ("scx_bpf_pick_idle_cpu", 2),
+    ("scx_bpf_dsq_insert", 4),
+    ("scx_bpf_dsq_insert_vtime", 5),
+    ("scx_bpf_dsq_move_to_local", 1),
+    ("scx_bpf_kick_cpu", 2),
+    ("scx_bpf_task_cpu", 1),
+];
+
+/// Numbers in a list like `0-3,6`.
+pub fn parse_cpu_list(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>())
+            && last < 1 << 16
+        {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// /sys is not there.
+pub fn online_cpus() -> Result<Vec<u32>, LinuxError> {
+    const PATH: &str = "/sys/devices/system/cpu/online";
+    let text = fs::read_to_string(PATH).map_err(|e| LinuxError::of_io(PATH, &e, "mount sysfs at /sys"))?;
+    Ok(parse_cpu_list(&text))
+}
+
+/// The text of `/proc/cpuinfo`; empty if there is none.
+pub fn cpuinfo() -> String {
+    fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
+}
+
+/// Capabilities that this process lacks, with what for.
+pub fn missing_capabilities() -> Vec<(&'static str, &'static str)> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    lacking(mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0))
+}
+
+fn lacking(mask: u64) -> Vec<(&'static str, &'static str)> {
+    CAPABILITIES.iter().filter(|(_, bit, _)| mask >> bit & 1 == 0).map(|&(name, _, what)| (name, what)).collect()
+}
+
+/// Fails if this process may not regulate.
+///
+/// # Errors
+/// Names the capabilities that are missing and how to get them.
+pub fn check_privileges() -> Result<(), LinuxError> {
+    let missing: Vec<String> =
+        missing_capabilities().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "privileges are missing: {}; run as root: sudo solocore run ...",
+        missing.join(", ")
+    )))
+}
+
+/// Does the kernel let an event interrupt often enough? It switches an event off for a while that does so more often than
+/// `kernel.perf_event_max_sample_rate`, which it also lowers by itself.
+///
+/// # Errors
+/// The rate is too low for this period; how to raise it.
+pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    const PATH: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let rate = fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse().ok());
+    enough(rate.unwrap_or(u64::MAX), period_ns, per_period)
+}
+
+fn enough(rate: u64, period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    // Interrupts are counted per scheduler tick, and do not spread evenly over them.
+    let needed = 2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1);
+    if rate >= needed {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_event_max_sample_rate={needed} kernel.perf_cpu_time_max_percent=0"
+    )))
+}
+
+/// Why the sched_ext engine cannot run here.
+///
+/// # Errors
+/// What is missing, and how to get it.
+pub fn check_sched_ext() -> Result<(), LinuxError> {
+    let state = Path::new("/sys/kernel/sched_ext/state");
+    let Ok(state) = fs::read_to_string(state) else {
+        return Err(LinuxError::Machine(
+            "the kernel has no sched_ext; use a kernel from 6.14 with CONFIG_SCHED_CLASS_EXT (Debian: trixie-backports)"
+                .to_owned(),
+        ));
+    };
+    if state.trim() != "disabled" {
+        let who = fs::read_to_string("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
+        let who = if who.trim().is_empty() { "another scheduler".to_owned() } else { format!("`{}`", who.trim()) };
+        return Err(LinuxError::Machine(format!(
+            "sched_ext is {} by {who}; stop that scheduler, there can be only one",
+            state.trim()
+        )));
+    }
+    let missing = missing_kfuncs()?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "the kernel's type information is wrong about {}; use another kernel (Debian's 6.19 and 7.0 have them)",
+        missing.join(", ")
+    )))
+}
+
+/// The kernel functions that the type information lacks.
+fn missing_kfuncs() -> Result<Vec<String>, LinuxError> {
+    let btf = Btf::from_vmlinux().map_err(|e| {
+        LinuxError::Machine(format!(
+            "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with CONFIG_DEBUG_INFO_BTF"
+        ))
+    })?;
+    let hidden = |(name, arguments): (&str, usize)| {
+        let found = btf.type_by_name::<types::Func<'_>>(name);
+        let prototype = found.and_then(|f| f.next_type()).and_then(|t| types::FuncProto::try_from(t).ok());
+        let declared = prototype.map(|p| p.len());
+        match declared {
+            Some(count) if count == arguments => None,
+            // Some builds show an argument that the kernel fills in itself.
+            Some(count) => Some(format!("{name} (declared with {count} arguments in place of {arguments})")),
+            None => Some(name.to_owned()),
+        }
+    };
+    Ok(KFUNCS.iter().copied().filter_map(hidden).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpu_list("0-3,6\n"), [0, 1, 2, 3, 6]);
+        assert_eq!(parse_cpu_list("0"), [0]);
+        assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
+        assert_eq!(parse_cpu_list("0-99999999"), Vec::<u32>::new());
+        assert_eq!(parse_cpu_list("x,1-y,2"), [2]);
+    }
+
+    #[test]
+    fn ticks_need_a_rate() {
+        assert!(enough(100_000, 100_000, 1).is_ok());
+        assert!(enough(100_000, 1_000_000, 16).is_ok());
+        let error = enough(1_000, 1_000_000, 1).unwrap_err().to_string();
+        assert!(error.contains("perf_event_max_sample_rate=2000"), "{error}");
+        assert!(enough(u64::MAX, 0, u64::MAX).is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(lacking(u64::MAX).is_empty());
+        assert_eq!(lacking(0).len(), CAPABILITIES.len());
+        assert_eq!(lacking(!(1 << 38)), [("CAP_PERFMON", "to count on every CPU")]);
+    }
+}

@@ -1,0 +1,279 @@
+//! What is to be regulated on this machine, from a plan: checked whole before anything is touched.
+//!
+//! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have the board's number of
+//! CPUs, all online. The counter interrupts every `sample` accesses; the sample divides the budget, so that
+//! the error of counting is one-sided (bpf/regulate.h).
+//! Source: single-core-equivalence, section 2.2.
+//! Does not cover: cache ways and locked pages of the plan; they need hardware support and are reported as not applied.
+
+use crate::error::LinuxError;
+use crate::event::Event;
+use crate::shared::{MAX_CPUS, UNLIMITED};
+use solocore_model::Plan;
+use solocore_model::system::Policy;
+
+/// Shortest period: two interrupts of a few microseconds each should be a small part of it.
+pub const SHORTEST_PERIOD_NS: u64 = 100_000;
+/// Longest period: a throttled task waits for the rest of it.
+pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
+/// Largest budget (`SC_MAX_ACCESSES`).
+const MOST_ACCESSES: u64 = 0xffff_ffff;
+
+/// What happens when every core has used its budget up (memguard.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They wait.
+    #[default]
+    None,
+    /// All go on without limit until the period ends.
+    Spare,
+    /// Each gets another budget.
+    Proportional,
+}
+
+/// What the user chooses beside the plan.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is counted.
+    pub event: Event,
+    /// Accesses per interrupt; none: about an eighth of each budget.
+    pub sample: Option<u64>,
+    /// May cores use what others are not expected to?
+    pub reclaim: bool,
+    /// What happens with time that is left.
+    pub sharing: Sharing,
+}
+
+/// A CPU's budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CoreBudget {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Accesses per period of the plan.
+    pub planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub budget: u64,
+    /// Accesses per interrupt.
+    pub sample: u64,
+}
+
+/// A plan's regulation, checked for this machine.
+#[derive(Clone, Debug)]
+pub struct Regulation {
+    /// Length of a period.
+    pub period_ns: u64,
+    /// CPUs with a budget, by number.
+    pub cores: Vec<CoreBudget>,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// What is counted.
+    pub event: Event,
+    /// May cores use what others are not expected to?
+    pub reclaim: bool,
+    /// What happens with time that is left.
+    pub sharing: Sharing,
+    /// What of the plan is not applied, for the user.
+    pub notes: Vec<String>,
+}
+
+impl Regulation {
+    /// Checks a plan against the machine's online CPUs.
+    ///
+    /// # Errors
+    /// [`LinuxError::Input`] when the plan cannot be regulated anywhere, [`LinuxError::Machine`] when not here.
+    pub fn new(plan: &Plan, options: &Options, online: &[u32]) -> Result<Self, LinuxError> {
+        check_policy(plan)?;
+        let period_ns = plan.regulation.period_ns;
+        if !(SHORTEST_PERIOD_NS..=LONGEST_PERIOD_NS).contains(&period_ns) {
+            return Err(LinuxError::Input(format!(
+                "the plan's regulation.period_ns is {period_ns}; periods of 100 us to 100 ms can be regulated: change [regulation] period in the system file and plan again"
+            )));
+        }
+        check_cpus(plan, online)?;
+        let mut cores = Vec::new();
+        for core in &plan.cores {
+            if let Some(planned) = core.budget_accesses {
+                cores.push(core_budget(core.id, planned, options)?);
+            }
+        }
+        if cores.is_empty() {
+            return Err(LinuxError::Input(
+                "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
+                    .to_owned(),
+            ));
+        }
+        let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
+        let notes = notes(plan, options, &cores);
+        let Options { event, reclaim, sharing, .. } = options.clone();
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, notes })
+    }
+
+    /// The CPUs with a budget.
+    pub fn regulated(&self) -> Vec<u32> {
+        self.cores.iter().map(|c| c.cpu).collect()
+    }
+
+    /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
+    pub fn interrupts_per_period(&self) -> u64 {
+        // The kernel does not throttle software events that happen one by one: only the tick counts.
+        if self.event.is_software() {
+            return 1;
+        }
+        self.cores.iter().filter(|c| c.budget != UNLIMITED).map(|c| c.budget / c.sample + 1).max().unwrap_or(1)
+    }
+
+    /// `SC_PREDICT | SC_RECLAIM`, or none.
+    pub(crate) fn flags(&self) -> u32 {
+        if self.reclaim { 2 | 4 } else { 0 }
+    }
+
+    /// Accesses that a core reclaims at a time: the largest sample, at least 1.
+    pub(crate) fn chunk(&self) -> u64 {
+        self.cores.iter().map(|c| c.sample).max().unwrap_or(1).max(1)
+    }
+
+    /// `SC_SHARE_*`.
+    pub(crate) fn sharing_number(&self) -> u32 {
+        match self.sharing {
+            Sharing::None => 0,
+            Sharing::Spare => 1,
+            Sharing::Proportional => 2,
+        }
+    }
+}
+
+fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
+    let what = match plan.regulation.policy {
+        Policy::Memguard => return Ok(()),
+        Policy::None => "none, so there is nothing to regulate",
+        Policy::Bwlock => "bwlock, which cannot be run on Linux yet",
+        Policy::Dynamic => "dynamic, which cannot be run on Linux yet",
+        Policy::Maracas => "maracas, which cannot be run on Linux yet",
+    };
+    Err(LinuxError::Input(format!(
+        "the plan's regulation.policy is {what}; plan with [regulation] policy = \"memguard\""
+    )))
+}
+
+/// Is this machine of the size of the plan's board?
+fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
+    let (wanted, board) = (plan.platform.cores, &plan.platform.title);
+    let isa = plan.platform.isa.to_string();
+    if isa != std::env::consts::ARCH {
+        return Err(LinuxError::Machine(format!(
+            "the plan is for another machine: its platform ({board}) is {isa}, this one is {}; plan with a platform file of this machine",
+            std::env::consts::ARCH
+        )));
+    }
+    if u32::try_from(online.len()).ok() != Some(wanted) {
+        return Err(LinuxError::Machine(format!(
+            "the plan is for another machine: its platform ({board}) has {wanted} cores, this one has {} CPUs online; plan with a platform file of this machine, or set CPUs on- or offline",
+            online.len()
+        )));
+    }
+    if wanted > MAX_CPUS {
+        return Err(LinuxError::Machine(format!(
+            "{wanted} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+        )));
+    }
+    if let Some((at, cpu)) = online.iter().enumerate().find(|&(at, &cpu)| u32::try_from(at).ok() != Some(cpu)) {
+        return Err(LinuxError::Machine(format!(
+            "the online CPUs are not numbered 0 to {}: CPU {cpu} stands where CPU {at} should; set CPU {at} online",
+            wanted - 1
+        )));
+    }
+    Ok(())
+}
+
+/// The sample and the budget in whole samples.
+fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let least = options.event.least_sample();
+    if planned > MOST_ACCESSES {
+        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20 });
+    }
+    let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
+    if sample < least {
+        return Err(LinuxError::Input(format!(
+            "--sample {sample} is below the {least} that the event {} allows; give more",
+            options.event.name()
+        )));
+    }
+    if planned < sample {
+        return Err(LinuxError::Input(format!(
+            "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
+        )));
+    }
+    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample })
+}
+
+/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
+/// rounding the budget down; the closest to an eighth if there are several.
+fn choose_sample(budget: u64) -> u64 {
+    let eighth = (budget / 8).max(1);
+    if budget > 4096 {
+        return eighth;
+    }
+    let lost = |sample: u64| (budget % sample, sample.abs_diff(eighth));
+    (budget.div_ceil(16).max(1)..=(budget / 6).max(1)).min_by_key(|&s| lost(s)).unwrap_or(eighth)
+}
+
+/// What the user should know before relying on it.
+fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if options.event.is_software() {
+        notes.push(format!(
+            "the event {} stands in for accesses to memory: this tries the mechanism, and no bound of the plan holds",
+            options.event.name()
+        ));
+    }
+    let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
+    if locked > 0 {
+        notes.push(format!("the plan locks {locked} pages in the shared cache; that is not applied here"));
+    }
+    let unregulated = plan.platform.cores as usize - cores.len();
+    if unregulated > 0 {
+        notes.push(format!("CPUs that have no budget and are not regulated: {unregulated}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(name: &str) -> Options {
+        Options { event: Event::find(name, "").unwrap(), sample: None, reclaim: false, sharing: Sharing::None }
+    }
+
+    #[test]
+    fn samples_are_about_an_eighth_and_lose_little() {
+        for (budget, sample) in [(1, 1), (5, 1), (8, 1), (16, 2), (20, 2), (50, 5), (200, 25), (1_000_000, 125_000)] {
+            assert_eq!(choose_sample(budget), sample, "budget {budget}");
+        }
+        for budget in 1..20_000 {
+            let sample = choose_sample(budget);
+            let kept = budget / sample * sample;
+            assert!(sample >= 1 && kept <= budget);
+            assert!(kept * 16 >= budget * 15, "{budget} becomes {kept}");
+            assert!(budget < 16 || (sample * 6 <= budget && sample * 16 >= budget), "{budget}: {sample}");
+        }
+    }
+
+    #[test]
+    fn a_budget_below_one_sample_is_refused() {
+        let error = core_budget(3, 99, &options("r412e")).unwrap_err();
+        assert!(matches!(&error, LinuxError::Input(t) if t.contains("core 3") && t.contains("below one sample (100)")));
+        let mut chosen = options("page-faults");
+        chosen.sample = Some(7);
+        assert_eq!(core_budget(0, 20, &chosen).unwrap().budget, 14);
+        chosen.sample = Some(21);
+        assert!(core_budget(0, 20, &chosen).is_err());
+        chosen.sample = Some(0);
+        assert!(core_budget(0, 20, &chosen).is_err());
+    }
+
+    #[test]
+    fn a_budget_beyond_what_is_countable_is_no_limit() {
+        assert_eq!(core_budget(0, 1 << 40, &options("page-faults")).unwrap().budget, UNLIMITED);
+    }
+}

@@ -1,0 +1,251 @@
+//! The system calls that the standard library has no words for. All of this crate's `unsafe` is here.
+
+use crate::error::LinuxError;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// The first 64 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`), which every kernel knows.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct PerfAttr {
+    pub kind: u32,
+    pub size: u32,
+    pub config: u64,
+    pub sample_period: u64,
+    pub sample_type: u64,
+    pub read_format: u64,
+    pub flags: u64,
+    pub wakeup_events: u32,
+    pub breakpoint: u32,
+    pub config1: u64,
+}
+
+/// Flag of an event that starts switched off.
+pub(crate) const PERF_DISABLED: u64 = 1;
+/// Flag of an event that is always on the counter, or in error.
+pub(crate) const PERF_PINNED: u64 = 1 << 2;
+
+/// Whom an event counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Whom {
+    /// Everything on a CPU.
+    Cpu(u32),
+    /// The calling thread.
+    Me,
+}
+
+/// `perf_event_open`.
+pub(crate) fn perf_open(attr: &PerfAttr, whom: Whom) -> io::Result<OwnedFd> {
+    let mut attr = *attr;
+    attr.size = u32::try_from(size_of::<PerfAttr>()).unwrap_or(64);
+    let (pid, cpu) = match whom {
+        Whom::Cpu(cpu) => (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?),
+        Whom::Me => (0, -1),
+    };
+    const CLOSE_ON_EXEC: libc::c_ulong = 8;
+    // SAFETY: `attr` lives through the call and says its size; the kernel only reads it.
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, -1, CLOSE_ON_EXEC) };
+    owned(fd)
+}
+
+/// The count of an event.
+pub(crate) fn perf_read(event: &OwnedFd) -> io::Result<u64> {
+    let mut bytes = [0; 8];
+    let mut file = File::from(event.try_clone()?);
+    io::Read::read_exact(&mut file, &mut bytes)?;
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: a system call has just returned this descriptor, and nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn affinity(set: &libc::cpu_set_t) -> io::Result<()> {
+    // SAFETY: the kernel reads the set, which lives through the call.
+    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Binds the calling thread to a CPU.
+pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
+    let index = cpu as usize;
+    if index >= libc::CPU_SETSIZE as usize {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    // SAFETY: a zeroed cpu_set_t is the empty set, and `index` lies in it.
+    let set = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(index, &mut set);
+        set
+    };
+    affinity(&set)
+}
+
+/// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's events there spares the
+/// kernel an interrupt to that CPU, for which it would wait in a busy loop.
+pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel writes at most its size.
+    let before = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
+        (result == 0).then_some(set)
+    };
+    let moved = before.is_some() && pin_to(cpu).is_ok();
+    let result = what();
+    if let (true, Some(before)) = (moved, before) {
+        // What was is allowed again.
+        let _ = affinity(&before);
+    }
+    result
+}
+
+/// How a thread is scheduled: policy and real-time priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Scheduling {
+    policy: i32,
+    priority: i32,
+}
+
+impl Scheduling {
+    /// `SCHED_FIFO` with this priority (1 to 99); what the thread starts does not inherit it.
+    pub fn fifo(priority: i32) -> Self {
+        Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
+    }
+
+    /// That of the calling thread.
+    pub fn mine() -> io::Result<Self> {
+        // SAFETY: asks for a number.
+        let policy = unsafe { libc::sched_getscheduler(0) };
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the kernel writes the parameters, which live through the call.
+        if policy < 0 || unsafe { libc::sched_getparam(0, &raw mut parameters) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { policy, priority: parameters.sched_priority })
+    }
+
+    /// Schedules the calling thread like this.
+    pub fn apply(self) -> io::Result<()> {
+        let parameters = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: the kernel reads the parameters, which live through the call.
+        let result = unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Signals that ask a process to end are ignored from now on.
+pub(crate) fn ignore_signals() {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {
+        // SAFETY: ignoring a signal installs no code.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
+/// Takes an exclusive lock on an open file; `Ok(false)` if somebody else has it.
+pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
+/// A directory handle on a debugfs of our own, mounted nowhere: it goes with the handle.
+pub(crate) fn debugfs() -> io::Result<OwnedFd> {
+    const CREATE: libc::c_uint = 6;
+    // SAFETY: the string is terminated; the kernel reads it.
+    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"debugfs".as_ptr(), 1) })?;
+    // SAFETY: the descriptor is open, and this command takes no pointers.
+    let made = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, 0usize, 0usize, 0) };
+    if made < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: as above.
+    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
+}
+
+/// Opens a file below a directory handle.
+pub(crate) fn open_at(dir: &impl AsFd, path: &str, write: bool) -> io::Result<File> {
+    let path = std::ffi::CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let flags = libc::O_CLOEXEC | if write { libc::O_WRONLY | libc::O_TRUNC } else { libc::O_RDONLY };
+    // SAFETY: the directory is open and the string is terminated, both through the call.
+    let fd = unsafe { libc::openat(dir.as_fd().as_raw_fd(), path.as_ptr(), flags) };
+    owned(libc::c_long::from(fd)).map(File::from)
+}
+
+/// The array map `cores`, mapped for reading.
+pub(crate) struct Mapped {
+    start: *const u8,
+    length: usize,
+}
+
+// SAFETY: the mapping is only read, through atomics, and lives until it is dropped.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+impl Mapped {
+    /// Maps `length` bytes.
+    pub fn new(map: &impl AsFd, length: usize) -> Result<Self, LinuxError> {
+        // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                length,
+                libc::PROT_READ,
+                libc::MAP_SHARED | libc::MAP_POPULATE,
+                map.as_fd().as_raw_fd(),
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(LinuxError::os("the counts of the CPUs cannot be mapped", "free some memory"));
+        }
+        Ok(Self { start: start.cast_const().cast(), length })
+    }
+
+    /// The 32-bit word at this offset, as it is now; 0 beyond the end.
+    pub fn word(&self, at: usize) -> u32 {
+        if !at.is_multiple_of(4) || at + 4 > self.length {
+            return 0;
+        }
+        // SAFETY: the word lies within the mapping, is aligned, and is written by the kernel's programs only.
+        unsafe { AtomicU32::from_ptr(self.start.add(at).cast_mut().cast()) }.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: this is the mapping that `new` made, and nobody reads it any more.
+        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_attributes_have_the_size_that_every_kernel_knows() {
+        assert_eq!(size_of::<PerfAttr>(), 64);
+    }
+
+    #[test]
+    fn a_lock_has_one_holder() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("lock");
+        let first = File::create(&path).unwrap();
+        let second = File::create(&path).unwrap();
+        assert!(try_lock(&first).unwrap());
+        assert!(!try_lock(&second).unwrap());
+        drop(first);
+        assert!(try_lock(&second).unwrap());
+    }
+}

@@ -1,0 +1,304 @@
+//! The helper engine on the machine that runs the tests, with page faults in place of misses.
+//!
+//! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is regulated, for a few seconds,
+//! because others may work on this machine. What is asserted holds on a loaded machine, too; what was measured is printed:
+//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With the argument `overhead`
+//! (`cargo test -p solocore-linux --test native -- overhead`) it measures what regulating costs who is never throttled.
+
+use solocore_linux::engine::{self, Choice};
+use solocore_linux::regulation::CoreBudget;
+use solocore_linux::{Counts, Event, Instance, Regulation, Sharing, doctor, keeper, machine};
+use std::fs;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+const PERIOD_NS: u64 = 1_000_000;
+const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some(keeper::ARGUMENT) => return ExitCode::from(u8::from(keeper::keep() > 0)),
+        Some("hog") => hog(arguments.get(2).and_then(|cpu| cpu.parse().ok()).unwrap_or(0)),
+        Some("real-time") => return real_time_faults(),
+        Some("spin") => return spin(),
+        Some("overhead") => return overhead(),
+        Some("regulate") => return regulate_until_killed(),
+        Some("--list") => return ExitCode::SUCCESS,
+        _ => {}
+    }
+    if let Err(reason) = machine::check_privileges() {
+        println!("skipped: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let findings = doctor::examine(None, "").expect("no event is named");
+    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
+        println!("skipped: {}", bpf.found);
+        return ExitCode::SUCCESS;
+    }
+    let Ok(instance) = Instance::take() else {
+        println!("skipped: another solocore regulates this machine");
+        return ExitCode::SUCCESS;
+    };
+    budgets_are_kept();
+    a_killed_daemon_leaves_the_machine_free();
+    what_is_left_over_is_shared();
+    real_time_tasks_pass_by();
+    drop(instance);
+    println!("native: all passed");
+    ExitCode::SUCCESS
+}
+
+fn the_cpu() -> u32 {
+    machine::online_cpus().ok().and_then(|cpus| cpus.last().copied()).unwrap_or(0)
+}
+
+fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
+    Regulation {
+        period_ns: PERIOD_NS,
+        cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample }],
+        cpus: u32::try_from(machine::online_cpus().expect("sysfs").len()).expect("few CPUs"),
+        event: Event::find("page-faults", "").expect("it is known"),
+        reclaim: false,
+        sharing,
+        notes: Vec::new(),
+    }
+}
+
+fn seconds() -> Duration {
+    let wanted = std::env::var("SOLOCORE_LINUX_SECONDS").ok().and_then(|s| s.parse().ok());
+    Duration::from_secs(wanted.unwrap_or(2))
+}
+
+/// Regulates for a while beside a hog.
+fn watch(regulation: &Regulation) -> (Counts, Vec<String>) {
+    let started = engine::start(regulation, Choice::Helper).expect("the helper engine runs");
+    std::thread::sleep(seconds());
+    started.engine.check().expect("it still runs");
+    let (cpu, counts) = started.engine.counts().expect("counts")[0];
+    assert_eq!(cpu, the_cpu());
+    (counts, started.engine.notes())
+}
+
+fn budgets_are_kept() {
+    let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
+    let mut hog = Hog::start();
+    for (budget, sample) in [(5, 1), (20, 2), (50, 5), (200, 25)] {
+        let (c, notes) = watch(&regulation(budget, sample, Sharing::None));
+        println!(
+            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped {}, reported late {}, held {}",
+            c.periods,
+            c.throttled_periods,
+            c.max_accesses_per_period,
+            c.periods_over_budget,
+            c.periods_skipped,
+            c.accesses_reported_late,
+            c.times_held
+        );
+        assert!(c.periods > 100, "the timer ticks: {c:?}");
+        assert!(c.throttled_periods > 0, "the hog is throttled: {c:?}");
+        // A virtual machine may lose its CPU while the helper is on its way.
+        assert!(c.periods_over_budget <= c.periods / 10, "nearly all periods keep the budget: {c:?} {notes:?}");
+        notes.iter().for_each(|n| println!("  note: {n}"));
+        assert_eq!(fs::read_to_string(RT_RUNTIME).unwrap_or_default(), before, "settings are put back");
+    }
+    hog.stop();
+}
+
+fn a_killed_daemon_leaves_the_machine_free() {
+    let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
+    let mut hog = Hog::start();
+    for delay in [20, 150, 400] {
+        let mut daemon =
+            Command::new("/proc/self/exe").arg("regulate").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut line = String::new();
+        let out = daemon.stdout.take().expect("piped");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("it speaks");
+        assert_eq!(line, "regulating\n");
+        std::thread::sleep(Duration::from_millis(delay));
+        daemon.kill().expect("SIGKILL");
+        daemon.wait().expect("it ends");
+        await_setting(&before);
+        let faults = faults_in(Duration::from_millis(200), hog.child.id());
+        println!("killed after {delay} ms: the hog makes {faults} faults in 200 ms");
+        // Throttled to 5 faults a millisecond it would make 1000.
+        assert!(faults > 1100, "the hog runs free");
+    }
+    hog.stop();
+}
+
+fn what_is_left_over_is_shared() {
+    let mut hog = Hog::start();
+    let (c, _) = watch(&regulation(20, 2, Sharing::Spare));
+    // One core is all cores: as soon as it has used its budget up, it goes on without limit.
+    println!("budget 20, spare: most {}, throttled for {} ns", c.max_accesses_per_period, c.throttled_ns);
+    assert!(c.max_accesses_per_period > 40, "{c:?}");
+    hog.stop();
+}
+
+fn real_time_tasks_pass_by() {
+    let mut hog = Hog::start();
+    let started = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper).expect("the helper engine runs");
+    std::thread::sleep(Duration::from_millis(100));
+    let out = Command::new("/proc/self/exe").arg("real-time").output().expect("it runs").stdout;
+    let text = String::from_utf8_lossy(&out).into_owned();
+    let ns: u64 = text.trim().parse().unwrap_or_else(|_| panic!("not nanoseconds: {text}"));
+    drop(started);
+    println!("real-time: 20000 faults beside a budget of 5 per ms take {:.1} ms", ns as f64 / 1e6);
+    // At five a millisecond they would take 4 s.
+    assert!(ns < 3_000_000_000, "a real-time task is not throttled");
+    hog.stop();
+}
+
+/// Makes 20,000 faults as a real-time task; prints how long that took.
+fn real_time_faults() -> ExitCode {
+    const PAGES: usize = 20_000;
+    bind_to(the_cpu() as usize);
+    let parameters = libc::sched_param { sched_priority: 5 };
+    // SAFETY: the kernel reads the parameters; the mapping is private, and only its own pages are read.
+    unsafe {
+        assert_eq!(libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters), 0);
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), PAGES * 4096, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        let since = Instant::now();
+        for page in 0..PAGES {
+            std::ptr::read_volatile(memory.cast::<u8>().add(page * 4096));
+        }
+        println!("{}", since.elapsed().as_nanos());
+    }
+    ExitCode::SUCCESS
+}
+
+/// The keeper needs a moment.
+fn await_setting(before: &str) {
+    let since = Instant::now();
+    while fs::read_to_string(RT_RUNTIME).unwrap_or_default() != before {
+        assert!(since.elapsed() < Duration::from_secs(5), "the keeper puts {RT_RUNTIME} back");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Faults that a process makes, from its statistics.
+fn faults_in(time: Duration, pid: u32) -> u64 {
+    let faults = || {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("it lives");
+        let after = stat.rsplit(')').next().expect("fields").to_owned();
+        after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
+    };
+    let before = faults();
+    std::thread::sleep(time);
+    faults() - before
+}
+
+fn regulate_until_killed() -> ExitCode {
+    let _engine = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper).expect("the helper engine runs");
+    println!("regulating");
+    std::thread::sleep(Duration::from_secs(30));
+    ExitCode::FAILURE
+}
+
+/// A fixed computation; prints the CPU time that it took, interrupts and all.
+fn spin() -> ExitCode {
+    bind_to(the_cpu() as usize);
+    let mut sum = 1u64;
+    for i in 0..SPINS {
+        sum = std::hint::black_box(sum.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
+    }
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time, which lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    println!("{}", time.tv_sec * 1_000_000_000 + time.tv_nsec);
+    ExitCode::from(u8::from(sum == 0))
+}
+
+/// Steps of [`spin`]: some 200 ms.
+const SPINS: u64 = 150_000_000;
+
+fn spin_ns() -> f64 {
+    let out = Command::new("/proc/self/exe").arg("spin").output().expect("it runs").stdout;
+    String::from_utf8_lossy(&out).trim().parse().expect("nanoseconds")
+}
+
+/// CPU time of a fixed computation with the engine and without, in pairs; the median of the ratios.
+fn overhead() -> ExitCode {
+    let pairs = std::env::var("SOLOCORE_LINUX_PAIRS").ok().and_then(|s| s.parse().ok()).unwrap_or(21);
+    for period_ns in [1_000_000, 100_000] {
+        // No overflow: what remains is the tick.
+        let plenty = Regulation { period_ns, ..regulation(1 << 20, 1 << 17, Sharing::None) };
+        let mut ratios: Vec<f64> = (0..pairs)
+            .map(|pair| {
+                let managed = || {
+                    let _engine = engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
+                    spin_ns()
+                };
+                // Whoever comes second finds warmer caches: they take turns.
+                let first = (pair % 2 == 0).then(spin_ns);
+                let managed = managed();
+                let alone = first.unwrap_or_else(spin_ns);
+                managed / alone - 1.0
+            })
+            .collect();
+        ratios.sort_by(f64::total_cmp);
+        let at = |share: f64| 100.0 * ratios[((ratios.len() - 1) as f64 * share) as usize];
+        println!(
+            "period {} us: overhead {:.3} % of a core (median of {pairs} pairs; quartiles {:.3} and {:.3})",
+            period_ns / 1000,
+            at(0.5),
+            at(0.25),
+            at(0.75)
+        );
+    }
+    ExitCode::SUCCESS
+}
+
+struct Hog {
+    child: Child,
+}
+
+impl Hog {
+    fn start() -> Self {
+        let cpu = the_cpu().to_string();
+        Self { child: Command::new("/proc/self/exe").args(["hog", &cpu]).spawn().expect("it starts") }
+    }
+
+    fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Makes page faults on a CPU, for ever; ends with its parent.
+fn hog(cpu: usize) -> ! {
+    const BYTES: usize = 64 * 4096;
+    bind_to(cpu);
+    // SAFETY: the mapping is private, and only its own pages are read.
+    unsafe {
+        libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+        assert_eq!(libc::sched_getscheduler(0), libc::SCHED_OTHER, "a real-time hog would take the machine");
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        loop {
+            for page in 0..64 {
+                std::ptr::read_volatile(memory.cast::<u8>().add(page * 4096));
+            }
+            libc::madvise(memory, BYTES, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+fn bind_to(cpu: usize) {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}

@@ -1,0 +1,42 @@
+#!/bin/sh
+# Lays out a guest's root directory: busybox, solocore with the libraries it needs, the hog, plans and a script.
+#
+#   tests/vm/root.sh SOLOCORE SCRIPT OUT     SCRIPT becomes what the guest runs; its exit code is the guest's
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+solocore=$1
+script=$2
+out=$3
+mkdir -p "$out/bin" "$out/dev" "$out/proc" "$out/sys" "$out/run" "$out/tmp" "$out/plans"
+cp "$(command -v busybox)" "$out/bin/busybox"
+cp "$solocore" "$out/bin/solocore"
+strip "$out/bin/solocore"
+for library in $(ldd "$solocore" | grep -o '/[^ ]*'); do
+	mkdir -p "$out$(dirname "$library")"
+	cp -L "$library" "$out$library"
+done
+gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
+"$here/plans.sh" "$solocore" "$out/plans/mixed.json" 5 20 50 200
+for budget in 5 20 50 200; do
+	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
+done
+"$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
+mkdir -p "$out/etc"
+printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n' >"$out/etc/passwd"
+cp "$script" "$out/script"
+cat >"$out/init" <<'INIT'
+#!/bin/busybox sh
+/bin/busybox --install -s /bin
+export PATH=/bin HOME=/tmp
+mount -t proc proc /proc
+mount -t sysfs sysfs /sys
+mount -t devtmpfs dev /dev
+mount -t tmpfs run /run
+echo 1 >/proc/sys/kernel/printk
+chmod 1777 /tmp
+sh /script
+echo "exit-code: $?"
+sync
+poweroff -f
+INIT
+chmod +x "$out/init"

@@ -1,0 +1,27 @@
+#!/bin/sh
+# Tests `solocore run` in guests: a kernel with sched_ext, and one that needs the fallback.
+#
+#   tests/vm/test.sh SOLOCORE [PERIODS]     PERIODS of each budget that are watched at least; default 2000
+#
+# The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE.
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+solocore=$1
+periods=${2:-2000}
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+for entry in ${VM_KERNELS:-6.19.14:sched-ext 7.2.12:helper}; do
+	version=${entry%%:*}
+	engine=${entry#*:}
+	kernel=$("$here/kernel.sh" "$version")
+	{
+		echo "WANT=$engine PERIODS=$periods"
+		cat "$here/guest/regulate.sh"
+	} >"$work/script"
+	rm -rf "$work/root"
+	"$here/root.sh" "$solocore" "$work/script" "$work/root"
+	echo "== Linux $version, $engine engine"
+	"$here/boot.sh" "$kernel" "$work/root" "${VM_SECONDS:-900}" || { echo "FAILED: Linux $version" >&2; failed=1; }
+done
+exit $failed
