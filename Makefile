@@ -64,6 +64,9 @@ bench: setup-test build vision
 	target/release/policy-check --bench
 	python3 bench/dram.py
 	build/venv/bin/python bench/study.py
+	cargo run --release --locked --quiet -p solocore-sim --example speed 20
+	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed
+	cargo bench --locked --quiet -p solocore-analysis
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench

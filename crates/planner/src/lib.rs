@@ -197,8 +197,8 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
         })
         .collect();
     let utilization = |core: u32| {
-        let share = |t: &&PlanTask| t.c_sce_ns as f64 / t.period_ns.unwrap_or(u64::MAX) as f64;
-        tasks.iter().filter(|t| t.core == core && !t.best_effort()).map(|t| share(&t)).sum()
+        let share = |t: &PlanTask| t.c_sce_ns as f64 / t.period_ns.unwrap_or(u64::MAX) as f64;
+        tasks.iter().filter(|t| t.core == core && !t.best_effort()).map(share).fold(0.0, |sum, u| sum + u)
     };
     let cores = dynamic
         .cores

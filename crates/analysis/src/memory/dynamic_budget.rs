@@ -465,21 +465,21 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
         "dynamic-budgeting, sections III and IV, eq. (1), corrected in memory/dynamic_budget.rs",
     )
     .input("task", i as u64)
-    .input("C_i", task.wcet_ps)
-    .input("P_i", task.period_ps)
-    .input("D_i", task.deadline_ps)
+    .input("C_i ps", task.wcet_ps)
+    .input("P_i ps", task.period_ps)
+    .input("D_i ps", task.deadline_ps)
     .input("B_i", task.budget)
-    .input("L", memory.latency_ps)
+    .input("L ps", memory.latency_ps)
     .input("switch_accesses", memory.switch_accesses);
     let known = match bounds(tasks, memory) {
         Ok(known) => known,
         Err(first) => return Ok(d.step("first task that may miss its deadline", first as u64)),
     };
     let mine = known[i];
-    d = d.step("A_i", mine.demand_ps).step("F(cr_i, R_i)", mine.length_ps - mine.demand_ps).step("E_i", mine.length_ps);
+    d = d.step("A_i ps", mine.demand_ps).step("F(cr_i, R_i) ps", mine.length_ps - mine.demand_ps).step("E_i ps", mine.length_ps);
     for (j, (t, b)) in tasks.iter().zip(&known).enumerate().take(i).filter(|(_, (t, _))| t.core == task.core) {
         let jobs = mine.response_ps.div_ceil(t.period_ps);
-        d = d.step(format!("jobs of task {j}"), jobs).step(format!("E_{j}"), b.length_ps);
+        d = d.step(format!("jobs of task {j}"), jobs).step(format!("E_{j} ps"), b.length_ps);
     }
     Ok(d.result(mine.response_ps))
 }
@@ -495,7 +495,7 @@ pub fn explain_largest(tasks: &[HardTask], memory: &Memory, objective: Objective
             "fill the budgets one after the other, in the order that gives most accesses per time"
         }
     };
-    let mut d = Derivation::new(rule, "memory/dynamic_budget.rs").input("L", memory.latency_ps);
+    let mut d = Derivation::new(rule, "memory/dynamic_budget.rs").input("L ps", memory.latency_ps);
     let Some(budgets) = largest_budgets(tasks, memory, objective)? else {
         return Ok(d.result(false));
     };
