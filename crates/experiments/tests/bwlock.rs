@@ -1,24 +1,12 @@
 //! The figures of BWLOCK at the quick scale: their rows, their claims, and that the seed alone decides.
 
-use solocore_experiments::{Context, Outcome, Scale, chart, find};
+mod figure;
+
+use figure::{claims_hold, run};
+use solocore_experiments::{Context, Scale, find};
 
 /// Four measures of the same runs, which are made once in a process for each seed.
 const FIG3: [&str; 4] = ["bwlock-fig3a", "bwlock-fig3b", "bwlock-fig3c", "bwlock-fig3d"];
-
-fn run(id: &str, seed: u64) -> Outcome {
-    let experiment = find(id).unwrap_or_else(|| panic!("no {id}"));
-    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
-    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
-}
-
-fn claims_hold(id: &str, rows: usize, seed: u64) {
-    let outcome = run(id, seed);
-    assert_eq!(outcome.table.rows.len(), rows, "{id}");
-    assert!(!outcome.differs.is_empty(), "{id}");
-    assert!(chart::svg(&outcome.charts).is_ok_and(|svg| svg.contains("</svg>")), "{id}");
-    let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
-    assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
-}
 
 #[test]
 fn contention() {

@@ -1,21 +1,8 @@
 //! The figures of dynamic budgeting at the quick scale: their rows, their claims, and that the seed alone decides.
 
-use solocore_experiments::{Context, Outcome, Scale, chart, find};
+mod figure;
 
-fn run(id: &str, seed: u64) -> Outcome {
-    let experiment = find(id).unwrap_or_else(|| panic!("no {id}"));
-    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
-    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
-}
-
-fn claims_hold(id: &str, rows: usize, seed: u64) {
-    let outcome = run(id, seed);
-    assert_eq!(outcome.table.rows.len(), rows, "{id}");
-    assert!(!outcome.differs.is_empty(), "{id}");
-    assert!(chart::svg(&outcome.charts).is_ok_and(|svg| svg.contains("</svg>")), "{id}");
-    let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
-    assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
-}
+use figure::{claims_hold, run};
 
 fn the_seed_decides(id: &str) {
     let first = run(id, 3).table.to_csv();

@@ -1,24 +1,9 @@
 //! The MC2 figures: rows, claims, and the same bytes for the same seed.
 
-use solocore_experiments::{Context, Outcome, Scale, chart, find};
+mod figure;
 
-fn run(id: &str, seed: u64) -> Outcome {
-    let experiment = find(id).unwrap_or_else(|| panic!("no {id}"));
-    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
-    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
-}
-
-/// `failing` are the claims that do not hold, with the reason in the outcome's `differs`.
-fn check(id: &str, rows: usize, seed: u64, failing: &[&str]) {
-    let outcome = run(id, seed);
-    assert_eq!(outcome.table.rows.len(), rows, "{id}");
-    assert!(!outcome.checks.is_empty() && !outcome.differs.is_empty(), "{id}");
-    for c in &outcome.checks {
-        let known = failing.iter().any(|f| c.claim.starts_with(f));
-        assert!(c.holds || known, "{id}, seed {seed}: {}: {}", c.claim, c.found);
-    }
-    assert!(chart::svg(&outcome.charts).is_ok_and(|svg| svg.contains("</svg>")), "{id}");
-}
+use figure::{claims_hold_but as check, run};
+use solocore_experiments::{Context, Scale, find};
 
 /// Where the cache holds the array, DMA delays nothing that is simulated.
 const NO_BUS: &[&str] = &["large region: MOET rises with DMA bandwidth"];

@@ -3,24 +3,9 @@
 
 #![allow(missing_docs, reason = "a test")]
 
-use solocore_experiments::{Context, Outcome, Scale, find};
+mod figure;
 
-fn run(id: &str, seed: u64) -> Outcome {
-    let experiment = find(id).unwrap_or_else(|| panic!("no experiment {id}"));
-    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
-    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
-}
-
-/// Two seeds: `rows` in the table, all claims hold, and something is drawn.
-fn holds(id: &str, rows: usize) {
-    for seed in [1, 2] {
-        let outcome = run(id, seed);
-        assert_eq!(outcome.table.rows.len(), rows, "{id}");
-        assert!(!outcome.charts.is_empty(), "{id}");
-        let failed: Vec<_> = outcome.checks.iter().filter(|c| !c.holds).collect();
-        assert!(outcome.holds(), "{id}, seed {seed}: {failed:#?}");
-    }
-}
+use figure::{holds, run};
 
 #[test]
 #[ignore = "slow: make nightly"]

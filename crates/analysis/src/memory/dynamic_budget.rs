@@ -476,7 +476,10 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
         Err(first) => return Ok(d.step("first task that may miss its deadline", first as u64)),
     };
     let mine = known[i];
-    d = d.step("A_i ps", mine.demand_ps).step("F(cr_i, R_i) ps", mine.length_ps - mine.demand_ps).step("E_i ps", mine.length_ps);
+    d = d
+        .step("A_i ps", mine.demand_ps)
+        .step("F(cr_i, R_i) ps", mine.length_ps - mine.demand_ps)
+        .step("E_i ps", mine.length_ps);
     for (j, (t, b)) in tasks.iter().zip(&known).enumerate().take(i).filter(|(_, (t, _))| t.core == task.core) {
         let jobs = mine.response_ps.div_ceil(t.period_ps);
         d = d.step(format!("jobs of task {j}"), jobs).step(format!("E_{j} ps"), b.length_ps);

@@ -1,0 +1,37 @@
+//! Runs of experiments at the quick scale, for the tests of each paper.
+
+#![allow(dead_code, reason = "no paper's tests need all of it")]
+
+use solocore_experiments::{Context, Outcome, Scale, chart, find};
+
+/// One run.
+pub fn run(id: &str, seed: u64) -> Outcome {
+    let experiment = find(id).unwrap_or_else(|| panic!("no experiment {id}"));
+    let context = Context { scale: Scale::Quick, seed, progress: &|_| true };
+    (experiment.run)(&context).unwrap_or_else(|e| panic!("{id}: {e}"))
+}
+
+/// It has so many `rows`, something is drawn, and all claims hold but those that begin like one of `failing`, whose reason is in
+/// the outcome's `differs`.
+pub fn claims_hold_but(id: &str, rows: usize, seed: u64, failing: &[&str]) {
+    let outcome = run(id, seed);
+    assert_eq!(outcome.table.rows.len(), rows, "{id}");
+    assert!(!outcome.checks.is_empty(), "{id}");
+    assert!(failing.is_empty() || !outcome.differs.is_empty(), "{id}");
+    assert!(!outcome.charts.is_empty(), "{id}");
+    assert!(chart::svg(&outcome.charts).is_ok_and(|svg| svg.contains("</svg>")), "{id}");
+    for c in &outcome.checks {
+        let known = failing.iter().any(|f| c.claim.starts_with(f));
+        assert!(c.holds || known, "{id}, seed {seed}: {}: {}", c.claim, c.found);
+    }
+}
+
+/// The same without exceptions.
+pub fn claims_hold(id: &str, rows: usize, seed: u64) {
+    claims_hold_but(id, rows, seed, &[]);
+}
+
+/// The same with two seeds.
+pub fn holds(id: &str, rows: usize) {
+    [1, 2].into_iter().for_each(|seed| claims_hold(id, rows, seed));
+}
