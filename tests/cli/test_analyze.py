@@ -179,6 +179,48 @@ def test_extreme_numbers(solocore):
     assert four == {"schedulable": False, "response": [top - 1]}
 
 
+def hostile(rng):
+    """A line that parses or nearly does: numbers at the edges of what fits, missing and odd fields, flipped bytes."""
+    edges = [0, 1, 2, 3, 7, 1000, 2**31, 2**32 - 1, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 2, 2**64 - 1, 2**64, -1, 1.5, "x", None]
+
+    def number():
+        return rng.choice(edges[:13]) if rng.random() < 0.85 else rng.choice(edges)
+
+    def some_task():
+        period = number()
+        entry = {"wcet": number(), "period": period, "deadline": rng.choice([period, number()])}
+        if isinstance(period, int) and period > 1 and rng.random() < 0.7:
+            entry["wcet"] = rng.randint(1, max(1, period // rng.choice([1, 2, 4, 1000])))
+        if rng.random() < 0.05:
+            del entry[rng.choice(list(entry))]
+        return entry
+
+    text = json.dumps({"cores": rng.choice([1, 1, 1, 2, 4, 64, number()]), "tasks": [some_task() for _ in range(rng.randint(0, 6))]})
+    if rng.random() < 0.2:
+        at = rng.randrange(len(text))
+        text = text[:at] + rng.choice('{}[],:"0 9e-') + text[at + 1:]
+    return text
+
+
+@pytest.mark.parametrize("test", TESTS)
+@pytest.mark.parametrize("seed", range(int(os.environ.get("SOLOCORE_FUZZ_SEEDS", "2"))))
+def test_hostile_lines_get_an_answer_each(solocore, test, seed):
+    rng = random.Random(f"{test} {seed}")
+    lines = [hostile(rng) for _ in range(500)]
+    done = solocore("analyze", "--test", test, "-", stdin="\n".join(lines).encode(), timeout=60)
+    assert done.code == 2 and "panicked" not in done.err, done.err
+    answers = [json.loads(answer) for answer in done.out.splitlines()]
+    assert len(answers) == len(lines)
+    for number, (text, answer) in enumerate(zip(lines, answers), 1):
+        assert ("error" in answer) == ("schedulable" not in answer), text
+        assert answer.get("line", number) == number
+        if "schedulable" in answer:
+            tasks = json.loads(text)["tasks"]
+            cores = json.loads(text)["cores"]
+            load = sum(Fraction(t["wcet"], t["period"]) for t in tasks)
+            assert load <= cores or not answer["schedulable"], f"overload is schedulable: {text}"
+
+
 def test_repeat(solocore):
     done = solocore("analyze", "--test", "fp-rta", "--repeat", 3, "-", stdin=f"{GOOD}\n{GOOD}\n".encode())
     assert done.code == 0 and len(done.out.splitlines()) == 2
