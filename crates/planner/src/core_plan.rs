@@ -94,7 +94,7 @@ impl CorePlan {
             let k = locked.get(&index).copied().unwrap_or(0);
             let (wcet_ps, misses) = (w.demand.wcet_ps(k, &resources.platform), w.demand.misses(k));
             let stall_ps = own.stall(misses).saturating_add(own.once(false));
-            let crpd_ps = own.access_cost(preemption_accesses(index, &order, work, resources));
+            let crpd_ps = resources.access_ps(preemption_accesses(index, &order, work, resources));
             let (response_ps, meets) = if w.hard() {
                 if let Some(period) = w.task.period {
                     utilization += (wcet_ps as f64 + stall_ps as f64) / period.ps() as f64;
@@ -119,9 +119,9 @@ impl CorePlan {
         hard.iter().filter_map(|&index| own.level(index, &hard, best_effort, &locked, work)).collect()
     }
 
-    /// DRAM transactions of a job.
-    pub fn misses(&self, index: usize) -> Option<u64> {
-        self.tasks.iter().find(|t| t.index == index).map(|t| t.misses)
+    /// Execution time alone of a job, in picoseconds, and its DRAM transactions.
+    pub fn demand_of(&self, index: usize) -> Option<(u64, u64)> {
+        self.tasks.iter().find(|t| t.index == index).map(|t| (t.wcet_ps, t.misses))
     }
 
     /// Response time, where it is bounded.
@@ -216,12 +216,6 @@ impl CoreBounds<'_> {
         }
     }
 
-    /// Time alone of `accesses` extra reads.
-    fn access_cost(&self, accesses: u64) -> u64 {
-        let p = &self.resources.platform;
-        accesses.saturating_mul(p.dram.latency_max.ps() + p.cycles_to_ps(p.llc.latency.0))
-    }
-
     /// Which stall and carry-in these are.
     pub fn explain(&self) -> Derivation {
         let r = &self.resources.regulation;
@@ -289,7 +283,7 @@ impl CoreBounds<'_> {
                     misses: w.demand.misses(k).saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
-                    preemption_ps: self.access_cost(extra),
+                    preemption_ps: self.resources.access_ps(extra),
                 };
                 (t, task)
             })

@@ -133,6 +133,9 @@ fn cores(placement: &[u32], work: &[Work], resources: &Resources) -> (Vec<CorePl
 }
 
 /// The analysed tasks, highest priority first, and their numbers in the system; budgets 0.
+///
+/// A job that is preempted reads its lines again and may push out as many dirty ones each time it returns; a job that preempts
+/// may push out the dirty lines of the one below it. The former is `reload_ps`, the latter a part of its `wcet_ps`.
 fn hard_tasks(
     placement: &[u32],
     cores: &[CorePlan],
@@ -141,24 +144,31 @@ fn hard_tasks(
 ) -> (Vec<HardTask>, Vec<usize>) {
     let mut order: Vec<usize> = (0..work.len()).filter(|&t| work[t].hard() && placement[t] < resources.cores).collect();
     order.sort_by_key(|&t| work[t].priority);
+    let lines = |t: usize| work[t].demand.lines().min(resources.platform.private_lines());
     let tasks = order
         .iter()
-        .map(|&t| {
+        .enumerate()
+        .map(|(at, &t)| {
             let core = placement[t];
-            let level = cores[core as usize].levels(work, resources).into_iter().find(|l| l.index == t);
-            let (wcet, misses, preemption, company) = level.as_ref().map_or((0, 0, 0, false), |l| {
-                let last = l.tasks.last().map(|(_, t)| *t);
-                last.map_or((0, 0, 0, false), |x| (x.wcet_ps, x.misses, x.preemption_ps, l.company))
+            let on_core = |other: &&usize| placement[**other] == core;
+            let pushed = order[at + 1..].iter().filter(on_core).map(|&below| lines(below)).max();
+            let deadline_ps = work[t].task.deadline.map_or(u64::MAX, |d| d.ps());
+            let preemptions = order[..at].iter().filter(on_core).fold(0u64, |sum, &above| {
+                let period_ps = work[above].task.period.map_or(u64::MAX, |p| p.ps());
+                sum.saturating_add(deadline_ps.div_ceil(period_ps))
             });
+            let reload = 2 * lines(t);
+            let (wcet_ps, misses) = cores[core as usize].demand_of(t).unwrap_or((0, 0));
             // An access of lower priority may be under way at its release.
-            let blocking = if company { resources.blocking_ps() } else { 0 };
+            let blocking = if pushed.is_some() { resources.blocking_ps() } else { 0 };
             HardTask {
-                wcet_ps: wcet.saturating_add(preemption).saturating_add(blocking),
+                wcet_ps: wcet_ps.saturating_add(resources.access_ps(pushed.unwrap_or(0))).saturating_add(blocking),
                 period_ps: work[t].task.period.map_or(u64::MAX, |p| p.ps()),
-                deadline_ps: work[t].task.deadline.map_or(u64::MAX, |d| d.ps()),
-                misses,
+                deadline_ps,
+                misses: misses.saturating_add(pushed.unwrap_or(0)).saturating_add(preemptions.saturating_mul(reload)),
                 core,
                 budget: 0,
+                reload_ps: resources.access_ps(reload),
             }
         })
         .collect();

@@ -64,7 +64,7 @@ impl<'a> Margins<'a> {
         }
         let wcet = self.wcet(index, task.wcet_ps, task.deadline_ps);
         // What it reloads after preemptions of others stays as it is.
-        let own = self.core.misses(index)?;
+        let (_, own) = self.core.demand_of(index)?;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
             self.passes(self.resources, |i, t| {
                 let misses = if i == index { (t.misses - own).checked_add(misses)? } else { t.misses };

@@ -70,6 +70,12 @@ impl Resources {
         (each > 0).then_some((core * each, each))
     }
 
+    /// Time alone of `accesses` extra reads.
+    pub fn access_ps(&self, accesses: u64) -> u64 {
+        let p = &self.platform;
+        accesses.saturating_mul(p.dram.latency_max.ps().saturating_add(p.cycles_to_ps(p.llc.latency.0)))
+    }
+
     /// Longest time one access can hold the core when every other core has one before it.
     pub fn blocking_ps(&self) -> u64 {
         self.regulation.latency_ps.saturating_mul(u64::from(self.cores))

@@ -127,6 +127,7 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
         misses: hl * unit_ps / (100 * latency_ps),
         core,
         budget: 0,
+        reload_ps: 0,
     };
     let mut tasks: Vec<HardTask> = (0..).zip(rows).map(hard).collect();
     // Each soft core can have an access under way when a budget comes into force.
