@@ -177,8 +177,8 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
     }
     for (planned, seen) in plan.cores.iter().zip(&result.cores) {
         if let Some(budget) = planned.budget_accesses {
-            // One access can count twice: it reads a line and pushes out a dirty one. The bounds do not rest on the other
-            // cores' budgets (analysis::stall), so one more is no danger to them.
+            // One access of a recorded stream can count twice: it reads a line and pushes out a dirty one. The bounds do not
+            // rest on the other cores' budgets (analysis::stall), so one more is no danger to them.
             assert!(seen.max_accesses_per_period <= budget + 1, "case {case}: {planned:?} {seen:?}");
         }
     }
@@ -200,11 +200,12 @@ fn attack_many(make: Make, usual: u64) {
     let cases = number("PROPTEST_CASES").unwrap_or(usual);
     let (mut jobs, mut tightest) = (0, 0.0f64);
     // To look at one case again: its number, and one more.
-    for case in number("FIRST_CASE").unwrap_or(0)..cases {
+    let first = number("FIRST_CASE").unwrap_or(0);
+    for case in first..cases {
         let (some, ratio) = attack(case, make);
         jobs += some;
         tightest = tightest.max(ratio);
     }
     println!("{cases} systems, {jobs} jobs; the closest response came to {:.1} % of its bound", 100.0 * tightest);
-    assert!(jobs > cases, "the attack ran hardly anything");
+    assert!(jobs > cases.saturating_sub(first), "the attack ran hardly anything");
 }

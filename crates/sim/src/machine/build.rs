@@ -98,6 +98,7 @@ fn seat(config: &MachineConfig, kinds: Kinds) -> Seat {
         past: Counters::default(),
         transactions: 0,
         armed_at: NEVER,
+        interrupted: false,
         writes_waiting: 0,
     }
 }

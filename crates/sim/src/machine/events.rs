@@ -21,6 +21,7 @@ impl Seat {
         let reached = self.transactions == self.armed_at;
         if reached {
             self.armed_at = NEVER;
+            self.interrupted = true;
         }
         reached
     }
@@ -66,6 +67,8 @@ impl Machine {
     #[inline]
     fn go_on(&mut self, core: usize, now: u64) {
         let seat = &mut self.seats[core];
+        // The interrupt comes before the next access: without this cycle, all that are due at this instant would be made first.
+        seat.core.cycle += u64::from(std::mem::take(&mut seat.interrupted));
         if seat.switch.is_some() {
             let from = self.now.max(self.clock.ps(seat.core.cycle));
             self.take_hold(core, from);

@@ -114,6 +114,8 @@ struct Seat {
     transactions: u64,
     /// The transaction that gives a notice.
     armed_at: u64,
+    /// It has given one, and the core has not gone on since.
+    interrupted: bool,
     /// Lines written that the controller has not taken.
     writes_waiting: u32,
 }
