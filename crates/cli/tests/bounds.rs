@@ -197,7 +197,7 @@ fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
 
 fn attack_many(make: Make, usual: u64) {
     let number = |name: &str| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
-    let cases = number("PROPTEST_CASES").unwrap_or(usual);
+    let cases = number("BOUNDS_CASES").or(number("PROPTEST_CASES")).unwrap_or(usual);
     let (mut jobs, mut tightest) = (0, 0.0f64);
     // To look at one case again: its number, and one more.
     let first = number("FIRST_CASE").unwrap_or(0);

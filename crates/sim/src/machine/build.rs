@@ -39,6 +39,7 @@ impl Machine {
                 on: None,
                 abandon: false,
                 has_run: false,
+                recovered_ps: 0,
             }
         });
         let clock = Clock::new(config.frequency);
@@ -94,6 +95,7 @@ fn seat(config: &MachineConfig, kinds: Kinds) -> Seat {
         switch: None,
         last: None,
         since_ps: 0,
+        recovers_since_ps: NEVER,
         computed_since: 0,
         past: Counters::default(),
         transactions: 0,

@@ -23,12 +23,14 @@ pub(super) struct Loaded {
     pub pages: Vec<u64>,
     pub ways: u64,
     pub direct: bool,
+    /// The operations before this one are what coming back costs.
+    pub recovered_at: usize,
 }
 
 impl Loaded {
     pub fn new(program: Box<dyn Program>, pages: Vec<u64>, ways: u64) -> Self {
         let direct = program.entry() == Entry::Shared;
-        Self { program, ops: Vec::new(), at: 0, pages, ways, direct }
+        Self { program, ops: Vec::new(), at: 0, pages, ways, direct, recovered_at: 0 }
     }
 
     /// Makes sure that there is a next operation.
@@ -36,7 +38,7 @@ impl Loaded {
     #[inline(never)]
     fn refill(&mut self) {
         self.ops.clear();
-        self.at = 0;
+        (self.at, self.recovered_at) = (0, 0);
         self.program.refill(&mut self.ops);
         if self.ops.is_empty() {
             // A program has no end; one that gives nothing computes.
@@ -47,9 +49,12 @@ impl Loaded {
     /// Accesses that coming back costs go first.
     pub fn resumed(&mut self) {
         let rest = self.ops.split_off(self.at);
+        // What is left of an earlier return belongs to it as well.
+        let left = self.recovered_at.saturating_sub(self.at);
         self.ops.clear();
         self.at = 0;
         self.program.resumed(&mut self.ops);
+        self.recovered_at = self.ops.len() + left;
         self.ops.extend(rest);
     }
 

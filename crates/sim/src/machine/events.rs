@@ -46,6 +46,9 @@ impl Machine {
     #[inline]
     fn run(&mut self, core: usize, now: u64) {
         let limit = (now + self.quantum).min(self.until);
+        if self.seats[core].recovers_since_ps != NEVER {
+            self.recover(core);
+        }
         let seat = &mut self.seats[core];
         let Some((_, loaded)) = &mut seat.loaded else { return };
         let (state, event) = match seat.core.run(loaded, now, limit) {
@@ -61,6 +64,18 @@ impl Machine {
         };
         (seat.state, seat.event) = (state, event);
         self.next[core] = if event == NEVER { NEVER } else { self.clock.ps(event) };
+    }
+
+    /// Before a core runs on: is what coming back costs over?
+    #[cold]
+    fn recover(&mut self, core: usize) {
+        let seat = &mut self.seats[core];
+        let Some((program, loaded)) = &seat.loaded else { return };
+        if loaded.at >= loaded.recovered_at {
+            let since = std::mem::replace(&mut seat.recovers_since_ps, NEVER);
+            let end = self.clock.ps(seat.core.cycle);
+            self.programs[program.0 as usize].recovered_ps += end.saturating_sub(since);
+        }
     }
 
     /// Goes on after an access: a waiting dispatch takes hold, or the core runs on, but not past a notice.
@@ -325,6 +340,7 @@ impl Machine {
         (resting.on, resting.has_run) = (Some(core), true);
         seat.switch = None;
         seat.last = Some(program);
+        seat.recovers_since_ps = if loaded.at < loaded.recovered_at { self.clock.ps(start) } else { NEVER };
         seat.loaded = Some((program, loaded));
         seat.core.cycle = start;
         seat.core.live = Counters::default();
@@ -347,6 +363,8 @@ impl Machine {
         seat.core.forget_loads();
         let resting = &mut self.programs[program.0 as usize];
         resting.past = sum(resting.past, live);
+        let since = std::mem::replace(&mut seat.recovers_since_ps, NEVER);
+        resting.recovered_ps += at_ps.saturating_sub(since);
         resting.on = None;
         if std::mem::take(&mut resting.abandon) {
             loaded.abandon_job();

@@ -108,6 +108,8 @@ struct Seat {
     last: Option<ProgramId>,
     /// Begin of the time that counts for the program on the core.
     since_ps: u64,
+    /// Begin of what coming back costs the program on the core, while it lasts; [`NEVER`] else.
+    recovers_since_ps: u64,
     computed_since: u64,
     /// Of the programs before it.
     past: Counters,
@@ -128,6 +130,8 @@ struct Resting {
     /// It gives up its job as soon as its core lets go of it.
     abandon: bool,
     has_run: bool,
+    /// Time that coming back has cost it.
+    recovered_ps: u64,
 }
 
 /// The request-level machine.
@@ -326,6 +330,12 @@ impl Hardware for Machine {
     fn program(&self, program: ProgramId) -> Counters {
         let resting = &self.programs[program.0 as usize];
         resting.on.map_or(resting.past, |core| sum(resting.past, self.live(&self.seats[core])))
+    }
+
+    fn recovered_ps(&self, program: ProgramId) -> u64 {
+        let resting = &self.programs[program.0 as usize];
+        let now = |core: usize| self.now.saturating_sub(self.seats[core].recovers_since_ps);
+        resting.recovered_ps + resting.on.map_or(0, now)
     }
 
     fn uncore(&self) -> Uncore {

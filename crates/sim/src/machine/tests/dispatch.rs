@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::hardware::{DeviceId, Transfer};
-use crate::program::Signal;
+use crate::program::{Entry, Signal};
 
 const P0: Option<ProgramId> = Some(ProgramId(0));
 const P1: Option<ProgramId> = Some(ProgramId(1));
@@ -155,4 +155,52 @@ fn orders_end_with_a_notice() {
     assert_eq!((m.uncore().reads, m.uncore().device, m.uncore().writes), (80, 80, 0));
     m.transfer(DeviceId(0), Transfer { offset_lines: 0, lines: 0, into_memory: true });
     assert_eq!(run(&mut m, 200_000_000).len(), 1);
+}
+
+/// Computes; coming back costs it some waiting reads, straight at the shared cache.
+struct Returns(u64);
+
+impl Program for Returns {
+    fn refill(&mut self, out: &mut Vec<Op>) {
+        out.push(Op::compute(10));
+    }
+
+    fn entry(&self) -> Entry {
+        Entry::Shared
+    }
+
+    fn resumed(&mut self, out: &mut Vec<Op>) {
+        out.extend((0..self.0).map(|i| Op::access(OpKind::LoadWait, 0, 64 * i)));
+    }
+
+    fn pages(&self) -> u32 {
+        64
+    }
+
+    fn abandon_job(&mut self) {}
+}
+
+/// Of two programs that take turns, the time that each did not compute while it had the core is what coming back cost; also when
+/// it is interrupted in the middle of it.
+#[test]
+fn what_coming_back_costs_is_told_apart() {
+    let config = config(1);
+    let programs =
+        (0..2u64).map(|i| -> (Box<dyn Program>, Space) { (Box::new(Returns(9 * i)), space(64 * i, 64, &config)) });
+    let mut m = machine(&config, programs.collect(), vec![]);
+    let mut until = 0;
+    for (turn, time) in [1_000_000, 1_000_000, 1_000_000, 200_000, 500_000, 3_000_000, 700_000].into_iter().enumerate()
+    {
+        m.dispatch(0, Some(ProgramId(u32::try_from(turn % 2).unwrap())), 0);
+        until += time;
+        run(&mut m, until);
+    }
+    drain(&mut m);
+    assert_eq!(m.recovered_ps(ProgramId(0)), 0);
+    let back = m.program(ProgramId(1));
+    let computed_ps = back.compute_cycles * 1_000_000_000 / 1_500_000;
+    let recovered = m.recovered_ps(ProgramId(1));
+    assert!(back.dram_reads >= 9 && recovered > 9 * 40_000, "{recovered} {back:?}");
+    // A few cycles a turn are lost to rounding.
+    assert!(recovered.abs_diff(back.busy_ps - computed_ps) < 10_000, "{recovered} {computed_ps} {back:?}");
 }
