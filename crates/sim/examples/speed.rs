@@ -20,6 +20,14 @@ use std::time::Instant;
 const LINES_PER_PAGE: u64 = 64;
 const L1_LINES: u64 = 128;
 
+/// Of sixteen, three stores and two waits.
+const KINDS: [OpKind; 16] = {
+    let mut kinds = [OpKind::Load; 16];
+    (kinds[0], kinds[1], kinds[2]) = (OpKind::Store, OpKind::Store, OpKind::Store);
+    (kinds[3], kinds[4]) = (OpKind::LoadWait, OpKind::LoadWait);
+    kinds
+};
+
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Pattern {
     /// Random lines, so many of four near.
@@ -48,13 +56,10 @@ impl Program for Synthetic {
                 Pattern::Stream => Op::access(OpKind::Load, 2, self.at),
                 Pattern::Chase => Op::access(OpKind::LoadWait, 2, drawn & far),
                 Pattern::Random { near } => {
-                    let kind = match drawn >> 60 {
-                        0..=2 => OpKind::Store,
-                        3 | 4 => OpKind::LoadWait,
-                        _ => OpKind::Load,
-                    };
-                    let lines = if drawn >> 58 & 3 < near { L1_LINES - 1 } else { far };
-                    Op::access(kind, 2, drawn & lines)
+                    let kind = KINDS[(drawn >> 60) as usize & 15];
+                    // From a table: the program is to cost little beside the machine.
+                    let lines = [L1_LINES - 1, far];
+                    Op::access(kind, 2, drawn & lines[usize::from(drawn >> 58 & 3 >= near)])
                 }
             });
         }

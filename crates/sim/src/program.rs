@@ -50,6 +50,19 @@ pub enum Signal {
     Mark(u32),
 }
 
+/// By the lowest four bits of an operation.
+const KINDS: [OpKind; 16] = {
+    let mut kinds = [OpKind::Signal; 16];
+    kinds[0] = OpKind::Compute;
+    kinds[1] = OpKind::Load;
+    kinds[2] = OpKind::LoadWait;
+    kinds[3] = OpKind::Store;
+    kinds[4] = OpKind::Fetch;
+    kinds[5] = OpKind::StoreLine;
+    kinds[7] = OpKind::Prefetch;
+    kinds
+};
+
 impl Op {
     /// Most cycles that fit beside an access.
     pub const MAX_GAP: u64 = (1 << 20) - 1;
@@ -86,16 +99,8 @@ impl Op {
     /// What it does.
     #[must_use]
     pub const fn kind(self) -> OpKind {
-        match self.0 & 15 {
-            0 => OpKind::Compute,
-            1 => OpKind::Load,
-            2 => OpKind::LoadWait,
-            3 => OpKind::Store,
-            4 => OpKind::Fetch,
-            5 => OpKind::StoreLine,
-            7 => OpKind::Prefetch,
-            _ => OpKind::Signal,
-        }
+        // A table, as compilers make a jump of a match here, which no processor foresees.
+        KINDS[(self.0 & 15) as usize]
     }
 
     /// Cycles of computation before the access.
