@@ -132,7 +132,8 @@ pub trait Hardware {
     fn program(&self, program: ProgramId) -> Counters;
 
     /// Of the time a program was busy, what the operations that [`Program::resumed`](crate::program::Program::resumed)
-    /// added took: the cost of preemption, which is no execution time of a job. 0 where it is not told apart.
+    /// added took, and the time for which it waited for accesses of the program before it on its core: the cost of preemption,
+    /// which is no execution time of a job. 0 where it is not told apart.
     fn recovered_ps(&self, program: ProgramId) -> u64 {
         let _ = program;
         0

@@ -101,11 +101,13 @@ impl<H: Hardware> Kernel<H> {
         c.stretch_ps = self.now_ps;
         c.statistics.switches += 1;
         let returns = c.last_task.replace(task) == Some(task);
+        let recovered = self.hardware.recovered_ps(self.tasks[task].spec.program);
         let t = &mut self.tasks[task];
         t.on = Some(core);
         let from = t.last_core.replace(core).filter(|&from| from != core);
         if let Some(job) = t.job.as_mut().filter(|job| job.started) {
             job.recovering |= !returns || from.is_some();
+            job.recovered_seen_ps = recovered;
             if let Some(from) = from {
                 t.statistics.migrations += 1;
                 observer.task_migrated(task, from, core, self.now_ps);

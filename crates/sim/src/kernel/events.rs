@@ -110,8 +110,8 @@ impl<H: Hardware> Kernel<H> {
             let c = &mut self.cores[core];
             let made = total - std::mem::replace(&mut c.period_start, total);
             c.statistics.max_transactions_per_period = c.statistics.max_transactions_per_period.max(made);
-            if let Some(job) = c.chosen.and_then(|task| self.tasks[task].job.as_mut()) {
-                job.recovering = false;
+            if let Some(task) = c.chosen {
+                self.still_recovers(task);
             }
             observer.period_ended(core, made, self.now_ps);
             if regulated {
@@ -122,6 +122,14 @@ impl<H: Hardware> Kernel<H> {
         for core in (0..self.cores.len()).filter(|_| regulated) {
             self.regulator.tick(core, self.now_ps / 1000);
         }
+    }
+
+    /// A period begins: a job that came back goes on paying for that only if refilling its caches took a part of the last one.
+    fn still_recovers(&mut self, task: usize) {
+        let t = &mut self.tasks[task];
+        let Some(job) = t.job.as_mut().filter(|job| job.recovering) else { return };
+        let recovered = self.hardware.recovered_ps(t.spec.program);
+        job.recovering = std::mem::replace(&mut job.recovered_seen_ps, recovered) != recovered;
     }
 
     /// Sends a message to the cores that listen.

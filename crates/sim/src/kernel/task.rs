@@ -18,15 +18,17 @@ pub struct Job {
     /// Has it ever run?
     pub started: bool,
     pub execution_ps: u64,
-    /// Back from a preemption, and no regulation period has begun since.
+    /// Back from a preemption, and since then every regulation period has had a part of what that costs.
     pub recovering: bool,
     /// The hardware's figure when the job began.
     pub recovered_ps: u64,
+    /// The same when the last period ended in which it was recovering.
+    pub recovered_seen_ps: u64,
 }
 
 impl Job {
     pub fn new(arrival_ps: u64) -> Self {
-        Self { arrival_ps, started: false, execution_ps: 0, recovering: false, recovered_ps: 0 }
+        Self { arrival_ps, started: false, execution_ps: 0, recovering: false, recovered_ps: 0, recovered_seen_ps: 0 }
     }
 }
 

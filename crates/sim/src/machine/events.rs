@@ -334,8 +334,11 @@ impl Machine {
             seat.state = State::Program;
             return;
         };
-        if resting.has_run && seat.last != Some(program) {
-            loaded.resumed();
+        if seat.last != Some(program) {
+            resting.recovered_ps += from_ps.saturating_sub(switch.asked_ps);
+            if resting.has_run {
+                loaded.resumed();
+            }
         }
         (resting.on, resting.has_run) = (Some(core), true);
         seat.switch = None;

@@ -91,6 +91,8 @@ enum State {
 struct Switch {
     target: Option<ProgramId>,
     overhead_ps: u64,
+    /// When it was asked for.
+    asked_ps: u64,
 }
 
 /// A core and what it is told.
@@ -130,7 +132,7 @@ struct Resting {
     /// It gives up its job as soon as its core lets go of it.
     abandon: bool,
     has_run: bool,
-    /// Time that coming back has cost it.
+    /// Time that coming back, and waiting for accesses of the program before it, have cost it.
     recovered_ps: u64,
 }
 
@@ -253,7 +255,7 @@ impl Hardware for Machine {
         let seat = &mut self.seats[core];
         seat.running = program;
         let before = seat.switch.map_or(0, |s| s.overhead_ps);
-        seat.switch = Some(Switch { target: program, overhead_ps: before + overhead_ps });
+        seat.switch = Some(Switch { target: program, overhead_ps: before + overhead_ps, asked_ps: now });
         match seat.state {
             State::Run | State::Signal => {
                 if let Some((_, loaded)) = &mut seat.loaded {
