@@ -23,7 +23,7 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Decide cores, cache and budgets, and prove that they suffice.
     #[command(
-        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json"
+        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json\n  solocore plan examples/ima-sce/system.toml --method sce --explain"
     )]
     Plan(PlanArgs),
     /// Run a plan on a simulated board.
@@ -119,6 +119,14 @@ pub enum Format {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// Tasks to cores, and response times on each core.
+    Cores,
+    /// IMA partitions to windows, with their I/O: the five steps of single-core equivalence.
+    Sce,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// QEMU user-mode emulation; needs no counters and no privileges.
@@ -164,6 +172,9 @@ pub struct PlanArgs {
     /// Write the plan here.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// How to plan [default: sce for a system with partitions, else cores].
+    #[arg(long, value_enum)]
+    pub method: Option<Method>,
     /// Add how each response time came about: rule, inputs, intermediate values.
     #[arg(long)]
     pub explain: bool,
