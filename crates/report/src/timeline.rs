@@ -194,7 +194,7 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
     for segment in &run.segments {
         let sum = sums.entry((segment.core, run.task(segment))).or_default();
         match segment.activity {
-            Activity::Run => sum.0 += length(segment),
+            Activity::Run | Activity::Prefetch => sum.0 += length(segment),
             Activity::Throttled => sum.1 += length(segment),
         }
         sum.2 += 1;

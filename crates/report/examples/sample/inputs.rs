@@ -176,6 +176,7 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
         simulated_ns: 4_000 * MS,
         wall_ns: 300 * MS,
         requests: 12_345_678,
+        io: None,
         timeline: if mode == Mode::Solo { Vec::new() } else { timeline(mode == Mode::Managed) },
     }
 }
