@@ -33,7 +33,7 @@ pub enum Command {
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
     #[command(
-        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html"
+        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html\n  solocore report table.json -o table.html   # of schedule-io"
     )]
     Report(ReportArgs),
     /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
@@ -219,7 +219,7 @@ pub struct SimArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// A plan and results of `solocore sim` (JSON), or directories that hold them.
+    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of `solocore schedule-io`.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.
