@@ -255,6 +255,6 @@ fn broken_tables_are_noticed() {
     let mut twice = plan;
     let rows = &mut twice.sce.as_mut().unwrap().table;
     let outputs: Vec<usize> = (0..rows.len()).filter(|&r| rows[r].stage.name() == "device-output").collect();
-    rows[outputs[1]].offset_ns = rows[outputs[0]].offset_ns + 300_000;
+    rows[outputs[1]].offset_ns = rows[outputs[0]].offset_ns + 20_000;
     assert!(violations(&twice).unwrap().contains("io-core"));
 }

@@ -49,6 +49,7 @@ struct Instance {
 pub struct Execution<'a> {
     sce: &'a SceMethod,
     instances: Vec<Instance>,
+    duration_ns: u64,
     /// By DMA engine: indices of instances in the order of their orders.
     orders: Vec<Vec<usize>>,
     /// The first task of the prefetch programs, and their partitions.
@@ -96,7 +97,7 @@ impl<'a> Execution<'a> {
             }
         }
         let (orders, prefetches) = (Vec::new(), Vec::new());
-        Ok(Some(Self { sce, instances, orders, first_prefetch: 0, prefetches, lines: 0 }))
+        Ok(Some(Self { sce, instances, duration_ns, orders, first_prefetch: 0, prefetches, lines: 0 }))
     }
 
     /// Index of a partition.
@@ -127,7 +128,8 @@ impl<'a> Execution<'a> {
 
     fn tables(&self, plan: &Plan) -> Result<Vec<CoreTable>, SimError> {
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
-        let latest = self.instances.iter().map(|i| i.end_ns).max().unwrap_or(0).max(1);
+        // One frame for all of it, so that nothing repeats.
+        let latest = self.instances.iter().map(|i| i.end_ns).fold(self.duration_ns.max(1), u64::max);
         for instance in &self.instances {
             let row = &self.sce.table[instance.row];
             let Some(id) = self.partition(&row.partition).filter(|_| row.stage == Stage::Processing) else { continue };

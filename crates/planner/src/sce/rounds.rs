@@ -146,35 +146,34 @@ impl Rounds<'_> {
         Ok(format!("a table was found ({by}), and every task meets its deadline"))
     }
 
-    /// Step 3: stated, or the least with slack.
+    /// Step 3: stated, or the least with slack. All are filled in, also where one fails.
     fn durations(&self, attempt: &mut Attempt, slack: u32) -> Result<(), Failed> {
+        let mut failed = None;
         for (at, (inside, choice)) in self.inside.iter().zip(self.choices).enumerate() {
             if inside.partition.duration_ns > 0 {
                 continue;
             }
-            let (name, longest) = (&inside.partition.name, inside.longest_ns());
-            let Some(least) = choice.least_ns else {
-                attempt.durations_ns[at] = longest.max(1);
-                let why = format!(
-                    "partition `{name}`: no window of its period {} is long enough for its tasks' C_sce",
-                    time(inside.partition.period_ns)
-                );
-                return Err(Failed(3, why));
-            };
-            let wanted = u64::try_from(u128::from(least) * u128::from(100 + slack) / 100).unwrap_or(u64::MAX);
-            let wanted = wanted.div_ceil(inside.unit_ns).saturating_mul(inside.unit_ns);
-            attempt.durations_ns[at] = wanted.min(longest).max(1);
-            if wanted > longest {
-                let why = format!(
-                    "partition `{name}`: {} and {slack} percent of slack exceed its period {} less margin by {}",
+            let (name, period) = (&inside.partition.name, time(inside.partition.period_ns));
+            let longest = inside.longest_ns();
+            let wanted = choice.least_ns.map(|least| {
+                let wanted = u64::try_from(u128::from(least) * u128::from(100 + slack) / 100).unwrap_or(u64::MAX);
+                wanted.div_ceil(inside.unit_ns).saturating_mul(inside.unit_ns)
+            });
+            attempt.durations_ns[at] = wanted.unwrap_or(longest).clamp(1, longest.max(1));
+            let why = match (choice.least_ns, wanted) {
+                (Some(least), Some(wanted)) if wanted > longest => format!(
+                    "partition `{name}`: {} and {slack} percent of slack exceed its period {period} less margin by {}",
                     time(least),
-                    time(inside.partition.period_ns),
                     time(wanted - longest)
-                );
-                return Err(Failed(3, why));
-            }
+                ),
+                (Some(_), _) => continue,
+                (None, _) => {
+                    format!("partition `{name}`: no window of its period {period} is long enough for its tasks' C_sce")
+                }
+            };
+            failed.get_or_insert(Failed(3, why));
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 
     /// Step 3: the least loaded core on which no pair collides, the largest share first.
