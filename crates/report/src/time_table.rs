@@ -188,7 +188,7 @@ fn legend(chart: &Chart) -> Markup {
                 li { (svg::swatch(&svg::task_fill(index))) span { (index + 1) " " } (crate::task_name(name)) }
             }
             @if !chart.prefetch.is_empty() {
-                li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock, at most" } }
+                li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock, at most (drawn 5 pixels wide where it is shorter)" } }
             }
         }
     }
@@ -230,7 +230,7 @@ fn slot(chart: &Chart, slot: &Slot, y: usize) -> Markup {
     let prefetch = chart.prefetch.get(slot.row.partition.as_str()).filter(|_| slot.row.stage == Stage::Processing);
     html! {
         rect.slot x=(svg::percent(slot.start_ns, chart.end_ns)) y=(y) width=(svg::percent(width, chart.end_ns)) height=(ROW)
-            fill=(svg::task_fill(index)) data-partition=(slot.row.partition) data-stage=(stage)
+            fill=(svg::task_fill(index)) stroke=(svg::task_fill(index)) data-partition=(slot.row.partition) data-stage=(stage)
             data-resource=(slot.row.resource) data-start-ns=(slot.start_ns) data-end-ns=(slot.end_ns) {
             title {
                 (slot.row.resource) ": " (stage) (chain) " of " (slot.row.partition) ", " (format::time(slot.row.duration_ns))
@@ -239,7 +239,7 @@ fn slot(chart: &Chart, slot: &Slot, y: usize) -> Markup {
         }
         @if let Some(ns) = prefetch {
             rect x=(svg::percent(slot.start_ns, chart.end_ns)) y=(y) height=(ROW)
-                width=(svg::percent((*ns).min(width), chart.end_ns)) fill="url(#fill-prefetch)"
+                style=(format!("width:max({},5px)", svg::percent((*ns).min(width), chart.end_ns))) fill="url(#fill-prefetch)"
                 data-partition=(slot.row.partition) data-prefetch-ns=(ns) {
                 title { "prefetch and lock of " (slot.row.partition) ": at most " (format::time(*ns)) }
             }
