@@ -124,6 +124,15 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         "platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \"{period}\"\nactive_cores = {cores}\n[sce]\nslack = {}\n",
         pick(rng, &[0, 0, 10, 30])
     );
+    if policy == "memguard" && rng.random_bool(0.2) {
+        // The I/O core's share is stated, the others have what is left.
+        let (share, bandwidth) = ("share = \"explicit\"", rng.random_range(20..80u32));
+        text = text.replacen(
+            "[sce]",
+            &format!("{share}\n[[core]]\nid = {}\nbandwidth = \"{bandwidth} MB/s\"\n[sce]", cores - 1),
+            1,
+        );
+    }
     if rng.random_bool(0.7) {
         let mut margin = || rng.random_range(0..60u32);
         let (a, b, c) = (margin(), margin(), margin());

@@ -4,6 +4,7 @@
 mod inputs;
 
 use inputs::{HOSTILE, sample};
+use solocore_model::Plan;
 use solocore_model::sce::{HardwareItem, Has, PlanMargin, PlanPartition, Round, SceMethod};
 use solocore_model::time_table::{Row, Stage, TableFile};
 use solocore_report::{Inputs, html, table_html};
@@ -48,11 +49,14 @@ fn every_slot_and_arrow_is_drawn() {
     assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
 }
 
+fn page(plan: &Plan) -> String {
+    html(&Inputs { title: "t", plan, solo: None, unmanaged: None, managed: None, profiles: &[] })
+}
+
 #[test]
 fn a_plan_shows_prefetch_and_what_was_tried() {
     let sample = sample();
     let mut plan = sample.plan.clone();
-    let page = |plan| html(&Inputs { title: "t", plan, solo: None, unmanaged: None, managed: None, profiles: &[] });
     assert!(!page(&plan).contains("time-table"), "a plan without partitions has no such section");
     let partition = PlanPartition {
         name: HOSTILE.to_owned(),
