@@ -3,7 +3,7 @@
 #[path = "../examples/sample/inputs.rs"]
 mod inputs;
 
-use inputs::{HOSTILE, sample};
+use inputs::{HOSTILE, Sample, sample};
 use solocore_model::Plan;
 use solocore_model::sce::{HardwareItem, Has, PlanMargin, PlanPartition, Round, SceMethod};
 use solocore_model::time_table::{Row, Stage, TableFile};
@@ -49,15 +49,16 @@ fn every_slot_and_arrow_is_drawn() {
     assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
 }
 
-fn page(plan: &Plan) -> String {
-    html(&Inputs { title: "t", plan, solo: None, unmanaged: None, managed: None, profiles: &[] })
+fn page(plan: &Plan, sample: &Sample) -> String {
+    let managed = sample.results.last();
+    html(&Inputs { title: "t", plan, solo: None, unmanaged: None, managed, profiles: &sample.profiles })
 }
 
 #[test]
 fn a_plan_shows_prefetch_and_what_was_tried() {
     let sample = sample();
     let mut plan = sample.plan.clone();
-    assert!(!page(&plan).contains("time-table"), "a plan without partitions has no such section");
+    assert!(!page(&plan, &sample).contains("time-table"), "a plan without partitions has no such section");
     let partition = PlanPartition {
         name: HOSTILE.to_owned(),
         core: Some(0),
@@ -89,7 +90,7 @@ fn a_plan_shows_prefetch_and_what_was_tried() {
         transfers: Vec::new(),
         table: rows(HOSTILE),
     }));
-    let page = page(&plan);
+    let page = page(&plan, &sample);
     assert!(!page.contains(HOSTILE));
     assert_eq!(page.matches("data-prefetch-ns=\"40000\"").count(), 2);
     for text in ["core 1 is full", "worst fit", "locking: ", "unknown", "href=\"#time-table\""] {

@@ -16,8 +16,8 @@ use solocore_model::sce::Round;
 use solocore_model::time_table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a search asks whether to go on, at most: some seconds.
-const ASKS: u64 = 400_000;
+/// How often a search asks whether to go on, at most: about ten seconds of work where nothing is found nor proved.
+const ASKS: u64 = 40_000;
 
 /// What is known of a partition before it has a core.
 pub struct Choice {
