@@ -13,6 +13,7 @@ pub mod sensitivity;
 pub mod stall;
 pub mod task_set;
 pub mod uniprocessor;
+pub mod window;
 
 pub use solocore_model::derivation::{self, Derivation};
 

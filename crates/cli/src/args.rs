@@ -23,7 +23,7 @@ pub enum Command {
     Profile(ProfileArgs),
     /// Decide cores, cache and budgets, and prove that they suffice.
     #[command(
-        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json"
+        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json\n  solocore plan examples/ima-sce/system.toml --method sce --explain"
     )]
     Plan(PlanArgs),
     /// Run a plan on a simulated board.
@@ -33,7 +33,7 @@ pub enum Command {
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
     #[command(
-        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html"
+        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html\n  solocore report table.json -o table.html   # of schedule-io"
     )]
     Report(ReportArgs),
     /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
@@ -119,6 +119,14 @@ pub enum Format {
     Json,
 }
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// Tasks to cores, and response times on each core.
+    Cores,
+    /// IMA partitions to windows, with their I/O: the five steps of single-core equivalence.
+    Sce,
+}
+
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum Engine {
     /// QEMU user-mode emulation; needs no counters and no privileges.
@@ -164,6 +172,9 @@ pub struct PlanArgs {
     /// Write the plan here.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// How to plan [default: sce for a system with partitions, else cores].
+    #[arg(long, value_enum)]
+    pub method: Option<Method>,
     /// Add how each response time came about: rule, inputs, intermediate values.
     #[arg(long)]
     pub explain: bool,
@@ -208,7 +219,7 @@ pub struct SimArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// A plan and results of `solocore sim` (JSON), or directories that hold them.
+    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of `solocore schedule-io`.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.

@@ -5,10 +5,8 @@
 //! What this crate claims, `solocore check-io` checks by unrolling, with no code in common.
 
 mod bounds;
-pub mod dma;
 mod exact;
 mod hos;
-pub mod instance;
 pub mod problem;
 mod prove;
 mod search;
@@ -18,6 +16,6 @@ pub mod table;
 pub mod tasks;
 mod timeline;
 
-pub use instance::Instance;
 pub use problem::{Problem, Solution};
+pub use solocore_model::{Instance, dma, instance};
 pub use solve::{Answer, solve};

@@ -4,34 +4,7 @@
 //! by multiples of the tick, so rounding every offset of a valid table down to whole ticks leaves it valid.
 
 use crate::instance::{Chain, Instance, Transfer};
-
-/// Which part of a chain, in the order of precedence.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Stage {
-    /// From the environment into the device.
-    PhysicalInput,
-    /// From the device to memory, on the I/O core.
-    DeviceInput,
-    /// The partition's window, on its core.
-    Processing,
-    /// From memory to the device, on the I/O core.
-    DeviceOutput,
-    /// From the device to the environment.
-    PhysicalOutput,
-}
-
-impl Stage {
-    /// As tables write it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::PhysicalInput => "physical-input",
-            Self::DeviceInput => "device-input",
-            Self::Processing => "processing",
-            Self::DeviceOutput => "device-output",
-            Self::PhysicalOutput => "physical-output",
-        }
-    }
-}
+pub use solocore_model::time_table::Stage;
 
 /// What an activity occupies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

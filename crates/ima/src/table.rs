@@ -5,27 +5,8 @@
 
 use crate::instance::Instance;
 use crate::problem::{Place, Problem, Solution, Stage};
-use serde::Serialize;
+pub use solocore_model::time_table::Row;
 use std::fmt::Write as _;
-
-/// One strictly periodic activity with its slot.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Row {
-    /// Name of the partition.
-    pub partition: String,
-    /// Which of its chains, from 1; none for processing.
-    pub chain: Option<usize>,
-    /// `physical-input`, `device-input`, `processing`, `device-output` or `physical-output`.
-    pub stage: &'static str,
-    /// `core N`, `io-core` or `device NAME`.
-    pub resource: String,
-    /// Start of the first instance, in nanoseconds.
-    pub offset_ns: u64,
-    /// Length of the slot in nanoseconds, margin included.
-    pub duration_ns: u64,
-    /// Nanoseconds from one instance to the next.
-    pub period_ns: u64,
-}
 
 /// The rows of a solution: partitions in file order, activities in the order of precedence.
 pub fn rows(instance: &Instance, problem: &Problem, solution: &Solution) -> Vec<Row> {
@@ -50,7 +31,7 @@ pub fn rows(instance: &Instance, problem: &Problem, solution: &Solution) -> Vec<
             Row {
                 partition: instance.partitions[p].name.clone(),
                 chain: act.chain.map(|k| k + 1),
-                stage: act.stage.name(),
+                stage: act.stage,
                 resource,
                 offset_ns: ns(solution.offset[a]),
                 duration_ns: ns(act.dur),

@@ -143,6 +143,12 @@ impl Regulation {
 }
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
+    if plan.sce.is_some() {
+        return Err(LinuxError::Machine(
+            "the plan has partitions with a time table, which cannot be enforced on Linux yet; run it with `solocore sim`, or plan tasks without partitions"
+                .to_owned(),
+        ));
+    }
     let what = match plan.regulation.policy {
         Policy::Memguard => return Ok(()),
         Policy::None => "none, so there is nothing to regulate",

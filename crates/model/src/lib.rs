@@ -4,17 +4,22 @@
 //! program or simulates: those crates depend on this one, never the other way round.
 
 pub mod derivation;
+pub mod dma;
 pub mod error;
 pub mod files;
+pub mod instance;
 pub mod plan;
 pub mod platform;
 pub mod profile;
 pub mod results;
+pub mod sce;
 pub mod system;
+pub mod time_table;
 pub mod units;
 
 pub use derivation::Derivation;
 pub use error::ModelError;
+pub use instance::Instance;
 pub use plan::Plan;
 pub use platform::Platform;
 pub use profile::Profile;

@@ -3,6 +3,7 @@
 use crate::derivation::Derivation;
 use crate::platform::Platform;
 use crate::profile::PageName;
+use crate::sce::SceMethod;
 use crate::system::{Criticality, Policy, Share};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -54,12 +55,28 @@ pub struct PlanTask {
     /// Policy `dynamic`: how long that budget is in force at most, from the start of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_budget_length_ns: Option<u64>,
+    /// Name of its partition, in a plan with partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// `C` and `mu` without locked pages, where the system file states a curve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlocked: Option<Unlocked>,
     /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
     /// How its response time came about; `null` where nothing is promised.
     #[serde(default)]
     pub derivation: Option<Derivation>,
+}
+
+/// A job without locked pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unlocked {
+    /// `C`.
+    pub wcet_ns: u64,
+    /// `mu`.
+    pub misses: u64,
 }
 
 /// The largest values of one task with which every task of its core meets its deadline, all else kept.
@@ -157,6 +174,9 @@ pub struct Plan {
     pub regulation: PlanRegulation,
     /// The board, whole, so that a plan stands alone.
     pub platform: Platform,
+    /// Partitions and their time table, in a plan of the single-core-equivalence method.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sce: Option<Box<SceMethod>>,
 }
 
 impl Plan {
@@ -189,6 +209,17 @@ impl Plan {
         }
         if self.tasks.is_empty() {
             return Err("it has no tasks".to_owned());
+        }
+        if let Some(sce) = &self.sce {
+            sce.check(u32::try_from(self.cores.len()).unwrap_or(u32::MAX))?;
+            let known = |t: &PlanTask| {
+                t.partition.as_ref().is_some_and(|name| {
+                    sce.partitions.iter().any(|p| &p.name == name && p.core.is_none_or(|c| c == t.core))
+                })
+            };
+            if let Some(t) = self.tasks.iter().find(|t| !known(t)) {
+                return Err(format!("task `{}` is not in its partition, or not on that one's core", t.name));
+            }
         }
         for task in &self.tasks {
             let name = &task.name;

@@ -62,6 +62,24 @@ pub enum Activity {
     Run,
     /// Was stopped by its regulator with a task on it.
     Throttled,
+    /// Prefetched and locked pages for this task's partition.
+    Prefetch,
+}
+
+/// How a time table with its I/O was executed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct IoResult {
+    /// Instances of activities that began: windows, transfers, physical input and output.
+    pub activities: u64,
+    /// Transfers that ended.
+    pub transfers: u64,
+    /// Lines that transfers were told to move.
+    pub lines: u64,
+    /// Times that two activities overlapped, an order was broken, or a task ran outside its window.
+    pub violations: u64,
+    /// The first.
+    pub first_violation: Option<String>,
 }
 
 /// A stretch of one core's timeline.
@@ -100,6 +118,9 @@ pub struct SimResult {
     pub wall_ns: u64,
     /// Memory requests simulated (shared-cache accesses).
     pub requests: u64,
+    /// How the time table was executed, in a managed run of a plan that has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub io: Option<IoResult>,
     /// The first stretch of the schedule, when asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,

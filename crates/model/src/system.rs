@@ -1,7 +1,9 @@
 //! `system.toml`: the board, how it is regulated, and the tasks.
 
+use crate::dma::DmaEntry;
 use crate::error::ModelError;
 use crate::files;
+use crate::instance::{DeviceEntry, Instance, MarginEntry, PartitionEntry, Sections};
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -131,6 +133,34 @@ struct TaskEntry {
     misses: Option<u64>,
     priority: Option<u32>,
     soft_budget: Option<SoftBudget>,
+    partition: Option<String>,
+    curve: Option<Vec<CurvePoint>>,
+}
+
+/// A point of a stated lockdown curve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurvePoint {
+    /// `C` with so many pages locked.
+    #[serde(deserialize_with = "positive_time")]
+    pub wcet: Time,
+    /// `mu` with so many pages locked.
+    pub misses: u64,
+}
+
+/// `[sce]`: how the single-core-equivalence method proceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sce {
+    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration out.
+    pub slack: u32,
+}
+
+impl Default for Sce {
+    /// What section 3.1, step 3, of the paper names.
+    fn default() -> Self {
+        Self { slack: 30 }
+    }
 }
 
 /// Where a task's execution time and misses come from.
@@ -143,6 +173,8 @@ pub enum Demand {
         /// `mu`, DRAM transactions of one job.
         misses: u64,
     },
+    /// Stated for 0, 1, 2... locked pages: a progressive lockdown curve.
+    Curve(Vec<CurvePoint>),
     /// A profile file, relative to the system file.
     Profile(PathBuf),
     /// A command to profile, run in the system file's directory.
@@ -168,6 +200,8 @@ pub struct Task {
     pub priority: Option<u32>,
     /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for the largest safe number.
     pub soft_budget: Option<u64>,
+    /// Index of its partition, in a system with partitions.
+    pub partition: Option<usize>,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -185,6 +219,10 @@ pub struct System {
     pub cores: Vec<CoreEntry>,
     /// `[[task]]` tables in file order.
     pub tasks: Vec<Task>,
+    /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`; none without partitions.
+    pub ima: Option<Instance>,
+    /// `[sce]`.
+    pub sce: Sce,
 }
 
 #[derive(Deserialize)]
@@ -197,6 +235,14 @@ struct SystemFile {
     core: Vec<Spanned<CoreEntry>>,
     #[serde(default, deserialize_with = "some_tasks")]
     task: Vec<Spanned<TaskEntry>>,
+    sce: Option<Spanned<Sce>>,
+    base: Option<Spanned<Time>>,
+    dma: Option<Spanned<DmaEntry>>,
+    margin: Option<Spanned<MarginEntry>>,
+    #[serde(default)]
+    device: Vec<Spanned<DeviceEntry>>,
+    #[serde(default)]
+    partition: Vec<Spanned<PartitionEntry>>,
 }
 
 fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
@@ -239,11 +285,25 @@ impl System {
                 "there is no [[task]]; add at least one with name, period and command (or wcet and misses)".to_owned(),
             ));
         }
+        let sce = file.sce.as_ref().map_or_else(Sce::default, |s| *s.get_ref());
+        let stated = file.sce.map(|s| s.span().start);
+        let sections = Sections {
+            base: file.base,
+            dma: file.dma,
+            margin: file.margin,
+            device: file.device,
+            partition: file.partition,
+        };
+        let shares = Shares { regulation: &file.regulation, platform: &platform, cores: &cores };
+        let ima = partitions(path, text, sections, (sce, stated), shares).map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<Task> = Vec::new();
         for entry in file.task {
             let start = entry.span().start;
             let line = text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
-            let task = check_task(entry.into_inner(), line, &file.regulation, &platform).map_err(|m| at(start, m))?;
+            let entry = entry.into_inner();
+            let partition = partition_of(&entry, ima.as_ref()).map_err(|m| at(start, m))?;
+            let task = check_task(entry, line, &file.regulation, &platform).map_err(|m| at(start, m))?;
+            let task = Task { partition, ..task };
             if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
                 return Err(at(
                     start,
@@ -260,7 +320,10 @@ impl System {
                 a.name, a.line, b.name, b.line
             )));
         }
-        Ok(Self { path: path.to_owned(), platform, regulation: file.regulation, cores, tasks })
+        if let Some(ima) = &ima {
+            check_windows(ima, &tasks).map_err(whole)?;
+        }
+        Ok(Self { path: path.to_owned(), platform, regulation: file.regulation, cores, tasks, ima, sce })
     }
 
     /// The directory commands run in and relative paths start from.
@@ -272,6 +335,119 @@ impl System {
     pub fn active_cores(&self) -> u32 {
         self.regulation.active_cores.unwrap_or(self.platform.cores)
     }
+}
+
+/// What the I/O core's share follows from.
+#[derive(Clone, Copy)]
+struct Shares<'a> {
+    regulation: &'a Regulation,
+    platform: &'a Platform,
+    cores: &'a [CoreEntry],
+}
+
+impl Shares<'_> {
+    /// Cores for partitions, and the bandwidth of the I/O core: the last active core, where there are devices.
+    fn of(&self, devices: bool) -> Result<(u32, Bandwidth), String> {
+        let active = self.regulation.active_cores.unwrap_or(self.platform.cores);
+        let even = Bandwidth(self.platform.guaranteed_bandwidth().0 / u64::from(active));
+        if !devices {
+            return Ok((active, even));
+        }
+        if active < 2 {
+            return Err("there are [[device]]s, but only one core is active: the last one is the I/O core, which runs no partition; raise active_cores".to_owned());
+        }
+        let io = active - 1;
+        let stated = self.cores.iter().find(|c| c.id == io).and_then(|c| c.bandwidth);
+        match (self.regulation.share, stated) {
+            (Share::Explicit, None) => Err(format!(
+                "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
+            )),
+            (Share::Explicit, Some(share)) => Ok((io, share)),
+            (Share::Even, _) => Ok((io, even)),
+        }
+    }
+}
+
+/// The sections of partitions and devices, where there are any.
+fn partitions(
+    path: &Path,
+    text: &str,
+    sections: Sections,
+    (sce, stated): (Sce, Option<usize>),
+    shares: Shares<'_>,
+) -> Result<Option<Instance>, (usize, String)> {
+    if sections.partition.is_empty() {
+        let first = sections.device.first().map(|d| (d.span().start, "[[device]]"));
+        let others = [
+            first,
+            sections.dma.as_ref().map(|d| (d.span().start, "[dma]")),
+            sections.margin.as_ref().map(|m| (m.span().start, "[margin]")),
+            sections.base.as_ref().map(|b| (b.span().start, "base")),
+            stated.map(|start| (start, "[sce]")),
+        ];
+        return match others.into_iter().flatten().next() {
+            None => Ok(None),
+            Some((start, what)) => {
+                Err((start, format!("{what} is for systems with partitions; add a [[partition]], or remove it")))
+            }
+        };
+    }
+    let start = sections.partition[0].span().start;
+    if sce.slack > 1000 {
+        return Err((stated.unwrap_or(0), format!("[sce] slack = {} percent; give 0 to 1000", sce.slack)));
+    }
+    if shares.regulation.policy == Policy::Dynamic {
+        return Err((
+            start,
+            "partitions cannot be planned for with [regulation] policy = \"dynamic\"; use \"memguard\"".to_owned(),
+        ));
+    }
+    let (cores, share) = shares.of(!sections.device.is_empty()).map_err(|m| (start, m))?;
+    Instance::of_system(path, text, sections, cores, share).map(Some)
+}
+
+/// The partition that a task names.
+fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Option<usize>, String> {
+    let name = &t.name;
+    let (known, wanted) = match (ima, &t.partition) {
+        (None, None) => return Ok(None),
+        (None, Some(p)) => {
+            return Err(format!(
+                "task `{name}` is of partition `{p}`, but there is no [[partition]]; add it, or remove the key"
+            ));
+        }
+        (Some(_), None) => {
+            return Err(format!(
+                "task `{name}` names no partition; add partition = \"...\" (in a system with partitions every task has one)"
+            ));
+        }
+        (Some(ima), Some(p)) => (&ima.partitions, p),
+    };
+    let found = known.iter().position(|p| &p.name == wanted);
+    let found = found.ok_or_else(|| {
+        let names: Vec<&str> = known.iter().map(|p| p.name.as_str()).collect();
+        format!("task `{name}`: no partition is called `{wanted}`; there are {}", names.join(", "))
+    })?;
+    if t.core.is_some() {
+        return Err(format!(
+            "task `{name}` states a core, but runs where its partition does; state the core of `{wanted}`"
+        ));
+    }
+    Ok(Some(found))
+}
+
+/// Where the planner is to choose a duration, there must be something to choose it for.
+fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
+    for (at, p) in ima.partitions.iter().enumerate() {
+        let analysed = tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
+        if p.duration_ns == 0 && !analysed {
+            return Err(format!(
+                "partition `{}` (line {}) has no duration, and no task of level A to C to find one for; add duration",
+                p.name, p.line
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
@@ -378,7 +554,11 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
     if [t.period, t.deadline, t.wcet].into_iter().flatten().any(|v| v > limit) {
         return Err(format!("task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"));
     }
+    if let Some(points) = &t.curve {
+        check_curve(name, points, &t)?;
+    }
     let demand = match (t.wcet, t.misses, t.command, t.profile) {
+        (None, None, None, None) if t.curve.is_some() => Demand::Curve(t.curve.unwrap_or_default()),
         (Some(wcet), Some(misses), _, None) => Demand::Given { wcet, misses },
         (Some(_), None, _, _) => {
             return Err(format!(
@@ -400,8 +580,13 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
             return Err(format!("task `{name}` has neither command nor wcet and misses; add one of them"));
         }
     };
-    if let (Demand::Given { wcet, .. }, Some(period)) = (&demand, t.period)
-        && *wcet > period
+    let widest = match &demand {
+        Demand::Given { wcet, .. } => Some(*wcet),
+        Demand::Curve(points) => points.last().map(|p| p.wcet),
+        _ => None,
+    };
+    if let (Some(wcet), Some(period)) = (widest, t.period)
+        && wcet > period
     {
         return Err(format!("task `{name}` is wider than its period: wcet {wcet} > period {period}"));
     }
@@ -412,10 +597,35 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
         criticality: t.criticality,
         priority: t.priority,
         soft_budget,
+        partition: None,
         name: t.name,
         demand,
         line,
     })
+}
+
+/// A curve never rises.
+fn check_curve(name: &str, points: &[CurvePoint], t: &TaskEntry) -> Result<(), String> {
+    if t.wcet.is_some() || t.misses.is_some() || t.command.is_some() || t.profile.is_some() {
+        return Err(format!("task `{name}`: give curve alone; it states wcet and misses for 0, 1, 2... locked pages"));
+    }
+    if points.is_empty() || points.len() > 1 << 20 {
+        return Err(format!(
+            "task `{name}`: curve has {} points; give one for each number of locked pages, from 0 on",
+            points.len()
+        ));
+    }
+    let rises = points.windows(2).position(|p| p[1].wcet > p[0].wcet || p[1].misses > p[0].misses);
+    if let Some(at) = rises {
+        return Err(format!(
+            "task `{name}`: curve rises from {at} to {} locked pages; a page more never costs; correct the point",
+            at + 1
+        ));
+    }
+    if points[0].wcet > Time::from_ns(24 * 3600 * 1_000_000_000) {
+        return Err(format!("task `{name}`: a wcet above 24 hours is surely a slip of the unit; correct it"));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

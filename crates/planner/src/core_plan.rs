@@ -4,7 +4,8 @@ use crate::resources::Resources;
 use crate::{Demand, Work};
 use solocore_analysis::response::{Task as RtaTask, Window, response_time};
 use solocore_analysis::{Derivation, stall};
-use solocore_model::plan::PlanTask;
+use solocore_model::plan::{PlanTask, Unlocked};
+use solocore_model::profile::PageName;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Rounds of giving more cache to tasks that fail.
@@ -31,16 +32,25 @@ pub struct Level {
     pub company: bool,
 }
 
+/// The numbers of a task.
 #[derive(Debug)]
-struct TaskPlan {
-    index: usize,
-    locked: usize,
-    wcet_ps: u64,
-    misses: u64,
-    stall_ps: u64,
-    crpd_ps: u64,
-    response_ps: Option<u64>,
-    meets: bool,
+pub struct TaskPlan {
+    /// Its number in the system.
+    pub index: usize,
+    /// Locked pages.
+    pub locked: usize,
+    /// `C`.
+    pub wcet_ps: u64,
+    /// `mu`.
+    pub misses: u64,
+    /// Stall of a job by itself.
+    pub stall_ps: u64,
+    /// Worst reload per preemption by this task.
+    pub crpd_ps: u64,
+    /// Response time, where it is bounded.
+    pub response_ps: Option<u64>,
+    /// Does it meet its deadline?
+    pub meets: bool,
 }
 
 impl CorePlan {
@@ -140,11 +150,25 @@ impl CorePlan {
     /// # Panics
     /// If the task is not on this core.
     pub fn task(&self, index: usize, w: &Work) -> PlanTask {
-        let t = self.tasks.iter().find(|t| t.index == index).expect("the task is placed on this core");
+        self.tasks.iter().find(|t| t.index == index).expect("the task is placed on this core").entry(self.core, w)
+    }
+}
+
+impl TaskPlan {
+    /// The plan's entry of a task, without margin and derivation.
+    pub fn entry(&self, core: u32, w: &Work) -> PlanTask {
+        let t = self;
         let ns = |ps: u64| ps.div_ceil(1000);
         let (wcet_ns, stall_ns) = (ns(t.wcet_ps), ns(t.stall_ps));
         let (profile, command, private_cycles, locked_pages) = match w.demand {
             Demand::Given { .. } => (None, None, None, Vec::new()),
+            // Stated curves do not name their pages.
+            Demand::Curve(_) => (
+                None,
+                None,
+                None,
+                (0..t.locked as u64).map(|offset| PageName { region: "stated".to_owned(), offset }).collect(),
+            ),
             Demand::Profiled { path, profile } => (
                 Some(path.clone()),
                 Some(profile.command.clone()),
@@ -154,7 +178,7 @@ impl CorePlan {
         };
         PlanTask {
             name: w.task.name.clone(),
-            core: self.core,
+            core,
             criticality: w.task.criticality,
             wcet_ns,
             misses: t.misses,
@@ -172,6 +196,11 @@ impl CorePlan {
             command,
             soft_budget: None,
             soft_budget_length_ns: None,
+            partition: None,
+            unlocked: match w.demand {
+                Demand::Curve(points) => points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 }),
+                _ => None,
+            },
             margin: None,
             derivation: None,
         }
@@ -261,7 +290,7 @@ impl CoreBounds<'_> {
     /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
     /// which private caches have to be filled again; a job of lower priority may have an access
     /// under way.
-    fn level(
+    pub fn level(
         &self,
         index: usize,
         hard: &[usize],
@@ -296,7 +325,7 @@ impl CoreBounds<'_> {
 /// read, and the write-back of a dirty line, for at most what the private caches hold and what the
 /// largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the preempting
 /// job's own size does not help.
-fn preemption_accesses(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
+pub fn preemption_accesses(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
     let below = order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
     let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
     2 * largest.min(resources.platform.private_lines())

@@ -13,6 +13,8 @@ pub enum Demand {
         /// DRAM transactions.
         misses: u64,
     },
+    /// Stated for 0, 1, 2... locked pages: execution time alone in ps, and DRAM transactions. Not empty, never rising.
+    Curve(Vec<(u64, u64)>),
     /// Profiled.
     Profiled {
         /// Where the profile lies.
@@ -27,6 +29,7 @@ impl Demand {
     pub fn misses(&self, k: usize) -> u64 {
         match self {
             Self::Given { misses, .. } => *misses,
+            Self::Curve(points) => point(points, k).1,
             Self::Profiled { profile, .. } => profile.residual_misses(k),
         }
     }
@@ -36,6 +39,7 @@ impl Demand {
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
+            Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
                 let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
                 let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
@@ -49,6 +53,12 @@ impl Demand {
         let (misses, wcet) = (self.misses(k), self.wcet_ps(k, p));
         match self {
             Self::Given { .. } => Derivation::new("C and mu as stated", "system file").input("mu", misses).result(wcet),
+            Self::Curve(points) => Derivation::new("C and mu of the stated lockdown curve", "system file")
+                .input("locked pages", k as u64)
+                .input("C without locking ps", point(points, 0).0)
+                .input("mu without locking", point(points, 0).1)
+                .step("mu", misses)
+                .result(wcet),
             Self::Profiled { profile, .. } => Derivation::new(
                 "C = cycles in the private caches + reads that leave them * look-up of the shared cache + mu*L, \
                  mu = accesses of pages that are not locked, and write-backs",
@@ -68,18 +78,25 @@ impl Demand {
 
     /// Shared-cache accesses of each page, hottest first; empty where nothing can be locked.
     pub fn page_accesses(&self) -> impl Iterator<Item = u64> + '_ {
-        let pages = match self {
-            Self::Given { .. } => &[][..],
-            Self::Profiled { profile, .. } => &profile.pages[..],
+        let (pages, points) = match self {
+            Self::Given { .. } => (&[][..], &[][..]),
+            Self::Curve(points) => (&[][..], &points[..]),
+            Self::Profiled { profile, .. } => (&profile.pages[..], &[][..]),
         };
-        pages.iter().map(solocore_model::profile::PageProfile::llc_accesses).take_while(|&n| n > 0)
+        let stated = points.windows(2).map(|p| p[0].1 - p[1].1);
+        pages.iter().map(solocore_model::profile::PageProfile::llc_accesses).chain(stated).take_while(|&n| n > 0)
     }
 
     /// Distinct lines a job touches; 0 where unknown (stated numbers must then include preemption costs).
     pub fn lines(&self) -> u64 {
         match self {
-            Self::Given { .. } => 0,
+            Self::Given { .. } | Self::Curve(_) => 0,
             Self::Profiled { profile, .. } => profile.working_set.lines,
         }
     }
+}
+
+/// The point of a curve for `k` locked pages; the last where it has fewer.
+fn point(points: &[(u64, u64)], k: usize) -> (u64, u64) {
+    points.get(k).or(points.last()).copied().unwrap_or((0, 0))
 }

@@ -13,6 +13,18 @@ fn ms(ns: u64) -> String {
 
 /// One line per rule that gave numbers, then the verdict's cause.
 pub fn reasons(plan: &Plan, work: &[Work], r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
+    let mut out = shares(plan, r, dynamic);
+    for (t, w) in plan.tasks.iter().zip(work) {
+        out.push(task_reason(t, w));
+        out.extend(warnings(t, w, plan));
+    }
+    out.extend(plan.cores.iter().filter_map(margin_reason));
+    out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
+    out
+}
+
+/// What each core gets: cache, bandwidth, banks.
+pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
     let p = &plan.platform;
     let m = r.cores;
     let mut out = vec![format!(
@@ -59,12 +71,6 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources, dynamic: Option<&Dynam
         Some((_, n)) => format!("banks: {} DRAM banks over {m} cores give each {n} of its own", p.total_banks()),
         None => format!("banks: {} DRAM banks are fewer than {m} cores; they are shared", p.total_banks()),
     });
-    for (t, w) in plan.tasks.iter().zip(work) {
-        out.push(task_reason(t, w));
-        out.extend(warnings(t, w, plan));
-    }
-    out.extend(plan.cores.iter().filter_map(margin_reason));
-    out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
     out
 }
 
@@ -115,9 +121,17 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
     ))
 }
 
-fn task_reason(t: &PlanTask, w: &Work) -> String {
+/// What one task's numbers rest on.
+pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     let source = match w.demand {
         Demand::Given { .. } => "as stated".to_owned(),
+        Demand::Curve(points) => format!(
+            "of the stated curve with {} of {} pages locked (C and mu without locking: {} and {})",
+            t.locked_pages.len(),
+            points.len().saturating_sub(1),
+            ms(points.first().map_or(0, |p| p.0.div_ceil(1000))),
+            points.first().map_or(0, |p| p.1)
+        ),
         Demand::Profiled { profile, .. } => format!(
             "from the profile with {} of {} pages locked (mu without locking: {})",
             t.locked_pages.len(),
@@ -125,7 +139,11 @@ fn task_reason(t: &PlanTask, w: &Work) -> String {
             profile.llc_accesses()
         ),
     };
-    let placed = if w.task.core.is_some() { "stated" } else { "worst fit" };
+    let placed = match (&t.partition, w.task.core) {
+        (Some(_), _) => "its partition's",
+        (None, Some(_)) => "stated",
+        (None, None) => "worst fit",
+    };
     if t.best_effort() {
         return format!("{}: best effort on core {} ({placed}); nothing is promised", t.name, t.core);
     }
@@ -144,7 +162,8 @@ fn task_reason(t: &PlanTask, w: &Work) -> String {
     )
 }
 
-fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
+/// What the reader should know of a profile.
+pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let Demand::Profiled { profile, .. } = w.demand else { return Vec::new() };
     let mut out = Vec::new();
     let mut warn = |text: String| out.push(format!("warning: {}: {text}", t.name));
@@ -208,7 +227,7 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
         ));
         out.push("everything outside the locked pages misses the shared cache (safe), and write-backs count as accesses (safe)".to_owned());
     }
-    if work.iter().any(|w| matches!(w.demand, Demand::Given { .. })) {
+    if work.iter().any(|w| matches!(w.demand, Demand::Given { .. } | Demand::Curve(_))) {
         out.push("stated wcet and misses hold with the planned cache share, count L_max for each miss, and include preemption costs".to_owned());
     }
     if plan.regulation.active_cores < plan.platform.cores {

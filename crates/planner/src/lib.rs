@@ -5,8 +5,8 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
-//! Under dynamic budgets: `dynamic`.
-//! Not covered: criticality-specific placement (MC2), IMA windows, choosing explicit budgets.
+//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`.
+//! Not covered: criticality-specific placement (MC2), choosing explicit budgets.
 
 mod core_plan;
 mod demand;
@@ -14,6 +14,7 @@ mod dynamic;
 mod explain;
 mod margin;
 mod resources;
+mod sce;
 
 pub use demand::Demand;
 pub use resources::PlanError;
@@ -50,6 +51,17 @@ impl Work<'_> {
 /// # Panics
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
+    plan_until(system, demands, &|| false)
+}
+
+/// As [`plan`]; `stop` ends a search for a time table early, with a plan that says so.
+///
+/// # Errors
+/// As [`plan`].
+///
+/// # Panics
+/// As [`plan`].
+pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     let resources = Resources::of(system)?;
     let priorities = priorities(&system.tasks);
@@ -60,6 +72,9 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
         .zip(&priorities)
         .map(|((task, demand), &priority)| Work { task, demand, priority })
         .collect();
+    if let Some(ima) = &system.ima {
+        return Ok(sce::plan(system, ima, &work, &resources, stop));
+    }
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, &work, &resources)?;
         return Ok(assemble_dynamic(system, &work, &dynamic, &resources));
@@ -235,5 +250,6 @@ fn whole(
             active_cores: resources.cores,
         },
         platform: platform::Platform::clone(&system.platform),
+        sce: None,
     }
 }

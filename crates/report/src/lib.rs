@@ -15,6 +15,7 @@ mod format;
 mod perfetto;
 mod plan;
 mod svg;
+mod time_table;
 mod timeline;
 mod verdict;
 
@@ -23,6 +24,7 @@ pub use perfetto::perfetto;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use solocore_model::results::TaskResult;
+use solocore_model::time_table::TableFile;
 use solocore_model::{Plan, Profile, SimResult};
 
 /// What the page is made from.
@@ -54,12 +56,13 @@ pub fn html(inputs: &Inputs) -> String {
             (head(inputs.title))
             body {
                 a.skip href="#verdict" { "Skip to the verdict" }
-                (svg::definitions(inputs.plan.tasks.len()))
-                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents()) }
+                (svg::definitions(inputs.plan.tasks.len().max(inputs.plan.sce.as_ref().map_or(0, |s| s.partitions.len()))))
+                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs.plan.sce.is_some())) }
                 main {
                     (verdict::section(inputs))
                     (bars::section(inputs))
                     (curves::section(inputs))
+                    (time_table::section(inputs.plan))
                     (timeline::section(inputs))
                     (plan::section(inputs.plan))
                     (facts::section(inputs))
@@ -70,6 +73,32 @@ pub fn html(inputs: &Inputs) -> String {
                 }
                 (embedded("solocore-data", &data(inputs)))
                 (embedded("solocore-curves", &curve_data(inputs)))
+            }
+        }
+    };
+    page.into_string()
+}
+
+/// Draws a page of a time table alone: a file of `solocore schedule-io`. The table is embedded as `solocore-table`.
+pub fn table_html(title: &str, table: &TableFile) -> String {
+    let mut names: Vec<&str> = table.activities.iter().map(|r| r.partition.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    let page = html! {
+        (DOCTYPE)
+        html lang="en" {
+            (head(title))
+            body {
+                (svg::definitions(names.len()))
+                header { h1 { (title) } p.muted { (format::plural(format::len(&names), "partition")) } }
+                main {
+                    section #time-table aria-labelledby="time-table-h" {
+                        h2 #time-table-h { "Time table" }
+                        (time_table::figure(&table.activities, None))
+                    }
+                }
+                footer.muted { p { "Made by solocore. The table is embedded in this page as JSON (" code { "#solocore-table" } ")." } }
+                (embedded("solocore-table", &serde_json::to_value(table).unwrap_or(Value::Null)))
             }
         }
     };
@@ -105,18 +134,20 @@ fn subtitle(plan: &Plan) -> String {
     )
 }
 
-fn contents() -> Markup {
-    const SECTIONS: [(&str, &str); 7] = [
+fn contents(partitions: bool) -> Markup {
+    const SECTIONS: [(&str, &str); 8] = [
         ("verdict", "Verdict"),
         ("times", "Times"),
         ("curves", "Lockdown curves"),
+        ("time-table", "Time table"),
         ("timeline", "Timeline"),
         ("plan", "Plan"),
         ("profiles", "Profiles"),
         ("assumptions", "Assumptions"),
     ];
+    let sections = SECTIONS.iter().filter(|(id, _)| partitions || *id != "time-table");
     html! {
-        nav aria-label="Sections" { ul { @for (id, name) in SECTIONS { li { a href=(format!("#{id}")) { (name) } } } } }
+        nav aria-label="Sections" { ul { @for (id, name) in sections { li { a href=(format!("#{id}")) { (name) } } } } }
     }
 }
 

@@ -67,6 +67,7 @@ pub fn perfetto(result: &SimResult) -> Vec<u8> {
         let task = result.tasks.get(segment.task as usize).map_or("?", |t| t.name.as_str());
         let (name, category) = match segment.activity {
             Activity::Run => (task.to_owned(), "run"),
+            Activity::Prefetch => (format!("prefetch: {task}"), "prefetch"),
             Activity::Throttled => (format!("throttled: {task}"), "throttled"),
         };
         let mut begin = Vec::new();
@@ -100,6 +101,7 @@ mod tests {
             simulated_ns: 1000,
             wall_ns: 1,
             requests: 0,
+            io: None,
             timeline: vec![segment],
         };
         let expect: Vec<u8> = [

@@ -66,6 +66,12 @@ pub fn definitions(tasks: usize) -> Markup {
                 (stripes("fill-throttled", 45, 5, html! {
                     rect.paper width="5" height="5" {} rect.ink width="1.6" height="5" {}
                 }))
+                (stripes("fill-prefetch", -45, 5, html! {
+                    rect width="5" height="5" fill="#fff" fill-opacity="0.75" {} rect width="2" height="5" fill="#000" {}
+                }))
+                marker.tip id="fill-arrow" viewBox="0 0 6 6" refX="5.5" refY="3" markerWidth="6" markerHeight="6" orient="auto" {
+                    path d="M0 0 L6 3 L0 6 z" {}
+                }
                 @for index in COLOURS.len()..tasks { (striped_colour(index)) }
             }
         }

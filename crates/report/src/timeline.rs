@@ -99,6 +99,9 @@ fn legend(runs: &[Run], tasks: &[PlanTask]) -> Markup {
                 li { (svg::swatch(&svg::task_fill(*index))) span { (index + 1) " " } (task_name(name)) }
             }
             li { (svg::swatch("url(#fill-throttled)")) span { "stopped by the regulator" } }
+            @if runs.iter().any(|r| r.segments.iter().any(|s| s.activity == Activity::Prefetch)) {
+                li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock" } }
+            }
         }
     }
 }
@@ -163,11 +166,13 @@ fn length(segment: &Segment) -> u64 {
 fn stretch(run: &Run, segment: &Segment, y: usize, end_ns: u64, tasks: &[PlanTask]) -> Markup {
     let name = run.task(segment);
     let index = place(tasks, &name);
-    let throttled = segment.activity == Activity::Throttled;
-    let (activity, doing, fill) = if throttled {
-        ("throttled", "stopped by the regulator", "url(#fill-throttled)".to_owned())
-    } else {
-        ("run", "ran", svg::task_fill(index))
+    let ran = segment.activity == Activity::Run;
+    let (activity, doing, fill) = match segment.activity {
+        Activity::Throttled => ("throttled", "stopped by the regulator", "url(#fill-throttled)".to_owned()),
+        Activity::Prefetch => {
+            ("prefetch", "had its partition's pages prefetched and locked", "url(#fill-prefetch)".to_owned())
+        }
+        Activity::Run => ("run", "ran", svg::task_fill(index)),
     };
     let middle = format!(
         "{:.4}%",
@@ -182,7 +187,7 @@ fn stretch(run: &Run, segment: &Segment, y: usize, end_ns: u64, tasks: &[PlanTas
                 " from " (format::time(segment.start_ns))
             }
         }
-        @if !throttled && svg::fraction(length(segment), end_ns) >= ROOM {
+        @if ran && svg::fraction(length(segment), end_ns) >= ROOM {
             text class={ "number " (svg::task_ink(index)) } x=(middle) y=(y + 15) text-anchor="middle" { (index + 1) }
         }
     }
@@ -194,7 +199,7 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
     for segment in &run.segments {
         let sum = sums.entry((segment.core, run.task(segment))).or_default();
         match segment.activity {
-            Activity::Run => sum.0 += length(segment),
+            Activity::Run | Activity::Prefetch => sum.0 += length(segment),
             Activity::Throttled => sum.1 += length(segment),
         }
         sum.2 += 1;

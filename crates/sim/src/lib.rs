@@ -13,6 +13,7 @@ pub mod fluid;
 pub mod hardware;
 pub mod kernel;
 pub mod machine;
+mod partitions;
 mod placement;
 pub mod plan;
 pub mod program;

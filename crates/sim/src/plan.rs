@@ -1,18 +1,19 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
 //! Rule: what the plan promises to isolate is set up on the simulated board as the plan says (banks, locked pages, ways, budgets), and
-//! nothing else. A task that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
+//! nothing else; a plan with partitions runs by its time table (`partitions`). A task that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
 use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, Sharing, TaskBudget};
 use crate::kernel::{KernelConfig, KernelError, KernelResult, Timeline};
+use crate::partitions::{self, Execution};
 use crate::program::PageKind;
 use crate::workload::params::{Profile as ProfileParams, Spread};
 use crate::workload::{Job, WorkloadSpec};
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::PageName;
-use solocore_model::results::{CoreResult, FORMAT, Mode, SimResult, TaskResult};
+use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult};
 use solocore_model::system::Policy;
 use solocore_model::{ModelError, Time};
 use std::collections::HashSet;
@@ -119,37 +120,96 @@ fn run(
 ) -> Result<SimResult, SimError> {
     let mut board = Board::new(&plan.platform, options.seed)?;
     let ways = free_ways(plan);
+    let mut execution = match options.mode {
+        Mode::Managed => Execution::new(plan, options.duration_ns, options.seed)?,
+        _ => None,
+    };
     let mut added = Vec::new();
     for (at, task) in plan.tasks.iter().enumerate() {
         if only.is_none_or(|o| o == at) {
             add(plan, options, &mut board, task, &ways)?;
+            if let (Some(execution), Some(name)) = (&execution, &task.partition) {
+                in_partition(board.task(added.len()), execution, name);
+            }
             added.push(at);
         }
     }
-    let kernel = KernelConfig {
+    let mut kernel = KernelConfig {
         regulator: regulator(plan, options.mode),
         observe_period_ps: Some(plan.regulation.period_ns * PS),
         seed: options.seed,
         ..KernelConfig::default()
     };
+    match (&mut execution, options.mode) {
+        (Some(execution), _) => execution.set_up(plan, &mut board, &mut kernel)?,
+        (None, Mode::Unmanaged) => partitions::unmanaged(plan, &mut board, &mut kernel)?,
+        _ => {}
+    }
     let mut kernel = board.requests(kernel)?;
     let end = options.duration_ns.saturating_mul(PS);
-    let mut timeline = Timeline::new(options.timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    let timeline = Timeline::new(options.timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
     // The input is right: whoever watches may be told.
     if !progress(0.0) {
         return Err(SimError::Interrupted);
     }
     let mut step = |now: u64| progress(now as f64 / end as f64);
-    kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
-    let requests = (0..kernel.hardware().cores()).map(|core| kernel.hardware().core(core).llc_accesses).sum();
-    let result = kernel.finish(&mut timeline);
-    let mut out = results(plan, options, &result, &added);
+    let Some(execution) = execution else {
+        let mut timeline = timeline;
+        kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
+        let requests = requests(&kernel);
+        let result = kernel.finish(&mut timeline);
+        return Ok(finished(plan, options, &result, &added, (requests, timeline), None));
+    };
+    let mut watch = execution.watch(plan, timeline);
+    kernel.run(end, &mut watch, &mut step).map_err(BoardError::from)?;
+    let requests = requests(&kernel);
+    let result = kernel.finish(&mut watch);
+    let timeline = watch.timeline.clone();
+    let mut out = finished(plan, options, &result, &added, (requests, timeline), Some(&execution));
+    out.io = Some(execution.verify(&watch, options.duration_ns));
+    Ok(out)
+}
+
+fn requests<H: Hardware>(kernel: &crate::kernel::Kernel<H>) -> u64 {
+    (0..kernel.hardware().cores()).map(|core| kernel.hardware().core(core).llc_accesses).sum()
+}
+
+/// Places a task in its partition: jobs arrive as windows begin.
+fn in_partition(spec: &mut crate::kernel::TaskSpec, execution: &Execution, name: &str) {
+    spec.partition = execution.partition(name);
+    if let Release::Periodic { phase_ps, .. } = &mut spec.release {
+        *phase_ps = execution.phase_ps(name);
+    }
+}
+
+/// The results, with the schedule in the plan's numbers.
+fn finished(
+    plan: &Plan,
+    options: &Options,
+    result: &KernelResult,
+    added: &[usize],
+    (requests, timeline): (u64, Timeline),
+    execution: Option<&Execution>,
+) -> SimResult {
+    let mut out = results(plan, options, result, added);
     out.requests = requests;
     out.timeline = timeline.segments();
     for segment in &mut out.timeline {
-        segment.task = u32::try_from(added[segment.task as usize]).unwrap_or(u32::MAX);
+        let task = segment.task as usize;
+        let planned = match execution.and_then(|e| e.prefetch_of(task)) {
+            None => added[task],
+            // The prefetch is everyone's in the partition; the first of them stands for it.
+            Some(partition) => {
+                if segment.activity == Activity::Run {
+                    segment.activity = Activity::Prefetch;
+                }
+                let name = plan.sce.as_ref().and_then(|s| s.partitions.get(partition)).map(|p| &p.name);
+                plan.tasks.iter().position(|t| t.partition.as_ref() == name).unwrap_or(0)
+            }
+        };
+        segment.task = u32::try_from(planned).unwrap_or(u32::MAX);
     }
-    Ok(out)
+    out
 }
 
 fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways: &[u64]) -> Result<(), SimError> {
@@ -160,11 +220,16 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
     let managed = options.mode == Mode::Managed;
     let spec = match &task.profile {
         Some(file) => WorkloadSpec::Profile(ProfileParams { file: file.clone(), job: None }),
-        None => WorkloadSpec::Spread(Spread {
-            wcet: Some(Time::from_ps(task.wcet_ns.saturating_mul(PS))),
-            misses: Some(task.misses),
-            job: Some(Job::Passes(1)),
-        }),
+        None => {
+            // Without the plan nothing is locked.
+            let unlocked = task.unlocked.filter(|_| !managed);
+            let (wcet_ns, misses) = unlocked.map_or((task.wcet_ns, task.misses), |u| (u.wcet_ns, u.misses));
+            WorkloadSpec::Spread(Spread {
+                wcet: Some(Time::from_ps(wcet_ns.saturating_mul(PS))),
+                misses: Some(misses),
+                job: Some(Job::Passes(1)),
+            })
+        }
     };
     let workload = spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?;
     let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
@@ -265,6 +330,7 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
         simulated_ns: options.duration_ns,
         wall_ns: 0,
         requests: 0,
+        io: None,
         timeline: Vec::new(),
     }
 }

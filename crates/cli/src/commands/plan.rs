@@ -1,6 +1,6 @@
 //! `solocore plan`.
 
-use crate::args::{Format, PlanArgs, Profiling};
+use crate::args::{Format, Method, PlanArgs, Profiling};
 use crate::commands::print;
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
@@ -14,7 +14,9 @@ use std::process::ExitCode;
 
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let plan = make(&args.system, &args.profiling)?;
+    let system = System::load(&args.system)?;
+    check_method(args, &system)?;
+    let plan = of(&system, &args.profiling)?;
     if let Some(path) = &args.output {
         files::write_json(path, &plan)?;
     }
@@ -25,24 +27,46 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
 }
 
+/// Is the method asked for the one for this system?
+fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
+    let what = match (args.method, system.ima.is_some()) {
+        (Some(Method::Sce), false) => {
+            "--method sce is for systems with partitions; add a [[partition]], or leave it out"
+        }
+        (Some(Method::Cores), true) => {
+            "--method cores knows no partitions, which this system has; leave it out, or remove the [[partition]]s"
+        }
+        _ => return Ok(()),
+    };
+    Err(Failure::Input(format!("{}: {what}", args.system.display())))
+}
+
 /// Reads a system, profiles what it names, and plans it.
 pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
-    let system = System::load(path)?;
+    of(&System::load(path)?, profiling)
+}
+
+fn of(system: &System, profiling: &Profiling) -> Result<Plan, Failure> {
+    let path = &system.path;
     let mut cache = None;
     let mut demands = Vec::new();
     for task in &system.tasks {
-        let demand = demand(&system, task, profiling, &mut cache);
+        let demand = demand(system, task, profiling, &mut cache);
         demands.push(demand.map_err(|f| f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name)))?);
         if stopped() {
             return Err(Failure::Interrupted);
         }
     }
-    solocore_planner::plan(&system, &demands).map_err(|e| Failure::from(e).of(&path.display().to_string()))
+    let _progress = system.ima.as_ref().map(|_| Progress::new("looking for a time table"));
+    let plan = solocore_planner::plan_until(system, &demands, &stopped)
+        .map_err(|e| Failure::from(e).of(&path.display().to_string()))?;
+    if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }
 
 fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Option<Cache>) -> Result<Demand, Failure> {
     match &task.demand {
         system::Demand::Given { wcet, misses } => Ok(Demand::Given { wcet_ps: wcet.ps(), misses: *misses }),
+        system::Demand::Curve(points) => Ok(Demand::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect())),
         system::Demand::Profile(file) => {
             let path = system.dir().join(file);
             let profile: Profile = files::read_json(&path)?;
@@ -100,6 +124,9 @@ fn text(plan: &Plan, explain: bool) -> String {
     for reason in &plan.reasons {
         out += &format!("- {reason}\n");
     }
+    if let Some(sce) = &plan.sce {
+        out += &table_text(&sce.table);
+    }
     for t in plan.tasks.iter().filter(|_| explain) {
         if let Some(derivation) = &t.derivation {
             out += &format!("\n{}\n{derivation}", t.name);
@@ -107,6 +134,17 @@ fn text(plan: &Plan, explain: bool) -> String {
     }
     out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
     out
+}
+
+/// The time table, one activity a line.
+fn table_text(rows: &[solocore_model::time_table::Row]) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    let head = ["activity", "on", "offset", "length", "period"];
+    let mut lines = vec![head.map(str::to_owned).to_vec()];
+    lines.extend(rows.iter().map(super::schedule_io::line));
+    format!("\n{}", table::render(&lines))
 }
 
 /// A task's verdict in a word or two.

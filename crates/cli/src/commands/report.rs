@@ -3,6 +3,7 @@
 use crate::args::ReportArgs;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
+use solocore_model::time_table::{Row, TableFile};
 use solocore_model::{Plan, Profile, SimResult, files};
 use solocore_report::Inputs;
 use std::path::{Path, PathBuf};
@@ -15,6 +16,8 @@ pub struct Material {
     pub solo: Option<SimResult>,
     pub unmanaged: Option<SimResult>,
     pub managed: Option<SimResult>,
+    /// A table of `solocore schedule-io`, by itself.
+    pub table: Option<TableFile>,
 }
 
 /// Reads plans and results and writes the page.
@@ -22,6 +25,17 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let mut material = Material::default();
     for path in expand(&args.results)? {
         material.add(&path)?;
+    }
+    if let Some(table) = &material.table {
+        if material.plan.is_some() || args.results.len() > 1 {
+            return Err(Failure::Input(
+                "a table of `solocore schedule-io` has a page of its own; give it alone (a plan brings its own table)"
+                    .to_owned(),
+            ));
+        }
+        files::write_atomically(&args.output, solocore_report::table_html(&args.title, table).as_bytes())?;
+        eprintln!("solocore: wrote {}", args.output.display());
+        return Ok(ExitCode::SUCCESS);
     }
     material.write(&args.title, &args.output)?;
     eprintln!("solocore: wrote {}", args.output.display());
@@ -71,9 +85,19 @@ impl Material {
                     path.display()
                 )));
             }
+        } else if value.get("activities").is_some() && format.is_empty() {
+            let table: TableFile = files::read_json(path)?;
+            let impossible = |r: &Row| r.period_ns == 0 || r.duration_ns == 0 || r.duration_ns > r.period_ns;
+            if table.activities.is_empty() || table.activities.iter().any(impossible) {
+                return Err(Failure::Input(format!(
+                    "{}: a table without activities, or with impossible times; make it again with `solocore schedule-io -o`",
+                    path.display()
+                )));
+            }
+            self.table = Some(table);
         } else {
             return Err(Failure::Input(format!(
-                "{}: neither a plan nor a result of `solocore sim`; give files that solocore wrote",
+                "{}: neither a plan, a result of `solocore sim`, nor a table of `solocore schedule-io`; give files that solocore wrote",
                 path.display()
             )));
         }

@@ -112,18 +112,21 @@ fn document(instance: &Instance, outcome: &Outcome) -> Value {
     })
 }
 
+/// An activity for people.
+pub fn line(r: &Row) -> Vec<String> {
+    let chain = r.chain.map_or(String::new(), |k| format!(" {k}"));
+    let ns = |ns: u64| Time::from_ns(ns).to_string();
+    let name = format!("{}: {}{chain}", r.partition, r.stage.name());
+    vec![name, r.resource.clone(), ns(r.offset_ns), ns(r.duration_ns), ns(r.period_ns)]
+}
+
 fn text(instance: &Instance, outcome: &Outcome, args: &ScheduleIoArgs) -> String {
     if outcome.answer != "found" {
         let verdict = if outcome.answer == "infeasible" { "infeasible" } else { "not found" };
         return outcome.reasons.iter().map(|r| format!("{verdict}: {r}\n")).collect();
     }
     let mut lines = vec![["activity", "on", "offset", "length", "period"].map(str::to_owned).to_vec()];
-    lines.extend(outcome.rows.iter().map(|r| {
-        let chain = r.chain.map_or(String::new(), |k| format!(" {k}"));
-        let ns = |ns: u64| Time::from_ns(ns).to_string();
-        let name = format!("{}: {}{chain}", r.partition, r.stage);
-        vec![name, r.resource.clone(), ns(r.offset_ns), ns(r.duration_ns), ns(r.period_ns)]
-    }));
+    lines.extend(outcome.rows.iter().map(line));
     let mut out = table::render(&lines) + "\n";
     for (core, load) in loads(instance, &outcome.rows).iter().enumerate() {
         out += &format!("core {core}: load {load:.3}\n");

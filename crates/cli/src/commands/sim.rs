@@ -39,7 +39,8 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
         Format::Json => print(&files::to_json(&result))?,
         Format::Text => print(&text(&plan, &result))?,
     }
-    Ok(ExitCode::from(u8::from(missed(&plan, &result))))
+    let broken = result.io.as_ref().is_some_and(|io| io.violations > 0);
+    Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
 }
 
 /// Simulated unless stated.
@@ -118,6 +119,7 @@ fn as_schedule(r: &ScenarioResult) -> SimResult {
         simulated_ns: r.simulated_ns,
         wall_ns: r.wall_ns,
         requests: r.requests,
+        io: None,
         timeline: r.timeline.clone(),
     }
 }
@@ -238,6 +240,13 @@ fn text(plan: &Plan, result: &SimResult) -> String {
             "core {}: {} accesses, at most {} in a period, throttled {share:.1} % of the time\n",
             c.id, c.accesses, c.max_accesses_per_period
         );
+    }
+    if let Some(io) = &result.io {
+        out += &format!(
+            "time table: {} activities, {} transfers of {} lines, {} violations of order or exclusion\n",
+            io.activities, io.transfers, io.lines, io.violations
+        );
+        out += &io.first_violation.as_ref().map_or(String::new(), |v| format!("first violation: {v}\n"));
     }
     let rate = result.requests as f64 * 1e3 / result.wall_ns.max(1) as f64;
     out += &format!(

@@ -98,6 +98,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             active_cores: 8,
         },
         platform,
+        sce: None,
     }
 }
 
@@ -139,6 +140,8 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         command: None,
         soft_budget: None,
         soft_budget_length_ns: None,
+        partition: None,
+        unlocked: None,
         margin: None,
         derivation: None,
     }
@@ -173,6 +176,7 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
         simulated_ns: 4_000 * MS,
         wall_ns: 300 * MS,
         requests: 12_345_678,
+        io: None,
         timeline: if mode == Mode::Solo { Vec::new() } else { timeline(mode == Mode::Managed) },
     }
 }

@@ -43,6 +43,8 @@ pub(super) struct Controller {
     refused_count: usize,
     /// The cycle before which nothing happens, and that of the memory alone.
     next_cycle: u64,
+    /// Last cycle that the memory knows of.
+    latest: u64,
     next_ps: u64,
     memory_next: u64,
     done: Vec<Completion>,
@@ -64,6 +66,7 @@ impl Controller {
             refused: (0..spec.organisation.channels).map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
             refused_count: 0,
             next_cycle: NEVER,
+            latest: 0,
             next_ps: NEVER,
             memory_next: NEVER,
             done: Vec::new(),
@@ -129,6 +132,7 @@ impl Controller {
         // An idle memory is not told of time: it catches up in one go when the next request comes.
         if self.memory_next <= target {
             at = self.memory.advance_to_completion(target, &mut self.done);
+            self.latest = self.latest.max(at);
             self.answers(out);
         }
         if self.refused_count > 0 {
@@ -162,6 +166,7 @@ impl Controller {
     #[inline]
     fn arrive(&mut self, arrival: Arrival, out: &mut Vec<Answer>) {
         let Arrival { cycle, request } = arrival;
+        self.latest = self.latest.max(cycle);
         if !request.write {
             self.waiting += 1;
             self.area_ps = self.area_ps.wrapping_sub(cycle * self.clock_ps);
@@ -187,9 +192,12 @@ impl Controller {
         self.refused_count += 1;
     }
 
-    /// What was refused tries again at `cycle`.
+    /// What was refused tries again at `cycle`, or at the last arrival's: the event of one channel may lie before what another
+    /// has been told since.
     #[cold]
     fn retry(&mut self, cycle: u64, out: &mut Vec<Answer>) {
+        let cycle = cycle.max(self.latest);
+        self.latest = cycle;
         for queue in self.refused.iter_mut().flatten() {
             while let Some(&Arrival { request, .. }) = queue.front()
                 && self.memory.enqueue(cycle, request)

@@ -5,8 +5,8 @@
 //! block and its wait together keep to the I/O core's share: b / (b / bus + wait) <= bandwidth.
 //! Not covered: the engine's start-up, which belongs into the margin.
 
+use crate::{Bandwidth, Bytes, Time};
 use serde::Deserialize;
-use solocore_model::{Bandwidth, Bytes, Time};
 
 const PS_PER_S: u128 = 1_000_000_000_000;
 /// Largest block between waits, in bytes.
@@ -67,6 +67,16 @@ impl Dma {
             ));
         }
         Ok(Self { bus, block, wait_ps, bandwidth })
+    }
+
+    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: what is not stated follows from it.
+    pub(crate) fn within(entry: &DmaEntry, share: Bandwidth) -> Result<Self, String> {
+        if let Some(stated) = entry.bandwidth.filter(|b| b.0 > share.0) {
+            return Err(format!(
+                "dma: bandwidth = {stated} is above {share}, the I/O core's share of the guaranteed bandwidth; lower it, or leave it out"
+            ));
+        }
+        Self::of(&DmaEntry { bandwidth: entry.bandwidth.or(Some(share)), ..entry.clone() })
     }
 
     /// Nanoseconds, rounded up, for `bytes`: at bus speed, and a wait after each block that is begun. `None` above 24 hours.

@@ -3,11 +3,13 @@
 //! Problem: partitions that come from single-core systems share devices once they run side by side, and their I/O
 //! must be given slots that never collide. Rule: physical input -> device input -> processing -> device output ->
 //! physical output, each strictly periodic with the partition's period (single-core-equivalence, sections 2.4 and 5).
+//! A system file may hold the same sections: its cores, tasks and the I/O core's bandwidth then come from the rest of that
+//! file, and durations may be left to the planner.
 //! Not covered: jobs that skip periods, devices with several independent ports (describe each port as a device).
 
 use crate::dma::{Dma, DmaEntry};
+use crate::{Bandwidth, Bytes, ModelError, Time, files};
 use serde::Deserialize;
-use solocore_model::{Bytes, ModelError, Time, files};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 
@@ -25,6 +27,8 @@ pub struct Instance {
     pub path: PathBuf,
     /// Cores for processing; the I/O core is one more.
     pub cores: u32,
+    /// Periods are whole multiples of it.
+    pub base_ns: u64,
     /// What is reserved beyond each duration.
     pub margin: Margin,
     /// Devices in file order.
@@ -62,7 +66,7 @@ pub struct Partition {
     pub name: String,
     /// Period in nanoseconds, of all its activities.
     pub period_ns: u64,
-    /// Length of its window in every period, in nanoseconds, without margin.
+    /// Length of its window in every period, in nanoseconds, without margin; 0 where a system file leaves it to the planner.
     pub duration_ns: u64,
     /// Core, where the file states one.
     pub core: Option<u32>,
@@ -125,24 +129,37 @@ struct InstanceFile {
     partition: Vec<Spanned<PartitionEntry>>,
 }
 
-#[derive(Default, Deserialize)]
+/// The sections of an instance that a system file can have.
+#[derive(Default)]
+pub(crate) struct Sections {
+    pub base: Option<Spanned<Time>>,
+    pub dma: Option<Spanned<DmaEntry>>,
+    pub margin: Option<Spanned<MarginEntry>>,
+    pub device: Vec<Spanned<DeviceEntry>>,
+    pub partition: Vec<Spanned<PartitionEntry>>,
+}
+
+/// `[margin]`, as written.
+#[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-struct MarginEntry {
+pub(crate) struct MarginEntry {
     physical: Time,
     device: Time,
     processing: Time,
 }
 
-#[derive(Deserialize)]
+/// `[[device]]`, as written.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct DeviceEntry {
+pub(crate) struct DeviceEntry {
     name: String,
     dma: Option<DmaEntry>,
 }
 
-#[derive(Deserialize)]
+/// `[[partition]]`, as written.
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PartitionEntry {
+pub(crate) struct PartitionEntry {
     name: String,
     period: Spanned<Time>,
     duration: Option<Spanned<Time>>,
@@ -154,7 +171,7 @@ struct PartitionEntry {
     chain: Vec<Spanned<ChainEntry>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TaskEntry {
     name: String,
@@ -162,7 +179,7 @@ struct TaskEntry {
     wcet: Time,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ChainEntry {
     age: Option<Spanned<Time>>,
@@ -170,7 +187,7 @@ struct ChainEntry {
     output: Option<Spanned<TransferEntry>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TransferEntry {
     device: Spanned<String>,
@@ -179,7 +196,7 @@ struct TransferEntry {
 }
 
 /// What is wrong, and at which byte of the text.
-type Refusal = (usize, String);
+pub(crate) type Refusal = (usize, String);
 
 impl Instance {
     /// Reads and checks an instance.
@@ -196,8 +213,28 @@ impl Instance {
     /// As [`Instance::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         let file: InstanceFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
-        let reader = Reader { text, base_ns: BASE_NS, cores: 0, margin: Margin::default(), devices: Vec::new() };
-        reader.instance(path, file).map_err(|(offset, message)| ModelError::invalid_at(path, text, offset, message))
+        let InstanceFile { cores, base, dma, margin, device, partition } = file;
+        let read = || -> Result<Self, Refusal> {
+            let start = cores.span().start;
+            let cores = cores.into_inner();
+            if cores == 0 || cores > MOST_CORES {
+                return Err((start, format!("cores = {cores}; give 1 to {MOST_CORES}")));
+            }
+            let sections = Sections { base, dma, margin, device, partition };
+            Reader::new(text, cores, None).instance(path, sections)
+        };
+        read().map_err(|(offset, message)| ModelError::invalid_at(path, text, offset, message))
+    }
+
+    /// Reads the sections of a system file whose partitions have `cores` and whose I/O core has this bandwidth.
+    pub(crate) fn of_system(
+        path: &Path,
+        text: &str,
+        sections: Sections,
+        cores: u32,
+        share: Bandwidth,
+    ) -> Result<Self, Refusal> {
+        Reader::new(text, cores, Some(share)).instance(path, sections)
     }
 
     /// The share of the I/O core's time that transfers take, margins included.
@@ -213,26 +250,28 @@ impl Instance {
 /// What is known while reading.
 struct Reader<'a> {
     text: &'a str,
+    /// The I/O core's bandwidth in a system file; none in an instance file.
+    share: Option<Bandwidth>,
     base_ns: u64,
     cores: u32,
     margin: Margin,
     devices: Vec<Device>,
 }
 
-impl Reader<'_> {
-    fn instance(mut self, path: &Path, file: InstanceFile) -> Result<Instance, Refusal> {
-        let cores = *file.cores.get_ref();
-        if cores == 0 || cores > MOST_CORES {
-            return Err((file.cores.span().start, format!("cores = {cores}; give 1 to {MOST_CORES}")));
-        }
-        self.cores = cores;
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, cores: u32, share: Option<Bandwidth>) -> Self {
+        Self { text, share, base_ns: BASE_NS, cores, margin: Margin::default(), devices: Vec::new() }
+    }
+
+    fn instance(mut self, path: &Path, file: Sections) -> Result<Instance, Refusal> {
+        let cores = self.cores;
         if let Some(base) = &file.base {
             self.base_ns = positive("base", base)?;
         }
         if let Some(margin) = file.margin {
             self.margin = margins(&margin)?;
         }
-        let dma = file.dma.map(|d| Dma::of(d.get_ref()).map_err(|m| (d.span().start, m))).transpose()?;
+        let dma = file.dma.map(|d| self.dma(d.get_ref()).map_err(|m| (d.span().start, m))).transpose()?;
         for entry in file.device {
             let device = self.device(entry, dma)?;
             self.devices.push(device);
@@ -252,7 +291,22 @@ impl Reader<'_> {
             }
             partitions.push(partition);
         }
-        Ok(Instance { path: path.to_owned(), cores, margin: self.margin, devices: self.devices, partitions })
+        Ok(Instance {
+            path: path.to_owned(),
+            cores,
+            base_ns: self.base_ns,
+            margin: self.margin,
+            devices: self.devices,
+            partitions,
+        })
+    }
+
+    /// In a system file, transfers keep to the I/O core's share.
+    fn dma(&self, entry: &DmaEntry) -> Result<Dma, String> {
+        match self.share {
+            None => Dma::of(entry),
+            Some(share) => Dma::within(entry, share),
+        }
     }
 
     fn line(&self, offset: usize) -> usize {
@@ -267,7 +321,7 @@ impl Reader<'_> {
             let message = format!("device `{}` is defined twice (first on line {}); rename one", entry.name, twin.line);
             return Err((start, message));
         }
-        let own = entry.dma.map(|d| Dma::of(&d)).transpose();
+        let own = entry.dma.map(|d| self.dma(&d)).transpose();
         let own = own.map_err(|m| (start, format!("device `{}`: {m}", entry.name)))?;
         Ok(Device { name: entry.name, dma: own.or(common), line: self.line(start) })
     }
@@ -282,16 +336,30 @@ impl Reader<'_> {
         if !period_ns.is_multiple_of(self.base_ns) {
             return Err(named((entry.period.span().start, self.no_base(period_ns))));
         }
-        let Some(duration) = entry.duration else {
-            let what = if entry.chain.is_empty() { "it has" } else { "its chains have" };
-            return Err(named((
-                start,
-                format!("{what} no processing; add duration, the window's length in each period"),
-            )));
-        };
-        let duration_ns = positive("duration", &duration).map_err(named)?;
         let limit = Limit { period_ns };
-        limit.check("duration", duration_ns, self.margin.processing_ns, duration.span().start).map_err(named)?;
+        let duration_ns = match (&entry.duration, self.share) {
+            (Some(duration), _) => {
+                let ns = positive("duration", duration).map_err(named)?;
+                limit.check("duration", ns, self.margin.processing_ns, duration.span().start).map_err(named)?;
+                ns
+            }
+            (None, Some(_)) => 0,
+            (None, None) => {
+                let what = if entry.chain.is_empty() { "it has" } else { "its chains have" };
+                return Err(named((
+                    start,
+                    format!("{what} no processing; add duration, the window's length in each period"),
+                )));
+            }
+        };
+        if let Some(task) = entry.task.first().filter(|_| self.share.is_some()) {
+            let at = task.span().start;
+            let message = format!(
+                "in a system file tasks are [[task]]s; write one with partition = \"{name}\" in place of task `{}`",
+                task.get_ref().name
+            );
+            return Err(named((at, message)));
+        }
         if let Some(core) = entry.core.as_ref().filter(|c| *c.get_ref() >= self.cores) {
             let message = format!("core {} is out of range; there are cores 0 to {}", core.get_ref(), self.cores - 1);
             return Err(named((core.span().start, message)));
