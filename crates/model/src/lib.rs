@@ -10,6 +10,7 @@ pub mod plan;
 pub mod platform;
 pub mod profile;
 pub mod results;
+pub mod run;
 pub mod system;
 pub mod units;
 

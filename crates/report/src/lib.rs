@@ -13,12 +13,14 @@ mod curves;
 mod facts;
 mod format;
 mod perfetto;
+mod perfetto_run;
 mod plan;
 mod svg;
 mod timeline;
 mod verdict;
 
 pub use perfetto::perfetto;
+pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};

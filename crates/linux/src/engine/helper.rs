@@ -12,6 +12,7 @@
 use super::Engine;
 use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
+use crate::history::History;
 use crate::keeper::Changes;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
@@ -37,6 +38,7 @@ pub(crate) struct Helper {
     // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
     _events: Vec<CpuLink>,
     object: Arc<Object>,
+    history: History,
     _changes: Changes,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -84,6 +86,7 @@ impl Helper {
         let mut engine = Self {
             _events: Vec::new(),
             object: Arc::clone(&object),
+            history: History::open(&object, regulation.cpus, &regulation.regulated())?,
             _changes: Changes::default(),
             stop: Arc::clone(&stop),
             threads: Vec::new(),
@@ -146,6 +149,10 @@ impl Engine for Helper {
             None => Ok(()),
             Some(at) => Err(bpf::inside(&format!("the helper of CPU {} has ended", self.cpus[at]))),
         }
+    }
+
+    fn periods(&self) -> Vec<crate::history::Taken> {
+        self.history.take()
     }
 
     fn notes(&self) -> Vec<String> {
