@@ -229,8 +229,8 @@ mod tests {
         assert!(series.len() <= SPANS && recorder.span_ns == 160_000_000, "{} {}", series.len(), recorder.span_ns);
         let sum = |of: fn(&Span) -> u64| series.iter().map(of).sum::<u64>();
         assert_eq!(sum(|s| s.periods), 50_000);
-        assert_eq!(sum(|s| s.accesses), (0..50_000u64).map(|i| i % 7).sum());
-        assert_eq!(sum(|s| s.throttled_ns), (0..50_000u64).map(|i| i % 3).sum());
+        assert_eq!(sum(|s| s.accesses), (0..50_000u64).map(|i| i % 7).sum::<u64>());
+        assert_eq!(sum(|s| s.throttled_ns), (0..50_000u64).map(|i| i % 3).sum::<u64>());
         assert!(series.iter().all(|s| s.most == 6) && recorder.lost == 25_000);
         assert_eq!(recorder.traced(3).len(), 50_000);
         assert!(recorder.series(4).is_empty() && recorder.traced(4).is_empty());

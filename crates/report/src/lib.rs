@@ -12,6 +12,7 @@ mod bars;
 mod curves;
 mod facts;
 mod format;
+mod machine;
 mod perfetto;
 mod perfetto_run;
 mod plan;
@@ -25,6 +26,7 @@ pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use solocore_model::results::TaskResult;
+use solocore_model::run::RunResult;
 use solocore_model::{Plan, Profile, SimResult};
 
 /// What the page is made from.
@@ -40,13 +42,15 @@ pub struct Inputs<'a> {
     pub unmanaged: Option<&'a SimResult>,
     /// Everything together under the plan.
     pub managed: Option<&'a SimResult>,
+    /// A run on a real machine.
+    pub run: Option<&'a RunResult>,
     /// Profiles by the name of their task.
     pub profiles: &'a [(String, Profile)],
 }
 
 /// Draws the page: one HTML document that needs nothing else.
 ///
-/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed"}` as given (`null`
+/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed", "run"}` as given (`null`
 /// where absent), `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the inputs
 /// is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8) is embedded as `null`.
 pub fn html(inputs: &Inputs) -> String {
@@ -57,12 +61,13 @@ pub fn html(inputs: &Inputs) -> String {
             body {
                 a.skip href="#verdict" { "Skip to the verdict" }
                 (svg::definitions(inputs.plan.tasks.len()))
-                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents()) }
+                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs)) }
                 main {
                     (verdict::section(inputs))
                     (bars::section(inputs))
                     (curves::section(inputs))
                     (timeline::section(inputs))
+                    (machine::section(inputs))
                     (plan::section(inputs.plan))
                     (facts::section(inputs))
                     (assumptions(inputs.plan))
@@ -107,18 +112,20 @@ fn subtitle(plan: &Plan) -> String {
     )
 }
 
-fn contents() -> Markup {
-    const SECTIONS: [(&str, &str); 7] = [
+fn contents(inputs: &Inputs) -> Markup {
+    const SECTIONS: [(&str, &str); 8] = [
         ("verdict", "Verdict"),
         ("times", "Times"),
         ("curves", "Lockdown curves"),
         ("timeline", "Timeline"),
+        ("machine", "On the machine"),
         ("plan", "Plan"),
         ("profiles", "Profiles"),
         ("assumptions", "Assumptions"),
     ];
+    let there = |(id, _): &&(&str, &str)| *id != "machine" || inputs.run.is_some();
     html! {
-        nav aria-label="Sections" { ul { @for (id, name) in SECTIONS { li { a href=(format!("#{id}")) { (name) } } } } }
+        nav aria-label="Sections" { ul { @for (id, name) in SECTIONS.iter().filter(there) { li { a href=(format!("#{id}")) { (name) } } } } }
     }
 }
 
@@ -143,7 +150,13 @@ fn data(inputs: &Inputs) -> Value {
         "solo": result(inputs.solo),
         "unmanaged": result(inputs.unmanaged),
         "managed": result(inputs.managed),
+        "run": run_data(inputs.run),
     })
+}
+
+/// The run, without the plan that is there already.
+fn run_data(run: Option<&RunResult>) -> Value {
+    run.map_or(Value::Null, |r| serde_json::to_value(RunResult { plan: None, ..r.clone() }).unwrap_or(Value::Null))
 }
 
 fn curve_data(inputs: &Inputs) -> Value {

@@ -99,8 +99,7 @@ impl Confiner {
     fn groups(&self, mount: &Path, others: &[(Thread, Vec<u32>)]) -> Vec<String> {
         let bound = self.bound(others);
         let proc = Path::new("/proc");
-        let staying: Vec<String> =
-            self.ours.iter().chain(&bound).filter_map(|&pid| group_of(proc, pid)).collect();
+        let staying: Vec<String> = self.ours.iter().chain(&bound).filter_map(|&pid| group_of(proc, pid)).collect();
         let mut found = Vec::new();
         outermost(mount, "", &staying, &mut found);
         found

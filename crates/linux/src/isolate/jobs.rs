@@ -106,14 +106,16 @@ impl Jobs {
     pub fn start(placed: &[Placed], directory: &std::path::Path) -> Result<Self, LinuxError> {
         let mut jobs = Self { stop: Arc::new(AtomicBool::new(false)), tasks: Vec::new(), threads: Vec::new() };
         for p in placed {
-            let run = TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
+            let run =
+                TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
             let command = match &p.how {
                 How::Start(command) => command.clone(),
                 How::Attach(_) | How::NotRun => vec![String::new()],
             };
             let (program, arguments) = command.split_first().map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
             let state = Mutex::new(State { run, ..State::default() });
-            let task = Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
+            let task =
+                Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
             jobs.tasks.push(Arc::new(task));
         }
         jobs.release()?;
@@ -128,9 +130,11 @@ impl Jobs {
                 (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(&barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
             let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
-            self.threads.push(spawned.map_err(|e| {
-                LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
-            })?);
+            self.threads.push(
+                spawned.map_err(|e| {
+                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
+                })?,
+            );
         }
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
@@ -202,16 +206,17 @@ fn seen(task: &Task, now: u64) -> TaskRun {
 }
 
 /// The life of a task's thread.
-fn follow(
-    task: &Task,
-    stop: &AtomicBool,
-    ready: Sender<Result<(), LinuxError>>,
-    first: &std::sync::OnceLock<u64>,
-) {
+fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &std::sync::OnceLock<u64>) {
     let p = &task.placed;
     let placed = tasks::bind(0, &[p.core])
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
-        .map_err(|e| LinuxError::of_io(&format!("task `{}` on CPU {}", p.name, p.core), &e, "run as root, and let solocore's own group have every CPU"));
+        .map_err(|e| {
+            LinuxError::of_io(
+                &format!("task `{}` on CPU {}", p.name, p.core),
+                &e,
+                "run as root, and let solocore's own group have every CPU",
+            )
+        });
     let failed = placed.is_err();
     let _ = ready.send(placed);
     drop(ready);

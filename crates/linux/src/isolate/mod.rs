@@ -243,7 +243,8 @@ impl Layout {
 
 /// The plan's tasks with what was wished of them.
 fn place(plan: &Plan, wishes: &Wishes) -> Result<Vec<Placed>, LinuxError> {
-    let named = wishes.commands.iter().map(|(n, _)| ("--command", n)).chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
+    let named =
+        wishes.commands.iter().map(|(n, _)| ("--command", n)).chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
     let mut seen = BTreeSet::new();
     for (option, name) in named {
         if !plan.tasks.iter().any(|t| t.name == *name) {
@@ -335,7 +336,9 @@ fn bind_me(changes: &mut Changes, cpus: &[u32]) -> std::io::Result<()> {
 
 /// Binds a running process to its task's core, and schedules it.
 fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
-    let fail = |e: &std::io::Error| LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?");
+    let fail = |e: &std::io::Error| {
+        LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?")
+    };
     let all = threads::all(Path::new("/proc"), Some(pid));
     if all.is_empty() || all.iter().any(|t| t.kernel) {
         return Err(LinuxError::Input(format!(

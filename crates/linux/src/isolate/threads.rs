@@ -51,11 +51,8 @@ pub(crate) fn all(proc: &Path, only: Option<u32>) -> Vec<Thread> {
 
 /// Entries of a directory that are numbers, in order.
 pub(crate) fn numbers(dir: &Path) -> Vec<u32> {
-    let mut found: Vec<u32> = fs::read_dir(dir)
-        .into_iter()
-        .flatten()
-        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
-        .collect();
+    let mut found: Vec<u32> =
+        fs::read_dir(dir).into_iter().flatten().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
     found.sort_unstable();
     found
 }
