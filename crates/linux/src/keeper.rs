@@ -75,6 +75,11 @@ impl Changes {
         written
     }
 
+    /// Changes a setting that goes when another one is put back.
+    pub fn set_without_way_back(&self, path: &str, value: &str) -> io::Result<()> {
+        write(self.debugfs.as_ref(), path, value)
+    }
+
     /// Changes a thread.
     pub fn change(&mut self, change: &ThreadChange) -> io::Result<()> {
         self.note(change)?;

@@ -6,13 +6,15 @@
 //! two seconds for what has come since. Nothing is moved to another group. A partition (`cpuset.cpus.partition`) is not made: it
 //! would take the cores from solocore's own threads, too. A thread whose affinity allows no other core was bound there by
 //! somebody: it stays, and so does its group; its budget holds it.
+//! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs of its parent: the kernel
+//! empties none that has members.
 //! Does not cover: kernel threads; groups of version 1 (their programs are limited by affinity).
 
 use super::threads::{self, Thread, ThreadChange, What};
 use crate::keeper::Changes;
 use crate::machine::cpu_list;
 use crate::sys::tasks;
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -108,8 +110,9 @@ impl Confiner {
     /// Limits groups, then what is left.
     pub fn begin(&mut self, changes: &mut Changes) {
         if let Some(mount) = mount() {
+            let mut enabled = BTreeSet::new();
             for group in self.groups(&mount, &self.others()) {
-                if limit(changes, &mount, &group, &self.rest) {
+                if limit(changes, &mount, &group, &self.rest, &mut enabled) {
                     self.confined.groups.push(group);
                 }
             }
@@ -119,6 +122,7 @@ impl Confiner {
 
     /// Limits whoever may run on a core of analysed tasks.
     pub fn sweep(&mut self, changes: &mut Changes) {
+        let at_the_start = self.seen.is_empty();
         let others = self.others();
         self.confined.bound = self.bound(&others);
         for (thread, cpus) in others {
@@ -130,8 +134,9 @@ impl Confiner {
                 continue;
             }
             if new == cpus {
-                // Its children inherit nothing that would have to be put back.
-                if first && changes.note(&change).is_err() {
+                // Who was like this at the start has children with nothing to be put back; later, it may be the child of
+                // one who was limited.
+                if at_the_start && changes.note(&change).is_err() {
                     return;
                 }
                 continue;
@@ -166,15 +171,33 @@ fn outermost(mount: &Path, group: &str, staying: &[String], found: &mut Vec<Stri
 }
 
 /// Limits a group to some CPUs; its parent must let it.
-fn limit(changes: &mut Changes, mount: &Path, group: &str, cpus: &[u32]) -> bool {
-    let parent = mount.join(group).parent().unwrap_or(mount).join("cgroup.subtree_control");
-    let has = fs::read_to_string(&parent).unwrap_or_default();
-    if !has.split_whitespace().any(|c| c == "cpuset")
-        && changes.set_with_way_back(&parent.display().to_string(), "+cpuset", "-cpuset").is_err()
-    {
-        return false;
+fn limit(changes: &mut Changes, mount: &Path, group: &str, cpus: &[u32], enabled: &mut BTreeSet<PathBuf>) -> bool {
+    let dir = mount.join(group);
+    let parent = dir.parent().unwrap_or(mount).to_owned();
+    let control = parent.join("cgroup.subtree_control");
+    let has = fs::read_to_string(&control).unwrap_or_default();
+    if !has.split_whitespace().any(|c| c == "cpuset") {
+        if changes.set_with_way_back(&text(&control), "+cpuset", "-cpuset").is_err() {
+            return false;
+        }
+        enabled.insert(parent.clone());
     }
-    changes.set(&mount.join(group).join("cpuset.cpus").display().to_string(), &cpu_list(cpus)).is_ok()
+    let (path, list) = (text(&dir.join("cpuset.cpus")), cpu_list(cpus));
+    if enabled.contains(&parent) {
+        // It goes away with the controller.
+        return changes.set_without_way_back(&path, &list).is_ok();
+    }
+    let old = fs::read_to_string(&path).unwrap_or_default();
+    if !old.trim().is_empty() {
+        return changes.set(&path, &list).is_ok();
+    }
+    // The kernel empties no list of a group that has members: all that its parent has means the same.
+    let all = fs::read_to_string(parent.join("cpuset.cpus.effective")).unwrap_or_default();
+    !all.trim().is_empty() && changes.set_with_way_back(&path, &list, all.trim()).is_ok()
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
 }
 
 #[cfg(test)]
