@@ -2,7 +2,7 @@
 
 use crate::error::LinuxError;
 use crate::event::{self, Event};
-use crate::{engine, machine, sys};
+use crate::{engine, machine, resctrl, sys};
 use std::fs;
 
 /// Something that was looked at.
@@ -42,6 +42,7 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
         });
     }
     findings.extend(named.as_ref().map(counted));
+    findings.extend(resctrl::findings(cpuinfo));
     Ok(findings)
 }
 

@@ -86,8 +86,9 @@ impl History {
     }
 }
 
-/// A span of a CPU's time.
+/// A span of a CPU's time; in files a list of these four numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(into = "[u64; 4]")]
 pub struct Span {
     /// Periods that ended in it.
     pub periods: u64,
@@ -97,6 +98,12 @@ pub struct Span {
     pub most: u64,
     /// How long the CPU was throttled in them.
     pub throttled_ns: u64,
+}
+
+impl From<Span> for [u64; 4] {
+    fn from(s: Span) -> Self {
+        [s.periods, s.accesses, s.most, s.throttled_ns]
+    }
 }
 
 impl Span {

@@ -24,6 +24,8 @@ pub const ARGUMENT: &str = "keep-settings";
 const DEBUGFS: &str = "debugfs:";
 /// Says that the last setting was not changed after all.
 const FORGET: &str = "@forget";
+/// Begins the path of a directory that was made.
+const DIRECTORY: &str = "@directory\t";
 /// Begins what was changed of a thread.
 const THREAD: &str = "@thread\t";
 
@@ -78,6 +80,11 @@ impl Changes {
     /// Changes a setting that goes when another one is put back.
     pub fn set_without_way_back(&self, path: &str, value: &str) -> io::Result<()> {
         write(self.debugfs.as_ref(), path, value)
+    }
+
+    /// Hands over a directory of the kernel (a control group) that is about to be made.
+    pub fn made_directory(&mut self, path: &str) -> io::Result<()> {
+        self.tell(&format!("{DIRECTORY}{path}"))
     }
 
     /// Changes a thread.
@@ -138,6 +145,7 @@ fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
 #[derive(Debug, PartialEq, Eq)]
 enum Entry {
     Setting(String, String),
+    Directory(String),
     Thread(ThreadChange),
 }
 
@@ -149,6 +157,8 @@ fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
             entries.pop();
         } else if let Some(change) = line.strip_prefix(THREAD) {
             entries.extend(ThreadChange::decode(change).map(Entry::Thread));
+        } else if let Some(path) = line.strip_prefix(DIRECTORY) {
+            entries.push(Entry::Directory(path.to_owned()));
         } else if let Some((path, value)) = line.split_once('\t') {
             entries.push(Entry::Setting(path.to_owned(), value.to_owned()));
         }
@@ -167,6 +177,12 @@ pub fn keep() -> usize {
     for entry in entries.into_iter().rev() {
         match entry {
             Entry::Thread(change) => changes.push(change),
+            Entry::Directory(path) => {
+                if let Err(e) = crate::resctrl::remove(&path) {
+                    eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand (rmdir)");
+                    failed += 1;
+                }
+            }
             Entry::Setting(path, value) => {
                 if let Err(e) = write(debugfs.as_ref(), &path, &value)
                     && e.kind() != io::ErrorKind::NotFound
@@ -186,10 +202,13 @@ mod tests {
 
     #[test]
     fn what_was_not_changed_is_not_put_back() {
-        let lines = ["/a\t1", "/b\t2 3", "@forget", "noise", "/c\t", "@thread\t7\t99\tcpus\t0-1\t1"];
+        let lines = ["/a\t1", "/b\t2 3", "@forget", "noise", "/c\t", "@directory\t/d", "@thread\t7\t99\tcpus\t0-1\t1"];
         let found = entries(lines.map(str::to_owned).into_iter());
         let change = ThreadChange::decode("7\t99\tcpus\t0-1\t1").unwrap();
         let setting = |path: &str, value: &str| Entry::Setting(path.to_owned(), value.to_owned());
-        assert_eq!(found, [setting("/a", "1"), setting("/c", ""), Entry::Thread(change)]);
+        assert_eq!(
+            found,
+            [setting("/a", "1"), setting("/c", ""), Entry::Directory("/d".to_owned()), Entry::Thread(change)]
+        );
     }
 }

@@ -8,8 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Written at the head of the file.
 pub const FORMAT: &str = "solocore-run/1";
 
-/// A span of a CPU's time.
+/// A span of a CPU's time; in files a list of these four numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 4]", into = "[u64; 4]")]
 pub struct RunSpan {
     /// Periods that ended in it.
     pub periods: u64,
@@ -19,6 +20,18 @@ pub struct RunSpan {
     pub most: u64,
     /// How long the CPU was throttled in them.
     pub throttled_ns: u64,
+}
+
+impl From<[u64; 4]> for RunSpan {
+    fn from([periods, accesses, most, throttled_ns]: [u64; 4]) -> Self {
+        Self { periods, accesses, most, throttled_ns }
+    }
+}
+
+impl From<RunSpan> for [u64; 4] {
+    fn from(s: RunSpan) -> Self {
+        [s.periods, s.accesses, s.most, s.throttled_ns]
+    }
 }
 
 /// A regulated CPU.

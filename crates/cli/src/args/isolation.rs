@@ -30,6 +30,9 @@ pub struct IsolationArgs {
     /// Let other programs run on the cores of analysed tasks.
     #[arg(long)]
     pub no_confine: bool,
+    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl), beside the budgets.
+    #[arg(long)]
+    pub resctrl: bool,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000 periods of each CPU).
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,

@@ -31,6 +31,7 @@ pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, 
         move_irqs: !args.no_move_irqs,
         confine: !args.no_confine,
         irq_cpu: args.irq_cpu,
+        resctrl: args.resctrl,
     };
     if !wishes.directory.is_dir() {
         return Err(Failure::Input(format!(

@@ -21,6 +21,7 @@ pub use jobs::{Job, TaskRun};
 
 use crate::error::LinuxError;
 use crate::keeper::Changes;
+use crate::resctrl;
 use crate::sys::{self, Scheduling, tasks};
 use cpuset::Confiner;
 use irq::Places;
@@ -57,6 +58,8 @@ pub struct Wishes {
     pub confine: bool,
     /// The CPU for interrupts, if not the one chosen here.
     pub irq_cpu: Option<u32>,
+    /// Give shares of cache and bandwidth by the hardware?
+    pub resctrl: bool,
 }
 
 /// How a task of the plan comes to run.
@@ -114,6 +117,8 @@ pub struct Layout {
     directory: PathBuf,
     move_irqs: bool,
     confine: bool,
+    /// The plan whose shares the hardware is to give.
+    by_hardware: Option<Plan>,
 }
 
 /// What would be changed.
@@ -161,7 +166,11 @@ impl Layout {
             directory: wishes.directory.clone(),
             move_irqs: wishes.move_irqs,
             confine: wishes.confine,
+            by_hardware: wishes.resctrl.then(|| plan.clone()),
         };
+        if wishes.resctrl {
+            resctrl::look(plan)?;
+        }
         layout.notes = layout.first_notes(plan);
         Ok(layout)
     }
@@ -178,6 +187,9 @@ impl Layout {
                 "tasks under SCHED_FIFO pass by their budgets; with uneven budgets the other cores' bounds rest on these: see CAVEATS.md, or give --no-fifo"
                     .to_owned(),
             );
+        }
+        if self.by_hardware.is_none() {
+            notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
         }
         let idle: Vec<&str> = self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
         if !idle.is_empty() {
@@ -221,6 +233,10 @@ impl Layout {
     /// A task cannot be started or attached; then everything is put back.
     pub fn apply(&self) -> Result<Isolation, LinuxError> {
         let mut changes = Changes::begin()?;
+        let mut notes = self.notes.clone();
+        if let Some(plan) = &self.by_hardware {
+            notes.extend(resctrl::give(plan, &mut changes)?);
+        }
         let moved = self.move_irqs.then(|| {
             let work = if self.rest.is_empty() { vec![self.irq_cpu] } else { self.rest.clone() };
             irq::move_off(&mut changes, &Places::default(), &self.off(), self.irq_cpu, &work)
@@ -237,7 +253,7 @@ impl Layout {
             }
         }
         let jobs = Jobs::start(&self.tasks, &self.directory)?;
-        Ok(Isolation { jobs, confiner, moved, notes: self.notes.clone(), swept: Instant::now(), changes })
+        Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
     }
 }
 
