@@ -103,3 +103,21 @@ def test_runs_that_cannot_be_drawn(planned, run):
     path.write_text(json.dumps(whole))
     refused(planned("report", "run.json", "run.json", "-o", "bad.html"), "second run", codes=(2,))
     assert not (planned.dir / "bad.html").exists()
+
+
+def test_the_service_manager_hears_of_it(planned):
+    import socket
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(planned.dir / "notify"))
+        done = planned("run", "plan.json", *LEAVE, "--duration", "300 ms", NOTIFY_SOCKET=str(planned.dir / "notify"))
+        if done.code == 3:
+            pytest.skip(done.err.strip().splitlines()[-1])
+        manager.settimeout(0)
+        said = []
+        try:
+            while True:
+                said.append(manager.recv(100).decode())
+        except BlockingIOError:
+            pass
+    assert said[0] == "READY=1" and said[-1] == "STOPPING=1"
+    assert said.count("WATCHDOG=1") >= 2 and set(said) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}

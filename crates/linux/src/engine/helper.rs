@@ -14,6 +14,7 @@ use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
 use crate::history::History;
 use crate::keeper::Changes;
+use crate::machine;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
 use crate::sys::{self, Mapped, Scheduling};
@@ -145,6 +146,13 @@ impl Engine for Helper {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
+        // Its counter and its timer do not come back with it.
+        let online = machine::online_cpus()?;
+        if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
+            return Err(LinuxError::Machine(format!(
+                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the CPUs are as planned"
+            )));
+        }
         match self.threads.iter().position(JoinHandle::is_finished) {
             None => Ok(()),
             Some(at) => Err(bpf::inside(&format!("the helper of CPU {} has ended", self.cpus[at]))),
