@@ -184,8 +184,10 @@ pub fn keep() -> usize {
                 }
             }
             Entry::Setting(path, value) => {
+                // An interrupt goes with its device, a control group with its maker; settings of debugfs do not.
+                let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS);
                 if let Err(e) = write(debugfs.as_ref(), &path, &value)
-                    && e.kind() != io::ErrorKind::NotFound
+                    && !gone(&e)
                 {
                     eprintln!("solocore: {path} cannot be put back to {value}: {e}; write it there by hand");
                     failed += 1;

@@ -52,6 +52,11 @@ if [ -w /sys/devices/system/cpu/cpu3/online ]; then
 	is "exit code after a CPU went away" $? 3
 	grep -q "CPU 3 went offline" /tmp/errors && pass "$(tail -n 1 /tmp/errors)" || fail "not said: $(tail -n 1 /tmp/errors)"
 	echo 1 >/sys/devices/system/cpu/cpu3/online
+	# The kernel lets nobody set the fair server of a CPU that is offline: solocore says what is to be written there by hand.
+	if ! settings | cmp -s - /tmp/settings.before; then
+		grep "fair_server/cpu3/runtime cannot be put back to 50000000" /tmp/errors || fail "the fair server of CPU 3 is off, and nothing is said"
+		echo 50000000 >/sys/kernel/debug/sched/fair_server/cpu3/runtime
+	fi
 	free "a CPU went away under the helper engine"
 fi
 

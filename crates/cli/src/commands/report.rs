@@ -76,9 +76,10 @@ impl Material {
                 )));
             }
         } else if format == run::FORMAT {
-            let mut result: RunResult = files::read_json(path)?;
             let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
-            result.check().map_err(|what| wrong(format!("{what}; give a file of `solocore run -o`")))?;
+            let no_run = |what: String| wrong(format!("{what}; give a file of `solocore run -o`"));
+            let mut result: RunResult = serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
+            result.check().map_err(no_run)?;
             // It brings its plan along.
             if self.run.is_some() {
                 return Err(wrong("a second run; give one".to_owned()));
