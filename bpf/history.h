@@ -4,10 +4,9 @@
  *
  * Problem: counts say how often a CPU was throttled, not when.
  * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and count it
- * afterwards; the loader reads what is new some twenty times a second. Entries that it did not read in time are
- * overwritten, and it knows how many by the count.
- * Does not cover: a throttling that ended within its period (a shared round): only what lasts until the period's
- * end is kept.
+ * afterwards; the loader reads what is new some twenty times a second. Entries that it did not read in time
+ * are overwritten, and it knows how many by the count. Does not cover: a throttling that ended within its
+ * period (a shared round): only what lasts until the period's end is kept.
  *
  * crates/linux/src/history.rs repeats the layout; a test there compares it with the objects.
  */
@@ -31,7 +30,8 @@ struct run_history {
 };
 
 _Static_assert(sizeof(struct run_period) == 32, "shared with crates/linux/src/history.rs");
-_Static_assert(sizeof(struct run_history) == 8 + 32 * HISTORY_PERIODS, "shared with crates/linux/src/history.rs");
+_Static_assert(sizeof(struct run_history) == 8 + 32 * HISTORY_PERIODS,
+	       "shared with crates/linux/src/history.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
