@@ -1,6 +1,6 @@
-# Targets: demo, test, vm-test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, vm-quick, vm-test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test vm-test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-quick vm-test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -9,7 +9,7 @@ DEMO := build/demo
 demo: setup-demo build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
 
-test: setup-test lint unit-test policy-test build vision vision-test cli-test browser-test
+test: setup-test lint unit-test policy-test build vision vision-test cli-test browser-test vm-quick
 	@echo "all tests passed"
 
 setup-demo:
@@ -53,6 +53,10 @@ VM_PERIODS ?= 2000
 vm-test: setup-test build
 	tests/vm/test.sh $(SOLOCORE) $(VM_PERIODS)
 
+# The shortest form of it, part of `make test`: some two minutes. Skipped, and said to be, only if the kernels cannot be fetched.
+vm-quick: setup-test build
+	VM_SKIP=1 VM_PARTS=quick tests/vm/test.sh $(SOLOCORE)
+
 # The page that the demo makes is the one that is tested.
 browser-test: setup-test build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
@@ -63,6 +67,7 @@ bench: setup-test build vision
 	cargo build --release --locked --quiet -p solocore-policy-check
 	target/release/policy-check --bench
 	python3 bench/dram.py
+	python3 bench/regulation.py || test $$? = 3
 	build/venv/bin/python bench/study.py
 	cargo run --release --locked --quiet -p solocore-sim --example speed 20
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed

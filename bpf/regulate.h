@@ -26,6 +26,7 @@
 #ifndef SOLOCORE_REGULATE_H
 #define SOLOCORE_REGULATE_H
 
+#include "history.h"
 #include "intf.h"
 
 /* A program of a perf event gets this; only helpers look inside. */
@@ -114,10 +115,11 @@ static __always_inline void core_resumed(struct run_core *c, __u64 now)
 }
 
 /* Keeps count of the period that has ended, before the policy forgets it. */
-static __always_inline void core_tally(struct run_core *c, __u64 now, __u64 count)
+static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now, __u64 count)
 {
 	__u64 made = count - c->at_start, limit = c->guard.budget[SC_READ];
 
+	history_add(cpu, c->ticked_ns, now, c->stopped_ns, made);
 	c->periods++;
 	c->accesses += made;
 	if (made > c->most)
@@ -138,7 +140,7 @@ static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c,
 {
 	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
 
-	core_tally(c, now, count);
+	core_tally(c, cpu, now, count);
 	sc_memguard_replenish(g, &c->guard, now);
 	c->skipped += c->guard.epoch - epoch - 1;
 	core_resumed(c, now);

@@ -7,7 +7,7 @@
 # wrote as `exit-code: N`, or 124 when it did not end in time.
 #
 # Emulated, so it needs no KVM; icount makes guest time follow instructions, so the host's other work does not show in
-# it. VM_CPUS (4), VM_MEMORY (768M) and VM_EXTRA add to it.
+# it. VM_CPUS (4), VM_MEMORY (768M) and VM_EXTRA add to it. VM_ARCH=aarch64 boots QEMU's `virt` machine of that architecture.
 set -eu
 kernel=$1
 root=$2
@@ -17,11 +17,18 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 (cd "$root" && find . | cpio -o -H newc --quiet) | gzip -1 >"$work/initramfs.gz"
 status=0
-timeout "$limit" qemu-system-x86_64 \
+machine=
+console=ttyS0
+if [ "${VM_ARCH:-x86_64}" = aarch64 ]; then
+	machine="-machine virt"
+	console=ttyAMA0
+fi
+# shellcheck disable=SC2086
+timeout "$limit" "qemu-system-${VM_ARCH:-x86_64}" $machine \
 	-accel tcg,thread=single -icount "${VM_ICOUNT:-shift=1,sleep=off}" -cpu max \
 	-smp "${VM_CPUS:-4}" -m "${VM_MEMORY:-768M}" -nic none -vga none -display none -no-reboot \
 	-kernel "$kernel/vmlinuz" -initrd "$work/initramfs.gz" \
-	-append "console=ttyS0 quiet panic=-1 nokaslr mitigations=off ${VM_EXTRA:-}" \
+	-append "console=$console quiet panic=-1 nokaslr mitigations=off ${VM_EXTRA:-}" \
 	-serial stdio -monitor none </dev/null >"$work/console" 2>"$work/errors" || status=$?
 cat "$work/console"
 if [ "$status" != 0 ]; then

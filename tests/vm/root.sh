@@ -21,6 +21,7 @@ for budget in 5 20 50 200; do
 	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
 done
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
+"$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
 mkdir -p "$out/etc"
 printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n' >"$out/etc/passwd"
 cp "$script" "$out/script"

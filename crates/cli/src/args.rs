@@ -1,5 +1,7 @@
 //! The command line.
 
+pub mod isolation;
+
 use clap::{Parser, Subcommand, ValueEnum};
 use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
@@ -297,12 +299,14 @@ pub struct RunArgs {
     /// Answer Prometheus at this address, like 127.0.0.1:9184.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<std::net::SocketAddr>,
-    /// Write the summary here as well (JSON).
+    /// Write the summary here as well (JSON); `solocore report` draws it.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,
+    #[command(flatten)]
+    pub isolation: isolation::IsolationArgs,
 }
 
 #[derive(Debug, clap::Args)]

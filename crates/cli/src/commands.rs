@@ -5,6 +5,7 @@ mod assess;
 mod check_io;
 mod doctor;
 mod dram;
+mod isolation;
 mod plan;
 mod profile;
 mod report;

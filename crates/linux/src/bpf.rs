@@ -53,6 +53,9 @@ pub(crate) fn load(
                     place.copy_from_slice(&settings.encode());
                 }
             }
+            if map.name() == "history" {
+                map.set_max_entries(settings.cpus.max(1))?;
+            }
         }
         change(&mut open)?;
         open.load()

@@ -2,7 +2,7 @@
 
 use crate::error::LinuxError;
 use crate::event::{self, Event};
-use crate::{engine, machine, sys};
+use crate::{engine, machine, resctrl, sys};
 use std::fs;
 
 /// Something that was looked at.
@@ -33,6 +33,7 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
             finding("cpu", false, "the table of events lacks it; give its event for last-level misses as --event rHEX")
         }
     });
+    findings.extend(event::microarchitecture(cpuinfo).map(write_backs));
     let mut events = vec!["llc-misses", "cache-misses", "page-faults"];
     events.retain(|name| Some(*name) != event);
     for name in events {
@@ -42,7 +43,24 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
         });
     }
     findings.extend(named.as_ref().map(counted));
+    findings.extend(resctrl::findings(cpuinfo));
     Ok(findings)
+}
+
+/// Are reads and writes counted apart? The event is named and not regulated by.
+fn write_backs(m: event::Microarchitecture) -> Finding {
+    match m.write_backs {
+        Some((config, name)) => finding(
+            "write-backs",
+            true,
+            format!("r{config:x}, {name}, counts them apart (not tried on hardware); budgets count misses only"),
+        ),
+        None => finding(
+            "write-backs",
+            false,
+            "this CPU's cores do not count them apart from misses (only its memory controllers do); budgets count misses only",
+        ),
+    }
 }
 
 /// Do these findings allow to regulate, by accesses to memory or by what stands in for them?

@@ -4,6 +4,7 @@ mod helper;
 mod sched_ext;
 
 use crate::error::LinuxError;
+use crate::history::Taken;
 use crate::machine;
 use crate::regulation::Regulation;
 use crate::shared::Counts;
@@ -24,6 +25,9 @@ pub trait Engine {
     /// # Errors
     /// Why not.
     fn check(&self) -> Result<(), LinuxError>;
+
+    /// The periods that have ended since the last call, by CPU.
+    fn periods(&self) -> Vec<Taken>;
 
     /// What of it falls short of the rule on this machine, for the user.
     fn notes(&self) -> Vec<String>;

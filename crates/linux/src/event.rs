@@ -5,7 +5,10 @@
 //! software event stands in where there is no counter, to try the mechanism, and then no bound of a plan holds.
 //! Source: Intel SDM vol. 3, table 19-1 (architectural events, from Nehalem on); AMD PPR for families 17h, 19h, 1Ah,
 //! PMCx043; Arm Cortex-A53, A72, A76 and Neoverse N1 TRMs, PMU events.
-//! Does not cover: write-backs (they are not misses); the uncore's counters (they know no core). Of the
+//! Reads and writes apart: a miss of a store is a read, too (the line is fetched); what is written to memory are write-backs. Of the CPUs
+//! in the table only those whose last level is a core's or a cluster's own count them (L2D_CACHE_WB of the Arm architecture); Intel and AMD
+//! count them in the memory controller, which knows no core. The table names the event; a budget of its own it has not.
+//! Does not cover: budgets of write-backs; the uncore's counters (they know no core). Of the
 //! table, none has been tried on hardware by its authors: `solocore doctor` tests whether an event counts.
 
 use crate::error::LinuxError;
@@ -34,16 +37,34 @@ pub struct Microarchitecture {
     pub config: u64,
     /// Its name in the vendor's manual.
     pub event: &'static str,
+    /// Write-backs of the last level, apart from it: raw event and name, where the CPU's own counters know them.
+    pub write_backs: Option<(u64, &'static str)>,
 }
 
-const INTEL: Microarchitecture =
-    Microarchitecture { title: "Intel, Nehalem or later", config: 0x412e, event: "LONGEST_LAT_CACHE.MISS" };
-const ZEN: Microarchitecture =
-    Microarchitecture { title: "AMD Zen", config: 0x4843, event: "LS_DMND_FILLS_FROM_SYS, local and remote memory" };
-const ARM_L2: Microarchitecture =
-    Microarchitecture { title: "Arm Cortex-A53 or A72 (level 2 is the last)", config: 0x17, event: "L2D_CACHE_REFILL" };
-const ARM_LL: Microarchitecture =
-    Microarchitecture { title: "Arm Cortex-A76 or Neoverse", config: 0x37, event: "LL_CACHE_MISS_RD" };
+const INTEL: Microarchitecture = Microarchitecture {
+    title: "Intel, Nehalem or later",
+    config: 0x412e,
+    event: "LONGEST_LAT_CACHE.MISS",
+    write_backs: None,
+};
+const ZEN: Microarchitecture = Microarchitecture {
+    title: "AMD Zen",
+    config: 0x4843,
+    event: "LS_DMND_FILLS_FROM_SYS, local and remote memory",
+    write_backs: None,
+};
+const ARM_L2: Microarchitecture = Microarchitecture {
+    title: "Arm Cortex-A53 or A72 (level 2 is the last)",
+    config: 0x17,
+    event: "L2D_CACHE_REFILL",
+    write_backs: Some((0x18, "L2D_CACHE_WB")),
+};
+const ARM_LL: Microarchitecture = Microarchitecture {
+    title: "Arm Cortex-A76 or Neoverse",
+    config: 0x37,
+    event: "LL_CACHE_MISS_RD",
+    write_backs: None,
+};
 
 /// The entry for the CPU that `/proc/cpuinfo` describes.
 pub fn microarchitecture(cpuinfo: &str) -> Option<Microarchitecture> {
@@ -213,6 +234,9 @@ mod tests {
         assert_eq!(of("CPU implementer\t: 0x41\nCPU part\t: 0xd08\n"), Some(0x17));
         assert_eq!(of("CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n"), Some(0x37));
         assert_eq!(of(""), None);
+        let writes = |text: &str| microarchitecture(text).and_then(|m| m.write_backs).map(|w| w.0);
+        assert_eq!(writes("CPU implementer\t: 0x41\nCPU part\t: 0xd03\n"), Some(0x18));
+        assert_eq!(writes("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n"), None);
     }
 
     #[test]

@@ -39,6 +39,21 @@ pub fn parse_cpu_list(text: &str) -> Vec<u32> {
     cpus
 }
 
+/// The list that [`parse_cpu_list`] reads, as the kernel writes it; the numbers are in order.
+pub fn cpu_list(cpus: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
 /// The CPUs that are online.
 ///
 /// # Errors
@@ -165,6 +180,9 @@ mod tests {
         assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
         assert_eq!(parse_cpu_list("0-99999999"), Vec::<u32>::new());
         assert_eq!(parse_cpu_list("x,1-y,2"), [2]);
+        for list in ["", "0", "0-3,6", "0,2,4-5"] {
+            assert_eq!(cpu_list(&parse_cpu_list(list)), list);
+        }
     }
 
     #[test]

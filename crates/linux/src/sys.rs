@@ -1,10 +1,12 @@
-//! The system calls that the standard library has no words for. All of this crate's `unsafe` is here.
+//! The system calls that the standard library has no words for. All of this crate's `unsafe` is here and below.
+
+pub(crate) mod tasks;
 
 use crate::error::LinuxError;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// The first 64 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`), which every kernel knows.
 #[repr(C)]
@@ -180,7 +182,7 @@ pub(crate) fn open_at(dir: &impl AsFd, path: &str, write: bool) -> io::Result<Fi
     owned(libc::c_long::from(fd)).map(File::from)
 }
 
-/// The array map `cores`, mapped for reading.
+/// An array map, mapped for reading.
 pub(crate) struct Mapped {
     start: *const u8,
     length: usize,
@@ -218,6 +220,15 @@ impl Mapped {
         }
         // SAFETY: the word lies within the mapping, is aligned, and is written by the kernel's programs only.
         unsafe { AtomicU32::from_ptr(self.start.add(at).cast_mut().cast()) }.load(Ordering::Relaxed)
+    }
+
+    /// The 64-bit word at this offset, and everything that was written before it; 0 beyond the end.
+    pub fn double_word(&self, at: usize) -> u64 {
+        if !at.is_multiple_of(8) || at + 8 > self.length {
+            return 0;
+        }
+        // SAFETY: as in `word`.
+        unsafe { AtomicU64::from_ptr(self.start.add(at).cast_mut().cast()) }.load(Ordering::Acquire)
     }
 }
 

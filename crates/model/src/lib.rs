@@ -12,6 +12,7 @@ pub mod plan;
 pub mod platform;
 pub mod profile;
 pub mod results;
+pub mod run;
 pub mod sce;
 pub mod system;
 pub mod time_table;

@@ -12,7 +12,9 @@ mod bars;
 mod curves;
 mod facts;
 mod format;
+mod machine;
 mod perfetto;
+mod perfetto_run;
 mod plan;
 mod svg;
 mod time_table;
@@ -20,10 +22,12 @@ mod timeline;
 mod verdict;
 
 pub use perfetto::perfetto;
+pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
 use solocore_model::results::TaskResult;
+use solocore_model::run::RunResult;
 use solocore_model::time_table::TableFile;
 use solocore_model::{Plan, Profile, SimResult};
 
@@ -40,13 +44,15 @@ pub struct Inputs<'a> {
     pub unmanaged: Option<&'a SimResult>,
     /// Everything together under the plan.
     pub managed: Option<&'a SimResult>,
+    /// A run on a real machine.
+    pub run: Option<&'a RunResult>,
     /// Profiles by the name of their task.
     pub profiles: &'a [(String, Profile)],
 }
 
 /// Draws the page: one HTML document that needs nothing else.
 ///
-/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed"}` as given (`null`
+/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed", "run"}` as given (`null`
 /// where absent), `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the inputs
 /// is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8) is embedded as `null`.
 pub fn html(inputs: &Inputs) -> String {
@@ -57,13 +63,14 @@ pub fn html(inputs: &Inputs) -> String {
             body {
                 a.skip href="#verdict" { "Skip to the verdict" }
                 (svg::definitions(inputs.plan.tasks.len().max(inputs.plan.sce.as_ref().map_or(0, |s| s.partitions.len()))))
-                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs.plan.sce.is_some())) }
+                header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs)) }
                 main {
                     (verdict::section(inputs))
                     (bars::section(inputs))
                     (curves::section(inputs))
                     (time_table::section(inputs.plan))
                     (timeline::section(inputs))
+                    (machine::section(inputs))
                     (plan::section(inputs.plan))
                     (facts::section(inputs))
                     (assumptions(inputs.plan))
@@ -134,20 +141,25 @@ fn subtitle(plan: &Plan) -> String {
     )
 }
 
-fn contents(partitions: bool) -> Markup {
-    const SECTIONS: [(&str, &str); 8] = [
+fn contents(inputs: &Inputs) -> Markup {
+    const SECTIONS: [(&str, &str); 9] = [
         ("verdict", "Verdict"),
         ("times", "Times"),
         ("curves", "Lockdown curves"),
         ("time-table", "Time table"),
         ("timeline", "Timeline"),
+        ("machine", "On the machine"),
         ("plan", "Plan"),
         ("profiles", "Profiles"),
         ("assumptions", "Assumptions"),
     ];
-    let sections = SECTIONS.iter().filter(|(id, _)| partitions || *id != "time-table");
+    let there = |(id, _): &&(&str, &str)| match *id {
+        "machine" => inputs.run.is_some(),
+        "time-table" => inputs.plan.sce.is_some(),
+        _ => true,
+    };
     html! {
-        nav aria-label="Sections" { ul { @for (id, name) in sections { li { a href=(format!("#{id}")) { (name) } } } } }
+        nav aria-label="Sections" { ul { @for (id, name) in SECTIONS.iter().filter(there) { li { a href=(format!("#{id}")) { (name) } } } } }
     }
 }
 
@@ -172,7 +184,13 @@ fn data(inputs: &Inputs) -> Value {
         "solo": result(inputs.solo),
         "unmanaged": result(inputs.unmanaged),
         "managed": result(inputs.managed),
+        "run": run_data(inputs.run),
     })
+}
+
+/// The run, without the plan that is there already.
+fn run_data(run: Option<&RunResult>) -> Value {
+    run.map_or(Value::Null, |r| serde_json::to_value(RunResult { plan: None, ..r.clone() }).unwrap_or(Value::Null))
 }
 
 fn curve_data(inputs: &Inputs) -> Value {

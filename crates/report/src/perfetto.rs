@@ -7,7 +7,7 @@ use solocore_model::SimResult;
 use solocore_model::results::Activity;
 
 /// Field numbers of the messages used.
-mod field {
+pub(crate) mod field {
     pub const TRACE_PACKET: u64 = 1;
     pub const PACKET_TIMESTAMP: u64 = 8;
     pub const PACKET_SEQUENCE: u64 = 10;
@@ -20,8 +20,8 @@ mod field {
     pub const EVENT_CATEGORY: u64 = 22;
     pub const EVENT_NAME: u64 = 23;
 }
-const SLICE_BEGIN: u64 = 1;
-const SLICE_END: u64 = 2;
+pub(crate) const SLICE_BEGIN: u64 = 1;
+pub(crate) const SLICE_END: u64 = 2;
 
 fn varint(out: &mut Vec<u8>, mut value: u64) {
     while value >= 0x80 {
@@ -31,18 +31,18 @@ fn varint(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-fn number(out: &mut Vec<u8>, field: u64, value: u64) {
+pub(crate) fn number(out: &mut Vec<u8>, field: u64, value: u64) {
     varint(out, field << 3);
     varint(out, value);
 }
 
-fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
+pub(crate) fn bytes(out: &mut Vec<u8>, field: u64, value: &[u8]) {
     varint(out, field << 3 | 2);
     varint(out, value.len() as u64);
     out.extend_from_slice(value);
 }
 
-fn packet(out: &mut Vec<u8>, timestamp: Option<u64>, field: u64, message: &[u8]) {
+pub(crate) fn packet(out: &mut Vec<u8>, timestamp: Option<u64>, field: u64, message: &[u8]) {
     let mut body = Vec::new();
     if let Some(ns) = timestamp {
         number(&mut body, field::PACKET_TIMESTAMP, ns);

@@ -16,12 +16,21 @@ fn full(sample: &Sample) -> String {
         solo: Some(solo),
         unmanaged: Some(unmanaged),
         managed: Some(managed),
+        run: None,
         profiles: &sample.profiles,
     })
 }
 
 fn bare(sample: &Sample) -> String {
-    html(&Inputs { title: "Bare", plan: &sample.plan, solo: None, unmanaged: None, managed: None, profiles: &[] })
+    html(&Inputs {
+        title: "Bare",
+        plan: &sample.plan,
+        solo: None,
+        unmanaged: None,
+        managed: None,
+        run: None,
+        profiles: &[],
+    })
 }
 
 fn embedded(page: &str, id: &str) -> Value {
@@ -196,4 +205,75 @@ fn long_schedules_are_cut_and_say_so() {
     let page = full(&sample);
     assert!(page.contains("1\u{202f}000 further parts not drawn"));
     assert!(page.contains("task #77") && page.contains(r#"data-dropped="1000""#));
+}
+
+/// A run on a real machine that has what can go wrong in it.
+fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
+    use solocore_model::run::{FORMAT, RunCore, RunJob, RunResult, RunSpan, RunTask};
+    let span = |most, throttled_ns| RunSpan { periods: 10, accesses: 5 * most, most, throttled_ns };
+    let core = |cpu, budget| RunCore {
+        cpu,
+        budget,
+        sample: 2,
+        periods: 20,
+        max_accesses_per_period: 25,
+        periods_over_budget: u64::from(cpu == 1) * 3,
+        series: vec![span(20, 0), span(25, 4_000_000)],
+        ..RunCore::default()
+    };
+    let late = plan.tasks.iter().position(|t| t.wcrt_ns.is_some()).unwrap();
+    let task = |(at, t): (usize, &solocore_model::plan::PlanTask)| RunTask {
+        name: t.name.clone(),
+        core: t.core,
+        how: "started".to_owned(),
+        jobs: 1,
+        max_response_ns: if at == late { t.wcrt_ns.unwrap() + 1 } else { 1 },
+        latest: vec![RunJob { release_ns: 1, start_ns: 2, end_ns: 3 }],
+        ..RunTask::default()
+    };
+    RunResult {
+        format: FORMAT.to_owned(),
+        engine: "helper".to_owned(),
+        event: "page-faults".to_owned(),
+        stands_in: true,
+        period_ns: 1_000_000,
+        duration_ns: 20_000_000,
+        ended: "duration <b>".to_owned(),
+        span_ns: 10_000_000,
+        cores: vec![core(0, u64::MAX), core(1, 20)],
+        tasks: plan.tasks.iter().enumerate().map(task).collect(),
+        ..RunResult::default()
+    }
+}
+
+#[test]
+fn a_real_run_is_drawn_and_compared() {
+    let sample = sample();
+    let run = run_of(&sample.plan);
+    let inputs = |run| Inputs {
+        title: "Run",
+        plan: &sample.plan,
+        solo: None,
+        unmanaged: None,
+        managed: None,
+        run,
+        profiles: &[],
+    };
+    let page = html(&inputs(Some(&run)));
+    for wanted in [
+        "href=\"#machine\"",
+        "stands in for accesses to memory",
+        "CPU 1: 3 of 20",
+        "above its bound",
+        "data-most=\"25\"",
+        "data-throttled-ns=\"4000000\"",
+        "data-budget=\"20\"",
+        "data-release-ns=\"1\"",
+        "duration &lt;b&gt;",
+    ] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    assert_eq!(page.matches("data-budget=").count(), 1, "no line where there is no limit");
+    assert!(!page.contains("CPU 0: 0 of"), "nothing is wrong there");
+    assert!(!html(&inputs(None)).contains("#machine"));
 }

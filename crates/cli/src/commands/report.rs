@@ -3,6 +3,7 @@
 use crate::args::ReportArgs;
 use crate::fail::Failure;
 use solocore_model::results::Mode;
+use solocore_model::run::{self, RunResult};
 use solocore_model::time_table::{Row, TableFile};
 use solocore_model::{Plan, Profile, SimResult, files};
 use solocore_report::Inputs;
@@ -18,6 +19,9 @@ pub struct Material {
     pub managed: Option<SimResult>,
     /// A table of `solocore schedule-io`, by itself.
     pub table: Option<TableFile>,
+    pub run: Option<RunResult>,
+    /// The plan that the run enforced.
+    pub run_plan: Option<Plan>,
 }
 
 /// Reads plans and results and writes the page.
@@ -47,7 +51,7 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     let mut out = Vec::new();
     for path in paths {
         if path.is_dir() {
-            let names = ["plan.json", "solo.json", "unmanaged.json", "managed.json"];
+            let names = ["plan.json", "solo.json", "unmanaged.json", "managed.json", "run.json"];
             let found: Vec<PathBuf> = names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
             if found.is_empty() {
                 return Err(Failure::Input(format!(
@@ -95,9 +99,20 @@ impl Material {
                 )));
             }
             self.table = Some(table);
+        } else if format == run::FORMAT {
+            let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
+            let no_run = |what: String| wrong(format!("{what}; give a file of `solocore run -o`"));
+            let mut result: RunResult = serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
+            result.check().map_err(no_run)?;
+            // It brings its plan along.
+            if self.run.is_some() {
+                return Err(wrong("a second run; give one".to_owned()));
+            }
+            self.run_plan = result.plan.take();
+            self.run = Some(result);
         } else {
             return Err(Failure::Input(format!(
-                "{}: neither a plan, a result of `solocore sim`, nor a table of `solocore schedule-io`; give files that solocore wrote",
+                "{}: neither a plan, a result of `solocore sim` or `solocore run`, nor a table of `solocore schedule-io`; give files that solocore wrote",
                 path.display()
             )));
         }
@@ -106,7 +121,7 @@ impl Material {
 
     /// Writes the page.
     pub fn write(&self, title: &str, output: &Path) -> Result<(), Failure> {
-        let Some(plan) = &self.plan else {
+        let Some(plan) = self.plan.as_ref().or(self.run_plan.as_ref()) else {
             return Err(Failure::Input("no plan among the results; add the file of `solocore plan -o`".to_owned()));
         };
         for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {
@@ -114,6 +129,13 @@ impl Material {
             if !same {
                 return Err(Failure::Input("a result has other tasks than the plan; simulate this plan".to_owned()));
             }
+        }
+        if let Some(run) = &self.run
+            && !run.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name))
+        {
+            return Err(Failure::Input(
+                "the run has other tasks than the plan; give the plan that was run, or none".to_owned(),
+            ));
         }
         let mut profiles: Vec<(String, Profile)> = Vec::new();
         for task in &plan.tasks {
@@ -127,6 +149,7 @@ impl Material {
             solo: self.solo.as_ref(),
             unmanaged: self.unmanaged.as_ref(),
             managed: self.managed.as_ref(),
+            run: self.run.as_ref(),
             profiles: &profiles,
         };
         Ok(files::write_atomically(output, solocore_report::html(&inputs).as_bytes())?)

@@ -1,12 +1,14 @@
 //! `solocore run`: a plan's regulation on this machine.
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
+use crate::commands::isolation::{self, Watch};
 use crate::commands::print;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::{self, Choice, Engine, Started};
+use solocore_linux::isolate::Layout;
 use solocore_linux::regulation::CoreBudget;
 use solocore_linux::status::{self, Status};
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
@@ -26,6 +28,8 @@ struct CoreSummary {
     #[serde(flatten)]
     counts: Counts,
     throttled_share: f64,
+    /// What it did over time, in spans of `span_ns`.
+    series: Vec<solocore_linux::history::Span>,
 }
 
 /// What is printed at the end.
@@ -36,12 +40,16 @@ struct Summary {
     /// Why a better engine did not run.
     passed_over: Option<String>,
     event: String,
+    /// Does the event only stand in for accesses to memory?
+    stands_in: bool,
     period_ns: u64,
     duration_ns: u64,
     /// "duration", "signal", or why it could not go on.
     ended: String,
     notes: Vec<String>,
     cores: Vec<CoreSummary>,
+    #[serde(flatten)]
+    watched: isolation::Watched,
 }
 
 /// Checks, regulates, and says what happened.
@@ -51,28 +59,39 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             "--duration is below 1 ms, the length of a period; give for example \"10 s\"".to_owned(),
         ));
     }
-    let regulation = regulation_of(args)?;
+    let plan = read_plan(&args.plan)?;
+    let regulation = regulation_of(args, &plan)?;
+    let layout = isolation::layout(&args.isolation, &plan, &args.plan)?;
     machine::check_privileges()?;
     machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
     let (expected, counted) = regulation.event.self_test()?;
     let instance = Instance::take()?;
     if args.dry_run {
         drop(instance);
-        return dry_run(args, &regulation, expected, counted);
+        return dry_run(args, &regulation, &layout, expected, counted);
     }
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
-    announce(&regulation, engine.as_ref(), passed_over.as_deref());
+    let watch = Watch::begin(&layout, regulation.period_ns, args.isolation.trace.is_some())?;
+    announce(&regulation, engine.as_ref(), passed_over.as_deref(), &watch);
     let started = Instant::now();
-    let so_far = |ended: &str| summary(&regulation, engine.as_ref(), passed_over.clone(), ended, started.elapsed());
+    let so_far =
+        |ended: &str| summary(&regulation, engine.as_ref(), &watch, passed_over.clone(), ended, started.elapsed());
     let answer = || {
+        watch.look(engine.as_ref());
         status.serve(
             || so_far("not yet").map_or_else(|e| e.to_string(), |s| files::to_json(&s)),
             || metrics(&regulation, engine.as_ref()),
         );
     };
     let (ended, lost) = regulate(args, engine.as_ref(), &answer);
-    let summary = so_far(&ended)?;
+    watch.look(engine.as_ref());
+    let mut summary = so_far(&ended)?;
+    if let Some(path) = &args.isolation.trace {
+        watch.write_trace(path, &regulation)?;
+    }
+    summary.watched.plan = Some(plan);
+    drop(watch);
     drop(engine);
     drop(status);
     drop(instance);
@@ -87,8 +106,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Says what runs, and what the user should know before relying on it.
-fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&str>) {
-    for note in regulation.notes.iter().chain(&engine.notes()) {
+fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&str>, watch: &Watch) {
+    for note in regulation.notes.iter().chain(&engine.notes()).chain(&watch.notes()) {
         eprintln!("solocore: note: {note}");
     }
     if let Some(reason) = passed_over {
@@ -104,8 +123,7 @@ fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&s
 }
 
 /// The plan, read and checked for this machine.
-fn regulation_of(args: &RunArgs) -> Result<Regulation, Failure> {
-    let plan = read_plan(&args.plan)?;
+fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
     let options = Options {
         event: Event::find(&args.event, &machine::cpuinfo())?,
         sample: args.sample,
@@ -117,7 +135,7 @@ fn regulation_of(args: &RunArgs) -> Result<Regulation, Failure> {
         },
     };
     let online = machine::online_cpus()?;
-    Regulation::new(&plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
+    Regulation::new(plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
 }
 
 fn read_plan(path: &Path) -> Result<Plan, Failure> {
@@ -174,6 +192,7 @@ fn metrics(regulation: &Regulation, engine: &dyn Engine) -> String {
 fn summary(
     regulation: &Regulation,
     engine: &dyn Engine,
+    watch: &Watch,
     passed_over: Option<String>,
     ended: &str,
     duration: Duration,
@@ -183,17 +202,20 @@ fn summary(
         counts,
         throttled_share: counts.throttled_ns as f64
             / (counts.periods.saturating_add(counts.periods_skipped).max(1) as f64 * regulation.period_ns as f64),
+        series: watch.series(budget.cpu),
     };
     Ok(Summary {
         format: "solocore-run/1",
         engine: engine.name(),
         passed_over,
         event: regulation.event.name().to_owned(),
+        stands_in: regulation.event.is_software(),
         period_ns: regulation.period_ns,
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
         ended: ended.to_owned(),
-        notes: regulation.notes.iter().cloned().chain(engine.notes()).collect(),
+        notes: regulation.notes.iter().cloned().chain(engine.notes()).chain(watch.notes()).collect(),
         cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
+        watched: watch.watched(),
     })
 }
 
@@ -216,6 +238,7 @@ fn text(s: &Summary) -> String {
         ]);
     }
     table::render(&rows)
+        + &isolation::tasks_text(&s.watched.tasks)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",
             s.engine,
@@ -237,13 +260,21 @@ struct DryRun<'a> {
     sched_ext: Option<String>,
     notes: &'a [String],
     cores: &'a [CoreBudget],
+    isolation: solocore_linux::isolate::Preview,
 }
 
-fn dry_run(args: &RunArgs, regulation: &Regulation, expected: u64, counted: u64) -> Result<ExitCode, Failure> {
+fn dry_run(
+    args: &RunArgs,
+    regulation: &Regulation,
+    layout: &Layout,
+    expected: u64,
+    counted: u64,
+) -> Result<ExitCode, Failure> {
     let sched_ext = machine::check_sched_ext();
     if args.engine == RunEngine::SchedExt {
         sched_ext.clone()?;
     }
+    let notes: Vec<String> = regulation.notes.iter().chain(&layout.notes).cloned().collect();
     let result = DryRun {
         format: "solocore-dry-run/1",
         event: regulation.event.name(),
@@ -251,8 +282,9 @@ fn dry_run(args: &RunArgs, regulation: &Regulation, expected: u64, counted: u64)
         self_test_counted: counted,
         period_ns: regulation.period_ns,
         sched_ext: sched_ext.err().map(|e| e.to_string()),
-        notes: &regulation.notes,
+        notes: &notes,
         cores: &regulation.cores,
+        isolation: layout.preview(),
     };
     if args.format == Format::Json {
         print(&files::to_json(&result))?;
@@ -274,7 +306,8 @@ fn dry_run(args: &RunArgs, regulation: &Regulation, expected: u64, counted: u64)
         result.event,
         regulation.period_ns / 1000
     );
-    for note in &regulation.notes {
+    out += &isolation::preview_text(&result.isolation);
+    for note in &notes {
         out += &format!("note: {note}\n");
     }
     print(&(out + "nothing was changed\n"))?;

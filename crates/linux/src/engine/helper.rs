@@ -12,7 +12,9 @@
 use super::Engine;
 use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
+use crate::history::History;
 use crate::keeper::Changes;
+use crate::machine;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
 use crate::sys::{self, Mapped, Scheduling};
@@ -37,6 +39,7 @@ pub(crate) struct Helper {
     // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
     _events: Vec<CpuLink>,
     object: Arc<Object>,
+    history: History,
     _changes: Changes,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
@@ -84,6 +87,7 @@ impl Helper {
         let mut engine = Self {
             _events: Vec::new(),
             object: Arc::clone(&object),
+            history: History::open(&object, regulation.cpus, &regulation.regulated())?,
             _changes: Changes::default(),
             stop: Arc::clone(&stop),
             threads: Vec::new(),
@@ -142,10 +146,21 @@ impl Engine for Helper {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
+        // Its counter and its timer do not come back with it.
+        let online = machine::online_cpus()?;
+        if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
+            return Err(LinuxError::Machine(format!(
+                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the CPUs are as planned"
+            )));
+        }
         match self.threads.iter().position(JoinHandle::is_finished) {
             None => Ok(()),
             Some(at) => Err(bpf::inside(&format!("the helper of CPU {} has ended", self.cpus[at]))),
         }
+    }
+
+    fn periods(&self) -> Vec<crate::history::Taken> {
+        self.history.take()
     }
 
     fn notes(&self) -> Vec<String> {

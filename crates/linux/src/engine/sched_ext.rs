@@ -3,6 +3,7 @@
 use super::Engine;
 use crate::bpf::{self, CpuLink};
 use crate::error::LinuxError;
+use crate::history::History;
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -14,6 +15,7 @@ pub(crate) struct SchedExt {
     // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
     _scheduler: Link,
     _events: Vec<CpuLink>,
+    history: History,
     object: Object,
     cpus: Vec<u32>,
 }
@@ -39,6 +41,7 @@ impl SchedExt {
         };
         let mut object = load(&settings)?;
         bpf::fill_cores(&object, regulation)?;
+        let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
         let scheduler = object
             .maps_mut()
             .find(|m| m.name() == "solocore_ops")
@@ -50,7 +53,7 @@ impl SchedExt {
                 ))
             })?;
         let events = bpf::attach(&object, regulation)?;
-        Ok(Self { _scheduler: scheduler, _events: events, object, cpus: regulation.regulated() })
+        Ok(Self { _scheduler: scheduler, _events: events, history, object, cpus: regulation.regulated() })
     }
 }
 
@@ -81,6 +84,10 @@ impl Engine for SchedExt {
         Err(LinuxError::Machine(format!(
             "the kernel unloaded the scheduler: {reason}{message}; tasks go on unregulated, start solocore again"
         )))
+    }
+
+    fn periods(&self) -> Vec<crate::history::Taken> {
+        self.history.take()
     }
 
     fn notes(&self) -> Vec<String> {

@@ -16,6 +16,7 @@ fn main() -> std::io::Result<()> {
         solo,
         unmanaged,
         managed,
+        run: None,
         profiles: if bare { &[] } else { &sample.profiles },
     });
     std::fs::write(out, page)

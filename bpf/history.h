@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The latest periods of each CPU, for pictures: how much was used, and since when the CPU was throttled.
+ *
+ * Problem: counts say how often a CPU was throttled, not when.
+ * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and count it
+ * afterwards; the loader reads what is new some twenty times a second. Entries that it did not read in time
+ * are overwritten, and it knows how many by the count. Does not cover: a throttling that ended within its
+ * period (a shared round): only what lasts until the period's end is kept.
+ *
+ * crates/linux/src/history.rs repeats the layout; a test there compares it with the objects.
+ */
+#ifndef SOLOCORE_HISTORY_H
+#define SOLOCORE_HISTORY_H
+
+#include <solocore/memguard.h>
+
+#define HISTORY_PERIODS 2048u /* a power of two; 200 ms at the shortest period */
+
+struct run_period {
+	sc_u64 start_ns;
+	sc_u64 end_ns;
+	sc_u64 stopped_ns; /* since when it was throttled at its end; 0: it was not */
+	sc_u64 accesses;
+};
+
+struct run_history {
+	sc_u64 written; /* entries so far; the next one lies at this number modulo HISTORY_PERIODS */
+	struct run_period periods[HISTORY_PERIODS];
+};
+
+_Static_assert(sizeof(struct run_period) == 32, "shared with crates/linux/src/history.rs");
+_Static_assert(sizeof(struct run_history) == 8 + 32 * HISTORY_PERIODS,
+	       "shared with crates/linux/src/history.rs");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the loader makes it the number of CPUs */
+	__type(key, __u32);
+	__type(value, struct run_history);
+} history SEC(".maps");
+
+static __always_inline void history_add(__u32 cpu, __u64 start, __u64 end, __u64 stopped, __u64 accesses)
+{
+	struct run_history *h = bpf_map_lookup_elem(&history, &cpu);
+	struct run_period *p;
+
+	if (!h)
+		return;
+	p = &h->periods[h->written & (HISTORY_PERIODS - 1)];
+	p->start_ns = start;
+	p->end_ns = end;
+	p->stopped_ns = stopped;
+	p->accesses = accesses;
+	h->written++;
+}
+
+#endif

@@ -1,0 +1,48 @@
+//! Options of `solocore run` beside budgets: who runs where, and what is written down.
+
+use std::path::PathBuf;
+
+/// Who runs where.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Tasks and isolation")]
+pub struct IsolationArgs {
+    /// Start the plan's commands on their cores: one run is one job, released every period.
+    #[arg(long)]
+    pub start: bool,
+    /// Start this in place of the plan's command (split at spaces), also without --start.
+    #[arg(long = "command", value_name = "TASK=COMMAND", value_parser = pair)]
+    pub commands: Vec<(String, String)>,
+    /// Bind a running process to its task's core.
+    #[arg(long, value_name = "TASK=PID", value_parser = pair)]
+    pub attach: Vec<(String, String)>,
+    /// Where commands are run [default: the plan's directory].
+    #[arg(long, value_name = "DIR")]
+    pub directory: Option<PathBuf>,
+    /// Leave analysed tasks ordinary ones: their budgets hold them, and the plan's response times do not hold.
+    #[arg(long)]
+    pub no_fifo: bool,
+    /// The CPU for interrupts [default: the first without analysed tasks].
+    #[arg(long, value_name = "CPU")]
+    pub irq_cpu: Option<u32>,
+    /// Leave interrupts where they are.
+    #[arg(long)]
+    pub no_move_irqs: bool,
+    /// Let other programs run on the cores of analysed tasks.
+    #[arg(long)]
+    pub no_confine: bool,
+    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl), beside the budgets.
+    #[arg(long)]
+    pub resctrl: bool,
+    /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000 periods of each CPU).
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+fn pair(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.is_empty() && !value.trim().is_empty() => {
+            Ok((name.to_owned(), value.trim().to_owned()))
+        }
+        _ => Err("it is written TASK=..., with the name of a task of the plan".to_owned()),
+    }
+}

@@ -1,0 +1,187 @@
+//! The part of `solocore run` that is about who runs where.
+
+use crate::args::isolation::IsolationArgs;
+use crate::fail::Failure;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::Regulation;
+use solocore_linux::engine::Engine;
+use solocore_linux::history::{Recorder, Span};
+use solocore_linux::isolate::{self, Confined, Isolation, Layout, Moved, Preview, TaskRun, Wishes};
+use solocore_linux::machine::cpu_list;
+use solocore_model::{Plan, files};
+use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
+use std::cell::RefCell;
+use std::path::Path;
+
+/// The plan's tasks and everything else, as the options want them.
+pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, Failure> {
+    let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
+    let pid = |(name, value): &(String, String)| match value.parse::<u32>() {
+        Ok(pid) if pid > 0 => Ok((name.clone(), pid)),
+        _ => Err(Failure::Input(format!("--attach {name}={value}: `{value}` is no number of a process; give one"))),
+    };
+    let beside = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let wishes = Wishes {
+        start: args.start,
+        commands: args.commands.iter().map(|(name, command)| (name.clone(), words(command))).collect(),
+        attach: args.attach.iter().map(pid).collect::<Result<_, _>>()?,
+        directory: args.directory.clone().unwrap_or_else(|| beside.to_owned()),
+        fifo: !args.no_fifo,
+        move_irqs: !args.no_move_irqs,
+        confine: !args.no_confine,
+        irq_cpu: args.irq_cpu,
+        resctrl: args.resctrl,
+    };
+    if !wishes.directory.is_dir() {
+        return Err(Failure::Input(format!(
+            "--directory {}: there is no such directory; give one in which the commands can run",
+            wishes.directory.display()
+        )));
+    }
+    Ok(Layout::new(plan, &wishes)?)
+}
+
+/// What would be changed, for people.
+pub fn preview_text(preview: &Preview) -> String {
+    let list = |numbers: &[u32]| if numbers.is_empty() { "none".to_owned() } else { cpu_list(numbers) };
+    let mut out = format!("cores of analysed tasks: {}\n", list(&preview.hard_cores));
+    for (name, core, fifo, how) in &preview.tasks {
+        let scheduling = fifo.map_or("as an ordinary task".to_owned(), |p| format!("SCHED_FIFO {p}"));
+        out += &format!("task {name} on core {core}, {scheduling}: would be {how}\n");
+    }
+    out += &format!("interrupts that would be moved to CPU {}: {}\n", preview.irq_cpu, list(&preview.irqs));
+    if let Some(confine) = &preview.confine {
+        out += &format!(
+            "others that would be kept off: {} threads by affinity, control groups {}; {} threads are bound there and would stay\n",
+            confine.threads,
+            if confine.groups.is_empty() { "none".to_owned() } else { confine.groups.join(", ") },
+            confine.bound.len()
+        );
+    }
+    out
+}
+
+/// What goes into the summary beside the counts of the CPUs.
+#[derive(Serialize)]
+pub struct Watched {
+    /// Length of a span of the CPUs' series.
+    pub span_ns: u64,
+    /// Periods that are in no series, because they were not read in time.
+    pub periods_unread: u64,
+    /// The plan's tasks.
+    pub tasks: Vec<TaskRun>,
+    /// Other programs that were kept off the cores of analysed tasks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub confined: Option<Confined>,
+    /// Interrupts that were moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<Moved>,
+    /// What was enforced, so that the file can be drawn by itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+}
+
+/// The tasks in their places, and what is seen meanwhile.
+pub struct Watch {
+    recorder: RefCell<Recorder>,
+    isolation: RefCell<Isolation>,
+}
+
+impl Watch {
+    /// Puts everything in its place.
+    pub fn begin(layout: &Layout, period_ns: u64, trace: bool) -> Result<Self, Failure> {
+        let isolation = layout.apply()?;
+        let recorder = Recorder::new(isolate::now_ns(), period_ns, trace);
+        Ok(Self { recorder: RefCell::new(recorder), isolation: RefCell::new(isolation) })
+    }
+
+    /// Takes what is new; called some twenty times a second.
+    pub fn look(&self, engine: &dyn Engine) {
+        self.recorder.borrow_mut().add(engine.periods());
+        self.isolation.borrow_mut().look();
+    }
+
+    /// A CPU's series.
+    pub fn series(&self, cpu: u32) -> Vec<Span> {
+        self.recorder.borrow().series(cpu).to_vec()
+    }
+
+    /// For the user.
+    pub fn notes(&self) -> Vec<String> {
+        self.isolation.borrow().notes()
+    }
+
+    fn tasks(&self) -> Vec<TaskRun> {
+        let begun = self.recorder.borrow().begun_ns;
+        let mut tasks = self.isolation.borrow().tasks();
+        for job in tasks.iter_mut().flat_map(|t| &mut t.latest) {
+            for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
+                *time = time.saturating_sub(begun);
+            }
+        }
+        tasks
+    }
+
+    /// For the summary.
+    pub fn watched(&self) -> Watched {
+        let isolation = self.isolation.borrow();
+        Watched {
+            span_ns: self.recorder.borrow().span_ns,
+            periods_unread: self.recorder.borrow().lost,
+            tasks: self.tasks(),
+            confined: isolation.confined().cloned(),
+            interrupts: isolation.moved().cloned(),
+            plan: None,
+        }
+    }
+
+    /// Writes the Perfetto trace.
+    pub fn write_trace(&self, path: &Path, regulation: &Regulation) -> Result<(), Failure> {
+        let recorder = self.recorder.borrow();
+        let begun = recorder.begun_ns;
+        let period = |p: solocore_linux::history::Period| TracedPeriod {
+            start_ns: p.start_ns.saturating_sub(begun),
+            end_ns: p.end_ns.saturating_sub(begun),
+            stopped_ns: p.stopped_ns.map(|ns| ns.saturating_sub(begun)),
+            accesses: p.accesses,
+        };
+        let core = |cpu: u32| TracedCore { cpu, periods: recorder.traced(cpu).into_iter().map(period).collect() };
+        let task = |t: TaskRun| TracedTask {
+            name: t.name,
+            core: t.core,
+            jobs: t.latest.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect(),
+        };
+        let trace = RunTrace {
+            cores: regulation.regulated().into_iter().map(core).collect(),
+            tasks: self.tasks().into_iter().filter(|t| t.how == "started").map(task).collect(),
+        };
+        Ok(files::write_atomically(path, &solocore_report::perfetto_run(&trace))?)
+    }
+}
+
+/// What was seen of the tasks that solocore ran; empty if there were none.
+pub fn tasks_text(tasks: &[TaskRun]) -> String {
+    let run: Vec<&TaskRun> = tasks.iter().filter(|t| t.how != "not run").collect();
+    if run.is_empty() {
+        return String::new();
+    }
+    let head = ["task", "core", "how", "scheduling", "jobs", "failed", "late", "longest ms", "mean ms", "CPU ms"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for t in run {
+        let some = |ns: u64| table::ms((t.jobs > 0).then_some(ns));
+        rows.push(vec![
+            t.name.clone(),
+            t.core.to_string(),
+            t.how.to_owned(),
+            t.fifo.map_or("normal".to_owned(), |p| format!("fifo {p}")),
+            t.jobs.to_string(),
+            t.failed.to_string(),
+            t.misses_deadline.to_string(),
+            some(t.max_response_ns),
+            some(t.mean_response_ns),
+            some(t.max_cpu_ns),
+        ]);
+    }
+    format!("\n{}", table::render(&rows))
+}

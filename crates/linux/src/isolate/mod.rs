@@ -1,0 +1,441 @@
+//! The plan's tasks on their cores, and everything else off them.
+//!
+//! Problem: budgets bound what a core does to memory; who runs on it is up to the kernel, and any program or interrupt may.
+//! Rule: a core with an analysed task (level A to C) is hard. Tasks of the plan are started on their cores or attached there
+//! (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order of the plan's priorities. Other programs are kept off the hard cores
+//! (`cpuset`), interrupts go to one designated CPU (`irq`). Everything is recorded with the keeper before it is changed, so that it is
+//! put back at the end, also after `kill -9`.
+//! If every core is hard, nobody can be kept off them: other programs stay where they are, below `SCHED_FIFO` and within the
+//! budgets, and interrupts go to the core whose analysed tasks use it least.
+//! Source: single-core-equivalence, section 2; ARINC 653 and MC2 reserve cores in the same way.
+//! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel itself takes.
+
+mod cpuset;
+mod irq;
+mod jobs;
+pub(crate) mod threads;
+
+pub use cpuset::Confined;
+pub use irq::Moved;
+pub use jobs::{Job, TaskRun};
+
+use crate::error::LinuxError;
+use crate::keeper::Changes;
+use crate::resctrl;
+use crate::sys::{self, Scheduling, tasks};
+use cpuset::Confiner;
+use irq::Places;
+use jobs::Jobs;
+use solocore_model::Plan;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use threads::{ThreadChange, What};
+
+/// Priority of the most urgent analysed task; the helper engine has 1 and the daemon 2.
+const HIGHEST: i32 = 89;
+/// Lowest priority of an analysed task.
+const LOWEST: i32 = 10;
+/// How often newcomers are looked for.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// What the user wants beside budgets.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Start the plan's commands.
+    pub start: bool,
+    /// Commands in place of the plan's, by task.
+    pub commands: Vec<(String, Vec<String>)>,
+    /// Processes that are tasks of the plan.
+    pub attach: Vec<(String, u32)>,
+    /// Where commands run.
+    pub directory: PathBuf,
+    /// Analysed tasks under `SCHED_FIFO`?
+    pub fifo: bool,
+    /// Move interrupts?
+    pub move_irqs: bool,
+    /// Keep others off the hard cores?
+    pub confine: bool,
+    /// The CPU for interrupts, if not the one chosen here.
+    pub irq_cpu: Option<u32>,
+    /// Give shares of cache and bandwidth by the hardware?
+    pub resctrl: bool,
+}
+
+/// How a task of the plan comes to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By this command.
+    Start(Vec<String>),
+    /// It runs already, as this process.
+    Attach(u32),
+    /// It does not, as far as solocore is concerned.
+    NotRun,
+}
+
+impl How {
+    /// For people and files.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "started",
+            Self::Attach(_) => "attached",
+            Self::NotRun => "not run",
+        }
+    }
+}
+
+/// A task of the plan in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// Priority under `SCHED_FIFO`; none: an ordinary task.
+    pub fifo: Option<i32>,
+    /// Time between releases; none: back to back.
+    pub period_ns: Option<u64>,
+    /// Relative deadline.
+    pub deadline_ns: Option<u64>,
+    /// How it comes to run.
+    pub how: How,
+}
+
+/// Who runs where, checked.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    /// Cores with analysed tasks.
+    pub hard: Vec<u32>,
+    /// The others, for everybody else.
+    pub rest: Vec<u32>,
+    /// The CPU for interrupts.
+    pub irq_cpu: u32,
+    /// The plan's tasks, in its order.
+    pub tasks: Vec<Placed>,
+    /// For the user.
+    pub notes: Vec<String>,
+    directory: PathBuf,
+    move_irqs: bool,
+    confine: bool,
+    /// The plan whose shares the hardware is to give.
+    by_hardware: Option<Plan>,
+}
+
+/// What would be changed.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Preview {
+    /// Cores with analysed tasks.
+    pub hard_cores: Vec<u32>,
+    /// The CPU for interrupts.
+    pub irq_cpu: u32,
+    /// Interrupts that would be moved there, if they let.
+    pub irqs: Vec<u32>,
+    /// Others that would be kept off the hard cores.
+    pub confine: Option<Confined>,
+    /// Tasks that would be started or attached: name, core, priority, how.
+    pub tasks: Vec<(String, u32, Option<i32>, &'static str)>,
+}
+
+impl Layout {
+    /// Checks plan and wishes.
+    ///
+    /// # Errors
+    /// [`LinuxError::Input`]: a wish names what the plan or the machine lacks.
+    pub fn new(plan: &Plan, wishes: &Wishes) -> Result<Self, LinuxError> {
+        let cores: Vec<u32> = plan.cores.iter().map(|c| c.id).collect();
+        let analysed: BTreeSet<u32> = plan.tasks.iter().filter(|t| !t.best_effort()).map(|t| t.core).collect();
+        let (hard, rest): (Vec<u32>, Vec<u32>) = cores.iter().partition(|c| analysed.contains(c));
+        let least_used = || plan.cores.iter().min_by(|a, b| a.utilization.total_cmp(&b.utilization)).map(|c| c.id);
+        let irq_cpu = match wishes.irq_cpu {
+            Some(cpu) if !cores.contains(&cpu) => {
+                return Err(LinuxError::Input(format!(
+                    "--irq-cpu {cpu}: the plan has cores 0 to {}; name one of them",
+                    cores.len().saturating_sub(1)
+                )));
+            }
+            Some(cpu) => cpu,
+            None => rest.first().copied().or_else(least_used).unwrap_or(0),
+        };
+        let tasks = place(plan, wishes)?;
+        let mut layout = Self {
+            hard,
+            rest,
+            irq_cpu,
+            tasks,
+            notes: Vec::new(),
+            directory: wishes.directory.clone(),
+            move_irqs: wishes.move_irqs,
+            confine: wishes.confine,
+            by_hardware: wishes.resctrl.then(|| plan.clone()),
+        };
+        if wishes.resctrl {
+            resctrl::look(plan)?;
+        }
+        layout.notes = layout.first_notes(plan);
+        Ok(layout)
+    }
+
+    fn first_notes(&self, plan: &Plan) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.confine && self.rest.is_empty() {
+            notes.push("every core has analysed tasks, so other programs are not kept off them".to_owned());
+        }
+        let budgets: BTreeSet<Option<u64>> = plan.cores.iter().map(|c| c.budget_accesses).collect();
+        let runs = |t: &Placed| t.how != How::NotRun;
+        if budgets.len() > 1 && self.tasks.iter().any(|t| t.fifo.is_some() && runs(t)) {
+            notes.push(
+                "tasks under SCHED_FIFO pass by their budgets; with uneven budgets the other cores' bounds rest on these: see CAVEATS.md, or give --no-fifo"
+                    .to_owned(),
+            );
+        }
+        if self.by_hardware.is_none() {
+            notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
+        }
+        let idle: Vec<&str> = self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
+        if !idle.is_empty() {
+            notes.push(format!(
+                "tasks that solocore neither starts nor binds (--start, --attach NAME=PID): {}",
+                idle.join(", ")
+            ));
+        }
+        notes
+    }
+
+    /// Hard cores that interrupts are moved off.
+    fn off(&self) -> Vec<u32> {
+        self.hard.iter().copied().filter(|&c| c != self.irq_cpu).collect()
+    }
+
+    fn confiner(&self) -> Option<Confiner> {
+        let attached = self.tasks.iter().filter_map(|t| if let How::Attach(pid) = t.how { Some(pid) } else { None });
+        (self.confine && !self.hard.is_empty() && !self.rest.is_empty()).then(|| Confiner::new(&self.rest, attached))
+    }
+
+    /// What would be changed; changes nothing.
+    pub fn preview(&self) -> Preview {
+        let confine = self.confiner().map(|mut c| {
+            c.preview();
+            c.confined
+        });
+        let runs = self.tasks.iter().filter(|t| t.how != How::NotRun);
+        Preview {
+            hard_cores: self.hard.clone(),
+            irq_cpu: self.irq_cpu,
+            irqs: if self.move_irqs { irq::that_reach(&Places::default(), &self.off()) } else { Vec::new() },
+            confine,
+            tasks: runs.map(|t| (t.name.clone(), t.core, t.fifo, t.how.word())).collect(),
+        }
+    }
+
+    /// Changes it, until the result is dropped.
+    ///
+    /// # Errors
+    /// A task cannot be started or attached; then everything is put back.
+    pub fn apply(&self) -> Result<Isolation, LinuxError> {
+        let mut changes = Changes::begin()?;
+        let mut notes = self.notes.clone();
+        if let Some(plan) = &self.by_hardware {
+            notes.extend(resctrl::give(plan, &mut changes)?);
+        }
+        let moved = self.move_irqs.then(|| {
+            let work = if self.rest.is_empty() { vec![self.irq_cpu] } else { self.rest.clone() };
+            irq::move_off(&mut changes, &Places::default(), &self.off(), self.irq_cpu, &work)
+        });
+        let mut confiner = self.confiner();
+        if let Some(confiner) = &mut confiner {
+            confiner.begin(&mut changes);
+            // The daemon itself has no business on a hard core either; its helpers bind themselves.
+            let _ = bind_me(&mut changes, &self.rest);
+        }
+        for task in &self.tasks {
+            if let How::Attach(pid) = task.how {
+                attach(&mut changes, task, pid)?;
+            }
+        }
+        let jobs = Jobs::start(&self.tasks, &self.directory)?;
+        Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
+    }
+}
+
+/// The plan's tasks with what was wished of them.
+fn place(plan: &Plan, wishes: &Wishes) -> Result<Vec<Placed>, LinuxError> {
+    let named =
+        wishes.commands.iter().map(|(n, _)| ("--command", n)).chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
+    let mut seen = BTreeSet::new();
+    for (option, name) in named {
+        if !plan.tasks.iter().any(|t| t.name == *name) {
+            let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).collect();
+            return Err(LinuxError::Input(format!(
+                "{option} {name}=...: the plan has no such task; it has {}",
+                all.join(", ")
+            )));
+        }
+        if !seen.insert(name) {
+            return Err(LinuxError::Input(format!("{option}: task `{name}` is named twice; name it once")));
+        }
+    }
+    let find = |t: &solocore_model::plan::PlanTask| -> Result<How, LinuxError> {
+        if let Some((_, pid)) = wishes.attach.iter().find(|(n, _)| *n == t.name) {
+            return Ok(How::Attach(*pid));
+        }
+        let own = wishes.commands.iter().find(|(n, _)| *n == t.name).map(|(_, c)| c.clone());
+        let planned = t.command.clone().filter(|_| wishes.start);
+        own.or(planned).map_or(Ok(How::NotRun), |c| startable(&t.name, c, &wishes.directory).map(How::Start))
+    };
+    let mut placed = Vec::new();
+    for t in &plan.tasks {
+        placed.push(Placed {
+            name: t.name.clone(),
+            core: t.core,
+            fifo: if wishes.fifo && !t.best_effort() { Some(priority(plan, t)?) } else { None },
+            period_ns: t.period_ns,
+            deadline_ns: t.deadline_ns,
+            how: find(t)?,
+        });
+    }
+    if wishes.start && !placed.iter().any(|p| matches!(p.how, How::Start(_))) {
+        return Err(LinuxError::Input(
+            "--start: no task of the plan has a command; give them with --command NAME=COMMAND".to_owned(),
+        ));
+    }
+    Ok(placed)
+}
+
+/// The priorities of a core's analysed tasks follow each other without gaps, from the most urgent down.
+fn priority(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Result<i32, LinuxError> {
+    let above: BTreeSet<u32> = plan
+        .tasks
+        .iter()
+        .filter(|t| t.core == task.core && !t.best_effort() && t.priority < task.priority)
+        .map(|t| t.priority)
+        .collect();
+    let rank = i32::try_from(above.len()).unwrap_or(i32::MAX);
+    if rank > HIGHEST - LOWEST {
+        return Err(LinuxError::Input(format!(
+            "core {} has more than {} priorities of analysed tasks; give --no-fifo",
+            task.core,
+            HIGHEST - LOWEST + 1
+        )));
+    }
+    Ok(HIGHEST - rank)
+}
+
+/// The command, if its program is there: a relative path is one from the directory, a plain name is looked for in PATH.
+fn startable(task: &str, mut command: Vec<String>, directory: &Path) -> Result<Vec<String>, LinuxError> {
+    let wrong = |what: String| LinuxError::Input(format!("task `{task}`: {what}"));
+    let Some(program) = command.first().filter(|p| !p.is_empty()).cloned() else {
+        return Err(wrong("its command is empty; give --command NAME=COMMAND".to_owned()));
+    };
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![directory.join(&program)]
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|dir| dir.join(&program)).collect()
+    };
+    let Some(found) = candidates.iter().find(|c| c.is_file()).and_then(|c| std::path::absolute(c).ok()) else {
+        return Err(wrong(format!(
+            "there is no program `{program}` (from {}); say where it is with --directory or --command {task}=COMMAND",
+            directory.display()
+        )));
+    };
+    command[0] = found.display().to_string();
+    Ok(command)
+}
+
+fn bind_me(changes: &mut Changes, cpus: &[u32]) -> std::io::Result<()> {
+    let me = std::process::id();
+    let old = tasks::affinity_of(me)?;
+    let threads = threads::all(Path::new("/proc"), Some(me));
+    let start = threads.iter().find(|t| t.tid == me).map_or(0, |t| t.start);
+    changes.change(&ThreadChange { tid: me, start, what: What::Cpus(old, cpus.to_vec()) })
+}
+
+/// Binds a running process to its task's core, and schedules it.
+fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
+    let fail = |e: &std::io::Error| {
+        LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?")
+    };
+    let all = threads::all(Path::new("/proc"), Some(pid));
+    if all.is_empty() || all.iter().any(|t| t.kernel) {
+        return Err(LinuxError::Input(format!(
+            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number of a running program",
+            task.name
+        )));
+    }
+    for thread in all {
+        let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
+        let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
+        changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
+        if let Some(priority) = task.fifo {
+            let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
+            let new = Scheduling::fifo_inherited(priority).numbers();
+            changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tasks in their places and others off them, until this is dropped.
+pub struct Isolation {
+    // Dropped in this order: first the tasks end, then all is put back.
+    jobs: Jobs,
+    confiner: Option<Confiner>,
+    moved: Option<Moved>,
+    notes: Vec<String>,
+    swept: Instant,
+    changes: Changes,
+}
+
+impl Isolation {
+    /// Looks for newcomers, every two seconds.
+    pub fn look(&mut self) {
+        if self.swept.elapsed() < SWEEP {
+            return;
+        }
+        self.swept = Instant::now();
+        if let Some(confiner) = &mut self.confiner {
+            confiner.sweep(&mut self.changes);
+        }
+    }
+
+    /// What was seen of the plan's tasks.
+    pub fn tasks(&self) -> Vec<TaskRun> {
+        self.jobs.seen()
+    }
+
+    /// Others that were kept off.
+    pub fn confined(&self) -> Option<&Confined> {
+        self.confiner.as_ref().map(|c| &c.confined)
+    }
+
+    /// Interrupts that were moved.
+    pub fn moved(&self) -> Option<&Moved> {
+        self.moved.as_ref()
+    }
+
+    /// What the user should know.
+    pub fn notes(&self) -> Vec<String> {
+        let mut notes = self.notes.clone();
+        if let Some(moved) = &self.moved {
+            notes.extend(moved.notes.iter().cloned());
+            if !moved.refused.is_empty() {
+                let which: Vec<String> = moved.refused.iter().map(|(irq, _)| irq.to_string()).collect();
+                notes.push(format!("interrupts that cannot be moved: {} ({})", which.join(", "), moved.refused[0].1));
+            }
+        }
+        if let Some(bound) = self.confined().map(|c| &c.bound).filter(|b| !b.is_empty()) {
+            notes.push(format!(
+                "threads that somebody bound to cores of analysed tasks, and that stay there: {}{}",
+                bound.iter().take(8).map(u32::to_string).collect::<Vec<_>>().join(", "),
+                if bound.len() > 8 { format!(" and {} more", bound.len() - 8) } else { String::new() }
+            ));
+        }
+        notes.extend(self.jobs.notes());
+        notes
+    }
+}
+
+/// `CLOCK_MONOTONIC`, in which jobs are recorded.
+pub fn now_ns() -> u64 {
+    sys::tasks::monotonic_ns()
+}

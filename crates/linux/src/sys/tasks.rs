@@ -1,0 +1,159 @@
+//! System calls on other tasks: where they may run, how they are scheduled, when they end.
+
+use super::Scheduling;
+use std::io;
+
+/// Number of CPUs in a `cpu_set_t`.
+const SET_CPUS: u32 = libc::CPU_SETSIZE as u32;
+
+/// CPUs that a thread may run on now (0: the calling thread), in order.
+pub(crate) fn affinity_of(tid: u32) -> io::Result<Vec<u32>> {
+    // SAFETY: a zeroed cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes at most the set's size, and the set lives through the call.
+    if unsafe { libc::sched_getaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: every CPU asked for lies in the set.
+    Ok((0..SET_CPUS).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
+}
+
+/// Lets a thread (0: the calling one) run on these CPUs only.
+pub(crate) fn bind(tid: u32, cpus: &[u32]) -> io::Result<()> {
+    // SAFETY: a zeroed cpu_set_t is the empty set.
+    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
+    for &cpu in cpus {
+        if cpu >= SET_CPUS {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        // SAFETY: the CPU lies in the set.
+        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+    }
+    // SAFETY: the kernel reads the set, which lives through the call.
+    let result = unsafe { libc::sched_setaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw const set) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+fn number(tid: u32) -> io::Result<libc::pid_t> {
+    libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+impl Scheduling {
+    /// `SCHED_FIFO` with this priority; what the thread starts inherits it.
+    pub fn fifo_inherited(priority: i32) -> Self {
+        Self { policy: libc::SCHED_FIFO, priority }
+    }
+
+    /// Policy and priority as numbers of the kernel.
+    pub fn numbers(self) -> (i32, i32) {
+        (self.policy, self.priority)
+    }
+
+    /// The reverse of [`Self::numbers`].
+    pub fn from_numbers(policy: i32, priority: i32) -> Self {
+        Self { policy, priority }
+    }
+
+    /// That of a thread.
+    pub fn of(tid: u32) -> io::Result<Self> {
+        let tid = number(tid)?;
+        // SAFETY: asks for a number.
+        let policy = unsafe { libc::sched_getscheduler(tid) };
+        let mut parameters = libc::sched_param { sched_priority: 0 };
+        // SAFETY: the kernel writes the parameters, which live through the call.
+        if policy < 0 || unsafe { libc::sched_getparam(tid, &raw mut parameters) } != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { policy, priority: parameters.sched_priority })
+    }
+
+    /// Schedules a thread like this.
+    pub fn apply_to(self, tid: u32) -> io::Result<()> {
+        let parameters = libc::sched_param { sched_priority: self.priority };
+        // SAFETY: the kernel reads the parameters, which live through the call.
+        let result = unsafe { libc::sched_setscheduler(number(tid)?, self.policy, &raw const parameters) };
+        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does not move it.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes the time, which lives through the call.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody else's.
+pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
+    loop {
+        // SAFETY: zeros are a valid siginfo_t, which the kernel writes and which lives through the call.
+        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: as above.
+        let result = unsafe { libc::waitid(libc::P_PID, child, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
+        if result == 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
+/// Reaps a child that has ended: did it end with 0, and how much CPU time did it and its children take?
+pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
+    let mut status = 0;
+    // SAFETY: zeros are a valid rusage.
+    let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+    // SAFETY: the kernel writes status and usage, which live through the call.
+    if unsafe { libc::wait4(number(child)?, &raw mut status, 0, &raw mut usage) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    let ns = |t: libc::timeval| {
+        u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_usec).unwrap_or(0) * 1000
+    };
+    Ok((libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, ns(usage.ru_utime) + ns(usage.ru_stime)))
+}
+
+/// Sends a signal to a group of processes whose leader has not been reaped yet.
+pub(crate) fn signal_group(leader: u32, signal: i32) {
+    if let Ok(leader) = number(leader)
+        && leader > 1
+    {
+        // SAFETY: sends a signal; the leader's number is its own until it is reaped.
+        unsafe { libc::kill(-leader, signal) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_bound_and_let_go() {
+        std::thread::spawn(|| {
+            let before = affinity_of(0).unwrap();
+            let last = *before.last().unwrap();
+            bind(0, &[last]).unwrap();
+            assert_eq!(affinity_of(0).unwrap(), [last]);
+            bind(0, &before).unwrap();
+            assert_eq!(affinity_of(0).unwrap(), before);
+            assert!(bind(0, &[]).is_err());
+            assert!(bind(0, &[1 << 20]).is_err());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn children_are_waited_for_and_reaped() {
+        for (program, good) in [("true", true), ("false", false)] {
+            #[allow(clippy::zombie_processes, reason = "reaped below, by number")]
+            let child = std::process::Command::new(program).spawn().unwrap();
+            wait_for_end(child.id()).unwrap();
+            assert_eq!(reap(child.id()).unwrap().0, good);
+            assert!(reap(child.id()).is_err(), "only once");
+        }
+    }
+}

@@ -1,0 +1,123 @@
+"""`solocore run` and the page of a run, on the machine that runs the tests.
+
+What regulating does is tested in guests (tests/vm); here: options, files, and a second of regulating page faults where this is allowed.
+Others may work on this machine: nothing is moved or confined.
+"""
+
+import json
+import os
+
+import pytest
+from conftest import refused
+
+SYSTEM = """
+platform = "machine.toml"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+[[task]]
+name = "video"
+core = 0
+period = "100 ms"
+wcet = "1 ms"
+misses = 10
+[[task]]
+name = "batch"
+core = {last}
+criticality = "D"
+wcet = "1 ms"
+misses = 1
+"""
+LEAVE = ("--no-move-irqs", "--no-confine", "--event", "page-faults")
+
+
+@pytest.fixture
+def planned(solocore):
+    """A directory with plan.json for a board with as many CPUs as this machine, and the command."""
+    cpus = os.cpu_count()
+    if os.uname().machine != "x86_64" or not 2 <= cpus <= 8:
+        pytest.skip("the board of this test is an x86-64 with 2 to 8 cores")
+    board = solocore("platforms", "core-i5-2500k").out.decode()
+    assert board.count("\ncores = 4") == 1
+    solocore.write("machine.toml", board.replace("\ncores = 4", f"\ncores = {cpus}"))
+    solocore.plan(SYSTEM.format(last=cpus - 1))
+    return solocore
+
+
+@pytest.mark.parametrize("options, words", [
+    (("--attach", "nobody=1"), ("no such task", "video, batch")),
+    (("--attach", "video=me"), ("`me` is no number",)),
+    (("--attach", "video=0"), ("`0` is no number",)),
+    (("--command", "video=/no/such/program"), ("no program `/no/such/program`", "--directory")),
+    (("--attach", "video=1", "--command", "video=/bin/true"), ("named twice",)),
+    (("--start",), ("no task of the plan has a command",)),
+    (("--irq-cpu", "99"), ("--irq-cpu 99",)),
+    (("--directory", "nowhere"), ("--directory nowhere",)),
+])
+def test_wishes_that_cannot_be(planned, options, words):
+    done = planned("run", "plan.json", *LEAVE, *options)
+    refused(done, *words, codes=(2,))
+
+
+def test_an_option_without_a_task_is_bad_usage(planned):
+    done = planned("run", "plan.json", "--attach", "17")
+    assert done.code == 2 and "TASK=" in done.err and not done.out
+
+
+@pytest.fixture
+def run(planned):
+    done = planned("run", "plan.json", *LEAVE, "--command", "video=/bin/true", "--duration", "1 s", "-o", "run.json",
+                   "--trace", "run.pftrace", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == 0, done.err
+    return done.json()
+
+
+def test_a_run_and_its_page(planned, run):
+    assert json.loads((planned.dir / "run.json").read_text()) == run
+    video = next(t for t in run["tasks"] if t["name"] == "video")
+    assert (video["how"], video["fifo"], video["failed"]) == ("started", 89, 0)
+    assert 1 <= video["jobs"] <= 11 and len(video["latest"]) == video["jobs"]
+    assert video["max_response_ns"] == max(j["end_ns"] - j["release_ns"] for j in video["latest"])
+    for core in run["cores"]:
+        # A period may end between the last look at the counts and that at the series.
+        assert abs(sum(span[0] for span in core["series"]) + run["periods_unread"] - core["periods"]) <= 100
+        assert max((span[2] for span in core["series"]), default=0) <= core["max_accesses_per_period"]
+    trace = (planned.dir / "run.pftrace").read_bytes()
+    assert b"CPU 0 throttled" in trace and b"video (core 0)" in trace
+
+    assert planned("report", "run.json", "-o", "run.html").code == 0
+    page = (planned.dir / "run.html").read_text()
+    assert "On the machine" in page and "stands in for accesses" in page
+    assert planned("report", "plan.json", "run.json", "-o", "both.html").code == 0
+
+
+def test_runs_that_cannot_be_drawn(planned, run):
+    path = planned.dir / "run.json"
+    whole = json.loads(path.read_text())
+    for change, word in [({"period_ns": 0}, "no period"), ({"cores": []}, "no cores"), ({"span_ns": 0}, "span_ns"),
+                         ({"tasks": []}, "other tasks"), ({"cores": 3}, "run.json"), ({"plan": None}, "no plan")]:
+        path.write_text(json.dumps({**whole, **change}))
+        refused(planned("report", "run.json", "-o", "bad.html"), word, codes=(2,))
+    path.write_text(json.dumps(whole))
+    refused(planned("report", "run.json", "run.json", "-o", "bad.html"), "second run", codes=(2,))
+    assert not (planned.dir / "bad.html").exists()
+
+
+def test_the_service_manager_hears_of_it(planned):
+    import socket
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(str(planned.dir / "notify"))
+        done = planned("run", "plan.json", *LEAVE, "--duration", "300 ms", NOTIFY_SOCKET=str(planned.dir / "notify"))
+        if done.code == 3:
+            pytest.skip(done.err.strip().splitlines()[-1])
+        manager.settimeout(0)
+        said = []
+        try:
+            while True:
+                said.append(manager.recv(100).decode())
+        except BlockingIOError:
+            pass
+    assert said[0] == "READY=1" and said[-1] == "STOPPING=1"
+    assert said.count("WATCHDOG=1") >= 2 and set(said) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}

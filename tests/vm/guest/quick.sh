@@ -1,0 +1,61 @@
+# What a guest does in `make test`: the shortest run that would notice a broken engine, a budget that is not kept, or a machine that
+# is not put back. After common.sh; $WANT is the engine that must run by itself.
+mask() {
+	taskset -p "$1" | sed 's/.*: //'
+}
+is() {
+	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3"
+}
+sum() {
+	sed -n "s/^ *\"$1\": \([0-9]*\),\{0,1\}$/\1/p" /tmp/run.json | awk '{ s += $1 } END { print s + 0 }'
+}
+state() {
+	cat /proc/sys/kernel/sched_rt_runtime_us /proc/irq/default_smp_affinity /proc/irq/*/smp_affinity_list
+	cat /sys/kernel/debug/sched/fair_server/cpu*/runtime /sys/kernel/sched_ext/state 2>/dev/null
+	mask $free
+}
+same() {
+	state >/tmp/state.now
+	cmp -s /tmp/state.before /tmp/state.now && pass "$1: all is as it was" ||
+		fail "$1: $(diff /tmp/state.before /tmp/state.now | tr '\n' ' ')"
+	took=$(hog 1 work 1000)
+	[ "$took" -lt 300000000 ] && pass "$1: CPU 1 is free" || fail "$1: 1000 faults take $took ns"
+}
+
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+echo "kernel $(uname -r), engine $WANT"
+for cpu in 0 1 2 3; do
+	hog $cpu &
+done
+sleep 1
+free=$$
+state >/tmp/state.before
+
+run="solocore run /plans/mixed.json --event page-faults"
+start --duration "1500 ms" --format json
+wait $daemon
+is "exit code" $? 0
+is "engine" "$(sed -n 's/^ *"engine": "\(.*\)",$/\1/p' /tmp/run.json)" "$WANT"
+echo "periods $(sum periods), throttled $(sum throttled_periods), over $(sum periods_over_budget)"
+[ "$(sum throttled_periods)" -gt 500 ] || fail "hardly a period was throttled, so nothing was tested"
+[ "$WANT" != sched-ext ] || is "periods over budget" "$(sum periods_over_budget)" 0
+same "regulated"
+
+start
+kill -9 $daemon
+wait $daemon 2>/dev/null
+sleep 1
+same "killed"
+
+run="solocore run /plans/isolate.json --event page-faults"
+start --command "video=/bin/true" --duration "1 s" --format json
+is "others are kept off core 1" "$(mask $free)" d
+is "later interrupts" "$(tr -d , </proc/irq/default_smp_affinity)" 1
+wait $daemon
+is "exit code" $? 0
+[ "$(sum jobs)" -gt 3 ] && pass "$(sum jobs) jobs" || fail "$(sum jobs) jobs in a second: $(tail -n 2 /tmp/errors)"
+grep -q "put back" /tmp/errors && fail "$(grep "put back" /tmp/errors)"
+same "isolated"
+
+echo "failures: $failures"
+[ $failures = 0 ]
