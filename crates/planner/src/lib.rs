@@ -12,6 +12,7 @@ mod core_plan;
 mod demand;
 mod dynamic;
 mod explain;
+mod lock;
 mod margin;
 mod resources;
 
@@ -52,6 +53,7 @@ impl Work<'_> {
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     let resources = Resources::of(system)?;
+    let lock_budget = lock::budget(system)?;
     let priorities = priorities(&system.tasks);
     let work: Vec<Work> = system
         .tasks
@@ -71,7 +73,9 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
             CorePlan::best(core, on_core, &work, &resources)
         })
         .collect();
-    Ok(assemble(system, &work, &placement, &cores, &resources))
+    let mut plan = assemble(system, &work, &placement, &cores, &resources);
+    lock::note(&mut plan, lock_budget);
+    Ok(plan)
 }
 
 /// Stated priorities, or rate monotonic; best effort comes after all others.
@@ -233,6 +237,7 @@ fn whole(
             share: system.regulation.share,
             carry_in: system.regulation.carry_in,
             active_cores: resources.cores,
+            lock_budget_accesses: None,
         },
         platform: platform::Platform::clone(&system.platform),
     }
