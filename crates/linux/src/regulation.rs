@@ -8,6 +8,7 @@
 
 use crate::error::LinuxError;
 use crate::event::Event;
+use crate::lock::LockRegulation;
 use crate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
 use solocore_model::system::Policy;
@@ -16,6 +17,10 @@ use solocore_model::system::Policy;
 pub const SHORTEST_PERIOD_NS: u64 = 100_000;
 /// Longest period: a throttled task waits for the rest of it.
 pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
+/// How often a CPU looks whether somebody holds the lock, in a period, while there are clients.
+const LOOKS_PER_PERIOD: u64 = 20;
+/// Not more often than this: each look is an interrupt.
+const SHORTEST_LOOK_NS: u64 = 50_000;
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = 0xffff_ffff;
 
@@ -42,6 +47,8 @@ pub struct Options {
     pub reclaim: bool,
     /// What happens with time that is left.
     pub sharing: Sharing,
+    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
+    pub max_hold_ns: u64,
 }
 
 /// A CPU's budget.
@@ -72,6 +79,8 @@ pub struct Regulation {
     pub reclaim: bool,
     /// What happens with time that is left.
     pub sharing: Sharing,
+    /// Policy `bwlock`: budgets hold while somebody has the lock only.
+    pub lock: Option<LockRegulation>,
     /// What of the plan is not applied, for the user.
     pub notes: Vec<String>,
 }
@@ -92,10 +101,11 @@ impl Regulation {
         check_cpus(plan, online)?;
         let mut cores = Vec::new();
         for core in &plan.cores {
-            if let Some(planned) = core.budget_accesses {
+            if let Some(planned) = core.budget_accesses.or(plan.regulation.lock_budget_accesses) {
                 cores.push(core_budget(core.id, planned, options)?);
             }
         }
+        let lock = lock_of(plan, options, &cores)?;
         if cores.is_empty() {
             return Err(LinuxError::Input(
                 "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
@@ -105,7 +115,7 @@ impl Regulation {
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
         let Options { event, reclaim, sharing, .. } = options.clone();
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, notes })
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, notes })
     }
 
     /// The CPUs with a budget.
@@ -144,15 +154,40 @@ impl Regulation {
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     let what = match plan.regulation.policy {
-        Policy::Memguard => return Ok(()),
+        Policy::Memguard | Policy::Bwlock => return Ok(()),
         Policy::None => "none, so there is nothing to regulate",
-        Policy::Bwlock => "bwlock, which cannot be run on Linux yet",
         Policy::Dynamic => "dynamic, which cannot be run on Linux yet",
         Policy::Maracas => "maracas, which cannot be run on Linux yet",
     };
     Err(LinuxError::Input(format!(
         "the plan's regulation.policy is {what}; plan with [regulation] policy = \"memguard\""
     )))
+}
+
+/// The plan's bandwidth lock, if it has one.
+fn lock_of(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Result<Option<LockRegulation>, LinuxError> {
+    if plan.regulation.policy != Policy::Bwlock {
+        return Ok(None);
+    }
+    let Some(budget) = cores.first().map(|c| c.budget) else {
+        return Err(LinuxError::Input(
+            "the plan has no regulation.lock_budget_accesses, which policy = \"bwlock\" needs; plan again".to_owned(),
+        ));
+    };
+    if budget == UNLIMITED {
+        return Err(LinuxError::Input(
+            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower [regulation] lock_bandwidth"
+                .to_owned(),
+        ));
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is reserved beside a lock"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns }))
 }
 
 /// Is this machine of the size of the plan's board?
@@ -242,7 +277,7 @@ mod tests {
     use super::*;
 
     fn options(name: &str) -> Options {
-        Options { event: Event::find(name, "").unwrap(), sample: None, reclaim: false, sharing: Sharing::None }
+        Options { event: Event::find(name, "").unwrap(), sample: None, reclaim: false, sharing: Sharing::None, max_hold_ns: 0 }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The system calls that the standard library has no words for. All of this crate's `unsafe` is here.
 
+pub(crate) mod seqpacket;
+
 use crate::error::LinuxError;
 use std::fs::File;
 use std::io;

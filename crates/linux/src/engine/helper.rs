@@ -10,9 +10,10 @@
 //! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
 
 use super::Engine;
-use crate::bpf::{self, CpuLink};
+use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::keeper::Changes;
+use crate::lock::{LockRegulation, Service, ServiceOptions, table::Table};
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
 use crate::sys::{self, Mapped, Scheduling};
@@ -35,25 +36,28 @@ const RING_BYTES: u32 = 4096;
 
 pub(crate) struct Helper {
     // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
-    _events: Vec<CpuLink>,
+    events: Option<Attached>,
     object: Arc<Object>,
     _changes: Changes,
     stop: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
+    period_ns: u64,
+    lock: Option<LockRegulation>,
     /// How the caller was scheduled.
     before: Option<Scheduling>,
 }
 
 /// Plain MemGuard for so many CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
-    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid: 0 }
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid }
 }
 
 /// Loads the programs; nothing calls them yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load(bpf::HELPER, settings, |_| Ok(()))
+    bpf::load_for(bpf::HELPER, settings, None).map(|(object, _)| object)
 }
 
 /// What a helper thread needs.
@@ -76,19 +80,23 @@ impl Helper {
             sharing: regulation.sharing_number(),
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
         };
-        let object = Arc::new(load(&settings)?);
+        let lock = regulation.lock;
+        let (object, note) = bpf::load_for(bpf::HELPER, &settings, lock.as_ref())?;
+        let object = Arc::new(object);
         bpf::fill_cores(&object, regulation)?;
         let length = shared::MAX_CPUS as usize * shared::CORE_BYTES;
         let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
         let stop = Arc::new(AtomicBool::new(false));
         let mut engine = Self {
-            _events: Vec::new(),
+            events: None,
             object: Arc::clone(&object),
             _changes: Changes::default(),
             stop: Arc::clone(&stop),
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
+            period_ns: regulation.period_ns,
+            lock,
             before: None,
         };
         let (ready, reports) = channel();
@@ -111,9 +119,11 @@ impl Helper {
         let (changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
         engine._changes = changes;
         engine.notes = notes;
+        let hook = lock.is_some() && note.is_none();
+        engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(DAEMON_PRIORITY).apply().map_err(|e| no_priority(&e))?;
-        engine._events = bpf::attach(&object, regulation)?;
+        engine.events = Some(bpf::attach(&object, regulation, hook)?);
         Ok(engine)
     }
 }
@@ -150,6 +160,12 @@ impl Engine for Helper {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
+        let (Some(lock), Some(events)) = (self.lock, &self.events) else { return Ok(None) };
+        let table = Table::new(&self.object, &events.ticks, self.period_ns, lock)?;
+        Service::start(table, ServiceOptions { priority: DAEMON_PRIORITY, ..options }).map(Some)
     }
 }
 

@@ -1,8 +1,9 @@
 //! The sched_ext engine (bpf/sched_ext.bpf.c).
 
 use super::Engine;
-use crate::bpf::{self, CpuLink};
+use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
+use crate::lock::{LockRegulation, Service, ServiceOptions, table::Table};
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -13,9 +14,12 @@ const SLICE_NS: u64 = 3_000_000;
 pub(crate) struct SchedExt {
     // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
     _scheduler: Link,
-    _events: Vec<CpuLink>,
+    events: Attached,
     object: Object,
     cpus: Vec<u32>,
+    period_ns: u64,
+    lock: Option<LockRegulation>,
+    notes: Vec<String>,
 }
 
 /// Plain MemGuard on a machine of so many CPUs, none of them regulated.
@@ -26,7 +30,7 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
 
 /// Loads the programs; the scheduler is not installed yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load(bpf::SCHED_EXT, settings, |_| Ok(()))
+    bpf::load_for(bpf::SCHED_EXT, settings, None).map(|(object, _)| object)
 }
 
 impl SchedExt {
@@ -37,7 +41,8 @@ impl SchedExt {
             regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
             ..settings(regulation.period_ns, regulation.cpus)
         };
-        let mut object = load(&settings)?;
+        let lock = regulation.lock;
+        let (mut object, note) = bpf::load_for(bpf::SCHED_EXT, &settings, lock.as_ref())?;
         bpf::fill_cores(&object, regulation)?;
         let scheduler = object
             .maps_mut()
@@ -49,8 +54,9 @@ impl SchedExt {
                     "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use --engine helper"
                 ))
             })?;
-        let events = bpf::attach(&object, regulation)?;
-        Ok(Self { _scheduler: scheduler, _events: events, object, cpus: regulation.regulated() })
+        let events = bpf::attach(&object, regulation, lock.is_some() && note.is_none())?;
+        let (cpus, period_ns, notes) = (regulation.regulated(), regulation.period_ns, note.into_iter().collect());
+        Ok(Self { _scheduler: scheduler, events, object, cpus, period_ns, lock, notes })
     }
 }
 
@@ -84,6 +90,11 @@ impl Engine for SchedExt {
     }
 
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.notes.clone()
+    }
+
+    fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
+        let Some(lock) = self.lock else { return Ok(None) };
+        Service::start(Table::new(&self.object, &self.events.ticks, self.period_ns, lock)?, options).map(Some)
     }
 }
