@@ -60,8 +60,9 @@ struct lock_page {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct sc_page);
+	/* The compiler tells no more than the name of a type that is named inside another map. */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct sc_page));
 };
 
 struct {
@@ -178,6 +179,13 @@ static __always_inline void lock_charge(struct run_lock *l, __u64 count)
 	if (l->core.realtime)
 		l->exempt += count - l->counted;
 	l->counted = count;
+}
+
+/* The page of what runs here, on a CPU that is not regulated. */
+static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p)
+{
+	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
+		l->slot = client_slot(p);
 }
 
 /* This task runs here, if that is news. */

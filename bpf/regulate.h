@@ -229,8 +229,12 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 	struct run_core *c = core_of(cpu);
 	struct run_lock *l = lock_of(cpu);
 
-	if (lock_settings.policy != RUN_BWLOCK || !c || !l || !c->started)
+	if (lock_settings.policy != RUN_BWLOCK || !c || !l)
 		return 0;
+	if (!c->started) {
+		lock_runs(l, next);
+		return 0;
+	}
 	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		return 0;
 	lock_switch(c, l, next, value.counter);

@@ -26,4 +26,6 @@ pub struct LockRegulation {
     pub max_hold_ns: u64,
     /// Length between two looks of a CPU while there are clients.
     pub look_ns: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
 }

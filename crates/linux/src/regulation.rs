@@ -187,7 +187,7 @@ fn lock_of(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Result<Optio
         ));
     }
     let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
-    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns }))
+    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus: plan.platform.cores }))
 }
 
 /// Is this machine of the size of the plan's board?

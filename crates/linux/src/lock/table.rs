@@ -167,7 +167,6 @@ pub(crate) struct Table {
     pages: MapHandle,
     cores: MapHandle,
     ticks: Vec<(u32, OwnedFd)>,
-    regulated: Vec<u32>,
     period_ns: u64,
     pub lock: LockRegulation,
     counts: [u32; 2],
@@ -195,7 +194,6 @@ impl Table {
             pages: handle("lock_pages")?,
             cores: handle("lock_cores")?,
             ticks: ticks.iter().map(copy).collect::<Result<_, _>>()?,
-            regulated: ticks.iter().map(|(cpu, _)| *cpu).collect(),
             period_ns,
             lock,
             counts: [0; 2],
@@ -265,7 +263,7 @@ impl Table {
 
     /// What the lock did so far, by CPU.
     pub fn cores(&self) -> Vec<LockCounts> {
-        let of = |&cpu: &u32| {
+        let of = |cpu: u32| {
             let bytes = self.cores.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
             LockCounts {
                 cpu,
@@ -275,7 +273,7 @@ impl Table {
                 slot: word(&bytes, core_at::SLOT).checked_sub(1).and_then(|s| u32::try_from(s).ok()),
             }
         };
-        self.regulated.iter().map(of).collect()
+        (0..self.lock.cpus).map(of).collect()
     }
 }
 
@@ -308,7 +306,6 @@ mod tests {
             assert_eq!(size(object, "lock_settings"), SETTINGS_BYTES);
             assert_eq!((offset(object, "run_owner", "started"), offset(object, "run_owner", "slot")), (0, 8));
             assert_eq!((offset(object, "run_clients", "threads"), offset(object, "run_clients", "programs")), (0, 4));
-            assert_eq!(size(object, "sc_page"), PAGE_BYTES);
         }
     }
 
