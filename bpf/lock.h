@@ -275,6 +275,9 @@ static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, _
 		return 0;
 	}
 	lock_switch(c, l, bpf_get_current_task_btf(), count);
+	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves overflows out. */
+	if (!l->core.realtime)
+		sc_bwlock_account(&l->core, sc_sub(limited_made(c, l, count), l->core.used));
 	l->lock.holders = lock_holders(now);
 	if (now >= l->core.next_ns)
 		lock_turn(c, l, now, count);

@@ -176,19 +176,36 @@ fn bind(
     Ok(CpuLink { cpu, link: Some(link) })
 }
 
-/// What calls the programs, and the ticks of the CPUs, whose period can be changed.
+/// An event of a CPU whose period can be changed.
+pub(crate) struct Paced {
+    pub cpu: u32,
+    pub event: OwnedFd,
+    /// Its period as it was opened.
+    pub period: u64,
+}
+
+impl Paced {
+    fn of(cpu: u32, event: &OwnedFd, period: u64) -> Result<Self, LinuxError> {
+        let event = event.try_clone().map_err(|e| no_event("an event", cpu, &e))?;
+        Ok(Self { cpu, event, period })
+    }
+}
+
+/// What calls the programs.
 pub(crate) struct Attached {
     pub _links: Vec<CpuLink>,
-    pub ticks: Vec<(u32, OwnedFd)>,
+    pub counters: Vec<Paced>,
+    pub ticks: Vec<Paced>,
 }
 
 /// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also at each change of tasks.
 pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Result<Attached, LinuxError> {
     let event = &regulation.event;
     let by_cpu = map(object, "counters")?;
-    let mut links = Vec::new();
+    let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {
         let share = |counter: &OwnedFd| {
+            counters.push(Paced::of(core.cpu, counter, core.sample)?);
             by_cpu
                 .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
                 .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
@@ -214,13 +231,12 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {
         let keep = |event: &OwnedFd| {
-            let copy = event.try_clone().map_err(|e| no_event("the cpu-clock timer", core.cpu, &e))?;
-            ticks.push((core.cpu, copy));
+            ticks.push(Paced::of(core.cpu, event, regulation.period_ns)?);
             Ok(())
         };
         links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, keep)?);
     }
-    Ok(Attached { _links: links, ticks })
+    Ok(Attached { _links: links, counters, ticks })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ pub(crate) mod service;
 pub(crate) mod table;
 
 pub use service::{Client, Service, ServiceOptions};
+pub use table::LockCounts;
 
 /// Where clients ask for pages (`SC_CLIENT_SOCKET`).
 pub const SOCKET: &str = "/run/solocore-client.sock";

@@ -101,7 +101,9 @@ impl Regulation {
         check_cpus(plan, online)?;
         let mut cores = Vec::new();
         for core in &plan.cores {
-            if let Some(planned) = core.budget_accesses.or(plan.regulation.lock_budget_accesses) {
+            if let Some(planned) = plan.regulation.lock_budget_accesses {
+                cores.push(lock_budget(core.id, planned, options)?);
+            } else if let Some(planned) = core.budget_accesses {
                 cores.push(core_budget(core.id, planned, options)?);
             }
         }
@@ -118,6 +120,36 @@ impl Regulation {
         Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, notes })
     }
 
+    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
+    /// bandwidth lock.
+    ///
+    /// # Errors
+    /// The bandwidth is below one sample, or the machine has more CPUs than are supported.
+    pub fn of_program(
+        cpu: Option<u32>,
+        bytes_per_s: u64,
+        line_bytes: u64,
+        options: &Options,
+        online: &[u32],
+    ) -> Result<Self, LinuxError> {
+        let period_ns = 1_000_000;
+        let cpus = online.iter().max().map_or(1, |&last| last + 1);
+        if cpus > MAX_CPUS {
+            return Err(LinuxError::Machine(format!(
+                "{cpus} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+            )));
+        }
+        let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
+        let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
+        let cores = chosen.iter().map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) }).collect::<Result<Vec<_>, _>>()?;
+        let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
+        let look_ns = period_ns / LOOKS_PER_PERIOD;
+        let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
+        let Options { event, reclaim, sharing, .. } = options.clone();
+        let lock = cpu.is_none().then_some(lock);
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, notes: Vec::new() })
+    }
+
     /// The CPUs with a budget.
     pub fn regulated(&self) -> Vec<u32> {
         self.cores.iter().map(|c| c.cpu).collect()
@@ -125,6 +157,10 @@ impl Regulation {
 
     /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
     pub fn interrupts_per_period(&self) -> u64 {
+        // Who is not stopped makes more; what the kernel leaves out then, the next look finds.
+        if let (Some(lock), false) = (self.lock, self.event.is_software()) {
+            return self.period_ns / lock.look_ns.max(1) + 8;
+        }
         // The kernel does not throttle software events that happen one by one: only the tick counts.
         if self.event.is_software() {
             return 1;
@@ -239,6 +275,14 @@ fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, 
         )));
     }
     Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample })
+}
+
+/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
+/// bears, and hardware should not interrupt for every few hundred of them.
+fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let half = (planned / 2).max(options.event.least_sample());
+    let sample = options.sample.or((!options.event.is_software()).then_some(half));
+    core_budget(cpu, planned, &Options { sample, ..options.clone() })
 }
 
 /// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by

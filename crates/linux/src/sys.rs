@@ -141,6 +141,14 @@ impl Scheduling {
     }
 }
 
+/// Sends SIGTERM to a child that has not been waited for.
+pub(crate) fn terminate(child: u32) {
+    if let Ok(pid) = libc::pid_t::try_from(child) {
+        // SAFETY: takes no pointers; the number is the child's until it is waited for.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
+    }
+}
+
 /// Signals that ask a process to end are ignored from now on.
 pub(crate) fn ignore_signals() {
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGPIPE] {

@@ -43,7 +43,6 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
-    period_ns: u64,
     lock: Option<LockRegulation>,
     /// How the caller was scheduled.
     before: Option<Scheduling>,
@@ -95,7 +94,6 @@ impl Helper {
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
-            period_ns: regulation.period_ns,
             lock,
             before: None,
         };
@@ -164,7 +162,7 @@ impl Engine for Helper {
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
         let (Some(lock), Some(events)) = (self.lock, &self.events) else { return Ok(None) };
-        let table = Table::new(&self.object, &events.ticks, self.period_ns, lock)?;
+        let table = Table::new(&self.object, events, lock)?;
         Service::start(table, ServiceOptions { priority: DAEMON_PRIORITY, ..options }).map(Some)
     }
 }

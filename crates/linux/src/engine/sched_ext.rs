@@ -17,7 +17,6 @@ pub(crate) struct SchedExt {
     events: Attached,
     object: Object,
     cpus: Vec<u32>,
-    period_ns: u64,
     lock: Option<LockRegulation>,
     notes: Vec<String>,
 }
@@ -55,8 +54,8 @@ impl SchedExt {
                 ))
             })?;
         let events = bpf::attach(&object, regulation, lock.is_some() && note.is_none())?;
-        let (cpus, period_ns, notes) = (regulation.regulated(), regulation.period_ns, note.into_iter().collect());
-        Ok(Self { _scheduler: scheduler, events, object, cpus, period_ns, lock, notes })
+        let (cpus, notes) = (regulation.regulated(), note.into_iter().collect());
+        Ok(Self { _scheduler: scheduler, events, object, cpus, lock, notes })
     }
 }
 
@@ -95,6 +94,6 @@ impl Engine for SchedExt {
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
         let Some(lock) = self.lock else { return Ok(None) };
-        Service::start(Table::new(&self.object, &self.events.ticks, self.period_ns, lock)?, options).map(Some)
+        Service::start(Table::new(&self.object, &self.events, lock)?, options).map(Some)
     }
 }

@@ -3,13 +3,13 @@
 //! As in shared.rs: bytes at offsets, which a test compares with the compiled objects.
 
 use super::LockRegulation;
-use crate::bpf::{self, inside};
+use crate::bpf::{self, Attached, Paced, inside};
 use crate::error::LinuxError;
 use crate::shared::UNLIMITED;
 use crate::sys::{self, Mapped, seqpacket};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
 use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 
 /// Clients at a time (`RUN_SLOTS`).
 pub(crate) const SLOTS: u32 = 256;
@@ -22,6 +22,8 @@ pub(crate) const REQUEST_BYTES: usize = 80;
 const NAME_AT: usize = 16;
 const RUN_BWLOCK: u32 = 1;
 const MMAPABLE: u32 = 1 << 10;
+/// Accesses per interrupt while there is nobody to protect; what every counter can count down.
+const SELDOM: u64 = 1 << 30;
 
 /// Fields of `struct run_lock`, by offset.
 mod core_at {
@@ -166,38 +168,50 @@ pub(crate) struct Table {
     slots: MapHandle,
     pages: MapHandle,
     cores: MapHandle,
-    ticks: Vec<(u32, OwnedFd)>,
-    period_ns: u64,
+    ticks: Vec<Paced>,
+    counters: Vec<Paced>,
     pub lock: LockRegulation,
     counts: [u32; 2],
 }
 
 impl Table {
-    pub fn new(
-        object: &Object,
-        ticks: &[(u32, OwnedFd)],
-        period_ns: u64,
-        lock: LockRegulation,
-    ) -> Result<Self, LinuxError> {
+    /// Of a loaded object whose programs are called.
+    pub fn new(object: &Object, events: &Attached, lock: LockRegulation) -> Result<Self, LinuxError> {
         let handle = |name: &str| {
             MapHandle::try_from(&bpf::map(object, name)?)
                 .map_err(|e| inside(&format!("the map `{name}` cannot be shared: {e}")))
         };
-        let copy = |(cpu, event): &(u32, OwnedFd)| {
-            event.try_clone().map(|e| (*cpu, e)).map_err(|e| inside(&format!("a timer cannot be shared: {e}")))
+        let copies = |events: &[Paced]| -> Result<Vec<Paced>, LinuxError> {
+            let copy = |p: &Paced| {
+                let event = p.event.try_clone().map_err(|e| inside(&format!("an event cannot be shared: {e}")))?;
+                Ok(Paced { event, ..*p })
+            };
+            events.iter().map(copy).collect()
         };
-        Ok(Self {
+        let table = Self {
             clients: handle("lock_clients")?,
             threads: handle("lock_threads")?,
             programs: handle("lock_programs")?,
             slots: handle("lock_slots")?,
             pages: handle("lock_pages")?,
             cores: handle("lock_cores")?,
-            ticks: ticks.iter().map(copy).collect::<Result<_, _>>()?,
-            period_ns,
+            ticks: copies(&events.ticks)?,
+            counters: copies(&events.counters)?,
             lock,
             counts: [0; 2],
-        })
+        };
+        table.pace(false)?;
+        Ok(table)
+    }
+
+    /// With the first client every CPU begins to look, with the last one that ends: interrupts cost time.
+    fn pace(&self, clients: bool) -> Result<(), LinuxError> {
+        let set = |p: &Paced, period: u64| {
+            sys::on_cpu(p.cpu, || seqpacket::set_period(&p.event, period))
+                .map_err(|e| inside(&format!("an event of CPU {} cannot be changed: {e}", p.cpu)))
+        };
+        self.ticks.iter().try_for_each(|p| set(p, if clients { self.lock.look_ns } else { p.period }))?;
+        self.counters.iter().try_for_each(|p| set(p, if clients { p.period } else { SELDOM }))
     }
 
     /// Gives a slot to an owner.
@@ -232,8 +246,7 @@ impl Table {
         }
     }
 
-    /// Tells the programs how many clients there are. With the first one every CPU begins to look more often, with the last
-    /// one that ends.
+    /// Tells the programs how many clients there are.
     fn count(&mut self, scope: Scope, by: i32) -> Result<(), LinuxError> {
         let before = self.counts[0] + self.counts[1];
         let count = &mut self.counts[usize::from(scope == Scope::Program)];
@@ -245,14 +258,7 @@ impl Table {
         self.clients
             .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(|e| inside(&format!("the number of clients cannot be set: {e}")))?;
-        if (before == 0) != (now == 0) {
-            let period = if now == 0 { self.period_ns } else { self.lock.look_ns };
-            for (cpu, tick) in &self.ticks {
-                sys::on_cpu(*cpu, || seqpacket::set_period(tick, period))
-                    .map_err(|e| inside(&format!("the timer of CPU {cpu} cannot be changed: {e}")))?;
-            }
-        }
-        Ok(())
+        if (before == 0) == (now == 0) { Ok(()) } else { self.pace(now != 0) }
     }
 
     /// Number of the last section of this slot that was held for too long.
