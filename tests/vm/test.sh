@@ -3,7 +3,8 @@
 #
 #   tests/vm/test.sh SOLOCORE [PERIODS]     PERIODS of each budget that are watched at least; default 2000
 #
-# The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE.
+# The kernels are Debian's (kernel.sh); VM_KERNELS names others, as VERSION:ENGINE. VM_PARTS are scripts of guest/, each in a
+# guest of its own.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 solocore=$1
@@ -15,13 +16,16 @@ for entry in ${VM_KERNELS:-6.19.14:sched-ext 7.2.12:helper}; do
 	version=${entry%%:*}
 	engine=${entry#*:}
 	kernel=$("$here/kernel.sh" "$version")
-	{
-		echo "WANT=$engine PERIODS=$periods"
-		cat "$here/guest/regulate.sh"
-	} >"$work/script"
-	rm -rf "$work/root"
-	"$here/root.sh" "$solocore" "$work/script" "$work/root"
-	echo "== Linux $version, $engine engine"
-	"$here/boot.sh" "$kernel" "$work/root" "${VM_SECONDS:-900}" || { echo "FAILED: Linux $version" >&2; failed=1; }
+	for part in ${VM_PARTS:-regulate lock}; do
+		{
+			echo "WANT=$engine PERIODS=$periods"
+			cat "$here/guest/$part.sh"
+		} >"$work/script"
+		rm -rf "$work/root"
+		"$here/root.sh" "$solocore" "$work/script" "$work/root"
+		echo "== Linux $version, $engine engine, $part"
+		"$here/boot.sh" "$kernel" "$work/root" "${VM_SECONDS:-900}" ||
+			{ echo "FAILED: Linux $version, $part" >&2; failed=1; }
+	done
 done
 exit $failed

@@ -1,0 +1,173 @@
+# What a guest does to test the bandwidth lock: it holds hogs down, at once, for as long as its holder runs and may, and no
+# longer; everything is put back. Runs under busybox sh. $WANT is the engine that must run by itself.
+failures=0
+fail() {
+	echo "FAIL: $*"
+	failures=$((failures + 1))
+}
+pass() {
+	echo "ok: $*"
+}
+
+# made PID MS: faults that a process makes in so many milliseconds.
+made() {
+	before=$(awk '{ print $10 }' "/proc/$1/stat")
+	sleep "$(awk -v ms="$2" 'BEGIN { print ms / 1000 }')"
+	echo $(($(awk '{ print $10 }' "/proc/$1/stat") - before))
+}
+
+# 20 faults per millisecond are allowed beside a lock.
+held_down() {
+	faults=$(made $hog 300)
+	[ "$faults" -le 7200 ] && pass "$1: $faults faults in 300 ms" || fail "$1: the hog makes $faults faults in 300 ms"
+}
+is_free() {
+	faults=$(made $hog 300)
+	[ "$faults" -ge 12000 ] && pass "$1: $faults faults in 300 ms" || fail "$1: the hog makes only $faults faults in 300 ms"
+}
+
+start() {
+	: >/tmp/errors
+	solocore run /plans/lock.json --event page-faults "$@" >/tmp/run.json 2>/tmp/errors &
+	daemon=$!
+	for _ in $(seq 150); do
+		grep -q "^regulating" /tmp/errors && return
+		sleep 0.1
+	done
+	fail "the daemon does not start: $(cat /tmp/errors)"
+}
+
+# ended CODE WHAT: the daemon ends with it, and leaves nothing.
+ended() {
+	wait $daemon 2>/dev/null
+	got=$?
+	[ $got = "$1" ] && pass "$2: the daemon ends with $1" || fail "$2: exit code $got, not $1: $(tail -n 2 /tmp/errors)"
+	for left in /run/solocore-client.sock /run/solocore.sock; do
+		[ "$1" != 0 ] || [ ! -e $left ] || fail "$2: $left is left over"
+	done
+}
+
+settings() {
+	cat /proc/sys/kernel/sched_rt_runtime_us
+	cat /sys/kernel/debug/sched/fair_server/cpu*/runtime 2>/dev/null
+	cat /sys/kernel/sched_ext/state 2>/dev/null
+	return 0
+}
+
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+echo "kernel $(uname -r), engine $WANT: the bandwidth lock"
+settings >/tmp/settings.before
+hog 1 &
+hog=$!
+hog 2 &
+hog 3 &
+sleep 2
+is_free "nothing regulates"
+
+start --max-hold "2 s"
+grep -q "with the $WANT engine" /tmp/errors && pass "$(grep "^regulating" /tmp/errors)" || fail "engine: $(cat /tmp/errors)"
+is_free "nobody holds the lock"
+locker 0 hold 1500 >/tmp/holder &
+sleep 0.5
+held_down "a lock is held"
+solocore top --every "100 ms" --count 1 >/tmp/top
+grep -q "^locker .* holds$" /tmp/top && pass "top shows the holder" || fail "top: $(cat /tmp/top)"
+wait %4 2>/dev/null || wait $!
+sleep 0.2
+is_free "it was released"
+[ "$(tail -n 1 /tmp/holder)" = success ] && pass "the holder knows that the daemon runs" || fail "$(cat /tmp/holder)"
+
+locker 0 hold 20000 >/dev/null &
+holder=$!
+sleep 0.5
+held_down "a lock is held again"
+kill -STOP $holder
+is_free "its holder is stopped"
+kill -CONT $holder
+sleep 0.1
+held_down "its holder goes on"
+kill -9 $holder
+is_free "its holder was killed"
+
+locker 0 hold 20000 >/dev/null &
+holder=$!
+sleep 0.5
+held_down "a lock is held for long"
+sleep 2
+is_free "for too long"
+grep -q "for more than 2000 ms" /tmp/errors && pass "$(tail -n 1 /tmp/errors)" || fail "not said: $(cat /tmp/errors)"
+kill -9 $holder
+
+# Holder and hog by turns on one CPU: the others are held down in its turns only.
+solocore exec --core 1 --lock -- locker -1 preempted 1000 >/tmp/holder 2>&1
+pass "beside a hog on its own CPU a program that holds the lock $(sed -n 2p /tmp/holder)"
+
+# Whole programs; the lock of one ends with it.
+solocore exec --lock --core 0 -- sh -c 'for i in 1 2 3 4; do spin=$(hog 0 spin 30000000); done; exit 6' &
+program=$!
+sleep 0.5
+held_down "a program's descendant runs"
+wait $program
+[ $? = 6 ] && pass "exec passes the exit code on" || fail "exec: exit code $?"
+sleep 0.1
+is_free "the program has ended"
+
+# Who may.
+said=$(su user -c "locker 0 hold 10")
+echo "$said" | grep -q "not attached: the user may not" && pass "user: $said" || fail "a user who is in no group: $said"
+said=$(su member -c "locker 0 hold 10" | tail -n 1)
+[ "$said" = success ] && pass "a member of the group may" || fail "a member of the group: $said"
+
+locker 0 latency 1 ${ROUNDS:-300} >/tmp/latency || fail "latency: $(cat /tmp/latency)"
+cat /tmp/latency
+locker 0 latency 1 ${ROUNDS:-300} rt >/tmp/latency.rt || fail "latency of a real-time holder: $(cat /tmp/latency.rt)"
+sed 's/^/real-time holder: /' /tmp/latency.rt
+if [ "$WANT" = sched-ext ]; then
+	for file in /tmp/latency /tmp/latency.rt; do
+		effect=$(sed -n 's/^lock to effect.*99th \([0-9]*\).*/\1/p' $file)
+		[ "$effect" -lt 100000 ] && pass "99 of 100 locks take effect within $effect ns" || fail "lock to effect: $effect ns"
+	done
+fi
+
+# A client that locks and unlocks all the time, and 100 that attach and die.
+locker 0 turns 1 500 &
+for _ in $(seq 100); do
+	locker 0 hold 1 >/dev/null &
+done
+wait $!
+sleep 1
+kill -0 $daemon 2>/dev/null && pass "100 clients that come and go" || fail "the daemon died: $(cat /tmp/errors)"
+
+locker 0 hold 6000 >/tmp/holder &
+holder=$!
+sleep 0.3
+held_down "a lock is held before the daemon is killed"
+kill -9 $daemon
+ended 137 "killed"
+sleep 0.5
+is_free "the daemon was killed while a lock was held"
+wait $holder
+tail -n 1 /tmp/holder | grep -q "no solocore" && pass "the holder knows that the daemon is gone" || fail "$(cat /tmp/holder)"
+settings >/tmp/settings.now
+cmp -s /tmp/settings.before /tmp/settings.now && pass "settings are as before" || fail "settings differ: $(cat /tmp/settings.now)"
+
+start
+locker 0 hold 300 >/dev/null
+kill -TERM $daemon
+ended 0 "SIGTERM"
+grep -q "periods with a lock" /tmp/run.json && tail -n 8 /tmp/run.json || fail "no word of the lock at the end: $(cat /tmp/run.json)"
+settings >/tmp/settings.now
+cmp -s /tmp/settings.before /tmp/settings.now && pass "settings are as before" || fail "settings differ: $(cat /tmp/settings.now)"
+is_free "at the end"
+
+# Regulation for one program.
+solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 100000000 >/dev/null 2>/tmp/errors &
+program=$!
+sleep 1.5
+held_down "a program that brings its own regulation"
+wait $program || fail "exec: $(cat /tmp/errors)"
+sleep 0.2
+is_free "it has ended"
+
+echo "failures: $failures"
+[ $failures = 0 ]

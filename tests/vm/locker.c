@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A client of the bandwidth lock, for tests and measurements.
+ *
+ *   locker CPU hold MS           holds the lock for so many milliseconds of computing; says "held", at the end what sc_check() says
+ *   locker CPU latency HOG N [rt] as a real-time thread with rt; N times: takes the lock while a hog of its own makes faults on CPU HOG, and prints how long that
+ *                                went on, and how long after the release it began again: nanoseconds, median, 99th percentile, most
+ *   locker CPU turns MS N        N times: holds for half of MS milliseconds, and not for the other half
+ *   locker CPU preempted MS      holds, and prints in how many of its milliseconds it ran
+ * CPU -1 is any. A program that cannot attach says why, and ends with 3.
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <signal.h>
+#include <time.h>
+#include <unistd.h>
+#include <solocore.h>
+
+#define PAGE 4096
+#define PAGES 64
+#define RING 8192u
+/* Longer than any time between two faults of a hog that is not stopped, or nearly. */
+#define GAP_NS 150000
+
+/* When the hog made its last faults. */
+struct trace {
+	volatile uint64_t made;
+	volatile uint64_t at[RING];
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+static void bind_to(int cpu)
+{
+	cpu_set_t set;
+
+	if (cpu < 0)
+		return;
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set) != 0)
+		exit(1);
+}
+
+static void spin_until(uint64_t end)
+{
+	while (now_ns() < end)
+		;
+}
+
+static void hog(struct trace *trace)
+{
+	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		exit(1);
+	for (;;) {
+		for (long i = 0; i < PAGES; i++) {
+			(void)((volatile char *)memory)[i * PAGE];
+			trace->at[trace->made % RING] = now_ns();
+			__atomic_thread_fence(__ATOMIC_RELEASE);
+			trace->made++;
+		}
+		madvise(memory, PAGES * PAGE, MADV_DONTNEED);
+	}
+}
+
+static int compare(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void print(const char *what, uint64_t *of, long count)
+{
+	qsort(of, count, sizeof(*of), compare);
+	printf("%s: median %llu, 99th %llu, most %llu ns, of %ld\n", what, (unsigned long long)of[count / 2],
+	       (unsigned long long)of[(count * 99) / 100], (unsigned long long)of[count - 1], count);
+}
+
+/* How long after t0 the hog went on, until it first paused; what it had made before is `first`. */
+static uint64_t went_on(const struct trace *trace, uint64_t first, uint64_t t0)
+{
+	uint64_t last = t0, i;
+
+	for (i = first; i < trace->made; i++) {
+		uint64_t at = trace->at[i % RING];
+
+		if (at <= t0)
+			continue;
+		if (at - last > GAP_NS)
+			break;
+		last = at;
+	}
+	return last - t0;
+}
+
+static int latency(int hog_cpu, long rounds)
+{
+	struct trace *trace =
+		mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *effect = calloc(rounds, sizeof(*effect)), *release = calloc(rounds, sizeof(*release));
+	long i, missed = 0, released = 0;
+	pid_t child;
+
+	if (trace == MAP_FAILED || !effect || !release)
+		return 1;
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* Where others work, too, it should run most of the time. */
+		if (nice(-20) == -1)
+			perror("nice");
+		bind_to(hog_cpu);
+		hog(trace);
+	}
+	spin_until(now_ns() + 100000000);
+	srandom(1);
+	for (i = 0; i < rounds; i++) {
+		uint64_t t0, first;
+
+		/* At any phase of the period, and from a hog that is free. */
+		spin_until(now_ns() + 3000000 + random() % 1000000);
+		do
+			first = trace->made;
+		while (now_ns() - trace->at[(first - 1) % RING] > GAP_NS / 3);
+		bw_lock();
+		t0 = now_ns();
+		spin_until(t0 + 1500000);
+		effect[i] = went_on(trace, first, t0);
+		if (effect[i] >= 1000000)
+			missed++;
+		/* In the middle of a pause, or the release shows nothing. */
+		first = trace->made;
+		spin_until(now_ns() + 100000 + random() % 400000);
+		if (trace->made != first) {
+			bw_unlock();
+			continue;
+		}
+		bw_unlock();
+		t0 = now_ns();
+		while (trace->made == first && now_ns() - t0 < 5000000)
+			;
+		release[released++] = now_ns() - t0;
+	}
+	kill(child, SIGKILL);
+	print("lock to effect", effect, rounds);
+	if (released > 0)
+		print("release to effect", release, released);
+	printf("without effect: %ld\n", missed);
+	return missed > rounds / 100;
+}
+
+/* Time in which this thread ran. */
+static uint64_t ran_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 2 ? argv[2] : "";
+	long number = argc > 3 ? atol(argv[3]) : 0;
+	uint64_t start;
+	int status;
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	bind_to(argc > 1 ? atoi(argv[1]) : -1);
+	status = sc_attach();
+	if (status != SC_OK) {
+		printf("not attached: %s\n", sc_strstatus(status));
+		return 3;
+	}
+	if (argc > 5 && strcmp(argv[5], "rt") == 0) {
+		struct sched_param parameters = {.sched_priority = 1};
+
+		if (sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &parameters) != 0)
+			return 1;
+	}
+	if (strcmp(what, "latency") == 0)
+		return latency((int)number, argc > 4 ? atol(argv[4]) : 100);
+	if (strcmp(what, "turns") == 0) {
+		for (long i = argc > 4 ? atol(argv[4]) : 1; i > 0; i--) {
+			bw_lock();
+			spin_until(now_ns() + number * 500000);
+			bw_unlock();
+			spin_until(now_ns() + number * 500000);
+		}
+		return 0;
+	}
+	if (bw_lock() != SC_OK)
+		return 1;
+	printf("held\n");
+	start = now_ns();
+	spin_until(start + number * 1000000);
+	if (strcmp(what, "preempted") == 0)
+		printf("ran %llu of %ld ms\n", (unsigned long long)(ran_ns() / 1000000), number);
+	bw_unlock();
+	printf("%s\n", sc_strstatus(sc_check()));
+	return 0;
+}
