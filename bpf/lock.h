@@ -2,19 +2,21 @@
 /*
  * The bandwidth lock on the kernel's performance counters: what both engines share.
  *
- * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which tells nobody.
- * Rule: who is limited looks. Each CPU counts the holders itself, at every overflow of its counter, at every tick, and when it
- * changes tasks: those CPUs whose running thread has a page (`run_lock.slot`) that says it is in a section. So a lock reaches
- * a CPU with its next sample of accesses, before it can do more harm than that, and a release with its next tick, which
- * comes every few tens of microseconds while there are clients (crates/linux changes the timer then).
- * The holders are counted anew, as in the paper (bwlock, Algorithm 1); the policy's own count serves schedulers that see every
- * change. A thread that does not run holds nothing: one that is preempted, stopped, or dead releases by that.
+ * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which tells
+ * nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow of its counter,
+ * at every tick, and when it changes tasks: those CPUs whose running thread has a page (`run_lock.slot`) that
+ * says it is in a section. So a lock reaches a CPU with its next sample of accesses, before it can do more
+ * harm than that, and a release with its next tick, which comes every few tens of microseconds while there
+ * are clients (crates/linux changes the timer then). The holders are counted anew, as in the paper (bwlock,
+ * Algorithm 1); the policy's own count serves schedulers that see every change. A thread that does not run
+ * holds nothing: one that is preempted, stopped, or dead releases by that.
  *
  * What is real-time: tasks of the real-time policies, and the threads of clients. They are never throttled.
  * What an overflow reports is the whole sample, as in regulate.h: the error is one-sided.
  *
  * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the last tick.
- * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing to stop for before.
+ * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing to stop
+ * for before.
  */
 #ifndef SOLOCORE_LOCK_H
 #define SOLOCORE_LOCK_H
@@ -137,7 +139,8 @@ static __noinline __u32 slot_holds(__u32 slot, __u64 now)
 		s->section = word >> 32;
 		s->since_ns = now;
 	}
-	if (lock_settings.max_hold_ns == 0 || s->endless || sc_sub(now, s->since_ns) <= lock_settings.max_hold_ns)
+	if (lock_settings.max_hold_ns == 0 || s->endless ||
+	    sc_sub(now, s->since_ns) <= lock_settings.max_hold_ns)
 		return 1;
 	s->cut = s->section + 1;
 	return 0;
@@ -189,7 +192,8 @@ static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p)
 }
 
 /* This task runs here, if that is news. */
-static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, struct task_struct *p, __u64 count)
+static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, struct task_struct *p,
+					__u64 count)
 {
 	__u32 slot, realtime;
 	__u64 missing;
@@ -213,7 +217,8 @@ static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, 
 	sc_bwlock_switch(&l->lock, &l->core, 0, &l->task, 0);
 }
 
-/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have to before. */
+/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have to before.
+ */
 static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now)
 {
 	__u32 was = c->guard.throttled;
@@ -237,7 +242,8 @@ static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l,
 	return 0;
 }
 
-static __always_inline void lock_start(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now, __u64 count)
+static __always_inline void lock_start(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+				       __u64 count)
 {
 	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget, lock_settings.min_budget))
 		return;
@@ -268,7 +274,8 @@ static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __
 }
 
 /* The timer, or an overflow that finds it late. 1 if the CPU must stop now and did not have to before. */
-static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now, __u64 count)
+static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+				       __u64 count)
 {
 	if (!c->started) {
 		lock_start(c, l, cpu, now, count);
@@ -287,7 +294,8 @@ static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, _
 }
 
 /* The counter overflowed: a sample of accesses was made. 1 if the CPU must stop. */
-static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now, __u64 count)
+static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+					   __u64 count)
 {
 	__u64 made, reported;
 

@@ -36,7 +36,8 @@ struct run_clients {
 
 /* Whose page a slot is, by thread (or by process, for a program). */
 struct run_owner {
-	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers are used again */
+	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers are used
+			   again */
 	sc_u32 slot;
 	sc_u32 reserved;
 };
@@ -54,15 +55,15 @@ struct run_lock {
 	struct sc_bwlock lock; /* the CPU's own view: `holders` is counted anew for each decision */
 	struct sc_bwlock_core core;
 	struct sc_bwlock_task task; /* what runs */
-	sc_u64 slot;	/* page of the client that runs here, plus 1; 0: none does */
-	sc_u64 counted; /* the counter when it was last looked at */
-	sc_u64 exempt;	/* accesses of real-time tasks in this period */
-	sc_u64 whole;	/* 1: at every look of this period, somebody held the lock */
-	sc_u64 held;	/* periods in which somebody held it at a look */
-	sc_u64 stops;	/* how often the lock stopped the CPU */
-	sc_u64 pid;	/* number of the thread that runs here; 0: idle */
-	sc_u64 turn;	/* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees;	/* how often the CPU went on before its period ended, as nobody held it any more */
+	sc_u64 slot;		    /* page of the client that runs here, plus 1; 0: none does */
+	sc_u64 counted;		    /* the counter when it was last looked at */
+	sc_u64 exempt;		    /* accesses of real-time tasks in this period */
+	sc_u64 whole;		    /* 1: at every look of this period, somebody held the lock */
+	sc_u64 held;		    /* periods in which somebody held it at a look */
+	sc_u64 stops;		    /* how often the lock stopped the CPU */
+	sc_u64 pid;		    /* number of the thread that runs here; 0: idle */
+	sc_u64 turn;		    /* 1: clients came first last time (sched_ext engine) */
+	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any more */
 };
 
 _Static_assert(sizeof(struct lock_settings) == 32, "shared with crates/linux/src/lock/table.rs");

@@ -10,8 +10,8 @@
  * the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR and SCHED_DEADLINE tasks never come
  * here. When the loader ends, however it ends, the kernel unloads the scheduler and its own goes on.
  *
- * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one only; any other takes from
- * the two by turns, so that neither starves.
+ * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one only; any
+ * other takes from the two by turns, so that neither starves.
  *
  * Does not cover: a task that was preempted by a real-time task returns without `dispatch`; `running` sends
  * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are

@@ -2,9 +2,9 @@
 /*
  * libsolocore (solocore.h says what it is for): attaching to the daemon, and the two words of the page.
  *
- * Rule: what a thread has is thread-local, so the calls need no lock. All attached threads are in a list, for the child of a
- * fork, which must close their connections: the daemon takes an open connection for a living client. The page is not
- * inherited by children at all (MADV_DONTFORK).
+ * Rule: what a thread has is thread-local, so the calls need no lock. All attached threads are in a list, for
+ * the child of a fork, which must close their connections: the daemon takes an open connection for a living
+ * client. The page is not inherited by children at all (MADV_DONTFORK).
  */
 #define _GNU_SOURCE
 #include "solocore.h"
@@ -238,7 +238,8 @@ int bw_lock(void)
 		return SC_UNMATCHED;
 	word = (uint32_t)word == 0 ? ((word >> 32) + 1) << 32 | 1 : word + 1;
 	__atomic_store_n(&page->sections, word, __ATOMIC_RELAXED);
-	/* The section stays behind it; the processor keeps stores in order or makes them visible soon enough. */
+	/* The section stays behind it; the processor keeps stores in order or makes them visible soon enough.
+	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return SC_OK;
 }
@@ -343,7 +344,8 @@ const char *sc_strstatus(int status)
 {
 	static const char *const texts[] = {
 		[SC_OK] = "success",
-		[SC_NO_DAEMON] = "no solocore serves clients here (solocore run, with a plan whose policy is bwlock)",
+		[SC_NO_DAEMON] =
+			"no solocore serves clients here (solocore run, with a plan whose policy is bwlock)",
 		[SC_DENIED] = "the user may not: not in the group that `solocore run --group` names",
 		[SC_FULL] = "too many clients",
 		[SC_UNKNOWN] = "the running plan has no such task, or somebody signals its jobs already",

@@ -3,19 +3,20 @@
  * The page that a client shares with the kernel, and how it asks the daemon for one.
  *
  * Problem: taking the bandwidth lock or beginning a job must cost no system call (bwlock, section 4.2).
- * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The thread writes two words of
- * it, with one store each; the programs read them. Nobody but the thread writes its page, and whatever it writes there, it can
- * only do what it may: hold the lock or not, have a job under way or not.
- * The page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a file descriptor
- * (SCM_RIGHTS). The connection stays open for as long as the page is in use.
- * Does not cover: what the programs make of it (bpf/lock.h).
+ * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The thread
+ * writes two words of it, with one store each; the programs read them. Nobody but the thread writes its page,
+ * and whatever it writes there, it can only do what it may: hold the lock or not, have a job under way or
+ * not. The page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a
+ * file descriptor (SCM_RIGHTS). The connection stays open for as long as the page is in use. Does not cover:
+ * what the programs make of it (bpf/lock.h).
  */
 #ifndef SOLOCORE_PAGE_H
 #define SOLOCORE_PAGE_H
 
 #include <stdint.h>
 
-/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names another place. */
+/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names another place.
+ */
 #define SC_CLIENT_SOCKET "/run/solocore-client.sock"
 #define SC_PAGE_BYTES 4096u
 #define SC_NAME_BYTES 64u

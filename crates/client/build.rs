@@ -4,5 +4,9 @@ fn main() {
     for input in ["../../client/c", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
-    cc::Build::new().file("../../client/c/solocore.c").std("gnu11").warnings_into_errors(true).compile("solocore_client");
+    cc::Build::new()
+        .file("../../client/c/solocore.c")
+        .std("gnu11")
+        .warnings_into_errors(true)
+        .compile("solocore_client");
 }

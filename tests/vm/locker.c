@@ -2,12 +2,13 @@
 /*
  * A client of the bandwidth lock, for tests and measurements.
  *
- *   locker CPU hold MS           holds the lock for so many milliseconds of computing; says "held", at the end what sc_check() says
- *   locker CPU latency HOG N [rt] as a real-time thread with rt; N times: takes the lock while a hog of its own makes faults on CPU HOG, and prints how long that
- *                                went on, and how long after the release it began again: nanoseconds, median, 99th percentile, most
- *   locker CPU turns MS N        N times: holds for half of MS milliseconds, and not for the other half
- *   locker CPU preempted MS      holds, and prints in how many of its milliseconds it ran
- * CPU -1 is any. A program that cannot attach says why, and ends with 3.
+ *   locker CPU hold MS           holds the lock for so many milliseconds of computing; says "held", at the
+ * end what sc_check() says locker CPU latency HOG N [rt] as a real-time thread with rt; N times: takes the
+ * lock while a hog of its own makes faults on CPU HOG, and prints how long that went on, and how long after
+ * the release it began again: nanoseconds, median, 99th percentile, most locker CPU turns MS N        N
+ * times: holds for half of MS milliseconds, and not for the other half locker CPU preempted MS      holds,
+ * and prints in how many of its milliseconds it ran CPU -1 is any. A program that cannot attach says why, and
+ * ends with 3.
  */
 #define _GNU_SOURCE
 #include <sched.h>

@@ -23,7 +23,20 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("report", &["model"]),
     (
         "cli",
-        &["analysis", "client", "dram", "experiments", "ima", "linux", "model", "planner", "profile", "report", "sim", "study"],
+        &[
+            "analysis",
+            "client",
+            "dram",
+            "experiments",
+            "ima",
+            "linux",
+            "model",
+            "planner",
+            "profile",
+            "report",
+            "sim",
+            "study",
+        ],
     ),
 ];
 

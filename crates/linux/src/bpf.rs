@@ -90,7 +90,9 @@ pub(crate) fn load_for(
     match with(lock.is_some()) {
         Err(e) if lock.is_some() => Ok((
             with(false)?,
-            Some(format!("who holds the bandwidth lock is known as of the last look only, not of the last change of tasks: {e}")),
+            Some(format!(
+                "who holds the bandwidth lock is known as of the last look only, not of the last change of tasks: {e}"
+            )),
         )),
         loaded => Ok((loaded?, None)),
     }

@@ -141,7 +141,10 @@ impl Regulation {
         }
         let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
         let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
-        let cores = chosen.iter().map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) }).collect::<Result<Vec<_>, _>>()?;
+        let cores = chosen
+            .iter()
+            .map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) })
+            .collect::<Result<Vec<_>, _>>()?;
         let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
         let look_ns = period_ns / LOOKS_PER_PERIOD;
         let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
@@ -321,7 +324,13 @@ mod tests {
     use super::*;
 
     fn options(name: &str) -> Options {
-        Options { event: Event::find(name, "").unwrap(), sample: None, reclaim: false, sharing: Sharing::None, max_hold_ns: 0 }
+        Options {
+            event: Event::find(name, "").unwrap(),
+            sample: None,
+            reclaim: false,
+            sharing: Sharing::None,
+            max_hold_ns: 0,
+        }
     }
 
     #[test]

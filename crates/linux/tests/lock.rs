@@ -96,7 +96,12 @@ impl Bench {
             event: Event::find("page-faults", "").expect("it is known"),
             reclaim: false,
             sharing: Sharing::None,
-            lock: Some(LockRegulation { budget: BUDGET, max_hold_ns, look_ns: 50_000, cpus: u32::try_from(cpus().len()).expect("few") }),
+            lock: Some(LockRegulation {
+                budget: BUDGET,
+                max_hold_ns,
+                look_ns: 50_000,
+                cpus: u32::try_from(cpus().len()).expect("few"),
+            }),
             notes: Vec::new(),
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
@@ -393,12 +398,7 @@ fn many_threads() -> ExitCode {
         threads.into_iter().map(|t| t.join().expect("it ends")).collect()
     });
     let count = |wanted: Result<(), Status>| all.iter().filter(|&&s| s == wanted).count();
-    println!(
-        "{} granted, {} denied, {} full",
-        count(Ok(())),
-        count(Err(Status::Denied)),
-        count(Err(Status::Full))
-    );
+    println!("{} granted, {} denied, {} full", count(Ok(())), count(Err(Status::Denied)), count(Err(Status::Full)));
     ExitCode::SUCCESS
 }
 

@@ -26,7 +26,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core
         && !machine::online_cpus()?.contains(&core)
     {
-        return Err(Failure::Input(format!("--core {core}: there is no such CPU online; `solocore doctor` counts them")));
+        return Err(Failure::Input(format!(
+            "--core {core}: there is no such CPU online; `solocore doctor` counts them"
+        )));
     }
     if args.budget.is_some() {
         return beside(args);
@@ -86,8 +88,9 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
         inner.args(["--core", &core.to_string()]);
     }
     inner.arg("--").args(&args.command);
-    let mut child =
-        inner.spawn().map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
+    let mut child = inner
+        .spawn()
+        .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
     let ended = watch(&mut child, engine.as_ref());
     drop(service);
     drop(engine);

@@ -200,7 +200,8 @@ mod tests {
             cpu,
             cut,
         };
-        let clients = |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
+        let clients =
+            |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
         let at = |n, ns| Snapshot { lock: Some(Lock { clients: clients(n) }), ..snapshot(n, 0, ns) };
         let text = text(&at(100, 1_000_000_000), &at(150, 2_000_000_000));
         let lines: Vec<&str> = text.lines().rev().take(3).collect();

@@ -7,8 +7,8 @@
 
 use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
 use crate::error::LinuxError;
-use crate::sys::seqpacket::{self, Peer};
 use crate::sys::Scheduling;
+use crate::sys::seqpacket::{self, Peer};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};

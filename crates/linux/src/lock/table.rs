@@ -129,8 +129,11 @@ pub(crate) struct Page {
 
 impl Page {
     fn new() -> Result<Self, LinuxError> {
-        let options =
-            bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, map_flags: MMAPABLE, ..Default::default() };
+        let options = bpf_map_create_opts {
+            sz: size_of::<bpf_map_create_opts>() as u64,
+            map_flags: MMAPABLE,
+            ..Default::default()
+        };
         let map = MapHandle::create(MapType::Array, Some("lock_page"), 4, PAGE_BYTES as u32, 1, &options)
             .map_err(|e| LinuxError::Machine(format!("a client's page is refused: {e}; free some memory")))?;
         let words = Mapped::new(&map, PAGE_BYTES)?;
@@ -295,12 +298,9 @@ mod tests {
     #[test]
     fn every_offset_is_that_of_the_objects() {
         for object in [crate::bpf::SCHED_EXT, crate::bpf::HELPER] {
-            for (member, at) in [
-                ("slot", core_at::SLOT),
-                ("held", core_at::HELD),
-                ("stops", core_at::STOPS),
-                ("frees", core_at::FREES),
-            ] {
+            for (member, at) in
+                [("slot", core_at::SLOT), ("held", core_at::HELD), ("stops", core_at::STOPS), ("frees", core_at::FREES)]
+            {
                 assert_eq!(offset(object, "run_lock", member), at, "{member}");
             }
             for (member, at) in [("section", 0), ("since_ns", 8), ("cut", CUT), ("endless", 24)] {
