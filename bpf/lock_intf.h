@@ -8,12 +8,16 @@
 #define SOLOCORE_LOCK_INTF_H
 
 #include <solocore/bwlock.h>
+#include <solocore/dynamic_budget.h>
 #include "../client/c/solocore_page.h"
 
 /* What regulates. */
 #define RUN_MEMGUARD 0u
 #define RUN_BWLOCK 1u
+#define RUN_DYNAMIC 2u
 
+/* Hard tasks of dynamic budgets. */
+#define RUN_TASKS 64u
 /* Clients at a time. */
 #define RUN_SLOTS 256u
 /* Generations of descendants that a program's page covers. */
@@ -66,6 +70,26 @@ struct run_lock {
 	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any more */
 };
 
+/* A hard task of dynamic budgets; its number is its priority. */
+struct run_task {
+	sc_u64 budget;	  /* accesses of each soft CPU per job */
+	sc_u64 length_ns; /* how long that is in force; 0: there is no such task */
+	sc_u64 slot;	  /* page of the client that signals its jobs, plus 1; 0: none does */
+	sc_u32 core;
+	sc_u32 reserved;
+};
+
+/* One soft CPU under dynamic budgets. */
+struct run_dynamic {
+	sc_u64 counted; /* the counter at the last look */
+	sc_u64 jobs;	/* how many it saw begin */
+	sc_u64 stops;	/* how often it was stopped */
+	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
+	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
+	struct sc_dynamic dynamic;
+};
+
+_Static_assert(sizeof(struct run_task) == 32, "shared with crates/linux/src/lock/table.rs");
 _Static_assert(sizeof(struct lock_settings) == 32, "shared with crates/linux/src/lock/table.rs");
 _Static_assert(sizeof(struct run_clients) == 8, "shared with crates/linux/src/lock/table.rs");
 _Static_assert(sizeof(struct run_owner) == 16, "shared with crates/linux/src/lock/table.rs");

@@ -135,6 +135,7 @@ static __always_inline void core_tally(struct run_core *c, __u64 now, __u64 coun
 }
 
 #include "lock.h"
+#include "dynamic.h"
 
 /* The period is over. */
 static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
@@ -168,6 +169,11 @@ int tick(struct bpf_perf_event_data *ctx)
 			cpu_stop_soon(cpu, c);
 		return 0;
 	}
+	if (lock_settings.policy == RUN_DYNAMIC) {
+		if (dynamic_look(c, cpu, now, value.counter))
+			cpu_stop_soon(cpu, c);
+		return 0;
+	}
 	if (!c->started) {
 		core_start(g, c, now, value.counter);
 		return 0;
@@ -197,6 +203,12 @@ int overflow(struct bpf_perf_event_data *ctx)
 		if (now >= c->guard.next_ns + settings.period_ns / 2)
 			lock_tick(c, l, cpu, now, value.counter);
 		if (lock_overflow(c, l, cpu, now, value.counter))
+			cpu_stop(cpu, c);
+		return 0;
+	}
+	if (lock_settings.policy == RUN_DYNAMIC) {
+		dynamic_look(c, cpu, bpf_ktime_get_ns(), value.counter);
+		if (c->guard.throttled)
 			cpu_stop(cpu, c);
 		return 0;
 	}

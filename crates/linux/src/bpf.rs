@@ -3,6 +3,7 @@
 //! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is as it was.
 
 use crate::error::LinuxError;
+use crate::lock::jobs::DynamicRegulation;
 use crate::lock::{LockRegulation, table};
 use crate::regulation::Regulation;
 use crate::shared::{self, Counts, Settings};
@@ -73,13 +74,17 @@ pub(crate) fn load_for(
     bytes: &[u8],
     settings: &Settings,
     lock: Option<&LockRegulation>,
+    dynamic: Option<&DynamicRegulation>,
 ) -> Result<(Object, Option<String>), LinuxError> {
     let with = |hook: bool| {
         load(bytes, settings, |open| {
             for mut map in open.maps_mut() {
                 if map.name() == ".rodata.lock" {
-                    map.set_initial_value(&table::encode_settings(lock))?;
+                    map.set_initial_value(&table::encode_settings(lock, dynamic))?;
                 }
+            }
+            for mut map in open.maps_mut().filter(|m| m.name() == "dynamic_cores") {
+                map.set_max_entries(dynamic.map_or(1, |d| d.cpus))?;
             }
             for mut program in open.progs_mut().filter(|p| p.name() == "switched") {
                 program.set_autoload(hook);
@@ -203,6 +208,9 @@ pub(crate) struct Attached {
 /// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also at each change of tasks.
 pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Result<Attached, LinuxError> {
     let event = &regulation.event;
+    if let Some(dynamic) = &regulation.dynamic {
+        dynamic.fill(&map(object, "dynamic_tasks")?)?;
+    }
     let by_cpu = map(object, "counters")?;
     let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {

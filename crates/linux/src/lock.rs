@@ -9,6 +9,7 @@
 //! Source: bwlock, sections 3 and 4.2, 6 (who may).
 //! Does not cover: a member of the group that locks again and again. It may; who should not is no member.
 
+pub mod jobs;
 pub(crate) mod service;
 pub(crate) mod table;
 
@@ -29,4 +30,19 @@ pub struct LockRegulation {
     pub look_ns: u64,
     /// CPUs of the machine.
     pub cpus: u32,
+}
+
+/// What the daemon needs to serve clients.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Serving {
+    /// Length between two looks of a CPU while there are clients.
+    pub look_ns: u64,
+    /// A section counts for at most so long; 0: for ever.
+    pub max_hold_ns: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// Hard tasks whose jobs clients may signal, by their number.
+    pub tasks: Vec<String>,
+    /// Do the programs know who runs where?
+    pub holders: bool,
 }

@@ -8,7 +8,8 @@
 
 use crate::error::LinuxError;
 use crate::event::Event;
-use crate::lock::LockRegulation;
+use crate::lock::jobs::DynamicRegulation;
+use crate::lock::{LockRegulation, Serving};
 use crate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
 use solocore_model::system::Policy;
@@ -81,6 +82,8 @@ pub struct Regulation {
     pub sharing: Sharing,
     /// Policy `bwlock`: budgets hold while somebody has the lock only.
     pub lock: Option<LockRegulation>,
+    /// Policy `dynamic`: budgets hold during the jobs of hard tasks only.
+    pub dynamic: Option<DynamicRegulation>,
     /// What of the plan is not applied, for the user.
     pub notes: Vec<String>,
 }
@@ -108,6 +111,12 @@ impl Regulation {
             }
         }
         let lock = lock_of(plan, options, &cores)?;
+        let dynamic = dynamic_of(plan, options)?;
+        if let Some((dynamic, soft)) = &dynamic {
+            let least = dynamic.least_budget().unwrap_or(0);
+            cores = soft.iter().map(|&cpu| core_budget(cpu, least, options)).collect::<Result<_, _>>()?;
+        }
+        let dynamic = dynamic.map(|(dynamic, _)| dynamic);
         if cores.is_empty() {
             return Err(LinuxError::Input(
                 "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
@@ -117,7 +126,7 @@ impl Regulation {
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
         let Options { event, reclaim, sharing, .. } = options.clone();
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, notes })
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic, notes })
     }
 
     /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
@@ -150,7 +159,24 @@ impl Regulation {
         let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, notes: Vec::new() })
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic: None, notes: Vec::new() })
+    }
+
+    /// What the daemon needs to serve clients, where the policy has some.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        if let Some(lock) = self.lock {
+            let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
+            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true });
+        }
+        let dynamic = self.dynamic.as_ref()?;
+        let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
+        Some(Serving { look_ns: dynamic.look_ns, max_hold_ns: 0, cpus: dynamic.cpus, tasks, holders: false })
+    }
+
+    /// For how long a CPU can be stopped, and two periods more.
+    pub(crate) fn longest_stop_ns(&self) -> u64 {
+        let jobs = self.dynamic.as_ref().map_or(0, DynamicRegulation::longest_stop_ns);
+        self.period_ns.saturating_mul(2).saturating_add(jobs)
     }
 
     /// The CPUs with a budget.
@@ -161,8 +187,8 @@ impl Regulation {
     /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
     pub fn interrupts_per_period(&self) -> u64 {
         // Who is not stopped makes more; what the kernel leaves out then, the next look finds.
-        if let (Some(lock), false) = (self.lock, self.event.is_software()) {
-            return self.period_ns / lock.look_ns.max(1) + 8;
+        if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
+            return self.period_ns / serving.look_ns.max(1) + 8;
         }
         // The kernel does not throttle software events that happen one by one: only the tick counts.
         if self.event.is_software() {
@@ -193,14 +219,28 @@ impl Regulation {
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     let what = match plan.regulation.policy {
-        Policy::Memguard | Policy::Bwlock => return Ok(()),
+        Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
         Policy::None => "none, so there is nothing to regulate",
-        Policy::Dynamic => "dynamic, which cannot be run on Linux yet",
         Policy::Maracas => "maracas, which cannot be run on Linux yet",
     };
     Err(LinuxError::Input(format!(
         "the plan's regulation.policy is {what}; plan with [regulation] policy = \"memguard\""
     )))
+}
+
+/// The plan's dynamic budgets, if it has some, and its soft cores.
+fn dynamic_of(plan: &Plan, options: &Options) -> Result<Option<(DynamicRegulation, Vec<u32>)>, LinuxError> {
+    if plan.regulation.policy != Policy::Dynamic {
+        return Ok(None);
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic budgets have no periods"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    DynamicRegulation::of(plan, look_ns).map(Some)
 }
 
 /// The plan's bandwidth lock, if it has one.

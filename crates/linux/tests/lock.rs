@@ -102,6 +102,7 @@ impl Bench {
                 look_ns: 50_000,
                 cpus: u32::try_from(cpus().len()).expect("few"),
             }),
+            dynamic: None,
             notes: Vec::new(),
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");

@@ -62,6 +62,7 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
         reclaim: false,
         sharing,
         lock: None,
+        dynamic: None,
         notes: Vec::new(),
     }
 }

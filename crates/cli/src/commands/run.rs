@@ -47,7 +47,7 @@ struct Summary {
     lock: Option<LockSummary>,
 }
 
-/// The bandwidth lock, where the plan has one.
+/// The bandwidth lock, or whose jobs are signalled, where the plan has either.
 #[derive(Serialize)]
 struct LockSummary {
     /// A section counts for at most so long; 0: for ever.
@@ -80,8 +80,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let so_far = |ended: &str| {
         let so_far = summary(&regulation, engine.as_ref(), passed_over.clone(), ended, started.elapsed())?;
-        let lock = service.as_ref().zip(regulation.lock).map(|(service, lock)| LockSummary {
-            max_hold_ns: lock.max_hold_ns,
+        let lock = service.as_ref().map(|service| LockSummary {
+            max_hold_ns: regulation.lock.map_or(0, |lock| lock.max_hold_ns),
             clients: service.clients(),
             cores: service.cores(),
         });
@@ -257,6 +257,9 @@ fn text(s: &Summary) -> String {
 }
 
 fn lock_text(lock: &LockSummary) -> String {
+    if lock.cores.is_empty() {
+        return String::new();
+    }
     let head = ["CPU", "periods with a lock", "stopped by it", "freed early"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in &lock.cores {

@@ -40,6 +40,9 @@ struct Client {
     depth: u64,
     cpu: Option<u32>,
     cut: bool,
+    task: Option<String>,
+    jobs: u64,
+    in_job: bool,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -125,21 +128,25 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
 /// Who is attached to the bandwidth lock, and what they do with it.
 fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
-        return "\nnobody is attached to the bandwidth lock\n".to_owned();
+        return "\nno client is attached\n".to_owned();
     }
-    let head = ["client", "process", "thread", "user", "sections/s", "CPU", "lock"];
+    let head = ["client", "process", "thread", "user", "a second", "CPU", "state"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in &lock.clients {
         let old = before.lock.iter().flat_map(|l| &l.clients).find(|o| o.thread == c.thread && o.pid == c.pid);
-        let made = c.sections.saturating_sub(old.map_or(c.sections, |o| o.sections)) as f64;
+        // What a task does is jobs, what others do is sections.
+        let count = |c: &Client| if c.task.is_some() { c.jobs } else { c.sections };
+        let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
         let state = match (c.depth > 0, c.cut, c.cpu) {
+            _ if c.in_job => "in a job",
             (true, true, _) => "held for too long, counts no more",
             (true, false, Some(_)) => "holds",
             (true, false, None) => "released, as it does not run",
             (false, ..) => "free",
         };
         // A name may hold anything; a table holds one line each.
-        let name: String = c.name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
+        let name = c.task.as_ref().map_or_else(|| c.name.clone(), |task| format!("{} ({task})", c.name));
+        let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
         rows.push(vec![
             name,
             c.pid.to_string(),
@@ -199,6 +206,9 @@ mod tests {
             depth,
             cpu,
             cut,
+            task: None,
+            jobs: 0,
+            in_job: false,
         };
         let clients =
             |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
@@ -209,6 +219,6 @@ mod tests {
         assert!(lines[1].ends_with("released, as it does not run"), "{text}");
         assert!(lines[0].ends_with("held for too long, counts no more"), "{text}");
         let nobody = Snapshot { lock: Some(Lock { clients: Vec::new() }), ..snapshot(1, 0, 1) };
-        assert!(super::text(&nobody, &nobody).ends_with("nobody is attached to the bandwidth lock\n"));
+        assert!(super::text(&nobody, &nobody).ends_with("no client is attached\n"));
     }
 }

@@ -13,7 +13,7 @@ use super::Engine;
 use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::keeper::Changes;
-use crate::lock::{LockRegulation, Service, ServiceOptions, table::Table};
+use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
 use crate::sys::{self, Mapped, Scheduling};
@@ -43,7 +43,7 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
-    lock: Option<LockRegulation>,
+    serving: Option<Serving>,
     /// How the caller was scheduled.
     before: Option<Scheduling>,
 }
@@ -56,7 +56,7 @@ pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
 
 /// Loads the programs; nothing calls them yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load_for(bpf::HELPER, settings, None).map(|(object, _)| object)
+    bpf::load_for(bpf::HELPER, settings, None, None).map(|(object, _)| object)
 }
 
 /// What a helper thread needs.
@@ -80,7 +80,7 @@ impl Helper {
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
         };
         let lock = regulation.lock;
-        let (object, note) = bpf::load_for(bpf::HELPER, &settings, lock.as_ref())?;
+        let (object, note) = bpf::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         let object = Arc::new(object);
         bpf::fill_cores(&object, regulation)?;
         let length = shared::MAX_CPUS as usize * shared::CORE_BYTES;
@@ -94,7 +94,7 @@ impl Helper {
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
-            lock,
+            serving: regulation.serving(),
             before: None,
         };
         let (ready, reports) = channel();
@@ -105,7 +105,7 @@ impl Helper {
                 cores: Arc::clone(&cores),
                 object: Arc::clone(&object),
                 stop: Arc::clone(&stop),
-                longest: 2 * Duration::from_nanos(regulation.period_ns),
+                longest: Duration::from_nanos(regulation.longest_stop_ns()),
                 shares: regulation.sharing != Sharing::None,
             };
             engine.threads.push(spawn(post, ready.clone())?);
@@ -161,8 +161,8 @@ impl Engine for Helper {
     }
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
-        let (Some(lock), Some(events)) = (self.lock, &self.events) else { return Ok(None) };
-        let table = Table::new(&self.object, events, lock)?;
+        let (Some(serving), Some(events)) = (self.serving.clone(), &self.events) else { return Ok(None) };
+        let table = Table::new(&self.object, events, serving)?;
         Service::start(table, ServiceOptions { priority: DAEMON_PRIORITY, ..options }).map(Some)
     }
 }

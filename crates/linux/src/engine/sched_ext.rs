@@ -3,7 +3,7 @@
 use super::Engine;
 use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
-use crate::lock::{LockRegulation, Service, ServiceOptions, table::Table};
+use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -17,7 +17,7 @@ pub(crate) struct SchedExt {
     events: Attached,
     object: Object,
     cpus: Vec<u32>,
-    lock: Option<LockRegulation>,
+    serving: Option<Serving>,
     notes: Vec<String>,
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
 
 /// Loads the programs; the scheduler is not installed yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load_for(bpf::SCHED_EXT, settings, None).map(|(object, _)| object)
+    bpf::load_for(bpf::SCHED_EXT, settings, None, None).map(|(object, _)| object)
 }
 
 impl SchedExt {
@@ -41,7 +41,7 @@ impl SchedExt {
             ..settings(regulation.period_ns, regulation.cpus)
         };
         let lock = regulation.lock;
-        let (mut object, note) = bpf::load_for(bpf::SCHED_EXT, &settings, lock.as_ref())?;
+        let (mut object, note) = bpf::load_for(bpf::SCHED_EXT, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         bpf::fill_cores(&object, regulation)?;
         let scheduler = object
             .maps_mut()
@@ -55,7 +55,7 @@ impl SchedExt {
             })?;
         let events = bpf::attach(&object, regulation, lock.is_some() && note.is_none())?;
         let (cpus, notes) = (regulation.regulated(), note.into_iter().collect());
-        Ok(Self { _scheduler: scheduler, events, object, cpus, lock, notes })
+        Ok(Self { _scheduler: scheduler, events, object, cpus, serving: regulation.serving(), notes })
     }
 }
 
@@ -93,7 +93,7 @@ impl Engine for SchedExt {
     }
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
-        let Some(lock) = self.lock else { return Ok(None) };
-        Service::start(Table::new(&self.object, &self.events, lock)?, options).map(Some)
+        let Some(serving) = self.serving.clone() else { return Ok(None) };
+        Service::start(Table::new(&self.object, &self.events, serving)?, options).map(Some)
     }
 }

@@ -67,6 +67,12 @@ pub struct Client {
     pub depth: u32,
     /// Where it ran at the last look.
     pub cpu: Option<u32>,
+    /// The plan's task whose jobs it signals.
+    pub task: Option<String>,
+    /// Jobs begun.
+    pub jobs: u64,
+    /// Is one under way?
+    pub in_job: bool,
     /// Is its section over the limit, so that it counts no more?
     pub cut: bool,
 }
@@ -263,7 +269,7 @@ impl Desk {
             Ok(held) => (Ok(held.slot), Some(held)),
             Err(refusal) => (Err(refusal), None),
         };
-        let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.lock.max_hold_ns });
+        let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
         let descriptor = held.as_ref().map(|h| h.page.descriptor());
         let sent = seqpacket::send(&connection.socket, &answer(verdict, limit), descriptor);
         connection.held = held;
@@ -279,18 +285,29 @@ impl Desk {
         let Some(request) = Request::decode(message).filter(|r| r.protocol == 1) else {
             return Ok(Err(Refusal::BadRequest));
         };
-        if !request.task.is_empty() {
-            return Ok(Err(Refusal::NoTask));
-        }
+        let task = match self.task(&request.task) {
+            Ok(task) => task,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
         let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
         let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
         let Ok(end) = seqpacket::pidfd(peer.pid) else { return Ok(Err(Refusal::BadRequest)) };
         // Whole programs of root hold the lock for as long as they run: that is what they are for.
         let endless = peer.uid == 0 && request.scope == Scope::Program;
-        let owner = Owner { scope: request.scope, number, started, endless };
+        let owner = Owner { scope: request.scope, number, started, endless, task };
         let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
         let page = self.table.admit(slot, owner)?;
         Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, told: None }))
+    }
+
+    /// The number of a task that nobody signals yet; `None` where none is named.
+    fn task(&self, name: &str) -> Result<Option<u32>, Refusal> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let number = self.table.serving.tasks.iter().position(|t| t == name).and_then(|at| u32::try_from(at).ok());
+        let taken = self.connections.iter().filter_map(|c| c.held.as_ref()).any(|h| h.owner.task == number);
+        if number.is_none() || taken { Err(Refusal::NoTask) } else { Ok(number) }
     }
 
     /// A slot that nobody has; those that were given back last come last. None for an owner that has one.
@@ -309,9 +326,11 @@ impl Desk {
 
     /// The clients as they are now; says of each section once that it was held for too long.
     fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
-        let (table, limit) = (&self.table, self.table.lock.max_hold_ns);
+        let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
         let of = |held: &mut Held| {
             let (sections, depth) = held.page.sections();
+            let (jobs, in_job) = held.page.jobs();
+            let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
             let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
             let name = name.unwrap_or_default().trim_end().to_owned();
             let cut = table.cut(held.slot);
@@ -332,6 +351,9 @@ impl Desk {
                 scope: held.owner.scope,
                 sections,
                 depth,
+                task,
+                jobs,
+                in_job,
                 cpu: cores.iter().find(|c| c.slot == Some(held.slot)).map(|c| c.cpu),
                 cut: depth > 0 && cut == Some(sections),
             }
@@ -389,8 +411,8 @@ mod tests {
         assert_eq!(started(""), None);
         let me = std::process::id();
         let mine = start_of(me, me).expect("this process lives");
-        assert!(lives(me, Owner { scope: Scope::Thread, number: me, started: mine, endless: false }));
-        assert!(!lives(me, Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false }));
+        assert!(lives(me, Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None }));
+        assert!(!lives(me, Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None }));
         assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! As in shared.rs: bytes at offsets, which a test compares with the compiled objects.
 
-use super::LockRegulation;
+use super::jobs::{self, DynamicRegulation};
+use super::{LockRegulation, Serving};
 use crate::bpf::{self, Attached, Paced, inside};
 use crate::error::LinuxError;
 use crate::shared::UNLIMITED;
@@ -21,6 +22,7 @@ pub(crate) const SETTINGS_BYTES: usize = 32;
 pub(crate) const REQUEST_BYTES: usize = 80;
 const NAME_AT: usize = 16;
 const RUN_BWLOCK: u32 = 1;
+const RUN_DYNAMIC: u32 = 2;
 const MMAPABLE: u32 = 1 << 10;
 /// Accesses per interrupt while there is nobody to protect; what every counter can count down.
 const SELDOM: u64 = 1 << 30;
@@ -93,9 +95,15 @@ pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> [u8; 16
     bytes
 }
 
-/// `struct lock_settings`; all zero without a lock.
-pub(crate) fn encode_settings(lock: Option<&LockRegulation>) -> [u8; SETTINGS_BYTES] {
+/// `struct lock_settings`; all zero without clients.
+pub(crate) fn encode_settings(
+    lock: Option<&LockRegulation>,
+    dynamic: Option<&DynamicRegulation>,
+) -> [u8; SETTINGS_BYTES] {
     let mut bytes = [0; SETTINGS_BYTES];
+    if dynamic.is_some() {
+        bytes[24..28].copy_from_slice(&RUN_DYNAMIC.to_ne_bytes());
+    }
     if let Some(lock) = lock {
         for (place, value) in bytes.chunks_exact_mut(8).zip([UNLIMITED, lock.budget, lock.max_hold_ns]) {
             place.copy_from_slice(&value.to_ne_bytes());
@@ -144,6 +152,13 @@ impl Page {
         self.map.as_fd()
     }
 
+    /// Jobs begun so far, and whether one is under way.
+    pub fn jobs(&self) -> (u64, bool) {
+        let (low, high) = if cfg!(target_endian = "little") { (8, 12) } else { (12, 8) };
+        let word = u64::from(self.words.word(high)) << 32 | u64::from(self.words.word(low));
+        (word >> 1, word & 1 == 1)
+    }
+
     /// Sections begun so far, and in how many it is.
     pub fn sections(&self) -> (u32, u32) {
         let (low, high) = if cfg!(target_endian = "little") { (0, 4) } else { (4, 0) };
@@ -161,6 +176,8 @@ pub(crate) struct Owner {
     pub started: u64,
     /// No limit holds for it.
     pub endless: bool,
+    /// The task whose jobs it signals.
+    pub task: Option<u32>,
 }
 
 /// The maps of a loaded object, and the CPUs' ticks.
@@ -171,15 +188,16 @@ pub(crate) struct Table {
     slots: MapHandle,
     pages: MapHandle,
     cores: MapHandle,
+    tasks: MapHandle,
     ticks: Vec<Paced>,
     counters: Vec<Paced>,
-    pub lock: LockRegulation,
+    pub serving: Serving,
     counts: [u32; 2],
 }
 
 impl Table {
     /// Of a loaded object whose programs are called.
-    pub fn new(object: &Object, events: &Attached, lock: LockRegulation) -> Result<Self, LinuxError> {
+    pub fn new(object: &Object, events: &Attached, serving: Serving) -> Result<Self, LinuxError> {
         let handle = |name: &str| {
             MapHandle::try_from(&bpf::map(object, name)?)
                 .map_err(|e| inside(&format!("the map `{name}` cannot be shared: {e}")))
@@ -198,9 +216,10 @@ impl Table {
             slots: handle("lock_slots")?,
             pages: handle("lock_pages")?,
             cores: handle("lock_cores")?,
+            tasks: handle("dynamic_tasks")?,
             ticks: copies(&events.ticks)?,
             counters: copies(&events.counters)?,
-            lock,
+            serving,
             counts: [0; 2],
         };
         table.pace(false)?;
@@ -213,7 +232,7 @@ impl Table {
             sys::on_cpu(p.cpu, || seqpacket::set_period(&p.event, period))
                 .map_err(|e| inside(&format!("an event of CPU {} cannot be changed: {e}", p.cpu)))
         };
-        self.ticks.iter().try_for_each(|p| set(p, if clients { self.lock.look_ns } else { p.period }))?;
+        self.ticks.iter().try_for_each(|p| set(p, if clients { self.serving.look_ns } else { p.period }))?;
         self.counters.iter().try_for_each(|p| set(p, if clients { p.period } else { SELDOM }))
     }
 
@@ -230,12 +249,18 @@ impl Table {
         value[..8].copy_from_slice(&owner.started.to_ne_bytes());
         value[8..12].copy_from_slice(&slot.to_ne_bytes());
         self.owners(owner.scope).update(&owner.number.to_ne_bytes(), &value, MapFlags::ANY).map_err(fail)?;
+        if let Some(task) = owner.task {
+            jobs::set_page(&self.tasks, task, Some(slot))?;
+        }
         self.count(owner.scope, 1)?;
         Ok(page)
     }
 
     /// Takes it back.
     pub fn dismiss(&mut self, slot: u32, owner: Owner) -> Result<(), LinuxError> {
+        if let Some(task) = owner.task {
+            jobs::set_page(&self.tasks, task, None)?;
+        }
         // What is gone already is gone.
         let _ = self.owners(owner.scope).delete(&owner.number.to_ne_bytes());
         let _ = self.pages.delete(&slot.to_ne_bytes());
@@ -282,7 +307,7 @@ impl Table {
                 slot: word(&bytes, core_at::SLOT).checked_sub(1).and_then(|s| u32::try_from(s).ok()),
             }
         };
-        (0..self.lock.cpus).map(of).collect()
+        (0..if self.serving.holders { self.serving.cpus } else { 0 }).map(of).collect()
     }
 }
 
