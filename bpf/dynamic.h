@@ -2,14 +2,14 @@
 /*
  * Dynamic budgets on the kernel's performance counters: what both engines share.
  *
- * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job, and a hard task says
- * so with a store to its page (client/c/solocore_page.h), which tells nobody.
- * Rule: each soft CPU looks at the pages of the hard tasks itself: at every overflow of its counter and at every tick, which
- * come every few tens of microseconds while there are clients. What it made since its last look is charged to the budgets
- * that were in force and, as the job may have begun just after that look, to the new one as well. It is stopped when what
- * is left is less than a sample, since the next overflow may come that late. So in a job it never makes more than its
- * budget; a budget that is noticed late stays in force late, which costs the soft CPU accesses and the hard task nothing.
- * Source: dynamic-budgeting, section IV, Algorithm 1.
+ * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job, and a hard
+ * task says so with a store to its page (client/c/solocore_page.h), which tells nobody. Rule: each soft CPU
+ * looks at the pages of the hard tasks itself: at every overflow of its counter and at every tick, which come
+ * every few tens of microseconds while there are clients. What it made since its last look is charged to the
+ * budgets that were in force and, as the job may have begun just after that look, to the new one as well. It
+ * is stopped when what is left is less than a sample, since the next overflow may come that late. So in a job
+ * it never makes more than its budget; a budget that is noticed late stays in force late, which costs the
+ * soft CPU accesses and the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
  *
  * A task whose client goes away in a job needs no protection any more: the job counts as finished.
  * Does not cover: more than one job between two looks of a CPU (some 50 us): only the last one is seen.
@@ -41,6 +41,24 @@ struct dynamic_look {
 	struct run_dynamic *r;
 	__u64 now, made;
 };
+
+/* Both are checked by the verifier once, by themselves: their loops are long (SC_SUBPROGRAM,
+ * solocore/types.h). */
+__noinline __u32 dynamic_apply(struct run_dynamic *r, __u32 what, __u32 i, __u64 now, __u64 made)
+{
+	return r ? sc_dynamic_apply(&r->dynamic, what, i, now, made) : 0;
+}
+
+__noinline __u32 dynamic_decide(struct run_dynamic *r)
+{
+	struct sc_dynamic_decision decision = {};
+
+	if (!r)
+		return 0;
+	sc_dynamic_decide(&r->dynamic, &decision);
+	r->limit = decision.limit;
+	return decision.verdict;
+}
 
 static long dynamic_define(__u32 i, struct dynamic_look *look)
 {
@@ -81,20 +99,21 @@ static long dynamic_signals(__u32 i, struct dynamic_look *look)
 	old = r->seen[SC_MASKED(i, RUN_TASKS)];
 	if (r->slot[SC_MASKED(i, RUN_TASKS)] != slot) {
 		if (old & 1)
-			sc_dynamic_apply(&r->dynamic, SC_DYNAMIC_FINISHED, i, look->now, 0);
+			dynamic_apply(r, SC_DYNAMIC_FINISHED, i, look->now, 0);
 		r->slot[SC_MASKED(i, RUN_TASKS)] = slot;
 		old = 0;
 	}
 	word = jobs_of(slot);
 	r->seen[SC_MASKED(i, RUN_TASKS)] = word;
 	if (word >> 1 != old >> 1) {
-		sc_dynamic_apply(&r->dynamic, SC_DYNAMIC_STARTED, i, look->now, 0);
-		/* Charged to all that are in force: too much for the old ones, never too little for the new one. */
-		sc_dynamic_apply(&r->dynamic, SC_DYNAMIC_EVENT, i, look->now, look->made);
+		dynamic_apply(r, SC_DYNAMIC_STARTED, i, look->now, 0);
+		/* Charged to all that are in force: too much for the old ones, never too little for the new
+		 * one. */
+		dynamic_apply(r, SC_DYNAMIC_EVENT, i, look->now, look->made);
 		r->jobs++;
 	}
 	if (!(word & 1) && (old & 1 || word >> 1 != old >> 1))
-		sc_dynamic_apply(&r->dynamic, SC_DYNAMIC_FINISHED, i, look->now, 0);
+		dynamic_apply(r, SC_DYNAMIC_FINISHED, i, look->now, 0);
 	return 0;
 }
 
@@ -117,7 +136,6 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 {
 	struct run_dynamic *r = bpf_map_lookup_elem(&dynamic_cores, &cpu);
 	struct dynamic_look look = {.r = r, .now = now};
-	struct sc_dynamic_decision decision = {};
 	__u32 was = c->guard.throttled;
 
 	if (!r)
@@ -128,10 +146,10 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 	}
 	look.made = count - r->counted;
 	r->counted = count;
-	sc_dynamic_apply(&r->dynamic, SC_DYNAMIC_EVENT, 0, now, look.made);
+	dynamic_apply(r, SC_DYNAMIC_EVENT, 0, now, look.made);
 	bpf_loop(RUN_TASKS, dynamic_signals, &look, 0);
-	sc_dynamic_decide(&r->dynamic, &decision);
-	c->guard.throttled = decision.limit != SC_UNLIMITED && decision.limit < c->sample;
+	dynamic_decide(r);
+	c->guard.throttled = r->limit != SC_UNLIMITED && r->limit < c->sample;
 	if (now >= c->guard.next_ns) {
 		core_tally(c, now, count);
 		c->guard.next_ns = now + settings.period_ns;

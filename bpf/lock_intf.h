@@ -81,9 +81,10 @@ struct run_task {
 
 /* One soft CPU under dynamic budgets. */
 struct run_dynamic {
-	sc_u64 counted; /* the counter at the last look */
-	sc_u64 jobs;	/* how many it saw begin */
-	sc_u64 stops;	/* how often it was stopped */
+	sc_u64 counted;		/* the counter at the last look */
+	sc_u64 jobs;		/* how many it saw begin */
+	sc_u64 stops;		/* how often it was stopped */
+	sc_u64 limit;		/* accesses that are left; SC_UNLIMITED: any number */
 	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
 	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
 	struct sc_dynamic dynamic;

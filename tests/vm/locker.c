@@ -2,13 +2,24 @@
 /*
  * A client of the bandwidth lock, for tests and measurements.
  *
- *   locker CPU hold MS           holds the lock for so many milliseconds of computing; says "held", at the
- * end what sc_check() says locker CPU latency HOG N [rt] as a real-time thread with rt; N times: takes the
- * lock while a hog of its own makes faults on CPU HOG, and prints how long that went on, and how long after
- * the release it began again: nanoseconds, median, 99th percentile, most locker CPU turns MS N        N
- * times: holds for half of MS milliseconds, and not for the other half locker CPU preempted MS      holds,
- * and prints in how many of its milliseconds it ran CPU -1 is any. A program that cannot attach says why, and
- * ends with 3.
+ * `locker CPU hold MS` holds the lock for so many milliseconds of computing; says "held", and at the end what
+ * sc_check() says.
+ *
+ * `locker CPU latency HOG N [rt]`, N times: takes the lock while a hog of its own makes faults on CPU HOG,
+ * and prints how long that went on, and how long after the release it began again: nanoseconds, median, 99th
+ * percentile, most. With rt as a real-time thread.
+ *
+ * `locker CPU turns MS N`, N times: holds for half of MS milliseconds, and not for the other half.
+ *
+ * `locker CPU preempted MS` holds, and prints in how many of its milliseconds it ran.
+ *
+ * `locker CPU faults PID MS` prints how many page faults another process makes per second, as seen in so many
+ * milliseconds. Takes no lock.
+ *
+ * `locker CPU jobs TASK HOG N` signals N jobs of the plan's task TASK, 5 ms each and 5 ms apart, beside a hog
+ * of its own, and prints the most faults that the hog made in one of them, and between two at the median.
+ *
+ * CPU -1 is any. A program that cannot attach says why, and ends with 3.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -174,6 +185,76 @@ static uint64_t ran_ns(void)
 	return t.tv_sec * 1000000000ull + t.tv_nsec;
 }
 
+/* Minor faults of a process so far. */
+static long faults_of(long pid)
+{
+	char path[64], line[1024] = "", *at;
+	long faults = 0;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%ld/stat", pid);
+	file = fopen(path, "r");
+	if (!file)
+		exit(1);
+	at = fgets(line, sizeof(line), file) ? strrchr(line, ')') : NULL;
+	fclose(file);
+	if (!at || sscanf(at + 1, " %*c %*d %*d %*d %*d %*d %*u %ld", &faults) != 1)
+		exit(1);
+	return faults;
+}
+
+static int faults(long pid, long ms)
+{
+	struct timespec rest = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};
+	uint64_t start = now_ns();
+	long before = faults_of(pid);
+
+	nanosleep(&rest, NULL);
+	printf("%.0f\n", (faults_of(pid) - before) * 1e9 / (now_ns() - start));
+	return 0;
+}
+
+static int jobs(const char *task, int hog_cpu, long count)
+{
+	struct trace *trace =
+		mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *in = calloc(count, sizeof(*in)), *between = calloc(count, sizeof(*between));
+	int status = sc_attach_task(task);
+	pid_t child;
+	long i;
+
+	if (trace == MAP_FAILED || !in || !between || count < 1)
+		return 1;
+	if (status != SC_OK) {
+		printf("not attached: %s\n", sc_strstatus(status));
+		return 3;
+	}
+	child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		bind_to(hog_cpu);
+		hog(trace);
+	}
+	spin_until(now_ns() + 100000000);
+	for (i = 0; i < count; i++) {
+		uint64_t before = trace->made;
+
+		sc_job_begin();
+		spin_until(now_ns() + 5000000);
+		in[i] = trace->made - before;
+		sc_job_end();
+		before = trace->made;
+		spin_until(now_ns() + 5000000);
+		between[i] = trace->made - before;
+	}
+	kill(child, SIGKILL);
+	qsort(in, count, sizeof(*in), compare);
+	qsort(between, count, sizeof(*between), compare);
+	printf("faults in a job: most %llu; between two: median %llu\n", (unsigned long long)in[count - 1],
+	       (unsigned long long)between[count / 2]);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[2] : "";
@@ -183,6 +264,10 @@ int main(int argc, char **argv)
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	bind_to(argc > 1 ? atoi(argv[1]) : -1);
+	if (strcmp(what, "faults") == 0)
+		return faults(number, argc > 4 ? atol(argv[4]) : 100);
+	if (strcmp(what, "jobs") == 0)
+		return jobs(argv[3], argc > 4 ? atoi(argv[4]) : 1, argc > 5 ? atol(argv[5]) : 20);
 	status = sc_attach();
 	if (status != SC_OK) {
 		printf("not attached: %s\n", sc_strstatus(status));

@@ -215,7 +215,10 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
     let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {
         let share = |counter: &OwnedFd| {
-            counters.push(Paced::of(core.cpu, counter, core.sample)?);
+            // Software events interrupt for nothing, and the kernel reloads theirs with the last period, not the new one.
+            if !event.is_software() {
+                counters.push(Paced::of(core.cpu, counter, core.sample)?);
+            }
             by_cpu
                 .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
                 .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))

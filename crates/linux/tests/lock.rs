@@ -8,6 +8,7 @@
 use solocore_client as client;
 use solocore_client::Status;
 use solocore_linux::engine::{self, Choice, Engine};
+use solocore_linux::lock::jobs::{DynamicRegulation, HardTask};
 use solocore_linux::lock::{LockRegulation, Service, ServiceOptions};
 use solocore_linux::regulation::CoreBudget;
 use solocore_linux::{Event, Instance, Regulation, Sharing, doctor, keeper, machine};
@@ -19,18 +20,27 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// Faults per millisecond beside a held lock.
-const BUDGET: u64 = 5;
+const BUDGET: u64 = 6;
+const SAMPLE: u64 = 2;
 const PERIOD_NS: u64 = 1_000_000;
 const WINDOW: Duration = Duration::from_millis(120);
 const MAX_HOLD: Duration = Duration::from_millis(700);
 const NOBODY: u32 = 65534;
+/// Faults of the hog in a job, and how long that limit holds at most.
+const JOB_BUDGET: u64 = 40;
+const JOB_LENGTH: Duration = Duration::from_millis(600);
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some(keeper::ARGUMENT) => return ExitCode::from(u8::from(keeper::keep() > 0)),
         Some("hog") => hog(),
-        Some("holder") => holder(),
+        Some("holder") => holder(false),
+        Some("task") => holder(true),
+        Some("second") => {
+            println!("{:?} {:?}", client::attach_task("audio"), client::attach_task("video"));
+            return ExitCode::SUCCESS;
+        }
         Some("spin") => spin(),
         Some("program") => return program(),
         Some("threads") => return many_threads(),
@@ -58,7 +68,7 @@ fn main() -> ExitCode {
     // Others than root must find the socket.
     fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
     let socket = dir.path().join("client.sock");
-    let bench = Bench::start(&socket);
+    let bench = Bench::start(&socket, Some(lock()), None);
     a_lock_holds_the_hog_down_until_it_is_released(&bench);
     who_does_not_run_holds_nothing(&bench);
     who_holds_for_too_long_counts_no_more(&bench);
@@ -68,6 +78,10 @@ fn main() -> ExitCode {
     one_user_has_so_many_slots(&bench);
     drop(bench);
     assert!(!socket.exists(), "the socket is gone");
+    let bench = Bench::start(&socket, None, Some(jobs()));
+    a_job_limits_the_hog(&bench);
+    a_task_has_one_client(&bench);
+    drop(bench);
     drop(instance);
     println!("lock: all passed");
     ExitCode::SUCCESS
@@ -75,6 +89,30 @@ fn main() -> ExitCode {
 
 fn cpus() -> Vec<u32> {
     machine::online_cpus().unwrap_or_default()
+}
+
+/// A bandwidth lock.
+fn lock() -> LockRegulation {
+    LockRegulation {
+        budget: BUDGET,
+        max_hold_ns: u64::try_from(MAX_HOLD.as_nanos()).expect("short"),
+        look_ns: 50_000,
+        cpus: u32::try_from(cpus().len()).expect("few CPUs"),
+    }
+}
+
+/// Dynamic budgets for one hard task on the first CPU.
+fn jobs() -> DynamicRegulation {
+    DynamicRegulation {
+        tasks: vec![HardTask {
+            name: "video".to_owned(),
+            core: cpus()[0],
+            budget: JOB_BUDGET,
+            length_ns: u64::try_from(JOB_LENGTH.as_nanos()).expect("short"),
+        }],
+        look_ns: 50_000,
+        cpus: u32::try_from(cpus().len()).expect("few CPUs"),
+    }
 }
 
 /// An engine, its service, and a hog.
@@ -86,23 +124,17 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(socket: &Path) -> Self {
+    fn start(socket: &Path, lock: Option<LockRegulation>, dynamic: Option<DynamicRegulation>) -> Self {
         let cpu = *cpus().last().expect("CPUs");
-        let max_hold_ns = u64::try_from(MAX_HOLD.as_nanos()).expect("short");
         let regulation = Regulation {
             period_ns: PERIOD_NS,
-            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: 1 }],
+            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: SAMPLE }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),
             event: Event::find("page-faults", "").expect("it is known"),
             reclaim: false,
             sharing: Sharing::None,
-            lock: Some(LockRegulation {
-                budget: BUDGET,
-                max_hold_ns,
-                look_ns: 50_000,
-                cpus: u32::try_from(cpus().len()).expect("few"),
-            }),
-            dynamic: None,
+            lock,
+            dynamic,
             notes: Vec::new(),
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
@@ -114,18 +146,20 @@ impl Bench {
         Self { hog, service, engine, socket: socket.to_owned() }
     }
 
+    /// Faults of the hog so far.
+    fn count(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.hog.id())).expect("it lives");
+        let after = stat.rsplit(')').next().expect("fields").to_owned();
+        after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
+    }
+
     /// Faults of the hog in a while.
     fn faults(&self) -> u64 {
         // What was under way has come to rest.
         std::thread::sleep(Duration::from_millis(10));
-        let faults = || {
-            let stat = fs::read_to_string(format!("/proc/{}/stat", self.hog.id())).expect("it lives");
-            let after = stat.rsplit(')').next().expect("fields").to_owned();
-            after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
-        };
-        let before = faults();
+        let before = self.count();
         std::thread::sleep(WINDOW);
-        faults() - before
+        self.count() - before
     }
 
     fn is_free(&self, what: &str) {
@@ -151,7 +185,11 @@ impl Bench {
     }
 
     fn holder(&self) -> Holder {
-        let mut command = self.client("holder");
+        self.client_process("holder")
+    }
+
+    fn client_process(&self, mode: &str) -> Holder {
+        let mut command = self.client(mode);
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut holder = Holder { child, input: Some(input), output: BufReader::new(output) };
@@ -274,6 +312,50 @@ fn one_user_has_so_many_slots(bench: &Bench) {
     bench.wait_for_clients(0);
 }
 
+fn a_job_limits_the_hog(bench: &Bench) {
+    bench.is_free("no job");
+    let mut task = bench.client_process("task");
+    for _ in 0..3 {
+        let before = bench.count();
+        task.tell("begin");
+        std::thread::sleep(WINDOW);
+        let made = bench.count() - before;
+        // Those before the beginning, whose time is not known here, come on top: the next job tells.
+        println!("a job: {made} faults since shortly before it");
+        let before = bench.count();
+        std::thread::sleep(WINDOW);
+        let made = bench.count() - before;
+        assert_eq!(made, 0, "the budget is used up, so nothing more is made in the job");
+        task.tell("end");
+        bench.is_free("the job has ended");
+    }
+    let clients = bench.service.clients();
+    assert_eq!((clients[0].task.as_deref(), clients[0].jobs, clients[0].in_job), (Some("video"), 3, false));
+    task.tell("begin");
+    std::thread::sleep(WINDOW);
+    let before = bench.count();
+    std::thread::sleep(WINDOW);
+    assert_eq!(bench.count() - before, 0, "the hog is stopped for longer than two periods");
+    std::thread::sleep(JOB_LENGTH);
+    bench.is_free("the job takes longer than its budget holds");
+    task.tell("end");
+    task.tell("begin");
+    std::thread::sleep(Duration::from_millis(50));
+    task.child.kill().expect("SIGKILL");
+    bench.wait_for_clients(0);
+    bench.is_free("the task was killed in a job");
+}
+
+fn a_task_has_one_client(bench: &Bench) {
+    let task = bench.client_process("task");
+    let second = bench.client("second").output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "Err(Unknown) Err(Unknown)\n");
+    drop(task);
+    bench.wait_for_clients(0);
+    let second = bench.client("second").output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "Err(Unknown) Ok(())\n");
+}
+
 /// A client that does what it is told.
 struct Holder {
     child: Child,
@@ -307,13 +389,18 @@ impl Drop for Holder {
 }
 
 /// A real-time thread on the first CPU that computes, and looks at its input all the time.
-fn holder() -> ! {
+fn holder(task: bool) -> ! {
     end_with_parent();
     bind_to(cpus()[0]);
     real_time();
-    client::attach().expect("attached");
+    if task {
+        client::attach_task("video").expect("attached");
+    } else {
+        client::attach().expect("attached");
+        assert_eq!(client::max_hold(), Some(MAX_HOLD));
+    }
     assert_eq!(client::check(), Ok(()));
-    assert_eq!(client::max_hold(), Some(MAX_HOLD));
+    let mut job = None;
     println!("attached");
     // SAFETY: changes a flag of a descriptor.
     unsafe { libc::fcntl(0, libc::F_SETFL, libc::O_NONBLOCK) };
@@ -332,6 +419,11 @@ fn holder() -> ! {
             assert_eq!(locks.last().expect("pushed").taken(), Ok(()));
         } else if line == "unlock" {
             locks.pop();
+        }
+        if line == "begin" {
+            job = Some(client::begin_job().expect("begun"));
+        } else if line == "end" {
+            drop(job.take());
         }
         println!("{line}");
         match line.as_str() {

@@ -62,7 +62,10 @@ impl DynamicRegulation {
         let mut tasks = Vec::new();
         for t in hard {
             let (Some(budget), Some(length_ns)) = (t.soft_budget.map(|b| b / parts), t.soft_budget_length_ns) else {
-                return wrong(format!("task `{}` has no budget for the soft cores: the plan is not schedulable", t.name));
+                return wrong(format!(
+                    "task `{}` has no budget for the soft cores: the plan is not schedulable",
+                    t.name
+                ));
             };
             if budget == 0 || t.name.len() > 63 {
                 return wrong(format!(
