@@ -12,7 +12,8 @@
  * soft CPU accesses and the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
  *
  * A task whose client goes away in a job needs no protection any more: the job counts as finished.
- * Does not cover: more than one job between two looks of a CPU (some 50 us): only the last one is seen.
+ * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU makes less
+ * than a sample between two looks, and so in each of them.
  */
 #ifndef SOLOCORE_DYNAMIC_H
 #define SOLOCORE_DYNAMIC_H

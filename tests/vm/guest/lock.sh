@@ -22,9 +22,12 @@ state() {
 	solocore top --every "20 ms" --count 1 2>&1 | tail -n 12
 }
 
+# start PLAN OPTIONS...: a daemon in the background, and until it regulates.
 start() {
+	plan=/plans/$1.json
+	shift
 	: >/tmp/errors
-	solocore run /plans/lock.json --event page-faults "$@" >/tmp/run.json 2>/tmp/errors &
+	solocore run $plan --event page-faults "$@" >/tmp/run.json 2>/tmp/errors &
 	daemon=$!
 	for _ in $(seq 150); do
 		grep -q "^regulating" /tmp/errors && return
@@ -58,7 +61,7 @@ hog=$!
 sleep 1
 is_free "nothing regulates"
 
-start --max-hold "2 s"
+start lock --max-hold "2 s"
 grep -q "with the $WANT engine" /tmp/errors && pass "$(grep "^regulating" /tmp/errors)" || fail "engine: $(cat /tmp/errors)"
 is_free "nobody holds the lock"
 locker 0 hold 1500 >/tmp/holder &
@@ -154,7 +157,7 @@ tail -n 1 /tmp/holder | grep -q "no solocore" && pass "the holder knows that the
 settings >/tmp/settings.now
 cmp -s /tmp/settings.before /tmp/settings.now && pass "settings are as before" || fail "settings differ: $(cat /tmp/settings.now)"
 
-start
+start lock
 locker 0 hold 300 >/dev/null
 kill -TERM $daemon
 ended 0 "SIGTERM"
@@ -162,6 +165,29 @@ grep -q "periods with a lock" /tmp/run.json && tail -n 8 /tmp/run.json || fail "
 settings >/tmp/settings.now
 cmp -s /tmp/settings.before /tmp/settings.now && pass "settings are as before" || fail "settings differ: $(cat /tmp/settings.now)"
 is_free "at the end"
+
+# Dynamic budgets: each soft core may make 100 faults in a job, and any number between two.
+start dynamic
+is_free "no job is under way"
+kill -9 $hog
+locker 0 jobs video 1 30 >/tmp/jobs || fail "jobs: $(cat /tmp/jobs)"
+most=$(sed -n 's/^faults in a job: most \([0-9]*\);.*/\1/p' /tmp/jobs)
+between=$(sed -n 's/.*median \([0-9]*\)$/\1/p' /tmp/jobs)
+[ "$most" -gt 50 ] && [ "$most" -le 100 ] && [ "$between" -gt 200 ] && pass "$(cat /tmp/jobs)" || fail "jobs: $(cat /tmp/jobs)"
+said=$(locker 0 jobs audio 1 1)
+echo "$said" | grep -q "no such task" && pass "$said" || fail "a task that the plan lacks: $said"
+locker 0 jobs video 1 200 >/dev/null &
+task=$!
+sleep 0.5
+said=$(locker 0 jobs video 1 1)
+echo "$said" | grep -q "somebody signals its jobs" && pass "a task has one client" || fail "a second client: $said"
+solocore top --every "50 ms" --count 1 | grep "(video)" && pass "top shows the task" || fail "top"
+kill -9 $task
+hog 1 &
+hog=$!
+is_free "the task was killed"
+kill -TERM $daemon
+ended 0 "SIGTERM"
 
 # Regulation for one program.
 solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 100000000 >/dev/null 2>/tmp/errors &
