@@ -37,8 +37,12 @@
 #define PAGE 4096
 #define PAGES 64
 #define RING 8192u
-/* Longer than any time between two faults of a hog that is not stopped, or nearly. */
-#define GAP_NS 150000
+/* A pause of the hog: longer than nearly all times between two faults of one that is free, which are printed.
+ */
+#define PAUSE_NS 40000
+#define PERIOD_NS 1000000
+/* So close to the end of a period the next one's budget follows the stop at once, and hides it. */
+#define HIDDEN_NS 120000
 
 /* When the hog made its last faults. */
 struct trace {
@@ -103,21 +107,28 @@ static void print(const char *what, uint64_t *of, long count)
 	       (unsigned long long)of[(count * 99) / 100], (unsigned long long)of[count - 1], count);
 }
 
-/* How long after t0 the hog went on, until it first paused; what it had made before is `first`. */
-static uint64_t went_on(const struct trace *trace, uint64_t first, uint64_t t0)
+/*
+ * How long after t0 the hog went on, until it first paused; what it had made before is `first`. -1: the
+ * period ended so soon that the next one's budget hides it. Periods begin where a long pause ends.
+ */
+static int64_t went_on(const struct trace *trace, uint64_t first, uint64_t t0)
 {
-	uint64_t last = t0, i;
+	uint64_t last = t0, end = trace->made, begin = 0, i, at;
+	int64_t effect = -1;
 
-	for (i = first; i < trace->made; i++) {
-		uint64_t at = trace->at[i % RING];
-
+	for (i = first; i < end; i++) {
+		at = trace->at[i % RING];
 		if (at <= t0)
 			continue;
-		if (at - last > GAP_NS)
-			break;
+		if (at - last > PAUSE_NS && effect < 0)
+			effect = last - t0;
+		if (at - last > PERIOD_NS / 3)
+			begin = at;
 		last = at;
 	}
-	return last - t0;
+	if (effect < 0)
+		effect = last - t0;
+	return begin != 0 && (begin - t0) % PERIOD_NS < HIDDEN_NS ? -1 : effect;
 }
 
 static int latency(int hog_cpu, long rounds)
@@ -125,10 +136,11 @@ static int latency(int hog_cpu, long rounds)
 	struct trace *trace =
 		mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t *effect = calloc(rounds, sizeof(*effect)), *release = calloc(rounds, sizeof(*release));
-	long i, missed = 0, released = 0;
+	uint64_t *free_gap = calloc(rounds, sizeof(*free_gap));
+	long i, missed = 0, released = 0, seen = 0;
 	pid_t child;
 
-	if (trace == MAP_FAILED || !effect || !release)
+	if (trace == MAP_FAILED || !effect || !release || !free_gap)
 		return 1;
 	child = fork();
 	if (child == 0) {
@@ -143,17 +155,21 @@ static int latency(int hog_cpu, long rounds)
 	srandom(1);
 	for (i = 0; i < rounds; i++) {
 		uint64_t t0, first;
+		int64_t went;
 
 		/* At any phase of the period, and from a hog that is free. */
 		spin_until(now_ns() + 3000000 + random() % 1000000);
 		do
 			first = trace->made;
-		while (now_ns() - trace->at[(first - 1) % RING] > GAP_NS / 3);
+		while (now_ns() - trace->at[(first - 1) % RING] > PAUSE_NS);
 		bw_lock();
 		t0 = now_ns();
 		spin_until(t0 + 1500000);
-		effect[i] = went_on(trace, first, t0);
-		if (effect[i] >= 1000000)
+		went = went_on(trace, first, t0);
+		free_gap[i] = trace->at[(first - 1) % RING] - trace->at[(first - 2) % RING];
+		if (went >= 0)
+			effect[seen++] = went;
+		if (went >= PERIOD_NS)
 			missed++;
 		/* In the middle of a pause, or the release shows nothing. */
 		first = trace->made;
@@ -169,7 +185,9 @@ static int latency(int hog_cpu, long rounds)
 		release[released++] = now_ns() - t0;
 	}
 	kill(child, SIGKILL);
-	print("lock to effect", effect, rounds);
+	print("between two faults of a free hog", free_gap, rounds);
+	if (seen > 0)
+		print("lock to effect", effect, seen);
 	if (released > 0)
 		print("release to effect", release, released);
 	printf("without effect: %ld\n", missed);
