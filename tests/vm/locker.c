@@ -37,12 +37,12 @@
 #define PAGE 4096
 #define PAGES 64
 #define RING 8192u
-/* A pause of the hog: longer than nearly all times between two faults of one that is free, which are printed.
+/* A pause of the hog: longer than all times between two faults of one that is free, which are printed.
  */
-#define PAUSE_NS 40000
+#define PAUSE_NS 150000
 #define PERIOD_NS 1000000
 /* So close to the end of a period the next one's budget follows the stop at once, and hides it. */
-#define HIDDEN_NS 120000
+#define HIDDEN_NS 300000
 
 /* When the hog made its last faults. */
 struct trace {
@@ -161,7 +161,7 @@ static int latency(int hog_cpu, long rounds)
 		spin_until(now_ns() + 3000000 + random() % 1000000);
 		do
 			first = trace->made;
-		while (now_ns() - trace->at[(first - 1) % RING] > PAUSE_NS);
+		while (now_ns() - trace->at[(first - 1) % RING] > PAUSE_NS / 3);
 		bw_lock();
 		t0 = now_ns();
 		spin_until(t0 + 1500000);
