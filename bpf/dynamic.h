@@ -5,7 +5,7 @@
  * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job, and a hard
  * task says so with a store to its page (client/c/solocore_page.h), which tells nobody. Rule: each soft CPU
  * looks at the pages of the hard tasks itself: at every overflow of its counter and at every tick, which come
- * every few tens of microseconds while there are clients. What it made since its last look is charged to the
+ * some ten times per period while there are clients. What it made since its last look is charged to the
  * budgets that were in force and, as the job may have begun just after that look, to the new one as well. It
  * is stopped when what is left is less than a sample, since the next overflow may come that late. So in a job
  * it never makes more than its budget; a budget that is noticed late stays in force late, which costs the

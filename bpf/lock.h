@@ -6,7 +6,7 @@
  * nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow of its counter,
  * at every tick, and when it changes tasks: those CPUs whose running thread has a page (`run_lock.slot`) that
  * says it is in a section. So a lock reaches a CPU with its next sample of accesses, before it can do more
- * harm than that, and a release with its next tick, which comes every few tens of microseconds while there
+ * harm than that, and a release with its next tick, which comes some ten times per period while there
  * are clients (crates/linux changes the timer then). The holders are counted anew, as in the paper (bwlock,
  * Algorithm 1); the policy's own count serves schedulers that see every change. A thread that does not run
  * holds nothing: one that is preempted, stopped, or dead releases by that.

@@ -16,7 +16,7 @@
  * `locker CPU faults PID MS` prints how many page faults another process makes per second, as seen in so many
  * milliseconds. Takes no lock.
  *
- * `locker CPU jobs TASK HOG N` signals N jobs of the plan's task TASK, 5 ms each and 5 ms apart, beside a hog
+ * `locker CPU jobs TASK HOG N` signals N jobs of the plan's task TASK, 40 ms each and 40 ms apart, beside a hog
  * of its own, and prints the most faults that the hog made in one of them, and between two at the median.
  *
  * CPU -1 is any. A program that cannot attach says why, and ends with 3.
@@ -258,11 +258,11 @@ static int jobs(const char *task, int hog_cpu, long count)
 		uint64_t before = trace->made;
 
 		sc_job_begin();
-		spin_until(now_ns() + 5000000);
+		spin_until(now_ns() + 40000000);
 		in[i] = trace->made - before;
 		sc_job_end();
 		before = trace->made;
-		spin_until(now_ns() + 5000000);
+		spin_until(now_ns() + 40000000);
 		between[i] = trace->made - before;
 	}
 	kill(child, SIGKILL);

@@ -19,7 +19,7 @@ pub const SHORTEST_PERIOD_NS: u64 = 100_000;
 /// Longest period: a throttled task waits for the rest of it.
 pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
 /// How often a CPU looks whether somebody holds the lock, in a period, while there are clients.
-const LOOKS_PER_PERIOD: u64 = 20;
+const LOOKS_PER_PERIOD: u64 = 10;
 /// Not more often than this: each look is an interrupt.
 const SHORTEST_LOOK_NS: u64 = 50_000;
 /// Largest budget (`SC_MAX_ACCESSES`).

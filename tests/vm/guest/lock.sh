@@ -169,7 +169,7 @@ is_free "at the end"
 start dynamic
 is_free "no job is under way"
 kill -9 $hog
-locker 0 jobs video 1 30 >/tmp/jobs || fail "jobs: $(cat /tmp/jobs)"
+locker 0 jobs video 1 15 >/tmp/jobs || fail "jobs: $(cat /tmp/jobs)"
 most=$(sed -n 's/^faults in a job: most \([0-9]*\);.*/\1/p' /tmp/jobs)
 between=$(sed -n 's/.*median \([0-9]*\)$/\1/p' /tmp/jobs)
 [ "$most" -gt 50 ] && [ "$most" -le 100 ] && [ "$between" -gt 200 ] && pass "$(cat /tmp/jobs)" || fail "jobs: $(cat /tmp/jobs)"
