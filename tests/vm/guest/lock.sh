@@ -123,10 +123,12 @@ said=$(su member -c "locker 0 hold 10" | tail -n 1)
 kill -9 $hog
 locker 0 latency 1 ${ROUNDS:-100} >/tmp/latency || fail "latency: $(cat /tmp/latency)"
 cat /tmp/latency
-if [ "$WANT" = sched-ext ]; then
-	effect=$(sed -n 's/^lock to effect.*99th \([0-9]*\).*/\1/p' /tmp/latency)
-	[ "$effect" -lt 100000 ] && pass "99 of 100 locks take effect within $effect ns" || fail "lock to effect: $effect ns"
-fi
+# In 1.5 ms two periods can begin, of 20 faults each, and a sample of 2 comes before the stop; a lock that waited for the next
+# period would let the hog make hundreds. Times mean little here, where the emulator's CPUs run by turns.
+after=$(sed -n 's/^faults in.*99th \([0-9]*\),.*/\1/p' /tmp/latency)
+before=$(sed -n 's/^faults in.*before a lock median \([0-9]*\);.*/\1/p' /tmp/latency)
+[ "$after" -le 44 ] && [ "$before" -gt 100 ] && pass "a lock takes effect within a sample" ||
+	fail "after a lock the hog makes $after faults, before it $before"
 hog 1 &
 hog=$!
 
