@@ -1,6 +1,6 @@
-# Targets: demo, test, vm-quick, vm-test, build, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
+# Targets: demo, test, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test vm-quick vm-test build vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-quick vm-test build client vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -21,6 +21,10 @@ setup-test:
 # The checks of the policies need more packages than the product does.
 build:
 	cargo build --release --locked --workspace --exclude solocore-policy-check
+
+# The library for programs that hold the bandwidth lock, and its pkg-config file; `make -C client/c install PREFIX=...` installs.
+client:
+	@$(MAKE) --no-print-directory -s -C client/c OUT=$(CURDIR)/build/client
 
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision
@@ -72,6 +76,7 @@ bench: setup-test build vision
 	cargo run --release --locked --quiet -p solocore-sim --example speed 20
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed
 	cargo bench --locked --quiet -p solocore-analysis
+	python3 bench/lock.py
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench

@@ -42,7 +42,12 @@ struct hold {
 
 static long hold_step(__u32 step, struct hold *h)
 {
-	return bpf_ktime_get_ns() >= h->until_ns;
+	__u64 now = bpf_ktime_get_ns();
+
+	/* No tick gets in while this program runs. */
+	if (lock_settings.policy == RUN_BWLOCK && step % 64 == 63 && lock_holders(now) == 0)
+		return 1;
+	return now >= h->until_ns;
 }
 
 /* Keeps the running task where it is until its period ends, if it is an ordinary one. */
@@ -59,15 +64,22 @@ static void hold_task(struct run_core *c)
 	c->held++;
 }
 
-static void cpu_stop(__u32 cpu, struct run_core *c)
+static void cpu_stop_soon(__u32 cpu, struct run_core *c)
 {
 	void *ring = bpf_map_lookup_elem(&wakeups, &cpu);
-	__u32 message = cpu, again = c->stop_seen;
+	__u32 message = cpu;
 
 	c->stop_seen = 1;
 	/* A message that was not taken has woken the helper already. */
 	if (ring && bpf_ringbuf_query(ring, BPF_RB_AVAIL_DATA) == 0)
 		bpf_ringbuf_output(ring, &message, sizeof(message), BPF_RB_FORCE_WAKEUP);
+}
+
+static void cpu_stop(__u32 cpu, struct run_core *c)
+{
+	__u32 again = c->stop_seen;
+
+	cpu_stop_soon(cpu, c);
 	if (again && settings.hold_ns != 0)
 		hold_task(c);
 }

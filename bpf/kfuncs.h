@@ -36,7 +36,11 @@ struct sched_ext_entity {
 struct task_struct {
 	unsigned int flags;
 	int prio;
+	int pid;
 	int tgid;
+	__u64 start_boottime;
+	struct task_struct *group_leader;
+	struct task_struct *real_parent;
 	const struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
 };

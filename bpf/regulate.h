@@ -59,6 +59,8 @@ struct {
 } counters SEC(".maps");
 
 static void cpu_stop(__u32 cpu, struct run_core *c);
+/* As cpu_stop, where the program may not wait. */
+static void cpu_stop_soon(__u32 cpu, struct run_core *c);
 static void cpu_go(__u32 cpu);
 static void cpu_go_all(void);
 
@@ -134,6 +136,9 @@ static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now,
 	c->ticked_ns = now;
 }
 
+#include "lock.h"
+#include "dynamic.h"
+
 /* The period is over. */
 static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
 				      __u64 count)
@@ -159,6 +164,18 @@ int tick(struct bpf_perf_event_data *ctx)
 
 	if (!c || !g || bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		return 0;
+	if (lock_settings.policy == RUN_BWLOCK) {
+		struct run_lock *l = lock_of(cpu);
+
+		if (l && lock_tick(c, l, cpu, now, value.counter))
+			cpu_stop_soon(cpu, c);
+		return 0;
+	}
+	if (lock_settings.policy == RUN_DYNAMIC) {
+		if (dynamic_look(c, cpu, now, value.counter))
+			cpu_stop_soon(cpu, c);
+		return 0;
+	}
 	if (!c->started) {
 		core_start(g, c, now, value.counter);
 		return 0;
@@ -179,6 +196,24 @@ int overflow(struct bpf_perf_event_data *ctx)
 
 	if (!c || !g || !c->started || bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
 		return 0;
+	if (lock_settings.policy == RUN_BWLOCK) {
+		struct run_lock *l = lock_of(cpu);
+
+		now = bpf_ktime_get_ns();
+		if (!l)
+			return 0;
+		if (now >= c->guard.next_ns + settings.period_ns / 2)
+			lock_tick(c, l, cpu, now, value.counter);
+		if (lock_overflow(c, l, cpu, now, value.counter))
+			cpu_stop(cpu, c);
+		return 0;
+	}
+	if (lock_settings.policy == RUN_DYNAMIC) {
+		dynamic_look(c, cpu, bpf_ktime_get_ns(), value.counter);
+		if (c->guard.throttled)
+			cpu_stop(cpu, c);
+		return 0;
+	}
 	made = value.counter - c->at_start;
 	reported = c->guard.used[SC_READ] + c->sample;
 	if (made > reported)
@@ -199,6 +234,29 @@ int overflow(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* The CPU changes tasks. Loaded for the bandwidth lock only. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct bpf_perf_event_value value = {};
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct run_core *c = core_of(cpu);
+	struct run_lock *l = lock_of(cpu);
+
+	if (lock_settings.policy != RUN_BWLOCK || !c || !l)
+		return 0;
+	if (!c->started) {
+		lock_runs(l, next);
+		return 0;
+	}
+	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		return 0;
+	lock_switch(c, l, next, value.counter);
+	if (lock_decide(c, l, cpu, bpf_ktime_get_ns()))
+		cpu_stop_soon(cpu, c);
+	return 0;
+}
+
 /* Another CPU began a shared round (cpu_go_all): takes part in it. Runs on the CPU itself. */
 static __always_inline __u32 core_ask_again(__u32 cpu)
 {
@@ -207,6 +265,8 @@ static __always_inline __u32 core_ask_again(__u32 cpu)
 
 	if (!c || !g || !c->started || !c->guard.throttled)
 		return 0;
+	if (lock_settings.policy != RUN_MEMGUARD)
+		return 1;
 	if (settings.sharing == SC_SHARE_NONE || sc_memguard_resume(g, &c->guard) == SC_STOP)
 		return 1;
 	core_resumed(c, bpf_ktime_get_ns());

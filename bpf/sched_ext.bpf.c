@@ -10,6 +10,9 @@
  * the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR and SCHED_DEADLINE tasks never come
  * here. When the loader ends, however it ends, the kernel unloads the scheduler and its own goes on.
  *
+ * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one only; any
+ * other takes from the two by turns, so that neither starves.
+ *
  * Does not cover: a task that was preempted by a real-time task returns without `dispatch`; `running` sends
  * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are
  * not looked at beyond the kernel's own choice of an idle CPU.
@@ -18,6 +21,9 @@
 #include "regulate.h"
 
 static __u64 virtual_now;
+
+/* Number of a CPU's queue of clients. */
+#define CLIENTS_OF(cpu) ((cpu) + SC_MAX_CPUS)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -29,6 +35,11 @@ struct {
 static void cpu_stop(__u32 cpu, struct run_core *c)
 {
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+static void cpu_stop_soon(__u32 cpu, struct run_core *c)
+{
+	cpu_stop(cpu, c);
 }
 
 static void cpu_go(__u32 cpu)
@@ -53,6 +64,12 @@ static __always_inline __u32 exempt(const struct task_struct *p)
 	return (p->flags & PF_KTHREAD) != 0 || (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
 }
 
+/* May it run where others are throttled? */
+static __always_inline __u32 is_client(struct task_struct *p)
+{
+	return lock_settings.policy == RUN_BWLOCK && client_slot(p) != 0;
+}
+
 /* An idle CPU with budget left, or -1. Claims it. */
 static __always_inline __s32 idle_cpu(struct task_struct *p)
 {
@@ -67,7 +84,7 @@ __s32 BPF_PROG(solocore_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64
 	_Bool is_idle = 0;
 	__s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 
-	if (exempt(p) || !core_throttled(cpu))
+	if (exempt(p) || !core_throttled(cpu) || is_client(p))
 		return cpu;
 	cpu = idle_cpu(p);
 	return cpu >= 0 ? cpu : prev_cpu;
@@ -86,6 +103,11 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 	/* Who slept saves up one turn, not more. */
 	if ((__s64)(virtual - (virtual_now - settings.slice_ns)) < 0)
 		virtual = virtual_now - settings.slice_ns;
+	if (is_client(p)) {
+		scx_bpf_dsq_insert_vtime(p, CLIENTS_OF(cpu), settings.slice_ns, virtual, enq_flags);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
 	scx_bpf_dsq_insert_vtime(p, cpu, settings.slice_ns, virtual, enq_flags);
 	if (!core_throttled(cpu)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
@@ -96,17 +118,30 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
 }
 
+/* Every other time clients come first, on a throttled CPU always. 1 if one was found. */
+static __always_inline __u32 dispatch_client(__u32 cpu, __u32 throttled)
+{
+	struct run_lock *l = lock_of(cpu);
+
+	if (lock_settings.policy != RUN_BWLOCK || !l)
+		return 0;
+	l->turn ^= 1;
+	return (throttled || l->turn) && scx_bpf_dsq_move_to_local(CLIENTS_OF(cpu));
+}
+
 SEC("struct_ops/solocore_dispatch")
 void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 {
-	__u32 step, from = cpu;
+	__u32 step, from = cpu, throttled = core_ask_again(cpu);
 
-	if (core_ask_again(cpu))
+	if (dispatch_client(cpu, throttled) || throttled)
 		return;
 	for (step = 0; step < SC_MAX_CPUS; step++) {
 		if (step >= settings.cpus)
 			break;
 		if (scx_bpf_dsq_move_to_local(from))
+			return;
+		if (lock_settings.policy == RUN_BWLOCK && scx_bpf_dsq_move_to_local(CLIENTS_OF(from)))
 			return;
 		from = from + 1 < settings.cpus ? from + 1 : 0;
 	}
@@ -126,7 +161,7 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 	if (!c)
 		return;
 	c->running_ns = bpf_ktime_get_ns();
-	if (c->started && c->guard.throttled && !exempt(p))
+	if (c->started && c->guard.throttled && !exempt(p) && !is_client(p))
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
@@ -159,6 +194,8 @@ __s32 BPF_PROG(solocore_init)
 		if (cpu >= settings.cpus)
 			break;
 		error = scx_bpf_create_dsq(cpu, -1);
+		if (!error)
+			error = scx_bpf_create_dsq(CLIENTS_OF(cpu), -1);
 		if (error)
 			return error;
 	}

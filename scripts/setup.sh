@@ -9,7 +9,7 @@ want=${1:-test}
 packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils clang libbpf-dev libelf-dev zlib1g-dev pkg-config)
 if [ "$want" = test ]; then
 	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
-		clang-format valgrind chromium python3 python3-venv
+		clang-format g++ valgrind chromium python3 python3-venv
 		clang-19 libclang-rt-14-dev frama-c-base
 		qemu-system-x86 busybox-static cpio curl)
 fi

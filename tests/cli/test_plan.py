@@ -201,6 +201,17 @@ def test_more_misses_or_cores_never_help(solocore):
     assert bounds[2] <= bounds[5] <= bounds[8]
 
 
+def test_a_lock_changes_no_bound(solocore):
+    """Bounds under the bandwidth lock are those without regulation: nobody knows when it is held."""
+    free = solocore.plan(spread_system(regulation='policy = "none"'))
+    locked = solocore.plan(spread_system(regulation='policy = "bwlock"\nlock_bandwidth = "64 MB/s"'))
+    assert [t["wcrt_ns"] for t in locked["tasks"]] == [t["wcrt_ns"] for t in free["tasks"]]
+    # 64 bytes an access, a period of 1 ms.
+    assert locked["regulation"]["lock_budget_accesses"] == 1000
+    assert "lock_budget_accesses" not in free["regulation"]
+    assert any("1000 accesses per period" in r for r in locked["reasons"])
+
+
 def test_plans_are_deterministic(solocore):
     text = system(*(task(f"t{i}", wcet="5 ms") for i in range(20)))
     assert solocore.plan(text) == solocore.plan(text)
@@ -318,7 +329,10 @@ def test_dynamic_budgets_keep_best_effort_apart(solocore):
     (dynamic_system(task("a", criticality="D", soft_budget=7)), ["best effort"]),
     (dynamic_system(*(task(f"h{i}", core=i) for i in range(8))), ["there is no core for task `soft0`"]),
     (system(task("a", soft_budget=7)), ["soft_budget needs"]),
-    (system(task("a"), regulation='policy = "bwlock"'), ["bwlock", "promises no deadline"]),
+    (system(task("a"), regulation='policy = "maracas"'), ["maracas", "promises no deadline"]),
+    (system(task("a"), regulation='lock_bandwidth = "100 MB/s"'), ["lock_bandwidth", "bwlock"]),
+    (system(task("a"), regulation='policy = "bwlock"\nlock_bandwidth = "1 B/s"'), ["below one access"]),
+    (system(task("a"), regulation='policy = "bwlock"\nshare = "explicit"'), ["explicit", "bwlock"]),
     (system(task("a"), regulation='objective = "max_min"\nshare = "explicit"\npolicy = "dynamic"'), ["explicit"]),
 ])
 def test_dynamic_systems_that_are_refused(solocore, text, words):

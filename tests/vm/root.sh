@@ -16,6 +16,9 @@ for library in $(ldd "$solocore" | grep -o '/[^ ]*'); do
 	cp -L "$library" "$out$library"
 done
 gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
+client=$here/../../client/c
+gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
+"$here/lock.sh" "$solocore" "$out/plans"
 "$here/plans.sh" "$solocore" "$out/plans/mixed.json" 5 20 50 200
 for budget in 5 20 50 200; do
 	"$here/plans.sh" "$solocore" "$out/plans/$budget.json" $budget $budget $budget $budget
@@ -23,7 +26,8 @@ done
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
 mkdir -p "$out/etc"
-printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n' >"$out/etc/passwd"
+printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\nmember:x:1001:1001::/tmp:/bin/sh\n' >"$out/etc/passwd"
+printf 'root:x:0:\nsolocore:x:900:member\nuser:x:1000:\nmember:x:1001:\n' >"$out/etc/group"
 cp "$script" "$out/script"
 cat >"$out/init" <<'INIT'
 #!/bin/busybox sh

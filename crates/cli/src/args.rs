@@ -76,6 +76,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
+    /// Run a program under the bandwidth lock, on a core of its own, or within a bandwidth.
+    #[command(
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
+    )]
+    Exec(ExecArgs),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
@@ -293,6 +298,12 @@ pub struct RunArgs {
     /// What happens with time that is left (the plan's bounds cover none only).
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
+    /// Whose members may hold the bandwidth lock, beside root (a plan with policy = "bwlock").
+    #[arg(long, default_value = "solocore", value_name = "GROUP")]
+    pub group: String,
+    /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
+    pub max_hold: Time,
     /// Check everything, say what would be done, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
@@ -307,6 +318,31 @@ pub struct RunArgs {
     pub format: Format,
     #[command(flatten)]
     pub isolation: isolation::IsolationArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ExecArgs {
+    /// Hold the bandwidth lock while it runs.
+    #[arg(long)]
+    pub lock: bool,
+    /// Keep it on this core.
+    #[arg(long, value_name = "N")]
+    pub core: Option<u32>,
+    /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running solocore.
+    #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
+    pub budget: Option<Bandwidth>,
+    /// Where no solocore runs: what each core may transfer beside the lock.
+    #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
+    pub lock_bandwidth: Bandwidth,
+    /// Where no solocore runs: what counts as an access, as for `solocore run`.
+    #[arg(long, default_value = "llc-misses", value_name = "NAME")]
+    pub event: String,
+    /// Where no solocore runs: how tasks are kept off a throttled CPU.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: RunEngine,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
 }
 
 #[derive(Debug, clap::Args)]

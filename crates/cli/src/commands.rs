@@ -5,6 +5,7 @@ mod assess;
 mod check_io;
 mod doctor;
 mod dram;
+mod exec;
 mod isolation;
 mod plan;
 mod profile;
@@ -38,6 +39,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),

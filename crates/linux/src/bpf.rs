@@ -3,6 +3,8 @@
 //! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is as it was.
 
 use crate::error::LinuxError;
+use crate::lock::jobs::DynamicRegulation;
+use crate::lock::{LockRegulation, table};
 use crate::regulation::Regulation;
 use crate::shared::{self, Counts, Settings};
 use crate::sys::{self, PerfAttr, Whom};
@@ -68,6 +70,40 @@ pub(crate) fn load(
             complaint(&said)
         ))
     })
+}
+
+/// As [`load`], for plain regulation or the bandwidth lock; and what the kernel refuses of the latter, for the user.
+pub(crate) fn load_for(
+    bytes: &[u8],
+    settings: &Settings,
+    lock: Option<&LockRegulation>,
+    dynamic: Option<&DynamicRegulation>,
+) -> Result<(Object, Option<String>), LinuxError> {
+    let with = |hook: bool| {
+        load(bytes, settings, |open| {
+            for mut map in open.maps_mut() {
+                if map.name() == ".rodata.lock" {
+                    map.set_initial_value(&table::encode_settings(lock, dynamic))?;
+                }
+            }
+            for mut map in open.maps_mut().filter(|m| m.name() == "dynamic_cores") {
+                map.set_max_entries(dynamic.map_or(1, |d| d.cpus))?;
+            }
+            for mut program in open.progs_mut().filter(|p| p.name() == "switched") {
+                program.set_autoload(hook);
+            }
+            Ok(())
+        })
+    };
+    match with(lock.is_some()) {
+        Err(e) if lock.is_some() => Ok((
+            with(false)?,
+            Some(format!(
+                "who holds the bandwidth lock is known as of the last look only, not of the last change of tasks: {e}"
+            )),
+        )),
+        loaded => Ok((loaded?, None)),
+    }
 }
 
 /// A map of the object.
@@ -150,13 +186,42 @@ fn bind(
     Ok(CpuLink { cpu, link: Some(link) })
 }
 
-/// Opens counters and ticks on every regulated CPU, and starts the programs on them.
-pub(crate) fn attach(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink>, LinuxError> {
+/// An event of a CPU whose period can be changed.
+pub(crate) struct Paced {
+    pub cpu: u32,
+    pub event: OwnedFd,
+    /// Its period as it was opened.
+    pub period: u64,
+}
+
+impl Paced {
+    fn of(cpu: u32, event: &OwnedFd, period: u64) -> Result<Self, LinuxError> {
+        let event = event.try_clone().map_err(|e| no_event("an event", cpu, &e))?;
+        Ok(Self { cpu, event, period })
+    }
+}
+
+/// What calls the programs.
+pub(crate) struct Attached {
+    pub _links: Vec<CpuLink>,
+    pub counters: Vec<Paced>,
+    pub ticks: Vec<Paced>,
+}
+
+/// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also at each change of tasks.
+pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Result<Attached, LinuxError> {
     let event = &regulation.event;
+    if let Some(dynamic) = &regulation.dynamic {
+        dynamic.fill(&map(object, "dynamic_tasks")?)?;
+    }
     let by_cpu = map(object, "counters")?;
-    let mut links = Vec::new();
+    let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {
         let share = |counter: &OwnedFd| {
+            // Software events interrupt for nothing, and the kernel reloads theirs with the last period, not the new one.
+            if !event.is_software() {
+                counters.push(Paced::of(core.cpu, counter, core.sample)?);
+            }
             by_cpu
                 .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
                 .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
@@ -170,11 +235,24 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation) -> Result<Vec<Cpu
         flags: sys::PERF_DISABLED,
         ..PerfAttr::default()
     };
+    if hook {
+        let found = object.progs_mut().find(|p| p.name() == "switched");
+        let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
+        let link = program.attach().map_err(|e| {
+            LinuxError::Machine(format!("the kernel does not call a BPF program at the change of tasks: {e}; `solocore doctor` says what this kernel can do"))
+        })?;
+        links.push(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) });
+    }
+    let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
     for core in &regulation.cores {
-        links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, |_| Ok(()))?);
+        let keep = |event: &OwnedFd| {
+            ticks.push(Paced::of(core.cpu, event, regulation.period_ns)?);
+            Ok(())
+        };
+        links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, keep)?);
     }
-    Ok(links)
+    Ok(Attached { _links: links, counters, ticks })
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ mod sched_ext;
 
 use crate::error::LinuxError;
 use crate::history::Taken;
+use crate::lock::{Service, ServiceOptions};
 use crate::machine;
 use crate::regulation::Regulation;
 use crate::shared::Counts;
@@ -31,6 +32,12 @@ pub trait Engine {
 
     /// What of it falls short of the rule on this machine, for the user.
     fn notes(&self) -> Vec<String>;
+
+    /// Serves clients of the bandwidth lock, where the plan has one. End it before the engine.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError>;
 }
 
 /// Which engine the user wants.

@@ -1,6 +1,7 @@
 //! What this machine and this process can do: CPUs, privileges, kernel, counters.
 
 use crate::error::LinuxError;
+use crate::sys;
 use libbpf_rs::btf::{Btf, types};
 use std::fs;
 use std::path::Path;
@@ -116,6 +117,32 @@ fn enough(rate: u64, period_ns: u64, per_period: u64) -> Result<(), LinuxError> 
     Err(LinuxError::Machine(format!(
         "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_event_max_sample_rate={needed} kernel.perf_cpu_time_max_percent=0"
     )))
+}
+
+/// Keeps the calling thread, and what it becomes or starts, on one CPU.
+///
+/// # Errors
+/// There is no such CPU, or it is not this process's to use.
+pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
+    let online = online_cpus()?;
+    if !online.contains(&cpu) {
+        return Err(LinuxError::Input(format!(
+            "there is no core {cpu} online; this machine has {} of them, numbered from 0",
+            online.len()
+        )));
+    }
+    sys::pin_to(cpu).map_err(|e| LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?"))
+}
+
+/// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
+pub fn ask_to_end(child: u32) {
+    sys::terminate(child);
+}
+
+/// Bytes of a cache line.
+pub fn cache_line() -> u64 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size");
+    text.ok().and_then(|t| t.trim().parse().ok()).filter(|&n| n > 0).unwrap_or(64)
 }
 
 /// Why the sched_ext engine cannot run here.

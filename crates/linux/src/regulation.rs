@@ -8,6 +8,8 @@
 
 use crate::error::LinuxError;
 use crate::event::Event;
+use crate::lock::jobs::DynamicRegulation;
+use crate::lock::{LockRegulation, Serving};
 use crate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
 use solocore_model::system::Policy;
@@ -16,6 +18,10 @@ use solocore_model::system::Policy;
 pub const SHORTEST_PERIOD_NS: u64 = 100_000;
 /// Longest period: a throttled task waits for the rest of it.
 pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
+/// How often a CPU looks whether somebody holds the lock, in a period, while there are clients.
+const LOOKS_PER_PERIOD: u64 = 10;
+/// Not more often than this: each look is an interrupt.
+const SHORTEST_LOOK_NS: u64 = 50_000;
 /// Largest budget (`SC_MAX_ACCESSES`).
 const MOST_ACCESSES: u64 = 0xffff_ffff;
 
@@ -42,6 +48,8 @@ pub struct Options {
     pub reclaim: bool,
     /// What happens with time that is left.
     pub sharing: Sharing,
+    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
+    pub max_hold_ns: u64,
 }
 
 /// A CPU's budget.
@@ -72,6 +80,10 @@ pub struct Regulation {
     pub reclaim: bool,
     /// What happens with time that is left.
     pub sharing: Sharing,
+    /// Policy `bwlock`: budgets hold while somebody has the lock only.
+    pub lock: Option<LockRegulation>,
+    /// Policy `dynamic`: budgets hold during the jobs of hard tasks only.
+    pub dynamic: Option<DynamicRegulation>,
     /// What of the plan is not applied, for the user.
     pub notes: Vec<String>,
 }
@@ -92,10 +104,19 @@ impl Regulation {
         check_cpus(plan, online)?;
         let mut cores = Vec::new();
         for core in &plan.cores {
-            if let Some(planned) = core.budget_accesses {
+            if let Some(planned) = plan.regulation.lock_budget_accesses {
+                cores.push(lock_budget(core.id, planned, options)?);
+            } else if let Some(planned) = core.budget_accesses {
                 cores.push(core_budget(core.id, planned, options)?);
             }
         }
+        let lock = lock_of(plan, options, &cores)?;
+        let dynamic = dynamic_of(plan, options)?;
+        if let Some((dynamic, soft)) = &dynamic {
+            let least = dynamic.least_budget().unwrap_or(0);
+            cores = soft.iter().map(|&cpu| core_budget(cpu, least, options)).collect::<Result<_, _>>()?;
+        }
+        let dynamic = dynamic.map(|(dynamic, _)| dynamic);
         if cores.is_empty() {
             return Err(LinuxError::Input(
                 "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
@@ -105,7 +126,57 @@ impl Regulation {
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
         let Options { event, reclaim, sharing, .. } = options.clone();
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, notes })
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic, notes })
+    }
+
+    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
+    /// bandwidth lock.
+    ///
+    /// # Errors
+    /// The bandwidth is below one sample, or the machine has more CPUs than are supported.
+    pub fn of_program(
+        cpu: Option<u32>,
+        bytes_per_s: u64,
+        line_bytes: u64,
+        options: &Options,
+        online: &[u32],
+    ) -> Result<Self, LinuxError> {
+        let period_ns = 1_000_000;
+        let cpus = online.iter().max().map_or(1, |&last| last + 1);
+        if cpus > MAX_CPUS {
+            return Err(LinuxError::Machine(format!(
+                "{cpus} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+            )));
+        }
+        let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
+        let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
+        let cores = chosen
+            .iter()
+            .map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) })
+            .collect::<Result<Vec<_>, _>>()?;
+        let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
+        let look_ns = period_ns / LOOKS_PER_PERIOD;
+        let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
+        let Options { event, reclaim, sharing, .. } = options.clone();
+        let lock = cpu.is_none().then_some(lock);
+        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic: None, notes: Vec::new() })
+    }
+
+    /// What the daemon needs to serve clients, where the policy has some.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        if let Some(lock) = self.lock {
+            let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
+            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true });
+        }
+        let dynamic = self.dynamic.as_ref()?;
+        let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
+        Some(Serving { look_ns: dynamic.look_ns, max_hold_ns: 0, cpus: dynamic.cpus, tasks, holders: false })
+    }
+
+    /// For how long a CPU can be stopped, and two periods more.
+    pub(crate) fn longest_stop_ns(&self) -> u64 {
+        let jobs = self.dynamic.as_ref().map_or(0, DynamicRegulation::longest_stop_ns);
+        self.period_ns.saturating_mul(2).saturating_add(jobs)
     }
 
     /// The CPUs with a budget.
@@ -115,6 +186,10 @@ impl Regulation {
 
     /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
     pub fn interrupts_per_period(&self) -> u64 {
+        // Who is not stopped makes more; what the kernel leaves out then, the next look finds.
+        if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
+            return self.period_ns / serving.look_ns.max(1) + 8;
+        }
         // The kernel does not throttle software events that happen one by one: only the tick counts.
         if self.event.is_software() {
             return 1;
@@ -150,15 +225,54 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
         ));
     }
     let what = match plan.regulation.policy {
-        Policy::Memguard => return Ok(()),
+        Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
         Policy::None => "none, so there is nothing to regulate",
-        Policy::Bwlock => "bwlock, which cannot be run on Linux yet",
-        Policy::Dynamic => "dynamic, which cannot be run on Linux yet",
         Policy::Maracas => "maracas, which cannot be run on Linux yet",
     };
     Err(LinuxError::Input(format!(
         "the plan's regulation.policy is {what}; plan with [regulation] policy = \"memguard\""
     )))
+}
+
+/// The plan's dynamic budgets, if it has some, and its soft cores.
+fn dynamic_of(plan: &Plan, options: &Options) -> Result<Option<(DynamicRegulation, Vec<u32>)>, LinuxError> {
+    if plan.regulation.policy != Policy::Dynamic {
+        return Ok(None);
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic budgets have no periods"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    DynamicRegulation::of(plan, look_ns).map(Some)
+}
+
+/// The plan's bandwidth lock, if it has one.
+fn lock_of(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Result<Option<LockRegulation>, LinuxError> {
+    if plan.regulation.policy != Policy::Bwlock {
+        return Ok(None);
+    }
+    let Some(budget) = cores.first().map(|c| c.budget) else {
+        return Err(LinuxError::Input(
+            "the plan has no regulation.lock_budget_accesses, which policy = \"bwlock\" needs; plan again".to_owned(),
+        ));
+    };
+    if budget == UNLIMITED {
+        return Err(LinuxError::Input(
+            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower [regulation] lock_bandwidth"
+                .to_owned(),
+        ));
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is reserved beside a lock"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus: plan.platform.cores }))
 }
 
 /// Is this machine of the size of the plan's board?
@@ -212,6 +326,14 @@ fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, 
     Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample })
 }
 
+/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
+/// bears, and hardware should not interrupt for every few hundred of them.
+fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let half = (planned / 2).max(options.event.least_sample());
+    let sample = options.sample.or((!options.event.is_software()).then_some(half));
+    core_budget(cpu, planned, &Options { sample, ..options.clone() })
+}
+
 /// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
 /// rounding the budget down; the closest to an eighth if there are several.
 fn choose_sample(budget: u64) -> u64 {
@@ -248,7 +370,13 @@ mod tests {
     use super::*;
 
     fn options(name: &str) -> Options {
-        Options { event: Event::find(name, "").unwrap(), sample: None, reclaim: false, sharing: Sharing::None }
+        Options {
+            event: Event::find(name, "").unwrap(),
+            sample: None,
+            reclaim: false,
+            sharing: Sharing::None,
+            max_hold_ns: 0,
+        }
     }
 
     #[test]

@@ -122,13 +122,13 @@ impl Counts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use libbpf_rs::HasSize;
     use libbpf_rs::btf::{Btf, types::Struct};
 
     /// Byte offset of a member of a struct in the type information of an object.
-    fn offset(object: &[u8], of: &str, member: &str) -> usize {
+    pub(crate) fn offset(object: &[u8], of: &str, member: &str) -> usize {
         let btf = Btf::from_raw("object", object).unwrap().expect("compiled with -g");
         let whole: Struct = btf.type_by_name(of).unwrap_or_else(|| panic!("no struct {of}"));
         let found = whole.iter().find(|m| m.name.is_some_and(|n| n == member));
@@ -138,7 +138,7 @@ mod tests {
         }
     }
 
-    fn size(object: &[u8], of: &str) -> usize {
+    pub(crate) fn size(object: &[u8], of: &str) -> usize {
         let btf = Btf::from_raw("object", object).unwrap().expect("compiled with -g");
         let whole: Struct = btf.type_by_name(of).unwrap_or_else(|| panic!("no struct {of}"));
         whole.size()

@@ -2,6 +2,8 @@
 
 pub(crate) mod tasks;
 
+pub(crate) mod seqpacket;
+
 use crate::error::LinuxError;
 use std::fs::File;
 use std::io;
@@ -138,6 +140,14 @@ impl Scheduling {
         // SAFETY: the kernel reads the parameters, which live through the call.
         let result = unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Sends SIGTERM to a child that has not been waited for.
+pub(crate) fn terminate(child: u32) {
+    if let Ok(pid) = libc::pid_t::try_from(child) {
+        // SAFETY: takes no pointers; the number is the child's until it is waited for.
+        unsafe { libc::kill(pid, libc::SIGTERM) };
     }
 }
 

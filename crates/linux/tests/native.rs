@@ -61,6 +61,8 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
         event: Event::find("page-faults", "").expect("it is known"),
         reclaim: false,
         sharing,
+        lock: None,
+        dynamic: None,
         notes: Vec::new(),
     }
 }

@@ -152,6 +152,10 @@ pub struct PlanRegulation {
     pub carry_in: bool,
     /// `m`.
     pub active_cores: u32,
+    /// Policy `bwlock`: accesses per period that each core may make for tasks that are not real-time while somebody holds the
+    /// lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_budget_accesses: Option<u64>,
 }
 
 /// A plan file, also the output of `solocore plan --format json`.
@@ -191,6 +195,9 @@ impl Plan {
         let period = self.regulation.period_ns;
         if period == 0 || period > LONGEST_NS {
             return Err(format!("regulation.period_ns = {period} is impossible"));
+        }
+        if self.regulation.lock_budget_accesses == Some(0) {
+            return Err("regulation.lock_budget_accesses is zero, so nothing could run beside a lock".to_owned());
         }
         if self.cores.is_empty() || self.cores.len() > self.platform.cores as usize {
             return Err(format!("it has {} cores, the platform {}", self.cores.len(), self.platform.cores));

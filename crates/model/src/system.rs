@@ -66,6 +66,8 @@ pub struct Regulation {
     pub active_cores: Option<u32>,
     /// What budgets of the policy `dynamic` are chosen for.
     pub objective: Objective,
+    /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while somebody holds the lock.
+    pub lock_bandwidth: Option<Bandwidth>,
 }
 
 impl Default for Regulation {
@@ -77,6 +79,7 @@ impl Default for Regulation {
             carry_in: true,
             active_cores: None,
             objective: Objective::default(),
+            lock_bandwidth: None,
         }
     }
 }
@@ -451,11 +454,16 @@ fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
 }
 
 fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
-    if matches!(regulation.policy, Policy::Bwlock | Policy::Maracas) {
-        let name = format!("{:?}", regulation.policy).to_lowercase();
-        return Err(format!(
-            "[regulation] policy = \"{name}\" cannot be planned for, as it promises no deadline; use \"memguard\", \"dynamic\" or \"none\", or simulate it in a scenario"
-        ));
+    if regulation.policy == Policy::Maracas {
+        return Err(
+            "[regulation] policy = \"maracas\" cannot be planned for, as it promises no deadline; use \"memguard\", \"bwlock\", \"dynamic\" or \"none\", or simulate it in a scenario".to_owned()
+        );
+    }
+    if regulation.policy == Policy::Bwlock && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"bwlock\" has none of; remove it, and give lock_bandwidth".to_owned());
+    }
+    if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
+        return Err("[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it".to_owned());
     }
     if regulation.policy == Policy::Dynamic && regulation.share == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());

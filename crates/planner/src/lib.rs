@@ -12,6 +12,7 @@ mod core_plan;
 mod demand;
 mod dynamic;
 mod explain;
+mod lock;
 mod margin;
 mod resources;
 mod sce;
@@ -64,6 +65,7 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     let resources = Resources::of(system)?;
+    let lock_budget = lock::budget(system)?;
     let priorities = priorities(&system.tasks);
     let work: Vec<Work> = system
         .tasks
@@ -86,7 +88,9 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
             CorePlan::best(core, on_core, &work, &resources)
         })
         .collect();
-    Ok(assemble(system, &work, &placement, &cores, &resources))
+    let mut plan = assemble(system, &work, &placement, &cores, &resources);
+    lock::note(&mut plan, lock_budget);
+    Ok(plan)
 }
 
 /// Stated priorities, or rate monotonic; best effort comes after all others.
@@ -248,6 +252,7 @@ fn whole(
             share: system.regulation.share,
             carry_in: system.regulation.carry_in,
             active_cores: resources.cores,
+            lock_budget_accesses: None,
         },
         platform: platform::Platform::clone(&system.platform),
         sce: None,

@@ -64,6 +64,13 @@ fn regulation(plan: &Plan) -> String {
             format::plural(u64::from(r.active_cores), "core"),
         );
     }
+    if let (Policy::Bwlock, Some(budget)) = (r.policy, r.lock_budget_accesses) {
+        return format!(
+            "Regulation: a bandwidth lock (BWLOCK): while somebody holds it, a core may make {budget} accesses per {} for tasks that are not real-time; no bound counts on it; m = {}.",
+            format::time(r.period_ns),
+            format::plural(u64::from(r.active_cores), "core"),
+        );
+    }
     let policy = match r.policy {
         Policy::None => return "DRAM accesses are not regulated.".to_owned(),
         Policy::Memguard => "a budget per core and period (MemGuard)",

@@ -9,6 +9,7 @@ use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::{self, Choice, Engine, Started};
 use solocore_linux::isolate::Layout;
+use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions};
 use solocore_linux::regulation::CoreBudget;
 use solocore_linux::status::{self, Status};
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
@@ -50,6 +51,18 @@ struct Summary {
     cores: Vec<CoreSummary>,
     #[serde(flatten)]
     watched: isolation::Watched,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lock: Option<LockSummary>,
+}
+
+/// The bandwidth lock, or whose jobs are signalled, where the plan has either.
+#[derive(Serialize)]
+struct LockSummary {
+    /// A section counts for at most so long; 0: for ever.
+    max_hold_ns: u64,
+    /// Who is attached.
+    clients: Vec<Client>,
+    cores: Vec<LockCounts>,
 }
 
 /// Checks, regulates, and says what happened.
@@ -73,12 +86,23 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
     let watch = Watch::begin(&layout, regulation.period_ns, args.isolation.trace.is_some())?;
-    announce(&regulation, engine.as_ref(), passed_over.as_deref(), &watch);
+    let service = engine.serve(ServiceOptions::new(Path::new(lock::SOCKET), &args.group))?;
+    announce(&regulation, engine.as_ref(), service.as_ref(), passed_over.as_deref(), &watch);
     let started = Instant::now();
-    let so_far =
-        |ended: &str| summary(&regulation, engine.as_ref(), &watch, passed_over.clone(), ended, started.elapsed());
+    let so_far = |ended: &str| {
+        let so_far = summary(&regulation, engine.as_ref(), &watch, passed_over.clone(), ended, started.elapsed())?;
+        let lock = service.as_ref().map(|service| LockSummary {
+            max_hold_ns: regulation.lock.map_or(0, |lock| lock.max_hold_ns),
+            clients: service.clients(),
+            cores: service.cores(),
+        });
+        Ok::<_, LinuxError>(Summary { lock, ..so_far })
+    };
     let answer = || {
         watch.look(engine.as_ref());
+        for message in service.iter().flat_map(Service::messages) {
+            eprintln!("solocore: {message}");
+        }
         status.serve(
             || so_far("not yet").map_or_else(|e| e.to_string(), |s| files::to_json(&s)),
             || metrics(&regulation, engine.as_ref()),
@@ -91,6 +115,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         watch.write_trace(path, &regulation)?;
     }
     summary.watched.plan = Some(plan);
+    drop(service);
     drop(watch);
     drop(engine);
     drop(status);
@@ -106,8 +131,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Says what runs, and what the user should know before relying on it.
-fn announce(regulation: &Regulation, engine: &dyn Engine, passed_over: Option<&str>, watch: &Watch) {
-    for note in regulation.notes.iter().chain(&engine.notes()).chain(&watch.notes()) {
+fn announce(
+    regulation: &Regulation,
+    engine: &dyn Engine,
+    service: Option<&Service>,
+    passed_over: Option<&str>,
+    watch: &Watch,
+) {
+    let of_service = service.map_or(&[][..], Service::notes);
+    for note in regulation.notes.iter().chain(&engine.notes()).chain(&watch.notes()).chain(of_service) {
         eprintln!("solocore: note: {note}");
     }
     if let Some(reason) = passed_over {
@@ -133,6 +165,7 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
             RunSharing::Spare => Sharing::Spare,
             RunSharing::Proportional => Sharing::Proportional,
         },
+        max_hold_ns: args.max_hold.ns_ceil(),
     };
     let online = machine::online_cpus()?;
     Regulation::new(plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
@@ -151,7 +184,7 @@ fn read_plan(path: &Path) -> Result<Plan, Failure> {
     Ok(plan)
 }
 
-fn choice(engine: RunEngine) -> Choice {
+pub(crate) fn choice(engine: RunEngine) -> Choice {
     match engine {
         RunEngine::Auto => Choice::Auto,
         RunEngine::SchedExt => Choice::SchedExt,
@@ -216,6 +249,7 @@ fn summary(
         notes: regulation.notes.iter().cloned().chain(engine.notes()).chain(watch.notes()).collect(),
         cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
         watched: watch.watched(),
+        lock: None,
     })
 }
 
@@ -239,6 +273,7 @@ fn text(s: &Summary) -> String {
     }
     table::render(&rows)
         + &isolation::tasks_text(&s.watched.tasks)
+        + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",
             s.engine,
@@ -247,6 +282,18 @@ fn text(s: &Summary) -> String {
             s.duration_ns as f64 / 1e9,
             s.ended
         )
+}
+
+fn lock_text(lock: &LockSummary) -> String {
+    if lock.cores.is_empty() {
+        return String::new();
+    }
+    let head = ["CPU", "periods with a lock", "stopped by it", "freed early"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for c in &lock.cores {
+        rows.push([u64::from(c.cpu), c.held_periods, c.stops, c.early_releases].map(|n| n.to_string()).to_vec());
+    }
+    format!("\n{}", table::render(&rows))
 }
 
 /// What `--dry-run` says.

@@ -19,6 +19,30 @@ struct Snapshot {
     period_ns: u64,
     duration_ns: u64,
     cores: Vec<Core>,
+    lock: Option<Lock>,
+}
+
+/// The bandwidth lock.
+#[derive(Deserialize)]
+struct Lock {
+    clients: Vec<Client>,
+}
+
+/// Who is attached to it.
+#[derive(Deserialize)]
+struct Client {
+    pid: u32,
+    thread: u32,
+    uid: u32,
+    name: String,
+    scope: String,
+    sections: u64,
+    depth: u64,
+    cpu: Option<u32>,
+    cut: bool,
+    task: Option<String>,
+    jobs: u64,
+    in_job: bool,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -90,14 +114,50 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
             format!("{:.3}", core.longest_period_ns as f64 / 1e6),
         ]);
     }
+    let clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, lock, elapsed));
     format!(
-        "{} engine, {} per {} us, {:.1} s\n\n{}",
+        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}",
         now.engine,
         now.event,
         now.period_ns / 1000,
         now.duration_ns as f64 / 1e9,
         table::render(&rows)
     )
+}
+
+/// Who is attached to the bandwidth lock, and what they do with it.
+fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
+    if lock.clients.is_empty() {
+        return "\nno client is attached\n".to_owned();
+    }
+    let head = ["client", "process", "thread", "user", "a second", "CPU", "state"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for c in &lock.clients {
+        let old = before.lock.iter().flat_map(|l| &l.clients).find(|o| o.thread == c.thread && o.pid == c.pid);
+        // What a task does is jobs, what others do is sections.
+        let count = |c: &Client| if c.task.is_some() { c.jobs } else { c.sections };
+        let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
+        let state = match (c.depth > 0, c.cut, c.cpu) {
+            _ if c.in_job => "in a job",
+            (true, true, _) => "held for too long, counts no more",
+            (true, false, Some(_)) => "holds",
+            (true, false, None) => "released, as it does not run",
+            (false, ..) => "free",
+        };
+        // A name may hold anything; a table holds one line each.
+        let name = c.task.as_ref().map_or_else(|| c.name.clone(), |task| format!("{} ({task})", c.name));
+        let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
+        rows.push(vec![
+            name,
+            c.pid.to_string(),
+            if c.scope == "program" { "all".to_owned() } else { c.thread.to_string() },
+            c.uid.to_string(),
+            format!("{:.0}", made / elapsed_ns * 1e9),
+            c.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
+            state.to_owned(),
+        ]);
+    }
+    format!("\n{}", table::render(&rows))
 }
 
 #[cfg(test)]
@@ -122,6 +182,7 @@ mod tests {
             period_ns: 1_000_000,
             duration_ns,
             cores: vec![core],
+            lock: None,
         }
     }
 
@@ -131,5 +192,33 @@ mod tests {
         let last = text.lines().last().unwrap();
         let cells: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(cells, ["2", "20", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
+    }
+
+    #[test]
+    fn clients_are_shown_with_what_they_do() {
+        let client = |thread, sections, depth, cpu, cut| Client {
+            pid: 10,
+            thread,
+            uid: 1000,
+            name: "a\nb".to_owned(),
+            scope: "thread".to_owned(),
+            sections,
+            depth,
+            cpu,
+            cut,
+            task: None,
+            jobs: 0,
+            in_job: false,
+        };
+        let clients =
+            |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
+        let at = |n, ns| Snapshot { lock: Some(Lock { clients: clients(n) }), ..snapshot(n, 0, ns) };
+        let text = text(&at(100, 1_000_000_000), &at(150, 2_000_000_000));
+        let lines: Vec<&str> = text.lines().rev().take(3).collect();
+        assert!(lines[2].starts_with("a?b") && lines[2].ends_with("holds") && lines[2].contains(" 50 "), "{text}");
+        assert!(lines[1].ends_with("released, as it does not run"), "{text}");
+        assert!(lines[0].ends_with("held for too long, counts no more"), "{text}");
+        let nobody = Snapshot { lock: Some(Lock { clients: Vec::new() }), ..snapshot(1, 0, 1) };
+        assert!(super::text(&nobody, &nobody).ends_with("no client is attached\n"));
     }
 }

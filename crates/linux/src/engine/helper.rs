@@ -10,10 +10,11 @@
 //! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
 
 use super::Engine;
-use crate::bpf::{self, CpuLink};
+use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::history::History;
 use crate::keeper::Changes;
+use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::machine;
 use crate::regulation::{Regulation, Sharing};
 use crate::shared::{self, Counts, Settings, core_at};
@@ -37,7 +38,7 @@ const RING_BYTES: u32 = 4096;
 
 pub(crate) struct Helper {
     // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
-    _events: Vec<CpuLink>,
+    events: Option<Attached>,
     object: Arc<Object>,
     history: History,
     _changes: Changes,
@@ -45,18 +46,20 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
+    serving: Option<Serving>,
     /// How the caller was scheduled.
     before: Option<Scheduling>,
 }
 
 /// Plain MemGuard for so many CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
-    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid: 0 }
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid }
 }
 
 /// Loads the programs; nothing calls them yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load(bpf::HELPER, settings, |_| Ok(()))
+    bpf::load_for(bpf::HELPER, settings, None, None).map(|(object, _)| object)
 }
 
 /// What a helper thread needs.
@@ -79,13 +82,15 @@ impl Helper {
             sharing: regulation.sharing_number(),
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
         };
-        let object = Arc::new(load(&settings)?);
+        let lock = regulation.lock;
+        let (object, note) = bpf::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
+        let object = Arc::new(object);
         bpf::fill_cores(&object, regulation)?;
         let length = shared::MAX_CPUS as usize * shared::CORE_BYTES;
         let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
         let stop = Arc::new(AtomicBool::new(false));
         let mut engine = Self {
-            _events: Vec::new(),
+            events: None,
             object: Arc::clone(&object),
             history: History::open(&object, regulation.cpus, &regulation.regulated())?,
             _changes: Changes::default(),
@@ -93,6 +98,7 @@ impl Helper {
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
+            serving: regulation.serving(),
             before: None,
         };
         let (ready, reports) = channel();
@@ -103,7 +109,7 @@ impl Helper {
                 cores: Arc::clone(&cores),
                 object: Arc::clone(&object),
                 stop: Arc::clone(&stop),
-                longest: 2 * Duration::from_nanos(regulation.period_ns),
+                longest: Duration::from_nanos(regulation.longest_stop_ns()),
                 shares: regulation.sharing != Sharing::None,
             };
             engine.threads.push(spawn(post, ready.clone())?);
@@ -115,9 +121,11 @@ impl Helper {
         let (changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
         engine._changes = changes;
         engine.notes = notes;
+        let hook = lock.is_some() && note.is_none();
+        engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
         Scheduling::fifo(DAEMON_PRIORITY).apply().map_err(|e| no_priority(&e))?;
-        engine._events = bpf::attach(&object, regulation)?;
+        engine.events = Some(bpf::attach(&object, regulation, hook)?);
         Ok(engine)
     }
 }
@@ -165,6 +173,12 @@ impl Engine for Helper {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
+        let (Some(serving), Some(events)) = (self.serving.clone(), &self.events) else { return Ok(None) };
+        let table = Table::new(&self.object, events, serving)?;
+        Service::start(table, ServiceOptions { priority: DAEMON_PRIORITY, ..options }).map(Some)
     }
 }
 

@@ -1,9 +1,10 @@
 //! The sched_ext engine (bpf/sched_ext.bpf.c).
 
 use super::Engine;
-use crate::bpf::{self, CpuLink};
+use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::history::History;
+use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
@@ -14,10 +15,12 @@ const SLICE_NS: u64 = 3_000_000;
 pub(crate) struct SchedExt {
     // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
     _scheduler: Link,
-    _events: Vec<CpuLink>,
+    events: Attached,
     history: History,
     object: Object,
     cpus: Vec<u32>,
+    serving: Option<Serving>,
+    notes: Vec<String>,
 }
 
 /// Plain MemGuard on a machine of so many CPUs, none of them regulated.
@@ -28,7 +31,7 @@ pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
 
 /// Loads the programs; the scheduler is not installed yet.
 pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
-    bpf::load(bpf::SCHED_EXT, settings, |_| Ok(()))
+    bpf::load_for(bpf::SCHED_EXT, settings, None, None).map(|(object, _)| object)
 }
 
 impl SchedExt {
@@ -39,7 +42,8 @@ impl SchedExt {
             regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
             ..settings(regulation.period_ns, regulation.cpus)
         };
-        let mut object = load(&settings)?;
+        let lock = regulation.lock;
+        let (mut object, note) = bpf::load_for(bpf::SCHED_EXT, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         bpf::fill_cores(&object, regulation)?;
         let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
         let scheduler = object
@@ -52,8 +56,9 @@ impl SchedExt {
                     "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use --engine helper"
                 ))
             })?;
-        let events = bpf::attach(&object, regulation)?;
-        Ok(Self { _scheduler: scheduler, _events: events, history, object, cpus: regulation.regulated() })
+        let events = bpf::attach(&object, regulation, lock.is_some() && note.is_none())?;
+        let (cpus, notes) = (regulation.regulated(), note.into_iter().collect());
+        Ok(Self { _scheduler: scheduler, events, history, object, cpus, serving: regulation.serving(), notes })
     }
 }
 
@@ -91,6 +96,11 @@ impl Engine for SchedExt {
     }
 
     fn notes(&self) -> Vec<String> {
-        Vec::new()
+        self.notes.clone()
+    }
+
+    fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
+        let Some(serving) = self.serving.clone() else { return Ok(None) };
+        Service::start(Table::new(&self.object, &self.events, serving)?, options).map(Some)
     }
 }

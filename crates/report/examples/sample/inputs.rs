@@ -96,6 +96,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             share: Share::Even,
             carry_in: true,
             active_cores: 8,
+            lock_budget_accesses: None,
         },
         platform,
         sce: None,

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Dynamic budgets on the kernel's performance counters: what both engines share.
+ *
+ * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job, and a hard
+ * task says so with a store to its page (client/c/solocore_page.h), which tells nobody. Rule: each soft CPU
+ * looks at the pages of the hard tasks itself: at every overflow of its counter and at every tick, which come
+ * some ten times per period while there are clients. What it made since its last look is charged to the
+ * budgets that were in force and, as the job may have begun just after that look, to the new one as well. It
+ * is stopped when what is left is less than a sample, since the next overflow may come that late. So in a job
+ * it never makes more than its budget; a budget that is noticed late stays in force late, which costs the
+ * soft CPU accesses and the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
+ *
+ * A task whose client goes away in a job needs no protection any more: the job counts as finished.
+ * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU makes less
+ * than a sample between two looks, and so in each of them.
+ */
+#ifndef SOLOCORE_DYNAMIC_H
+#define SOLOCORE_DYNAMIC_H
+
+#include "intf.h"
+#include "lock_intf.h"
+
+/* What the loader says of the hard tasks, and the daemon of their pages. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RUN_TASKS);
+	__type(key, __u32);
+	__type(value, struct run_task);
+} dynamic_tasks SEC(".maps");
+
+/* The loader makes an entry for each CPU. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_dynamic);
+} dynamic_cores SEC(".maps");
+
+/* One look of a CPU. */
+struct dynamic_look {
+	struct run_dynamic *r;
+	__u64 now, made;
+};
+
+/* Both are checked by the verifier once, by themselves: their loops are long (SC_SUBPROGRAM,
+ * solocore/types.h). */
+__noinline __u32 dynamic_apply(struct run_dynamic *r, __u32 what, __u32 i, __u64 now, __u64 made)
+{
+	return r ? sc_dynamic_apply(&r->dynamic, what, i, now, made) : 0;
+}
+
+__noinline __u32 dynamic_decide(struct run_dynamic *r)
+{
+	struct sc_dynamic_decision decision = {};
+
+	if (!r)
+		return 0;
+	sc_dynamic_decide(&r->dynamic, &decision);
+	r->limit = decision.limit;
+	return decision.verdict;
+}
+
+static long dynamic_define(__u32 i, struct dynamic_look *look)
+{
+	struct run_task *t = bpf_map_lookup_elem(&dynamic_tasks, &i);
+
+	if (!t || t->length_ns == 0)
+		return 1;
+	sc_dynamic_define(&look->r->dynamic, i, t->core, t->budget, t->length_ns);
+	return 0;
+}
+
+/* The word of a task's page; 0 without a client. */
+static __always_inline __u64 jobs_of(__u64 slot)
+{
+	__u32 zero = 0, at = (__u32)slot - 1;
+	struct sc_page *page;
+	void *map;
+
+	if (slot == 0)
+		return 0;
+	map = bpf_map_lookup_elem(&lock_pages, &at);
+	if (!map)
+		return 0;
+	page = bpf_map_lookup_elem(map, &zero);
+	return page ? sc_load(&page->jobs) : 0;
+}
+
+/* Has a job of task i begun or ended since the last look? */
+static long dynamic_signals(__u32 i, struct dynamic_look *look)
+{
+	struct run_task *t = bpf_map_lookup_elem(&dynamic_tasks, &i);
+	struct run_dynamic *r = look->r;
+	__u64 word, old, slot;
+
+	if (!t || t->length_ns == 0 || i >= RUN_TASKS)
+		return 1;
+	slot = sc_load(&t->slot);
+	old = r->seen[SC_MASKED(i, RUN_TASKS)];
+	if (r->slot[SC_MASKED(i, RUN_TASKS)] != slot) {
+		if (old & 1)
+			dynamic_apply(r, SC_DYNAMIC_FINISHED, i, look->now, 0);
+		r->slot[SC_MASKED(i, RUN_TASKS)] = slot;
+		old = 0;
+	}
+	word = jobs_of(slot);
+	r->seen[SC_MASKED(i, RUN_TASKS)] = word;
+	if (word >> 1 != old >> 1) {
+		dynamic_apply(r, SC_DYNAMIC_STARTED, i, look->now, 0);
+		/* Charged to all that are in force: too much for the old ones, never too little for the new
+		 * one. */
+		dynamic_apply(r, SC_DYNAMIC_EVENT, i, look->now, look->made);
+		r->jobs++;
+	}
+	if (!(word & 1) && (old & 1 || word >> 1 != old >> 1))
+		dynamic_apply(r, SC_DYNAMIC_FINISHED, i, look->now, 0);
+	return 0;
+}
+
+static __always_inline void dynamic_start(struct run_core *c, struct run_dynamic *r, __u64 now, __u64 count)
+{
+	struct dynamic_look look = {.r = r, .now = now};
+
+	sc_dynamic_init(&r->dynamic, now);
+	bpf_loop(RUN_TASKS, dynamic_define, &look, 0);
+	c->guard.budget[SC_READ] = SC_UNLIMITED;
+	c->guard.next_ns = now + settings.period_ns / 2;
+	c->at_start = count;
+	r->counted = count;
+	c->ticked_ns = now;
+	c->started = 1;
+}
+
+/* A look: 1 if the CPU must stop now and did not have to before. */
+static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 now, __u64 count)
+{
+	struct run_dynamic *r = bpf_map_lookup_elem(&dynamic_cores, &cpu);
+	struct dynamic_look look = {.r = r, .now = now};
+	__u32 was = c->guard.throttled;
+
+	if (!r)
+		return 0;
+	if (!c->started) {
+		dynamic_start(c, r, now, count);
+		return 0;
+	}
+	look.made = count - r->counted;
+	r->counted = count;
+	dynamic_apply(r, SC_DYNAMIC_EVENT, 0, now, look.made);
+	bpf_loop(RUN_TASKS, dynamic_signals, &look, 0);
+	dynamic_decide(r);
+	c->guard.throttled = r->limit != SC_UNLIMITED && r->limit < c->sample;
+	if (now >= c->guard.next_ns) {
+		core_tally(c, cpu, now, count);
+		c->guard.next_ns = now + settings.period_ns;
+	}
+	if (!was && c->guard.throttled) {
+		c->stopped_ns = now;
+		r->stops++;
+		return 1;
+	}
+	if (was && !c->guard.throttled) {
+		core_resumed(c, now);
+		cpu_go(cpu);
+	}
+	return 0;
+}
+
+#endif

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * The bandwidth lock on the kernel's performance counters: what both engines share.
+ *
+ * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which tells
+ * nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow of its counter,
+ * at every tick, and when it changes tasks: those CPUs whose running thread has a page (`run_lock.slot`) that
+ * says it is in a section. So a lock reaches a CPU with its next sample of accesses, before it can do more
+ * harm than that, and a release with its next tick, which comes some ten times per period while there
+ * are clients (crates/linux changes the timer then). The holders are counted anew, as in the paper (bwlock,
+ * Algorithm 1); the policy's own count serves schedulers that see every change. A thread that does not run
+ * holds nothing: one that is preempted, stopped, or dead releases by that.
+ *
+ * What is real-time: tasks of the real-time policies, and the threads of clients. They are never throttled.
+ * What an overflow reports is the whole sample, as in regulate.h: the error is one-sided.
+ *
+ * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the last tick.
+ * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing to stop
+ * for before.
+ */
+#ifndef SOLOCORE_LOCK_H
+#define SOLOCORE_LOCK_H
+
+#include "intf.h"
+#include "lock_intf.h"
+
+const volatile struct lock_settings lock_settings SEC(".rodata.lock");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SC_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct run_lock);
+} lock_cores SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_clients);
+} lock_clients SEC(".maps");
+
+/* By number of the thread, or of the process for programs. */
+struct lock_owners {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__type(value, struct run_owner);
+};
+struct lock_owners lock_threads SEC(".maps");
+struct lock_owners lock_programs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__type(value, struct run_slot);
+} lock_slots SEC(".maps");
+
+/* A client's page. */
+struct lock_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	/* The compiler tells no more than the name of a type that is named inside another map. */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct sc_page));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__array(values, struct lock_page);
+} lock_pages SEC(".maps");
+
+static __always_inline struct run_lock *lock_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&lock_cores, &cpu);
+}
+
+static __always_inline struct run_clients *clients_of(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&lock_clients, &zero);
+}
+
+/* The number says 0 for a task that is another one with the same number. */
+static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_ns)
+{
+	struct run_owner *o = bpf_map_lookup_elem(owners, &number);
+
+	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
+}
+
+/* The page of a task, plus 1; 0 if it is no client's. */
+static __always_inline __u32 client_slot(struct task_struct *p)
+{
+	struct run_clients *clients = clients_of();
+	struct task_struct *leader;
+	__u32 slot = 0, step;
+
+	if (!clients || (clients->threads | clients->programs) == 0)
+		return 0;
+	if (clients->threads != 0)
+		slot = owner_slot(&lock_threads, p->pid, p->start_boottime);
+	if (slot != 0 || clients->programs == 0)
+		return slot;
+	leader = p->group_leader;
+	for (step = 0; step < RUN_GENERATIONS && slot == 0; step++) {
+		slot = owner_slot(&lock_programs, leader->pid, leader->start_boottime);
+		leader = leader->real_parent;
+		leader = leader->group_leader;
+	}
+	return slot;
+}
+
+/* Is the owner of this page in a section that still counts? */
+static __noinline __u32 slot_holds(__u32 slot, __u64 now)
+{
+	struct run_slot *s = bpf_map_lookup_elem(&lock_slots, &slot);
+	void *map = bpf_map_lookup_elem(&lock_pages, &slot);
+	struct sc_page *page;
+	__u32 zero = 0;
+	__u64 word;
+
+	if (!s || !map)
+		return 0;
+	page = bpf_map_lookup_elem(map, &zero);
+	if (!page)
+		return 0;
+	word = sc_load(&page->sections);
+	if ((__u32)word == 0) {
+		s->since_ns = 0;
+		return 0;
+	}
+	if (s->since_ns == 0 || s->section != word >> 32) {
+		s->section = word >> 32;
+		s->since_ns = now;
+	}
+	if (lock_settings.max_hold_ns == 0 || s->endless ||
+	    sc_sub(now, s->since_ns) <= lock_settings.max_hold_ns)
+		return 1;
+	s->cut = s->section + 1;
+	return 0;
+}
+
+/* On how many CPUs does somebody run who holds the lock? */
+static __noinline __u32 lock_holders(__u64 now)
+{
+	struct run_clients *clients = clients_of();
+	__u32 cpu, holders = 0;
+
+	if (!clients || (clients->threads | clients->programs) == 0)
+		return 0;
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		struct run_lock *l;
+		__u64 slot;
+
+		if (cpu >= settings.cpus)
+			break;
+		l = lock_of(cpu);
+		if (!l)
+			break;
+		slot = sc_load(&l->slot);
+		if (slot != 0)
+			holders += slot_holds(slot - 1, now);
+	}
+	return holders;
+}
+
+/* Accesses in this period of what is not real-time. */
+static __always_inline __u64 limited_made(const struct run_core *c, const struct run_lock *l, __u64 count)
+{
+	return sc_sub(count - c->at_start, l->exempt);
+}
+
+/* Charges what was made since the last look to what ran. */
+static __always_inline void lock_charge(struct run_lock *l, __u64 count)
+{
+	if (l->core.realtime)
+		l->exempt += count - l->counted;
+	l->counted = count;
+}
+
+/* The page of what runs here, on a CPU that is not regulated. */
+static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p)
+{
+	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
+		l->slot = client_slot(p);
+}
+
+/* This task runs here, if that is news. */
+static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, struct task_struct *p,
+					__u64 count)
+{
+	__u32 slot, realtime;
+	__u64 missing;
+
+	lock_charge(l, count);
+	/* The helper runs in place of what it keeps from running. */
+	if (settings.loader_pid != 0 && p->tgid == settings.loader_pid)
+		return;
+	slot = client_slot(p);
+	realtime = slot != 0 || (p->prio < MAX_RT_PRIO && p->pid != 0);
+	if (l->pid == p->pid && l->slot == slot && l->core.realtime == realtime)
+		return;
+	l->pid = p->pid;
+	l->slot = slot;
+	missing = sc_sub(limited_made(c, l, count), l->core.used);
+	sc_bwlock_switch(&l->lock, &l->core, l->core.busy ? &l->task : 0, 0, missing);
+	if (p->pid == 0)
+		return;
+	l->task.alive = 0;
+	sc_bwlock_task_init(&l->task, realtime);
+	sc_bwlock_switch(&l->lock, &l->core, 0, &l->task, 0);
+}
+
+/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have to before.
+ */
+static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now)
+{
+	__u32 was = c->guard.throttled;
+
+	l->lock.holders = lock_holders(now);
+	sc_bwlock_update(&l->lock, &l->core);
+	if (l->lock.holders == 0)
+		l->whole = 0;
+	c->guard.throttled = l->core.throttled;
+	if (!was && l->core.throttled) {
+		c->stopped_ns = now;
+		l->stops++;
+		return 1;
+	}
+	if (was && !l->core.throttled) {
+		core_resumed(c, now);
+		if (l->lock.holders == 0)
+			l->frees++;
+		cpu_go(cpu);
+	}
+	return 0;
+}
+
+static __always_inline void lock_start(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+				       __u64 count)
+{
+	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget, lock_settings.min_budget))
+		return;
+	sc_bwlock_core_init(&l->lock, &l->core, cpu, now - settings.period_ns / 2);
+	c->guard.next_ns = l->core.next_ns;
+	c->guard.budget[SC_READ] = SC_UNLIMITED;
+	c->at_start = count;
+	l->counted = count;
+	c->ticked_ns = now;
+	c->started = 1;
+}
+
+/* A period is over: keeps count of it. */
+static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+				      __u64 count)
+{
+	if (l->whole)
+		c->guard.budget[SC_READ] = lock_settings.min_budget + l->exempt;
+	if (l->lock.holders != 0)
+		l->held++;
+	core_tally(c, cpu, now, count);
+	if (settings.period_ns != 0)
+		c->skipped += sc_sub(now, l->core.next_ns) / settings.period_ns;
+	c->guard.budget[SC_READ] = SC_UNLIMITED;
+	l->exempt = 0;
+	l->counted = count;
+	/* It counts as a whole period under the lock if it begins under it. */
+	l->whole = l->lock.holders != 0;
+}
+
+/* The timer, or an overflow that finds it late. 1 if the CPU must stop now and did not have to before. */
+static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+				       __u64 count)
+{
+	if (!c->started) {
+		lock_start(c, l, cpu, now, count);
+		return 0;
+	}
+	lock_switch(c, l, bpf_get_current_task_btf(), count);
+	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves overflows out. */
+	if (!l->core.realtime)
+		sc_bwlock_account(&l->core, sc_sub(limited_made(c, l, count), l->core.used));
+	l->lock.holders = lock_holders(now);
+	if (now >= l->core.next_ns)
+		lock_turn(c, l, cpu, now, count);
+	sc_bwlock_tick(&l->lock, &l->core, now);
+	c->guard.next_ns = l->core.next_ns;
+	return lock_decide(c, l, cpu, now);
+}
+
+/* The counter overflowed: a sample of accesses was made. 1 if the CPU must stop. */
+static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
+					   __u64 count)
+{
+	__u64 made, reported;
+
+	lock_switch(c, l, bpf_get_current_task_btf(), count);
+	if (!l->core.realtime) {
+		made = limited_made(c, l, count);
+		reported = l->core.used + c->sample;
+		sc_bwlock_account(&l->core, c->sample + sc_sub(made, reported));
+	}
+	lock_decide(c, l, cpu, now);
+	return l->core.throttled;
+}
+
+#endif

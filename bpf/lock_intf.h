@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The contract between bpf/lock.h and crates/linux/src/lock, beside intf.h.
+ *
+ * Rule: as in intf.h; crates/linux/src/lock/table.rs repeats the layout, and a test there compares.
+ */
+#ifndef SOLOCORE_LOCK_INTF_H
+#define SOLOCORE_LOCK_INTF_H
+
+#include <solocore/bwlock.h>
+#include <solocore/dynamic_budget.h>
+#include "../client/c/solocore_page.h"
+
+/* What regulates. */
+#define RUN_MEMGUARD 0u
+#define RUN_BWLOCK 1u
+#define RUN_DYNAMIC 2u
+
+/* Hard tasks of dynamic budgets. */
+#define RUN_TASKS 64u
+/* Clients at a time. */
+#define RUN_SLOTS 256u
+/* Generations of descendants that a program's page covers. */
+#define RUN_GENERATIONS 8u
+
+/* What the loader decides once, before the programs are loaded. */
+struct lock_settings {
+	sc_u64 max_budget;  /* accesses per period and core while nobody holds the lock */
+	sc_u64 min_budget;  /* while somebody does */
+	sc_u64 max_hold_ns; /* a section counts for at most so long; 0: for ever */
+	sc_u32 policy;	    /* RUN_* */
+	sc_u32 reserved;
+};
+
+/* How many clients there are: programs look no further without any. */
+struct run_clients {
+	sc_u32 threads;
+	sc_u32 programs;
+};
+
+/* Whose page a slot is, by thread (or by process, for a program). */
+struct run_owner {
+	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers are used
+			   again */
+	sc_u32 slot;
+	sc_u32 reserved;
+};
+
+/* A slot, as the programs see it. */
+struct run_slot {
+	sc_u64 section;	 /* number of the section that was seen last */
+	sc_u64 since_ns; /* when it was first seen; 0: none is under way */
+	sc_u64 cut;	 /* number of the last section that was held for too long, plus 1 */
+	sc_u64 endless;	 /* 1: no limit holds for it (root's) */
+};
+
+/* One CPU under the lock. */
+struct run_lock {
+	struct sc_bwlock lock; /* the CPU's own view: `holders` is counted anew for each decision */
+	struct sc_bwlock_core core;
+	struct sc_bwlock_task task; /* what runs */
+	sc_u64 slot;		    /* page of the client that runs here, plus 1; 0: none does */
+	sc_u64 counted;		    /* the counter when it was last looked at */
+	sc_u64 exempt;		    /* accesses of real-time tasks in this period */
+	sc_u64 whole;		    /* 1: at every look of this period, somebody held the lock */
+	sc_u64 held;		    /* periods in which somebody held it at a look */
+	sc_u64 stops;		    /* how often the lock stopped the CPU */
+	sc_u64 pid;		    /* number of the thread that runs here; 0: idle */
+	sc_u64 turn;		    /* 1: clients came first last time (sched_ext engine) */
+	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any more */
+};
+
+/* A hard task of dynamic budgets; its number is its priority. */
+struct run_task {
+	sc_u64 budget;	  /* accesses of each soft CPU per job */
+	sc_u64 length_ns; /* how long that is in force; 0: there is no such task */
+	sc_u64 slot;	  /* page of the client that signals its jobs, plus 1; 0: none does */
+	sc_u32 core;
+	sc_u32 reserved;
+};
+
+/* One soft CPU under dynamic budgets. */
+struct run_dynamic {
+	sc_u64 counted;		/* the counter at the last look */
+	sc_u64 jobs;		/* how many it saw begin */
+	sc_u64 stops;		/* how often it was stopped */
+	sc_u64 limit;		/* accesses that are left; SC_UNLIMITED: any number */
+	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
+	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
+	struct sc_dynamic dynamic;
+};
+
+_Static_assert(sizeof(struct run_task) == 32, "shared with crates/linux/src/lock/table.rs");
+_Static_assert(sizeof(struct lock_settings) == 32, "shared with crates/linux/src/lock/table.rs");
+_Static_assert(sizeof(struct run_clients) == 8, "shared with crates/linux/src/lock/table.rs");
+_Static_assert(sizeof(struct run_owner) == 16, "shared with crates/linux/src/lock/table.rs");
+_Static_assert(sizeof(struct run_slot) == 32, "shared with crates/linux/src/lock/table.rs");
+_Static_assert(sizeof(struct run_lock) == 168, "shared with crates/linux/src/lock/table.rs");
+
+#endif

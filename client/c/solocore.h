@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * libsolocore: what a program tells a running solocore about itself.
+ *
+ * Problem: only the program knows which of its sections suffer when other cores use the memory, and when its
+ *jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do for tasks that are
+ *not real-time only as many accesses per period as the plan allows; the thread itself is never throttled. Any
+ *number of threads may hold it at a time, and nobody ever waits for it. Taking and releasing it is a store to
+ *memory: no system call, a few nanoseconds. Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section
+ *IV.
+ *
+ *	bw_lock();
+ *	filter(image);          // memory-performance critical section
+ *	bw_unlock();
+ *
+ * Sections nest. A thread is attached by its first call, which costs some milliseconds, or by sc_attach()
+ *beforehand, and detached when it ends. All calls act on the calling thread. Without a running solocore they
+ *do nothing and say so; a program may ignore what they return.
+ *
+ * Does not cover: a child of fork() is not attached and holds nothing, until it calls again; one made by a
+ *bare clone() system call must not call at all. After execve() nothing is held, but for sc_hold_program().
+ */
+#ifndef SOLOCORE_H
+#define SOLOCORE_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the calls return. */
+enum sc_status {
+	SC_OK = 0,
+	SC_NO_DAEMON = 1, /* no solocore runs here that serves clients */
+	SC_DENIED = 2,	  /* the user is not in the group that may (solocore run --group) */
+	SC_FULL = 3,	  /* too many clients */
+	SC_UNKNOWN = 4,	  /* the running plan has no such task, or its jobs are signalled already */
+	SC_REFUSED = 5,	  /* another version, or the thread is unknown to the daemon (a container) */
+	SC_SYSTEM = 6,	  /* a system call failed: no memory, no descriptors */
+	SC_UNMATCHED =
+		7, /* bw_unlock() without bw_lock(), or a job that begins twice or ends without a beginning */
+};
+
+/* Enters a section that suffers from other cores' accesses. */
+int bw_lock(void);
+
+/* Leaves it. */
+int bw_unlock(void);
+
+/* A job of the calling thread's task begins. */
+int sc_job_begin(void);
+
+/* It ends. */
+int sc_job_end(void);
+
+/* Attaches the calling thread now, also if an earlier attempt failed. */
+int sc_attach(void);
+
+/* The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. */
+int sc_attach_task(const char *task);
+
+/* Detaches the calling thread: it holds nothing any more. */
+void sc_detach(void);
+
+/* Is the calling thread attached, and does the daemon still run? Costs a system call. */
+int sc_check(void);
+
+/*
+ * Holds the lock from now on whenever this process or a descendant of it (up to 8 generations) runs, also
+ * after execve(), until it ends. For whole programs, as `solocore exec --lock` does. Not undone by anything;
+ * call it once.
+ */
+int sc_hold_program(void);
+
+/* For how long a section of the calling thread counts at most, in nanoseconds; 0: no limit, or it is not
+ * attached. */
+unsigned long long sc_max_hold_ns(void);
+
+/* What a status means, in English. Never fails. */
+const char *sc_strstatus(int status);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

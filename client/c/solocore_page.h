@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The page that a client shares with the kernel, and how it asks the daemon for one.
+ *
+ * Problem: taking the bandwidth lock or beginning a job must cost no system call (bwlock, section 4.2).
+ * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The thread
+ * writes two words of it, with one store each; the programs read them. Nobody but the thread writes its page,
+ * and whatever it writes there, it can only do what it may: hold the lock or not, have a job under way or
+ * not. The page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a
+ * file descriptor (SCM_RIGHTS). The connection stays open for as long as the page is in use. Does not cover:
+ * what the programs make of it (bpf/lock.h).
+ */
+#ifndef SOLOCORE_PAGE_H
+#define SOLOCORE_PAGE_H
+
+#include <stdint.h>
+
+/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names another place.
+ */
+#define SC_CLIENT_SOCKET "/run/solocore-client.sock"
+#define SC_PAGE_BYTES 4096u
+#define SC_NAME_BYTES 64u
+#define SC_PROTOCOL 1u
+
+/* Whose page it is. */
+#define SC_SCOPE_THREAD 1u  /* the thread's that asks */
+#define SC_SCOPE_PROGRAM 2u /* the process's that asks and its descendants', also after execve */
+
+/* The daemon's answers. */
+#define SC_GRANTED 0u
+#define SC_NOT_ALLOWED 1u /* not root, and not in the group */
+#define SC_NO_ROOM 2u	  /* too many clients, of this user or in all */
+#define SC_NO_TASK 3u	  /* the plan has no task of this name, or it is taken */
+#define SC_BAD_REQUEST 4u
+
+struct sc_page {
+	uint64_t sections; /* sections begun << 32 | sections that the thread is in */
+	uint64_t jobs;	   /* jobs begun << 1 | 1 while one is under way */
+	uint64_t reserved[SC_PAGE_BYTES / 8 - 2];
+};
+
+struct sc_request {
+	uint32_t protocol; /* SC_PROTOCOL */
+	uint32_t scope;	   /* SC_SCOPE_* */
+	uint32_t thread;   /* its number, as gettid() tells it */
+	uint32_t reserved;
+	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals; empty: none. Ends with a zero */
+};
+
+struct sc_answer {
+	uint32_t verdict;     /* SC_GRANTED: a descriptor comes with it */
+	uint32_t slot;	      /* number of the page */
+	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
+};
+
+_Static_assert(sizeof(struct sc_page) == SC_PAGE_BYTES, "one page");
+_Static_assert(sizeof(struct sc_request) == 80, "shared with crates/linux/src/lock");
+_Static_assert(sizeof(struct sc_answer) == 16, "shared with crates/linux/src/lock");
+
+#endif

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What a program tells a running solocore about itself: the Python binding of libsolocore (client/c/solocore.h).
+
+While a thread holds the bandwidth lock and runs, the other cores may do for tasks that are not real-time only as many accesses
+to memory as the plan allows. Nobody ever waits for it, and sections nest:
+
+    import solocore
+
+    with solocore.lock():
+        filter(image)           # memory-performance critical section
+
+    solocore.attach("video")    # a task of the plan
+    with solocore.job():
+        decode(frame)
+
+Without a running solocore all this does nothing; attach() says why. Everything is about the calling thread. Needs
+libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; this file needs nothing else.
+Does not cover: threads that switch inside a section (asyncio): the lock belongs to the thread.
+"""
+
+import contextlib
+import ctypes
+import os
+
+OK, NO_DAEMON, DENIED, FULL, UNKNOWN, REFUSED, SYSTEM, UNMATCHED = range(8)
+
+_library = ctypes.CDLL(os.environ.get("SOLOCORE_LIBRARY", "libsolocore.so.0"))
+_library.sc_strstatus.restype = ctypes.c_char_p
+_library.sc_max_hold_ns.restype = ctypes.c_ulonglong
+_library.sc_attach_task.argtypes = [ctypes.c_char_p]
+_library.sc_detach.restype = None
+
+
+class Error(OSError):
+    """A call had no effect; `status` is one of the constants above."""
+
+    def __init__(self, status):
+        super().__init__(status, _library.sc_strstatus(status).decode())
+        self.status = status
+
+
+def _check(status):
+    if status != OK:
+        raise Error(status)
+
+
+class lock(contextlib.ContextDecorator):  # a verb where it is used: `with solocore.lock():`
+    """Holds the bandwidth lock in a `with` block or a decorated function. `status` says whether that has an effect."""
+
+    def __init__(self):
+        self.status = None
+
+    def _recreate_cm(self):
+        # Each call of a decorated function is a section of its own.
+        return type(self)()
+
+    def __enter__(self):
+        self.status = _library.bw_lock()
+        return self
+
+    def __exit__(self, *_):
+        if self.status == OK:
+            _library.bw_unlock()
+        return False
+
+
+@contextlib.contextmanager
+def job():
+    """A job of the calling thread's task; raises Error where one is under way."""
+    status = _library.sc_job_begin()
+    if status == UNMATCHED:
+        raise Error(status)
+    try:
+        yield
+    finally:
+        if status == OK:
+            _library.sc_job_end()
+
+
+def attach(task=None):
+    """Attaches the calling thread now, as a task of the plan if one is named; raises Error."""
+    _check(_library.sc_attach() if task is None else _library.sc_attach_task(os.fsencode(task)))
+
+
+def detach():
+    """Detaches the calling thread: it holds nothing any more."""
+    _library.sc_detach()
+
+
+def check():
+    """Raises Error unless the calling thread is attached and the daemon still runs."""
+    _check(_library.sc_check())
+
+
+def hold_program():
+    """Holds the lock whenever this process or a descendant runs, until it ends; raises Error."""
+    _check(_library.sc_hold_program())
+
+
+def max_hold():
+    """For how many seconds a section counts at most; None without a limit."""
+    return _library.sc_max_hold_ns() / 1e9 or None

@@ -1,0 +1,122 @@
+//! `solocore exec`: one program under the bandwidth lock, on a core, or within a bandwidth.
+//!
+//! Rule: this process becomes the program; nothing of solocore stays beside it. What holds the lock is the connection to the
+//! running solocore, which the program inherits (client/c, `sc_hold_program`). Where none runs and one is needed, this process
+//! regulates for as long as the program takes, which is then its child: `solocore exec` again, as its client.
+//! Does not cover: colours of pages; the budgets of a running solocore, which are its plan's.
+
+use crate::args::ExecArgs;
+use crate::commands::run::choice;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use solocore_client::{self as client, Status};
+use solocore_linux::engine::{self, Engine, Started};
+use solocore_linux::lock::{self, ServiceOptions};
+use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Sharing, machine};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+/// How often the program is looked at.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// Becomes the program, or regulates beside it.
+pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    if let Some(core) = args.core
+        && !machine::online_cpus()?.contains(&core)
+    {
+        return Err(Failure::Input(format!(
+            "--core {core}: there is no such CPU online; `solocore doctor` counts them"
+        )));
+    }
+    if args.budget.is_some() {
+        return beside(args);
+    }
+    if args.lock {
+        match client::hold_program() {
+            Ok(()) => {}
+            Err(Status::NoDaemon) if machine::missing_capabilities().is_empty() => return beside(args),
+            Err(e) => return Err(Failure::Machine(format!("--lock: {e}"))),
+        }
+        if let Some(limit) = client::max_hold() {
+            eprintln!(
+                "solocore: note: the running solocore limits holding to {} ms, so the lock ends then (run --max-hold)",
+                limit.as_millis()
+            );
+        }
+    }
+    if let Some(core) = args.core {
+        machine::keep_on(core)?;
+    }
+    let program = &args.command[0];
+    let error = Command::new(program).args(&args.command[1..]).exec();
+    Err(Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", Path::new(program).display())))
+}
+
+/// Regulates while the program runs.
+fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let options = Options {
+        event: Event::find(&args.event, &machine::cpuinfo())?,
+        sample: None,
+        reclaim: false,
+        sharing: Sharing::None,
+        max_hold_ns: 0,
+    };
+    let (cpu, bandwidth) = args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
+    let online = machine::online_cpus()?;
+    let regulation = Regulation::of_program(cpu, bandwidth.0, machine::cache_line(), &options, &online)?;
+    machine::check_privileges()?;
+    machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
+    regulation.event.self_test()?;
+    let instance = Instance::take()?;
+    let Started { engine, .. } = engine::start(&regulation, choice(args.engine))?;
+    // Only root regulates, so only root holds: a group that nobody is in.
+    let service = engine.serve(ServiceOptions::new(Path::new(lock::SOCKET), ""))?;
+    for note in engine.notes() {
+        eprintln!("solocore: note: {note}");
+    }
+    if regulation.event.is_software() {
+        eprintln!("solocore: note: {} stand in for accesses to memory", regulation.event.name());
+    }
+    let mut inner = Command::new("/proc/self/exe");
+    inner.arg("exec");
+    if args.lock {
+        inner.arg("--lock");
+    }
+    if let Some(core) = args.core {
+        inner.args(["--core", &core.to_string()]);
+    }
+    inner.arg("--").args(&args.command);
+    let mut child = inner
+        .spawn()
+        .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
+    let ended = watch(&mut child, engine.as_ref());
+    drop(service);
+    drop(engine);
+    drop(instance);
+    ended
+}
+
+/// Waits for the program's end, and passes on a request to end.
+fn watch(child: &mut Child, engine: &dyn Engine) -> Result<ExitCode, Failure> {
+    let (mut told, mut lost) = (false, None::<LinuxError>);
+    loop {
+        let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
+        if let Some(status) = done {
+            if let Some(error) = lost {
+                return Err(error.into());
+            }
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+        }
+        if lost.is_none() {
+            lost = engine.check().err();
+        }
+        if stopped() && !told {
+            told = true;
+            machine::ask_to_end(child.id());
+        }
+        std::thread::sleep(LOOK);
+    }
+}

@@ -1,0 +1,182 @@
+//! What a program tells a running solocore about itself: the Rust binding of `client/c/solocore.h`.
+//!
+//! Problem: only the program knows which of its sections suffer from other cores' accesses, and when its jobs begin.
+//! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the thread that took it and while
+//! that thread runs; a [`Job`] is a job of the thread's task. Both are stores to memory and cost a few nanoseconds. Nobody
+//! ever waits. Without a running solocore they do nothing: `Lock::taken` tells.
+//! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.
+//!
+//! ```
+//! let sum = {
+//!     let _lock = solocore_client::lock();
+//!     (0..1000u64).sum::<u64>() // memory-performance critical section
+//! };
+//! # assert_eq!(sum, 499_500);
+//! ```
+//!
+//! Does not cover: a child of a fork is not attached until it calls again.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_ulonglong};
+use std::marker::PhantomData;
+use std::time::Duration;
+
+unsafe extern "C" {
+    fn bw_lock() -> c_int;
+    fn bw_unlock() -> c_int;
+    fn sc_job_begin() -> c_int;
+    fn sc_job_end() -> c_int;
+    fn sc_attach() -> c_int;
+    fn sc_attach_task(task: *const c_char) -> c_int;
+    fn sc_detach();
+    fn sc_check() -> c_int;
+    fn sc_hold_program() -> c_int;
+    fn sc_max_hold_ns() -> c_ulonglong;
+    fn sc_strstatus(status: c_int) -> *const c_char;
+}
+
+/// Why a call did nothing (`enum sc_status`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", self.text())]
+pub enum Status {
+    /// No solocore runs here that serves clients.
+    NoDaemon,
+    /// The user is not in the group that may.
+    Denied,
+    /// Too many clients.
+    Full,
+    /// The running plan has no such task, or its jobs are signalled already.
+    Unknown,
+    /// Another version, or the daemon does not know the thread.
+    Refused,
+    /// A system call failed.
+    System,
+    /// An end without a beginning, or a job that begins twice.
+    Unmatched,
+}
+
+impl Status {
+    const ALL: [Self; 7] =
+        [Self::NoDaemon, Self::Denied, Self::Full, Self::Unknown, Self::Refused, Self::System, Self::Unmatched];
+
+    fn text(self) -> &'static str {
+        let number = Self::ALL.iter().position(|&s| s == self).map_or(0, |at| at + 1);
+        // SAFETY: for every number the function returns a string that lives for ever.
+        let text = unsafe { CStr::from_ptr(sc_strstatus(c_int::try_from(number).unwrap_or(0))) };
+        text.to_str().unwrap_or("no text")
+    }
+}
+
+fn result(status: c_int) -> Result<(), Status> {
+    match usize::try_from(status) {
+        Ok(0) => Ok(()),
+        Ok(number) => Err(Status::ALL.get(number - 1).copied().unwrap_or(Status::System)),
+        Err(_) => Err(Status::System),
+    }
+}
+
+/// The bandwidth lock, held by the thread that took it until this is dropped. Locks nest.
+#[derive(Debug)]
+#[must_use = "the lock is held until this is dropped"]
+pub struct Lock {
+    taken: Result<(), Status>,
+    /// It belongs to its thread.
+    _here: PhantomData<*const ()>,
+}
+
+/// Takes the bandwidth lock, and attaches the thread if it is not yet.
+pub fn lock() -> Lock {
+    // SAFETY: the function acts on the calling thread only and has no preconditions; so do all others here.
+    Lock { taken: result(unsafe { bw_lock() }), _here: PhantomData }
+}
+
+impl Lock {
+    /// Does it have an effect?
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn taken(&self) -> Result<(), Status> {
+        self.taken
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        if self.taken.is_ok() {
+            // SAFETY: as for bw_lock. If the thread was detached meanwhile, it says so, and that is all.
+            unsafe { bw_unlock() };
+        }
+    }
+}
+
+/// A job of the thread's task, under way until this is dropped.
+#[derive(Debug)]
+#[must_use = "the job ends when this is dropped"]
+pub struct Job {
+    _here: PhantomData<*const ()>,
+}
+
+/// A job of the calling thread's task begins.
+///
+/// # Errors
+/// One is under way, or the thread cannot be attached.
+pub fn begin_job() -> Result<Job, Status> {
+    // SAFETY: as for bw_lock.
+    result(unsafe { sc_job_begin() }).map(|()| Job { _here: PhantomData })
+}
+
+impl Drop for Job {
+    fn drop(&mut self) {
+        // SAFETY: as for bw_lock.
+        unsafe { sc_job_end() };
+    }
+}
+
+/// Attaches the calling thread, which otherwise happens with its first call.
+///
+/// # Errors
+/// Why it cannot be.
+pub fn attach() -> Result<(), Status> {
+    // SAFETY: as for bw_lock.
+    result(unsafe { sc_attach() })
+}
+
+/// Attaches the calling thread as a task of the plan, whose jobs it signals.
+///
+/// # Errors
+/// Why it cannot be.
+pub fn attach_task(task: &str) -> Result<(), Status> {
+    let task = CString::new(task).map_err(|_| Status::Unknown)?;
+    // SAFETY: the string is terminated and lives through the call.
+    result(unsafe { sc_attach_task(task.as_ptr()) })
+}
+
+/// Detaches the calling thread: it holds nothing any more.
+pub fn detach() {
+    // SAFETY: as for bw_lock.
+    unsafe { sc_detach() };
+}
+
+/// Is the calling thread attached, and does the daemon still run? Costs a system call.
+///
+/// # Errors
+/// Why not.
+pub fn check() -> Result<(), Status> {
+    // SAFETY: as for bw_lock.
+    result(unsafe { sc_check() })
+}
+
+/// Holds the lock from now on whenever this process or a descendant runs, also after it becomes another program, until it ends.
+///
+/// # Errors
+/// Why it cannot be.
+pub fn hold_program() -> Result<(), Status> {
+    // SAFETY: as for bw_lock.
+    result(unsafe { sc_hold_program() })
+}
+
+/// For how long a section of the calling thread counts at most; `None` without a limit.
+pub fn max_hold() -> Option<Duration> {
+    // SAFETY: as for bw_lock.
+    let ns = unsafe { sc_max_hold_ns() };
+    (ns != 0).then(|| Duration::from_nanos(ns))
+}

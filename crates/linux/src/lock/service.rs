@@ -1,0 +1,418 @@
+//! The daemon's side of the lock: who asks for a page, gets one, and when it is taken back.
+//!
+//! Rule: one thread waits for connections, requests, ends of connections and of processes; what none of these shows (a
+//! thread that ends, or a process that passed its connection on) it finds within [`LOOK`]. A number of a thread is used again
+//! after its end, so an owner is a number and a time of start, here and in the programs.
+//! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
+
+use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
+use crate::error::LinuxError;
+use crate::sys::Scheduling;
+use crate::sys::seqpacket::{self, Peer};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// How often clients are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// A connection that asks for nothing is closed after so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Slots of one user who is not root.
+const SLOTS_PER_USER: usize = 64;
+/// Connections at a time.
+const CONNECTIONS: usize = 2 * SLOTS as usize;
+/// Number of the machine's first namespace of processes: the only one whose numbers the programs see.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// What the user chooses.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Where clients connect.
+    pub socket: PathBuf,
+    /// Whose members may, beside root.
+    pub group: String,
+    /// Real-time priority of the thread; 0: none. It must be heard where helpers occupy CPUs.
+    pub(crate) priority: i32,
+}
+
+impl ServiceOptions {
+    /// For a group.
+    pub fn new(socket: &Path, group: &str) -> Self {
+        Self { socket: socket.to_owned(), group: group.to_owned(), priority: 0 }
+    }
+}
+
+/// A client, for people.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Client {
+    /// Its process.
+    pub pid: u32,
+    /// Its thread; that of the process for a program.
+    pub thread: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// Thread or program.
+    pub scope: Scope,
+    /// Sections begun.
+    pub sections: u32,
+    /// In how many it is.
+    pub depth: u32,
+    /// Where it ran at the last look.
+    pub cpu: Option<u32>,
+    /// The plan's task whose jobs it signals.
+    pub task: Option<String>,
+    /// Jobs begun.
+    pub jobs: u64,
+    /// Is one under way?
+    pub in_job: bool,
+    /// Is its section over the limit, so that it counts no more?
+    pub cut: bool,
+}
+
+/// What the thread and the daemon share.
+#[derive(Default)]
+struct Shared {
+    clients: Vec<Client>,
+    cores: Vec<LockCounts>,
+    messages: Vec<String>,
+}
+
+/// The thread that serves clients, until it is dropped: then nobody holds the lock.
+pub struct Service {
+    stop: Arc<AtomicBool>,
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+    notes: Vec<String>,
+}
+
+impl Service {
+    /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    pub(crate) fn start(table: Table, options: ServiceOptions) -> Result<Self, LinuxError> {
+        let path = options.socket.clone();
+        let fail =
+            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let mut notes = Vec::new();
+        let group = seqpacket::group(&options.group);
+        if group.is_none() {
+            notes.push(format!(
+                "there is no group `{}`: only root may hold the bandwidth lock (groupadd --system {})",
+                options.group, options.group
+            ));
+        }
+        if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE) {
+            notes.push("this process is in a container, where processes have other numbers than the kernel's: no client will be known by its number; run solocore outside".to_owned());
+        }
+        let _ = fs::remove_file(&path);
+        let listener = seqpacket::listen(&path).map_err(fail)?;
+        // The group first: nobody else may connect in between.
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
+        if group.is_some() {
+            chown(&path, None, group).map_err(fail)?;
+            fs::set_permissions(&path, Permissions::from_mode(0o660)).map_err(fail)?;
+        }
+        let stop = Arc::new(AtomicBool::new(false));
+        let shared = Arc::new(Mutex::new(Shared::default()));
+        let mut desk = Desk { table, group, connections: Vec::new(), next_slot: 0, shared: Arc::clone(&shared) };
+        let (stopped, priority) = (Arc::clone(&stop), options.priority);
+        let thread = std::thread::Builder::new()
+            .name("solocore/lock".to_owned())
+            .spawn(move || {
+                if priority > 0 {
+                    // Refused: then clients wait a little longer while helpers run.
+                    let _ = Scheduling::fifo(priority).apply();
+                }
+                while !stopped.load(Ordering::SeqCst) {
+                    desk.turn(&listener);
+                }
+            })
+            .map_err(|e| LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)"))?;
+        Ok(Self { stop, shared, thread: Some(thread), path, notes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What of it falls short on this machine, for the user.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Who is attached now.
+    pub fn clients(&self) -> Vec<Client> {
+        self.lock().clients.clone()
+    }
+
+    /// What the lock did so far, by CPU.
+    pub fn cores(&self) -> Vec<LockCounts> {
+        self.lock().cores.clone()
+    }
+
+    /// What happened since the last call, for the log.
+    pub fn messages(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().messages)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A connection, with or without a page.
+struct Connection {
+    socket: OwnedFd,
+    since: Instant,
+    held: Option<Held>,
+}
+
+/// A page and whose it is.
+struct Held {
+    slot: u32,
+    owner: Owner,
+    page: Page,
+    pid: u32,
+    uid: u32,
+    end: OwnedFd,
+    /// The section that was said to be held for too long.
+    told: Option<u32>,
+}
+
+/// The thread's own.
+struct Desk {
+    table: Table,
+    group: Option<u32>,
+    connections: Vec<Connection>,
+    next_slot: u32,
+    shared: Arc<Mutex<Shared>>,
+}
+
+impl Desk {
+    /// Waits for something to happen, and deals with it.
+    fn turn(&mut self, listener: &OwnedFd) {
+        let mut watched = vec![listener.as_fd()];
+        for c in &self.connections {
+            watched.push(c.socket.as_fd());
+            if let Some(held) = &c.held {
+                watched.push(held.end.as_fd());
+            }
+        }
+        seqpacket::wait(&watched, LOOK);
+        let mut messages = Vec::new();
+        while self.connections.len() < CONNECTIONS
+            && let Ok(socket) = seqpacket::accept(listener)
+        {
+            self.connections.push(Connection { socket, since: Instant::now(), held: None });
+        }
+        for mut connection in std::mem::take(&mut self.connections) {
+            match self.serve(&mut connection) {
+                Ok(true) => self.connections.push(connection),
+                Ok(false) => self.leave(connection, &mut messages),
+                Err(e) => {
+                    messages.push(e.to_string());
+                    self.leave(connection, &mut messages);
+                }
+            }
+        }
+        let cores = self.table.cores();
+        let clients = self.look(&cores, &mut messages);
+        let mut shared = self.shared.lock().unwrap_or_else(|e| e.into_inner());
+        shared.clients = clients;
+        shared.cores = cores;
+        shared.messages.append(&mut messages);
+    }
+
+    fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
+        if let Some(held) = connection.held
+            && let Err(e) = self.table.dismiss(held.slot, held.owner)
+        {
+            messages.push(e.to_string());
+        }
+    }
+
+    /// Does this connection stay?
+    fn serve(&mut self, connection: &mut Connection) -> Result<bool, LinuxError> {
+        let mut buffer = [0u8; REQUEST_BYTES + 1];
+        let got = match seqpacket::receive(&connection.socket, &mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(got) => got,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(match &connection.held {
+                    None => connection.since.elapsed() < PATIENCE,
+                    Some(held) => lives(held.pid, held.owner),
+                });
+            }
+            Err(_) => return Ok(false),
+        };
+        if connection.held.is_some() {
+            // One page a connection.
+            return Ok(false);
+        }
+        let (verdict, held) = match self.admit(connection, &buffer[..got])? {
+            Ok(held) => (Ok(held.slot), Some(held)),
+            Err(refusal) => (Err(refusal), None),
+        };
+        let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
+        let descriptor = held.as_ref().map(|h| h.page.descriptor());
+        let sent = seqpacket::send(&connection.socket, &answer(verdict, limit), descriptor);
+        connection.held = held;
+        Ok(connection.held.is_some() && sent.is_ok())
+    }
+
+    /// Who asks, may it, and is there room?
+    fn admit(&mut self, connection: &Connection, message: &[u8]) -> Result<Result<Held, Refusal>, LinuxError> {
+        let Ok(peer) = seqpacket::peer(&connection.socket) else { return Ok(Err(Refusal::BadRequest)) };
+        if !allowed(&peer, self.group) {
+            return Ok(Err(Refusal::NotAllowed));
+        }
+        let Some(request) = Request::decode(message).filter(|r| r.protocol == 1) else {
+            return Ok(Err(Refusal::BadRequest));
+        };
+        let task = match self.task(&request.task) {
+            Ok(task) => task,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
+        let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
+        let Ok(end) = seqpacket::pidfd(peer.pid) else { return Ok(Err(Refusal::BadRequest)) };
+        // Whole programs of root hold the lock for as long as they run: that is what they are for.
+        let endless = peer.uid == 0 && request.scope == Scope::Program;
+        let owner = Owner { scope: request.scope, number, started, endless, task };
+        let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
+        let page = self.table.admit(slot, owner)?;
+        Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, told: None }))
+    }
+
+    /// The number of a task that nobody signals yet; `None` where none is named.
+    fn task(&self, name: &str) -> Result<Option<u32>, Refusal> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let number = self.table.serving.tasks.iter().position(|t| t == name).and_then(|at| u32::try_from(at).ok());
+        let taken = self.connections.iter().filter_map(|c| c.held.as_ref()).any(|h| h.owner.task == number);
+        if number.is_none() || taken { Err(Refusal::NoTask) } else { Ok(number) }
+    }
+
+    /// A slot that nobody has; those that were given back last come last. None for an owner that has one.
+    fn free_slot(&mut self, peer: &Peer, owner: Owner) -> Option<u32> {
+        let held = || self.connections.iter().filter_map(|c| c.held.as_ref());
+        let of_user = held().filter(|h| h.uid == peer.uid).count();
+        let twice = held().any(|h| h.owner.scope == owner.scope && h.owner.number == owner.number);
+        if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
+            return None;
+        }
+        let free = |slot: &u32| !held().any(|h| h.slot == *slot);
+        let slot = (0..SLOTS).map(|i| (self.next_slot + i) % SLOTS).find(free)?;
+        self.next_slot = (slot + 1) % SLOTS;
+        Some(slot)
+    }
+
+    /// The clients as they are now; says of each section once that it was held for too long.
+    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
+        let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
+        let of = |held: &mut Held| {
+            let (sections, depth) = held.page.sections();
+            let (jobs, in_job) = held.page.jobs();
+            let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
+            let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
+            let name = name.unwrap_or_default().trim_end().to_owned();
+            let cut = table.cut(held.slot);
+            if cut.is_some() && cut != held.told {
+                held.told = cut;
+                messages.push(format!(
+                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms: it counts no more until its next section",
+                    held.pid,
+                    held.owner.number,
+                    limit / 1_000_000
+                ));
+            }
+            Client {
+                pid: held.pid,
+                thread: held.owner.number,
+                uid: held.uid,
+                name,
+                scope: held.owner.scope,
+                sections,
+                depth,
+                task,
+                jobs,
+                in_job,
+                cpu: cores.iter().find(|c| c.slot == Some(held.slot)).map(|c| c.cpu),
+                cut: depth > 0 && cut == Some(sections),
+            }
+        };
+        self.connections.iter_mut().filter_map(|c| c.held.as_mut()).map(of).collect()
+    }
+}
+
+/// Root, and the members of the group.
+fn allowed(peer: &Peer, group: Option<u32>) -> bool {
+    peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
+}
+
+/// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
+/// is dead.
+fn start_of(pid: u32, thread: u32) -> Option<u64> {
+    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+fn started(stat: &str) -> Option<u64> {
+    // The name may hold anything, but nothing after it holds a bracket.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn lives(pid: u32, owner: Owner) -> bool {
+    start_of(pid, owner.number) == Some(owner.started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_members_may() {
+        let peer = |uid, groups: &[u32]| Peer { pid: 1, uid, groups: groups.to_vec() };
+        assert!(allowed(&peer(0, &[]), None));
+        assert!(allowed(&peer(1000, &[5, 7]), Some(7)));
+        assert!(!allowed(&peer(1000, &[5]), Some(7)));
+        assert!(!allowed(&peer(1000, &[0]), None));
+    }
+
+    #[test]
+    fn a_thread_is_a_number_and_a_start() {
+        let line = |state: &str| {
+            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
+            format!("77 (a) b (x) {state} {}", numbers.join(" "))
+        };
+        assert_eq!(started(&line("S")), Some(22));
+        assert_eq!(started(&line("Z")), None);
+        assert_eq!(started(""), None);
+        let me = std::process::id();
+        let mine = start_of(me, me).expect("this process lives");
+        assert!(lives(me, Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None }));
+        assert!(!lives(me, Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None }));
+        assert_eq!(start_of(me, 1), None, "a thread of another process");
+    }
+}

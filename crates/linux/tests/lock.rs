@@ -1,0 +1,537 @@
+//! The bandwidth lock on the machine that runs the tests: the helper engine, page faults in place of misses.
+//!
+//! Needs root; without it, it says so and passes. A hog runs on one CPU, which is regulated, and a client holds the lock on another
+//! one, as a real-time thread: where several jobs share the machine it would otherwise be preempted, and rightly hold nothing then.
+//! What is asserted is a factor of four between a hog that is held down and one that is free; what was measured is printed:
+//! `cargo test -p solocore-linux --test lock`.
+
+use solocore_client as client;
+use solocore_client::Status;
+use solocore_linux::engine::{self, Choice, Engine};
+use solocore_linux::lock::jobs::{DynamicRegulation, HardTask};
+use solocore_linux::lock::{LockRegulation, Service, ServiceOptions};
+use solocore_linux::regulation::CoreBudget;
+use solocore_linux::{Event, Instance, Regulation, Sharing, doctor, keeper, machine};
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
+
+/// Faults per millisecond beside a held lock.
+const BUDGET: u64 = 6;
+const SAMPLE: u64 = 2;
+const PERIOD_NS: u64 = 1_000_000;
+const WINDOW: Duration = Duration::from_millis(120);
+const MAX_HOLD: Duration = Duration::from_millis(700);
+const NOBODY: u32 = 65534;
+/// Faults of the hog in a job, and how long that limit holds at most.
+const JOB_BUDGET: u64 = 40;
+const JOB_LENGTH: Duration = Duration::from_millis(600);
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().collect();
+    match arguments.get(1).map(String::as_str) {
+        Some(keeper::ARGUMENT) => return ExitCode::from(u8::from(keeper::keep() > 0)),
+        Some("hog") => hog(),
+        Some("holder") => holder(false),
+        Some("task") => holder(true),
+        Some("second") => {
+            println!("{:?} {:?}", client::attach_task("audio"), client::attach_task("video"));
+            return ExitCode::SUCCESS;
+        }
+        Some("spin") => spin(),
+        Some("program") => return program(),
+        Some("threads") => return many_threads(),
+        Some("--list") => return ExitCode::SUCCESS,
+        _ => {}
+    }
+    if let Err(reason) = machine::check_privileges() {
+        println!("skipped: {reason}");
+        return ExitCode::SUCCESS;
+    }
+    let findings = doctor::examine(None, "").expect("no event is named");
+    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
+        println!("skipped: {}", bpf.found);
+        return ExitCode::SUCCESS;
+    }
+    if cpus().len() < 2 {
+        println!("skipped: a lock needs two CPUs, one for who holds it and one for whom it limits");
+        return ExitCode::SUCCESS;
+    }
+    let Ok(instance) = Instance::take() else {
+        println!("skipped: another solocore regulates this machine");
+        return ExitCode::SUCCESS;
+    };
+    let dir = tempfile::tempdir().expect("a directory");
+    // Others than root must find the socket.
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+    let socket = dir.path().join("client.sock");
+    let bench = Bench::start(&socket, Some(lock()), None);
+    a_lock_holds_the_hog_down_until_it_is_released(&bench);
+    who_does_not_run_holds_nothing(&bench);
+    who_holds_for_too_long_counts_no_more(&bench);
+    children_and_other_programs_hold_nothing(&bench);
+    a_whole_program_holds_with_its_descendants(&bench);
+    who_may_not_is_refused(&bench);
+    one_user_has_so_many_slots(&bench);
+    drop(bench);
+    assert!(!socket.exists(), "the socket is gone");
+    let bench = Bench::start(&socket, None, Some(jobs()));
+    a_job_limits_the_hog(&bench);
+    a_task_has_one_client(&bench);
+    drop(bench);
+    drop(instance);
+    println!("lock: all passed");
+    ExitCode::SUCCESS
+}
+
+fn cpus() -> Vec<u32> {
+    machine::online_cpus().unwrap_or_default()
+}
+
+/// A bandwidth lock.
+fn lock() -> LockRegulation {
+    LockRegulation {
+        budget: BUDGET,
+        max_hold_ns: u64::try_from(MAX_HOLD.as_nanos()).expect("short"),
+        look_ns: 50_000,
+        cpus: u32::try_from(cpus().len()).expect("few CPUs"),
+    }
+}
+
+/// Dynamic budgets for one hard task on the first CPU.
+fn jobs() -> DynamicRegulation {
+    DynamicRegulation {
+        tasks: vec![HardTask {
+            name: "video".to_owned(),
+            core: cpus()[0],
+            budget: JOB_BUDGET,
+            length_ns: u64::try_from(JOB_LENGTH.as_nanos()).expect("short"),
+        }],
+        look_ns: 50_000,
+        cpus: u32::try_from(cpus().len()).expect("few CPUs"),
+    }
+}
+
+/// An engine, its service, and a hog.
+struct Bench {
+    hog: Child,
+    service: Service,
+    engine: Box<dyn Engine>,
+    socket: PathBuf,
+}
+
+impl Bench {
+    fn start(socket: &Path, lock: Option<LockRegulation>, dynamic: Option<DynamicRegulation>) -> Self {
+        let cpu = *cpus().last().expect("CPUs");
+        let regulation = Regulation {
+            period_ns: PERIOD_NS,
+            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: SAMPLE }],
+            cpus: u32::try_from(cpus().len()).expect("few CPUs"),
+            event: Event::find("page-faults", "").expect("it is known"),
+            reclaim: false,
+            sharing: Sharing::None,
+            lock,
+            dynamic,
+            notes: Vec::new(),
+        };
+        let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
+        let engine = engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
+        let service = engine.serve(ServiceOptions::new(socket, "nogroup")).expect("the socket opens").expect("a lock");
+        for note in engine.notes().iter().chain(service.notes()) {
+            println!("note: {note}");
+        }
+        Self { hog, service, engine, socket: socket.to_owned() }
+    }
+
+    /// Faults of the hog so far.
+    fn count(&self) -> u64 {
+        let stat = fs::read_to_string(format!("/proc/{}/stat", self.hog.id())).expect("it lives");
+        let after = stat.rsplit(')').next().expect("fields").to_owned();
+        after.split_whitespace().nth(7).and_then(|f| f.parse::<u64>().ok()).expect("minor faults")
+    }
+
+    /// Faults of the hog in a while.
+    fn faults(&self) -> u64 {
+        // What was under way has come to rest.
+        std::thread::sleep(Duration::from_millis(10));
+        let before = self.count();
+        std::thread::sleep(WINDOW);
+        self.count() - before
+    }
+
+    fn is_free(&self, what: &str) {
+        let faults = self.faults();
+        println!("{what}: {faults} faults in {} ms", WINDOW.as_millis());
+        assert!(faults > 4 * Self::allowed(), "{what}: the hog is free");
+    }
+
+    fn is_held_down(&self, what: &str) {
+        let faults = self.faults();
+        println!("{what}: {faults} faults in {} ms", WINDOW.as_millis());
+        assert!(faults < 2 * Self::allowed(), "{what}: the hog is held down");
+    }
+
+    fn allowed() -> u64 {
+        BUDGET * u64::try_from(WINDOW.as_millis()).expect("short")
+    }
+
+    fn client(&self, mode: &str) -> Command {
+        let mut command = Command::new("/proc/self/exe");
+        command.arg(mode).env("SOLOCORE_SOCKET", &self.socket);
+        command
+    }
+
+    fn holder(&self) -> Holder {
+        self.client_process("holder")
+    }
+
+    fn client_process(&self, mode: &str) -> Holder {
+        let mut command = self.client(mode);
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut holder = Holder { child, input: Some(input), output: BufReader::new(output) };
+        assert_eq!(holder.hear(), "attached");
+        holder
+    }
+
+    fn wait_for_clients(&self, wanted: usize) {
+        let since = Instant::now();
+        while self.service.clients().len() != wanted {
+            assert!(since.elapsed() < Duration::from_secs(5), "{wanted} clients, not {:?}", self.service.clients());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        let _ = self.hog.kill();
+        let _ = self.hog.wait();
+    }
+}
+
+fn a_lock_holds_the_hog_down_until_it_is_released(bench: &Bench) {
+    bench.is_free("before");
+    let mut holder = bench.holder();
+    bench.is_free("attached");
+    holder.tell("lock");
+    bench.is_held_down("locked");
+    let clients = bench.service.clients();
+    assert_eq!(clients.len(), 1);
+    assert_eq!((clients[0].pid, clients[0].depth, clients[0].cut), (holder.child.id(), 1, false));
+    assert_eq!(clients[0].cpu, Some(cpus()[0]));
+    holder.tell("lock");
+    holder.tell("unlock");
+    bench.is_held_down("locked twice, unlocked once");
+    holder.tell("unlock");
+    bench.is_free("unlocked");
+    let counts = bench.engine.counts().expect("counts")[0].1;
+    println!("{counts:?} {:?}", bench.service.cores());
+    assert!(counts.periods_over_budget <= counts.periods / 10, "nearly all locked periods keep the budget: {counts:?}");
+    holder.tell("lock");
+    bench.is_held_down("locked again");
+    holder.child.kill().expect("SIGKILL");
+    bench.is_free("the holder was killed");
+    bench.wait_for_clients(0);
+}
+
+fn who_does_not_run_holds_nothing(bench: &Bench) {
+    let mut holder = bench.holder();
+    holder.tell("lock");
+    bench.is_held_down("locked");
+    holder.signal(libc::SIGSTOP);
+    bench.is_free("the holder is stopped");
+    holder.signal(libc::SIGCONT);
+    bench.is_held_down("the holder goes on");
+    holder.tell("sleep");
+    bench.is_free("the holder sleeps");
+}
+
+fn who_holds_for_too_long_counts_no_more(bench: &Bench) {
+    bench.wait_for_clients(0);
+    bench.service.messages();
+    let mut holder = bench.holder();
+    holder.tell("lock");
+    bench.is_held_down("locked");
+    std::thread::sleep(MAX_HOLD);
+    bench.is_free("locked for too long");
+    assert!(bench.service.clients()[0].cut);
+    let messages = bench.service.messages();
+    assert!(messages.len() == 1 && messages[0].contains("for more than 700 ms"), "{messages:?}");
+    holder.tell("unlock");
+    holder.tell("lock");
+    bench.is_held_down("locked anew");
+    assert!(!bench.service.clients()[0].cut);
+}
+
+fn children_and_other_programs_hold_nothing(bench: &Bench) {
+    bench.wait_for_clients(0);
+    let mut holder = bench.holder();
+    holder.tell("lock");
+    // The parent sleeps in the section while its child computes.
+    holder.tell("fork");
+    bench.is_free("a child of the holder runs");
+    drop(holder);
+    bench.wait_for_clients(0);
+    let mut holder = bench.holder();
+    holder.tell("lock");
+    bench.is_held_down("locked");
+    holder.tell("exec");
+    bench.wait_for_clients(0);
+    bench.is_free("the holder has become another program");
+}
+
+fn a_whole_program_holds_with_its_descendants(bench: &Bench) {
+    let mut child = bench.client("program").stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
+    assert_eq!(line, "spinning\n");
+    bench.is_held_down("a grandchild of a whole program runs");
+    std::thread::sleep(MAX_HOLD);
+    bench.is_held_down("root's program has no limit");
+    child.kill().expect("SIGKILL");
+    child.wait().expect("it ends");
+    bench.wait_for_clients(0);
+    bench.is_free("the program was killed");
+}
+
+fn who_may_not_is_refused(bench: &Bench) {
+    let stranger = bench.client("threads").uid(NOBODY).gid(NOBODY - 1).output().expect("it runs");
+    let said = String::from_utf8_lossy(&stranger.stdout).into_owned();
+    assert_eq!(said, "0 granted, 70 denied, 0 full\n");
+    assert!(bench.service.clients().is_empty());
+}
+
+fn one_user_has_so_many_slots(bench: &Bench) {
+    let member = bench.client("threads").uid(NOBODY).gid(NOBODY).output().expect("it runs");
+    let said = String::from_utf8_lossy(&member.stdout).into_owned();
+    assert_eq!(said, "64 granted, 0 denied, 6 full\n");
+    bench.wait_for_clients(0);
+}
+
+fn a_job_limits_the_hog(bench: &Bench) {
+    bench.is_free("no job");
+    let mut task = bench.client_process("task");
+    for _ in 0..3 {
+        let before = bench.count();
+        task.tell("begin");
+        std::thread::sleep(WINDOW);
+        let made = bench.count() - before;
+        // Those before the beginning, whose time is not known here, come on top: the next job tells.
+        println!("a job: {made} faults since shortly before it");
+        let before = bench.count();
+        std::thread::sleep(WINDOW);
+        let made = bench.count() - before;
+        assert_eq!(made, 0, "the budget is used up, so nothing more is made in the job");
+        task.tell("end");
+        bench.is_free("the job has ended");
+    }
+    let clients = bench.service.clients();
+    assert_eq!((clients[0].task.as_deref(), clients[0].jobs, clients[0].in_job), (Some("video"), 3, false));
+    task.tell("begin");
+    std::thread::sleep(WINDOW);
+    let before = bench.count();
+    std::thread::sleep(WINDOW);
+    assert_eq!(bench.count() - before, 0, "the hog is stopped for longer than two periods");
+    std::thread::sleep(JOB_LENGTH);
+    bench.is_free("the job takes longer than its budget holds");
+    task.tell("end");
+    task.tell("begin");
+    std::thread::sleep(Duration::from_millis(50));
+    task.child.kill().expect("SIGKILL");
+    bench.wait_for_clients(0);
+    bench.is_free("the task was killed in a job");
+}
+
+fn a_task_has_one_client(bench: &Bench) {
+    let task = bench.client_process("task");
+    let second = bench.client("second").output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "Err(Unknown) Err(Unknown)\n");
+    drop(task);
+    bench.wait_for_clients(0);
+    let second = bench.client("second").output().expect("it runs");
+    assert_eq!(String::from_utf8_lossy(&second.stdout), "Err(Unknown) Ok(())\n");
+}
+
+/// A client that does what it is told.
+struct Holder {
+    child: Child,
+    input: Option<ChildStdin>,
+    output: BufReader<ChildStdout>,
+}
+
+impl Holder {
+    fn hear(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it speaks");
+        line.trim_end().to_owned()
+    }
+
+    fn tell(&mut self, what: &str) {
+        writeln!(self.input.as_mut().expect("open"), "{what}").expect("it listens");
+        assert_eq!(self.hear(), what);
+    }
+
+    fn signal(&self, signal: libc::c_int) {
+        // SAFETY: the child has not been waited for, so its number is its own.
+        unsafe { libc::kill(libc::pid_t::try_from(self.child.id()).expect("a number"), signal) };
+    }
+}
+
+impl Drop for Holder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A real-time thread on the first CPU that computes, and looks at its input all the time.
+fn holder(task: bool) -> ! {
+    end_with_parent();
+    bind_to(cpus()[0]);
+    real_time();
+    if task {
+        client::attach_task("video").expect("attached");
+    } else {
+        client::attach().expect("attached");
+        assert_eq!(client::max_hold(), Some(MAX_HOLD));
+    }
+    assert_eq!(client::check(), Ok(()));
+    let mut job = None;
+    println!("attached");
+    // SAFETY: changes a flag of a descriptor.
+    unsafe { libc::fcntl(0, libc::F_SETFL, libc::O_NONBLOCK) };
+    let (mut locks, mut line, mut byte) = (Vec::new(), String::new(), [0u8; 1]);
+    let until = Instant::now() + Duration::from_secs(20);
+    while Instant::now() < until {
+        if !matches!(std::io::stdin().read(&mut byte), Ok(1)) {
+            continue;
+        }
+        if byte[0] != b'\n' {
+            line.push(char::from(byte[0]));
+            continue;
+        }
+        if line == "lock" {
+            locks.push(client::lock());
+            assert_eq!(locks.last().expect("pushed").taken(), Ok(()));
+        } else if line == "unlock" {
+            locks.pop();
+        }
+        if line == "begin" {
+            job = Some(client::begin_job().expect("begun"));
+        } else if line == "end" {
+            drop(job.take());
+        }
+        println!("{line}");
+        match line.as_str() {
+            "sleep" => std::thread::sleep(Duration::from_secs(20)),
+            "fork" => fork_and_sleep(),
+            "exec" => drop(Command::new("/proc/self/exe").arg("spin").exec()),
+            _ => {}
+        }
+        line.clear();
+    }
+    std::process::exit(1)
+}
+
+/// The child computes in what is its parent's section; the parent sleeps.
+fn fork_and_sleep() {
+    // SAFETY: this process has one thread.
+    if unsafe { libc::fork() } == 0 {
+        end_with_parent();
+        assert_eq!(client::check(), Err(Status::NoDaemon), "the child is not attached");
+        // The child's real-time priority was reset by the fork.
+        real_time();
+        spin_for(Duration::from_secs(2));
+        std::process::exit(0);
+    }
+    std::thread::sleep(Duration::from_secs(20));
+}
+
+fn spin() -> ! {
+    end_with_parent();
+    println!("spinning");
+    spin_for(Duration::from_secs(8));
+    std::process::exit(0)
+}
+
+fn spin_for(time: Duration) {
+    let until = Instant::now() + time;
+    while Instant::now() < until {
+        std::hint::spin_loop();
+    }
+}
+
+/// Holds the lock as a program, and has a grandchild compute.
+fn program() -> ExitCode {
+    end_with_parent();
+    client::hold_program().expect("held");
+    bind_to(cpus()[0]);
+    // Real-time for the grandchild's sake, which inherits it.
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the parameters, which live through the call.
+    assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
+    let status = Command::new("sh").args(["-c", "/proc/$PPID/exe spin; true"]).status().expect("it runs");
+    ExitCode::from(u8::from(!status.success()))
+}
+
+/// As many clients as the argument of the tests above says.
+fn many_threads() -> ExitCode {
+    let gate = std::sync::Barrier::new(70);
+    let attach = || {
+        let status = client::attach();
+        gate.wait();
+        status
+    };
+    let all: Vec<_> = std::thread::scope(|s| {
+        let threads: Vec<_> = (0..70).map(|_| s.spawn(attach)).collect();
+        threads.into_iter().map(|t| t.join().expect("it ends")).collect()
+    });
+    let count = |wanted: Result<(), Status>| all.iter().filter(|&&s| s == wanted).count();
+    println!("{} granted, {} denied, {} full", count(Ok(())), count(Err(Status::Denied)), count(Err(Status::Full)));
+    ExitCode::SUCCESS
+}
+
+/// Makes page faults on the last CPU, for ever.
+fn hog() -> ! {
+    const BYTES: usize = 64 * 4096;
+    end_with_parent();
+    bind_to(*cpus().last().expect("CPUs"));
+    // SAFETY: the mapping is private, and only its own pages are read.
+    unsafe {
+        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
+        assert_ne!(memory, libc::MAP_FAILED);
+        loop {
+            for page in 0..64 {
+                std::ptr::read_volatile(memory.cast::<u8>().add(page * 4096));
+            }
+            libc::madvise(memory, BYTES, libc::MADV_DONTNEED);
+        }
+    }
+}
+
+fn end_with_parent() {
+    // SAFETY: asks for a signal; takes no pointers.
+    unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
+}
+
+fn real_time() {
+    let parameters = libc::sched_param { sched_priority: 1 };
+    // SAFETY: the kernel reads the parameters, which live through the call.
+    let result =
+        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) };
+    assert_eq!(result, 0, "real-time");
+}
+
+fn bind_to(cpu: u32) {
+    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel reads it.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
+    }
+}
