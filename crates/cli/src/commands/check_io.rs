@@ -69,7 +69,8 @@ fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
     let Some(mut instance) = System::parse(&args.instance, &text)?.ima else {
         return Err(bad(&args.instance, "is a system without partitions; there is no table to check"));
     };
-    let plan: Plan = files::read_json(&args.table)?;
+    let plan: Plan = files::read_json(&args.table)
+        .map_err(|e| Failure::Input(format!("{e}; with a system file, give the plan that was made of it")))?;
     let Some(sce) = plan.sce.filter(|s| !s.table.is_empty()) else {
         return Err(bad(&args.table, "is no plan with a time table; make one with `solocore plan`"));
     };
