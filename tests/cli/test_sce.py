@@ -125,6 +125,22 @@ def test_io_that_cannot_fit(solocore):
     assert solocore("sim", "plan.json", "--unmanaged", "--duration", "50 ms").code == 0
 
 
+@pytest.mark.parametrize("text", [EXAMPLE, SMALL], ids=["example", "small"])
+def test_check_io_takes_plans(solocore, text):
+    made = plan(solocore, text)
+    done = solocore("check-io", "system.toml", "plan.json", "--executions", "20", "--format", "json")
+    assert done.code == 0 and done.json()["holds"], done.err
+    lines = (solocore.dir / "plan.json").read_text().splitlines()
+    first = next(r for r in made["sce"]["table"] if r["stage"] == "device-input")
+    first["offset_ns"] -= 1_500_000
+    solocore.write("plan.json", json.dumps(made, indent=2))
+    found = solocore("check-io", "system.toml", "plan.json", "--format", "json")
+    assert found.code == 1
+    at = found.json()["violation"]["lines"][0]
+    near = "\n".join((solocore.dir / "plan.json").read_text().splitlines()[at - 1:at + 8])
+    assert "device-input" in near and len(lines) > at
+
+
 def test_same_plan_twice(solocore):
     plan(solocore, SMALL)
     first = (solocore.dir / "plan.json").read_bytes()

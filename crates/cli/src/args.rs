@@ -53,7 +53,7 @@ pub enum Command {
     ScheduleIo(ScheduleIoArgs),
     /// Check a table of schedule-io against its instance, by unrolling.
     #[command(
-        after_help = "Examples:\n  solocore check-io instance.toml table.json\n  solocore check-io instance.toml table.json --executions 100 --seed 7 --format json\n\nExit code 1: a rule is broken; the first violation is shown, with both activities, their lines and the time."
+        after_help = "Examples:\n  solocore check-io instance.toml table.json\n  solocore check-io instance.toml table.json --executions 100 --seed 7 --format json\n  solocore check-io system.toml plan.json\n\nExit code 1: a rule is broken; the first violation is shown, with both activities, their lines and the time."
     )]
     CheckIo(CheckIoArgs),
     /// Run synthetic traffic through the DRAM model alone.
@@ -461,9 +461,9 @@ pub struct ScheduleIoArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct CheckIoArgs {
-    /// Partitions, chains and devices (TOML).
+    /// Partitions, chains and devices (TOML), or a system file with partitions.
     pub instance: PathBuf,
-    /// The table (JSON).
+    /// The table, or the plan of that system (JSON).
     pub table: PathBuf,
     /// Also execute the table so often, with jitter within the margins.
     #[arg(long, default_value_t = 0, value_name = "N")]

@@ -15,7 +15,7 @@ use crate::fail::Failure;
 use expected::Slot;
 use serde_json::json;
 use solocore_ima::Instance;
-use solocore_model::{Time, files};
+use solocore_model::{Plan, System, Time, files};
 use std::process::ExitCode;
 
 /// A rule that a table breaks, and where.
@@ -42,7 +42,7 @@ pub struct Effort {
 
 /// Checks; exit code 1 at a violation.
 pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
-    let instance = Instance::load(&args.instance)?;
+    let instance = instance_of(args)?;
     let slots = reading::slots(&args.table, &instance)?;
     let mut effort = Effort::default();
     let mut found = expected::pinned(&instance, &slots);
@@ -57,6 +57,27 @@ pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
         Format::Text => print(&text(args, &slots, found.first(), effort))?,
     }
     Ok(ExitCode::from(u8::from(!found.is_empty())))
+}
+
+/// The instance, or that of a system file; what such a file leaves to the planner is taken from the plan.
+fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
+    let text = files::read_text(&args.instance)?;
+    if !toml::from_str::<toml::Table>(&text).is_ok_and(|t| t.contains_key("platform")) {
+        return Ok(Instance::parse(&args.instance, &text)?);
+    }
+    let bad = |path: &std::path::Path, what: &str| Failure::Input(format!("{}: {what}", path.display()));
+    let Some(mut instance) = System::parse(&args.instance, &text)?.ima else {
+        return Err(bad(&args.instance, "is a system without partitions; there is no table to check"));
+    };
+    let plan: Plan = files::read_json(&args.table)
+        .map_err(|e| Failure::Input(format!("{e}; with a system file, give the plan that was made of it")))?;
+    let Some(sce) = plan.sce.filter(|s| !s.table.is_empty()) else {
+        return Err(bad(&args.table, "is no plan with a time table; make one with `solocore plan`"));
+    };
+    for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {
+        p.duration_ns = sce.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
+    }
+    Ok(instance)
 }
 
 fn document(first: Option<&Violation>, count: usize, effort: Effort) -> serde_json::Value {

@@ -30,11 +30,21 @@ struct RowEntry {
     period_ns: u64,
 }
 
+/// What is needed of a plan.
+#[derive(Deserialize)]
+struct PlanFile {
+    sce: PlanTable,
+}
+
+#[derive(Deserialize)]
+struct PlanTable {
+    table: Vec<RowEntry>,
+}
+
 /// The activities of a table, each once, with what the instance says of them.
 pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     let text = files::read_text(path)?;
-    let table: TableFile = serde_json::from_str(&text).map_err(|e| ModelError::from_json(path, &e))?;
-    let lines = lines(&text);
+    let (table, lines) = table(path, &text)?;
     let names: HashMap<&str, usize> =
         instance.partitions.iter().enumerate().map(|(n, p)| (p.name.as_str(), n)).collect();
     let expected = activities(instance);
@@ -67,6 +77,20 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
         return Err(ModelError::Invalid { path: path.to_owned(), line: None, message }.into());
     }
     Ok(slots)
+}
+
+/// The rows of a table, or of a plan's, and their lines.
+fn table(path: &Path, text: &str) -> Result<(TableFile, Vec<usize>), ModelError> {
+    let plan: Option<PlanFile> = serde_json::from_str(text).ok();
+    if let Some(plan) = plan {
+        let start = text.rfind("\"table\"").and_then(|key| Some(key + text[key..].find('[')?)).unwrap_or(0);
+        let before = text[..start].matches('\n').count();
+        // As deep as in a table by itself.
+        let lines = lines(&format!("{{{}", &text[start..])).into_iter().map(|line| line + before).collect();
+        return Ok((TableFile { activities: plan.sce.table }, lines));
+    }
+    let table = serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
+    Ok((table, lines(text)))
 }
 
 fn name(row: &RowEntry) -> String {
