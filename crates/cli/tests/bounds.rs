@@ -1,5 +1,5 @@
 //! Attack on the bounds: random systems of recorded and stated tasks, run on the simulated board
-//! under their plans. No job may take longer than its C_sce when it is not preempted, respond later
+//! under their plans. No job may take longer than its C_sce, what preemptions cost apart, respond later
 //! than its worst-case response time, or let its core exceed the budget.
 
 use rand::{Rng, SeedableRng};
@@ -170,8 +170,9 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
                 assert_eq!(seen.misses_deadline, 0, "{what}");
             }
         }
+        // Without preemption costs, which the simulator tells apart; with a soft budget, C_sce has those of no other task's.
         let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
-        if (alone || std::env::var_os("ALL").is_some()) && (planned.soft_budget.is_none() || planned.schedulable) {
+        if planned.soft_budget.is_none() || (alone && planned.schedulable) {
             assert!(seen.moet_ns <= planned.c_sce_ns, "execution beyond C_sce: {what}");
         }
     }
