@@ -1,6 +1,6 @@
 # Targets: demo, test, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test vm-quick vm-test build client vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
@@ -57,6 +57,11 @@ VM_PERIODS ?= 2000
 vm-test: setup-test build
 	tests/vm/test.sh $(SOLOCORE) $(VM_PERIODS)
 
+# The same in a guest of another architecture, by a counter that really interrupts.
+vm-test-aarch64: setup-test build
+	@scripts/setup.sh aarch64
+	tests/vm/aarch64.sh $(SOLOCORE)
+
 # The shortest form of it, part of `make test`: some two minutes. Skipped, and said to be, only if the kernels cannot be fetched.
 vm-quick: setup-test build
 	VM_SKIP=1 VM_PARTS=quick tests/vm/test.sh $(SOLOCORE)
@@ -86,6 +91,7 @@ nightly: test bench
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
+	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

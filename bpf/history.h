@@ -5,8 +5,10 @@
  * Problem: counts say how often a CPU was throttled, not when.
  * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and count it
  * afterwards; the loader reads what is new some twenty times a second. Entries that it did not read in time
- * are overwritten, and it knows how many by the count. Does not cover: a throttling that ended within its
- * period (a shared round): only what lasts until the period's end is kept.
+ * are overwritten, and it knows how many by the count.
+ *
+ * Does not cover: a throttling that ended within its period (a shared round): only what lasts until the
+ * period's end is kept.
  *
  * crates/linux/src/history.rs repeats the layout; a test there compares it with the objects.
  */

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Installs what building, the demo and the tests need on Debian 12. Does nothing the second time.
-# Usage: scripts/setup.sh demo|test
+# Usage: scripts/setup.sh demo|test|aarch64
 set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
@@ -12,6 +12,10 @@ if [ "$want" = test ]; then
 		clang-format g++ valgrind chromium python3 python3-venv
 		clang-19 libclang-rt-14-dev frama-c-base
 		qemu-system-x86 busybox-static cpio curl)
+fi
+
+if [ "$want" = aarch64 ]; then
+	packages+=(qemu-system-arm gcc-aarch64-linux-gnu libc6-dev-arm64-cross cpio curl python3)
 fi
 
 missing=()
@@ -39,6 +43,10 @@ fi
 if ! command -v cargo >/dev/null; then
 	echo "setup: no Rust toolchain (1.88 or newer); install it with: curl https://sh.rustup.rs -sSf | sh" >&2
 	exit 3
+fi
+
+if [ "$want" = aarch64 ] && ! rustup target list --installed 2>/dev/null | grep -q aarch64-unknown-linux-gnu; then
+	rustup target add aarch64-unknown-linux-gnu
 fi
 
 if [ "$want" = test ]; then

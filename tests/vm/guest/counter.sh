@@ -10,19 +10,18 @@ field() {
 }
 echo "kernel $(uname -r) $(uname -m), engine $WANT"
 expect 0 "yes  event r11" solocore doctor --event r11
-for cpu in 0 1 2 3; do
-	hog $cpu &
-done
+hog 1 &
+hog 2 &
 sleep 1
 run="solocore run /plans/counter.json --event r11"
 for engine in auto helper; do
-	start --engine $engine --duration "2 s" --format json
+	start --engine $engine --duration "1 s" --format json
 	wait $daemon
 	is "exit code" $? 0
 	[ $engine != auto ] || is "engine" "$(field engine)" "$WANT"
 	echo "$(field engine): periods $(field periods | xargs), throttled $(field throttled_periods | xargs), most $(field max_accesses_per_period | xargs), over $(field periods_over_budget | xargs)"
 	for throttled in $(field throttled_periods); do
-		[ "$throttled" -gt 200 ] || fail "a CPU was throttled in $throttled periods only, so nothing was tested"
+		[ "$throttled" -gt 100 ] || fail "a CPU was throttled in $throttled periods only, so nothing was tested"
 	done
 done
 echo "failures: $failures"
