@@ -6,6 +6,8 @@
 pub mod derivation;
 pub mod error;
 pub mod files;
+pub mod mc2;
+pub mod mc2_plan;
 pub mod plan;
 pub mod platform;
 pub mod profile;

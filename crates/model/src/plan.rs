@@ -1,8 +1,10 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 
 use crate::derivation::Derivation;
+use crate::mc2_plan::Mc2Plan;
 use crate::platform::Platform;
 use crate::profile::PageName;
+use crate::results::TaskResult;
 use crate::system::{Criticality, Policy, Share};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -54,6 +56,9 @@ pub struct PlanTask {
     /// Policy `dynamic`: how long that budget is in force at most, from the start of the job.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub soft_budget_length_ns: Option<u64>,
+    /// Under MC2, level C: a job ends so much after its deadline at most, and may miss it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tardiness_ns: Option<u64>,
     /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
@@ -90,6 +95,17 @@ impl PlanTask {
     /// Best effort: nothing is promised.
     pub fn best_effort(&self) -> bool {
         self.criticality == Criticality::D
+    }
+
+    /// Did a run break what is promised of the task: its deadline, or the bound on its tardiness?
+    pub fn broken_by(&self, seen: &TaskResult) -> bool {
+        match (self.best_effort(), self.tardiness_ns, self.deadline_ns) {
+            (true, _, _) => false,
+            (_, Some(late), Some(deadline)) => {
+                seen.max_response_ns > deadline.saturating_add(late) || seen.jobs == 0 && seen.misses_deadline > 0
+            }
+            _ => seen.misses_deadline > 0,
+        }
     }
 }
 
@@ -157,6 +173,9 @@ pub struct Plan {
     pub regulation: PlanRegulation,
     /// The board, whole, so that a plan stands alone.
     pub platform: Platform,
+    /// Levels, ways, banks and buffers of a system with `[mc2]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mc2: Option<Mc2Plan>,
 }
 
 impl Plan {
@@ -207,6 +226,6 @@ impl Plan {
                 return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
             }
         }
-        Ok(())
+        self.mc2.as_ref().map_or(Ok(()), |mc2| mc2.check(self).map_err(|what| format!("mc2: {what}")))
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::ModelError;
 use crate::files;
+use crate::mc2::{Io, Ipc, Isolation, Mc2, TaskShape};
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -131,6 +132,12 @@ struct TaskEntry {
     misses: Option<u64>,
     priority: Option<u32>,
     soft_budget: Option<SoftBudget>,
+    #[serde(default)]
+    wcet_by_ways: Vec<Time>,
+    #[serde(default)]
+    misses_by_ways: Vec<u64>,
+    average: Option<f64>,
+    reload: Option<Time>,
 }
 
 /// Where a task's execution time and misses come from.
@@ -168,6 +175,8 @@ pub struct Task {
     pub priority: Option<u32>,
     /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for the largest safe number.
     pub soft_budget: Option<u64>,
+    /// What `[mc2]` knows of it.
+    pub shape: TaskShape,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -185,18 +194,24 @@ pub struct System {
     pub cores: Vec<CoreEntry>,
     /// `[[task]]` tables in file order.
     pub tasks: Vec<Task>,
+    /// `[mc2]` with its buffers: criticality levels on isolated hardware.
+    pub mc2: Option<Isolation>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SystemFile {
     platform: String,
-    #[serde(default)]
-    regulation: Regulation,
+    regulation: Option<Spanned<Regulation>>,
     #[serde(default)]
     core: Vec<Spanned<CoreEntry>>,
     #[serde(default, deserialize_with = "some_tasks")]
     task: Vec<Spanned<TaskEntry>>,
+    mc2: Option<Spanned<Mc2>>,
+    #[serde(default)]
+    ipc: Vec<Spanned<Ipc>>,
+    #[serde(default)]
+    io: Vec<Spanned<Io>>,
 }
 
 fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
@@ -226,12 +241,18 @@ impl System {
         })?;
         let at = |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
         let whole = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let on =
+            |line: usize, message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
+        let line_of =
+            |start: usize| text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+        let (regulation, isolation) =
+            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
 
-        check_regulation(&file.regulation, &platform).map_err(whole)?;
+        check_regulation(&regulation, &platform).map_err(whole)?;
         let mut cores: Vec<CoreEntry> = Vec::new();
         for entry in &file.core {
             let core = entry.get_ref();
-            check_core(core, &cores, &file.regulation, &platform).map_err(|m| at(entry.span().start, m))?;
+            check_core(core, &cores, &regulation, &platform).map_err(|m| at(entry.span().start, m))?;
             cores.push(core.clone());
         }
         if file.task.is_empty() {
@@ -242,8 +263,8 @@ impl System {
         let mut tasks: Vec<Task> = Vec::new();
         for entry in file.task {
             let start = entry.span().start;
-            let line = text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
-            let task = check_task(entry.into_inner(), line, &file.regulation, &platform).map_err(|m| at(start, m))?;
+            let task = check_task(entry.into_inner(), line_of(start), &regulation, &platform, isolation.is_some())
+                .map_err(|m| at(start, m))?;
             if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
                 return Err(at(
                     start,
@@ -260,7 +281,11 @@ impl System {
                 a.name, a.line, b.name, b.line
             )));
         }
-        Ok(Self { path: path.to_owned(), platform, regulation: file.regulation, cores, tasks })
+        if let Some(isolation) = &isolation {
+            let cores = regulation.active_cores.unwrap_or(platform.cores);
+            isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
+        }
+        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, mc2: isolation })
     }
 
     /// The directory commands run in and relative paths start from.
@@ -272,6 +297,89 @@ impl System {
     pub fn active_cores(&self) -> u32 {
         self.regulation.active_cores.unwrap_or(self.platform.cores)
     }
+}
+
+type Entries<T> = Vec<Spanned<T>>;
+
+/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates nothing.
+fn isolation(
+    regulation: Option<Spanned<Regulation>>,
+    mc2: Option<Spanned<Mc2>>,
+    ipc: Entries<Ipc>,
+    io: Entries<Io>,
+    line_of: impl Fn(usize) -> usize,
+) -> Result<(Regulation, Option<Isolation>), (usize, String)> {
+    let Some(mc2) = mc2 else {
+        let buffers = ipc.iter().map(|e| ("ipc", e.span().start)).chain(io.iter().map(|e| ("io", e.span().start)));
+        if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
+            return Err((
+                line_of(start),
+                format!("[[{what}]] is read under [mc2] only; add an [mc2] table, or remove it"),
+            ));
+        }
+        return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));
+    };
+    let line = line_of(mc2.span().start);
+    let regulation = match regulation {
+        None => Regulation { policy: Policy::None, ..Regulation::default() },
+        Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
+        Some(r) => {
+            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and regulates nothing; set policy = \"none\", or remove one of the two";
+            return Err((line_of(r.span().start), message.to_owned()));
+        }
+    };
+    let lines = |start: usize| line_of(start);
+    let isolation = Isolation {
+        settings: mc2.into_inner(),
+        line,
+        ipc: ipc.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+        io: io.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+    };
+    Ok((regulation, Some(isolation)))
+}
+
+/// The keys of a task that only `[mc2]` reads. Fills in `wcet` and `misses`: those with all ways.
+fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
+    let name = &t.name;
+    let given = !t.wcet_by_ways.is_empty() || !t.misses_by_ways.is_empty() || t.average.is_some() || t.reload.is_some();
+    if given && !mc2 {
+        return Err(format!(
+            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read under [mc2] only; add an [mc2] table, or remove them"
+        ));
+    }
+    let (times, misses) = (std::mem::take(&mut t.wcet_by_ways), std::mem::take(&mut t.misses_by_ways));
+    if !times.is_empty() || !misses.is_empty() {
+        if t.wcet.is_some() || t.misses.is_some() {
+            return Err(format!(
+                "task `{name}`: give wcet with misses, or wcet_by_ways with misses_by_ways; remove one pair"
+            ));
+        }
+        if times.len() != misses.len() {
+            return Err(format!(
+                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for as many ways",
+                times.len(),
+                misses.len()
+            ));
+        }
+        if times.windows(2).any(|w| w[1] > w[0])
+            || misses.windows(2).any(|w| w[1] > w[0])
+            || times.contains(&Time::default())
+        {
+            return Err(format!(
+                "task `{name}`: wcet_by_ways and misses_by_ways must not grow with the ways, nor a time be 0; correct the numbers"
+            ));
+        }
+        (t.wcet, t.misses) = (times.last().copied(), misses.last().copied());
+    }
+    let average = t.average.unwrap_or(1.0);
+    if !(average > 0.0 && average <= 1.0) {
+        return Err(format!(
+            "task `{name}`: average = {average}; give the mean over the longest execution time, above 0 and at most 1"
+        ));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a million")]
+    let average_millionths = (average * f64::from(TaskShape::WHOLE)).ceil() as u32;
+    Ok(TaskShape { wcet_by_ways: times, misses_by_ways: misses, average_millionths, reload: t.reload })
 }
 
 fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
@@ -326,7 +434,14 @@ fn check_core(
     Ok(())
 }
 
-fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Platform) -> Result<Task, String> {
+fn check_task(
+    mut t: TaskEntry,
+    line: usize,
+    regulation: &Regulation,
+    platform: &Platform,
+    mc2: bool,
+) -> Result<Task, String> {
+    let shape = check_shape(&mut t, mc2)?;
     let name = &t.name;
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
@@ -412,6 +527,7 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
         criticality: t.criticality,
         priority: t.priority,
         soft_budget,
+        shape,
         name: t.name,
         demand,
         line,

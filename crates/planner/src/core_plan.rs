@@ -172,6 +172,7 @@ impl CorePlan {
             command,
             soft_budget: None,
             soft_budget_length_ns: None,
+            tardiness_ns: None,
             margin: None,
             derivation: None,
         }

@@ -5,14 +5,15 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
-//! Under dynamic budgets: `dynamic`.
-//! Not covered: criticality-specific placement (MC2), IMA windows, choosing explicit budgets.
+//! Under dynamic budgets: `dynamic`. With criticality levels on isolated hardware: `mc2`.
+//! Not covered: IMA windows, choosing explicit budgets.
 
 mod core_plan;
 mod demand;
 mod dynamic;
 mod explain;
 mod margin;
+mod mc2;
 mod resources;
 
 pub use demand::Demand;
@@ -51,6 +52,9 @@ impl Work<'_> {
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
+    if let Some(isolation) = &system.mc2 {
+        return mc2::plan(system, isolation, demands);
+    }
     let resources = Resources::of(system)?;
     let priorities = priorities(&system.tasks);
     let work: Vec<Work> = system
@@ -235,5 +239,6 @@ fn whole(
             active_cores: resources.cores,
         },
         platform: platform::Platform::clone(&system.platform),
+        mc2: None,
     }
 }

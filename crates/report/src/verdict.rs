@@ -95,7 +95,7 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
     for task in inputs.plan.tasks.iter().filter(analysed) {
         let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
         let name = &task.name;
-        if task.schedulable && seen.misses_deadline > 0 {
+        if task.schedulable && task.tardiness_ns.is_none() && task.broken_by(seen) {
             lines.push(format!(
                 "{name}: {} of {} missed the deadline in the managed run",
                 format::count(seen.misses_deadline),

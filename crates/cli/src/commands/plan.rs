@@ -1,5 +1,7 @@
 //! `solocore plan`.
 
+mod levels;
+
 use crate::args::{Format, PlanArgs, Profiling};
 use crate::commands::print;
 use crate::fail::Failure;
@@ -78,6 +80,9 @@ fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Optio
 }
 
 fn text(plan: &Plan, explain: bool) -> String {
+    if let Some(mc2) = &plan.mc2 {
+        return levels::text(plan, mc2, explain);
+    }
     let head =
         ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "C may be ms", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];

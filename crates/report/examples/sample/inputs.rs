@@ -98,6 +98,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             active_cores: 8,
         },
         platform,
+        mc2: None,
     }
 }
 
@@ -139,6 +140,7 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         command: None,
         soft_budget: None,
         soft_budget_length_ns: None,
+        tardiness_ns: None,
         margin: None,
         derivation: None,
     }
