@@ -12,6 +12,7 @@ mod bars;
 mod curves;
 mod facts;
 mod format;
+mod levels;
 mod perfetto;
 mod plan;
 mod svg;

@@ -10,7 +10,7 @@ use crate::per_buffer;
 use crate::placement::Kind;
 use crate::scheme::{Io, Ipc, Scheme};
 use crate::tables::{Demand, Placed, Tables, Traffic, own_bank};
-use crate::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, search};
+use crate::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 
 /// What became of a system under a scheme.
@@ -235,7 +235,7 @@ impl<'p> Allocator<'p> {
 pub(crate) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
     match goal {
         Objective::Feasible => false,
-        Objective::LeastLevelC => split.level_c_utilization < than.level_c_utilization,
+        Objective::LeastLevelC => lower(split, than),
         Objective::FewestWays => (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization),
     }
 }

@@ -1,7 +1,8 @@
 //! Why a plan with levels is as it is, and what the next best would have cost.
 //!
 //! Problem: "core 2, three ways, buffer locked" convinces nobody. Rule: each choice is changed alone, everything else kept,
-//! and the same optimiser prices the result by what it makes least: the total utilization of level C. A task moved to another
+//! and the same optimiser prices the result by what it makes least: the total utilization of level C, then what A and
+//! B take of the cores. A task moved to another
 //! core keeps all others where they are (they are bound there), and the ways are shared out anew; a region is made
 //! one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
@@ -18,7 +19,7 @@ use solocore_model::system::Criticality;
 use solocore_study::allocate::Problem;
 use solocore_study::placement::Kind;
 use solocore_study::scheme::Io;
-use solocore_study::ways::MARGIN;
+use solocore_study::ways::{MARGIN, Split};
 use solocore_study::{Allocator, Answer, Objective};
 
 /// Differences below this are none.
@@ -53,17 +54,38 @@ pub fn all(found: &Found) -> Result<Vec<Choice>, PlanError> {
 struct Pricing<'f> {
     allocator: Allocator<'f>,
     problem: Problem,
-    /// What the plan's split costs level C.
-    chosen: f64,
+    /// What the plan's split costs.
+    chosen: Price,
 }
 
-/// `U_C`, or that there is no allocation, beside that of the plan.
-fn price(chosen: f64, other: Option<f64>) -> String {
-    match other {
-        None => "not schedulable".to_owned(),
-        Some(u) if (u - chosen).abs() < SAME => "level C would take the same".to_owned(),
-        Some(u) if chosen < SAME => format!("level C would take {u:.4}"),
-        Some(u) => format!("level C would take {u:.4} ({:+.2} %)", (u / chosen - 1.0) * 100.0),
+/// What an allocation is judged by: utilization of level C, then what A and B take of the cores (C-PETs).
+type Price = (f64, f64);
+
+fn price_of(split: &Split) -> Price {
+    (split.level_c_utilization, split.taken)
+}
+
+/// The cheapest; none is dearer than any.
+fn cheapest<T>(offers: impl Iterator<Item = (T, Option<Price>)>) -> Option<(T, Option<Price>)> {
+    let key = |price: &Option<Price>| price.unwrap_or((f64::INFINITY, f64::INFINITY));
+    offers.reduce(|one, other| {
+        let ((a, b), (c, d)) = (key(&one.1), key(&other.1));
+        if c.total_cmp(&a).then(d.total_cmp(&b)).is_lt() { other } else { one }
+    })
+}
+
+/// The other's price, or that there is no allocation, beside that of the plan.
+fn price(chosen: Price, other: Option<Price>) -> String {
+    let Some(other) = other else { return "not schedulable".to_owned() };
+    let against = |now: f64, then: f64| {
+        let more = if now > SAME { format!(" ({:+.2} %)", (then / now - 1.0) * 100.0) } else { String::new() };
+        format!("{then:.4}{more}")
+    };
+    let same = |now: f64, then: f64| (then - now).abs() < SAME;
+    match (same(chosen.0, other.0), same(chosen.1, other.1)) {
+        (true, true) => "would cost nothing".to_owned(),
+        (true, false) => format!("A and B would take {} of the cores", against(chosen.1, other.1)),
+        (false, _) => format!("level C would take {}", against(chosen.0, other.0)),
     }
 }
 
@@ -73,26 +95,21 @@ impl<'f> Pricing<'f> {
         let mut allocator = Allocator::new(&found.translated.parameters);
         allocator.load(s);
         let problem = allocator.problem_with(s, a.kind, a.scheme.ipc, &found.own_bank);
-        Self { allocator, problem, chosen: a.split.level_c_utilization }
+        Self { allocator, problem, chosen: price_of(&a.split) }
     }
 
     fn scheme(&mut self, found: &Found) -> Result<Choice, PlanError> {
         let own = found.isolation.settings.scheme;
-        let mut best: Option<(BufferScheme, f64)> = None;
-        let mut failing = Vec::new();
+        let (mut offers, mut failing) = (Vec::new(), Vec::new());
         for scheme in BufferScheme::ALL.into_iter().filter(|s| *s != own) {
             match self.allocator.allocate(&found.translated.system, scheme_of(scheme)?, Objective::LeastLevelC) {
-                Answer::Allocation(a) => {
-                    let u = a.split.level_c_utilization;
-                    if best.is_none_or(|(_, least)| u < least) {
-                        best = Some((scheme, u));
-                    }
-                }
+                Answer::Allocation(a) => offers.push((scheme, Some(price_of(&a.split)))),
                 Answer::None | Answer::Undecided => failing.push(scheme.name()),
             }
         }
-        let mut next_best = best.map_or("no other scheme is schedulable".to_owned(), |(scheme, u)| {
-            format!("{}: {}", scheme.name(), price(self.chosen, Some(u)))
+        let best = cheapest(offers.into_iter());
+        let mut next_best = best.map_or("no other scheme is schedulable".to_owned(), |(scheme, offer)| {
+            format!("{}: {}", scheme.name(), price(self.chosen, offer))
         });
         if best.is_some() && !failing.is_empty() {
             next_best += &format!("; not schedulable: {}", failing.join(", "));
@@ -132,15 +149,10 @@ impl<'f> Pricing<'f> {
             };
             return choice(why, format!("{} ways: {need}, not schedulable", ways - 1));
         }
-        let sum = less(2) - self.demand(core, 2, ways, split.locked);
-        let freed = (ways < self.problem.total.len()).then(|| {
-            let total = self.problem.total.get(split.level_c + 1).copied().unwrap_or(f64::INFINITY);
-            format!(
-                "level C could have it and would take {total:.4} for {:.4}, but would be left {sum:.4} less",
-                self.chosen
-            )
-        });
-        choice(why, format!("{} ways: fits the core; {}", ways - 1, freed.unwrap_or_default()))
+        let more = less(2) - self.demand(core, 2, ways, split.locked);
+        let total = self.problem.total.get(split.level_c + 1).copied();
+        let other = total.map(|total| (total, self.chosen.1 + more));
+        choice(why, format!("{} ways, one more for level C: {}", ways - 1, price(self.chosen, other)))
     }
 
     fn region_of_c(&self, found: &Found) -> Choice {
@@ -148,12 +160,13 @@ impl<'f> Pricing<'f> {
         let why = if found.translated.system.global().is_empty() {
             "no task of level C; the OS has them".to_owned()
         } else {
-            format!("all that levels A and B need not have: level C takes {:.4}", self.chosen)
+            format!("level C takes {:.4} with them, which no other split lowers", self.chosen.0)
         };
         let next_best = if ways <= self.problem.least_c {
             format!("none: {} is the least (least_ways_of_c)", self.problem.least_c)
         } else {
-            format!("{} ways: {}", ways - 1, price(self.chosen, self.problem.total.get(ways - 1).copied()))
+            let total = self.problem.total.get(ways - 1).copied();
+            format!("{} ways: {}", ways - 1, price(self.chosen, total.map(|total| (total, self.chosen.1))))
         };
         Choice { of: "ways of level C and the OS".to_owned(), chosen: ways.to_string(), why, next_best }
     }
@@ -171,8 +184,8 @@ impl<'f> Pricing<'f> {
         Choice { of: "ways of locked buffers".to_owned(), chosen: now.to_string(), why, next_best }
     }
 
-    /// Level C's utilization if these tasks are on these cores and all others of A and B where they are.
-    fn moved(found: &Found, moves: &[(usize, usize)]) -> Option<f64> {
+    /// The price if these tasks are on these cores and all others of A and B where they are.
+    fn moved(found: &Found, moves: &[(usize, usize)]) -> Option<Price> {
         let s = &found.translated.system;
         let mut pins: Vec<Option<usize>> = (0..s.starts[1]).map(|at| found.core(at)).collect();
         for &(at, core) in moves {
@@ -183,7 +196,7 @@ impl<'f> Pricing<'f> {
         let mut allocator = Allocator::new(&found.translated.parameters);
         allocator.load(&other);
         match allocator.allocate(&other, found.allocation.scheme, Objective::LeastLevelC) {
-            Answer::Allocation(a) => Some(a.split.level_c_utilization),
+            Answer::Allocation(a) => Some(price_of(&a.split)),
             Answer::None | Answer::Undecided => None,
         }
     }
@@ -209,11 +222,7 @@ impl<'f> Pricing<'f> {
         };
         let others =
             (0..s.cores).filter(|&other| other != core).map(|other| (other, Self::moved(found, &[(at, other)])));
-        let best = others.min_by(|(i, x), (j, y)| {
-            let key = |u: &Option<f64>| u.unwrap_or(f64::INFINITY);
-            key(x).total_cmp(&key(y)).then(i.cmp(j))
-        });
-        let next_best = match best {
+        let next_best = match cheapest(others) {
             None => "there is no other core".to_owned(),
             Some((_, None)) => "any other core: not schedulable, with all others where they are".to_owned(),
             Some((other, u)) => format!("core {other}: {}", price(self.chosen, u)),
@@ -230,8 +239,8 @@ impl<'f> Pricing<'f> {
         let together = || {
             let on = |task: usize| found.core(task).unwrap_or(0);
             let moves = [(e.sender, on(e.receiver)), (e.receiver, on(e.sender))];
-            let best = moves.iter().filter_map(|m| Self::moved(found, &[*m])).min_by(f64::total_cmp);
-            format!("CE, with one of them moved to the other's core: {}", price(self.chosen, best))
+            let best = cheapest(moves.iter().map(|m| ((), Self::moved(found, &[*m]))));
+            format!("CE, with one of them moved to the other's core: {}", price(self.chosen, best.and_then(|b| b.1)))
         };
         let (chosen, why, next_best) = match found.method(edge) {
             Method::Together => {
@@ -267,7 +276,7 @@ impl<'f> Pricing<'f> {
             Some(core) if own => format!("bank {core}, that of its core"),
             _ => "the banks of level C".to_owned(),
         };
-        let other = price(self.chosen, split.map(|s| s.level_c_utilization));
+        let other = price(self.chosen, split.as_ref().map(price_of));
         let why = match (a.scheme.io == Io::PerBuffer, bounded(found)) {
             (false, _) => format!("the rule of {}", found.isolation.settings.scheme.name()),
             (true, true) => {

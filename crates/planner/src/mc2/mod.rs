@@ -165,7 +165,7 @@ pub(crate) fn fixed_io(scheme: Scheme) -> Scheme {
 
 fn even(translated: &Translated) -> Split {
     let (ways, cores) = (translated.parameters.machine.ways, translated.system.cores);
-    let mut split = Split { cores: [0; MOST_CORES], level_c: 0, locked: 0, level_c_utilization: 0.0 };
+    let mut split = Split { cores: [0; MOST_CORES], level_c: 0, locked: 0, level_c_utilization: 0.0, taken: 0.0 };
     let each = ways / (cores + 1);
     split.cores[..cores].fill(each);
     split.level_c = ways - each * cores;
