@@ -58,7 +58,8 @@ def test_the_example_has_every_part(example):
     assert [c["bank"] for c in mc2["cores"]] == list(range(CORES))
     for t in example["tasks"]:
         p = pets(example)[t["name"]]
-        assert p["a_ns"] == pytest.approx(1.5 * p["b_ns"], abs=2) and p["c_ns"] == p["b_ns"]
+        scale = 1 if t["criticality"] == "C" else 1.5
+        assert p["a_ns"] == pytest.approx(scale * p["b_ns"], abs=2) and p["c_ns"] == p["b_ns"]
         assert t["wcrt_ns"] is not None and t["schedulable"]
         if t["criticality"] == "C":
             assert t["wcrt_ns"] == t["period_ns"] + t["tardiness_ns"]
@@ -144,19 +145,19 @@ def test_messages_together_apart_and_unmanaged(solocore):
     assert [by_name(bypass)[n]["core"] for n in "ab"] == [0, 2]
     lines = (32 << 10) // LINE
     longer = pets(bypass)["a"]["b_ns"] - pets(together)["a"]["b_ns"]
-    assert longer == pytest.approx(lines * CORES * L_NS, rel=1e-6)
+    assert longer == pytest.approx(lines * CORES * L_NS, abs=2)
     assert by_name(bypass)["a"]["misses"] == by_name(together)["a"]["misses"] + lines
     locked = solocore.plan(system(*apart, ipc("a", "b", "32 KiB")))
     assert locked["mc2"]["messages"][0]["method"] == "CL" and locked["mc2"]["locked_ways"]["count"] >= 1
     assert pets(locked)["a"]["b_ns"] == pets(together)["a"]["b_ns"]
     plain = solocore.plan(system(*two, ipc("a", "b", "32 KiB"), mc2='scheme = "C|C"'))
     assert plain["mc2"]["messages"][0]["method"] == "C"
-    assert pets(plain)["a"]["b_ns"] - pets(together)["a"]["b_ns"] == pytest.approx(2 * lines * CORES * L_NS, rel=1e-6)
+    assert pets(plain)["a"]["b_ns"] - pets(together)["a"]["b_ns"] == pytest.approx(2 * lines * CORES * L_NS, abs=2)
 
 
 def test_measured_costs_decide_where_a_buffer_goes(solocore):
     """A task that only copies keeps its buffer; beside tasks that DMA hurts it goes to level C's banks."""
-    tasks = task("copies", "B", core=0, misses=0), task("works", "B", core=0, wcet="12 ms", misses=0), task("c", "C", misses=0)
+    tasks = task("copies", "B", core=0, misses=0), task("works", "B", core=0, wcet="12 ms", misses=0)
     place = lambda copy, bank: solocore.plan(system(
         *tasks, io("copies", rate="60 MB/s", copy=copy), mc2='contention = "measured"\n[mc2.costs]\ndma_bus = 0.0\n' f"dma_bank = {bank}",
     ))["mc2"]["io"][0]["bank"]
@@ -250,7 +251,7 @@ GOOD = [task("a", "A"), task("b", "B"), task("c", "C"), task("d", "D")]
     (system(*GOOD, mc2="[mc2.costs]\nio_copy = 0.5"), ["[mc2.costs]", "measured"]),
     (system(*GOOD, mc2='contention = "measured"\n[mc2.costs]\nsend_cl = 0.9'), ["send_cl = 0.9"]),
     (system(*GOOD, board="raspberry-pi-4"), ["can only be coloured"]),
-    (system(*GOOD, mc2="[regulation]\npolicy = \"memguard\""), ["system.toml:4", "regulates nothing"]),
+    (system(*GOOD, mc2="[regulation]\npolicy = \"memguard\""), ["system.toml:3", "regulates nothing"]),
     ('platform = "imx6q"\n' + GOOD[0] + ipc("a", "a"), ["system.toml:8", "[[ipc]] is read under [mc2] only"]),
     ('platform = "imx6q"\n' + task("a", "A", average=0.5), ["system.toml:2", "under [mc2] only"]),
     (system(*GOOD, ipc("a", "nobody")), ["system.toml:28", "names the task `nobody`"]),

@@ -107,10 +107,12 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
 }
 
 /// Stated numbers, with or without ways.
-fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64) -> String {
+fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, rarely: u64) -> String {
     let entries = if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
-    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / 2);
-    let compute = rng.random_range(1..=share_us / 2 + 1) * 1_000_000;
+    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / 2 / rarely);
+    let most = if rarely > 1 { share_us } else { share_us / 2 + 1 };
+    let least = if rarely > 1 { share_us * 3 / 4 } else { 1 };
+    let compute = rng.random_range(least..=most) * 1_000_000;
     let (mut times, mut counts) = (Vec::new(), Vec::new());
     for _ in 0..entries {
         times.push(format!("\"{} ps\"", compute + misses * latency_ps));
@@ -131,25 +133,34 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
     let mut text = format!("platform = \"{board}\"\n[mc2]\nscheme = \"{scheme}\"\n");
     // Recorded jobs take milliseconds, with the reloads that they are charged.
     let base = if recorded { rng.random_range(20..60u64) } else { rng.random_range(2..6) };
-    let heavy = rng.random_range(10..300u64);
+    // Some are full of level C that hardly misses: its jobs are late.
+    let global = !recorded && rng.random_bool(0.3);
+    let heavy = if global { rng.random_range(600..900u64) } else { rng.random_range(10..300) };
     let mut levels = Vec::new();
-    for (level, most) in [("A", 4), ("B", 5), ("C", 6), ("D", 3)] {
-        for _ in 0..rng.random_range(0..=most) {
+    for (level, most) in [("A", 4), ("B", 5), ("C", 9), ("D", 3)] {
+        let count = match (global, level) {
+            (false, _) => rng.random_range(0..=most),
+            (true, "C") => platform.cores,
+            (true, _) => 0,
+        };
+        for _ in 0..count {
             levels.push(level);
         }
     }
-    levels.push("B");
+    levels.push(if global { "C" } else { "B" });
     for (i, level) in levels.iter().enumerate() {
         let period_ms = match *level {
             "A" => base << rng.random_range(0..2u32),
             "B" => base << rng.random_range(1..4u32),
+            _ if global => rng.random_range(2 * base..3 * base),
             _ => rng.random_range(base..10 * base),
         };
         write!(text, "[[task]]\nname = \"t{i}\"\ncriticality = \"{level}\"\nperiod = \"{period_ms} ms\"\n").unwrap();
         if recorded {
             write!(text, "command = [\"t{i}\"]\n").unwrap();
         } else {
-            text += &stated(rng, level, (period_ms * heavy).max(2), platform.dram.latency_max.ps());
+            let latency = platform.dram.latency_max.ps();
+            text += &stated(rng, level, (period_ms * heavy).max(2), latency, if global { 50 } else { 1 });
         }
     }
     let of = |wanted: &dyn Fn(&str) -> bool| (0..levels.len()).filter(|&i| wanted(levels[i])).collect::<Vec<_>>();
@@ -215,7 +226,7 @@ fn cases(usual: u64) -> u64 {
 }
 
 fn attack(usual: u64, recorded: bool) {
-    let (mut schedulable, mut hard, mut soft, mut tightest) = (0, 0, 0, 0.0f64);
+    let (mut schedulable, mut hard, mut soft, mut late, mut tightest) = (0, 0, 0, 0, 0.0f64);
     for case in 0..cases(usual) {
         let mut rng = ChaCha8Rng::seed_from_u64(case);
         let dir = tempfile::tempdir().unwrap();
@@ -237,16 +248,20 @@ fn attack(usual: u64, recorded: bool) {
                     let bound = planned.wcrt_ns.expect("levels A and B have one");
                     tightest = tightest.max(seen.max_response_ns as f64 / bound as f64);
                 }
-                Criticality::C => soft += seen.jobs,
+                Criticality::C => {
+                    soft += seen.jobs;
+                    late += seen.misses_deadline;
+                }
                 Criticality::D => {}
             }
         }
     }
     let all = cases(usual);
     println!(
-        "{schedulable} of {all} schedulable, {hard} hard and {soft} soft jobs, tightest response {tightest:.3} of its bound"
+        "{schedulable} of {all} schedulable, {hard} hard and {soft} soft jobs, {late} of these late, tightest response {tightest:.3} of its bound"
     );
     assert!(schedulable > all / 4 && hard > 0 && soft > 0, "{schedulable} of {all}: too few");
+    assert!(recorded || late > 0, "no job of level C was late");
     assert!(tightest > 0.3, "{tightest}: nothing came near its bound");
 }
 

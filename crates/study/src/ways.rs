@@ -151,9 +151,10 @@ fn worth_trying(best: Option<&Split>, total: f64, goal: Objective) -> bool {
     goal != Objective::LeastLevelC || best.is_none_or(|b| total <= b.level_c_utilization)
 }
 
-/// Is a split better than another for level C?
+/// Is a split better than another for level C? Demands of A and B that differ by rounding are equal.
 pub(crate) fn lower(split: &Split, than: &Split) -> bool {
-    (split.level_c_utilization, split.taken) < (than.level_c_utilization, than.taken)
+    let (own, other) = (split.level_c_utilization, than.level_c_utilization);
+    own < other || own <= other && split.taken < than.taken - MARGIN
 }
 
 fn fewer(best: Option<Split>, other: Split) -> Option<Split> {

@@ -365,10 +365,11 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
     if matches!(found.answer, Answer::Undecided) {
         return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand".to_owned());
     }
-    if let Some(fault) = faults.first() {
+    let allocated = matches!(found.answer, Answer::Allocation(_));
+    if let Some(fault) = faults.first().filter(|_| allocated) {
         return Ok(format!("verdict: not schedulable: {fault}; lower its demand"));
     }
-    if matches!(found.answer, Answer::Allocation(_)) {
+    if allocated {
         let verdict = &found.checked.verdict;
         return Ok(format!(
             "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); lower the demand"
