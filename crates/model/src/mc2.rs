@@ -101,6 +101,10 @@ pub struct Mc2 {
     pub device_interrupt: Time,
     /// Bytes moved by DMA per interrupt.
     pub device_block: Bytes,
+    /// How long the memory serves nobody while it refreshes, with `contention = "bounded"`.
+    pub refresh: Time,
+    /// Time between refreshes.
+    pub refresh_period: Time,
     /// What isolation costs, with `contention = "measured"`.
     pub costs: Option<Costs>,
 }
@@ -118,6 +122,9 @@ impl Default for Mc2 {
             tick_period: Time::from_ns(1_000_000),
             device_interrupt: Time::default(),
             device_block: Bytes(128 << 10),
+            // The longest of DDR3 (8 Gbit, JESD79-3), below 85 degrees; L_max of the presets has no refresh in it.
+            refresh: Time::from_ns(350),
+            refresh_period: Time::from_ns(7800),
             costs: None,
         }
     }
@@ -292,6 +299,12 @@ impl Isolation {
             return Err(format!(
                 "[mc2] tick = {} every {} leaves no time; shorten the one or lengthen the other",
                 s.tick, s.tick_period
+            ));
+        }
+        if s.refresh_period.ps() == 0 || s.refresh >= s.refresh_period {
+            return Err(format!(
+                "[mc2] refresh = {} every {} leaves no time; shorten the one or lengthen the other",
+                s.refresh, s.refresh_period
             ));
         }
         if s.device_block.0 == 0 {

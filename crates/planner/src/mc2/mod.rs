@@ -319,8 +319,7 @@ fn alone(found: &Found, at: usize) -> (u64, u64) {
         if outside && (edge.sender == at || edge.receiver == at) {
             let lines = found.translated.lines[e];
             let time = found.translated.bypass_ps[e][usize::from(edge.receiver == at)];
-            let waits = lines.saturating_mul(memory.access_ps() - found.system.platform.dram.latency_max.ps());
-            out.0 = out.0.saturating_add(time.saturating_sub(waits));
+            out.0 = out.0.saturating_add(time / memory.masters);
             out.1 = out.1.saturating_add(lines);
         }
     }

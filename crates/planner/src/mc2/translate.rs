@@ -7,6 +7,7 @@
 //!
 //! With `contention = "bounded"` everything that can lengthen a job is in it:
 //! * each DRAM access takes `L_max` and waits for one of each other core and of each device;
+//! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's accesses;
 //! * of a profiled task, each fetched line may push out a dirty one that another task left (at most the lines of the ways
 //!   and of the private caches);
 //! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
@@ -14,7 +15,7 @@
 //!   preempt; a job of level A also its own, once per further piece. It is in at most `T/T_min` pieces, `T_min` the least
 //!   period of level A: its slots are cut at releases only, all multiples of `T_min`;
 //! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to write it and once to read
-//!   it; a cacheable one may be evicted as often.
+//!   it; a cacheable one may be evicted as often. Stated times of messages and reloads are taken to be all memory.
 //!
 //! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices as the study does.
 //!
@@ -85,10 +86,12 @@ pub struct Memory<'a> {
     platform: &'a Platform,
     /// `L_max`.
     latency_ps: u64,
-    /// Who takes turns at the memory.
-    masters: u64,
+    /// Who takes turns at the memory; 1 if contention was measured.
+    pub masters: u64,
     bounded: bool,
     ways: usize,
+    /// How long a refresh takes, and the time from one to the next, ps.
+    refresh: [u64; 2],
 }
 
 impl<'a> Memory<'a> {
@@ -101,12 +104,31 @@ impl<'a> Memory<'a> {
             masters: if bounded { masters } else { 1 },
             bounded,
             ways: isolation.ways(&system.platform) as usize,
+            refresh: [isolation.settings.refresh.ps(), isolation.settings.refresh_period.ps()],
         }
     }
 
     /// One access, with those it waits for.
     pub fn access_ps(&self) -> u64 {
         self.latency_ps.saturating_mul(self.masters)
+    }
+
+    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at most one per period and one
+    /// under way at either end.
+    fn with_refresh(&self, time: u64, accesses: u64) -> u64 {
+        let [length, period] = self.refresh;
+        if !self.bounded || period == 0 {
+            return time;
+        }
+        let mut out = time;
+        loop {
+            let number = (out / period).saturating_add(2).min(accesses);
+            let next = time.saturating_add(number.saturating_mul(length));
+            if next <= out {
+                return out;
+            }
+            out = next;
+        }
     }
 
     /// Accesses of a profiled job's reload after a preemption: each useful line read, and one written back for it.
@@ -116,7 +138,8 @@ impl<'a> Memory<'a> {
     }
 
     fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
-        let stated = task.shape.reload.map(Time::ps);
+        // All of it may be waiting for the memory.
+        let stated = task.shape.reload.map(|alone| alone.ps().saturating_mul(self.masters));
         stated.unwrap_or_else(|| self.reload_accesses(demand).saturating_mul(self.access_ps()))
     }
 
@@ -152,7 +175,9 @@ impl<'a> Memory<'a> {
             let more = waits.saturating_add(left.saturating_mul(self.access_ps()));
             shape.alone_ps.push(alone);
             shape.misses.push(misses);
-            shape.contended_ps.push(alone.map(|t| t.saturating_add(more)));
+            // One more: the access of what ran before.
+            let accesses = misses.saturating_add(left).saturating_add(1);
+            shape.contended_ps.push(alone.map(|t| self.with_refresh(t.saturating_add(more), accesses)));
         }
         shape
     }
@@ -291,9 +316,8 @@ impl Translated {
         for (at, sender, receiver) in first.into_iter().chain(last) {
             let ipc = &isolation.ipc[at].0;
             let lines = ipc.size.0.div_ceil(system.platform.llc.line.0);
-            let waits = lines.saturating_mul(memory.access_ps() - memory.latency_ps);
             let alone = |stated: Option<Time>| stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps);
-            let time = [ipc.send, ipc.receive].map(|stated| alone(stated).saturating_add(waits));
+            let time = [ipc.send, ipc.receive].map(|stated| alone(stated).saturating_mul(memory.masters));
             let evicted = lines.saturating_mul(memory.access_ps());
             let accesses = |task: usize, time: u64, ce: f64, cl: f64| {
                 let (whole, sbp) = (self.shapes[task].whole() as f64, time as f64);
