@@ -301,9 +301,9 @@ impl Isolation {
                 s.tick, s.tick_period
             ));
         }
-        if s.refresh_period.ps() == 0 || s.refresh >= s.refresh_period {
+        if s.refresh_period.ps() == 0 || s.refresh.ps() > s.refresh_period.ps() / 2 {
             return Err(format!(
-                "[mc2] refresh = {} every {} leaves no time; shorten the one or lengthen the other",
+                "[mc2] refresh = {} every {} takes more than half of the time; shorten the one or lengthen the other",
                 s.refresh, s.refresh_period
             ));
         }

@@ -26,7 +26,7 @@ use solocore_study::verify::{self, Checked};
 use solocore_study::ways::{MOST_CORES, Split};
 use solocore_study::{Allocation, Allocator, Answer, Objective};
 use table::Job;
-use translate::{Memory, Translated};
+use translate::Translated;
 
 const FS_PER_NS: u64 = 1_000_000;
 
@@ -312,14 +312,13 @@ fn plan_task(
 fn alone(found: &Found, at: usize) -> (u64, u64) {
     let shape = &found.translated.shapes[at];
     let ways = found.ways(at);
-    let memory = Memory::of(found.system, found.isolation);
     let mut out = (shape.alone(ways), shape.misses.get(ways).copied().unwrap_or(0));
     for (e, edge) in found.translated.system.edges[..found.translated.system.bound_edges].iter().enumerate() {
         let outside = matches!(found.method(e), Method::Bypass | Method::LevelC);
         if outside && (edge.sender == at || edge.receiver == at) {
             let lines = found.translated.lines[e];
-            let time = found.translated.bypass_ps[e][usize::from(edge.receiver == at)];
-            out.0 = out.0.saturating_add(time / memory.masters);
+            let time = found.translated.alone_ps[e][usize::from(edge.receiver == at)];
+            out.0 = out.0.saturating_add(time);
             out.1 = out.1.saturating_add(lines);
         }
     }

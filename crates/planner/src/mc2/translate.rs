@@ -75,6 +75,8 @@ pub struct Translated {
     pub shapes: Vec<Shape>,
     /// Time to write a message uncached and to read it, under contention: by `system.edges`.
     pub bypass_ps: Vec<[u64; 2]>,
+    /// The same alone.
+    pub alone_ps: Vec<[u64; 2]>,
     /// By `system.edges`: index in `[[ipc]]`.
     pub edges: Vec<usize>,
     /// Lines of each message.
@@ -82,12 +84,12 @@ pub struct Translated {
 }
 
 /// What an access costs.
-pub struct Memory<'a> {
+struct Memory<'a> {
     platform: &'a Platform,
     /// `L_max`.
     latency_ps: u64,
     /// Who takes turns at the memory; 1 if contention was measured.
-    pub masters: u64,
+    masters: u64,
     bounded: bool,
     ways: usize,
     /// How long a refresh takes, and the time from one to the next, ps.
@@ -95,7 +97,7 @@ pub struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    pub fn of(system: &'a System, isolation: &Isolation) -> Self {
+    fn of(system: &'a System, isolation: &Isolation) -> Self {
         let bounded = isolation.settings.contention == Contention::Bounded;
         let masters = u64::from(system.active_cores()) + isolation.io.len() as u64;
         Self {
@@ -109,7 +111,7 @@ impl<'a> Memory<'a> {
     }
 
     /// One access, with those it waits for.
-    pub fn access_ps(&self) -> u64 {
+    fn access_ps(&self) -> u64 {
         self.latency_ps.saturating_mul(self.masters)
     }
 
@@ -140,7 +142,11 @@ impl<'a> Memory<'a> {
     fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
         // All of it may be waiting for the memory.
         let stated = task.shape.reload.map(|alone| alone.ps().saturating_mul(self.masters));
-        stated.unwrap_or_else(|| self.reload_accesses(demand).saturating_mul(self.access_ps()))
+        let accesses = self.reload_accesses(demand);
+        match stated {
+            Some(time) => self.with_refresh(time, u64::MAX),
+            None => self.with_refresh(accesses.saturating_mul(self.access_ps()), accesses),
+        }
     }
 
     /// Time alone and DRAM transactions with `w` ways, and write-backs of lines that others left.
@@ -197,8 +203,15 @@ pub fn translate(system: &System, isolation: &Isolation, demands: &[Demand]) -> 
     let parameters = parameters(system, isolation);
     let mut study = StudySystem::new();
     study.cores = system.active_cores() as usize;
-    let mut out =
-        Translated { system: study, parameters, shapes, bypass_ps: Vec::new(), edges: Vec::new(), lines: Vec::new() };
+    let mut out = Translated {
+        system: study,
+        parameters,
+        shapes,
+        bypass_ps: Vec::new(),
+        alone_ps: Vec::new(),
+        edges: Vec::new(),
+        lines: Vec::new(),
+    };
     let costs = isolation.settings.costs.clone().unwrap_or_default();
     out.add_tasks(system, isolation, &costs);
     out.add_messages(system, isolation, &memory, &costs);
@@ -317,8 +330,9 @@ impl Translated {
             let ipc = &isolation.ipc[at].0;
             let lines = ipc.size.0.div_ceil(system.platform.llc.line.0);
             let alone = |stated: Option<Time>| stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps);
-            let time = [ipc.send, ipc.receive].map(|stated| alone(stated).saturating_mul(memory.masters));
-            let evicted = lines.saturating_mul(memory.access_ps());
+            let alone = [ipc.send, ipc.receive].map(alone);
+            let time = alone.map(|t| memory.with_refresh(t.saturating_mul(memory.masters), u64::MAX));
+            let evicted = memory.with_refresh(lines.saturating_mul(memory.access_ps()), lines);
             let accesses = |task: usize, time: u64, ce: f64, cl: f64| {
                 let (whole, sbp) = (self.shapes[task].whole() as f64, time as f64);
                 if memory.bounded {
@@ -337,6 +351,7 @@ impl Translated {
             let bytes = u32::try_from(ipc.size.0).unwrap_or(u32::MAX);
             self.system.edges.push(Edge { sender, receiver, bytes, bank: 0, sending, receiving });
             self.bypass_ps.push(time);
+            self.alone_ps.push(alone);
             self.edges.push(at);
             self.lines.push(lines);
         }
