@@ -17,7 +17,7 @@ pub fn part(mc2: &Mc2Plan) -> Markup {
         }
         @if !mc2.choices.is_empty() {
             h3 { "Choices, and what the next best would have cost" }
-            (wide_table("Choices of the plan", &choices(mc2)))
+            (choices(mc2))
         }
     }
 }
@@ -99,14 +99,9 @@ fn buffers(mc2: &Mc2Plan) -> Markup {
 
 fn choices(mc2: &Mc2Plan) -> Markup {
     html! {
-        table {
-            thead {
-                tr { th scope="col" { "Of" } th scope="col" { "Chosen" } th scope="col" { "Why" } th scope="col" { "Next best" } }
-            }
-            tbody {
-                @for c in &mc2.choices {
-                    tr { th scope="row" { (c.of) } td { (c.chosen) } td { (c.why) } td { (c.next_best) } }
-                }
+        ul {
+            @for c in &mc2.choices {
+                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
             }
         }
     }

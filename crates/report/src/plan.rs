@@ -36,7 +36,7 @@ pub fn section(plan: &Plan) -> Markup {
     }
 }
 
-/// Choices have a table of their own.
+/// Choices have a list of their own.
 fn of_choice(plan: &Plan, reason: &str) -> bool {
     let choices = plan.mc2.iter().flat_map(|mc2| &mc2.choices);
     choices.into_iter().any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))

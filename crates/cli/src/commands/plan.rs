@@ -118,6 +118,7 @@ fn text(plan: &Plan, explain: bool) -> String {
 pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
     match (t.best_effort(), t.schedulable) {
         (true, _) => "best effort",
+        (false, true) if t.tardiness_ns.is_some() => "bounded",
         (false, true) => "meets",
         (false, false) => "MISSES",
     }

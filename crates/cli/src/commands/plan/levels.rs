@@ -43,11 +43,6 @@ fn tasks(plan: &Plan, mc2: &Mc2Plan) -> String {
             Criticality::B => p.b_ns,
             Criticality::C | Criticality::D => p.c_ns,
         });
-        let word = match (t.criticality, t.schedulable) {
-            (Criticality::C, true) => "bounded",
-            (Criticality::C, false) => "UNBOUNDED",
-            _ => verdict(t),
-        };
         rows.push(vec![
             t.name.clone(),
             format!("{:?}", t.criticality),
@@ -59,7 +54,7 @@ fn tasks(plan: &Plan, mc2: &Mc2Plan) -> String {
             table::ms(t.period_ns),
             table::ms(t.wcrt_ns),
             table::ms(t.tardiness_ns),
-            word.to_owned(),
+            verdict(t).to_owned(),
         ]);
     }
     table::render(&rows)
