@@ -144,7 +144,8 @@ fn task_reason(t: &PlanTask, w: &Work) -> String {
     )
 }
 
-fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
+/// What of a profile does not fit the plan.
+pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let Demand::Profiled { profile, .. } = w.demand else { return Vec::new() };
     let mut out = Vec::new();
     let mut warn = |text: String| out.push(format!("warning: {}: {text}", t.name));

@@ -12,7 +12,8 @@ mod choices;
 mod table;
 mod translate;
 
-use crate::{Demand, PlanError};
+use crate::explain::warnings;
+use crate::{Demand, PlanError, Work};
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;
@@ -129,6 +130,14 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         mc2: Some(mc2),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;
+    let warnings: Vec<String> = plan
+        .tasks
+        .iter()
+        .zip(system.tasks.iter().zip(demands))
+        .flat_map(|(t, (task, demand))| warnings(t, &Work { task, demand, priority: t.priority }, &plan))
+        .collect();
+    let last = plan.reasons.len().saturating_sub(1);
+    plan.reasons.splice(last..last, warnings);
     Ok(plan)
 }
 

@@ -77,6 +77,7 @@ pub fn add(
     Ok(index)
 }
 
+/// Adds a program whose page `n` has colour `n`.
 fn add_coloured(
     plan: &Plan,
     board: &mut Board,
@@ -85,17 +86,16 @@ fn add_coloured(
     place: &Place,
 ) -> Result<usize, SimError> {
     let colours = plan.platform.colours();
-    let regions = workload.regions();
-    let mut places = Vec::new();
-    for (name, pages) in &regions {
-        let mut frames = Vec::new();
-        for page in pages.clone() {
-            let one = Place { colours: Some(vec![page % colours]), ..place.clone() };
-            frames.extend(board.pages(&task.name, 1, &one)?);
-        }
-        places.push((name.as_str(), Place { frames: Some(frames), kind: place.kind, ..Place::default() }));
+    let index = board.add_workload(&task.name, workload, place, &[])?;
+    // Pages are numbered in the order of first touch; those that were just given to it stay unused.
+    let count = u32::try_from(board.space(index).frames.len()).unwrap_or(u32::MAX);
+    let mut frames = Vec::new();
+    for page in 0..count {
+        let one = Place { colours: Some(vec![page % colours]), ..place.clone() };
+        frames.extend(board.pages(&task.name, 1, &one)?);
     }
-    Ok(board.add_workload(&task.name, workload, place, &places)?)
+    board.space(index).frames = frames;
+    Ok(index)
 }
 
 /// Level, PET and release of a task.
