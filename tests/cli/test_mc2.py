@@ -319,3 +319,32 @@ def test_edited_plans_are_checked(solocore, change, word):
 def test_run_says_that_levels_are_not_enforced(solocore):
     solocore.plan(EXAMPLE.read_text())
     refused(solocore("run", "plan.json"), "plan.json")
+
+
+JOB = """
+#include <stdlib.h>
+static volatile char table[96 << 10];
+int main(void) {
+    volatile char *heap = malloc(64 << 10);
+    for (int round = 0; round < 8; round++) {
+        for (unsigned i = 0; i < sizeof table; i += 32) table[i]++;
+        for (unsigned i = 0; i < 64 << 10; i += 64) heap[i]++;
+    }
+    return 0;
+}
+"""
+
+
+def test_programs_are_profiled_and_keep_their_bounds(solocore, compile_c):
+    """Misses by ways from the profile; simulated in the planned ways, with regions that are not in one piece."""
+    run = [str(compile_c(JOB))]
+    tasks = [task(n, level, wcet=None, period="200 ms", command=run) for n, level in (("a", "A"), ("b", "B"), ("c", "C"))]
+    plan = solocore.plan(system(*tasks, ipc("a", "b")))
+    assert any("profiled as a x86_64 program" in reason for reason in plan["reasons"])
+    found = by_name(plan)
+    assert found["b"]["misses"] < found["c"]["misses"], "level C counts on no hit in its shared ways"
+    assert pets(plan)["b"]["ways"] > 0
+    seen = solocore.sim("plan.json", "--duration", "600 ms")
+    for promised, t in zip(plan["tasks"], seen["tasks"]):
+        assert t["jobs"] == 3 and t["max_response_ns"] <= promised["wcrt_ns"] and t["moet_ns"] <= promised["c_sce_ns"]
+    assert all(t["jobs"] == 3 for t in solocore.sim("plan.json", "--unmanaged", "--duration", "600 ms")["tasks"])
