@@ -11,7 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("analysis", &["model"]),
     ("cache", &["model"]),
     ("dram", &["model"]),
-    ("planner", &["model", "analysis", "ima"]),
+    ("planner", &["model", "analysis", "ima", "study"]),
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),

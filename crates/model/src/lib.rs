@@ -8,6 +8,8 @@ pub mod dma;
 pub mod error;
 pub mod files;
 pub mod instance;
+pub mod mc2;
+pub mod mc2_plan;
 pub mod plan;
 pub mod platform;
 pub mod profile;

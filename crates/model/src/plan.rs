@@ -1,8 +1,10 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 
 use crate::derivation::Derivation;
+use crate::mc2_plan::Mc2Plan;
 use crate::platform::Platform;
 use crate::profile::PageName;
+use crate::results::TaskResult;
 use crate::sce::SceMethod;
 use crate::system::{Criticality, Policy, Share};
 use serde::{Deserialize, Serialize};
@@ -61,6 +63,9 @@ pub struct PlanTask {
     /// `C` and `mu` without locked pages, where the system file states a curve.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unlocked: Option<Unlocked>,
+    /// Under MC2, level C: a job ends so much after its deadline at most, and may miss it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tardiness_ns: Option<u64>,
     /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
@@ -107,6 +112,17 @@ impl PlanTask {
     /// Best effort: nothing is promised.
     pub fn best_effort(&self) -> bool {
         self.criticality == Criticality::D
+    }
+
+    /// Did a run break what is promised of the task: its deadline, or the bound on its tardiness?
+    pub fn broken_by(&self, seen: &TaskResult) -> bool {
+        match (self.best_effort(), self.tardiness_ns, self.deadline_ns) {
+            (true, _, _) => false,
+            (_, Some(late), Some(deadline)) => {
+                seen.max_response_ns > deadline.saturating_add(late) || seen.jobs == 0 && seen.misses_deadline > 0
+            }
+            _ => seen.misses_deadline > 0,
+        }
     }
 }
 
@@ -181,6 +197,9 @@ pub struct Plan {
     /// Partitions and their time table, in a plan of the single-core-equivalence method.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sce: Option<Box<SceMethod>>,
+    /// Levels, ways, banks and buffers of a system with `[mc2]`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mc2: Option<Mc2Plan>,
 }
 
 impl Plan {
@@ -245,6 +264,6 @@ impl Plan {
                 return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
             }
         }
-        Ok(())
+        self.mc2.as_ref().map_or(Ok(()), |mc2| mc2.check(self).map_err(|what| format!("mc2: {what}")))
     }
 }

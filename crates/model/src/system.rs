@@ -4,6 +4,7 @@ use crate::dma::DmaEntry;
 use crate::error::ModelError;
 use crate::files;
 use crate::instance::{DeviceEntry, Instance, MarginEntry, PartitionEntry, Sections};
+use crate::mc2::{Io, Ipc, Isolation, Mc2, TaskShape};
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
 use serde::{Deserialize, Deserializer, Serialize};
@@ -138,6 +139,12 @@ struct TaskEntry {
     soft_budget: Option<SoftBudget>,
     partition: Option<String>,
     curve: Option<Vec<CurvePoint>>,
+    #[serde(default)]
+    wcet_by_ways: Vec<Time>,
+    #[serde(default)]
+    misses_by_ways: Vec<u64>,
+    average: Option<f64>,
+    reload: Option<Time>,
 }
 
 /// A point of a stated lockdown curve.
@@ -205,6 +212,8 @@ pub struct Task {
     pub soft_budget: Option<u64>,
     /// Index of its partition, in a system with partitions.
     pub partition: Option<usize>,
+    /// What `[mc2]` knows of it.
+    pub shape: TaskShape,
     /// Line of its table in the file.
     pub line: usize,
 }
@@ -226,14 +235,15 @@ pub struct System {
     pub ima: Option<Instance>,
     /// `[sce]`.
     pub sce: Sce,
+    /// `[mc2]` with its buffers: criticality levels on isolated hardware.
+    pub mc2: Option<Isolation>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SystemFile {
     platform: String,
-    #[serde(default)]
-    regulation: Regulation,
+    regulation: Option<Spanned<Regulation>>,
     #[serde(default)]
     core: Vec<Spanned<CoreEntry>>,
     #[serde(default, deserialize_with = "some_tasks")]
@@ -246,6 +256,11 @@ struct SystemFile {
     device: Vec<Spanned<DeviceEntry>>,
     #[serde(default)]
     partition: Vec<Spanned<PartitionEntry>>,
+    mc2: Option<Spanned<Mc2>>,
+    #[serde(default)]
+    ipc: Vec<Spanned<Ipc>>,
+    #[serde(default)]
+    io: Vec<Spanned<Io>>,
 }
 
 fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
@@ -275,12 +290,18 @@ impl System {
         })?;
         let at = |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
         let whole = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let on =
+            |line: usize, message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
+        let line_of =
+            |start: usize| text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+        let (regulation, isolation) =
+            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
 
-        check_regulation(&file.regulation, &platform).map_err(whole)?;
+        check_regulation(&regulation, &platform).map_err(whole)?;
         let mut cores: Vec<CoreEntry> = Vec::new();
         for entry in &file.core {
             let core = entry.get_ref();
-            check_core(core, &cores, &file.regulation, &platform).map_err(|m| at(entry.span().start, m))?;
+            check_core(core, &cores, &regulation, &platform).map_err(|m| at(entry.span().start, m))?;
             cores.push(core.clone());
         }
         if file.task.is_empty() {
@@ -297,15 +318,15 @@ impl System {
             device: file.device,
             partition: file.partition,
         };
-        let shares = Shares { regulation: &file.regulation, platform: &platform, cores: &cores };
+        let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
         let ima = partitions(path, text, sections, (sce, stated), shares).map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<Task> = Vec::new();
         for entry in file.task {
             let start = entry.span().start;
-            let line = text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
             let entry = entry.into_inner();
             let partition = partition_of(&entry, ima.as_ref()).map_err(|m| at(start, m))?;
-            let task = check_task(entry, line, &file.regulation, &platform).map_err(|m| at(start, m))?;
+            let task = check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
+                .map_err(|m| at(start, m))?;
             let task = Task { partition, ..task };
             if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
                 return Err(at(
@@ -326,7 +347,18 @@ impl System {
         if let Some(ima) = &ima {
             check_windows(ima, &tasks).map_err(whole)?;
         }
-        Ok(Self { path: path.to_owned(), platform, regulation: file.regulation, cores, tasks, ima, sce })
+        if let Some(isolation) = &isolation {
+            if ima.is_some() {
+                return Err(on(
+                    isolation.line,
+                    "[mc2] and [[partition]] are two ways to plan, of which one system has one; remove either"
+                        .to_owned(),
+                ));
+            }
+            let cores = regulation.active_cores.unwrap_or(platform.cores);
+            isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
+        }
+        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, ima, sce, mc2: isolation })
     }
 
     /// The directory commands run in and relative paths start from.
@@ -338,6 +370,94 @@ impl System {
     pub fn active_cores(&self) -> u32 {
         self.regulation.active_cores.unwrap_or(self.platform.cores)
     }
+}
+
+type Entries<T> = Vec<Spanned<T>>;
+
+/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates nothing.
+fn isolation(
+    regulation: Option<Spanned<Regulation>>,
+    mc2: Option<Spanned<Mc2>>,
+    ipc: Entries<Ipc>,
+    io: Entries<Io>,
+    line_of: impl Fn(usize) -> usize,
+) -> Result<(Regulation, Option<Isolation>), (usize, String)> {
+    let Some(mc2) = mc2 else {
+        let buffers = ipc.iter().map(|e| ("ipc", e.span().start)).chain(io.iter().map(|e| ("io", e.span().start)));
+        if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
+            return Err((
+                line_of(start),
+                format!("[[{what}]] is read under [mc2] only; add an [mc2] table, or remove it"),
+            ));
+        }
+        return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));
+    };
+    let line = line_of(mc2.span().start);
+    let regulation = match regulation {
+        None => Regulation { policy: Policy::None, ..Regulation::default() },
+        Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
+        Some(r) => {
+            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and regulates nothing; set policy = \"none\", or remove one of the two";
+            return Err((line_of(r.span().start), message.to_owned()));
+        }
+    };
+    let lines = |start: usize| line_of(start);
+    let isolation = Isolation {
+        settings: mc2.into_inner(),
+        line,
+        ipc: ipc.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+        io: io.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+    };
+    Ok((regulation, Some(isolation)))
+}
+
+/// The keys of a task that only `[mc2]` reads. Fills in `wcet` and `misses`: those with all ways.
+fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
+    let name = &t.name;
+    let given = !t.wcet_by_ways.is_empty() || !t.misses_by_ways.is_empty() || t.average.is_some() || t.reload.is_some();
+    if given && !mc2 {
+        return Err(format!(
+            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read under [mc2] only; add an [mc2] table, or remove them"
+        ));
+    }
+    if mc2 && t.curve.is_some() {
+        return Err(format!(
+            "task `{name}`: curve is by locked pages, and [mc2] locks none; give wcet_by_ways with misses_by_ways"
+        ));
+    }
+    let (times, misses) = (std::mem::take(&mut t.wcet_by_ways), std::mem::take(&mut t.misses_by_ways));
+    if !times.is_empty() || !misses.is_empty() {
+        if t.wcet.is_some() || t.misses.is_some() {
+            return Err(format!(
+                "task `{name}`: give wcet with misses, or wcet_by_ways with misses_by_ways; remove one pair"
+            ));
+        }
+        if times.len() != misses.len() {
+            return Err(format!(
+                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for as many ways",
+                times.len(),
+                misses.len()
+            ));
+        }
+        if times.windows(2).any(|w| w[1] > w[0])
+            || misses.windows(2).any(|w| w[1] > w[0])
+            || times.contains(&Time::default())
+        {
+            return Err(format!(
+                "task `{name}`: wcet_by_ways and misses_by_ways must not grow with the ways, nor a time be 0; correct the numbers"
+            ));
+        }
+        (t.wcet, t.misses) = (times.last().copied(), misses.last().copied());
+    }
+    let average = t.average.unwrap_or(1.0);
+    if !(average > 0.0 && average <= 1.0) {
+        return Err(format!(
+            "task `{name}`: average = {average}; give the mean over the longest execution time, above 0 and at most 1"
+        ));
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a million")]
+    let average_millionths = (average * f64::from(TaskShape::WHOLE)).ceil() as u32;
+    Ok(TaskShape { wcet_by_ways: times, misses_by_ways: misses, average_millionths, reload: t.reload })
 }
 
 /// What the I/O core's share follows from.
@@ -510,7 +630,14 @@ fn check_core(
     Ok(())
 }
 
-fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Platform) -> Result<Task, String> {
+fn check_task(
+    mut t: TaskEntry,
+    line: usize,
+    regulation: &Regulation,
+    platform: &Platform,
+    mc2: bool,
+) -> Result<Task, String> {
+    let shape = check_shape(&mut t, mc2)?;
     let name = &t.name;
     if name.is_empty() || name.chars().any(char::is_control) {
         return Err("a task needs a name without control characters".to_owned());
@@ -606,6 +733,7 @@ fn check_task(t: TaskEntry, line: usize, regulation: &Regulation, platform: &Pla
         priority: t.priority,
         soft_budget,
         partition: None,
+        shape,
         name: t.name,
         demand,
         line,

@@ -201,6 +201,7 @@ impl TaskPlan {
                 Demand::Curve(points) => points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 }),
                 _ => None,
             },
+            tardiness_ns: None,
             margin: None,
             derivation: None,
         }

@@ -162,7 +162,7 @@ pub fn task_reason(t: &PlanTask, w: &Work) -> String {
     )
 }
 
-/// What the reader should know of a profile.
+/// What of a profile does not fit the plan.
 pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let Demand::Profiled { profile, .. } = w.demand else { return Vec::new() };
     let mut out = Vec::new();

@@ -5,8 +5,8 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
-//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`.
-//! Not covered: criticality-specific placement (MC2), choosing explicit budgets.
+//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`. With criticality levels on isolated hardware: `mc2`.
+//! Not covered: choosing explicit budgets.
 
 mod core_plan;
 mod demand;
@@ -14,6 +14,7 @@ mod dynamic;
 mod explain;
 mod lock;
 mod margin;
+mod mc2;
 mod resources;
 mod sce;
 
@@ -64,6 +65,9 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 /// As [`plan`].
 pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
+    if let Some(isolation) = &system.mc2 {
+        return mc2::plan(system, isolation, demands);
+    }
     let resources = Resources::of(system)?;
     let lock_budget = lock::budget(system)?;
     let priorities = priorities(&system.tasks);
@@ -256,5 +260,6 @@ fn whole(
         },
         platform: platform::Platform::clone(&system.platform),
         sce: None,
+        mc2: None,
     }
 }

@@ -12,6 +12,7 @@ mod bars;
 mod curves;
 mod facts;
 mod format;
+mod levels;
 mod machine;
 mod perfetto;
 mod perfetto_run;

@@ -57,6 +57,11 @@ fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
         _ if !inputs.plan.schedulable => {
             format!("The plan on {title} is not schedulable, although no single task fails (see the plan's reasons)")
         }
+        (n, _) if tasks.iter().any(|t| t.tardiness_ns.is_some()) => {
+            format!(
+                "All {n} {kind}s keep what is promised under the plan on {title}: levels A and B their deadlines, level C a bound on tardiness"
+            )
+        }
         (1, _) => format!("The only {kind} meets its deadline under the plan on {title}"),
         (n, _) => format!("All {n} {kind}s meet their deadlines under the plan on {title}"),
     }
@@ -95,7 +100,7 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
     for task in inputs.plan.tasks.iter().filter(analysed) {
         let Some(seen) = result_of(inputs.managed, &task.name) else { continue };
         let name = &task.name;
-        if task.schedulable && seen.misses_deadline > 0 {
+        if task.schedulable && task.tardiness_ns.is_none() && task.broken_by(seen) {
             lines.push(format!(
                 "{name}: {} of {} missed the deadline in the managed run",
                 format::count(seen.misses_deadline),
@@ -151,7 +156,9 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     html! {
         tr {
             th scope="row" { (task_name(&task.name)) }
-            td.num { (task.core) }
+            td.num {
+                @if inputs.plan.mc2.is_some() && task.criticality == Criticality::C { "all" } @else { (task.core) }
+            }
             td { (format!("{:?}", task.criticality)) }
             @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {
                 td.num { (measured(inputs, result.map(|r| result_of(Some(r), &task.name)))) }
@@ -161,6 +168,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
             td.num { (format::time_or(task.deadline_ns, "none")) }
             td {
                 @match (promised, task.schedulable) {
+                    (true, true) if task.tardiness_ns.is_some() => span.good { "✓ late by at most " (format::time_or(task.tardiness_ns, "")) },
                     (false, _) => span.muted { "best effort" },
                     (true, true) => span.good { "✓ meets" },
                     (true, false) => span.bad { "✗ may miss" },

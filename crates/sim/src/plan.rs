@@ -1,11 +1,14 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
 //! Rule: what the plan promises to isolate is set up on the simulated board as the plan says (banks, locked pages, ways, budgets), and
-//! nothing else; a plan with partitions runs by its time table (`partitions`). A task that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
+//! nothing else; a plan with partitions runs by its time table (`partitions`), one with criticality levels by `levels`. A task
+//! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
+
+mod levels;
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
-use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, Sharing, TaskBudget};
+use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget};
 use crate::kernel::{KernelConfig, KernelError, KernelResult, Timeline};
 use crate::partitions::{self, Execution};
 use crate::program::PageKind;
@@ -118,7 +121,7 @@ fn run(
     only: Option<usize>,
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<SimResult, SimError> {
-    let mut board = Board::new(&plan.platform, options.seed)?;
+    let mut board = levels::board(plan, options)?;
     let ways = free_ways(plan);
     let mut execution = match options.mode {
         Mode::Managed => Execution::new(plan, options.duration_ns, options.seed)?,
@@ -134,7 +137,13 @@ fn run(
             added.push(at);
         }
     }
+    // Alone, a task needs no levels.
+    let mc2 = plan.mc2.as_ref().filter(|_| only.is_none());
+    if let Some(mc2) = mc2 {
+        levels::devices(plan, mc2, options, &mut board)?;
+    }
     let mut kernel = KernelConfig {
+        scheduler: mc2.map_or(SchedulerSpec::FixedPriority, |mc2| levels::scheduler(mc2, &added)),
         regulator: regulator(plan, options.mode),
         observe_period_ps: Some(plan.regulation.period_ns * PS),
         seed: options.seed,
@@ -232,6 +241,16 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
         }
     };
     let workload = spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?;
+    if let Some(mc2) = &plan.mc2 {
+        let index = levels::add(plan, mc2, options, board, task, workload)?;
+        let spec = board.task(index);
+        levels::dress(mc2, task, spec);
+        spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
+        if options.mode == Mode::Solo {
+            spec.core = Some(core);
+        }
+        return Ok(());
+    }
     let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
     let banks = planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
     // The bounds count on no hit outside the locked pages; best effort may have them.

@@ -4,13 +4,13 @@
 //! says, phase 3 shares out the ways ([`crate::ways`]). Under O the placement with chains together is tried first, then the
 //! one with tasks apart, on which every cost is at most that under C: so O|y is never worse than C|y.
 
-use crate::generator::{CORES, System};
+use crate::generator::System;
 use crate::parameters::Parameters;
 use crate::per_buffer;
 use crate::placement::Kind;
 use crate::scheme::{Io, Ipc, Scheme};
 use crate::tables::{Demand, Placed, Tables, Traffic, own_bank};
-use crate::ways::{CoreDemand, LevelC, Limits, Objective, SIZES, Split, search};
+use crate::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 
 /// What became of a system under a scheme.
@@ -62,7 +62,7 @@ pub struct Allocator<'p> {
     together: Placed,
     /// Which placements are those of the system loaded.
     ready: [bool; 2],
-    pub(crate) demand: [Demand; CORES],
+    pub(crate) demand: Vec<Demand>,
     pub(crate) scratch: per_buffer::Scratch,
 }
 
@@ -76,7 +76,7 @@ impl<'p> Allocator<'p> {
             apart: Placed::default(),
             together: Placed::default(),
             ready: [false; 2],
-            demand: [[[0.0; SIZES]; 3]; CORES],
+            demand: Vec::new(),
             scratch: per_buffer::Scratch::default(),
         }
     }
@@ -84,6 +84,8 @@ impl<'p> Allocator<'p> {
     /// Takes up a system. All later calls must be given the same one.
     pub fn load(&mut self, system: &System) {
         self.tables.load(self.p, system);
+        self.demand.clear();
+        self.demand.resize(system.cores, [[0.0; SIZES]; 3]);
         self.ready = [false; 2];
     }
 
@@ -135,7 +137,7 @@ impl<'p> Allocator<'p> {
     /// Phases 1 and 2, and what they cost, into `demand`.
     pub(crate) fn cost(&mut self, system: &System, scheme: Scheme, kind: Kind) -> Traffic {
         self.placed(system, kind);
-        let mut demand = self.demand;
+        let mut demand = std::mem::take(&mut self.demand);
         let placed = self.known(kind);
         let traffic = if scheme.ipc == Ipc::Random {
             self.tables.cost_random(system, placed, &mut demand)
@@ -151,9 +153,12 @@ impl<'p> Allocator<'p> {
     pub(crate) fn split(&self, kind: Kind, ipc: Ipc, traffic: &Traffic, goal: Objective) -> Option<Split> {
         let placed = self.known(kind);
         let mut level_c = self.tables.level_c(placed, traffic);
-        let cores: [CoreDemand; CORES] =
-            std::array::from_fn(|k| CoreDemand { demand: &self.demand[k], saved: self.tables.saved(placed, k) });
-        search(&cores, &mut level_c, &self.limits(placed, ipc), goal)
+        let count = self.demand.len();
+        let cores: [CoreDemand; MOST_CORES] = std::array::from_fn(|k| {
+            let k = k.min(count - 1);
+            CoreDemand { demand: &self.demand[k], saved: self.tables.saved(placed, k) }
+        });
+        search(&cores[..count], &mut level_c, &self.limits(placed, ipc), goal)
     }
 
     /// The problems of phase 3 that an allocation under a scheme solves, one per placement, with their answers.
@@ -162,22 +167,53 @@ impl<'p> Allocator<'p> {
             .into_iter()
             .map(|kind| {
                 let traffic = self.cost(system, scheme, kind);
-                let split = self.split(kind, scheme.ipc, &traffic, Objective::LeastLevelC);
-                let placed = self.known(kind);
-                let limits = self.limits(placed, scheme.ipc);
-                let mut level_c = self.tables.level_c(placed, &traffic);
-                let sizes = 0..=limits.ways;
-                Problem {
-                    demand: self.demand.iter().map(|core| core.map(|check| check.to_vec())).collect(),
-                    saved: (0..CORES).map(|k| self.tables.saved(placed, k).to_vec()).collect(),
-                    total: sizes.clone().map(|w| level_c.total(w)).collect(),
-                    margin: sizes.map(|w| Some(level_c.margin(w)).filter(|m| m.is_finite())).collect(),
-                    least_c: limits.least_c,
-                    most_locked: limits.most_locked,
-                    least: split.map(|s| s.level_c_utilization),
-                }
+                self.problem(kind, scheme.ipc, &traffic)
             })
             .collect()
+    }
+
+    /// The problem of phase 3 with that placement of tasks and I/O buffers (of levels A and B, by task).
+    pub fn problem_with(&mut self, system: &System, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Problem {
+        let traffic = self.cost_buffers(system, kind, ipc, own_bank);
+        self.problem(kind, ipc, &traffic)
+    }
+
+    /// Phase 3 with that placement of tasks and I/O buffers.
+    pub fn with_buffers(
+        &mut self,
+        system: &System,
+        kind: Kind,
+        ipc: Ipc,
+        own_bank: &[bool],
+        goal: Objective,
+    ) -> Option<Split> {
+        let traffic = self.cost_buffers(system, kind, ipc, own_bank);
+        self.split(kind, ipc, &traffic, goal)
+    }
+
+    fn cost_buffers(&mut self, system: &System, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Traffic {
+        self.placed(system, kind);
+        let mut demand = std::mem::take(&mut self.demand);
+        let traffic = self.tables.cost(system, self.known(kind), ipc, |task| own_bank[task], &mut demand);
+        self.demand = demand;
+        traffic
+    }
+
+    fn problem(&self, kind: Kind, ipc: Ipc, traffic: &Traffic) -> Problem {
+        let split = self.split(kind, ipc, traffic, Objective::LeastLevelC);
+        let placed = self.known(kind);
+        let limits = self.limits(placed, ipc);
+        let mut level_c = self.tables.level_c(placed, traffic);
+        let sizes = 0..=limits.ways;
+        Problem {
+            demand: self.demand.iter().map(|core| core.map(|check| check.to_vec())).collect(),
+            saved: (0..self.demand.len()).map(|k| self.tables.saved(placed, k).to_vec()).collect(),
+            total: sizes.clone().map(|w| level_c.total(w)).collect(),
+            margin: sizes.map(|w| Some(level_c.margin(w)).filter(|m| m.is_finite())).collect(),
+            least_c: limits.least_c,
+            most_locked: limits.most_locked,
+            least: split.map(|s| s.level_c_utilization),
+        }
     }
 
     fn limits(&self, placed: &Placed, ipc: Ipc) -> Limits {
@@ -199,7 +235,7 @@ impl<'p> Allocator<'p> {
 pub(crate) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
     match goal {
         Objective::Feasible => false,
-        Objective::LeastLevelC => split.level_c_utilization < than.level_c_utilization,
+        Objective::LeastLevelC => lower(split, than),
         Objective::FewestWays => (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization),
     }
 }

@@ -19,9 +19,10 @@
 use crate::parameters::Parameters;
 use crate::random::{Range, Stream, decay, saturation};
 use crate::scenario::Scenario;
+use crate::ways::SIZES;
 use solocore_analysis::mc2::Level;
 
-/// Cores of the machine, each with its own DRAM bank for levels A and B.
+/// Cores of the study's machine, each with its own DRAM bank for levels A and B.
 pub const CORES: usize = 4;
 
 /// DRAM banks: bank `k` below [`CORES`] is core `k`'s, the others are for level C and the OS.
@@ -109,6 +110,8 @@ pub struct Edge {
 /// A task system. Its buffers are used again by the next [`System::generate`].
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct System {
+    /// Cores of its machine, 1 to [`MOST_CORES`](crate::ways::MOST_CORES).
+    pub cores: usize,
     /// Tasks: level A, then B, then C.
     pub tasks: Vec<Task>,
     /// Where level B starts, and level C.
@@ -125,6 +128,10 @@ pub struct System {
     pub dma: f64,
     /// How far bus contention by DMA has come, 0 to 1.
     pub bus_load: f64,
+    /// Of systems that were not drawn: by task, what takes the place of `factor^w` by ways. Empty, or one for each task.
+    pub curves: Vec<[f64; SIZES]>,
+    /// Cores that tasks of levels A and B must be on. Empty, or one for each of these tasks.
+    pub pins: Vec<Option<usize>>,
     shuffled: Vec<usize>,
 }
 
@@ -132,7 +139,25 @@ impl System {
     /// An empty system.
     #[must_use]
     pub fn new() -> Self {
-        Self::default()
+        Self { cores: CORES, ..Self::default() }
+    }
+
+    /// Which core a task of levels A and B must be on.
+    #[must_use]
+    pub fn pin(&self, task: usize) -> Option<usize> {
+        self.pins.get(task).copied().flatten()
+    }
+
+    /// Share of a task's `steep` that is left with so many ways.
+    #[must_use]
+    pub fn remaining(&self, task: usize, ways: usize) -> f64 {
+        self.curves.get(task).map_or_else(|| power(self.tasks[task].factor, ways), |curve| curve[ways])
+    }
+
+    /// [`System::remaining`] by ways.
+    #[must_use]
+    pub fn curve(&self, task: usize) -> [f64; SIZES] {
+        self.curves.get(task).copied().unwrap_or_else(|| powers(self.tasks[task].factor))
     }
 
     /// Tasks of levels A and B.
@@ -150,6 +175,9 @@ impl System {
     /// Replaces this system by the one of that name. `milli` is the utilization in thousandths.
     pub fn generate(&mut self, p: &Parameters, seed: u64, scenario: Scenario, milli: u32, index: u64) {
         let mut stream = Stream::new([seed, u64::from(scenario.index()), u64::from(milli), index]);
+        self.cores = CORES;
+        self.curves.clear();
+        self.pins.clear();
         self.tasks.clear();
         self.edges.clear();
         self.order.clear();
@@ -335,6 +363,15 @@ fn rounded(x: f64) -> usize {
 #[must_use]
 pub fn power(base: f64, n: usize) -> f64 {
     (0..n).fold(1.0, |product, _| product * base)
+}
+
+/// `base^n` for each size of a region.
+fn powers(base: f64) -> [f64; SIZES] {
+    let mut out = [1.0; SIZES];
+    for size in 1..SIZES {
+        out[size] = out[size - 1] * base;
+    }
+    out
 }
 
 #[cfg(test)]

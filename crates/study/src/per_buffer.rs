@@ -21,10 +21,10 @@
 //! Placements other than those of phase 1.
 
 use crate::allocate::{Allocation, Allocator, Answer, better};
-use crate::generator::{CORES, System};
+use crate::generator::System;
 use crate::placement::Kind;
 use crate::scheme::{Io, Ipc, Scheme};
-use crate::ways::{Checks, Objective, SIZES, Split};
+use crate::ways::{Checks, MOST_CORES, Objective, SIZES, Split};
 
 /// Working space, and the choice made.
 #[derive(Debug, Clone, Default)]
@@ -78,7 +78,7 @@ pub(crate) fn allocate(allocator: &mut Allocator, system: &System, goal: Objecti
 pub(crate) fn bound(allocator: &mut Allocator, system: &System, kind: Kind, goal: Objective) -> Option<Split> {
     allocator.placed(system, kind);
     let mut ranked = std::mem::take(&mut allocator.scratch.ranked);
-    let mut demand = allocator.demand;
+    let mut demand = std::mem::take(&mut allocator.demand);
     for (core, demand) in demand.iter_mut().enumerate() {
         for (check, demand) in demand.iter_mut().enumerate() {
             rank(allocator, system, kind, core, check, &mut ranked);
@@ -145,12 +145,11 @@ fn try_corners(
     goal: Objective,
     best: &mut Option<Allocation>,
 ) {
-    let fixed = |ways: usize| [ways.min(a.p.machine.ways); CORES];
-    let at_ideal: [usize; CORES] = std::array::from_fn(|core| ideal.cores[core]);
+    let fixed = |ways: usize| [ways.min(a.p.machine.ways); MOST_CORES];
     let tries = [
-        (at_ideal, 1),
-        (at_ideal, 0),
-        (at_ideal, 2),
+        (ideal.cores, 1),
+        (ideal.cores, 0),
+        (ideal.cores, 2),
         (fixed(1), 1),
         (fixed(2), 1),
         (fixed(3), 1),
@@ -160,11 +159,10 @@ fn try_corners(
     ];
     for (sizes, check) in tries {
         choose(a, system, kind, &sizes, check);
-        let mut demand = a.demand;
-        let chosen = &a.scratch.own_bank;
-        let traffic = a.tables.cost(system, a.known(kind), Ipc::Optimized, |task| chosen[task], &mut demand);
-        a.demand = demand;
-        let Some(split) = a.split(kind, Ipc::Optimized, &traffic, goal) else { continue };
+        let chosen = std::mem::take(&mut a.scratch.own_bank);
+        let split = a.with_buffers(system, kind, Ipc::Optimized, &chosen, goal);
+        a.scratch.own_bank = chosen;
+        let Some(split) = split else { continue };
         if best.is_none_or(|b| better(&split, &b.split, goal)) {
             *best = Some(Allocation { scheme: O_OPT, kind, split });
             let scratch = &mut a.scratch;
@@ -178,12 +176,12 @@ fn try_corners(
 }
 
 /// The corner of a check that is best at those sizes, into `scratch.own_bank`.
-fn choose(a: &mut Allocator, system: &System, kind: Kind, sizes: &[usize; CORES], check: usize) {
+fn choose(a: &mut Allocator, system: &System, kind: Kind, sizes: &[usize; MOST_CORES], check: usize) {
     let mut ranked = std::mem::take(&mut a.scratch.ranked);
     let mut own_bank = std::mem::take(&mut a.scratch.own_bank);
     own_bank.clear();
     own_bank.extend(system.bound().iter().map(|task| task.io.is_some_and(|io| !io.direct)));
-    for (core, &wanted) in sizes.iter().enumerate() {
+    for (core, &wanted) in sizes[..system.cores].iter().enumerate() {
         rank(a, system, kind, core, check, &mut ranked);
         let mut least = (f64::INFINITY, 0);
         each_corner(a, system, kind, core, check, &ranked, |n, size, value| {

@@ -7,10 +7,13 @@
 //! up where a single task does not fit; here it goes to the core with most room all the same, as phase 3 may still find the
 //! ways that make it fit. [`Kind::Apart`] places every task alone.
 //!
+//! Tasks that are bound to a core are placed first, one by one.
+//!
 //! Not covered: placement and ways decided together, which the paper leaves out as well.
 
-use crate::generator::{CORES, System};
+use crate::generator::System;
 use crate::tables::Weights;
+use crate::ways::MOST_CORES;
 use solocore_analysis::mc2::Level;
 
 /// How chains are treated.
@@ -38,9 +41,9 @@ pub struct Estimate {
 pub struct Placement {
     /// Core of each task of levels A and B.
     pub core: Vec<usize>,
-    /// Load, from and to in `System::order`; level A first, then by decreasing load.
+    /// Load, from and to in `System::order`; bound tasks first, then level A, then by decreasing load.
     queue: Vec<(u8, f64, usize, usize)>,
-    load: [Estimate; CORES],
+    load: [Estimate; MOST_CORES],
 }
 
 impl Placement {
@@ -49,10 +52,16 @@ impl Placement {
         self.core.clear();
         self.core.resize(system.bound().len(), 0);
         self.queue.clear();
-        self.load = [Estimate::default(); CORES];
+        self.load = [Estimate::default(); MOST_CORES];
         match kind {
             Kind::Together => {
-                self.queue.extend(system.groups.iter().map(|&(from, to)| item(system, weights, from, to)));
+                for &(from, to) in &system.groups {
+                    if system.order[from..to].iter().any(|&task| system.pin(task).is_some()) {
+                        self.queue.extend((from..to).map(|at| item(system, weights, at, at + 1)));
+                    } else {
+                        self.queue.push(item(system, weights, from, to));
+                    }
+                }
             }
             Kind::Apart => {
                 self.queue.extend((0..system.order.len()).map(|at| item(system, weights, at, at + 1)));
@@ -78,7 +87,11 @@ impl Placement {
         });
         let level_a = sum.a > 0.0;
         let mut best = (f64::INFINITY, 0, 0.0);
-        for (core, load) in self.load.iter().enumerate() {
+        let bound = system.pin(tasks[0]);
+        for (core, load) in self.load[..system.cores].iter().enumerate() {
+            if bound.is_some_and(|bound| bound != core) {
+                continue;
+            }
             let more = if core == 0 { sum.interrupts } else { 0.0 };
             let b = load.b + sum.b + more;
             if b < best.0 {
@@ -104,13 +117,17 @@ impl Placement {
 
 fn item(system: &System, weights: &[Weights], from: usize, to: usize) -> (u8, f64, usize, usize) {
     let tasks = &system.order[from..to];
-    let level = u8::from(system.tasks[tasks[0]].level != Level::A);
+    let level = match system.pin(tasks[0]) {
+        Some(_) => 0,
+        None => 1 + u8::from(system.tasks[tasks[0]].level != Level::A),
+    };
     (level, tasks.iter().map(|&task| weights[task].estimate.b).sum(), from, to)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::generator::CORES;
     use crate::parameters::Parameters;
     use crate::scenario::Scenario;
     use crate::tables::Tables;

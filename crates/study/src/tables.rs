@@ -26,16 +26,16 @@
 //! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase 3. A locked buffer still
 //! counts as traffic to the banks of level C, which is on the safe side.
 
-use crate::generator::{Accesses, BANKS, CORES, Edge, System, Task};
+use crate::generator::{Accesses, BANKS, Edge, System, Task};
 use crate::parameters::Parameters;
 use crate::placement::{Estimate, Kind, Placement};
 use crate::random::saturation;
 use crate::scheme::{Io, Ipc};
-use crate::ways::{Checks, LevelC, SIZES};
+use crate::ways::{Checks, LevelC, MOST_CORES, SIZES};
 use solocore_analysis::mc2::Level;
 
 /// Bank number that stands for all of level C's.
-const BANK_OF_C: usize = CORES;
+pub(crate) const BANK_OF_C: usize = MOST_CORES;
 
 /// A task of level A or B as the three checks see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -64,9 +64,9 @@ struct GlobalTask {
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Traffic {
     /// DMA in 10^6 bytes per second.
-    pub dma: [f64; CORES + 1],
+    pub dma: [f64; MOST_CORES + 1],
     /// Accesses from other cores, in cores' worth of time.
-    pub accesses: [f64; CORES + 1],
+    pub accesses: [f64; MOST_CORES + 1],
 }
 
 /// What belongs to the tasks of one core.
@@ -86,7 +86,7 @@ struct CoreTable {
 pub struct Placed {
     /// Where the tasks are.
     pub placement: Placement,
-    cores: [CoreTable; CORES],
+    cores: Vec<CoreTable>,
     /// Accesses to message buffers in the banks of level C by levels A and B, under C and under O.
     traffic: [f64; 2],
     /// Ways needed so that a message buffer of levels A and B is locked, by its index; more than there are if never.
@@ -133,7 +133,7 @@ impl Tables {
         self.weights.clear();
         self.io.clear();
         for (at, task) in system.bound().iter().enumerate() {
-            let weights = self.weigh(p, system, task);
+            let weights = self.weigh(p, system, at, task);
             self.weights.push(weights);
             if task.io.is_some() {
                 self.io.push(at);
@@ -142,7 +142,7 @@ impl Tables {
         self.load_global(p, system);
     }
 
-    fn weigh(&mut self, p: &Parameters, system: &System, task: &Task) -> Weights {
+    fn weigh(&mut self, p: &Parameters, system: &System, at: usize, task: &Task) -> Weights {
         let longest = task.utilization / self.level_a_over_b;
         let a = if task.level == Level::A { task.utilization } else { 0.0 };
         let checks = [a, longest, longest * task.average];
@@ -150,7 +150,7 @@ impl Tables {
         let reload = if task.level == Level::A { 0.0 } else { task.reload };
         let constant = task.flat + task.bus * system.bus_load + reload;
         let interrupts = self.interrupts(p, system, task.period_ms);
-        let share = constant + task.steep * (0..p.machine.placement_ways).fold(1.0, |q, _| q * task.factor);
+        let share = constant + task.steep * system.remaining(at, p.machine.placement_ways);
         let estimate = Estimate { a: checks[0] * share, b: checks[1] * share, interrupts };
         Weights { checks, constant, interrupts, estimate }
     }
@@ -178,14 +178,14 @@ impl Tables {
         self.global_demand = [0.0; SIZES];
         self.global_bank = [0.0; SIZES];
         self.own = Traffic::default();
-        for task in system.global() {
+        for (at, task) in (system.starts[1]..).zip(system.global()) {
             let io = task.io.map_or(0.0, |io| io.penalty);
             let idle = task.utilization / self.level_a_over_b * task.average;
             // Each job is in at most two pieces per start (preemption-centric accounting).
             let pieces = 2.0 * burst / (task.period_ms * 1000.0);
             let constant = (idle * (task.flat + task.reload + task.bus * system.bus_load + io) + pieces) * scale;
             let idle = idle * scale;
-            let powers = powers(task.factor);
+            let powers = system.curve(at);
             let global = GlobalTask {
                 constant,
                 victim: idle * task.victim,
@@ -218,7 +218,8 @@ impl Tables {
     /// Places the tasks and sums over each core.
     pub fn place(&self, p: &Parameters, system: &System, kind: Kind, out: &mut Placed) {
         out.placement.place(system, &self.weights, kind);
-        out.cores = [CoreTable::default(); CORES];
+        out.cores.clear();
+        out.cores.resize(system.cores, CoreTable::default());
         for (at, task) in system.bound().iter().enumerate() {
             let core = out.placement.core[at];
             let (w, table) = (&self.weights[at], &mut out.cores[core]);
@@ -230,7 +231,7 @@ impl Tables {
                     table.constant[check] += sees(check);
                 }
             }
-            let powers = powers(task.factor);
+            let powers = system.curve(at);
             for check in 0..3 {
                 if w.checks[check] > 0.0 {
                     add_scaled(&mut table.demand[check], w.checks[check] * task.steep, &powers);
@@ -302,12 +303,12 @@ impl Tables {
         placed: &Placed,
         ipc: Ipc,
         own_bank: impl Fn(usize) -> bool,
-        demand: &mut [Demand; CORES],
+        demand: &mut [Demand],
     ) -> Traffic {
         let messages = usize::from(ipc == Ipc::Optimized);
         let mut traffic = self.own;
         traffic.accesses[BANK_OF_C] += placed.traffic[messages];
-        let mut constant: [Checks; CORES] = Default::default();
+        let mut constant = [Checks::default(); MOST_CORES];
         for (sum, table) in constant.iter_mut().zip(&placed.cores) {
             *sum = table.constant;
             add(sum, &table.messages[messages], 1.0);
@@ -329,17 +330,17 @@ impl Tables {
     }
 
     /// Demand and traffic under R|R.
-    pub fn cost_random(&self, system: &System, placed: &Placed, demand: &mut [Demand; CORES]) -> Traffic {
+    pub fn cost_random(&self, system: &System, placed: &Placed, demand: &mut [Demand]) -> Traffic {
         let mut traffic = Traffic::default();
-        let mut constant = [(); CORES].map(|()| Checks::default());
+        let mut constant = [Checks::default(); MOST_CORES];
         for (sum, table) in constant.iter_mut().zip(&placed.cores) {
             *sum = table.constant;
         }
         let core_of = |task: usize| placed.placement.core.get(task).copied();
         for edge in &system.edges {
-            let bank = bank(edge.bank);
+            let bank = bank(edge.bank, system.cores);
             let ends = [(edge.sender, &edge.sending), (edge.receiver, &edge.receiving)];
-            let local = bank < CORES && ends.iter().all(|(task, _)| core_of(*task) == Some(bank));
+            let local = bank < system.cores && ends.iter().all(|(task, _)| core_of(*task) == Some(bank));
             let accesses = self.accesses(system, edge);
             for ((task, costs), time) in ends.into_iter().zip(accesses) {
                 let core = core_of(task);
@@ -353,7 +354,7 @@ impl Tables {
         }
         for (at, task) in system.tasks.iter().enumerate() {
             let Some(io) = task.io else { continue };
-            let (bank, core) = (bank(io.bank), core_of(at));
+            let (bank, core) = (bank(io.bank, system.cores), core_of(at));
             traffic.dma[if io.direct { bank } else { BANK_OF_C }] += io.mb_per_s;
             if core != Some(bank) {
                 traffic.accesses[bank] += io.copy_share * task.utilization / self.level_a_over_b;
@@ -362,7 +363,7 @@ impl Tables {
                 }
             }
         }
-        for (core, sum) in constant.iter_mut().enumerate() {
+        for (core, sum) in constant[..system.cores].iter_mut().enumerate() {
             let reached = saturation(traffic.accesses[core], self.saturation[1]);
             add(sum, &placed.cores[core].victim, reached);
         }
@@ -370,7 +371,7 @@ impl Tables {
         traffic
     }
 
-    fn sum_up(&self, placed: &Placed, constant: &[Checks; CORES], traffic: &Traffic, demand: &mut [Demand; CORES]) {
+    fn sum_up(&self, placed: &Placed, constant: &[Checks; MOST_CORES], traffic: &Traffic, demand: &mut [Demand]) {
         for (core, table) in placed.cores.iter().enumerate() {
             let reached = saturation(traffic.dma[core], self.saturation[0]);
             for check in 0..3 {
@@ -416,7 +417,7 @@ impl Tables {
     /// Level C under that traffic.
     #[must_use]
     pub fn level_c(&self, placed: &Placed, traffic: &Traffic) -> GlobalDemand<'_> {
-        let mut used = [false; CORES];
+        let mut used = [false; MOST_CORES];
         for &core in &placed.placement.core {
             used[core] = true;
         }
@@ -426,6 +427,7 @@ impl Tables {
             dma: saturation(traffic.dma[BANK_OF_C], self.saturation[0]),
             accesses: saturation(traffic.accesses[BANK_OF_C], self.saturation[1]),
             factor: partial.saturating_sub(1) as f64,
+            others: placed.cores.len() - 1,
             margins: [None; SIZES],
         }
     }
@@ -438,6 +440,8 @@ pub struct GlobalDemand<'a> {
     accesses: f64,
     /// `max(F - 1, 0)`, the sharp form of the test (`solocore_analysis::mc2::Form`).
     factor: f64,
+    /// `m - 1`.
+    others: usize,
     margins: [Option<f64>; SIZES],
 }
 
@@ -451,11 +455,13 @@ impl LevelC for GlobalDemand<'_> {
         if let Some(known) = self.margins[ways] {
             return known;
         }
-        let mut largest = [0.0f64; CORES - 1];
+        // One core has no others, but its largest task must fit its period all the same.
+        let mut largest = [0.0f64; MOST_CORES];
+        let kept = self.others.max(1);
         for task in &self.tables.global {
             let powers = task.powers[ways];
             let mut u = task.constant + task.victim * self.accesses + (task.steep + task.bank * self.dma) * powers;
-            for slot in &mut largest {
+            for slot in &mut largest[..kept] {
                 if u > *slot {
                     std::mem::swap(&mut u, slot);
                 }
@@ -464,7 +470,7 @@ impl LevelC for GlobalDemand<'_> {
         let margin = if largest[0] > 1.0 - crate::ways::MARGIN {
             f64::INFINITY
         } else {
-            self.factor * largest[0] + largest.iter().sum::<f64>()
+            self.factor * largest[0] + largest[..self.others].iter().sum::<f64>()
         };
         self.margins[ways] = Some(margin);
         margin
@@ -490,17 +496,9 @@ pub fn own_bank(task: &Task, io: Io) -> bool {
 }
 
 /// A bank of scheme R in the terms of [`Traffic`].
-fn bank(drawn: u32) -> usize {
+pub(crate) fn bank(drawn: u32, cores: usize) -> usize {
     debug_assert!(drawn < BANKS);
-    usize::try_from(drawn).unwrap_or(BANK_OF_C).min(BANK_OF_C)
-}
-
-fn powers(factor: f64) -> [f64; SIZES] {
-    let mut out = [1.0; SIZES];
-    for size in 1..SIZES {
-        out[size] = out[size - 1] * factor;
-    }
-    out
+    usize::try_from(drawn).ok().filter(|bank| *bank < cores).unwrap_or(BANK_OF_C)
 }
 
 fn add(sum: &mut Checks, weights: &Checks, by: f64) {

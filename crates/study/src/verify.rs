@@ -5,11 +5,12 @@
 //! [`crate::allocate`] calls schedulable must pass; `tests/theorems.rs` and every debug study hold it to that.
 
 use crate::allocate::{Allocation, Allocator};
-use crate::generator::{Accesses, CORES, System, Task, power};
+use crate::generator::{Accesses, System, Task};
 use crate::parameters::Parameters;
 use crate::random::saturation;
 use crate::scheme::Ipc;
-use crate::tables::sources;
+use crate::tables::{BANK_OF_C, bank, sources};
+use crate::ways::MOST_CORES;
 use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
 
 /// Femtoseconds of a millisecond.
@@ -24,44 +25,75 @@ struct Layout {
     /// Added to each task's time by its message buffers, as a share of its idle time.
     messages: Vec<f64>,
     /// DMA and other cores' accesses per bank, the last for level C.
-    dma: [f64; CORES + 1],
-    accesses: [f64; CORES + 1],
+    dma: [f64; MOST_CORES + 1],
+    accesses: [f64; MOST_CORES + 1],
+}
+
+/// What the independent tests were given, and what they said.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// Core of each task of levels A and B.
+    pub core: Vec<usize>,
+    /// Every task with its PETs, in femtoseconds.
+    pub tasks: Vec<Mc2Task>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Level C ends jobs at most `x + C_i` late, in femtoseconds; `None` without such a bound.
+    pub tardiness: Option<mc2::Tardiness>,
 }
 
 /// The verdict of the independent tests on an allocation, the last that `allocator` made.
 pub fn verify(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Verdict {
+    check(p, system, allocator, allocation).verdict
+}
+
+/// The same, with the PETs that were tested.
+pub fn check(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Checked {
     let layout = lay_out(p, system, allocator, allocation);
-    let mut a: [Vec<Mc2Task>; CORES] = Default::default();
-    let mut b: [Vec<Mc2Task>; CORES] = Default::default();
-    for (at, task) in system.bound().iter().enumerate() {
-        let core = layout.core[at];
+    let mut a: [Vec<Mc2Task>; MOST_CORES] = Default::default();
+    let mut b: [Vec<Mc2Task>; MOST_CORES] = Default::default();
+    let mut tasks = Vec::with_capacity(system.tasks.len());
+    for (at, task) in system.tasks.iter().enumerate() {
         let share = share(p, system, &layout, allocation, at);
-        let made = task_of(p, system, task, share, core == 0);
-        if task.level == Level::A { a[core].push(made) } else { b[core].push(made) }
+        let made = match layout.core.get(at) {
+            Some(&core) => task_of(p, system, task, share, core == 0),
+            None => global_of(p, system, task, share),
+        };
+        tasks.push(made);
+        match (task.level, layout.core.get(at)) {
+            (Level::A, Some(&core)) => a[core].push(made),
+            (_, Some(&core)) => b[core].push(made),
+            (_, None) => {}
+        }
     }
     for tasks in &mut b {
         tasks.sort_by_key(|task| task.period);
     }
-    let c: Vec<Mc2Task> = (system.starts[1]..system.tasks.len())
-        .map(|at| global_of(p, system, &system.tasks[at], share(p, system, &layout, allocation, at)))
-        .collect();
-    let cores: [mc2::Core; CORES] =
+    let cores: [mc2::Core; MOST_CORES] =
         std::array::from_fn(|k| mc2::Core { a: &a[k], b: &b[k], noise: mc2::Noise::default() });
-    mc2::verdict(&cores, &c, mc2::Form::Sharp)
+    let (cores, global) = (&cores[..system.cores], &tasks[system.starts[1]..]);
+    let verdict = mc2::verdict(cores, global, mc2::Form::Sharp);
+    let tardiness = mc2::tardiness(cores, global).filter(|_| verdict == Verdict::Schedulable);
+    Checked { core: layout.core, verdict, tardiness, tasks }
 }
 
 fn lay_out(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Layout {
     let own_bank = (0..system.bound().len()).map(|task| allocator.own_bank(system, allocation, task)).collect();
     let placed = allocator.placed(system, allocation.kind);
     let (core, locked_from) = (placed.placement.core.clone(), placed.locked_from.clone());
-    let mut layout =
-        Layout { core, own_bank, messages: vec![0.0; system.tasks.len()], dma: [0.0; 5], accesses: [0.0; 5] };
+    let mut layout = Layout {
+        core,
+        own_bank,
+        messages: vec![0.0; system.tasks.len()],
+        dma: [0.0; MOST_CORES + 1],
+        accesses: [0.0; MOST_CORES + 1],
+    };
     let random = allocation.scheme.ipc == Ipc::Random;
     let time = |task: usize, share: f64| share * system.tasks[task].utilization / p.execution.level_a_over_b;
     for (at, edge) in system.edges.iter().enumerate() {
         let ends = [(edge.sender, edge.sending), (edge.receiver, edge.receiving)];
         let home = ends.map(|(task, _)| layout.core.get(task).copied());
-        let bank = usize::try_from(edge.bank).unwrap_or(CORES).min(CORES);
+        let bank = bank(edge.bank, system.cores);
         let locked = locked_from.get(at).is_some_and(|&from| from <= allocation.split.locked);
         let bound = at < system.bound_edges;
         let together = bound && home[0] == home[1];
@@ -77,23 +109,23 @@ fn lay_out(p: &Parameters, system: &System, allocator: &mut Allocator, allocatio
             if random && home != Some(bank) {
                 layout.accesses[bank] += time(task, costs.share);
             } else if !random && !isolated {
-                layout.accesses[CORES] += time(task, costs.share);
+                layout.accesses[BANK_OF_C] += time(task, costs.share);
             }
         }
     }
     for (at, task) in system.tasks.iter().enumerate() {
         let Some(io) = task.io else { continue };
         let home = layout.core.get(at).copied();
-        let drawn = usize::try_from(io.bank).unwrap_or(CORES).min(CORES);
+        let drawn = bank(io.bank, system.cores);
         let bank = match home {
             _ if random => drawn,
             Some(core) if layout.own_bank[at] => core,
-            _ => CORES,
+            _ => BANK_OF_C,
         };
         if random && at < layout.own_bank.len() {
             layout.own_bank[at] = home == Some(bank);
         }
-        layout.dma[if io.direct { bank } else { CORES }] += io.mb_per_s;
+        layout.dma[if io.direct { bank } else { BANK_OF_C }] += io.mb_per_s;
         if home != Some(bank) {
             layout.accesses[bank] += time(at, io.copy_share);
         }
@@ -116,8 +148,8 @@ fn share(p: &Parameters, system: &System, layout: &Layout, allocation: &Allocati
     let task = &system.tasks[at];
     let home = layout.core.get(at).copied();
     let ways = home.map_or(allocation.split.level_c, |core| allocation.split.cores[core]);
-    let bank = home.unwrap_or(CORES);
-    let misses = power(task.factor, ways);
+    let bank = home.unwrap_or(BANK_OF_C);
+    let misses = system.remaining(at, ways);
     let mut share = task.flat + task.steep * misses + task.bus * system.bus_load + layout.messages[at];
     share += task.bank * saturation(layout.dma[bank], p.dma.saturation_mb_per_s) * misses;
     share += task.victim * saturation(layout.accesses[bank], p.sharing.saturation_cores);
@@ -139,8 +171,11 @@ fn femtoseconds(ms: f64) -> u64 {
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a period of at most a second")]
 fn period_of(task: &Task) -> u64 {
-    // Rounded down: a task that comes more often demands more.
-    (task.period_ms * FEMTOSECONDS).floor() as u64
+    let exact = task.period_ms * FEMTOSECONDS;
+    let picoseconds = (exact / 1000.0).round();
+    // A stated period is a whole number of picoseconds, which the float is next to. Otherwise rounded down: a task that
+    // comes more often demands more.
+    if (picoseconds * 1000.0 - exact).abs() < 0.5 { picoseconds as u64 * 1000 } else { exact.floor() as u64 }
 }
 
 fn task_of(p: &Parameters, system: &System, task: &Task, share: f64, on_core_0: bool) -> Mc2Task {

@@ -66,7 +66,8 @@ pub struct Limits {
 pub enum Objective {
     /// Any will do.
     Feasible,
-    /// Least total utilization of level C (the paper's objective); of equals, the first found.
+    /// Least total utilization of level C (the paper's objective); of equals, the least demand of levels A and B, which
+    /// lowers the bound on tardiness.
     LeastLevelC,
     /// Fewest ways in all; of equals, the least utilization of level C.
     FewestWays,
@@ -83,6 +84,8 @@ pub struct Split {
     pub locked: usize,
     /// Total utilization of level C.
     pub level_c_utilization: f64,
+    /// What levels A and B take of all cores, by C-PETs.
+    pub taken: f64,
 }
 
 impl Split {
@@ -119,10 +122,16 @@ pub fn search(cores: &[CoreDemand], level_c: &mut impl LevelC, limits: &Limits, 
                 level_c: ways,
                 locked,
                 level_c_utilization: total,
+                taken: shared.least_sum(left),
             };
             match goal {
                 Objective::Feasible => return Some(split(spare - extra)),
-                Objective::LeastLevelC => best = Some(split(spare - extra)),
+                Objective::LeastLevelC => {
+                    let other = split(spare - extra);
+                    if best.is_none_or(|best| lower(&other, &best)) {
+                        best = Some(other);
+                    }
+                }
                 Objective::FewestWays => {
                     let margin = level_c.margin(ways);
                     let good = |left: &usize| {
@@ -139,7 +148,13 @@ pub fn search(cores: &[CoreDemand], level_c: &mut impl LevelC, limits: &Limits, 
 }
 
 fn worth_trying(best: Option<&Split>, total: f64, goal: Objective) -> bool {
-    goal != Objective::LeastLevelC || best.is_none_or(|b| total < b.level_c_utilization)
+    goal != Objective::LeastLevelC || best.is_none_or(|b| total <= b.level_c_utilization)
+}
+
+/// Is a split better than another for level C? Demands of A and B that differ by rounding are equal.
+pub(crate) fn lower(split: &Split, than: &Split) -> bool {
+    let (own, other) = (split.level_c_utilization, than.level_c_utilization);
+    own < other || own <= other && split.taken < than.taken - MARGIN
 }
 
 fn fewer(best: Option<Split>, other: Split) -> Option<Split> {

@@ -52,7 +52,7 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             let task: Option<&TaskResult> = r.and_then(|r| r.tasks.get(i)).filter(|t| t.jobs > 0);
             table::ms(task.map(|t| t.moet_ns))
         };
-        let late = managed.tasks[i].misses_deadline > 0 && !t.best_effort();
+        let late = t.broken_by(&managed.tasks[i]);
         rows.push(vec![
             t.name.clone(),
             t.core.to_string(),

@@ -1,5 +1,7 @@
 //! `solocore plan`.
 
+mod levels;
+
 use crate::args::{Format, Method, PlanArgs, Profiling};
 use crate::commands::print;
 use crate::fail::Failure;
@@ -102,6 +104,9 @@ fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Optio
 }
 
 fn text(plan: &Plan, explain: bool) -> String {
+    if let Some(mc2) = &plan.mc2 {
+        return levels::text(plan, mc2, explain);
+    }
     let head =
         ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "C may be ms", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -151,6 +156,7 @@ fn table_text(rows: &[solocore_model::time_table::Row]) -> String {
 pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
     match (t.best_effort(), t.schedulable) {
         (true, _) => "best effort",
+        (false, true) if t.tardiness_ns.is_some() => "bounded",
         (false, true) => "meets",
         (false, false) => "MISSES",
     }

@@ -211,9 +211,9 @@ pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
     Ok(run_plan(plan, options, &step)?)
 }
 
-/// Did a task that was promised its deadline miss one?
+/// Was a promise broken: a deadline missed, or at level C of MC2 the bound on tardiness?
 pub fn missed(plan: &Plan, result: &SimResult) -> bool {
-    plan.tasks.iter().zip(&result.tasks).any(|(t, r)| !t.best_effort() && r.misses_deadline > 0)
+    plan.tasks.iter().zip(&result.tasks).any(|(t, r)| t.broken_by(r))
 }
 
 fn text(plan: &Plan, result: &SimResult) -> String {

@@ -100,6 +100,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         },
         platform,
         sce: None,
+        mc2: None,
     }
 }
 
@@ -143,6 +144,7 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         soft_budget_length_ns: None,
         partition: None,
         unlocked: None,
+        tardiness_ns: None,
         margin: None,
         derivation: None,
     }

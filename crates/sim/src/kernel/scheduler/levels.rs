@@ -1,9 +1,12 @@
 //! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate monotonic, C by global
 //! EDF, D when nothing else wants the core.
 //!
-//! A job that has used its PET up is given up at level A and waits for the next release at B and C. At B and C, jobs whose
+//! A job that has used its PET up is given up at level A and waits for the next release at B and C. At B, jobs whose
 //! release found another unfinished follow it within the budget and deadline of the latest release; the policy hears
-//! of a completion only when none is left.
+//! of a completion only when none is left. At C the policy is told of such a release when the job before it is done, with
+//! the time at which it came: each job keeps its own deadline, on which bounded tardiness rests (a late job whose
+//! deadline moved on with each release could wait for ever). Only if that job has used its PET up does the new release,
+//! at once, give it a budget and deadline, which both jobs then share.
 //! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget again).
 
 use super::time_table::{check_place, refused, windows_ns};
@@ -25,6 +28,9 @@ pub struct LevelScheduler {
     /// By core: what it picked last.
     current: Vec<Option<usize>>,
     ended: Vec<usize>,
+    /// Level C: deadline after the release, and releases told of while a job was unfinished.
+    span_ns: Vec<u64>,
+    told: Vec<u64>,
 }
 
 impl LevelScheduler {
@@ -49,7 +55,9 @@ impl LevelScheduler {
                 }
             }
         }
-        Ok(Self { policy, level, home, current: vec![None; cores], ended: Vec::new() })
+        let span_ns = tasks.iter().map(|t| t.deadline_ps.or(t.period_ps()).map_or(0, |ps| ps / 1000)).collect();
+        let told = vec![0; tasks.len()];
+        Ok(Self { policy, level, home, current: vec![None; cores], ended: Vec::new(), span_ns, told })
     }
 
     fn state(&self, task: usize) -> State {
@@ -117,15 +125,33 @@ fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) ->
 
 impl Scheduler for LevelScheduler {
     fn released(&mut self, task: usize, _: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+        if unfinished && self.level[task] == Level::C {
+            if self.state(task) == State::Ready {
+                return Overlap::Queue;
+            }
+            self.told[task] += 1;
+        }
         self.release(task, call);
         if unfinished && self.level[task] == Level::A { Overlap::Replace } else { Overlap::Queue }
     }
 
-    fn next_job(&mut self, task: usize, _: JobTimes, call: &mut Call<'_>) {
-        call.dirty.insert(self.home[task]);
+    fn next_job(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>) {
+        if self.level[task] != Level::C {
+            call.dirty.insert(self.home[task]);
+            return;
+        }
+        if self.told[task] > 0 {
+            self.told[task] -= 1;
+            self.touch(task, call.dirty);
+            return;
+        }
+        self.unready(task, call);
+        self.policy.release(id(task), (job.deadline_ps / 1000).saturating_sub(self.span_ns[task]));
+        self.touch(task, call.dirty);
     }
 
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
+        self.told[task] = 0;
         self.policy.complete(id(task), call.now_ns());
         match self.current.iter().position(|&c| c == Some(task)) {
             Some(core) => {

@@ -1,0 +1,110 @@
+//! The text of a plan with criticality levels.
+
+use super::verdict;
+use crate::table;
+use solocore_model::Plan;
+use solocore_model::mc2_plan::{Mc2Plan, Method};
+use solocore_model::system::Criticality;
+
+pub fn text(plan: &Plan, mc2: &Mc2Plan, explain: bool) -> String {
+    let mut out = tasks(plan, mc2);
+    out.push('\n');
+    out += &regions(plan, mc2);
+    out.push('\n');
+    out += &buffers(mc2);
+    // The choices one by one are long; --explain has them.
+    let choice =
+        |reason: &String| mc2.choices.iter().any(|c| reason.starts_with(&format!("{}: {}: {}", c.of, c.chosen, c.why)));
+    for reason in plan.reasons.iter().filter(|r| explain || !choice(r)) {
+        out += &format!("- {reason}\n");
+    }
+    if explain {
+        for task in &plan.tasks {
+            if let Some(derivation) = &task.derivation {
+                out += &format!("\n{}\n{derivation}", task.name);
+            }
+        }
+        if let Some(derivation) = &mc2.derivation {
+            out += &format!("\nverdict (times in femtoseconds)\n{derivation}");
+        }
+    }
+    out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
+    out
+}
+
+fn tasks(plan: &Plan, mc2: &Mc2Plan) -> String {
+    let head =
+        ["task", "level", "core", "ways", "alone ms", "mu", "PET ms", "period ms", "response ms", "late ms", "verdict"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for t in &plan.tasks {
+        let pets = mc2.pets_of(&t.name);
+        let pet = pets.map(|p| match t.criticality {
+            Criticality::A => p.a_ns,
+            Criticality::B => p.b_ns,
+            Criticality::C | Criticality::D => p.c_ns,
+        });
+        rows.push(vec![
+            t.name.clone(),
+            format!("{:?}", t.criticality),
+            if t.criticality == Criticality::C { "all".to_owned() } else { t.core.to_string() },
+            pets.map_or("-".to_owned(), |p| p.ways.to_string()),
+            table::ms(Some(t.wcet_ns)),
+            t.misses.to_string(),
+            table::ms(pet),
+            table::ms(t.period_ns),
+            table::ms(t.wcrt_ns),
+            table::ms(t.tardiness_ns),
+            verdict(t).to_owned(),
+        ]);
+    }
+    table::render(&rows)
+}
+
+fn regions(plan: &Plan, mc2: &Mc2Plan) -> String {
+    let head = ["region", "ways", "bank", "A (A-PETs)", "A+B (B-PETs)", "C-PETs"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let ways = |w: solocore_model::mc2_plan::Ways| match w.count {
+        0 => "none".to_owned(),
+        1 => w.first.to_string(),
+        n => format!("{}-{}", w.first, w.first + n - 1),
+    };
+    for core in &mc2.cores {
+        let load = |u: f64| format!("{:.1} %", u * 100.0);
+        rows.push(vec![
+            format!("core {}", core.id),
+            ways(core.ways),
+            core.bank.to_string(),
+            load(core.level_a),
+            load(core.level_b),
+            load(core.level_c),
+        ]);
+    }
+    let dash = || "-".to_owned();
+    rows.push(vec!["locked buffers".to_owned(), ways(mc2.locked_ways), dash(), dash(), dash(), dash()]);
+    let banks = format!("{}-{}", mc2.cores.len(), plan.platform.total_banks().saturating_sub(1));
+    let load = format!("{:.1} %", mc2.level_c_utilization * 100.0);
+    rows.push(vec!["level C and the OS".to_owned(), ways(mc2.level_c_ways), banks, dash(), dash(), load]);
+    table::render(&rows)
+}
+
+fn buffers(mc2: &Mc2Plan) -> String {
+    let mut rows = vec![["buffer", "bytes", "where"].map(str::to_owned).to_vec()];
+    for m in &mc2.messages {
+        let place = match (m.method, m.bank) {
+            (Method::Together, Some(bank)) => format!("CE: bank {bank}"),
+            (Method::Together, None) => "CE".to_owned(),
+            (Method::Locked, _) => "CL: locked in the cache".to_owned(),
+            (Method::Bypass, _) => "SBP: level C's banks, uncacheable".to_owned(),
+            (Method::LevelC, _) => "level C's banks".to_owned(),
+        };
+        rows.push(vec![format!("{} to {}", m.from, m.to), m.bytes.to_string(), place]);
+    }
+    for io in &mc2.io {
+        let place = io.bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"));
+        rows.push(vec![format!("{} of {}", io.device, io.task), io.bytes.to_string(), place]);
+    }
+    if rows.len() == 1 {
+        return String::new();
+    }
+    table::render(&rows) + "\n"
+}

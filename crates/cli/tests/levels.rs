@@ -1,0 +1,315 @@
+//! Attack on plans with criticality levels: random systems on the simulated board under the levels' scheduler. Levels A and B
+//! never miss and keep their response bounds, no job of any level exceeds its PET, and level C stays within its bound
+//! on tardiness. Half of the systems have recorded programs, whose misses by ways are counted here by a cache of its own.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_model::plan::Plan;
+use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::results::{Mode, SimResult};
+use solocore_model::system::{self, Criticality};
+use solocore_model::{Platform, System};
+use solocore_planner::Demand;
+use solocore_sim::Options;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// DRAM transactions of the accesses with so many ways: fetches, and dirty lines pushed out or left.
+fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
+    let sets = u64::from(platform.llc_sets());
+    let mut cache: Vec<Vec<(u64, bool)>> = vec![Vec::new(); usize::try_from(sets).unwrap()];
+    let mut count = 0;
+    for a in accesses {
+        let set = &mut cache[usize::try_from(a.line % sets).unwrap()];
+        let dirty = match set.iter().position(|(line, _)| *line == a.line) {
+            Some(at) => set.remove(at).1,
+            None => {
+                count += 1;
+                if set.len() == ways {
+                    count += u64::from(set.remove(0).1);
+                }
+                false
+            }
+        };
+        set.push((a.line, dirty || a.kind == Kind::Write));
+    }
+    count + cache.iter().flatten().map(|(_, dirty)| u64::from(*dirty)).sum::<u64>()
+}
+
+/// A made-up program: loops over a few pages, with jumps and write-backs.
+fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
+    let pages = rng.random_range(1..24u32);
+    let lines = u64::from(platform.lines_per_page());
+    let (mut at, mut accesses) = (0u64, Vec::new());
+    for i in 0..rng.random_range(100..6000u64) {
+        at += rng.random_range(0..300);
+        let line = if rng.random_bool(0.7) {
+            i % (u64::from(pages) * lines)
+        } else {
+            rng.random_range(0..u64::from(pages) * lines)
+        };
+        accesses.push(Access {
+            at_cycles: at,
+            line,
+            kind: if rng.random_bool(0.2) { Kind::Write } else { Kind::Read },
+        });
+    }
+    let (mut encoder, mut out) = (Encoder::default(), Vec::new());
+    accesses.iter().for_each(|a| encoder.push(*a, &mut out).unwrap());
+    let records = encoder.finish(&mut out).unwrap();
+    let path = dir.join(format!("{name}.json"));
+    std::fs::write(solocore_profile::trace_path(&path), &out).unwrap();
+    let count = |frame: u32, kind: Kind| {
+        accesses.iter().filter(|a| a.line / lines == u64::from(frame) && a.kind == kind).count() as u64
+    };
+    let rows: Vec<PageProfile> = (0..pages)
+        .map(|frame| {
+            let (llc_reads, llc_writes) = (count(frame, Kind::Read), count(frame, Kind::Write));
+            PageProfile {
+                name: PageName { region: "heap".to_owned(), offset: u64::from(frame) },
+                references: llc_reads + llc_writes,
+                llc_reads,
+                llc_writes,
+                lines: platform.lines_per_page(),
+                frame,
+            }
+        })
+        .collect();
+    let trace_file = solocore_profile::trace_path(&path).file_name().map(PathBuf::from).unwrap();
+    let profile = Profile {
+        format: FORMAT.to_owned(),
+        command: vec![name.to_owned()],
+        isa: platform.isa,
+        engine: "made up".to_owned(),
+        platform: platform.name.clone(),
+        geometry: platform.geometry(),
+        exit_code: 0,
+        instructions: at,
+        loads: 0,
+        stores: 0,
+        references: 0,
+        threads: 1,
+        children: 0,
+        exec: None,
+        levels: Vec::new(),
+        private_cycles: at + rng.random_range(0..100_000),
+        working_set: WorkingSet { pages: u64::from(pages), lines: u64::from(pages) * lines, bytes: 0 },
+        lockdown: vec![accesses.len() as u64; 2],
+        by_ways: (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect(),
+        pages: rows,
+        functions: Vec::new(),
+        bandwidth: BandwidthSeries::default(),
+        trace: Some(TraceRef { file: trace_file, records, cycles: at, truncated: false }),
+    };
+    solocore_model::files::write_json(&path, &profile).unwrap();
+    (path, profile)
+}
+
+/// Stated numbers, with or without ways.
+fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, rarely: u64) -> String {
+    let entries = if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
+    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / 2 / rarely);
+    let most = if rarely > 1 { share_us } else { share_us / 2 + 1 };
+    let least = if rarely > 1 { share_us * 3 / 4 } else { 1 };
+    let compute = rng.random_range(least..=most) * 1_000_000;
+    let (mut times, mut counts) = (Vec::new(), Vec::new());
+    for _ in 0..entries {
+        times.push(format!("\"{} ps\"", compute + misses * latency_ps));
+        counts.push(misses.to_string());
+        misses = misses * rng.random_range(50..=100) / 100;
+    }
+    if entries == 1 {
+        return format!("wcet = {}\nmisses = {}\n", times[0], counts[0]);
+    }
+    format!("wcet_by_ways = [{}]\nmisses_by_ways = [{}]\n", times.join(", "), counts.join(", "))
+}
+
+/// A system around the edge of schedulability. The seed fixes it.
+fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Demand>) {
+    let board = ["imx6q", "imx6q", "p4080"][rng.random_range(0..3usize)];
+    let platform = Platform::find(board, dir).unwrap();
+    let scheme = ["O|opt", "O|C+A/B-All", "C|C", "O|C"][rng.random_range(0..4usize)];
+    // Few cores leave the least slack: nobody to wait for.
+    let cores = if rng.random_bool(0.5) { platform.cores } else { rng.random_range(1..=platform.cores) };
+    let mut text = format!(
+        "platform = \"{board}\"\n[regulation]\npolicy = \"none\"\nactive_cores = {cores}\n[mc2]\nscheme = \"{scheme}\"\n"
+    );
+    // Recorded jobs take milliseconds, with the reloads that they are charged.
+    let base = if recorded { rng.random_range(20..60u64) } else { rng.random_range(2..6) };
+    // Some are full of level C that hardly misses: its jobs are late.
+    let global = !recorded && rng.random_bool(0.3);
+    let heavy = if global { rng.random_range(600..900u64) } else { rng.random_range(10..300) };
+    let mut levels = Vec::new();
+    for (level, most) in [("A", 4), ("B", 5), ("C", 9), ("D", 3)] {
+        let count = match (global, level) {
+            (false, _) => rng.random_range(0..=most),
+            (true, "C") => cores,
+            (true, _) => 0,
+        };
+        for _ in 0..count {
+            levels.push(level);
+        }
+    }
+    levels.push(if global { "C" } else { "B" });
+    for (i, level) in levels.iter().enumerate() {
+        let period_ms = match *level {
+            "A" => base << rng.random_range(0..2u32),
+            "B" => base << rng.random_range(1..4u32),
+            _ if global => rng.random_range(2 * base..3 * base),
+            _ => rng.random_range(base..10 * base),
+        };
+        write!(text, "[[task]]\nname = \"t{i}\"\ncriticality = \"{level}\"\nperiod = \"{period_ms} ms\"\n").unwrap();
+        if recorded {
+            writeln!(text, "command = [\"t{i}\"]").unwrap();
+        } else {
+            let latency = platform.dram.latency_max.ps();
+            text += &stated(rng, level, (period_ms * heavy).max(2), latency, if global { 50 } else { 1 });
+        }
+    }
+    let of = |wanted: &dyn Fn(&str) -> bool| (0..levels.len()).filter(|&i| wanted(levels[i])).collect::<Vec<_>>();
+    let (bound, global) = (of(&|l| l == "A" || l == "B"), of(&|l| l == "C"));
+    for tasks in [bound.clone(), global] {
+        for pair in tasks.chunks_exact(2) {
+            if rng.random_bool(0.4) {
+                continue;
+            }
+            let bytes = rng.random_range(64..20_000u32);
+            write!(text, "[[ipc]]\nfrom = \"t{}\"\nto = \"t{}\"\nsize = \"{bytes} B\"\n", pair[0], pair[1]).unwrap();
+        }
+    }
+    for &i in &bound {
+        if rng.random_bool(0.7) {
+            continue;
+        }
+        let (rate, direct) = (rng.random_range(1..20u32), rng.random_bool(0.7));
+        write!(text, "[[io]]\ntask = \"t{i}\"\ndevice = \"d{i}\"\nbandwidth = \"{rate} MB/s\"\nsize = \"32 KiB\"\ndirect = {direct}\n").unwrap();
+    }
+    let system = System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let demands = system
+        .tasks
+        .iter()
+        .map(|task| match &task.demand {
+            system::Demand::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
+            _ => {
+                let (path, profile) = program(rng, &platform, dir, &task.name);
+                Demand::Profiled { path, profile: Box::new(profile) }
+            }
+        })
+        .collect();
+    (system, demands)
+}
+
+fn run(plan: &Plan, mode: Mode, seed: u64) -> SimResult {
+    let options = Options {
+        mode,
+        duration_ns: if plan.tasks.iter().any(|t| t.profile.is_some()) { 400_000_000 } else { 60_000_000 },
+        seed,
+        timeline_ns: 0,
+    };
+    solocore_sim::simulate(plan, &options, &|_| true).unwrap()
+}
+
+/// What a run breaks of a plan's promises.
+fn broken(plan: &Plan, result: &SimResult) -> Vec<String> {
+    let mut out = Vec::new();
+    for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
+        if planned.best_effort() || seen.jobs == 0 && seen.misses_deadline == 0 {
+            continue;
+        }
+        let late = planned.wcrt_ns.is_some_and(|bound| seen.max_response_ns > bound);
+        if planned.broken_by(seen) || late || seen.moet_ns > planned.c_sce_ns {
+            out.push(format!("{planned:?} against {seen:?}"));
+        }
+    }
+    out
+}
+
+/// At most a thousand: a case takes up to a second.
+fn cases(usual: u64) -> u64 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u64>().ok()).map_or(usual, |n| n.min(1000))
+}
+
+fn attack(usual: u64, recorded: bool) {
+    let (mut schedulable, mut hard, mut soft, mut late, mut tightest) = (0, 0, 0, 0, 0.0f64);
+    for case in 0..cases(usual) {
+        let mut rng = ChaCha8Rng::seed_from_u64(case);
+        let dir = tempfile::tempdir().unwrap();
+        let (system, demands) = system(&mut rng, dir.path(), recorded);
+        let plan = solocore_planner::plan(&system, &demands).unwrap();
+        plan.check().unwrap_or_else(|e| panic!("case {case}: {e}"));
+        assert_eq!(plan.schedulable, plan.tasks.iter().all(|t| t.schedulable), "case {case}");
+        if !plan.schedulable {
+            continue;
+        }
+        schedulable += 1;
+        let result = run(&plan, Mode::Managed, case);
+        let faults = broken(&plan, &result);
+        assert!(faults.is_empty(), "case {case} on {}: {faults:#?}", plan.platform.name);
+        for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
+            match planned.criticality {
+                Criticality::A | Criticality::B => {
+                    hard += seen.jobs;
+                    let bound = planned.wcrt_ns.expect("levels A and B have one");
+                    tightest = tightest.max(seen.max_response_ns as f64 / bound as f64);
+                }
+                Criticality::C => {
+                    soft += seen.jobs;
+                    late += seen.misses_deadline;
+                }
+                Criticality::D => {}
+            }
+        }
+    }
+    let all = cases(usual);
+    println!(
+        "{schedulable} of {all} schedulable, {hard} hard and {soft} soft jobs, {late} of these late, tightest response {tightest:.3} of its bound"
+    );
+    assert!(schedulable > all / 4 && hard > 0 && soft > 0, "{schedulable} of {all}: too few");
+    assert!(recorded || late > 0, "no job of level C was late");
+    assert!(tightest > 0.3, "{tightest}: nothing came near its bound");
+}
+
+#[test]
+fn stated_systems_keep_what_is_promised() {
+    attack(30, false);
+}
+
+#[test]
+fn recorded_systems_keep_what_is_promised() {
+    attack(20, true);
+}
+
+/// The attack can fail: tasks that take twice what was planned break promises.
+#[test]
+fn tasks_that_exceed_their_numbers_are_noticed() {
+    let mut noticed = 0;
+    for case in 0..6 {
+        let mut rng = ChaCha8Rng::seed_from_u64(case);
+        let dir = tempfile::tempdir().unwrap();
+        let (system, demands) = system(&mut rng, dir.path(), false);
+        let mut plan = solocore_planner::plan(&system, &demands).unwrap();
+        if plan.schedulable {
+            let promised = plan.clone();
+            for task in &mut plan.tasks {
+                (task.wcet_ns, task.misses) = (task.wcet_ns * 3, task.misses * 3);
+            }
+            noticed += usize::from(!broken(&promised, &run(&plan, Mode::Managed, case)).is_empty());
+        }
+    }
+    assert!(noticed > 0);
+}
+
+/// Without the plan the same tasks run too, and the shared cache is shared.
+#[test]
+fn unmanaged_runs_share_everything() {
+    let dir = tempfile::tempdir().unwrap();
+    let (system, demands) = system(&mut ChaCha8Rng::seed_from_u64(3), dir.path(), true);
+    let plan = solocore_planner::plan(&system, &demands).unwrap();
+    let (managed, unmanaged) = (run(&plan, Mode::Managed, 1), run(&plan, Mode::Unmanaged, 1));
+    assert!(unmanaged.tasks.iter().any(|t| t.jobs > 0));
+    let accesses = |r: &SimResult| r.tasks.iter().map(|t| t.accesses).sum::<u64>();
+    assert_ne!(accesses(&managed), accesses(&unmanaged));
+    assert_eq!(run(&plan, Mode::Unmanaged, 1).tasks, unmanaged.tasks, "same seed, same run");
+    assert!(run(&plan, Mode::Solo, 1).tasks.iter().all(|t| t.misses_deadline == 0 || t.jobs > 0));
+}

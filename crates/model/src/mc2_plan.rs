@@ -1,0 +1,237 @@
+//! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers, time tables.
+//!
+//! Problem: whoever runs such a plan must know who has which ways and banks and which slots, and whoever reads it, why.
+//! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of level C and the OS. Core `k` has bank `k`,
+//! level C and the OS the others (mc2-os-isolation, Fig. 3).
+
+use crate::derivation::Derivation;
+use crate::mc2::{BufferScheme, Contention, Direction};
+use crate::plan::Plan;
+use crate::system::Criticality;
+use serde::{Deserialize, Serialize};
+
+/// Consecutive ways.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Ways {
+    /// The first.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+impl Ways {
+    /// As a mask.
+    #[must_use]
+    pub fn mask(self) -> u64 {
+        let ones = u64::MAX.checked_shr(64 - self.count.min(64)).unwrap_or(0);
+        ones.checked_shl(self.first).unwrap_or(0)
+    }
+}
+
+/// A core under MC2.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Core {
+    /// Which core.
+    pub id: u32,
+    /// Ways of its levels A and B.
+    pub ways: Ways,
+    /// Their DRAM bank.
+    pub bank: u32,
+    /// Utilization of level A, A-PETs.
+    pub level_a: f64,
+    /// Utilization of A and B, B-PETs.
+    pub level_b: f64,
+    /// Utilization of A and B, C-PETs: what level C does not get.
+    pub level_c: f64,
+}
+
+/// A task under MC2; best effort has none.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Pets {
+    /// Name.
+    pub task: String,
+    /// Ways it runs in.
+    pub ways: u32,
+    /// Provisioned execution time for the guarantees of level A.
+    pub a_ns: u64,
+    /// Of level B: the longest.
+    pub b_ns: u64,
+    /// Of level C.
+    pub c_ns: u64,
+}
+
+/// What is done with a message buffer (section 4.2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Method {
+    /// In the banks of level C, uncacheable (selective bypass).
+    #[serde(rename = "SBP")]
+    Bypass,
+    /// In the bank of the core that both tasks are on (concurrency elimination).
+    #[serde(rename = "CE")]
+    Together,
+    /// Locked in the cache.
+    #[serde(rename = "CL")]
+    Locked,
+    /// In the banks of level C, cacheable.
+    #[serde(rename = "C")]
+    LevelC,
+}
+
+/// A message buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Message {
+    /// Task that sends.
+    pub from: String,
+    /// Task that receives.
+    pub to: String,
+    /// Size.
+    pub bytes: u64,
+    /// What is done with it.
+    pub method: Method,
+    /// Its bank; `null`: those of level C.
+    pub bank: Option<u32>,
+}
+
+/// An I/O buffer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Io {
+    /// Task.
+    pub task: String,
+    /// Device.
+    pub device: String,
+    /// DMA traffic.
+    pub bytes_per_s: u64,
+    /// Size.
+    pub bytes: u64,
+    /// Into memory, or out of it.
+    pub direction: Direction,
+    /// DMA goes to the buffer itself.
+    pub direct: bool,
+    /// Its bank; `null`: those of level C.
+    pub bank: Option<u32>,
+}
+
+/// A slot of level A.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Slot {
+    /// From the start of the frame.
+    pub start_ns: u64,
+    /// First instant after it.
+    pub end_ns: u64,
+    /// Index of the task in the plan.
+    pub task: u32,
+}
+
+/// Level A of a core, repeated from time 0 on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Table {
+    /// Which core.
+    pub core: u32,
+    /// Its length.
+    pub frame_ns: u64,
+    /// In order.
+    pub slots: Vec<Slot>,
+}
+
+/// A choice and what the next best would have cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Choice {
+    /// What was chosen for: a task, a region, a buffer, the scheme.
+    pub of: String,
+    /// What was chosen.
+    pub chosen: String,
+    /// Why.
+    pub why: String,
+    /// The next best, and its price.
+    pub next_best: String,
+}
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Mc2Plan {
+    /// Where buffers go.
+    pub scheme: BufferScheme,
+    /// How contention is accounted for.
+    pub contention: Contention,
+    /// Ways shared out.
+    pub ways: u32,
+    /// By id.
+    pub cores: Vec<Mc2Core>,
+    /// Ways of level C and the OS.
+    pub level_c_ways: Ways,
+    /// Ways of locked buffers.
+    pub locked_ways: Ways,
+    /// Total utilization of level C, C-PETs: what the split makes least.
+    pub level_c_utilization: f64,
+    /// Analysed tasks, in the order of the plan.
+    pub pets: Vec<Mc2Pets>,
+    /// Message buffers, in the order of the system file.
+    pub messages: Vec<Mc2Message>,
+    /// I/O buffers, in the order of the system file.
+    pub io: Vec<Mc2Io>,
+    /// Level A.
+    pub tables: Vec<Mc2Table>,
+    /// Why everything is where it is.
+    pub choices: Vec<Choice>,
+    /// The verdict of the independent tests, in femtoseconds.
+    pub derivation: Option<Derivation>,
+}
+
+impl Mc2Plan {
+    /// Provisioned times of a task.
+    #[must_use]
+    pub fn pets_of(&self, task: &str) -> Option<&Mc2Pets> {
+        self.pets.iter().find(|p| p.task == task)
+    }
+
+    /// Can it be run as it stands?
+    pub(crate) fn check(&self, plan: &Plan) -> Result<(), String> {
+        let cores = plan.cores.len();
+        if self.cores.len() != cores || self.cores.iter().enumerate().any(|(at, core)| core.id as usize != at) {
+            return Err(format!("it has cores other than the {cores} of the plan"));
+        }
+        let regions = self.cores.iter().map(|c| c.ways).chain([self.level_c_ways, self.locked_ways]);
+        let mut used = 0u64;
+        for region in regions {
+            if region.first.saturating_add(region.count) > plan.platform.llc.ways || used & region.mask() != 0 {
+                return Err("its regions of the cache overlap or leave it".to_owned());
+            }
+            used |= region.mask();
+        }
+        let banks = plan.platform.total_banks();
+        let named = self.cores.iter().map(|c| Some(c.bank)).chain(self.messages.iter().map(|m| m.bank));
+        if named.chain(self.io.iter().map(|io| io.bank)).flatten().any(|bank| bank >= banks) || banks as usize <= cores
+        {
+            return Err(format!("it names banks that the platform lacks ({banks} in all), or leaves level C none"));
+        }
+        for task in plan.tasks.iter().filter(|t| t.criticality != Criticality::D) {
+            if self.pets_of(&task.name).is_none_or(|p| p.a_ns == 0 || p.b_ns == 0 || p.c_ns == 0)
+                || task.period_ns.is_none()
+            {
+                return Err(format!("task `{}` has no provisioned execution times or no period", task.name));
+            }
+        }
+        for table in &self.tables {
+            let fits = |s: &Slot| {
+                let task = plan.tasks.get(s.task as usize);
+                s.start_ns < s.end_ns
+                    && s.end_ns <= table.frame_ns
+                    && task.is_some_and(|t| t.core == table.core && t.criticality == Criticality::A)
+            };
+            let apart = table.slots.windows(2).all(|w| w[0].end_ns <= w[1].start_ns);
+            if !table.slots.iter().all(fits) || !apart {
+                return Err(format!("the time table of core {} has impossible slots", table.core));
+            }
+        }
+        Ok(())
+    }
+}

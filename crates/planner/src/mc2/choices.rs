@@ -1,0 +1,454 @@
+//! Why a plan with levels is as it is, and what the next best would have cost.
+//!
+//! Problem: "core 2, three ways, buffer locked" convinces nobody. Rule: each choice is changed alone, everything else kept,
+//! and the same optimiser prices the result by what it makes least: the total utilization of level C, then what A and
+//! B take of the cores. A task moved to another
+//! core keeps all others where they are (they are bound there), and the ways are shared out anew; a region is made
+//! one way smaller; a buffer is moved; another scheme starts from nothing.
+//!
+//! Not covered: two choices changed at once.
+
+use super::{Found, Method, bounded, fixed_io, level_c, scheme_of};
+use crate::{Demand, PlanError};
+use solocore_analysis::Derivation;
+use solocore_analysis::mc2::Verdict;
+use solocore_model::mc2::BufferScheme;
+use solocore_model::mc2_plan::Choice;
+use solocore_model::plan::Plan;
+use solocore_model::system::Criticality;
+use solocore_study::allocate::Problem;
+use solocore_study::placement::Kind;
+use solocore_study::scheme::Io;
+use solocore_study::ways::{MARGIN, Split};
+use solocore_study::{Allocator, Answer, Objective};
+
+/// Differences below this are none.
+const SAME: f64 = 1e-9;
+
+/// Every choice of a schedulable plan.
+pub fn all(found: &Found) -> Result<Vec<Choice>, PlanError> {
+    let mut pricing = Pricing::of(found);
+    let mut out = vec![pricing.scheme(found)?];
+    for core in 0..found.translated.system.cores {
+        out.push(pricing.region(found, core));
+    }
+    out.push(pricing.region_of_c(found));
+    if pricing.problem.most_locked > 0 {
+        out.push(pricing.region_of_locked(found));
+    }
+    for at in 0..found.translated.system.starts[1] {
+        out.push(pricing.core(found, at));
+    }
+    for edge in 0..found.translated.system.bound_edges {
+        out.push(pricing.message(found, edge));
+    }
+    for at in 0..found.own_bank.len() {
+        if found.translated.system.tasks[at].io.is_some() {
+            out.push(pricing.io(found, at));
+        }
+    }
+    Ok(out)
+}
+
+/// The optimiser, set up to be asked again.
+struct Pricing<'f> {
+    allocator: Allocator<'f>,
+    problem: Problem,
+    /// What the plan's split costs.
+    chosen: Price,
+}
+
+/// What an allocation is judged by: utilization of level C, then what A and B take of the cores (C-PETs).
+type Price = (f64, f64);
+
+fn price_of(split: &Split) -> Price {
+    (split.level_c_utilization, split.taken)
+}
+
+/// The cheapest; none is dearer than any.
+fn cheapest<T>(offers: impl Iterator<Item = (T, Option<Price>)>) -> Option<(T, Option<Price>)> {
+    let key = |price: &Option<Price>| price.unwrap_or((f64::INFINITY, f64::INFINITY));
+    offers.reduce(|one, other| {
+        let ((a, b), (c, d)) = (key(&one.1), key(&other.1));
+        if c.total_cmp(&a).then(d.total_cmp(&b)).is_lt() { other } else { one }
+    })
+}
+
+/// The other's price, or that there is no allocation, beside that of the plan.
+fn price(chosen: Price, other: Option<Price>) -> String {
+    let Some(other) = other else { return "not schedulable".to_owned() };
+    let against = |now: f64, then: f64| {
+        let more = if now > SAME { format!(" ({:+.2} %)", (then / now - 1.0) * 100.0) } else { String::new() };
+        format!("{then:.4}{more}")
+    };
+    let same = |now: f64, then: f64| (then - now).abs() < SAME;
+    match (same(chosen.0, other.0), same(chosen.1, other.1)) {
+        (true, true) => "would cost nothing".to_owned(),
+        (true, false) => format!("A and B would take {} of the cores", against(chosen.1, other.1)),
+        (false, _) => format!("level C would take {}", against(chosen.0, other.0)),
+    }
+}
+
+impl<'f> Pricing<'f> {
+    fn of(found: &'f Found) -> Self {
+        let (s, a) = (&found.translated.system, &found.allocation);
+        let mut allocator = Allocator::new(&found.translated.parameters);
+        allocator.load(s);
+        let problem = allocator.problem_with(s, a.kind, a.scheme.ipc, &found.own_bank);
+        Self { allocator, problem, chosen: price_of(&a.split) }
+    }
+
+    fn scheme(&mut self, found: &Found) -> Result<Choice, PlanError> {
+        let own = found.isolation.settings.scheme;
+        let (mut offers, mut failing) = (Vec::new(), Vec::new());
+        for scheme in BufferScheme::ALL.into_iter().filter(|s| *s != own) {
+            match self.allocator.allocate(&found.translated.system, scheme_of(scheme)?, Objective::LeastLevelC) {
+                Answer::Allocation(a) => offers.push((scheme, Some(price_of(&a.split)))),
+                Answer::None | Answer::Undecided => failing.push(scheme.name()),
+            }
+        }
+        let best = cheapest(offers.into_iter());
+        let mut next_best = best.map_or("no other scheme is schedulable".to_owned(), |(scheme, offer)| {
+            format!("{}: {}", scheme.name(), price(self.chosen, offer))
+        });
+        if best.is_some() && !failing.is_empty() {
+            next_best += &format!("; not schedulable: {}", failing.join(", "));
+        }
+        Ok(Choice {
+            of: "buffers".to_owned(),
+            chosen: own.name().to_owned(),
+            why: "the scheme of [mc2]; O|opt, its default, has the choices of all others but R|R".to_owned(),
+            next_best,
+        })
+    }
+
+    fn demand(&self, core: usize, check: usize, ways: usize, locked: usize) -> f64 {
+        self.problem.demand[core][check][ways] - self.problem.saved[core][locked][check]
+    }
+
+    fn region(&self, found: &Found, core: usize) -> Choice {
+        let split = &found.allocation.split;
+        let ways = split.cores[core];
+        let of = format!("ways of core {core}");
+        let choice =
+            |why: String, next_best: String| Choice { of: of.clone(), chosen: ways.to_string(), why, next_best };
+        let load = self.demand(core, 1, ways, split.locked);
+        if ways == 0 {
+            let why = if load > 0.0 { "its tasks fit without any" } else { "no task of level A or B is on it" };
+            return choice(why.to_owned(), "one way: taken from others, for nothing they need".to_owned());
+        }
+        let why = format!("A and B take {load:.3} of the core with them (B-PETs)");
+        let less = |check: usize| self.demand(core, check, ways - 1, split.locked);
+        let levels = ["level A (A-PETs)", "A and B (B-PETs)", "A and B (C-PETs)"];
+        if let Some(check) = (0..3).find(|&check| less(check) > 1.0 - MARGIN) {
+            let short = less(check);
+            let need = if short > 1e6 {
+                "no job can run".to_owned()
+            } else {
+                format!("{} would take {short:.3}", levels[check])
+            };
+            return choice(why, format!("{} ways: {need}, not schedulable", ways - 1));
+        }
+        let more = less(2) - self.demand(core, 2, ways, split.locked);
+        let total = self.problem.total.get(split.level_c + 1).copied();
+        let other = total.map(|total| (total, self.chosen.1 + more));
+        choice(why, format!("{} ways, one more for level C: {}", ways - 1, price(self.chosen, other)))
+    }
+
+    fn region_of_c(&self, found: &Found) -> Choice {
+        let ways = found.allocation.split.level_c;
+        let why = if found.translated.system.global().is_empty() {
+            "no task of level C; the OS has them".to_owned()
+        } else {
+            format!("level C takes {:.4} with them, which no other split lowers", self.chosen.0)
+        };
+        let next_best = if ways <= self.problem.least_c {
+            format!("none: {} is the least (least_ways_of_c)", self.problem.least_c)
+        } else {
+            let total = self.problem.total.get(ways - 1).copied();
+            format!("{} ways: {}", ways - 1, price(self.chosen, total.map(|total| (total, self.chosen.1))))
+        };
+        Choice { of: "ways of level C and the OS".to_owned(), chosen: ways.to_string(), why, next_best }
+    }
+
+    fn region_of_locked(&self, found: &Found) -> Choice {
+        let split = &found.allocation.split;
+        let (now, other) = if split.locked > 0 { (split.locked, split.locked - 1) } else { (0, 1) };
+        let saved = |locked: usize| -> f64 { self.problem.saved.iter().map(|s| s[locked][1]).sum() };
+        let why = if now > 0 {
+            format!("locked buffers save {:.4} of the cores (B-PETs)", saved(now))
+        } else {
+            "a way is worth more to tasks than to buffers".to_owned()
+        };
+        let next_best = format!("{other} ways: would save {:.4}", saved(other));
+        Choice { of: "ways of locked buffers".to_owned(), chosen: now.to_string(), why, next_best }
+    }
+
+    /// The price if these tasks are on these cores and all others of A and B where they are.
+    fn moved(found: &Found, moves: &[(usize, usize)]) -> Option<Price> {
+        let s = &found.translated.system;
+        let mut pins: Vec<Option<usize>> = (0..s.starts[1]).map(|at| found.core(at)).collect();
+        for &(at, core) in moves {
+            pins[at] = Some(core);
+        }
+        let mut other = s.clone();
+        other.pins = pins;
+        let mut allocator = Allocator::new(&found.translated.parameters);
+        allocator.load(&other);
+        match allocator.allocate(&other, found.allocation.scheme, Objective::LeastLevelC) {
+            Answer::Allocation(a) => Some(price_of(&a.split)),
+            Answer::None | Answer::Undecided => None,
+        }
+    }
+
+    fn core(&self, found: &Found, at: usize) -> Choice {
+        let s = &found.translated.system;
+        let core = found.core(at).unwrap_or(0);
+        let partners: Vec<&str> = s.edges[..s.bound_edges]
+            .iter()
+            .flat_map(|e| [(e.sender, e.receiver), (e.receiver, e.sender)])
+            .filter(|(one, other)| *one == at && found.core(*other) == Some(core))
+            .map(|(_, other)| found.task(other).name.as_str())
+            .collect();
+        let why = if s.pin(at).is_some() {
+            "stated".to_owned()
+        } else if !partners.is_empty() && found.allocation.kind == Kind::Together {
+            format!(
+                "with {}, which it exchanges messages with (CE), on the core with most room for them",
+                partners.join(", ")
+            )
+        } else {
+            "worst fit: the core with most room when its turn came".to_owned()
+        };
+        let others =
+            (0..s.cores).filter(|&other| other != core).map(|other| (other, Self::moved(found, &[(at, other)])));
+        let next_best = match cheapest(others) {
+            None => "there is no other core".to_owned(),
+            Some((_, None)) => "any other core: not schedulable, with all others where they are".to_owned(),
+            Some((other, u)) => format!("core {other}: {}", price(self.chosen, u)),
+        };
+        Choice { of: found.task(at).name.clone(), chosen: format!("core {core}"), why, next_best }
+    }
+
+    fn message(&self, found: &Found, edge: usize) -> Choice {
+        let e = &found.translated.system.edges[edge];
+        let (from, to) = (&found.task(e.sender).name, &found.task(e.receiver).name);
+        let us = |ps: u64| format!("{:.3} us", ps as f64 / 1e6);
+        let [send, receive] = found.translated.bypass_ps[edge];
+        let uncached = format!("SBP: {} more per job of {from} and {} of {to}", us(send), us(receive));
+        let together = || {
+            let on = |task: usize| found.core(task).unwrap_or(0);
+            let moves = [(e.sender, on(e.receiver)), (e.receiver, on(e.sender))];
+            let best = cheapest(moves.iter().map(|m| ((), Self::moved(found, &[*m]))));
+            format!("CE, with one of them moved to the other's core: {}", price(self.chosen, best.and_then(|b| b.1)))
+        };
+        let (chosen, why, next_best) = match found.method(edge) {
+            Method::Together => {
+                ("CE", "both tasks are on one core, so that its bank and ways hold the buffer".to_owned(), uncached)
+            }
+            Method::Locked => {
+                ("CL", "among the buffers that save most per byte in the locked ways".to_owned(), uncached)
+            }
+            Method::Bypass => (
+                "SBP",
+                format!(
+                    "the tasks are on two cores and no way is locked for it: {} and {} per job",
+                    us(send),
+                    us(receive)
+                ),
+                together(),
+            ),
+            Method::LevelC => (
+                "level C's banks, cacheable",
+                "the scheme of [mc2] does not manage message buffers".to_owned(),
+                "a scheme O|...: see `buffers`".to_owned(),
+            ),
+        };
+        Choice { of: format!("message {from} to {to}"), chosen: chosen.to_owned(), why, next_best }
+    }
+
+    fn io(&mut self, found: &Found, at: usize) -> Choice {
+        let (s, a) = (&found.translated.system, &found.allocation);
+        let mut flipped = found.own_bank.clone();
+        flipped[at] = !flipped[at];
+        let split = self.allocator.with_buffers(s, a.kind, a.scheme.ipc, &flipped, Objective::LeastLevelC);
+        let place = |own: bool| match found.core(at) {
+            Some(core) if own => format!("bank {core}, that of its core"),
+            _ => "the banks of level C".to_owned(),
+        };
+        let other = price(self.chosen, split.as_ref().map(price_of));
+        let why = match (a.scheme.io == Io::PerBuffer, bounded(found)) {
+            (false, _) => format!("the rule of {}", found.isolation.settings.scheme.name()),
+            (true, true) => {
+                "bounds take each access as the slowest there is, in whichever bank: its own keeps level C's banks free"
+                    .to_owned()
+            }
+            (true, false) => "its copying against what DMA costs the others in the bank".to_owned(),
+        };
+        let device = found.isolation.io.iter().find(|(io, _)| io.task == found.task(at).name);
+        Choice {
+            of: format!("buffer of {}", device.map_or("", |(io, _)| io.device.as_str())),
+            chosen: place(found.own_bank[at]),
+            why,
+            next_best: format!("{}: {other}", place(flipped[at])),
+        }
+    }
+}
+
+/// How the PETs of a task came about.
+pub fn derivation(found: &Found, at: usize) -> Derivation {
+    let (shape, ways) = (&found.translated.shapes[at], found.ways(at));
+    let task = &found.translated.system.tasks[at];
+    let pets = &found.checked.tasks[at].pets;
+    Derivation::new(
+        "PET_B = time alone with its ways + waits for the memory + preemptions + buffers + interrupts; PET_A = pet_scale*PET_B; PET_C = average*PET_B",
+        "mc2-os-isolation, sections 2 and 6.1; planner::mc2::translate",
+    )
+    .input("level", format!("{:?}", task.level))
+    .input("ways", ways as u64)
+    .input("pet_scale", found.isolation.settings.pet_scale)
+    .input("average", task.average)
+    .step("time alone, ps", shape.alone(ways))
+    .step("DRAM accesses", shape.misses.get(ways).copied().unwrap_or(0))
+    .step("with waits for the memory, ps", shape.contended_ps.get(ways).copied().flatten())
+    .step("preemptions and accesses under way, ps", shape.fixed_ps)
+    .step("PET_A, ps", pets.a.div_ceil(1000))
+    .step("PET_B, ps", pets.b.div_ceil(1000))
+    .step("PET_C, ps", pets.c.div_ceil(1000))
+    .result(pets.at(task.level).div_ceil(1000))
+}
+
+/// One line per rule and choice, the verdict last.
+pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<String>, PlanError> {
+    let (s, split) = (&found.translated.system, &found.allocation.split);
+    let mut out = vec![
+        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on what is left, D best effort".to_owned(),
+        format!(
+            "PETs: level B the longest time, level A {} of it, level C the stated average; {}",
+            found.isolation.settings.pet_scale,
+            if bounded(found) {
+                "each DRAM access waits for one of each other master of the memory"
+            } else {
+                "contention is in the stated times, buffers and DMA cost what [mc2.costs] says"
+            }
+        ),
+    ];
+    if plan.schedulable {
+        let cores: Vec<String> = split.cores[..s.cores].iter().map(usize::to_string).collect();
+        out.push(format!(
+            "cache: {} ways: {} for levels A and B of the cores, {} for locked buffers, {} for level C and the OS",
+            found.translated.parameters.machine.ways,
+            cores.join(" + "),
+            split.locked,
+            split.level_c
+        ));
+        for choice in plan.mc2.iter().flat_map(|mc2| &mc2.choices) {
+            out.push(format!("{}: {}: {}; next best: {}", choice.of, choice.chosen, choice.why, choice.next_best));
+        }
+    }
+    out.push(verdict(found, plan, faults)?);
+    Ok(out)
+}
+
+fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, PlanError> {
+    if plan.schedulable {
+        let late = plan.tasks.iter().filter_map(|t| t.tardiness_ns).max();
+        return Ok(match late {
+            None => "verdict: levels A and B meet their deadlines".to_owned(),
+            Some(ns) => format!(
+                "verdict: levels A and B meet their deadlines, level C is late by at most {:.3} ms; its utilization is {:.4}",
+                ns as f64 / 1e6,
+                level_c(found)
+            ),
+        });
+    }
+    if matches!(found.answer, Answer::Undecided) {
+        return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand".to_owned());
+    }
+    let allocated = matches!(found.answer, Answer::Allocation(_));
+    if let Some(fault) = faults.first().filter(|_| allocated) {
+        return Ok(format!("verdict: not schedulable: {fault}; lower its demand"));
+    }
+    if allocated {
+        let verdict = &found.checked.verdict;
+        return Ok(format!(
+            "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); lower the demand"
+        ));
+    }
+    Ok(format!(
+        "verdict: not schedulable: {}; spread or shorten the tasks, lengthen periods, give more ways, or move tasks to a lower level",
+        shortage(found)?
+    ))
+}
+
+/// What no split satisfies, for the placement with tasks apart.
+fn shortage(found: &Found) -> Result<String, PlanError> {
+    let (s, p) = (&found.translated.system, &found.translated.parameters);
+    let scheme = fixed_io(scheme_of(found.isolation.settings.scheme)?);
+    let mut allocator = Allocator::new(p);
+    allocator.load(s);
+    let problems = allocator.problems(s, scheme);
+    let Some(problem) = problems.last() else { return Ok("no problem".to_owned()) };
+    let fits = |core: usize, ways: usize| (0..3).all(|check| problem.demand[core][check][ways] <= 1.0 - MARGIN);
+    let mut needed = Vec::new();
+    for core in 0..s.cores {
+        let Some(ways) = (0..=p.machine.ways).find(|&ways| fits(core, ways)) else {
+            let most = |check: usize| problem.demand[core][check][p.machine.ways];
+            return Ok(format!(
+                "core {core} is overloaded even with all {} ways (level A {:.3} by A-PETs, A and B {:.3} by B-PETs)",
+                p.machine.ways,
+                most(0),
+                most(1)
+            ));
+        };
+        needed.push(ways);
+    }
+    let sum: usize = needed.iter().sum();
+    if sum + problem.least_c > p.machine.ways {
+        let list: Vec<String> = needed.iter().map(usize::to_string).collect();
+        return Ok(format!(
+            "the cores need {} ways and level C {}, but there are {}",
+            list.join(" + "),
+            problem.least_c,
+            p.machine.ways
+        ));
+    }
+    let level_c = p.machine.ways - sum;
+    let left: f64 = (0..s.cores).map(|core| 1.0 - problem.demand[core][2][needed[core]]).sum();
+    Ok(format!(
+        "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its largest tasks leave it no bound on tardiness ({} needed of that)",
+        problem.total[level_c],
+        problem.margin[level_c].map_or("a job does not fit its period".to_owned(), |m| format!("{m:.3}"))
+    ))
+}
+
+/// What the verdict rests on.
+pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
+    let p = &found.system.platform;
+    let mut out = vec![
+        "levels A and B are released together at time 0 and then with their periods; tasks poll, none suspends itself".to_owned(),
+        "pages of core k's tasks of levels A and B lie in DRAM bank k, and the ways are enforced; banks are not interleaved".to_owned(),
+        "the tardiness bound of level C holds while no job of any level exceeds its level-C PET".to_owned(),
+    ];
+    if bounded(found) {
+        out.push(format!(
+            "L_max = {} bounds the service of one DRAM access; each core has one under way at a time, and the memory serves cores and devices in turn",
+            p.dram.latency_max
+        ));
+    } else {
+        out.push("the stated times were measured under contention for everything that is not isolated; [mc2.costs] are this board's".to_owned());
+    }
+    if demands.iter().any(|d| matches!(d, Demand::Profiled { .. })) {
+        out.push("a profiled job's misses by ways are those of the profiled run under LRU, with pages of colours in the order of first touch".to_owned());
+    }
+    if demands.iter().any(|d| matches!(d, Demand::Given { .. })) {
+        out.push("stated times hold with the planned ways and include messages within the core and what a preemption costs beyond `reload`".to_owned());
+    }
+    if found.system.tasks.iter().any(|t| t.criticality == Criticality::D) && !bounded(found) {
+        out.push("level D makes no more traffic than the measurements had".to_owned());
+    }
+    if found.checked.verdict != Verdict::Schedulable {
+        out.push("figures of a plan that is not schedulable are those of an even split".to_owned());
+    }
+    out
+}

@@ -1,0 +1,417 @@
+//! From a system file to what the optimiser of the study works on.
+//!
+//! Problem: the study draws its tasks from ranges; a real task has execution times by ways, stated or from its profile,
+//! messages of so many bytes and devices of so many bytes per second. Rule: a task's time with `w` ways becomes
+//! `flat + steep*curve[w]` exactly, shares of its time with all ways. Level-B PET: that time; level A: `pet_scale` of it;
+//! level C: `average` of it.
+//!
+//! With `contention = "bounded"` everything that can lengthen a job is in it:
+//! * each DRAM access takes `L_max` and waits for one of each other core and of each device;
+//! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's accesses;
+//! * of a profiled task, each fetched line may push out a dirty one that another task left (at most the lines of the ways
+//!   and of the private caches);
+//! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
+//! * each piece in which a job executes waits for an access under way, and pays the longest reload of any task that it may
+//!   preempt; a job of level A also its own, once per further piece. It is in at most `T/T_min` pieces, `T_min` the least
+//!   period of level A: its slots are cut at releases only, all multiples of `T_min`;
+//! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to write it and once to read
+//!   it; a cacheable one may be evicted as often. Stated times of messages and reloads are taken to be all memory.
+//!
+//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices as the study does.
+//!
+//! Not covered: what the kernel itself does for a message or a transfer; state it in the execution times.
+
+use crate::Demand;
+use solocore_analysis::mc2::Level;
+use solocore_model::mc2::{Contention, Costs, Isolation, TaskShape};
+use solocore_model::system::{Criticality, Task};
+use solocore_model::{Platform, System, Time};
+use solocore_study::generator::{Accesses, Edge, IoBuffer, Task as StudyTask};
+use solocore_study::random::saturation;
+use solocore_study::ways::SIZES;
+use solocore_study::{Parameters, System as StudySystem};
+
+const PS_PER_MS: f64 = 1e9;
+/// Curve where a region of that size is impossible: no utilization is small enough to make it fit.
+const NEVER: f64 = 1e30;
+/// Least `steep`: a curve that is flat still must not pass at impossible sizes.
+const LEAST_STEEP: f64 = 1e-12;
+/// Added to each job, so that no rounding of floating point makes a PET too small.
+const ROUNDING_PS: u64 = 1000;
+
+/// An analysed task by ways.
+#[derive(Clone, Debug)]
+pub struct Shape {
+    /// Its index in the system.
+    pub index: usize,
+    /// Alone, ps; `None` where a region of that size is impossible.
+    pub alone_ps: Vec<Option<u64>>,
+    /// DRAM transactions of a job.
+    pub misses: Vec<u64>,
+    /// Under contention, ps.
+    pub contended_ps: Vec<Option<u64>>,
+    /// Per job: preemptions, accesses under way, rounding.
+    pub fixed_ps: u64,
+}
+
+impl Shape {
+    /// Alone with so many ways; with one where there must be one.
+    pub fn alone(&self, ways: usize) -> u64 {
+        self.alone_ps.get(ways).copied().flatten().or(self.alone_ps.get(1).copied().flatten()).unwrap_or(0)
+    }
+
+    fn whole(&self) -> u64 {
+        self.contended_ps.last().copied().flatten().unwrap_or(1).max(1)
+    }
+}
+
+/// A system in the optimiser's terms.
+pub struct Translated {
+    /// For the optimiser: tasks by level.
+    pub system: StudySystem,
+    /// Machine and costs.
+    pub parameters: Parameters,
+    /// By the optimiser's index.
+    pub shapes: Vec<Shape>,
+    /// Time to write a message uncached and to read it, under contention: by `system.edges`.
+    pub bypass_ps: Vec<[u64; 2]>,
+    /// The same alone.
+    pub alone_ps: Vec<[u64; 2]>,
+    /// By `system.edges`: index in `[[ipc]]`.
+    pub edges: Vec<usize>,
+    /// Lines of each message.
+    pub lines: Vec<u64>,
+}
+
+/// What an access costs.
+struct Memory<'a> {
+    platform: &'a Platform,
+    /// `L_max`.
+    latency_ps: u64,
+    /// Who takes turns at the memory; 1 if contention was measured.
+    masters: u64,
+    bounded: bool,
+    ways: usize,
+    /// How long a refresh takes, and the time from one to the next, ps.
+    refresh: [u64; 2],
+}
+
+impl<'a> Memory<'a> {
+    fn of(system: &'a System, isolation: &Isolation) -> Self {
+        let bounded = isolation.settings.contention == Contention::Bounded;
+        let masters = u64::from(system.active_cores()) + isolation.io.len() as u64;
+        Self {
+            platform: &system.platform,
+            latency_ps: system.platform.dram.latency_max.ps(),
+            masters: if bounded { masters } else { 1 },
+            bounded,
+            ways: isolation.ways(&system.platform) as usize,
+            refresh: [isolation.settings.refresh.ps(), isolation.settings.refresh_period.ps()],
+        }
+    }
+
+    /// One access, with those it waits for.
+    fn access_ps(&self) -> u64 {
+        self.latency_ps.saturating_mul(self.masters)
+    }
+
+    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at most one per period and one
+    /// under way at either end.
+    fn with_refresh(&self, time: u64, accesses: u64) -> u64 {
+        let [length, period] = self.refresh;
+        if !self.bounded || period == 0 {
+            return time;
+        }
+        let mut out = time;
+        loop {
+            let number = (out / period).saturating_add(2).min(accesses);
+            let next = time.saturating_add(number.saturating_mul(length));
+            if next <= out {
+                return out;
+            }
+            out = next;
+        }
+    }
+
+    /// Accesses of a profiled job's reload after a preemption: each useful line read, and one written back for it.
+    fn reload_accesses(&self, demand: &Demand) -> u64 {
+        let shared = self.platform.llc.size.0 / self.platform.llc.line.0;
+        2 * demand.lines().min(self.platform.private_lines() + shared)
+    }
+
+    fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
+        // All of it may be waiting for the memory.
+        let stated = task.shape.reload.map(|alone| alone.ps().saturating_mul(self.masters));
+        let accesses = self.reload_accesses(demand);
+        match stated {
+            Some(time) => self.with_refresh(time, u64::MAX),
+            None => self.with_refresh(accesses.saturating_mul(self.access_ps()), accesses),
+        }
+    }
+
+    /// Time alone and DRAM transactions with `w` ways, and write-backs of lines that others left.
+    fn with_ways(&self, task: &Task, demand: &Demand, w: usize) -> (Option<u64>, u64, u64) {
+        let shape = &task.shape;
+        match demand {
+            Demand::Given { .. } if !shape.wcet_by_ways.is_empty() => {
+                let at = w.saturating_sub(1).min(shape.wcet_by_ways.len() - 1);
+                let misses = shape.misses_by_ways.get(at).copied().unwrap_or(0);
+                ((w > 0).then_some(shape.wcet_by_ways[at].ps()), misses, 0)
+            }
+            Demand::Given { wcet_ps, misses } => (Some(*wcet_ps), *misses, 0),
+            // No pages are locked under levels; a system file with a curve is refused.
+            Demand::Curve(points) => {
+                points.first().map_or((None, 0, 0), |&(wcet_ps, misses)| (Some(wcet_ps), misses, 0))
+            }
+            Demand::Profiled { profile, .. } => {
+                let shared = self.bounded && task.criticality == Criticality::C;
+                let by_ways = profile.by_ways.get(..w.min(profile.by_ways.len())).and_then(<[u64]>::last).copied();
+                let misses = by_ways.filter(|_| !shared).unwrap_or_else(|| profile.llc_accesses());
+                let p = self.platform;
+                let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
+                let memory = misses.saturating_mul(self.latency_ps);
+                let alone = p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups).saturating_add(memory);
+                let lines = if shared { u64::MAX } else { u64::from(p.llc_sets()) * w as u64 + p.private_lines() };
+                (Some(alone), misses, if self.bounded { misses.min(lines) } else { 0 })
+            }
+        }
+    }
+
+    fn shape(&self, index: usize, task: &Task, demand: &Demand, fixed_ps: u64) -> Shape {
+        let mut shape = Shape { index, alone_ps: Vec::new(), misses: Vec::new(), contended_ps: Vec::new(), fixed_ps };
+        for w in 0..=self.ways {
+            let (alone, misses, left) = self.with_ways(task, demand, w);
+            let waits = misses.saturating_mul(self.access_ps() - self.latency_ps);
+            let more = waits.saturating_add(left.saturating_mul(self.access_ps()));
+            shape.alone_ps.push(alone);
+            shape.misses.push(misses);
+            // One more: the access of what ran before.
+            let accesses = misses.saturating_add(left).saturating_add(1);
+            shape.contended_ps.push(alone.map(|t| self.with_refresh(t.saturating_add(more), accesses)));
+        }
+        shape
+    }
+}
+
+/// Translates a system whose tasks have these demands.
+pub fn translate(system: &System, isolation: &Isolation, demands: &[Demand]) -> Translated {
+    let memory = Memory::of(system, isolation);
+    let order = by_level(&system.tasks);
+    let shapes: Vec<Shape> = order
+        .iter()
+        .map(|&index| {
+            let fixed = per_job(&memory, system, demands, index);
+            memory.shape(index, &system.tasks[index], &demands[index], fixed)
+        })
+        .collect();
+    let parameters = parameters(system, isolation);
+    let mut study = StudySystem::new();
+    study.cores = system.active_cores() as usize;
+    let mut out = Translated {
+        system: study,
+        parameters,
+        shapes,
+        bypass_ps: Vec::new(),
+        alone_ps: Vec::new(),
+        edges: Vec::new(),
+        lines: Vec::new(),
+    };
+    let costs = isolation.settings.costs.clone().unwrap_or_default();
+    out.add_tasks(system, isolation, &costs);
+    out.add_messages(system, isolation, &memory, &costs);
+    out.group();
+    out
+}
+
+/// Analysed tasks: level A, then B, then C, each in the order of the file.
+fn by_level(tasks: &[Task]) -> Vec<usize> {
+    let level = |wanted: Criticality| (0..tasks.len()).filter(move |&i| tasks[i].criticality == wanted);
+    level(Criticality::A).chain(level(Criticality::B)).chain(level(Criticality::C)).collect()
+}
+
+/// What a job takes beyond its own execution, at any size.
+fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -> u64 {
+    let tasks = &system.tasks;
+    let task = &tasks[index];
+    let level_a = |i: usize| tasks[i].criticality == Criticality::A;
+    let reload = |i: usize| memory.reload_ps(&tasks[i], &demands[i]);
+    let preempted = |i: &usize| *i != index && matches!(tasks[*i].criticality, Criticality::B | Criticality::C);
+    let below = (0..tasks.len()).filter(preempted).map(reload).max().unwrap_or(0);
+    let shortest = (0..tasks.len()).filter(|&i| level_a(i)).filter_map(|i| tasks[i].period).min();
+    let pieces = match (task.period, shortest) {
+        (Some(own), Some(least)) if level_a(index) => own.ps().div_ceil(least.ps().max(1)),
+        _ => 1,
+    };
+    // An access of what ran before may be under way as the piece begins.
+    let under_way = if memory.bounded { memory.access_ps() } else { 0 };
+    let own = reload(index).saturating_mul(pieces - 1);
+    pieces.saturating_mul(below.saturating_add(under_way)).saturating_add(own).saturating_add(ROUNDING_PS)
+}
+
+fn parameters(system: &System, isolation: &Isolation) -> Parameters {
+    let (s, platform) = (&isolation.settings, &system.platform);
+    let costs = s.costs.clone().unwrap_or_default();
+    let mut p = Parameters::standard();
+    p.machine.ways = isolation.ways(platform) as usize;
+    p.machine.way_bytes = platform.llc.size.0 / u64::from(platform.llc.ways);
+    p.machine.least_ways_of_c = s.least_ways_of_c as usize;
+    p.machine.placement_ways = (p.machine.ways / (system.active_cores() as usize + 1)).max(1);
+    p.execution.level_a_over_b = s.pet_scale;
+    p.interrupts.tick_period_us = s.tick_period.ps() as f64 / 1e6;
+    p.interrupts.tick_us = s.tick.ps() as f64 / 1e6;
+    p.interrupts.device_block_bytes = s.device_block.0;
+    p.interrupts.device_us = s.device_interrupt.ps() as f64 / 1e6;
+    p.dma.saturation_mb_per_s = costs.dma_saturation.0 as f64 / 1e6;
+    p.sharing.saturation_cores = costs.sharing_saturation;
+    p
+}
+
+impl Translated {
+    fn add_tasks(&mut self, system: &System, isolation: &Isolation, costs: &Costs) {
+        let measured = isolation.settings.contention == Contention::Measured;
+        let if_measured = |share: f64| if measured { share } else { 0.0 };
+        for shape in &self.shapes {
+            let task = &system.tasks[shape.index];
+            let level = match task.criticality {
+                Criticality::A => Level::A,
+                Criticality::B => Level::B,
+                Criticality::C | Criticality::D => Level::C,
+            };
+            let period = task.period.map_or(1.0, |p| p.ps() as f64);
+            let (flat, steep, curve) = curve(shape);
+            let io = isolation.io.iter().find(|(io, _)| io.task == task.name).map(|(io, _)| IoBuffer {
+                copy_share: io.copy,
+                mb_per_s: io.bandwidth.0 as f64 / 1e6,
+                penalty: if_measured(io.copy * costs.io_copy),
+                direct: io.direct,
+                bank: 0,
+                long: false,
+                short: false,
+            });
+            let s = &mut self.system;
+            s.dma += io.map_or(0.0, |io| io.mb_per_s);
+            s.tasks.push(StudyTask {
+                level,
+                period_ms: period / PS_PER_MS,
+                utilization: isolation.settings.pet_scale * shape.whole() as f64 / period,
+                average: f64::from(task.shape.average_millionths) / f64::from(TaskShape::WHOLE),
+                flat,
+                steep,
+                factor: 1.0,
+                bus: if_measured(costs.dma_bus),
+                bank: if_measured(costs.dma_bank),
+                victim: if level == Level::C { if_measured(costs.bank_sharing_c) } else { 0.0 },
+                reload: 0.0,
+                io,
+            });
+            s.curves.push(curve);
+            if level != Level::C {
+                s.pins.push(task.core.map(|core| core as usize));
+            }
+        }
+        let s = &mut self.system;
+        let first = |level: Level| s.tasks.iter().position(|t| t.level >= level).unwrap_or(s.tasks.len());
+        s.starts = [first(Level::B), first(Level::C)];
+        s.bus_load = saturation(s.dma, self.parameters.dma.saturation_mb_per_s);
+        let [b, c] = s.starts;
+        mark_halves(&mut s.tasks[..b]);
+        mark_halves(&mut s.tasks[b..c]);
+    }
+
+    /// Messages of levels A and B first, as the optimiser wants them.
+    fn add_messages(&mut self, system: &System, isolation: &Isolation, memory: &Memory, costs: &Costs) {
+        let of = |name: &str| self.shapes.iter().position(|s| system.tasks[s.index].name == name);
+        let ends: Vec<(usize, usize, usize)> = isolation
+            .ipc
+            .iter()
+            .enumerate()
+            .filter_map(|(at, (ipc, _))| Some((at, of(&ipc.from)?, of(&ipc.to)?)))
+            .collect();
+        let bound = self.system.starts[1];
+        let (first, last): (Vec<_>, Vec<_>) = ends.into_iter().partition(|&(_, from, _)| from < bound);
+        self.system.bound_edges = first.len();
+        for (at, sender, receiver) in first.into_iter().chain(last) {
+            let ipc = &isolation.ipc[at].0;
+            let lines = ipc.size.0.div_ceil(system.platform.llc.line.0);
+            let alone = |stated: Option<Time>| stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps);
+            let alone = [ipc.send, ipc.receive].map(alone);
+            let time = alone.map(|t| memory.with_refresh(t.saturating_mul(memory.masters), u64::MAX));
+            let evicted = memory.with_refresh(lines.saturating_mul(memory.access_ps()), lines);
+            let accesses = |task: usize, time: u64, ce: f64, cl: f64| {
+                let (whole, sbp) = (self.shapes[task].whole() as f64, time as f64);
+                if memory.bounded {
+                    let (bypass, level_c) = (sbp / whole, (sbp + evicted as f64) / whole);
+                    return Accesses { share: 0.0, bypass, level_c, locked: 0.0 };
+                }
+                Accesses {
+                    share: sbp * ce / whole,
+                    bypass: sbp * (1.0 - ce) / whole,
+                    level_c: sbp * (1.0 - ce + costs.eviction) / whole,
+                    locked: sbp * (ce - cl) / whole,
+                }
+            };
+            let sending = accesses(sender, time[0], costs.send_ce, costs.send_cl);
+            let receiving = accesses(receiver, time[1], costs.receive_ce, costs.receive_cl);
+            let bytes = u32::try_from(ipc.size.0).unwrap_or(u32::MAX);
+            self.system.edges.push(Edge { sender, receiver, bytes, bank: 0, sending, receiving });
+            self.bypass_ps.push(time);
+            self.alone_ps.push(alone);
+            self.edges.push(at);
+            self.lines.push(lines);
+        }
+    }
+
+    /// Tasks of levels A and B that are linked by messages, in one piece.
+    fn group(&mut self) {
+        let s = &mut self.system;
+        let count = s.starts[1];
+        let mut seen = vec![false; count];
+        for first in 0..count {
+            if std::mem::replace(&mut seen[first], true) {
+                continue;
+            }
+            let from = s.order.len();
+            s.order.push(first);
+            let mut at = from;
+            while at < s.order.len() {
+                let task = s.order[at];
+                for edge in &s.edges[..s.bound_edges] {
+                    for (one, other) in [(edge.sender, edge.receiver), (edge.receiver, edge.sender)] {
+                        if one == task && !std::mem::replace(&mut seen[other], true) {
+                            s.order.push(other);
+                        }
+                    }
+                }
+                at += 1;
+            }
+            s.groups.push((from, s.order.len()));
+        }
+    }
+}
+
+/// `flat`, `steep` and the curve of a task, over its time with all ways.
+fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
+    let whole = shape.whole() as f64;
+    let times = || shape.contended_ps.iter().copied().flatten();
+    let (least, most) = (times().min().unwrap_or(1), times().max().unwrap_or(1));
+    let steep = ((most - least) as f64 / whole).max(LEAST_STEEP);
+    let mut out = [NEVER; SIZES];
+    for (out, time) in out.iter_mut().zip(&shape.contended_ps) {
+        // Without gain from ways, DMA to the bank is felt in full at every size.
+        *out = time.map_or(NEVER, |t| if most > least { (t - least) as f64 / (most - least) as f64 } else { 1.0 });
+    }
+    ((least as f64 + shape.fixed_ps as f64) / whole, steep, out)
+}
+
+/// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd number both have the
+/// one in the middle.
+fn mark_halves(tasks: &mut [StudyTask]) {
+    let mut order: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].io.is_some()).collect();
+    order.sort_by(|&i, &j| tasks[i].period_ms.total_cmp(&tasks[j].period_ms).then(i.cmp(&j)));
+    let (count, half) = (order.len(), order.len().div_ceil(2));
+    for (rank, &task) in order.iter().enumerate() {
+        if let Some(io) = &mut tasks[task].io {
+            (io.short, io.long) = (rank < half, rank >= count - half);
+        }
+    }
+}

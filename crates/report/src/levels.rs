@@ -1,0 +1,108 @@
+//! Plans with criticality levels: regions, buffers, and every choice beside its next best.
+
+use crate::{format, wide_table};
+use maud::{Markup, html};
+use solocore_model::mc2_plan::{Mc2Plan, Method, Ways};
+
+pub fn part(mc2: &Mc2Plan) -> Markup {
+    html! {
+        h3 #levels { "Levels: regions and buffers" }
+        p {
+            "Buffers by " (mc2.scheme.name()) "; level C takes " (format::percent(mc2.level_c_utilization))
+            " of a core (C-PETs). Level-A PETs are checked against level A, B-PETs against A and B, C-PETs against all."
+        }
+        (wide_table("Regions of the shared cache and the DRAM banks", &regions(mc2)))
+        @if !mc2.messages.is_empty() || !mc2.io.is_empty() {
+            (wide_table("Message and I/O buffers", &buffers(mc2)))
+        }
+        @if !mc2.choices.is_empty() {
+            h3 { "Choices, and what the next best would have cost" }
+            (choices(mc2))
+        }
+    }
+}
+
+fn ways(ways: Ways) -> String {
+    match ways.count {
+        0 => "none".to_owned(),
+        1 => ways.first.to_string(),
+        n => format!("{}–{}", ways.first, ways.first.saturating_add(n - 1)),
+    }
+}
+
+fn regions(mc2: &Mc2Plan) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Region" } th.num scope="col" { "Ways" } th.num scope="col" { "Bank" }
+                    th.num scope="col" { "Level A" } th.num scope="col" { "Levels A and B" } th.num scope="col" { "By C-PETs" }
+                }
+            }
+            tbody {
+                @for core in &mc2.cores {
+                    tr {
+                        th scope="row" { "core " (core.id) }
+                        td.num { (ways(core.ways)) }
+                        td.num { (core.bank) }
+                        td.num.bad[core.level_a > 1.0] { (format::percent(core.level_a)) }
+                        td.num.bad[core.level_b > 1.0] { (format::percent(core.level_b)) }
+                        td.num { (format::percent(core.level_c)) }
+                    }
+                }
+                @for (name, region) in [("locked buffers", mc2.locked_ways), ("level C and the OS", mc2.level_c_ways)] {
+                    tr {
+                        th scope="row" { (name) }
+                        td.num { (ways(region)) }
+                        td.num { "the others" } td.num { "–" } td.num { "–" } td.num { "–" }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn buffers(mc2: &Mc2Plan) -> Markup {
+    let bank = |bank: Option<u32>| bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"));
+    let method = |method: Method| match method {
+        Method::Bypass => "SBP: uncacheable",
+        Method::Together => "CE: both tasks on one core",
+        Method::Locked => "CL: locked in the cache",
+        Method::LevelC => "cacheable",
+    };
+    html! {
+        table {
+            thead {
+                tr { th scope="col" { "Buffer" } th.num scope="col" { "Bytes" } th scope="col" { "Bank" } th scope="col" { "How" } }
+            }
+            tbody {
+                @for m in &mc2.messages {
+                    tr {
+                        th scope="row" { (m.from) " to " (m.to) }
+                        td.num { (format::count(m.bytes)) }
+                        td { (bank(m.bank)) }
+                        td { (method(m.method)) }
+                    }
+                }
+                @for io in &mc2.io {
+                    tr {
+                        th scope="row" { (io.device) " of " (io.task) }
+                        td.num { (format::count(io.bytes)) }
+                        td { (bank(io.bank)) }
+                        td { (format::bandwidth(io.bytes_per_s)) @if !io.direct { ", copied by the kernel" } }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn choices(mc2: &Mc2Plan) -> Markup {
+    html! {
+        ul {
+            @for c in &mc2.choices {
+                li { strong { (c.of) } ": " (c.chosen) ": " (c.why) ". Next best: " (c.next_best) "." }
+            }
+        }
+    }
+}

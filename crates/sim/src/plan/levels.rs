@@ -1,0 +1,170 @@
+//! Runs a plan with criticality levels (`[mc2]`).
+//!
+//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides who runs, in both modes. Under the plan,
+//! levels A and B have their core's bank and ways, level C, best effort and the OS the other banks and the ways that are
+//! theirs, and devices write where the plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks
+//! are not interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a profiled task of level A or
+//! B, page `n` in the order of first touch has colour `n` of the cache, as its misses by ways were counted.
+//!
+//! A stated task makes the DRAM accesses that are stated for its ways, those to message buffers outside its core among
+//! them, all in its own pages. Each device has one access under way, as the bounds assume.
+//!
+//! Not covered: what the tasks write to each other; interrupts.
+
+use super::{Mode, Options, PS, SimError};
+use crate::board::{Board, BoardError, Place};
+use crate::kernel::config::{CoreTable, Level, Release, SchedulerSpec, TaskSpec, Window};
+use crate::machine::{DmaSpec, Stream};
+use crate::program::PageKind;
+use crate::workload::Workload;
+use solocore_model::Plan;
+use solocore_model::mc2::Direction;
+use solocore_model::mc2_plan::{Mc2Plan, Ways};
+use solocore_model::plan::PlanTask;
+use solocore_model::system::Criticality;
+
+/// Rows below banks in the address: a page's bank does not choose its sets of the cache.
+const ORDER: [&str; 6] = ["bank", "bank_group", "rank", "row", "column", "channel"];
+
+/// The board of such a plan.
+pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
+    let mut board = Board::new(&plan.platform, options.seed)?;
+    if plan.mc2.is_some() {
+        board.config.memory.map.order = ORDER.map(str::to_owned).to_vec();
+    }
+    Ok(board)
+}
+
+/// Where a task lies under the plan: its banks and ways.
+fn region(plan: &Plan, mc2: &Mc2Plan, task: &PlanTask) -> (Vec<u32>, Ways) {
+    match (task.criticality, mc2.cores.get(task.core as usize)) {
+        (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
+        _ => (shared_banks(plan, mc2), mc2.level_c_ways),
+    }
+}
+
+/// Banks of level C and the OS.
+fn shared_banks(plan: &Plan, mc2: &Mc2Plan) -> Vec<u32> {
+    (0..plan.platform.total_banks()).filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank)).collect()
+}
+
+/// Adds a task's program and returns its index.
+pub fn add(
+    plan: &Plan,
+    mc2: &Mc2Plan,
+    options: &Options,
+    board: &mut Board,
+    task: &PlanTask,
+    workload: Workload,
+) -> Result<usize, SimError> {
+    if options.mode != Mode::Managed {
+        return Ok(board.add_workload(&task.name, workload, &Place::default(), &[])?);
+    }
+    let (banks, ways) = region(plan, mc2, task);
+    let hard = matches!(task.criticality, Criticality::A | Criticality::B);
+    // Stated misses are those that are left with the planned ways.
+    let cached = ways.count > 0 && (task.profile.is_some() || task.best_effort());
+    let kind = if cached { PageKind::Cached } else { PageKind::Bypass };
+    let place = Place { banks: Some(banks), kind, ..Place::default() };
+    let index = if hard && cached {
+        add_coloured(plan, board, task, workload, &place)?
+    } else {
+        board.add_workload(&task.name, workload, &place, &[])?
+    };
+    if cached {
+        board.space(index).ways = ways.mask();
+    }
+    Ok(index)
+}
+
+/// Adds a program whose page `n` has colour `n`.
+fn add_coloured(
+    plan: &Plan,
+    board: &mut Board,
+    task: &PlanTask,
+    workload: Workload,
+    place: &Place,
+) -> Result<usize, SimError> {
+    let colours = plan.platform.colours();
+    let index = board.add_workload(&task.name, workload, place, &[])?;
+    // Pages are numbered in the order of first touch; those that were just given to it stay unused.
+    let count = u32::try_from(board.space(index).frames.len()).unwrap_or(u32::MAX);
+    let mut frames = Vec::new();
+    for page in 0..count {
+        let one = Place { colours: Some(vec![page % colours]), ..place.clone() };
+        frames.extend(board.pages(&task.name, 1, &one)?);
+    }
+    board.space(index).frames = frames;
+    Ok(index)
+}
+
+/// Level, PET and release of a task.
+pub fn dress(mc2: &Mc2Plan, task: &PlanTask, spec: &mut TaskSpec) {
+    let pets = mc2.pets_of(&task.name);
+    let (level, pet_ns) = match task.criticality {
+        Criticality::A => (Level::A, pets.map(|p| p.a_ns)),
+        Criticality::B => (Level::B, pets.map(|p| p.b_ns)),
+        Criticality::C => (Level::C, pets.map(|p| p.c_ns)),
+        Criticality::D => (Level::D, None),
+    };
+    spec.level = Some(level);
+    spec.pet_ps = pet_ns.map(|ns| ns.saturating_mul(PS));
+    spec.core = (level != Level::C).then_some(task.core as usize);
+    spec.release = match task.period_ns {
+        Some(period) => Release::Periodic { period_ps: period.saturating_mul(PS), phase_ps: 0, jitter_ps: 0 },
+        None => Release::Background,
+    };
+}
+
+/// The scheduler: `added` are the plan's tasks in the order of the board's.
+pub fn scheduler(mc2: &Mc2Plan, added: &[usize]) -> SchedulerSpec {
+    let id = |task: u32| added.iter().position(|&at| at == task as usize);
+    let tables = mc2
+        .tables
+        .iter()
+        .map(|table| CoreTable {
+            core: table.core as usize,
+            frame_ps: table.frame_ns.saturating_mul(PS),
+            windows: table
+                .slots
+                .iter()
+                .filter_map(|s| {
+                    Some(Window {
+                        start_ps: s.start_ns.saturating_mul(PS),
+                        end_ps: s.end_ns.saturating_mul(PS),
+                        id: id(s.task)?,
+                    })
+                })
+                .collect(),
+        })
+        .collect();
+    SchedulerSpec::Levels { tables }
+}
+
+/// The devices, each moving its stream all the time.
+pub fn devices(plan: &Plan, mc2: &Mc2Plan, options: &Options, board: &mut Board) -> Result<(), BoardError> {
+    let managed = options.mode == Mode::Managed;
+    for io in &mc2.io {
+        let banks = match io.bank.filter(|_| io.direct) {
+            Some(bank) => vec![bank],
+            None => shared_banks(plan, mc2),
+        };
+        let place = if managed { Place::banks(&banks) } else { Place::default() };
+        let pages = u32::try_from(io.bytes.div_ceil(plan.platform.page.0).max(1)).unwrap_or(u32::MAX);
+        let frames = board.pages(&io.device, pages, &place)?;
+        board.device(DmaSpec {
+            name: io.device.clone(),
+            frames,
+            block_lines: 1,
+            wait_ps: 0,
+            outstanding: 1,
+            autonomous: Some(Stream {
+                into_memory: io.direction == Direction::In,
+                bytes_per_s: Some(io.bytes_per_s),
+                start_ps: 0,
+                stop_ps: u64::MAX,
+            }),
+        });
+    }
+    Ok(())
+}
