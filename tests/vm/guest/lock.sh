@@ -191,11 +191,14 @@ kill -TERM $daemon
 ended 0 "SIGTERM"
 
 # Regulation for one program.
-solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 100000000 >/dev/null 2>/tmp/errors &
+solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 3000000000 >/dev/null 2>/tmp/errors &
 program=$!
-sleep 1.5
+sleep 2
 held_down "a program that brings its own regulation"
-wait $program || fail "exec: $(cat /tmp/errors)"
+kill -TERM $program
+wait $program
+got=$?
+[ $got = 143 ] && pass "a request to end is passed on" || fail "exec: exit code $got: $(cat /tmp/errors)"
 sleep 0.2
 is_free "it has ended"
 
