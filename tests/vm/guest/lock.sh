@@ -193,7 +193,11 @@ ended 0 "SIGTERM"
 # Regulation for one program.
 solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 3000000000 >/dev/null 2>/tmp/errors &
 program=$!
-sleep 2
+for _ in $(seq 150); do
+	[ -e /run/solocore-client.sock ] && break
+	sleep 0.1
+done
+sleep 0.5
 held_down "a program that brings its own regulation"
 kill -TERM $program
 wait $program
