@@ -19,7 +19,7 @@ $([ $policy = dynamic ] || echo 'lock_bandwidth = "1280 kB/s"')
 name = "video"
 core = 0
 period = "100 ms"
-wcet = "20 ms"
+wcet = "60 ms"
 misses = 1
 $([ $policy = bwlock ] || echo 'soft_budget = 300')
 TOML

@@ -191,11 +191,18 @@ kill -TERM $daemon
 ended 0 "SIGTERM"
 
 # Regulation for one program.
-solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 100000000 >/dev/null 2>/tmp/errors &
+solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 3000000000 >/dev/null 2>/tmp/errors &
 program=$!
-sleep 1.5
+for _ in $(seq 150); do
+	[ -e /run/solocore-client.sock ] && break
+	sleep 0.1
+done
+sleep 0.5
 held_down "a program that brings its own regulation"
-wait $program || fail "exec: $(cat /tmp/errors)"
+kill -TERM $program
+wait $program
+got=$?
+[ $got = 143 ] && pass "a request to end is passed on" || fail "exec: exit code $got: $(cat /tmp/errors)"
 sleep 0.2
 is_free "it has ended"
 
