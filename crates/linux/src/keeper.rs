@@ -11,6 +11,7 @@
 
 use crate::error::LinuxError;
 use crate::isolate::threads::{self, ThreadChange};
+use crate::isolate::windows;
 use crate::sys;
 use std::fs;
 use std::io::{self, BufRead, Read, Write};
@@ -26,6 +27,8 @@ const DEBUGFS: &str = "debugfs:";
 const FORGET: &str = "@forget";
 /// Begins the path of a directory that was made.
 const DIRECTORY: &str = "@directory\t";
+/// Begins the number of a solocore whose stopped jobs are to go on.
+const GO_ON: &str = "@go-on\t";
 /// Begins what was changed of a thread.
 const THREAD: &str = "@thread\t";
 
@@ -87,6 +90,11 @@ impl Changes {
         self.tell(&format!("{DIRECTORY}{path}"))
     }
 
+    /// Jobs of this solocore will be stopped for a while (isolate/windows.rs): whatever is stopped at the end goes on.
+    pub fn stops_jobs(&mut self) -> io::Result<()> {
+        self.tell(&format!("{GO_ON}{}", std::process::id()))
+    }
+
     /// Changes a thread.
     pub fn change(&mut self, change: &ThreadChange) -> io::Result<()> {
         self.note(change)?;
@@ -146,6 +154,7 @@ fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
 enum Entry {
     Setting(String, String),
     Directory(String),
+    GoOn(u32),
     Thread(ThreadChange),
 }
 
@@ -157,6 +166,8 @@ fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
             entries.pop();
         } else if let Some(change) = line.strip_prefix(THREAD) {
             entries.extend(ThreadChange::decode(change).map(Entry::Thread));
+        } else if let Some(starter) = line.strip_prefix(GO_ON) {
+            entries.extend(starter.parse().map(Entry::GoOn));
         } else if let Some(path) = line.strip_prefix(DIRECTORY) {
             entries.push(Entry::Directory(path.to_owned()));
         } else if let Some((path, value)) = line.split_once('\t') {
@@ -177,6 +188,7 @@ pub fn keep() -> usize {
     for entry in entries.into_iter().rev() {
         match entry {
             Entry::Thread(change) => changes.push(change),
+            Entry::GoOn(starter) => windows::let_go_on(starter),
             Entry::Directory(path) => {
                 if let Err(e) = crate::resctrl::remove(&path) {
                     eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand (rmdir)");
@@ -204,13 +216,29 @@ mod tests {
 
     #[test]
     fn what_was_not_changed_is_not_put_back() {
-        let lines = ["/a\t1", "/b\t2 3", "@forget", "noise", "/c\t", "@directory\t/d", "@thread\t7\t99\tcpus\t0-1\t1"];
+        let lines = [
+            "/a\t1",
+            "/b\t2 3",
+            "@forget",
+            "noise",
+            "/c\t",
+            "@directory\t/d",
+            "@go-on\t42",
+            "@go-on\t",
+            "@thread\t7\t99\tcpus\t0-1\t1",
+        ];
         let found = entries(lines.map(str::to_owned).into_iter());
         let change = ThreadChange::decode("7\t99\tcpus\t0-1\t1").unwrap();
         let setting = |path: &str, value: &str| Entry::Setting(path.to_owned(), value.to_owned());
         assert_eq!(
             found,
-            [setting("/a", "1"), setting("/c", ""), Entry::Directory("/d".to_owned()), Entry::Thread(change)]
+            [
+                setting("/a", "1"),
+                setting("/c", ""),
+                Entry::Directory("/d".to_owned()),
+                Entry::GoOn(42),
+                Entry::Thread(change)
+            ]
         );
     }
 }

@@ -218,10 +218,9 @@ impl Regulation {
 }
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
-    if plan.sce.is_some() {
-        return Err(LinuxError::Machine(
-            "the plan has partitions with a time table, which cannot be enforced on Linux yet; run it with `solocore sim`, or plan tasks without partitions"
-                .to_owned(),
+    if plan.sce.as_ref().is_some_and(|sce| sce.table.is_empty()) {
+        return Err(LinuxError::Input(
+            "the plan has partitions, but no time table was found for them; plan again (its reasons say what does not fit)".to_owned(),
         ));
     }
     let what = match plan.regulation.policy {

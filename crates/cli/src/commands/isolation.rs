@@ -7,7 +7,7 @@ use serde::Serialize;
 use solocore_linux::Regulation;
 use solocore_linux::engine::Engine;
 use solocore_linux::history::{Recorder, Span};
-use solocore_linux::isolate::{self, Confined, Isolation, Layout, Moved, Preview, TaskRun, Wishes};
+use solocore_linux::isolate::{self, Confined, Isolation, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
 use solocore_linux::machine::cpu_list;
 use solocore_model::{Plan, files};
 use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
@@ -71,6 +71,9 @@ pub struct Watched {
     pub periods_unread: u64,
     /// The plan's tasks.
     pub tasks: Vec<TaskRun>,
+    /// Windows of partitions.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<WindowRun>,
     /// Other programs that were kept off the cores of analysed tasks.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub confined: Option<Confined>,
@@ -130,6 +133,7 @@ impl Watch {
             span_ns: self.recorder.borrow().span_ns,
             periods_unread: self.recorder.borrow().lost,
             tasks: self.tasks(),
+            windows: isolation.windows(),
             confined: isolation.confined().cloned(),
             interrupts: isolation.moved().cloned(),
             plan: None,
@@ -158,6 +162,19 @@ impl Watch {
         };
         Ok(files::write_atomically(path, &solocore_report::perfetto_run(&trace))?)
     }
+}
+
+/// What was seen of partitions' windows; empty without partitions.
+pub fn windows_text(windows: &[WindowRun]) -> String {
+    if windows.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["partition", "core", "windows", "stopped late us"].map(str::to_owned).to_vec()];
+    for w in windows {
+        let late = format!("{:.1}", w.max_late_ns as f64 / 1e3);
+        rows.push(vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), late]);
+    }
+    format!("\n{}", table::render(&rows))
 }
 
 /// What was seen of the tasks that solocore ran; empty if there were none.

@@ -273,6 +273,7 @@ fn text(s: &Summary) -> String {
     }
     table::render(&rows)
         + &isolation::tasks_text(&s.watched.tasks)
+        + &isolation::windows_text(&s.watched.windows)
         + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",

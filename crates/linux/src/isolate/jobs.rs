@@ -8,6 +8,7 @@
 //! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
 //! killed, the jobs under way go on to their end, and no more are released.
 
+use super::windows::{self, Window, WindowRun};
 use super::{How, Placed};
 use crate::error::LinuxError;
 use crate::sys::{Scheduling, tasks};
@@ -98,13 +99,14 @@ impl Task {
 pub(crate) struct Jobs {
     stop: Arc<AtomicBool>,
     tasks: Vec<Arc<Task>>,
+    windows: Arc<Mutex<Vec<WindowRun>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
 impl Jobs {
     /// Starts every task that is to be started; all are released together.
     pub fn start(placed: &[Placed], directory: &std::path::Path) -> Result<Self, LinuxError> {
-        let mut jobs = Self { stop: Arc::new(AtomicBool::new(false)), tasks: Vec::new(), threads: Vec::new() };
+        let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
         for p in placed {
             let run =
                 TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
@@ -136,6 +138,16 @@ impl Jobs {
                 })?,
             );
         }
+        for guard in self.guards() {
+            let (ready, first) = (ready.clone(), Arc::clone(&barrier));
+            let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
+            let spawned = thread.spawn(move || guard.keep(ready, &first));
+            self.threads.push(
+                spawned.map_err(|e| {
+                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
+                })?,
+            );
+        }
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
         for _ in 0..self.threads.len() {
@@ -143,6 +155,27 @@ impl Jobs {
         }
         let _ = barrier.set(tasks::monotonic_ns() + 1_000_000);
         Ok(())
+    }
+
+    /// Who keeps the windows, a thread for each core that has some.
+    fn guards(&self) -> Vec<Guard> {
+        let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
+        let mut cores: Vec<u32> = started().filter(|t| t.placed.window.is_some()).map(|t| t.placed.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        let guard = |core| Guard {
+            core,
+            windows: windows::on_core(started().map(|t| &t.placed), core),
+            tasks: started().filter(|t| t.placed.core == core).map(Arc::clone).collect(),
+            stop: Arc::clone(&self.stop),
+            seen: Arc::clone(&self.windows),
+        };
+        cores.into_iter().map(guard).collect()
+    }
+
+    /// What was seen of partitions' windows.
+    pub fn windows(&self) -> Vec<WindowRun> {
+        self.windows.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// What was seen so far.
@@ -178,6 +211,8 @@ impl Drop for Jobs {
         self.stop.store(true, Ordering::SeqCst);
         let since = Instant::now();
         let mut any = self.signal(libc::SIGTERM);
+        // Whose window is closed hears it, too.
+        self.signal(libc::SIGCONT);
         while any && since.elapsed() < PATIENCE {
             std::thread::sleep(LOOK / 4);
             any = self.tasks.iter().any(|t| t.state().running.is_some());
@@ -217,23 +252,88 @@ fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>,
                 "run as root, and let solocore's own group have every CPU",
             )
         });
+    let Some(begun) = begin(placed, ready, first, stop) else { return };
+    let mut release = begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns));
+    while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
+        one_job(task, release, begun, stop);
+        release = p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+    }
+}
+
+/// Says whether the thread is in its place; then when all begin, if they do.
+fn begin(
+    placed: Result<(), LinuxError>,
+    ready: Sender<Result<(), LinuxError>>,
+    first: &std::sync::OnceLock<u64>,
+    stop: &AtomicBool,
+) -> Option<u64> {
     let failed = placed.is_err();
     let _ = ready.send(placed);
     drop(ready);
-    if failed {
-        return;
-    }
-    let begun = loop {
-        match first.get() {
-            Some(&begun) => break begun,
-            None if stop.load(Ordering::SeqCst) => return,
-            None => std::thread::sleep(LOOK / 20),
+    while !failed && !stop.load(Ordering::SeqCst) {
+        if let Some(&begun) = first.get() {
+            return Some(begun);
         }
-    };
-    let mut release = begun;
-    while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
-        one_job(task, release, stop);
-        release = p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+        std::thread::sleep(LOOK / 20);
+    }
+    None
+}
+
+/// Keeps the windows of a core.
+struct Guard {
+    core: u32,
+    windows: Vec<Window>,
+    tasks: Vec<Arc<Task>>,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Vec<WindowRun>>>,
+}
+
+impl Guard {
+    fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &std::sync::OnceLock<u64>) {
+        let placed = tasks::bind(0, &[self.core])
+            .and_then(|()| Scheduling::fifo_inherited(windows::PRIORITY).apply())
+            .map_err(|e| LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root"));
+        let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
+        let mut open = vec![false; self.windows.len()];
+        loop {
+            let now = tasks::monotonic_ns().saturating_sub(begun);
+            // Those that end first: no two are open at a time.
+            for opens in [false, true] {
+                for (window, was) in self.windows.iter().zip(&mut open) {
+                    if window.is_open(now) == opens && *was != opens {
+                        *was = opens;
+                        self.turn(window, opens, begun, now);
+                    }
+                }
+            }
+            let next = self.windows.iter().map(|w| w.next_edge(now)).min().unwrap_or(u64::MAX);
+            if !sleep_until(begun.saturating_add(next), &self.stop) {
+                return;
+            }
+        }
+    }
+
+    /// A window begins or ends.
+    fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
+        let signal = if opens { libc::SIGCONT } else { libc::SIGSTOP };
+        for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
+            if let Some((leader, _)) = task.state().running {
+                tasks::signal_group(leader, signal);
+            }
+        }
+        if opens {
+            return;
+        }
+        let end = now - (now - window.offset_ns) % window.period_ns + window.length_ns;
+        let late = tasks::monotonic_ns().saturating_sub(begun).saturating_sub(end);
+        let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+        let at = seen.iter().position(|s| s.partition == window.partition).unwrap_or_else(|| {
+            let partition = window.partition.clone();
+            seen.push(WindowRun { partition, core: self.core, ..WindowRun::default() });
+            seen.len() - 1
+        });
+        seen[at].windows += 1;
+        seen[at].max_late_ns = seen[at].max_late_ns.max(late);
     }
 }
 
@@ -251,7 +351,7 @@ fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
     }
 }
 
-fn one_job(task: &Task, release_ns: u64, stop: &AtomicBool) {
+fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let start_ns = tasks::monotonic_ns();
     let child = {
         // Who ends everything waits here, and then finds the job or `stop` obeyed.
@@ -262,6 +362,11 @@ fn one_job(task: &Task, release_ns: u64, stop: &AtomicBool) {
         let spawned = spawn(task);
         if let Ok(child) = &spawned {
             state.running = Some((*child, release_ns));
+            // Who opens the window waits here, and then lets it go on.
+            let now = tasks::monotonic_ns().saturating_sub(begun);
+            if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
+                tasks::signal_group(*child, libc::SIGSTOP);
+            }
         }
         spawned
     };
@@ -307,6 +412,7 @@ fn spawn(task: &Task) -> io::Result<u32> {
     let child = Command::new(&task.program)
         .args(&task.arguments)
         .current_dir(&task.directory)
+        .env(windows::MARK, std::process::id().to_string())
         .stdin(Stdio::null())
         .stdout(errors)
         .process_group(0)
@@ -321,7 +427,8 @@ mod tests {
     fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
         let core = *tasks::affinity_of(0).unwrap().last().unwrap();
         let command = command.iter().map(|&a| a.to_owned()).collect();
-        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, how: How::Start(command) }
+        let how = How::Start(command);
+        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how }
     }
 
     fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {
@@ -383,6 +490,50 @@ mod tests {
             assert!(since.elapsed() < Duration::from_secs(5), "process {child} runs on");
             std::thread::sleep(Duration::from_millis(5));
         }
+    }
+
+    fn root() -> bool {
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+    }
+
+    /// Two that never rest on one core: each gets its windows, and nothing else.
+    #[test]
+    fn partitions_run_in_their_windows_only() {
+        let window = |partition: &str, offset_ns: u64, length_ns: u64| {
+            let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
+            Some(Window { partition: partition.into(), offset_ns, length_ns, period_ns: 100_000_000 })
+        };
+        let spin = |name: &str, window| {
+            let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
+            Placed { name: name.into(), window, ..p }
+        };
+        let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
+        let jobs = match Jobs::start(&both, "/".as_ref()) {
+            Ok(jobs) => jobs,
+            // Real-time priorities need a privilege.
+            Err(e) if !root() => return println!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
+        let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
+        let since = Instant::now();
+        while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
+            assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.windows());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ticks = |leader: u32| -> u64 {
+            let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        let (a, b) = (ticks(leader(0).unwrap()), ticks(leader(1).unwrap()));
+        // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most, and other work on the machine.
+        let windows = jobs.windows();
+        let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
+        assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");
+        assert!(a > 0 && b > a, "{a} {b} {windows:?}");
+        let leaders = [leader(0).unwrap(), leader(1).unwrap()];
+        drop(jobs);
+        assert!(leaders.iter().all(|l| !std::path::Path::new(&format!("/proc/{l}")).exists()));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order of the plan's priorities. Other programs are kept off the hard cores
 //! (`cpuset`), interrupts go to one designated CPU (`irq`). Everything is recorded with the keeper before it is changed, so that it is
 //! put back at the end, also after `kill -9`.
+//! In a plan with partitions, tasks run in the windows of the time table (`windows`).
 //! If every core is hard, nobody can be kept off them: other programs stay where they are, below `SCHED_FIFO` and within the
 //! budgets, and interrupts go to the core whose analysed tasks use it least.
 //! Source: single-core-equivalence, section 2; ARINC 653 and MC2 reserve cores in the same way.
@@ -14,10 +15,12 @@ mod cpuset;
 mod irq;
 mod jobs;
 pub(crate) mod threads;
+pub(crate) mod windows;
 
 pub use cpuset::Confined;
 pub use irq::Moved;
 pub use jobs::{Job, TaskRun};
+pub use windows::{Window, WindowRun};
 
 use crate::error::LinuxError;
 use crate::keeper::Changes;
@@ -97,6 +100,8 @@ pub struct Placed {
     pub period_ns: Option<u64>,
     /// Relative deadline.
     pub deadline_ns: Option<u64>,
+    /// The windows of its partition.
+    pub window: Option<Window>,
     /// How it comes to run.
     pub how: How,
 }
@@ -191,6 +196,12 @@ impl Layout {
         if self.by_hardware.is_none() {
             notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
         }
+        if plan.sce.is_some() {
+            notes.push(
+                "windows of partitions are kept for tasks that solocore starts; the table's input and output are for drivers to start, and no pages are prefetched"
+                    .to_owned(),
+            );
+        }
         let idle: Vec<&str> = self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
         if !idle.is_empty() {
             notes.push(format!(
@@ -252,6 +263,11 @@ impl Layout {
                 attach(&mut changes, task, pid)?;
             }
         }
+        if self.tasks.iter().any(|t| t.window.is_some()) {
+            changes
+                .stops_jobs()
+                .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
+        }
         let jobs = Jobs::start(&self.tasks, &self.directory)?;
         Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
     }
@@ -290,8 +306,15 @@ fn place(plan: &Plan, wishes: &Wishes) -> Result<Vec<Placed>, LinuxError> {
             fifo: if wishes.fifo && !t.best_effort() { Some(priority(plan, t)?) } else { None },
             period_ns: t.period_ns,
             deadline_ns: t.deadline_ns,
+            window: windows::of(plan, t),
             how: find(t)?,
         });
+    }
+    if let Some(p) = placed.iter().find(|p| p.window.is_some() && matches!(p.how, How::Attach(_))) {
+        return Err(LinuxError::Input(format!(
+            "--attach {}=...: the windows of a partition are kept for tasks that solocore starts; give --command {}=COMMAND",
+            p.name, p.name
+        )));
     }
     if wishes.start && !placed.iter().any(|p| matches!(p.how, How::Start(_))) {
         return Err(LinuxError::Input(
@@ -401,6 +424,11 @@ impl Isolation {
     /// What was seen of the plan's tasks.
     pub fn tasks(&self) -> Vec<TaskRun> {
         self.jobs.seen()
+    }
+
+    /// What was seen of partitions' windows.
+    pub fn windows(&self) -> Vec<WindowRun> {
+        self.jobs.windows()
     }
 
     /// Others that were kept off.

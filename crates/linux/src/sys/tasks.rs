@@ -126,6 +126,16 @@ pub(crate) fn signal_group(leader: u32, signal: i32) {
     }
 }
 
+/// Sends a signal to one process.
+pub(crate) fn signal_one(process: u32, signal: i32) {
+    if let Ok(process) = number(process)
+        && process > 1
+    {
+        // SAFETY: sends a signal.
+        unsafe { libc::kill(process, signal) };
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
