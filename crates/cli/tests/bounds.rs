@@ -188,12 +188,12 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
 
 #[test]
 fn no_simulated_job_breaks_its_bound() {
-    attack_many(system, 400);
+    attack_many(system, 250);
 }
 
 #[test]
 fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
-    attack_many(dynamic_system, 150);
+    attack_many(dynamic_system, 80);
 }
 
 fn attack_many(make: Make, usual: u64) {

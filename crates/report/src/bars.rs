@@ -8,6 +8,7 @@
 use crate::{Inputs, format, result_of, svg, task_name};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
+use solocore_model::system::Criticality;
 
 /// Deadlines further out than this many times the largest bar are not drawn to scale.
 const REACH: u64 = 5;
@@ -61,6 +62,12 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
     bars
 }
 
+/// Under MC2, level C is global.
+fn where_it_runs(inputs: &Inputs, task: &PlanTask) -> String {
+    let global = inputs.plan.mc2.is_some() && task.criticality == Criticality::C;
+    if global { "all cores".to_owned() } else { format!("core {}", task.core) }
+}
+
 fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let bars = bars(inputs, task);
     let largest = bars.iter().map(|b| b.value_ns).max().unwrap_or(0);
@@ -72,7 +79,7 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
         figure.chart {
             figcaption id=(id) {
                 (task_name(&task.name))
-                " " span.muted { "core " (task.core) ", level " (format!("{:?}", task.criticality)) }
+                " " span.muted { (where_it_runs(inputs, task)) ", level " (format!("{:?}", task.criticality)) }
             }
             svg.bars width="100%" height=(bottom + 4) role="img" aria-labelledby=(id) {
                 (deadline(&task.name, task.deadline_ns, drawn, scale, bottom))
