@@ -9,7 +9,10 @@ DEMO := build/demo
 demo: setup-demo build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
 
-test: setup-test lint unit-test policy-test build vision vision-test cli-test browser-test vm-quick
+# The release is built while the tests of the crates run; nothing else at the same time, as some of the tests regulate the machine.
+test: setup-test lint
+	$(MAKE) --no-print-directory -j2 unit-test build
+	$(MAKE) --no-print-directory policy-test vision vision-test cli-test browser-test vm-quick
 	@echo "all tests passed"
 
 setup-demo:
