@@ -211,10 +211,10 @@ def test_too_many_windows_for_a_table(solocore):
     refused(solocore("sim", "plan.json", "--duration", "1 us"), "beyond the simulated time", one_line=False)
 
 
-def test_run_refuses(solocore):
+def test_run_refuses_the_plan_of_another_machine(solocore):
     plan(solocore, SMALL)
     done = solocore("run", "plan.json", "--duration", "1 s")
-    assert done.code == 3 and "time table" in done.err and ";" in done.err
+    assert done.code == 3 and "another machine" in done.err and ";" in done.err
 
 
 def test_report(solocore):
