@@ -7,6 +7,7 @@ fail() {
 pass() {
 	echo "ok: $*"
 }
+# expect CODE TEXT COMMAND...: its exit code, and something that it must say.
 expect() {
 	code=$1 text=$2
 	shift 2

@@ -1,13 +1,5 @@
 # What a guest does to test the bandwidth lock: it holds hogs down, at once, for as long as its holder runs and may, and no
-# longer; everything is put back. Runs under busybox sh. $WANT is the engine that must run by itself.
-failures=0
-fail() {
-	echo "FAIL: $*"
-	failures=$((failures + 1))
-}
-pass() {
-	echo "ok: $*"
-}
+# longer; everything is put back. Runs under busybox sh, after common.sh. $WANT is the engine that must run by itself.
 
 # 20 faults per millisecond are allowed beside a lock; free, the hog makes three times as many or more.
 held_down() {

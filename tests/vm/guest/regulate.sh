@@ -1,34 +1,12 @@
-# What a guest does to test `solocore run`: budgets kept, faults survived, everything put back. Runs under busybox sh.
+# What a guest does to test `solocore run`: budgets kept, faults survived, everything put back. Runs under busybox sh,
+# after common.sh.
 # Its last line of output but one says how many checks failed.
 #
 # $WANT is the engine that must run by itself (sched-ext or helper), $PERIODS how many periods each budget is watched.
-failures=0
-fail() {
-	echo "FAIL: $*"
-	failures=$((failures + 1))
-}
-pass() {
-	echo "ok: $*"
-}
 
 # field NAME FILE: the values of a field of a summary, one a line.
 field() {
 	sed -n "s/^ *\"$1\": \"\{0,1\}\([^\",]*\)\"\{0,1\},\{0,1\}$/\1/p" "$2"
-}
-
-# expect CODE TEXT COMMAND...: its exit code, and something that it must say.
-expect() {
-	code=$1 text=$2
-	shift 2
-	"$@" >/tmp/said 2>&1
-	got=$?
-	if [ $got != "$code" ]; then
-		fail "exit code $got, not $code: $*: $(head -n 3 /tmp/said)"
-	elif ! grep -q "$text" /tmp/said; then
-		fail "not said: $text: $*: $(head -n 3 /tmp/said)"
-	else
-		pass "exit code $code, \"$text\": $*"
-	fi
 }
 
 settings() {
