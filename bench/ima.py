@@ -12,13 +12,15 @@ times its transfer, at one of as many devices as keep each below a load of 0.4. 
 CP-SAT gets the same rules. Where the instances of a hyperperiod are few (--unroll), non-overlap is unrolled into intervals, a
 model in which it is strong; else it is the closed form over pairs with an integer for the number of periods between them.
 CP-SAT runs with as many workers as there are processors. Time of both is wall time from the parsed instance (CP-SAT: model
-building included; ours: the whole command with its start).
+building included; ours: the whole command with its start). With --cpu it is processor time, and one worker: what a machine
+with nothing else to do would take, also where other work goes on; CP-SAT stops when it has used the limit up.
 
 Writes CSV (one line a run, kept and continued with --resume) and an SVG: time by number of partitions, as Fig. 9 of the paper.
 Every table found is checked by `solocore check-io`, CP-SAT's too. Fails if one side finds a table where the other proves none.
 """
 
 import argparse
+import contextlib
 import csv
 import importlib.util
 import json
@@ -26,10 +28,12 @@ import math
 import os
 import pathlib
 import random
+import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -100,10 +104,10 @@ def toml(instance):
     return "\n".join(out) + "\n"
 
 
-def cp_sat(instance, limit, workers, unroll):
+def cp_sat(instance, limit, workers, unroll, clock):
     """Solves with CP-SAT; (answer, seconds, rows of the table)."""
     from ortools.sat.python import cp_model
-    begin = time.perf_counter()
+    begin = clock()
     model = cp_model.CpModel()
     parts, rows, on = instance["parts"], [], {}
     cores = range(instance["cores"])
@@ -145,14 +149,33 @@ def cp_sat(instance, limit, workers, unroll):
             pairwise(model, items)
     solver = cp_model.CpSolver()
     solver.parameters.num_workers = workers
-    solver.parameters.max_time_in_seconds = max(0.1, limit - (time.perf_counter() - begin))
-    status = solver.solve(model)
-    seconds = time.perf_counter() - begin
+    with stopping(solver, clock, begin + limit):
+        status = solver.solve(model)
+    seconds = clock() - begin
     if status == cp_model.INFEASIBLE:
         return "infeasible", seconds, None
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return "not found", seconds, None
     return "found", seconds, table(instance, rows, solver)
+
+
+@contextlib.contextmanager
+def stopping(solver, clock, end):
+    """Stops the solver when the clock shows this time."""
+    over = threading.Event()
+
+    def watch():
+        while not over.wait(0.05):
+            if clock() >= end:
+                solver.stop_search()
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def unrolled(model, items, hyper):
@@ -208,9 +231,12 @@ def table(instance, rows, solver):
 def ours(args, directory, seed):
     command = [args.solocore, "schedule-io", directory / "i.toml", "-o", directory / "t.json", "--seed", "1",
                "--time-limit", f"{args.limit} s", "--format", "json"]
-    begin = time.perf_counter()
+    begin = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, check=False)
-    seconds = time.perf_counter() - begin
+    seconds = time.perf_counter() - begin[0]
+    if args.cpu:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds = used.ru_utime + used.ru_stime - begin[1].ru_utime - begin[1].ru_stime
     if done.returncode not in (0, 1):
         raise Failed(f"seed {seed}: schedule-io ended with {done.returncode}:\n{done.stderr.decode(errors='replace')}")
     result = json.loads(done.stdout)
@@ -236,7 +262,7 @@ def run_one(args, seed):
             check(args, directory, seed, "solocore")
         rows.append({**known, "solver": "solocore", "answer": answer, "seconds": round(seconds, 4), "detail": detail})
         if not args.alone:
-            answer, seconds, found = cp_sat(instance, args.limit, args.workers, args.unroll)
+            answer, seconds, found = cp_sat(instance, args.limit, args.workers, args.unroll, time.process_time if args.cpu else time.perf_counter)
             if found:
                 (directory / "t.json").write_text(json.dumps(found), encoding="utf-8")
                 check(args, directory, seed, "CP-SAT")
@@ -336,11 +362,15 @@ def arguments():
     parser.add_argument("--budget", type=float, default=0, help="stop after so many seconds in all")
     parser.add_argument("--sizes", type=lambda s: [int(n) for n in s.split(",")], default=[8, 16, 32, 64, 128, 256])
     parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--cpu", action="store_true", help="measure and limit processor time, with one worker")
     parser.add_argument("--unroll", type=int, default=20000, help="most intervals on a resource for the unrolled model")
     parser.add_argument("--alone", action="store_true", help="without CP-SAT")
     parser.add_argument("--resume", action="store_true", help="keep what the CSV has")
     parser.add_argument("--instance", type=int, metavar="SEED", help="print one instance and end")
-    return parser.parse_args()
+    args = parser.parse_args()
+    if args.cpu:
+        args.workers = 1
+    return args
 
 
 if __name__ == "__main__":
