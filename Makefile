@@ -3,16 +3,21 @@
 .PHONY: policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
+export SOLOCORE
 PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
+# On both processors, the tests of a module in the same order.
+PYTESTS := $(PYTEST) -n 2 --dist loadfile
 DEMO := build/demo
 
 demo: setup-demo build vision
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
 
-# The release is built while the tests of the crates run; nothing else at the same time, as some of the tests regulate the machine.
+# One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
+# the machine.
 test: setup-test lint
-	$(MAKE) --no-print-directory -j2 unit-test build
-	$(MAKE) --no-print-directory policy-test vision vision-test cli-test browser-test
+	cargo test --workspace --locked --quiet --no-run
+	$(MAKE) --no-print-directory unit-test
+	$(MAKE) --no-print-directory policy-test vision vision-test cli-test browser-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
 	@echo "all tests passed"
 
 setup-demo:
@@ -23,7 +28,7 @@ setup-test:
 
 # The checks of the policies need more packages than the product does.
 build:
-	cargo build --release --locked --workspace --exclude solocore-policy-check
+	$(if $(BUILT),,cargo build --release --locked --workspace --exclude solocore-policy-check)
 
 # The library for programs that hold the bandwidth lock, and its pkg-config file; `make -C client/c install PREFIX=...` installs.
 client:
@@ -50,10 +55,10 @@ policy-test: setup-test
 	policy/tests/all.sh $(EVENTS) $(FUZZ) $(MUTANTS)
 
 vision-test: setup-test vision
-	$(PYTEST) tests/vision
+	$(PYTESTS) tests/vision
 
 cli-test: setup-test build
-	$(PYTEST) tests/cli tests/study
+	$(if $(BUILT),SOLOCORE_STUDY_PROBLEMS=target/debug/examples/problems) $(PYTESTS) tests/cli tests/study
 
 # Regulation in guests with Debian's kernels: one with sched_ext, one without. Needs the archive the first time.
 VM_PERIODS ?= 2000

@@ -14,8 +14,8 @@ step() {
 	"$@" 2>&1 | tee -a "$log"
 }
 
-step cargo build --release --locked --quiet -p solocore-policy-check
-step target/release/policy-check --events "$events"
+step cargo build --locked --quiet -p solocore-policy-check
+step target/debug/policy-check --events "$events"
 step policy/tests/sanitize.sh 100000
 step policy/tests/fuzz.sh "$fuzz"
 step policy/tests/prove.sh

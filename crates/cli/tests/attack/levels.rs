@@ -2,11 +2,12 @@
 //! never miss and keep their response bounds, no job of any level exceeds its PET, and level C stays within its bound
 //! on tardiness. Half of the systems have recorded programs, whose misses by ways are counted here by a cache of its own.
 
+use crate::recorded;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_cache::trace::{Access, Kind};
 use solocore_model::plan::Plan;
-use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::profile::Profile;
 use solocore_model::results::{Mode, SimResult};
 use solocore_model::system::{self, Criticality};
 use solocore_model::{Platform, System};
@@ -40,68 +41,17 @@ fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
 /// A made-up program: loops over a few pages, with jumps and write-backs.
 fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
     let pages = rng.random_range(1..24u32);
-    let lines = u64::from(platform.lines_per_page());
+    let lines = u64::from(pages) * u64::from(platform.lines_per_page());
     let (mut at, mut accesses) = (0u64, Vec::new());
     for i in 0..rng.random_range(100..6000u64) {
         at += rng.random_range(0..300);
-        let line = if rng.random_bool(0.7) {
-            i % (u64::from(pages) * lines)
-        } else {
-            rng.random_range(0..u64::from(pages) * lines)
-        };
-        accesses.push(Access {
-            at_cycles: at,
-            line,
-            kind: if rng.random_bool(0.2) { Kind::Write } else { Kind::Read },
-        });
+        let line = if rng.random_bool(0.7) { i % lines } else { rng.random_range(0..lines) };
+        let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
+        accesses.push(Access { at_cycles: at, line, kind });
     }
-    let (mut encoder, mut out) = (Encoder::default(), Vec::new());
-    accesses.iter().for_each(|a| encoder.push(*a, &mut out).unwrap());
-    let records = encoder.finish(&mut out).unwrap();
-    let path = dir.join(format!("{name}.json"));
-    std::fs::write(solocore_profile::trace_path(&path), &out).unwrap();
-    let count = |frame: u32, kind: Kind| {
-        accesses.iter().filter(|a| a.line / lines == u64::from(frame) && a.kind == kind).count() as u64
-    };
-    let rows: Vec<PageProfile> = (0..pages)
-        .map(|frame| {
-            let (llc_reads, llc_writes) = (count(frame, Kind::Read), count(frame, Kind::Write));
-            PageProfile {
-                name: PageName { region: "heap".to_owned(), offset: u64::from(frame) },
-                references: llc_reads + llc_writes,
-                llc_reads,
-                llc_writes,
-                lines: platform.lines_per_page(),
-                frame,
-            }
-        })
-        .collect();
-    let trace_file = solocore_profile::trace_path(&path).file_name().map(PathBuf::from).unwrap();
-    let profile = Profile {
-        format: FORMAT.to_owned(),
-        command: vec![name.to_owned()],
-        isa: platform.isa,
-        engine: "made up".to_owned(),
-        platform: platform.name.clone(),
-        geometry: platform.geometry(),
-        exit_code: 0,
-        instructions: at,
-        loads: 0,
-        stores: 0,
-        references: 0,
-        threads: 1,
-        children: 0,
-        exec: None,
-        levels: Vec::new(),
-        private_cycles: at + rng.random_range(0..100_000),
-        working_set: WorkingSet { pages: u64::from(pages), lines: u64::from(pages) * lines, bytes: 0 },
-        lockdown: vec![accesses.len() as u64; 2],
-        by_ways: (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect(),
-        pages: rows,
-        functions: Vec::new(),
-        bandwidth: BandwidthSeries::default(),
-        trace: Some(TraceRef { file: trace_file, records, cycles: at, truncated: false }),
-    };
+    let (path, profile) = recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name);
+    let by_ways = (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect();
+    let profile = Profile { by_ways, ..profile };
     solocore_model::files::write_json(&path, &profile).unwrap();
     (path, profile)
 }

@@ -1,11 +1,12 @@
 //! Attack on plans with partitions: random systems on the simulated board under their time tables, with jitter within the margins.
 //! No job may respond later than its bound, nothing may overlap or come before its turn, no task may run outside its window.
 
+use crate::recorded;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_cache::trace::{Access, Kind};
 use solocore_model::plan::Plan;
-use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
 use solocore_model::system::Demand as Stated;
 use solocore_model::{Platform, System};
@@ -16,71 +17,16 @@ use std::path::{Path, PathBuf};
 
 /// A made-up recorded program: reads and writes over a few pages, some of them hot.
 fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
-    let (pages, lines) = (rng.random_range(1..40u64), u64::from(platform.lines_per_page()));
-    let mut counts = vec![(0u64, 0u64); usize::try_from(pages).unwrap()];
-    let (mut at, mut encoder, mut out) = (0u64, Encoder::default(), Vec::new());
+    let (pages, lines) = (rng.random_range(1..40u32), u64::from(platform.lines_per_page()));
+    let (mut at, mut accesses) = (0u64, Vec::new());
     let hot = rng.random_range(1..=pages);
     for _ in 0..rng.random_range(10..4000u64) {
         at += rng.random_range(0..120);
-        let reach = if rng.random_bool(0.8) { hot } else { pages };
-        let page = rng.random_range(0..reach);
+        let page = u64::from(rng.random_range(0..if rng.random_bool(0.8) { hot } else { pages }));
         let kind = if rng.random_bool(0.25) { Kind::Write } else { Kind::Read };
-        let count = &mut counts[usize::try_from(page).unwrap()];
-        *(if kind == Kind::Write { &mut count.1 } else { &mut count.0 }) += 1;
-        encoder
-            .push(Access { at_cycles: at, line: page * lines + rng.random_range(0..lines), kind }, &mut out)
-            .unwrap();
+        accesses.push(Access { at_cycles: at, line: page * lines + rng.random_range(0..lines), kind });
     }
-    let records = encoder.finish(&mut out).unwrap();
-    let path = dir.join(format!("{name}.json"));
-    let trace = solocore_profile::trace_path(&path);
-    std::fs::write(&trace, &out).unwrap();
-    let row = |(&(llc_reads, llc_writes), frame): (&(u64, u64), u32)| PageProfile {
-        name: PageName { region: "heap".to_owned(), offset: u64::from(frame) },
-        references: llc_reads + llc_writes,
-        llc_reads,
-        llc_writes,
-        lines: platform.lines_per_page(),
-        frame,
-    };
-    let mut rows: Vec<PageProfile> = counts.iter().zip(0u32..).map(row).collect();
-    rows.sort_by_key(|p| std::cmp::Reverse(p.llc_accesses()));
-    let mut lockdown = vec![rows.iter().map(PageProfile::llc_accesses).sum::<u64>()];
-    for row in &rows {
-        lockdown.push(lockdown.last().unwrap() - row.llc_accesses());
-    }
-    let profile = Profile {
-        format: FORMAT.to_owned(),
-        command: vec![name.to_owned()],
-        isa: platform.isa,
-        engine: "made up".to_owned(),
-        platform: platform.name.clone(),
-        geometry: platform.geometry(),
-        exit_code: 0,
-        instructions: at,
-        loads: 0,
-        stores: 0,
-        references: 0,
-        threads: 1,
-        children: 0,
-        exec: None,
-        levels: Vec::new(),
-        private_cycles: at + rng.random_range(0..100_000),
-        working_set: WorkingSet { pages, lines: pages * lines, bytes: 0 },
-        lockdown,
-        by_ways: Vec::new(),
-        pages: rows,
-        functions: Vec::new(),
-        bandwidth: BandwidthSeries::default(),
-        trace: Some(TraceRef {
-            file: trace.file_name().map(PathBuf::from).unwrap(),
-            records,
-            cycles: at,
-            truncated: false,
-        }),
-    };
-    solocore_model::files::write_json(&path, &profile).unwrap();
-    (path, profile)
+    recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name)
 }
 
 fn pick<T: Copy>(rng: &mut ChaCha8Rng, from: &[T]) -> T {

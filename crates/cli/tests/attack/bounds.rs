@@ -2,11 +2,12 @@
 //! under their plans. No job may take longer than its C_sce, what preemptions cost apart, respond later
 //! than its worst-case response time, or let its core exceed the budget.
 
+use crate::recorded;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
-use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_cache::trace::{Access, Kind};
 use solocore_model::plan::Plan;
-use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
@@ -18,70 +19,16 @@ use std::path::{Path, PathBuf};
 fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
     let pages = rng.random_range(1..60u32);
     let lines = u64::from(platform.lines_per_page());
-    let mut counts = vec![(0u64, 0u64); pages as usize];
-    let (mut at, mut encoder, mut out) = (0u64, Encoder::default(), Vec::new());
+    let (mut at, mut accesses) = (0u64, Vec::new());
     let burst = rng.random_range(1..2000u64);
     for i in 0..rng.random_range(10..6000u64) {
         at += if i % burst == 0 { rng.random_range(0..400_000) } else { rng.random_range(0..60) };
         let page = rng.random_range(0..u64::from(pages));
         let line = if rng.random_bool(0.5) { i % lines } else { rng.random_range(0..lines) };
         let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
-        let count = &mut counts[usize::try_from(page).unwrap()];
-        if kind == Kind::Write {
-            count.1 += 1;
-        } else {
-            count.0 += 1;
-        }
-        encoder.push(Access { at_cycles: at, line: page * lines + line, kind }, &mut out).unwrap();
+        accesses.push(Access { at_cycles: at, line: page * lines + line, kind });
     }
-    let records = encoder.finish(&mut out).unwrap();
-    let path = dir.join(format!("{name}.json"));
-    std::fs::write(solocore_profile::trace_path(&path), &out).unwrap();
-    let mut rows: Vec<PageProfile> = counts
-        .iter()
-        .zip(0u32..)
-        .map(|(&(llc_reads, llc_writes), frame)| PageProfile {
-            name: PageName { region: "heap".to_owned(), offset: u64::from(frame) },
-            references: llc_reads + llc_writes,
-            llc_reads,
-            llc_writes,
-            lines: platform.lines_per_page(),
-            frame,
-        })
-        .collect();
-    rows.sort_by_key(|p| std::cmp::Reverse(p.llc_accesses()));
-    let mut lockdown = vec![rows.iter().map(PageProfile::llc_accesses).sum::<u64>()];
-    for row in &rows {
-        lockdown.push(lockdown.last().unwrap() - row.llc_accesses());
-    }
-    let trace_file = solocore_profile::trace_path(&path).file_name().map(PathBuf::from).unwrap();
-    let profile = Profile {
-        format: FORMAT.to_owned(),
-        command: vec![name.to_owned()],
-        isa: platform.isa,
-        engine: "made up".to_owned(),
-        platform: platform.name.clone(),
-        geometry: platform.geometry(),
-        exit_code: 0,
-        instructions: at,
-        loads: 0,
-        stores: 0,
-        references: 0,
-        threads: 1,
-        children: 0,
-        exec: None,
-        levels: Vec::new(),
-        private_cycles: at + rng.random_range(0..100_000),
-        working_set: WorkingSet { pages: u64::from(pages), lines: u64::from(pages) * lines, bytes: 0 },
-        lockdown,
-        by_ways: Vec::new(),
-        pages: rows,
-        functions: Vec::new(),
-        bandwidth: BandwidthSeries::default(),
-        trace: Some(TraceRef { file: trace_file, records, cycles: at, truncated: false }),
-    };
-    solocore_model::files::write_json(&path, &profile).unwrap();
-    (path, profile)
+    recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name)
 }
 
 /// A system of a few tasks, many of them sharing few cores so that they preempt each other.
