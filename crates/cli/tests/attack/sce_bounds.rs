@@ -22,7 +22,8 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
     let hot = rng.random_range(1..=pages);
     for _ in 0..rng.random_range(10..4000u64) {
         at += rng.random_range(0..120);
-        let page = u64::from(rng.random_range(0..if rng.random_bool(0.8) { hot } else { pages }));
+        let reach = if rng.random_bool(0.8) { hot } else { pages };
+        let page = u64::from(rng.random_range(0..reach));
         let kind = if rng.random_bool(0.25) { Kind::Write } else { Kind::Read };
         accesses.push(Access { at_cycles: at, line: page * lines + rng.random_range(0..lines), kind });
     }
