@@ -192,7 +192,7 @@ fn no_execution_breaks_table_or_bounds() {
 /// The simulation would notice: a table with a window moved onto another, or a transfer before its data, is reported.
 #[test]
 fn broken_tables_are_noticed() {
-    let text = include_str!("../../../examples/ima-sce/system.toml");
+    let text = include_str!("../../../../examples/ima-sce/system.toml");
     let system = System::parse(Path::new("system.toml"), text).unwrap();
     let demand = |t: &solocore_model::system::Task| match &t.demand {
         Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
