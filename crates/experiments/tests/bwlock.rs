@@ -14,6 +14,7 @@ fn contention() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn contention_with_another_seed() {
     claims_hold("bwlock-fig1", 9, 2);
 }
@@ -26,6 +27,7 @@ fn locks() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn locks_with_another_seed() {
     for id in FIG3 {
         claims_hold(id, 30, 2);

@@ -26,6 +26,7 @@ fn several_hard_cores() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn several_hard_cores_with_another_seed() {
     claims_hold("dynamic-fig4", 10, 2);
 }

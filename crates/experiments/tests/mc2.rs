@@ -14,6 +14,7 @@ fn fig8() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig8_with_another_seed() {
     check("mc2-fig8", 2 * 3 * 3, 2, &[]);
 }
@@ -24,6 +25,7 @@ fn fig10() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig10_with_another_seed() {
     check("mc2-fig10", 2 * 2 * 3, 2, &[]);
 }
@@ -45,6 +47,7 @@ fn fig13() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig13_with_another_seed() {
     check("mc2-fig13", 2 * 2 * 3, 2, NO_BUS);
 }
@@ -55,6 +58,7 @@ fn fig14() {
 }
 
 #[test]
+#[ignore = "slow: make nightly"]
 fn fig14_with_another_seed() {
     check("mc2-fig14", 3 * 3, 2, &[]);
 }
