@@ -14,7 +14,8 @@ step() {
 	"$@" 2>&1 | tee -a "$log"
 }
 
-step cargo build --locked --quiet -p solocore-policy-check
+# `make test` has built them with everything else, which for one package would be done anew, with other features.
+[ -n "${BUILT:-}" ] || step cargo build --locked --quiet -p solocore-policy-check --bins --examples
 step target/debug/policy-check --events "$events"
 step policy/tests/sanitize.sh 100000
 step policy/tests/fuzz.sh "$fuzz"

@@ -440,8 +440,9 @@ def read_equivalent():
 
 def record(events):
     """Makes the recording: what the C and the models agree on."""
-    command = ["cargo", "run", "--quiet", "--locked", "-p", "solocore-policy-check", "--example", "record", "--",
-               str(BUILD), str(events)]
+    program = [ROOT / "target/debug/examples/record"] if os.environ.get("BUILT") else [
+        "cargo", "run", "--quiet", "--locked", "-p", "solocore-policy-check", "--example", "record", "--"]
+    command = [*map(str, program), str(BUILD), str(events)]
     result = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"mutate: no recording: {' '.join(command)}\n{result.stderr}")
