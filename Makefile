@@ -1,6 +1,6 @@
 # Targets: demo, test, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -17,7 +17,8 @@ demo: setup-demo build vision
 test: setup-test lint
 	cargo test --workspace --locked --quiet --no-run
 	$(MAKE) --no-print-directory unit-test
-	$(MAKE) --no-print-directory policy-test vision vision-test cli-test browser-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
+	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
+	$(MAKE) --no-print-directory cli-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
 	@echo "all tests passed"
 
 setup-demo:
@@ -78,6 +79,9 @@ vm-quick: setup-test build
 	VM_KERNELS=6.19.14:sched-ext tests/vm/test.sh $(SOLOCORE) >build/vm-quick.log 2>&1 & first=$$!; \
 	VM_KERNELS=7.2.12:helper tests/vm/test.sh $(SOLOCORE); second=$$?; \
 	wait $$first; first=$$?; cat build/vm-quick.log; [ $$first = 0 ] && [ $$second = 0 ]
+
+pages-test: vision-test
+	$(MAKE) --no-print-directory browser-test
 
 # The page that the demo makes is the one that is tested.
 browser-test: setup-test build vision
