@@ -94,12 +94,42 @@ static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_
 	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
 }
 
-/* The page of a task, plus 1; 0 if it is no client's. */
+/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell its
+ * outcomes apart. */
+__noinline __u32 program_slot(__u32 number, __u64 start_ns)
+{
+	return owner_slot(&lock_programs, number, start_ns);
+}
+
+/* A search for the client among a process and its parents. */
+struct lock_search {
+	struct task_struct *leader;
+	__u32 slot;
+};
+
+/* One of them; its parent is next. */
+static long lock_generation(__u32 step, struct lock_search *search)
+{
+	struct task_struct *leader = search->leader;
+
+	search->slot = program_slot(leader->pid, leader->start_boottime);
+	if (search->slot != 0)
+		return 1;
+	leader = leader->real_parent;
+	search->leader = leader->group_leader;
+	return 0;
+}
+
+/*
+ * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the kernel's type
+ * information for each pointer that it sees followed, a millisecond each. So this uses bpf_loop, whose body
+ * is not unrolled, and is called where a program has not branched yet.
+ */
 static __always_inline __u32 client_slot(struct task_struct *p)
 {
 	struct run_clients *clients = clients_of();
-	struct task_struct *leader;
-	__u32 slot = 0, step;
+	struct lock_search search = {};
+	__u32 slot = 0;
 
 	if (!clients || (clients->threads | clients->programs) == 0)
 		return 0;
@@ -107,13 +137,9 @@ static __always_inline __u32 client_slot(struct task_struct *p)
 		slot = owner_slot(&lock_threads, p->pid, p->start_boottime);
 	if (slot != 0 || clients->programs == 0)
 		return slot;
-	leader = p->group_leader;
-	for (step = 0; step < RUN_GENERATIONS && slot == 0; step++) {
-		slot = owner_slot(&lock_programs, leader->pid, leader->start_boottime);
-		leader = leader->real_parent;
-		leader = leader->group_leader;
-	}
-	return slot;
+	search.leader = p->group_leader;
+	bpf_loop(RUN_GENERATIONS, lock_generation, &search, 0);
+	return search.slot;
 }
 
 /* Is the owner of this page in a section that still counts? */
@@ -185,24 +211,23 @@ static __always_inline void lock_charge(struct run_lock *l, __u64 count)
 }
 
 /* The page of what runs here, on a CPU that is not regulated. */
-static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p)
+static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p, __u32 slot)
 {
 	if (settings.loader_pid == 0 || p->tgid != settings.loader_pid)
-		l->slot = client_slot(p);
+		l->slot = slot;
 }
 
-/* This task runs here, if that is news. */
+/* This task, with this page, runs here, if that is news. */
 static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, struct task_struct *p,
-					__u64 count)
+					__u32 slot, __u64 count)
 {
-	__u32 slot, realtime;
+	__u32 realtime;
 	__u64 missing;
 
 	lock_charge(l, count);
 	/* The helper runs in place of what it keeps from running. */
 	if (settings.loader_pid != 0 && p->tgid == settings.loader_pid)
 		return;
-	slot = client_slot(p);
 	realtime = slot != 0 || (p->prio < MAX_RT_PRIO && p->pid != 0);
 	if (l->pid == p->pid && l->slot == slot && l->core.realtime == realtime)
 		return;
@@ -274,15 +299,16 @@ static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __
 	l->whole = l->lock.holders != 0;
 }
 
-/* The timer, or an overflow that finds it late. 1 if the CPU must stop now and did not have to before. */
-static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
-				       __u64 count)
+/* The timer, or an overflow that finds it late; `slot` is the page of what runs. 1 if the CPU must stop now
+ * and did not have to before. */
+static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
+				       __u64 now, __u64 count)
 {
 	if (!c->started) {
 		lock_start(c, l, cpu, now, count);
 		return 0;
 	}
-	lock_switch(c, l, bpf_get_current_task_btf(), count);
+	lock_switch(c, l, bpf_get_current_task_btf(), slot, count);
 	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves overflows out. */
 	if (!l->core.realtime)
 		sc_bwlock_account(&l->core, sc_sub(limited_made(c, l, count), l->core.used));
@@ -295,12 +321,12 @@ static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, _
 }
 
 /* The counter overflowed: a sample of accesses was made. 1 if the CPU must stop. */
-static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
-					   __u64 count)
+static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
+					   __u64 now, __u64 count)
 {
 	__u64 made, reported;
 
-	lock_switch(c, l, bpf_get_current_task_btf(), count);
+	lock_switch(c, l, bpf_get_current_task_btf(), slot, count);
 	if (!l->core.realtime) {
 		made = limited_made(c, l, count);
 		reported = l->core.used + c->sample;

@@ -165,9 +165,10 @@ int tick(struct bpf_perf_event_data *ctx)
 	if (!c || !g || bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		return 0;
 	if (lock_settings.policy == RUN_BWLOCK) {
+		__u32 slot = client_slot(bpf_get_current_task_btf());
 		struct run_lock *l = lock_of(cpu);
 
-		if (l && lock_tick(c, l, cpu, now, value.counter))
+		if (l && lock_tick(c, l, cpu, slot, now, value.counter))
 			cpu_stop_soon(cpu, c);
 		return 0;
 	}
@@ -197,14 +198,15 @@ int overflow(struct bpf_perf_event_data *ctx)
 	if (!c || !g || !c->started || bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
 		return 0;
 	if (lock_settings.policy == RUN_BWLOCK) {
+		__u32 slot = client_slot(bpf_get_current_task_btf());
 		struct run_lock *l = lock_of(cpu);
 
 		now = bpf_ktime_get_ns();
 		if (!l)
 			return 0;
 		if (now >= c->guard.next_ns + settings.period_ns / 2)
-			lock_tick(c, l, cpu, now, value.counter);
-		if (lock_overflow(c, l, cpu, now, value.counter))
+			lock_tick(c, l, cpu, slot, now, value.counter);
+		if (lock_overflow(c, l, cpu, slot, now, value.counter))
 			cpu_stop(cpu, c);
 		return 0;
 	}
@@ -242,16 +244,18 @@ int BPF_PROG(switched, _Bool preempt, struct task_struct *prev, struct task_stru
 	__u32 cpu = bpf_get_smp_processor_id();
 	struct run_core *c = core_of(cpu);
 	struct run_lock *l = lock_of(cpu);
+	__u32 slot;
 
 	if (lock_settings.policy != RUN_BWLOCK || !c || !l)
 		return 0;
+	slot = client_slot(next);
 	if (!c->started) {
-		lock_runs(l, next);
+		lock_runs(l, next, slot);
 		return 0;
 	}
 	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		return 0;
-	lock_switch(c, l, next, value.counter);
+	lock_switch(c, l, next, slot, value.counter);
 	if (lock_decide(c, l, cpu, bpf_ktime_get_ns()))
 		cpu_stop_soon(cpu, c);
 	return 0;

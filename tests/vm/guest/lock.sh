@@ -1,14 +1,17 @@
 # What a guest does to test the bandwidth lock: it holds hogs down, at once, for as long as its holder runs and may, and no
 # longer; everything is put back. Runs under busybox sh, after common.sh. $WANT is the engine that must run by itself.
 
-# 20 faults per millisecond are allowed beside a lock; free, the hog makes three times as many or more.
+# 20 faults per millisecond are allowed beside a lock. A hog that is held down makes at most so many, and at least half of
+# them, or it is only starved; one that is free makes three times as many or more. What it makes before anything regulates must be twice that.
+allowed=22000
 held_down() {
 	faults=$(locker -1 faults $hog 200)
-	[ "$faults" -le 22000 ] && pass "$1: $faults faults a second" || fail "$1: the hog makes $faults faults a second: $(state)"
+	[ "$faults" -le $allowed ] && [ "$faults" -ge $((allowed / 2)) ] && pass "$1: $faults faults a second" ||
+		fail "$1: the hog makes $faults faults a second: $(state)"
 }
 is_free() {
 	faults=$(locker -1 faults $hog 200)
-	[ "$faults" -ge 40000 ] && pass "$1: $faults faults a second" || fail "$1: the hog makes only $faults faults a second: $(state)"
+	[ "$faults" -ge $((${2:-3} * allowed)) ] && pass "$1: $faults faults a second" || fail "$1: the hog makes only $faults faults a second: $(state)"
 }
 state() {
 	solocore top --every "20 ms" --count 1 2>&1 | tail -n 12
@@ -50,8 +53,12 @@ echo "kernel $(uname -r), engine $WANT: the bandwidth lock"
 settings >/tmp/settings.before
 hog 1 &
 hog=$!
-sleep 1
-is_free "nothing regulates"
+# For some seconds after the boot the kernel has work of its own, and the emulator gives the hog no more than a half.
+for _ in $(seq 40); do
+	sleep 0.1
+	[ "$(locker -1 faults $hog 100)" -lt $((6 * allowed)) ] || break
+done
+is_free "nothing regulates" 6
 
 start lock --max-hold "2 s"
 grep -q "with the $WANT engine" /tmp/errors && pass "$(grep "^regulating" /tmp/errors)" || fail "engine: $(cat /tmp/errors)"
@@ -97,7 +104,7 @@ wait $holder
 pass "a hog makes $faults faults a second on the CPU of a holder that $(sed -n 2p /tmp/holder)"
 
 # Whole programs; the lock of one ends with it.
-solocore exec --lock --core 0 -- sh -c 'for i in 1 2 3 4; do spin=$(hog 0 spin 30000000); done; exit 6' &
+solocore exec --lock --core 0 -- sh -c 'for i in 1 2 3 4; do spin=$(locker 0 spin 300); done; exit 6' &
 program=$!
 sleep 0.5
 held_down "a program's descendant runs"
@@ -113,13 +120,13 @@ said=$(su member -c "locker 0 hold 10" | tail -n 1)
 [ "$said" = success ] && pass "a member of the group may" || fail "a member of the group: $said"
 
 kill -9 $hog
-locker 0 latency 1 ${ROUNDS:-100} >/tmp/latency || fail "latency: $(cat /tmp/latency)"
+locker 0 latency 1 100 >/tmp/latency || fail "latency: $(cat /tmp/latency)"
 cat /tmp/latency
-# In 1.5 ms two periods can begin, of 20 faults each, and a sample of 2 comes before the stop; a lock that waited for the next
-# period would let the hog make hundreds. Times mean little here, where the emulator's CPUs run by turns.
-after=$(sed -n 's/^faults in.*99th \([0-9]*\),.*/\1/p' /tmp/latency)
+# Two periods' budgets of 20 and a sample of 2 are the most (locker.c says why); a lock that waited for the next period would let
+# the hog make hundreds. Times mean little here, where the emulator's CPUs run by turns.
+after=$(sed -n 's/^faults in.*most \([0-9]*\)$/\1/p' /tmp/latency)
 before=$(sed -n 's/^faults in.*before a lock median \([0-9]*\);.*/\1/p' /tmp/latency)
-[ "$after" -le 44 ] && [ "$before" -gt 100 ] && pass "a lock takes effect within a sample" ||
+[ "$after" -le 42 ] && [ "$before" -gt 100 ] && pass "a lock takes effect within a sample" ||
 	fail "after a lock the hog makes $after faults, before it $before"
 hog 1 &
 hog=$!
@@ -183,7 +190,7 @@ kill -TERM $daemon
 ended 0 "SIGTERM"
 
 # Regulation for one program.
-solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- hog 0 spin 3000000000 >/dev/null 2>/tmp/errors &
+solocore exec --lock --core 0 --event page-faults --lock-bandwidth "1280 kB/s" -- locker 0 spin 20000 >/dev/null 2>/tmp/errors &
 program=$!
 for _ in $(seq 150); do
 	[ -e /run/solocore-client.sock ] && break
