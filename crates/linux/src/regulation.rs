@@ -166,11 +166,12 @@ impl Regulation {
     pub(crate) fn serving(&self) -> Option<Serving> {
         if let Some(lock) = self.lock {
             let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
-            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true });
+            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true, slots_only: false });
         }
         let dynamic = self.dynamic.as_ref()?;
         let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
-        Some(Serving { look_ns: dynamic.look_ns, max_hold_ns: 0, cpus: dynamic.cpus, tasks, holders: false })
+        let (look_ns, cpus) = (dynamic.look_ns, dynamic.cpus);
+        Some(Serving { look_ns, max_hold_ns: 0, cpus, tasks, holders: false, slots_only: false })
     }
 
     /// For how long a CPU can be stopped, and two periods more.
