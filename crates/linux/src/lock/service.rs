@@ -53,6 +53,12 @@ impl ServiceOptions {
         Self { socket: socket.to_owned(), group: group.to_owned(), slots: SlotTable::default(), priority: 0 }
     }
 
+    /// The same, and the transfers of a time table.
+    #[must_use]
+    pub fn with_slots(self, slots: &SlotTable) -> Self {
+        Self { slots: slots.clone(), ..self }
+    }
+
     /// Whom to serve, if anybody: the policy's clients, the table's transfers.
     pub(crate) fn serving(&self, policy: Option<&Serving>) -> Option<Serving> {
         policy.cloned().or_else(|| (!self.slots.slots.is_empty()).then(Serving::of_slots))
@@ -287,15 +293,15 @@ impl Desk {
 
     fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
         let Some(held) = connection.held else { return };
+        if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
+            // It may run where it might, unless somebody else has bound it since.
+            let _ = change.undo(held.owner.number);
+        }
         if let Some(number) = held.owner.slot {
             self.board(|b| {
                 b.look(number, tasks::monotonic_ns(), |at| held.page.at(at));
                 b.detach(number);
             });
-        }
-        if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
-            // It may run where it might, unless somebody else has bound it since.
-            let _ = change.undo(held.owner.number);
         }
         if let Err(e) = self.table.dismiss(held.slot, held.owner) {
             messages.push(e.to_string());
@@ -519,8 +525,14 @@ mod tests {
         assert_eq!(started(""), None);
         let me = std::process::id();
         let mine = start_of(me, me).expect("this process lives");
-        assert!(lives(me, Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None, slot: None }));
-        assert!(!lives(me, Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }));
+        assert!(lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None, slot: None }
+        ));
+        assert!(!lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }
+        ));
         assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }
