@@ -298,7 +298,7 @@ pub struct RunArgs {
     /// What happens with time that is left (the plan's bounds cover none only).
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
-    /// Whose members may hold the bandwidth lock, beside root (a plan with policy = "bwlock").
+    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and attach as transfers, beside root.
     #[arg(long, default_value = "solocore", value_name = "GROUP")]
     pub group: String,
     /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.

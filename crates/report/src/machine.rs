@@ -7,7 +7,7 @@
 use crate::{Inputs, caption, format, svg, task_name, wide_table};
 use maud::{Markup, html};
 use solocore_model::Plan;
-use solocore_model::run::{RunCore, RunResult, RunSpan, RunTask};
+use solocore_model::run::{RunCore, RunResult, RunSpan, RunTask, RunTransfer};
 
 /// Most columns of a chart.
 const COLUMNS: usize = 200;
@@ -42,6 +42,7 @@ pub fn section(inputs: &Inputs) -> Markup {
             (cores_table(run))
             div.charts { @for core in run.cores.iter().filter(|c| !c.series.is_empty()) { (chart(run, core)) } }
             (tasks(run))
+            (transfers(run))
             @if !run.notes.is_empty() {
                 details { summary { "Notes of this run" } ul { @for note in &run.notes { li { (note) } } } }
             }
@@ -72,6 +73,14 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
             format::count(core.budget),
             format::count(core.sample),
             format::count(core.max_accesses_per_period)
+        ));
+    }
+    for t in run.transfers.iter().filter(|t| t.late > 0 || t.missed > 0) {
+        lines.push(format!(
+            "{}: {} ended after the slot, {} missed by the driver",
+            t.name,
+            format::plural(t.late, "transfer"),
+            format::plural(t.missed, "slot")
         ));
     }
     for task in &run.tasks {
@@ -212,6 +221,37 @@ fn tasks(run: &RunResult) -> Markup {
         }
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
+}
+
+/// Input and output by the time table; nothing without it.
+fn transfers(run: &RunResult) -> Markup {
+    if run.transfers.is_empty() {
+        return html! {};
+    }
+    let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
+    let table = html! {
+        table {
+            (caption(&html! { "Input and output by the time table: what drivers made of their slots." }))
+            thead {
+                tr {
+                    th scope="col" { "Transfer" } th scope="col" { "On" } th.num scope="col" { "Slots" }
+                    th.num scope="col" { "Begun" } th.num scope="col" { "Late" } th.num scope="col" { "Missed" }
+                    th.num scope="col" { "No driver" } th.num scope="col" { "Begun late by" } th.num scope="col" { "Over by" }
+                }
+            }
+            tbody {
+                @for t in &run.transfers {
+                    tr data-transfer=(t.name) {
+                        th scope="row" { (t.name) } td { (t.resource) } td.num { (format::count(t.slots)) }
+                        td.num { (format::count(t.begun)) } td.num { (format::count(t.late)) }
+                        td.num { (format::count(t.missed)) } td.num { (format::count(t.unattended)) }
+                        td.num { (time(t, t.max_start_late_ns)) } td.num { (time(t, t.max_end_late_ns)) }
+                    }
+                }
+            }
+        }
+    };
+    wide_table("Transfers of the run", &table)
 }
 
 fn row(task: &RunTask) -> Markup {

@@ -9,7 +9,7 @@ use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::{self, Choice, Engine, Started};
 use solocore_linux::isolate::Layout;
-use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions};
+use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions, SlotRun};
 use solocore_linux::regulation::CoreBudget;
 use solocore_linux::status::{self, Status};
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
@@ -53,6 +53,9 @@ struct Summary {
     watched: isolation::Watched,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<LockSummary>,
+    /// The time table's input and output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transfers: Vec<SlotRun>,
 }
 
 /// The bandwidth lock, or whose jobs are signalled, where the plan has either.
@@ -85,8 +88,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
+    // Drivers that are started find somebody who answers.
+    let clients = ServiceOptions::new(Path::new(lock::SOCKET), &args.group).with_slots(&layout.slots);
+    let service = engine.serve(clients)?;
     let watch = Watch::begin(&layout, regulation.period_ns, args.isolation.trace.is_some())?;
-    let service = engine.serve(ServiceOptions::new(Path::new(lock::SOCKET), &args.group))?;
     announce(&regulation, engine.as_ref(), service.as_ref(), passed_over.as_deref(), &watch);
     let started = Instant::now();
     let so_far = |ended: &str| {
@@ -96,7 +101,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             clients: service.clients(),
             cores: service.cores(),
         });
-        Ok::<_, LinuxError>(Summary { lock, ..so_far })
+        let transfers = service.as_ref().map_or_else(Vec::new, |s| watch.transfers(s));
+        let alone = isolation::unattended(&transfers);
+        let notes = so_far.notes.iter().cloned().chain(alone).collect();
+        Ok::<_, LinuxError>(Summary { lock, transfers, notes, ..so_far })
     };
     let answer = || {
         watch.look(engine.as_ref());
@@ -112,7 +120,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     watch.look(engine.as_ref());
     let mut summary = so_far(&ended)?;
     if let Some(path) = &args.isolation.trace {
-        watch.write_trace(path, &regulation)?;
+        watch.write_trace(path, &regulation, &summary.transfers)?;
     }
     summary.watched.plan = Some(plan);
     drop(service);
@@ -250,6 +258,7 @@ fn summary(
         cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
         watched: watch.watched(),
         lock: None,
+        transfers: Vec::new(),
     })
 }
 
@@ -272,8 +281,9 @@ fn text(s: &Summary) -> String {
         ]);
     }
     table::render(&rows)
-        + &isolation::tasks_text(&s.watched.tasks)
+        + &isolation::tasks_text(s.watched.tasks.iter().chain(&s.watched.drivers))
         + &isolation::windows_text(&s.watched.windows)
+        + &isolation::transfers_text(&s.transfers)
         + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",

@@ -20,6 +20,25 @@ struct Snapshot {
     duration_ns: u64,
     cores: Vec<Core>,
     lock: Option<Lock>,
+    #[serde(default)]
+    transfers: Vec<Transfer>,
+}
+
+/// A transfer of the time table.
+#[derive(Deserialize)]
+struct Transfer {
+    name: String,
+    late: u64,
+    missed: u64,
+    attached: bool,
+}
+
+/// The transfer that a client is.
+#[derive(Deserialize)]
+struct ClientTransfer {
+    name: String,
+    slots: u64,
+    inside: bool,
 }
 
 /// The bandwidth lock.
@@ -43,6 +62,7 @@ struct Client {
     task: Option<String>,
     jobs: u64,
     in_job: bool,
+    transfer: Option<ClientTransfer>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -114,7 +134,11 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
             format!("{:.3}", core.longest_period_ns as f64 / 1e6),
         ]);
     }
-    let clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, lock, elapsed));
+    let alone: Vec<&str> = now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
+    let mut clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
+    if !alone.is_empty() {
+        clients += &format!("transfers without a driver: {}\n", alone.join(", "));
+    }
     format!(
         "{} engine, {} per {} us, {:.1} s\n\n{}{clients}",
         now.engine,
@@ -126,7 +150,7 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
 }
 
 /// Who is attached to the bandwidth lock, and what they do with it.
-fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
+fn clients(before: &Snapshot, now: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
         return "\nno client is attached\n".to_owned();
     }
@@ -134,10 +158,18 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in &lock.clients {
         let old = before.lock.iter().flat_map(|l| &l.clients).find(|o| o.thread == c.thread && o.pid == c.pid);
-        // What a task does is jobs, what others do is sections.
-        let count = |c: &Client| if c.task.is_some() { c.jobs } else { c.sections };
+        // What a transfer does is slots, what a task does is jobs, what others do is sections.
+        let count = |c: &Client| match (&c.transfer, &c.task) {
+            (Some(transfer), _) => transfer.slots,
+            (None, Some(_)) => c.jobs,
+            (None, None) => c.sections,
+        };
         let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
+        let seen = c.transfer.as_ref().and_then(|t| now.transfers.iter().find(|s| s.name == t.name));
+        let so_far = seen.map_or_else(String::new, |s| format!(", {} late and {} missed", s.late, s.missed));
         let state = match (c.depth > 0, c.cut, c.cpu) {
+            _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",
+            (false, ..) if c.transfer.is_some() => "waits for its slot",
             _ if c.in_job => "in a job",
             (true, true, _) => "held for too long, counts no more",
             (true, false, Some(_)) => "holds",
@@ -145,7 +177,8 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
             (false, ..) => "free",
         };
         // A name may hold anything; a table holds one line each.
-        let name = c.task.as_ref().map_or_else(|| c.name.clone(), |task| format!("{} ({task})", c.name));
+        let what = c.transfer.as_ref().map(|t| &t.name).or(c.task.as_ref());
+        let name = what.map_or_else(|| c.name.clone(), |what| format!("{} ({what})", c.name));
         let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
         rows.push(vec![
             name,
@@ -154,7 +187,7 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
             c.uid.to_string(),
             format!("{:.0}", made / elapsed_ns * 1e9),
             c.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
-            state.to_owned(),
+            format!("{state}{so_far}"),
         ]);
     }
     format!("\n{}", table::render(&rows))
@@ -183,6 +216,7 @@ mod tests {
             duration_ns,
             cores: vec![core],
             lock: None,
+            transfers: Vec::new(),
         }
     }
 
@@ -209,6 +243,7 @@ mod tests {
             task: None,
             jobs: 0,
             in_job: false,
+            transfer: None,
         };
         let clients =
             |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
