@@ -209,3 +209,44 @@ def test_drivers_wait_for_their_slots(with_partitions, tmp_path):
 ])
 def test_drivers_that_cannot_be(with_partitions, options, words):
     refused(with_partitions("run", "plan.json", *LEAVE, *options), *words, codes=(2,))
+
+
+@pytest.fixture
+def with_writes(planned):
+    last = os.cpu_count() - 1
+    system = SYSTEM.format(last=last).replace("[[task]]", f'[[core]]\nid = {last}\nwrite_bandwidth = "1280 kB/s"\n[[task]]', 1)
+    plan = planned.plan(system)
+    assert [c.get("write_budget_accesses") for c in plan["cores"]] == [None] * last + [20]
+    return planned
+
+
+def test_writes_that_cannot_be_counted(with_writes):
+    cpu = open("/proc/cpuinfo").read()
+    if "CPU implementer" in cpu:
+        pytest.skip("this CPU may count its write-backs")
+    refused(with_writes("run", "plan.json", *LEAVE, "--dry-run"), "a budget of writes", "--write-event", "--no-write-budgets", codes=(3,))
+    refused(with_writes("run", "plan.json", *LEAVE, "--write-event", "nothing"), "no event is called `nothing`", codes=(2,))
+    done = with_writes("run", "plan.json", *LEAVE, "--dry-run", "--no-write-budgets", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    cores = done.json()["cores"]
+    assert "write_budget" not in cores[-1] and cores[-1]["planned"] == cores[0]["planned"]
+    assert any("--no-write-budgets" in note for note in done.json()["notes"])
+
+
+def test_writes_are_regulated_and_shown_apart(with_writes):
+    done = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "1 s", "-o", "run.json", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == 0, done.err
+    run = done.json()
+    first, last = run["cores"][0], run["cores"][-1]
+    assert run["write_event"] == "minor-faults"
+    assert (last["write_planned"], last["write_budget"], last["write_sample"]) == (20, 20, 2)
+    assert last["planned"] == first["planned"] - 20 and first["write_budget"] == 2**64 - 1
+    for core in run["cores"]:
+        assert core["max_writes_per_period"] <= core["writes"] and core["periods_over_write_budget"] <= core["periods"]
+    assert with_writes("report", "run.json", "-o", "run.html").code == 0
+    assert "Write budget" in (with_writes.dir / "run.html").read_text()
+    text = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "100 ms").out.decode()
+    assert "write budget" in text and "writes are minor-faults" in text

@@ -76,9 +76,16 @@ impl Bench {
     fn start(socket: &Path) -> Self {
         let regulation = Regulation {
             period_ns: MS,
-            cores: vec![CoreBudget { cpu: io_core(), planned: 1 << 20, budget: 1 << 20, sample: 1 << 17 }],
+            cores: vec![CoreBudget {
+                cpu: io_core(),
+                planned: 1 << 20,
+                budget: 1 << 20,
+                sample: 1 << 17,
+                writes: None,
+            }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),
             event: Event::find("page-faults", "").expect("it is known"),
+            write_event: None,
             reclaim: false,
             sharing: Sharing::None,
             lock: None,

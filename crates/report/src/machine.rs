@@ -75,6 +75,15 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
             format::count(core.max_accesses_per_period)
         ));
     }
+    for core in run.cores.iter().filter(|c| c.periods_over_write_budget > 0) {
+        lines.push(format!(
+            "CPU {}: {} had more writes than their budget of {} and one sample (at most {})",
+            core.cpu,
+            format::plural(core.periods_over_write_budget, "period"),
+            core.write_budget.map_or_else(|| "none".to_owned(), format::count),
+            format::count(core.max_writes_per_period)
+        ));
+    }
     for t in run.transfers.iter().filter(|t| t.late > 0 || t.missed > 0) {
         lines.push(format!(
             "{}: {} ended after the slot, {} missed by the driver",
@@ -105,6 +114,7 @@ fn budget(core: &RunCore) -> String {
 }
 
 fn cores_table(run: &RunResult) -> Markup {
+    let apart = run.cores.iter().any(|c| c.write_budget.is_some());
     let table = html! {
         table {
             (caption(&html! { "Each CPU over the whole run, in whole periods." }))
@@ -113,6 +123,10 @@ fn cores_table(run: &RunResult) -> Markup {
                     th.num scope="col" { "CPU" } th.num scope="col" { "Budget" } th.num scope="col" { "Periods" }
                     th.num scope="col" { "Accesses" } th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
                     th.num scope="col" { "Throttled in" } th.num scope="col" { "Throttled for" }
+                    @if apart {
+                        th.num scope="col" { "Write budget" } th.num scope="col" { "Writes" }
+                        th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
+                    }
                 }
             }
             tbody {
@@ -123,6 +137,11 @@ fn cores_table(run: &RunResult) -> Markup {
                         td.num { (format::count(core.periods_over_budget)) }
                         td.num { (format::percent_of(core.throttled_periods, core.periods)) }
                         td.num { (format::percent_of(core.throttled_ns, run.duration_ns)) }
+                        @if apart {
+                            td.num { (core.write_budget.filter(|&b| b != UNLIMITED).map_or_else(|| "none".to_owned(), format::count)) }
+                            td.num { (format::count(core.writes)) } td.num { (format::count(core.max_writes_per_period)) }
+                            td.num { (format::count(core.periods_over_write_budget)) }
+                        }
                     }
                 }
             }

@@ -41,6 +41,9 @@ struct Summary {
     /// Why a better engine did not run.
     passed_over: Option<String>,
     event: String,
+    /// What counts as a write, where they are counted apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_event: Option<String>,
     /// Does the event only stand in for accesses to memory?
     stands_in: bool,
     period_ns: u64,
@@ -81,6 +84,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     machine::check_privileges()?;
     machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
     let (expected, counted) = regulation.event.self_test()?;
+    regulation.write_event.as_ref().map(Event::self_test_of_writes).transpose()?;
     let instance = Instance::take()?;
     if args.dry_run {
         drop(instance);
@@ -164,8 +168,12 @@ fn announce(
 
 /// The plan, read and checked for this machine.
 fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
+    let cpuinfo = machine::cpuinfo();
     let options = Options {
-        event: Event::find(&args.event, &machine::cpuinfo())?,
+        event: Event::find(&args.event, &cpuinfo)?,
+        write_event: Event::find_writes(args.write_event.as_deref(), &cpuinfo)?,
+        count_writes: args.write_event.is_some(),
+        write_budgets: !args.no_write_budgets,
         sample: args.sample,
         reclaim: args.reclaim,
         sharing: match args.share {
@@ -250,6 +258,7 @@ fn summary(
         engine: engine.name(),
         passed_over,
         event: regulation.event.name().to_owned(),
+        write_event: regulation.write_event.as_ref().map(|e| e.name().to_owned()),
         stands_in: regulation.event.is_software(),
         period_ns: regulation.period_ns,
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
@@ -269,7 +278,7 @@ fn text(s: &Summary) -> String {
         let c = &core.counts;
         rows.push(vec![
             core.budget.cpu.to_string(),
-            if core.budget.budget == u64::MAX { "none".to_owned() } else { core.budget.budget.to_string() },
+            limit(core.budget.budget),
             core.budget.sample.to_string(),
             c.periods.to_string(),
             c.throttled_periods.to_string(),
@@ -281,6 +290,7 @@ fn text(s: &Summary) -> String {
         ]);
     }
     table::render(&rows)
+        + &writes_text(s)
         + &isolation::tasks_text(s.watched.tasks.iter().chain(&s.watched.drivers))
         + &isolation::windows_text(&s.watched.windows)
         + &isolation::transfers_text(&s.transfers)
@@ -293,6 +303,29 @@ fn text(s: &Summary) -> String {
             s.duration_ns as f64 / 1e9,
             s.ended
         )
+}
+
+/// Writes, where they are counted apart.
+fn writes_text(s: &Summary) -> String {
+    let Some(event) = &s.write_event else { return String::new() };
+    let head = ["CPU", "write budget", "sample", "writes", "max", "over"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for core in &s.cores {
+        let (Some(budget), Some(counts)) = (core.budget.writes, core.counts.writes) else { continue };
+        rows.push(vec![
+            core.budget.cpu.to_string(),
+            limit(budget.write_budget),
+            budget.write_sample.to_string(),
+            counts.writes.to_string(),
+            counts.max_writes_per_period.to_string(),
+            counts.periods_over_write_budget.to_string(),
+        ]);
+    }
+    format!("\n{}writes are {event}\n", table::render(&rows))
+}
+
+fn limit(budget: u64) -> String {
+    if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
 }
 
 fn lock_text(lock: &LockSummary) -> String {
@@ -348,10 +381,14 @@ fn dry_run(
         print(&files::to_json(&result))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = vec![["CPU", "planned", "budget", "sample"].map(str::to_owned).to_vec()];
+    let apart = regulation.write_event.is_some();
+    let head = ["CPU", "planned", "budget", "sample", "write budget", "write sample"];
+    let columns = if apart { head.len() } else { 4 };
+    let mut rows = vec![head[..columns].iter().map(|&h| h.to_owned()).collect::<Vec<_>>()];
     for c in &regulation.cores {
-        let budget = if c.budget == u64::MAX { "none".to_owned() } else { c.budget.to_string() };
-        rows.push(vec![c.cpu.to_string(), c.planned.to_string(), budget, c.sample.to_string()]);
+        let mut row = vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
+        row.extend(c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]));
+        rows.push(row);
     }
     let mut out = table::render(&rows);
     let engine = match (args.engine, &result.sched_ext) {

@@ -76,6 +76,9 @@ struct Core {
     max_accesses_per_period: u64,
     periods_over_budget: u64,
     longest_period_ns: u64,
+    write_budget: Option<u64>,
+    writes: Option<u64>,
+    periods_over_write_budget: Option<u64>,
 }
 
 /// Looks until it is told to stop, or the daemon ends.
@@ -117,22 +120,33 @@ fn look() -> Result<Snapshot, Failure> {
 
 fn text(before: &Snapshot, now: &Snapshot) -> String {
     let head = ["CPU", "budget", "use", "most", "throttled %", "time %", "over", "longest ms"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let apart = now.cores.iter().any(|c| c.writes.is_some());
+    let of_writes: &[&str] = if apart { &["write budget", "writes", "over"] } else { &[] };
+    let mut rows = vec![head.iter().chain(of_writes).map(|&h| h.to_owned()).collect::<Vec<_>>()];
     let elapsed = now.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
     for core in &now.cores {
         let old = before.cores.iter().find(|c| c.cpu == core.cpu).copied();
         let since = |of: fn(&Core) -> u64| of(core).saturating_sub(old.as_ref().map_or(0, of)) as f64;
         let periods = since(|c| c.periods).max(1.0);
-        rows.push(vec![
+        let limit = |budget: u64| if budget == u64::MAX { "none".to_owned() } else { budget.to_string() };
+        let mut row = vec![
             core.cpu.to_string(),
-            if core.budget == u64::MAX { "none".to_owned() } else { core.budget.to_string() },
+            limit(core.budget),
             format!("{:.1}", since(|c| c.accesses) / periods),
             core.max_accesses_per_period.to_string(),
             format!("{:.1}", 100.0 * since(|c| c.throttled_periods) / periods),
             format!("{:.1}", 100.0 * since(|c| c.throttled_ns) / elapsed),
             format!("{}", since(|c| c.periods_over_budget)),
             format!("{:.3}", core.longest_period_ns as f64 / 1e6),
-        ]);
+        ];
+        if apart {
+            row.extend([
+                limit(core.write_budget.unwrap_or(u64::MAX)),
+                format!("{:.1}", since(|c| c.writes.unwrap_or(0)) / periods),
+                format!("{}", since(|c| c.periods_over_write_budget.unwrap_or(0))),
+            ]);
+        }
+        rows.push(row);
     }
     let alone: Vec<&str> = now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
     let mut clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
@@ -208,6 +222,9 @@ mod tests {
             max_accesses_per_period: 20,
             periods_over_budget: 0,
             longest_period_ns: 1_001_000,
+            write_budget: None,
+            writes: None,
+            periods_over_write_budget: None,
         };
         Snapshot {
             engine: "helper".into(),
@@ -226,6 +243,21 @@ mod tests {
         let last = text.lines().last().unwrap();
         let cells: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(cells, ["2", "20", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
+        assert!(!text.contains("write"));
+    }
+
+    #[test]
+    fn writes_are_shown_apart() {
+        let with = |periods, accesses, ns, writes| {
+            let mut snapshot = snapshot(periods, accesses, ns);
+            let core = &mut snapshot.cores[0];
+            (core.write_budget, core.writes, core.periods_over_write_budget) =
+                (Some(5), Some(writes), Some(writes / 1000));
+            snapshot
+        };
+        let text = text(&with(1000, 5000, 1_000_000_000, 100), &with(2000, 22_000, 2_000_000_000, 3100));
+        let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(cells[8..], ["5", "3.0", "3"]);
     }
 
     #[test]
