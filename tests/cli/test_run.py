@@ -125,29 +125,7 @@ def test_the_service_manager_hears_of_it(planned):
     assert said.count("WATCHDOG=1") >= 2 and set(said) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
 
 
-PARTITIONS = """
-platform = "machine.toml"
-[regulation]
-policy = "memguard"
-period = "1 ms"
-active_cores = 2
-[[device]]
-name = "sensor"
-[[partition]]
-name = "nav"
-core = 0
-period = "40 ms"
-duration = "10 ms"
-[[partition.chain]]
-input = { device = "sensor", physical = "5 ms", transfer = "5 ms" }
-output = { device = "sensor", physical = "5 ms", transfer = "5 ms" }
-[[task]]
-name = "filter"
-partition = "nav"
-period = "40 ms"
-wcet = "1 ms"
-misses = 10
-"""
+PARTITIONS = (ROOT / "examples/drivers/system.toml").read_text()
 DRIVER = """
 import os, solocore
 try: solocore.attach_slot("nav/2/device-input")

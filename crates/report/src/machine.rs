@@ -125,7 +125,7 @@ fn cores_table(run: &RunResult) -> Markup {
                     th.num scope="col" { "Throttled in" } th.num scope="col" { "Throttled for" }
                     @if apart {
                         th.num scope="col" { "Write budget" } th.num scope="col" { "Writes" }
-                        th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
+                        th.num scope="col" { "Most writes" } th.num scope="col" { "Writes over" }
                     }
                 }
             }
