@@ -48,6 +48,14 @@ struct run_core {
 	sc_u64 longest_ns;   /* longest time between two ticks */
 	sc_u64 ticked_ns;    /* the last tick */
 	sc_u64 held;	     /* how often a task was held because the helper was not let in (helper engine) */
+	/* Writes, where they are counted apart (writes.h). The first two are the loader's. */
+	sc_u64 write_reservation; /* writes per period; SC_UNLIMITED: no limit */
+	sc_u64 write_sample;	  /* writes per overflow of their counter; 0: they are not counted */
+	sc_u64 write_at_start;	  /* the counter when the period began */
+	sc_u64 writes;		  /* in all, by the counter itself */
+	sc_u64 most_writes;	  /* most writes in one period */
+	sc_u64 over_writes;	  /* periods with more writes than budget + sample */
+	sc_u64 unseen_writes;	  /* writes whose overflow was not reported and that were found later */
 };
 
 /* Why the kernel unloaded the scheduler. */
@@ -59,7 +67,7 @@ struct run_exit {
 
 _Static_assert(sizeof(struct sc_memguard_core) == 112, "shared with crates/linux/src/shared.rs");
 _Static_assert(sizeof(struct run_settings) == 48, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_core) == 256, "shared with crates/linux/src/shared.rs");
+_Static_assert(sizeof(struct run_core) == 312, "shared with crates/linux/src/shared.rs");
 _Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/shared.rs");
 
 #endif

@@ -20,7 +20,10 @@
  * policy takes for a period, and one that is a little late still starts the next period and not the one
  * after.
  *
- * Does not cover: reads and writes apart (one counter; kind SC_READ). What is not stopped (kernel threads,
+ * Writes have a counter of their own where the plan gives them a budget (writes.h); this one is of kind
+ * SC_READ.
+ *
+ * Does not cover: what is not stopped (kernel threads,
  * real-time tasks) is counted all the same.
  */
 #ifndef SOLOCORE_REGULATE_H
@@ -28,6 +31,7 @@
 
 #include "history.h"
 #include "intf.h"
+#include "writes.h"
 
 /* A program of a perf event gets this; only helpers look inside. */
 struct bpf_perf_event_data;
@@ -92,7 +96,7 @@ static __always_inline void core_start(struct sc_memguard *g, struct run_core *c
 	if (settings.period_ns == 0)
 		return;
 	reservation[SC_READ] = c->reservation;
-	reservation[SC_WRITE] = SC_UNLIMITED;
+	reservation[SC_WRITE] = writes_reservation(c);
 	if (g->period_ns == 0 &&
 	    !sc_memguard_init(g, settings.period_ns, settings.chunk, settings.sharing, settings.regulated))
 		return;
@@ -101,6 +105,7 @@ static __always_inline void core_start(struct sc_memguard *g, struct run_core *c
 	/* CPUs start one after the other; what they share goes by the number of the period. */
 	c->guard.epoch = (sc_u32)(now / settings.period_ns);
 	c->at_start = count;
+	writes_start(c);
 	c->ticked_ns = now;
 	c->stopped_ns = 0;
 	c->started = 1;
@@ -146,6 +151,7 @@ static __always_inline void core_turn(struct sc_memguard *g, struct run_core *c,
 	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
 
 	core_tally(c, cpu, now, count);
+	writes_tally(c);
 	sc_memguard_replenish(g, &c->guard, now);
 	c->skipped += c->guard.epoch - epoch - 1;
 	core_resumed(c, now);
@@ -186,6 +192,39 @@ int tick(struct bpf_perf_event_data *ctx)
 	return 0;
 }
 
+/* Does what the policy says. */
+static __always_inline void core_obey(__u32 verdict, __u32 cpu, struct run_core *c)
+{
+	if (verdict == SC_GO_ALL) {
+		cpu_go_all();
+	} else if (verdict == SC_STOP) {
+		if (c->stopped_ns == 0)
+			c->stopped_ns = bpf_ktime_get_ns();
+		cpu_stop(cpu, c);
+	}
+}
+
+/* The counter of writes. Opened for plain MemGuard only. */
+SEC("perf_event")
+int write_overflow(struct bpf_perf_event_data *ctx)
+{
+	struct bpf_perf_event_value value = {};
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct run_core *c = core_of(cpu);
+	struct sc_memguard *g = guard_of();
+	__u64 now;
+
+	if (!c || !g || !c->started || lock_settings.policy != RUN_MEMGUARD ||
+	    bpf_perf_prog_read_value(ctx, &value, sizeof(value)))
+		return 0;
+	core_obey(writes_account(g, c, value.counter), cpu, c);
+	now = bpf_ktime_get_ns();
+	if (now >= c->guard.next_ns + settings.period_ns / 2 &&
+	    !bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		core_turn(g, c, cpu, now, value.counter);
+	return 0;
+}
+
 SEC("perf_event")
 int overflow(struct bpf_perf_event_data *ctx)
 {
@@ -221,13 +260,7 @@ int overflow(struct bpf_perf_event_data *ctx)
 	if (made > reported)
 		c->unseen += made - reported;
 	verdict = sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported));
-	if (verdict == SC_GO_ALL) {
-		cpu_go_all();
-	} else if (verdict == SC_STOP) {
-		if (c->stopped_ns == 0)
-			c->stopped_ns = bpf_ktime_get_ns();
-		cpu_stop(cpu, c);
-	}
+	core_obey(verdict, cpu, c);
 	/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to
 	 * do. */
 	now = bpf_ktime_get_ns();

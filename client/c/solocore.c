@@ -21,6 +21,7 @@
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 /* The daemon answers at once, unless it is stopped. */
@@ -137,7 +138,7 @@ static int receive(int socket, struct sc_answer *answer)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
-	static const int meanings[] = {SC_REFUSED, SC_DENIED, SC_FULL, SC_UNKNOWN, SC_REFUSED};
+	static const int meanings[] = {SC_REFUSED, SC_DENIED, SC_FULL, SC_UNKNOWN, SC_REFUSED, SC_NO_DAEMON};
 	struct cmsghdr *first;
 	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
 	int fd = -SC_REFUSED;
@@ -151,7 +152,7 @@ static int receive(int socket, struct sc_answer *answer)
 	if (answer->verdict != SC_GRANTED && fd >= 0)
 		close(fd);
 	if (answer->verdict != SC_GRANTED)
-		return -meanings[answer->verdict <= SC_BAD_REQUEST ? answer->verdict : 0];
+		return -meanings[answer->verdict <= SC_NOT_SERVED ? answer->verdict : 0];
 	return fd;
 }
 
@@ -189,7 +190,7 @@ static int ask(uint32_t scope, const char *task, int flags, int *socket, struct 
 	return SC_OK;
 }
 
-static int attach(struct client *c, const char *task)
+static int attach(struct client *c, uint32_t scope, const char *task)
 {
 	struct sc_answer answer = {0};
 	struct sc_page *page = NULL;
@@ -197,7 +198,7 @@ static int attach(struct client *c, const char *task)
 
 	pthread_once(&prepared, prepare);
 	c->tried = 1;
-	c->status = ask(SC_SCOPE_THREAD, task, SOCK_CLOEXEC, &c->socket, &page, &answer);
+	c->status = ask(scope, task, SOCK_CLOEXEC, &c->socket, &page, &answer);
 	errno = saved;
 	if (c->status != SC_OK)
 		return c->status;
@@ -219,7 +220,7 @@ static inline struct sc_page *my_page(int *status)
 	struct client *c = &self;
 
 	if (__builtin_expect(!c->page, 0)) {
-		*status = c->tried ? c->status : attach(c, "");
+		*status = c->tried ? c->status : attach(c, SC_SCOPE_THREAD, "");
 		return c->page;
 	}
 	return c->page;
@@ -292,7 +293,7 @@ int sc_job_end(void)
 
 int sc_attach(void)
 {
-	return self.page ? SC_OK : attach(&self, "");
+	return self.page ? SC_OK : attach(&self, SC_SCOPE_THREAD, "");
 }
 
 int sc_attach_task(const char *task)
@@ -300,7 +301,123 @@ int sc_attach_task(const char *task)
 	if (!task || !*task)
 		return SC_UNKNOWN;
 	detach(&self);
-	return attach(&self, task);
+	return attach(&self, SC_SCOPE_THREAD, task);
+}
+
+int sc_attach_slot(const char *slot)
+{
+	if (!slot || !*slot)
+		return SC_UNKNOWN;
+	detach(&self);
+	return attach(&self, SC_SCOPE_SLOT, slot);
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* Only the thread writes what is kept here: single stores, so that the daemon never reads halves. */
+static void put(uint64_t *word, uint64_t value)
+{
+	__atomic_store_n(word, value, __ATOMIC_RELAXED);
+}
+
+static void put_longest(uint64_t *word, uint64_t ns)
+{
+	if (ns > *word)
+		put(word, ns);
+}
+
+static void begin_transfer(struct sc_slot *slot, uint64_t number, uint64_t now)
+{
+	struct sc_transfer *t = &slot->latest[(slot->begun >> 1) % SC_SLOTS_KEPT];
+
+	put_longest(&slot->start_late_ns, now - slot->first_ns - number * slot->period_ns);
+	put(&t->begun_ns, now);
+	put(&t->ended_ns, 0);
+	put(&slot->next, number + 1);
+	__atomic_store_n(&slot->begun, (slot->begun + 2) | 1, __ATOMIC_RELEASE);
+}
+
+static void end_transfer(struct sc_slot *slot)
+{
+	struct sc_transfer *t = &slot->latest[((slot->begun >> 1) - 1) % SC_SLOTS_KEPT];
+	uint64_t end = slot->first_ns + (slot->next - 1) * slot->period_ns + slot->length_ns, now = now_ns();
+
+	if (now > end) {
+		put(&slot->late, slot->late + 1);
+		put_longest(&slot->end_late_ns, now - end);
+	}
+	put(&t->ended_ns, now);
+	__atomic_store_n(&slot->begun, slot->begun & ~1ull, __ATOMIC_RELEASE);
+}
+
+/* The calling thread's slots; 0 if it has none, and then *status says why. */
+static struct sc_slot *my_slot(int *status)
+{
+	struct sc_page *page = self.page;
+
+	*status = SC_UNMATCHED;
+	if (!page) {
+		*status = self.tried ? self.status : SC_UNMATCHED;
+		return NULL;
+	}
+	return page->slot.period_ns != 0 ? &page->slot : NULL;
+}
+
+/* Number of the first slot that begins at this time or later. */
+static uint64_t slot_at(const struct sc_slot *slot, uint64_t now)
+{
+	return now <= slot->first_ns ? 0 : (now - slot->first_ns - 1) / slot->period_ns + 1;
+}
+
+int sc_wait_slot(unsigned long long *missed)
+{
+	int status;
+	struct sc_slot *slot = my_slot(&status);
+	uint64_t due, number, start, now;
+	struct timespec at;
+
+	if (!slot)
+		return status;
+	if (slot->begun & 1)
+		end_transfer(slot);
+	due = slot->next ? slot->next : slot->from;
+	do {
+		number = slot_at(slot, now_ns());
+		if (number < due)
+			number = due;
+		start = slot->first_ns + number * slot->period_ns;
+		at.tv_sec = (time_t)(start / 1000000000u);
+		at.tv_nsec = (long)(start % 1000000000u);
+		while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &at, NULL) == EINTR)
+			;
+		now = now_ns();
+		/* Who is not let in before the slot's end would be in somebody else's. */
+	} while (now - start >= slot->length_ns);
+	if (sc_check() != SC_OK)
+		return SC_NO_DAEMON;
+	if (missed)
+		*missed = number - due;
+	begin_transfer(slot, number, now);
+	return SC_OK;
+}
+
+int sc_slot_end(void)
+{
+	int status;
+	struct sc_slot *slot = my_slot(&status);
+
+	if (!slot)
+		return status;
+	if (!(slot->begun & 1))
+		return SC_UNMATCHED;
+	end_transfer(slot);
+	return SC_OK;
 }
 
 void sc_detach(void)
@@ -348,10 +465,11 @@ const char *sc_strstatus(int status)
 			"no solocore serves clients here (solocore run, with a plan whose policy is bwlock)",
 		[SC_DENIED] = "the user may not: not in the group that `solocore run --group` names",
 		[SC_FULL] = "too many clients",
-		[SC_UNKNOWN] = "the running plan has no such task, or somebody signals its jobs already",
+		[SC_UNKNOWN] = "the running plan has no such task or slot, or somebody has it already",
 		[SC_REFUSED] = "the daemon is of another version, or does not know the thread (a container)",
 		[SC_SYSTEM] = "a system call failed: no memory or no descriptors",
-		[SC_UNMATCHED] = "an end without a beginning, or a job that began twice",
+		[SC_UNMATCHED] =
+			"an end without a beginning, a job that began twice, or a wait without a slot",
 	};
 
 	return status >= 0 && status <= SC_UNMATCHED ? texts[status] : "no status of solocore";

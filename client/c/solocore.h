@@ -33,11 +33,11 @@ enum sc_status {
 	SC_NO_DAEMON = 1, /* no solocore runs here that serves clients */
 	SC_DENIED = 2,	  /* the user is not in the group that may (solocore run --group) */
 	SC_FULL = 3,	  /* too many clients */
-	SC_UNKNOWN = 4,	  /* the running plan has no such task, or its jobs are signalled already */
+	SC_UNKNOWN = 4,	  /* the running plan has no such task or slot, or somebody has it already */
 	SC_REFUSED = 5,	  /* another version, or the thread is unknown to the daemon (a container) */
 	SC_SYSTEM = 6,	  /* a system call failed: no memory, no descriptors */
-	SC_UNMATCHED =
-		7, /* bw_unlock() without bw_lock(), or a job that begins twice or ends without a beginning */
+	SC_UNMATCHED = 7, /* bw_unlock() without bw_lock(), a job that begins twice or ends without a
+			     beginning, a wait for a slot by a thread that is no transfer */
 };
 
 /* Enters a section that suffers from other cores' accesses. */
@@ -57,6 +57,23 @@ int sc_attach(void);
 
 /* The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. */
 int sc_attach_task(const char *task);
+
+/*
+ * The same, as a transfer of the plan's time table, named by partition, chain and stage:
+ * "nav/1/device-input". A device's transfer is bound to the I/O core until it detaches.
+ */
+int sc_attach_slot(const char *slot);
+
+/*
+ * Ends the transfer that is under way, if one is, and waits for the beginning of the thread's next slot.
+ * Slots whose beginnings have passed are missed, not made up for; *missed (which may be null) says how many
+ * since the call before, or since the thread was attached. SC_NO_DAEMON: solocore has ended, and nobody keeps
+ * the table any more.
+ */
+int sc_wait_slot(unsigned long long *missed);
+
+/* The transfer is over. */
+int sc_slot_end(void);
 
 /* Detaches the calling thread: it holds nothing any more. */
 void sc_detach(void);

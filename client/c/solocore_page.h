@@ -6,7 +6,9 @@
  * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The thread
  * writes two words of it, with one store each; the programs read them. Nobody but the thread writes its page,
  * and whatever it writes there, it can only do what it may: hold the lock or not, have a job under way or
- * not. The page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a
+ * not. A thread that is a transfer of the plan's time table (single-core-equivalence, section 2.4) finds its
+ * slots on the page, as the daemon wrote them before it granted it, and says there what it made of them. The
+ * page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a
  * file descriptor (SCM_RIGHTS). The connection stays open for as long as the page is in use. Does not cover:
  * what the programs make of it (bpf/lock.h).
  */
@@ -25,6 +27,7 @@
 /* Whose page it is. */
 #define SC_SCOPE_THREAD 1u  /* the thread's that asks */
 #define SC_SCOPE_PROGRAM 2u /* the process's that asks and its descendants', also after execve */
+#define SC_SCOPE_SLOT 3u    /* the thread's that asks, as a transfer of the time table */
 
 /* The daemon's answers. */
 #define SC_GRANTED 0u
@@ -32,11 +35,38 @@
 #define SC_NO_ROOM 2u	  /* too many clients, of this user or in all */
 #define SC_NO_TASK 3u	  /* the plan has no task of this name, or it is taken */
 #define SC_BAD_REQUEST 4u
+#define SC_NOT_SERVED 5u /* the plan has neither lock nor jobs, only transfers */
+
+/* Transfers that the page remembers: a power of two. */
+#define SC_SLOTS_KEPT 64u
+
+/* One of them. Times by CLOCK_MONOTONIC. */
+struct sc_transfer {
+	uint64_t begun_ns;
+	uint64_t ended_ns; /* 0: under way */
+};
+
+/* Slot n begins at first_ns + n * period_ns and is length_ns long. */
+struct sc_slot {
+	/* The daemon's. */
+	uint64_t first_ns;
+	uint64_t period_ns; /* 0: the thread is no transfer */
+	uint64_t length_ns;
+	uint64_t from; /* number of the first slot after the page was granted */
+	/* The client's. */
+	uint64_t begun;		/* slots begun << 1 | 1 while in one */
+	uint64_t next;		/* number of the slot begun last, plus 1; 0: none */
+	uint64_t late;		/* transfers that ended after their slots */
+	uint64_t start_late_ns; /* longest time from the beginning of a slot to that of its transfer */
+	uint64_t end_late_ns;	/* longest time from the end of a slot to that of its transfer */
+	struct sc_transfer latest[SC_SLOTS_KEPT]; /* the k-th, from 0, at k modulo SC_SLOTS_KEPT */
+};
 
 struct sc_page {
 	uint64_t sections; /* sections begun << 32 | sections that the thread is in */
 	uint64_t jobs;	   /* jobs begun << 1 | 1 while one is under way */
-	uint64_t reserved[SC_PAGE_BYTES / 8 - 2];
+	struct sc_slot slot;
+	uint64_t reserved[SC_PAGE_BYTES / 8 - 2 - sizeof(struct sc_slot) / 8];
 };
 
 struct sc_request {
@@ -44,7 +74,8 @@ struct sc_request {
 	uint32_t scope;	   /* SC_SCOPE_* */
 	uint32_t thread;   /* its number, as gettid() tells it */
 	uint32_t reserved;
-	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals; empty: none. Ends with a zero */
+	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals (empty: none), or the slot:
+				     "nav/1/device-input". Ends with a zero */
 };
 
 struct sc_answer {
@@ -53,7 +84,23 @@ struct sc_answer {
 	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
 };
 
+/* crates/linux/src/lock/slots.rs repeats these numbers, and a test there compares. */
+#define SC_SLOT_AT(member, at)                                                                               \
+	_Static_assert(__builtin_offsetof(struct sc_page, slot.member) == (at), "shared")
+SC_SLOT_AT(first_ns, 16);
+SC_SLOT_AT(period_ns, 24);
+SC_SLOT_AT(length_ns, 32);
+SC_SLOT_AT(from, 40);
+SC_SLOT_AT(begun, 48);
+SC_SLOT_AT(next, 56);
+SC_SLOT_AT(late, 64);
+SC_SLOT_AT(start_late_ns, 72);
+SC_SLOT_AT(end_late_ns, 80);
+SC_SLOT_AT(latest, 88);
+#undef SC_SLOT_AT
 _Static_assert(sizeof(struct sc_page) == SC_PAGE_BYTES, "one page");
+_Static_assert(sizeof(struct sc_slot) == 72 + 16 * SC_SLOTS_KEPT,
+	       "shared with crates/linux/src/lock/slots.rs");
 _Static_assert(sizeof(struct sc_request) == 80, "shared with crates/linux/src/lock");
 _Static_assert(sizeof(struct sc_answer) == 16, "shared with crates/linux/src/lock");
 

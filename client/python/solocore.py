@@ -13,6 +13,11 @@ to memory as the plan allows. Nobody ever waits for it, and sections nest:
     with solocore.job():
         decode(frame)
 
+    solocore.attach_slot("nav/1/device-input")  # a transfer of the plan's time table
+    while True:
+        with solocore.slot() as missed:         # waits for the beginning of the next slot
+            transfer()
+
 Without a running solocore all this does nothing; attach() says why. Everything is about the calling thread. Needs
 libsolocore.so.0 (`make client`), in the usual places or where SOLOCORE_LIBRARY says; this file needs nothing else.
 Does not cover: threads that switch inside a section (asyncio): the lock belongs to the thread.
@@ -28,6 +33,8 @@ _library = ctypes.CDLL(os.environ.get("SOLOCORE_LIBRARY", "libsolocore.so.0"))
 _library.sc_strstatus.restype = ctypes.c_char_p
 _library.sc_max_hold_ns.restype = ctypes.c_ulonglong
 _library.sc_attach_task.argtypes = [ctypes.c_char_p]
+_library.sc_attach_slot.argtypes = [ctypes.c_char_p]
+_library.sc_wait_slot.argtypes = [ctypes.POINTER(ctypes.c_ulonglong)]
 _library.sc_detach.restype = None
 
 
@@ -80,6 +87,25 @@ def job():
 def attach(task=None):
     """Attaches the calling thread now, as a task of the plan if one is named; raises Error."""
     _check(_library.sc_attach() if task is None else _library.sc_attach_task(os.fsencode(task)))
+
+
+def attach_slot(name):
+    """Attaches the calling thread as a transfer of the plan's time table ("nav/1/device-input"); raises Error."""
+    _check(_library.sc_attach_slot(os.fsencode(name)))
+
+
+@contextlib.contextmanager
+def slot():
+    """Waits for the beginning of the thread's next slot; a `with` block is the transfer, its value the number of slots missed.
+
+    Raises Error where the thread is no transfer or solocore has ended.
+    """
+    missed = ctypes.c_ulonglong(0)
+    _check(_library.sc_wait_slot(ctypes.byref(missed)))
+    try:
+        yield missed.value
+    finally:
+        _library.sc_slot_end()
 
 
 def detach():

@@ -31,6 +31,7 @@ class Daemon:
 
     def __init__(self, path, verdict=0):
         self.path, self.verdict, self.requests, self.pages, self.connections = path, verdict, [], [], []
+        self.slot = (0, 0, 0, 0)
         self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.listener.bind(str(path))
         self.listener.listen()
@@ -50,6 +51,7 @@ class Daemon:
                 continue
             page = os.memfd_create("page")
             os.truncate(page, PAGE)
+            os.pwrite(page, struct.pack("4Q", *self.slot), 16)
             self.pages.append(page)
             connection.sendmsg([struct.pack("IIQ", 0, len(self.pages), 5_000_000)],
                                [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [page]))])
@@ -58,6 +60,14 @@ class Daemon:
         """Sections begun, sections it is in, jobs begun, is one under way."""
         sections, jobs = struct.unpack("QQ", os.pread(self.pages[page], 16, 0))
         return sections >> 32, sections & 0xffffffff, jobs >> 1, jobs & 1
+
+    def slots(self, page=0):
+        """Slots begun, is it in one, number of the next after the one begun last, late ends, longest late start and end."""
+        begun, *rest = struct.unpack("5Q", os.pread(self.pages[page], 40, 48))
+        return (begun >> 1, begun & 1, *rest)
+
+    def transfer(self, at, page=0):
+        return struct.unpack("2Q", os.pread(self.pages[page], 16, 88 + 16 * (at % 64)))
 
     def gone(self, page=0, timeout=5):
         """Does the client, which may not have connected yet, close its connection?"""
@@ -128,8 +138,96 @@ solocore.detach()
 assert L.bw_unlock() == solocore.UNMATCHED
 try: solocore.attach("x" * 64)
 except solocore.Error as e: print(e.status, e)
-"""), "4 [Errno 4] the running plan has no such task, or somebody signals its jobs already\n")
+"""), "4 [Errno 4] the running plan has no such task or slot, or somebody has it already\n")
     assert daemon.words() == (0, 0, 1, 1)
+
+
+def test_a_driver_waits_for_its_slots(library, daemon):
+    period, length = 50_000_000, 20_000_000
+    first = time.clock_gettime_ns(time.CLOCK_MONOTONIC) + 1_000_000_000
+    daemon.slot = (first, period, length, 0)
+    client = python(library, daemon.path, """
+import time
+def step(word):
+    print(word, flush=True); sys.stdin.readline()
+solocore.attach_slot("nav/1/device-input")
+assert solocore._library.sc_slot_end() == solocore.UNMATCHED; print("no transfer is under way", flush=True)
+with solocore.slot() as missed: step(missed)
+step("between")
+with solocore.slot() as missed:
+    time.sleep(0.13)
+with solocore.slot() as missed: step(missed)
+""")
+    said = lambda: client.stdout.readline().rstrip()
+
+    def go_on():
+        client.stdin.write("\n")
+        client.stdin.flush()
+
+    assert said() == "no transfer is under way"
+    # However late it is let in, it begins in a slot; those before are missed.
+    number = int(said())
+    begun, inside, following, late, start_late, _ = daemon.slots()
+    assert (begun, inside, following, late) == (1, 1, number + 1, 0) and start_late < length
+    start, end = daemon.transfer(0)
+    assert first + number * period + start_late == start and end == 0
+    go_on()
+    assert said() == "between"
+    now = time.clock_gettime_ns(time.CLOCK_MONOTONIC)
+    assert daemon.slots()[:2] == (1, 0) and start <= daemon.transfer(0)[1] <= now
+    was_late = daemon.slots()[3]
+    assert was_late == (daemon.transfer(0)[1] > first + number * period + length)
+    go_on()
+    missed = int(said())
+    begun, inside, following, late, _, end_late = daemon.slots()
+    # 130 ms from a beginning: at least two beginnings have passed, and the slot is over by 110 ms or more.
+    assert missed >= 2 and (begun, inside, late) == (3, 1, was_late + 1) and end_late >= 110_000_000
+    second, third = daemon.transfer(1)[0], daemon.transfer(2)[0]
+    assert (third - first) // period - (second - first) // period == missed + 1 == following - 1 - (second - first) // period
+    assert (third - first) % period < length
+    go_on()
+    finish(client, "")
+    assert daemon.requests[0][:2] == (1, 3) and daemon.requests[0][4] == "nav/1/device-input"
+
+
+def test_slots_before_the_first_wait_are_missed(library, daemon):
+    period = 20_000_000
+    first = time.clock_gettime_ns(time.CLOCK_MONOTONIC) - 10 * period
+    daemon.slot = (first, period, period, 4)
+    finish(python(library, daemon.path, """
+solocore.attach_slot("nav/1/device-input")
+with solocore.slot() as missed: print(missed >= 6)
+"""), "True\n")
+    assert daemon.slots()[2] >= 4 + 6 + 1
+
+
+def test_who_has_no_slot_does_not_wait(library, daemon):
+    finish(python(library, daemon.path, """
+def status(call):
+    try: call()
+    except solocore.Error as e: return e.status
+def wait():
+    with solocore.slot(): pass
+print(status(wait))
+solocore.attach()
+print(status(wait), solocore._library.sc_slot_end())
+print(status(lambda: solocore.attach_slot("")), status(lambda: solocore.attach_slot("x" * 64)))
+"""), "7\n7 7\n4 4\n")
+
+
+def test_a_wait_ends_with_the_daemon(library, daemon):
+    daemon.slot = (time.clock_gettime_ns(time.CLOCK_MONOTONIC), 20_000_000, 20_000_000, 0)
+    client = python(library, daemon.path, """
+solocore.attach_slot("nav/1/device-input")
+print("attached", flush=True); sys.stdin.readline()
+missed = solocore.ctypes.c_ulonglong(77)
+print(solocore._library.sc_wait_slot(missed), missed.value, solocore._library.sc_wait_slot(None))
+""")
+    assert client.stdout.readline() == "attached\n"
+    daemon.connections[0].close()
+    client.stdin.write("\n")
+    finish(client, "1 77 1\n")
+    assert daemon.slots()[:2] == (0, 0)
 
 
 def test_each_thread_has_a_page_and_gives_it_back(library, daemon):
@@ -185,7 +283,7 @@ os.execv("/bin/cat", ["cat"])
     assert daemon.gone(1)
 
 
-@pytest.mark.parametrize("verdict,status", [(1, 2), (2, 3), (3, 4), (4, 5), (77, 5)])
+@pytest.mark.parametrize("verdict,status", [(1, 2), (2, 3), (3, 4), (4, 5), (5, 1), (77, 5)])
 def test_refusals_have_names(library, tmp_path, verdict, status):
     daemon = Daemon(tmp_path / "socket", verdict)
     finish(python(library, daemon.path, """

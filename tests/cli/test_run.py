@@ -6,9 +6,11 @@ Others may work on this machine: nothing is moved or confined.
 
 import json
 import os
+import subprocess
+import sys
 
 import pytest
-from conftest import refused
+from conftest import ROOT, refused
 
 SYSTEM = """
 platform = "machine.toml"
@@ -121,3 +123,108 @@ def test_the_service_manager_hears_of_it(planned):
             pass
     assert said[0] == "READY=1" and said[-1] == "STOPPING=1"
     assert said.count("WATCHDOG=1") >= 2 and set(said) == {"READY=1", "WATCHDOG=1", "STOPPING=1"}
+
+
+PARTITIONS = (ROOT / "examples/drivers/system.toml").read_text()
+DRIVER = """
+import os, solocore
+try: solocore.attach_slot("nav/2/device-input")
+except solocore.Error as e: print(e)
+solocore.attach_slot("nav/1/device-input")
+print("bound to", sorted(os.sched_getaffinity(0)), os.sched_getscheduler(0) == os.SCHED_FIFO)
+while True:
+    with solocore.slot(): pass
+"""
+
+
+@pytest.fixture
+def with_partitions(planned):
+    planned.plan(PARTITIONS)
+    return planned
+
+
+def test_drivers_wait_for_their_slots(with_partitions, tmp_path):
+    solocore = with_partitions
+    subprocess.run(["make", "-s", "-C", ROOT / "client/c", f"OUT={tmp_path / 'client'}"], check=True)
+    solocore.write("driver.py", DRIVER)
+    done = solocore("run", "plan.json", *LEAVE, "--command", f"nav/1/device-input={sys.executable} driver.py",
+                    "--command", "filter=/bin/true", "--duration", "2 s", "--format", "json", "-o", "run.json", "--trace", "run.pftrace",
+                    SOLOCORE_LIBRARY=str(tmp_path / "client/libsolocore.so.0"), PYTHONPATH=str(ROOT / "client/python"))
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == 0, done.err
+    assert "no such task or slot" in done.err and "bound to [1] True" in done.err, done.err
+    run = done.json()
+    stages = ["physical-input", "device-input", "device-output", "physical-output"]
+    transfers = {t["name"]: t for t in run["transfers"]}
+    assert sorted(transfers) == sorted(f"nav/1/{s}" for s in stages)
+    mine = transfers["nav/1/device-input"]
+    table = json.loads((solocore.dir / "plan.json").read_text())["sce"]["table"]
+    row = next(r for r in table if r["stage"] == "device-input")
+    assert (mine["clients"], mine["core"], mine["resource"]) == (1, 1, "io-core") and mine["begun"] >= 1
+    assert (mine["period_ns"], mine["length_ns"]) == (row["period_ns"], row["duration_ns"])
+    # Slots and windows count from the same first release: a job of the partition's task begins with a window.
+    window = next(r for r in table if r["stage"] == "processing")
+    release = next(t for t in run["tasks"] if t["name"] == "filter")["latest"][0]["release_ns"] - window["offset_ns"]
+    for job in mine["latest"]:
+        assert (job["release_ns"] - release - row["offset_ns"]) % row["period_ns"] == 0
+        assert 0 <= job["start_ns"] - job["release_ns"] < row["duration_ns"]
+    alone = [f"nav/1/{s}" for s in stages if s != "device-input"]
+    assert all(transfers[name]["clients"] == 0 and transfers[name]["unattended"] == transfers[name]["slots"] for name in alone)
+    note = next(n for n in run["notes"] if n.startswith("transfers that nobody attached for: "))
+    assert sorted(note.split(": ")[1].split(", ")) == sorted(alone)
+    assert [d["name"] for d in run["drivers"]] == ["nav/1/device-input"] and run["drivers"][0]["fifo"] == 91
+    assert b"nav/1/device-input (io-core)" in (solocore.dir / "run.pftrace").read_bytes()
+    assert solocore("report", "run.json", "-o", "run.html").code == 0
+    assert 'data-transfer="nav/1/device-input"' in (solocore.dir / "run.html").read_text()
+
+
+@pytest.mark.parametrize("options, words", [
+    (("--attach", "nav/1/device-input=1"), ("attaches by itself", "--command nav/1/device-input=COMMAND")),
+    (("--command", "nav/2/device-input=/bin/true"), ("no such task", "nav/1/device-input")),
+    (("--command", "nav/1/device-input=/no/such/driver"), ("no program `/no/such/driver`",)),
+    (("--command", "nav/1/device-input=/bin/true", "--command", "nav/1/device-input=/bin/true"), ("named twice",)),
+])
+def test_drivers_that_cannot_be(with_partitions, options, words):
+    refused(with_partitions("run", "plan.json", *LEAVE, *options), *words, codes=(2,))
+
+
+@pytest.fixture
+def with_writes(planned):
+    last = os.cpu_count() - 1
+    system = SYSTEM.format(last=last).replace("[[task]]", f'[[core]]\nid = {last}\nwrite_bandwidth = "1280 kB/s"\n[[task]]', 1)
+    plan = planned.plan(system)
+    assert [c.get("write_budget_accesses") for c in plan["cores"]] == [None] * last + [20]
+    return planned
+
+
+def test_writes_that_cannot_be_counted(with_writes):
+    cpu = open("/proc/cpuinfo").read()
+    if "CPU implementer" in cpu:
+        pytest.skip("this CPU may count its write-backs")
+    refused(with_writes("run", "plan.json", *LEAVE, "--dry-run"), "a budget of writes", "--write-event", "--no-write-budgets", codes=(3,))
+    refused(with_writes("run", "plan.json", *LEAVE, "--write-event", "nothing"), "no event is called `nothing`", codes=(2,))
+    done = with_writes("run", "plan.json", *LEAVE, "--dry-run", "--no-write-budgets", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    cores = done.json()["cores"]
+    assert "write_budget" not in cores[-1] and cores[-1]["planned"] == cores[0]["planned"]
+    assert any("--no-write-budgets" in note for note in done.json()["notes"])
+
+
+def test_writes_are_regulated_and_shown_apart(with_writes):
+    done = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "1 s", "-o", "run.json", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    assert done.code == 0, done.err
+    run = done.json()
+    first, last = run["cores"][0], run["cores"][-1]
+    assert run["write_event"] == "minor-faults"
+    assert (last["write_planned"], last["write_budget"], last["write_sample"]) == (20, 20, 2)
+    assert last["planned"] == first["planned"] - 20 and first["write_budget"] == 2**64 - 1
+    for core in run["cores"]:
+        assert core["max_writes_per_period"] <= core["writes"] and core["periods_over_write_budget"] <= core["periods"]
+    assert with_writes("report", "run.json", "-o", "run.html").code == 0
+    assert "Write budget" in (with_writes.dir / "run.html").read_text()
+    text = with_writes("run", "plan.json", *LEAVE, "--write-event", "minor-faults", "--duration", "100 ms").out.decode()
+    assert "write budget" in text and "writes are minor-faults" in text

@@ -289,6 +289,13 @@ pub struct RunArgs {
     /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter.
     #[arg(long, default_value = "llc-misses", value_name = "NAME")]
     pub event: String,
+    /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an event as for --event
+    /// [default: the CPU's own event of write-backs, where it has one].
+    #[arg(long, value_name = "NAME")]
+    pub write_event: Option<String>,
+    /// Leave the plan's budgets of writes out: --event has each core's whole budget.
+    #[arg(long)]
+    pub no_write_budgets: bool,
     /// Accesses per interrupt [default: about an eighth of each budget].
     #[arg(long, value_name = "N")]
     pub sample: Option<u64>,
@@ -298,7 +305,7 @@ pub struct RunArgs {
     /// What happens with time that is left (the plan's bounds cover none only).
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
-    /// Whose members may hold the bandwidth lock, beside root (a plan with policy = "bwlock").
+    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and attach as transfers, beside root.
     #[arg(long, default_value = "solocore", value_name = "GROUP")]
     pub group: String,
     /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.

@@ -3,8 +3,9 @@
 //! Problem: only the program knows which of its sections suffer from other cores' accesses, and when its jobs begin.
 //! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the thread that took it and while
 //! that thread runs; a [`Job`] is a job of the thread's task. Both are stores to memory and cost a few nanoseconds. Nobody
-//! ever waits. Without a running solocore they do nothing: `Lock::taken` tells.
-//! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.
+//! ever waits. Without a running solocore they do nothing: `Lock::taken` tells. A driver that moves data for a partition attaches
+//! as a transfer of the plan's time table and waits for its slots ([`wait_slot`]).
+//! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV; single-core-equivalence, section 2.4.
 //!
 //! ```
 //! let sum = {
@@ -27,6 +28,9 @@ unsafe extern "C" {
     fn sc_job_end() -> c_int;
     fn sc_attach() -> c_int;
     fn sc_attach_task(task: *const c_char) -> c_int;
+    fn sc_attach_slot(slot: *const c_char) -> c_int;
+    fn sc_wait_slot(missed: *mut c_ulonglong) -> c_int;
+    fn sc_slot_end() -> c_int;
     fn sc_detach();
     fn sc_check() -> c_int;
     fn sc_hold_program() -> c_int;
@@ -44,13 +48,13 @@ pub enum Status {
     Denied,
     /// Too many clients.
     Full,
-    /// The running plan has no such task, or its jobs are signalled already.
+    /// The running plan has no such task or slot, or somebody has it already.
     Unknown,
     /// Another version, or the daemon does not know the thread.
     Refused,
     /// A system call failed.
     System,
-    /// An end without a beginning, or a job that begins twice.
+    /// An end without a beginning, a job that begins twice, or a wait by a thread that is no transfer.
     Unmatched,
 }
 
@@ -148,6 +152,51 @@ pub fn attach_task(task: &str) -> Result<(), Status> {
     let task = CString::new(task).map_err(|_| Status::Unknown)?;
     // SAFETY: the string is terminated and lives through the call.
     result(unsafe { sc_attach_task(task.as_ptr()) })
+}
+
+/// Attaches the calling thread as a transfer of the plan's time table: partition, chain and stage, like `nav/1/device-input`.
+/// A device's transfer is bound to the I/O core until it detaches.
+///
+/// # Errors
+/// Why it cannot be.
+pub fn attach_slot(slot: &str) -> Result<(), Status> {
+    let slot = CString::new(slot).map_err(|_| Status::Unknown)?;
+    // SAFETY: the string is terminated and lives through the call.
+    result(unsafe { sc_attach_slot(slot.as_ptr()) })
+}
+
+/// A transfer in its slot, until this is dropped.
+#[derive(Debug)]
+#[must_use = "the transfer ends when this is dropped"]
+pub struct Transfer {
+    missed: u64,
+    /// It belongs to its thread.
+    _here: PhantomData<*const ()>,
+}
+
+impl Transfer {
+    /// Slots whose beginnings have passed since the one before, or since the thread was attached.
+    pub fn missed(&self) -> u64 {
+        self.missed
+    }
+}
+
+/// Waits for the beginning of the calling thread's next slot.
+///
+/// # Errors
+/// The thread is no transfer, or solocore has ended.
+pub fn wait_slot() -> Result<Transfer, Status> {
+    let mut missed = 0;
+    // SAFETY: the number is written during the call only.
+    result(unsafe { sc_wait_slot(&raw mut missed) })?;
+    Ok(Transfer { missed, _here: PhantomData })
+}
+
+impl Drop for Transfer {
+    fn drop(&mut self) {
+        // SAFETY: as for bw_lock. If the next wait has ended it already, it says so, and that is all.
+        unsafe { sc_slot_end() };
+    }
 }
 
 /// Detaches the calling thread: it holds nothing any more.

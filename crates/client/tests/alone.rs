@@ -26,6 +26,9 @@ fn without_a_daemon_nothing_happens() {
     assert_eq!(client::attach_task(&"x".repeat(64)), Err(Status::Unknown), "too long a name");
     assert_eq!(client::attach_task("a\0b"), Err(Status::Unknown));
     assert_eq!(client::attach_task(""), Err(Status::Unknown));
+    assert_eq!(client::attach_slot("nav/1/device-input"), Err(Status::NoDaemon));
+    assert_eq!(client::wait_slot().err(), Some(Status::NoDaemon), "it does not wait");
+    assert_eq!(client::attach_slot(""), Err(Status::Unknown));
     assert_eq!(client::max_hold(), None);
     client::detach();
 }

@@ -120,7 +120,12 @@ pub(crate) fn inside(what: &str) -> LinuxError {
 pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(), LinuxError> {
     let cores = map(object, "cores")?;
     for core in &regulation.cores {
-        let value = shared::encode_core(core.budget, core.sample, regulation.flags());
+        let value = shared::encode_core(
+            core.budget,
+            core.sample,
+            regulation.flags(),
+            core.writes.map(|w| (w.write_budget, w.write_sample)),
+        );
         cores
             .update(&core.cpu.to_ne_bytes(), &value, MapFlags::ANY)
             .map_err(|e| inside(&format!("the budget of CPU {} cannot be set: {e}", core.cpu)))?;
@@ -228,6 +233,7 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
         };
         links.push(bind(object, ("overflow", event.name()), core.cpu, &event.attributes(core.sample), share)?);
     }
+    links.extend(attach_writes(object, regulation)?);
     let tick = PerfAttr {
         kind: PERF_SOFTWARE,
         config: CPU_CLOCK,
@@ -253,6 +259,22 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
         links.push(bind(object, ("tick", "the cpu-clock timer"), core.cpu, &tick, keep)?);
     }
     Ok(Attached { _links: links, counters, ticks })
+}
+
+/// Opens the counters of writes, where they are counted apart.
+fn attach_writes(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink>, LinuxError> {
+    let Some(event) = &regulation.write_event else { return Ok(Vec::new()) };
+    let by_cpu = map(object, "write_counters")?;
+    let mut links = Vec::new();
+    for (cpu, writes) in regulation.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))) {
+        let share = |counter: &OwnedFd| {
+            by_cpu
+                .update(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+                .map_err(|e| inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}")))
+        };
+        links.push(bind(object, ("write_overflow", event.name()), cpu, &event.attributes(writes.write_sample), share)?);
+    }
+    Ok(links)
 }
 
 #[cfg(test)]

@@ -33,7 +33,8 @@ pub trait Engine {
     /// What of it falls short of the rule on this machine, for the user.
     fn notes(&self) -> Vec<String>;
 
-    /// Serves clients of the bandwidth lock, where the plan has one. End it before the engine.
+    /// Serves clients of the bandwidth lock and of dynamic budgets, where the plan has some, and the transfers of its time table.
+    /// End it before the engine.
     ///
     /// # Errors
     /// The socket cannot be opened.

@@ -7,8 +7,8 @@
 //! PMCx043; Arm Cortex-A53, A72, A76 and Neoverse N1 TRMs, PMU events.
 //! Reads and writes apart: a miss of a store is a read, too (the line is fetched); what is written to memory are write-backs. Of the CPUs
 //! in the table only those whose last level is a core's or a cluster's own count them (L2D_CACHE_WB of the Arm architecture); Intel and AMD
-//! count them in the memory controller, which knows no core. The table names the event; a budget of its own it has not.
-//! Does not cover: budgets of write-backs; the uncore's counters (they know no core). Of the
+//! count them in the memory controller, which knows no core. The table names the event; budgets of writes are counted by it.
+//! Does not cover: the uncore's counters (they know no core). Of the
 //! table, none has been tried on hardware by its authors: `solocore doctor` tests whether an event counts.
 
 use crate::error::LinuxError;
@@ -134,6 +134,25 @@ impl Event {
         Err(LinuxError::Input(format!("no event is called `{name}`; there are {all}, and rHEX for a raw event")))
     }
 
+    /// The event that counts writes: the table's for this CPU without a name; `None` where it has none.
+    ///
+    /// # Errors
+    /// An unknown name.
+    pub fn find_writes(name: Option<&str>, cpuinfo: &str) -> Result<Option<Self>, LinuxError> {
+        let of_table = || microarchitecture(cpuinfo).and_then(|m| m.write_backs);
+        match (name, of_table()) {
+            (Some("llc-misses"), _) => Err(LinuxError::Input(
+                "--write-event llc-misses: misses are what --event counts; give an event of write-backs, as rHEX"
+                    .to_owned(),
+            )),
+            (Some(name), Some((config, known))) if name == known => {
+                Ok(Some(Self { name: name.to_owned(), kind: PERF_RAW, config }))
+            }
+            (Some(name), _) => Self::find(name, cpuinfo).map(Some),
+            (None, found) => Ok(found.map(|(config, name)| Self { name: name.to_owned(), kind: PERF_RAW, config })),
+        }
+    }
+
     /// As given.
     pub fn name(&self) -> &str {
         &self.name
@@ -167,6 +186,18 @@ impl Event {
     /// # Errors
     /// The event cannot be opened, or it counts less than half or (software) more than twice the traffic.
     pub fn self_test(&self) -> Result<(u64, u64), LinuxError> {
+        self.test(false)
+    }
+
+    /// The same for an event of writes: lines are written, and pushed out by others.
+    ///
+    /// # Errors
+    /// As [`Self::self_test`].
+    pub fn self_test_of_writes(&self) -> Result<(u64, u64), LinuxError> {
+        self.test(true)
+    }
+
+    fn test(&self, writes: bool) -> Result<(u64, u64), LinuxError> {
         let fail = |what: String| {
             LinuxError::Machine(format!("event {}: {what}; choose another --event (`solocore doctor`)", self.name))
         };
@@ -181,7 +212,7 @@ impl Event {
         })?;
         let read = || sys::perf_read(&event).map_err(|e| fail(format!("cannot be read: {e} (is the counter in use?)")));
         let before = read()?;
-        let expected = if self.is_software() { touch_pages() } else { miss_caches() };
+        let expected = if self.is_software() { touch_pages() } else { miss_caches(writes) };
         let counted = read()?.saturating_sub(before);
         if self.name == "major-faults" {
             return Ok((0, counted));
@@ -207,15 +238,20 @@ fn touch_pages() -> u64 {
     PAGES as u64
 }
 
-/// Reads lines far apart in a buffer that no cache holds, in an order no prefetcher guesses; returns how many.
-fn miss_caches() -> u64 {
+/// Reads (or writes) lines far apart in a buffer that no cache holds, in an order no prefetcher guesses; returns how many. Of the
+/// lines written, those that are still in a cache have not been written back: a small part of so many.
+fn miss_caches(writes: bool) -> u64 {
     const BYTES: usize = 256 << 20;
     const READS: usize = 1 << 16;
-    let memory = vec![1u8; BYTES];
+    let mut memory = vec![1u8; BYTES];
     let (mut at, mut sum) = (12_345_usize, 0u64);
     for _ in 0..READS {
         at = at.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        sum += u64::from(memory[(at >> 16) % BYTES]);
+        let byte = &mut memory[(at >> 16) % BYTES];
+        sum += u64::from(*byte);
+        if writes {
+            *byte = byte.wrapping_add(1);
+        }
     }
     std::hint::black_box(sum);
     READS as u64
@@ -237,6 +273,20 @@ mod tests {
         let writes = |text: &str| microarchitecture(text).and_then(|m| m.write_backs).map(|w| w.0);
         assert_eq!(writes("CPU implementer\t: 0x41\nCPU part\t: 0xd03\n"), Some(0x18));
         assert_eq!(writes("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n"), None);
+    }
+
+    #[test]
+    fn writes_have_events_of_their_own() {
+        let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd08\n";
+        let found = |name, cpu| Event::find_writes(name, cpu).unwrap();
+        let by_itself = found(None, arm).unwrap();
+        assert_eq!((by_itself.name(), by_itself.kind, by_itself.config), ("L2D_CACHE_WB", PERF_RAW, 0x18));
+        assert_eq!(found(Some("L2D_CACHE_WB"), arm), Some(by_itself));
+        assert_eq!(found(None, ""), None, "this CPU counts no write-backs");
+        assert_eq!(found(Some("r18"), "").map(|e| e.config), Some(0x18));
+        assert!(found(Some("minor-faults"), arm).unwrap().is_software());
+        assert!(Event::find_writes(Some("L2D_CACHE_WB"), "").is_err());
+        assert!(Event::find_writes(Some("llc-misses"), arm).is_err());
     }
 
     #[test]

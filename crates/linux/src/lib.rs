@@ -27,4 +27,4 @@ pub use error::LinuxError;
 pub use event::Event;
 pub use instance::Instance;
 pub use regulation::{Options, Regulation, Sharing};
-pub use shared::Counts;
+pub use shared::{Counts, WriteCounts};

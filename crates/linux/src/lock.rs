@@ -6,14 +6,17 @@
 //! program) gets a page of its own, a map that nobody used before, and keeps it for as long as its connection and the thread
 //! exist. The BPF programs count a page only while its owner runs, so a holder that dies, sleeps or is stopped holds
 //! nothing from that moment on; one that holds for longer than `max_hold` counts no more until its next section.
+//! Drivers get pages in the same way, for their slots of the time table (`slots`).
 //! Source: bwlock, sections 3 and 4.2, 6 (who may).
 //! Does not cover: a member of the group that locks again and again. It may; who should not is no member.
 
 pub mod jobs;
 pub(crate) mod service;
+pub mod slots;
 pub(crate) mod table;
 
-pub use service::{Client, Service, ServiceOptions};
+pub use service::{Client, Service, ServiceOptions, Transfer};
+pub use slots::{Slot, SlotRun, SlotTable};
 pub use table::LockCounts;
 
 /// Where clients ask for pages (`SC_CLIENT_SOCKET`).
@@ -45,4 +48,13 @@ pub(crate) struct Serving {
     pub tasks: Vec<String>,
     /// Do the programs know who runs where?
     pub holders: bool,
+    /// Transfers of the time table only: the programs know of no client.
+    pub slots_only: bool,
+}
+
+impl Serving {
+    /// For a plan whose policy has no clients, but whose time table has transfers.
+    pub fn of_slots() -> Self {
+        Self { look_ns: 0, max_hold_ns: 0, cpus: 0, tasks: Vec::new(), holders: false, slots_only: true }
+    }
 }

@@ -12,6 +12,7 @@ use crate::lock::jobs::DynamicRegulation;
 use crate::lock::{LockRegulation, Serving};
 use crate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
+use solocore_model::plan::PlanCore;
 use solocore_model::system::Policy;
 
 /// Shortest period: two interrupts of a few microseconds each should be a small part of it.
@@ -50,6 +51,23 @@ pub struct Options {
     pub sharing: Sharing,
     /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
     pub max_hold_ns: u64,
+    /// What counts as a write, if this machine can count them.
+    pub write_event: Option<Event>,
+    /// Count writes also where the plan gives them no budget.
+    pub count_writes: bool,
+    /// Enforce the plan's write budgets?
+    pub write_budgets: bool,
+}
+
+/// A CPU's budget of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WriteBudget {
+    /// Writes per period of the plan.
+    pub write_planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub write_budget: u64,
+    /// Writes per interrupt.
+    pub write_sample: u64,
 }
 
 /// A CPU's budget.
@@ -63,6 +81,9 @@ pub struct CoreBudget {
     pub budget: u64,
     /// Accesses per interrupt.
     pub sample: u64,
+    /// Writes, where they are counted apart; the fields above are for reads then.
+    #[serde(flatten)]
+    pub writes: Option<WriteBudget>,
 }
 
 /// A plan's regulation, checked for this machine.
@@ -76,6 +97,8 @@ pub struct Regulation {
     pub cpus: u32,
     /// What is counted.
     pub event: Event,
+    /// What counts as a write, where they are counted apart.
+    pub write_event: Option<Event>,
     /// May cores use what others are not expected to?
     pub reclaim: bool,
     /// What happens with time that is left.
@@ -102,12 +125,13 @@ impl Regulation {
             )));
         }
         check_cpus(plan, online)?;
+        let write_event = write_event(plan, options)?;
         let mut cores = Vec::new();
         for core in &plan.cores {
             if let Some(planned) = plan.regulation.lock_budget_accesses {
                 cores.push(lock_budget(core.id, planned, options)?);
             } else if let Some(planned) = core.budget_accesses {
-                cores.push(core_budget(core.id, planned, options)?);
+                cores.push(with_writes(core, planned, write_event.as_ref(), options)?);
             }
         }
         let lock = lock_of(plan, options, &cores)?;
@@ -126,7 +150,7 @@ impl Regulation {
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
         let Options { event, reclaim, sharing, .. } = options.clone();
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic, notes })
+        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
     }
 
     /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
@@ -159,18 +183,20 @@ impl Regulation {
         let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
-        Ok(Self { period_ns, cores, cpus, event, reclaim, sharing, lock, dynamic: None, notes: Vec::new() })
+        let (write_event, dynamic, notes) = (None, None, Vec::new());
+        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
     }
 
     /// What the daemon needs to serve clients, where the policy has some.
     pub(crate) fn serving(&self) -> Option<Serving> {
         if let Some(lock) = self.lock {
             let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
-            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true });
+            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true, slots_only: false });
         }
         let dynamic = self.dynamic.as_ref()?;
         let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
-        Some(Serving { look_ns: dynamic.look_ns, max_hold_ns: 0, cpus: dynamic.cpus, tasks, holders: false })
+        let (look_ns, cpus) = (dynamic.look_ns, dynamic.cpus);
+        Some(Serving { look_ns, max_hold_ns: 0, cpus, tasks, holders: false, slots_only: false })
     }
 
     /// For how long a CPU can be stopped, and two periods more.
@@ -191,10 +217,17 @@ impl Regulation {
             return self.period_ns / serving.look_ns.max(1) + 8;
         }
         // The kernel does not throttle software events that happen one by one: only the tick counts.
-        if self.event.is_software() {
-            return 1;
-        }
-        self.cores.iter().filter(|c| c.budget != UNLIMITED).map(|c| c.budget / c.sample + 1).max().unwrap_or(1)
+        let of = |event: &Event, each: &dyn Fn(&CoreBudget) -> Option<(u64, u64)>| {
+            let limited = self.cores.iter().filter_map(each).filter(|&(budget, _)| budget != UNLIMITED);
+            if event.is_software() { 1 } else { limited.map(|(budget, sample)| budget / sample + 1).max().unwrap_or(1) }
+        };
+        let reads = of(&self.event, &|c| Some((c.budget, c.sample)));
+        // The kernel limits each event by itself.
+        let writes = self
+            .write_event
+            .as_ref()
+            .map_or(1, |event| of(event, &|c| c.writes.map(|w| (w.write_budget, w.write_sample))));
+        reads.max(writes)
     }
 
     /// `SC_PREDICT | SC_RECLAIM`, or none.
@@ -308,7 +341,7 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
 fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
     let least = options.event.least_sample();
     if planned > MOST_ACCESSES {
-        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20 });
+        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
     }
     let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
     if sample < least {
@@ -322,7 +355,47 @@ fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, 
             "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
         )));
     }
-    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample })
+    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
+}
+
+/// The event for writes, where they are to be counted.
+fn write_event(plan: &Plan, options: &Options) -> Result<Option<Event>, LinuxError> {
+    let planned = plan.cores.iter().find(|c| c.write_budget_accesses.is_some()).filter(|_| options.write_budgets);
+    if plan.regulation.policy != Policy::Memguard {
+        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else { return Ok(None) };
+        return Err(LinuxError::Input(format!(
+            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it out",
+            event.name()
+        )));
+    }
+    match (planned, &options.write_event) {
+        (Some(core), None) => Err(LinuxError::Machine(format!(
+            "the plan gives core {} a budget of writes, and the table of events has none for those of this CPU; give its event of write-backs as --write-event rHEX, or --no-write-budgets",
+            core.id
+        ))),
+        (None, _) if !options.count_writes => Ok(None),
+        (_, event) => Ok(event.clone()),
+    }
+}
+
+/// A core's budget for reads, and that for writes where they are counted apart.
+fn with_writes(
+    core: &PlanCore,
+    planned: u64,
+    event: Option<&Event>,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
+    let Some(event) = event else { return core_budget(core.id, planned, options) };
+    let share = core.write_budget_accesses.filter(|_| options.write_budgets);
+    let of_event = Options { event: event.clone(), sample: None, ..options.clone() };
+    let writes = core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
+        LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
+        other => other,
+    })?;
+    let reads = core_budget(core.id, planned.saturating_sub(share.unwrap_or(0)), options)?;
+    let CoreBudget { planned, budget, sample, .. } = writes;
+    let writes = Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
+    Ok(CoreBudget { writes, ..reads })
 }
 
 /// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
@@ -357,6 +430,12 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     if locked > 0 {
         notes.push(format!("the plan locks {locked} pages in the shared cache; that is not applied here"));
     }
+    if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {
+        notes.push(
+            "the plan's budgets of writes are not enforced (--no-write-budgets): the event has the whole budget"
+                .to_owned(),
+        );
+    }
     let unregulated = plan.platform.cores as usize - cores.len();
     if unregulated > 0 {
         notes.push(format!("CPUs that have no budget and are not regulated: {unregulated}"));
@@ -375,7 +454,71 @@ mod tests {
             reclaim: false,
             sharing: Sharing::None,
             max_hold_ns: 0,
+            write_event: None,
+            count_writes: false,
+            write_budgets: true,
         }
+    }
+
+    /// A plan whose cores have budgets of 200; of core 1's, so many are for writes.
+    fn plan(writes: Option<u64>) -> Plan {
+        let mut plan: Plan = serde_json::from_str(include_str!("../tests/plan.json")).unwrap();
+        for core in &mut plan.cores {
+            core.budget_accesses = Some(200);
+        }
+        plan.cores[1].write_budget_accesses = writes;
+        plan.check().unwrap();
+        plan
+    }
+
+    fn regulation(plan: &Plan, options: &Options) -> Result<Regulation, LinuxError> {
+        let online: Vec<u32> = (0..plan.platform.cores).collect();
+        Regulation::new(plan, options, &online)
+    }
+
+    #[test]
+    fn writes_have_a_part_of_the_budget() {
+        let (with, without) = (plan(Some(40)), plan(None));
+        if std::env::consts::ARCH != "x86_64" {
+            // The plan is for another architecture.
+            return;
+        }
+        let apart = Options { write_event: Some(Event::find("minor-faults", "").unwrap()), ..options("page-faults") };
+        let regulated = regulation(&with, &apart).unwrap();
+        assert_eq!(regulated.write_event.as_ref().map(Event::name), Some("minor-faults"));
+        let writes = regulated.cores[1].writes.unwrap();
+        assert_eq!((regulated.cores[1].planned, regulated.cores[1].budget), (160, 160), "reads have the others");
+        assert_eq!((writes.write_planned, writes.write_budget, writes.write_sample), (40, 40, 5));
+        let other = regulated.cores[0];
+        assert_eq!((other.budget, other.writes.unwrap().write_budget), (200, UNLIMITED), "counted, not limited");
+        // A plan without them is regulated as ever, unless it is asked for.
+        let plain = regulation(&without, &apart).unwrap();
+        assert!(plain.write_event.is_none() && plain.cores.iter().all(|c| c.writes.is_none()));
+        let counted = regulation(&without, &Options { count_writes: true, ..apart.clone() }).unwrap();
+        assert!(counted.cores.iter().all(|c| c.budget == 200 && c.writes.unwrap().write_budget == UNLIMITED));
+    }
+
+    #[test]
+    fn write_budgets_that_cannot_be() {
+        let with = plan(Some(40));
+        if std::env::consts::ARCH != "x86_64" {
+            return;
+        }
+        let error = regulation(&with, &options("page-faults")).unwrap_err();
+        assert!(matches!(&error, LinuxError::Machine(t) if t.contains("--no-write-budgets")), "{error}");
+        let left_out = Options { write_budgets: false, ..options("page-faults") };
+        let regulated = regulation(&with, &left_out).unwrap();
+        assert!(regulated.cores[1].budget == 200 && regulated.cores[1].writes.is_none());
+        assert!(regulated.notes.iter().any(|n| n.contains("--no-write-budgets")), "{:?}", regulated.notes);
+        // Hardware needs samples of a hundred.
+        let raw = Options { write_event: Some(Event::find("r18", "").unwrap()), ..options("page-faults") };
+        let error = regulation(&with, &raw).unwrap_err();
+        assert!(matches!(&error, LinuxError::Input(t) if t.starts_with("writes: core 1")), "{error}");
+        let mut lock = plan(None);
+        lock.regulation.policy = Policy::Bwlock;
+        lock.regulation.lock_budget_accesses = Some(50);
+        let asked = Options { count_writes: true, ..raw };
+        assert!(matches!(regulation(&lock, &asked), Err(LinuxError::Input(t)) if t.contains("memguard")));
     }
 
     #[test]

@@ -11,7 +11,7 @@ pub const MAX_CPUS: u32 = 256;
 /// Bytes of `struct run_settings`.
 pub(crate) const SETTINGS_BYTES: usize = 48;
 /// Bytes of `struct run_core`.
-pub(crate) const CORE_BYTES: usize = 256;
+pub(crate) const CORE_BYTES: usize = 312;
 /// Bytes of `struct run_exit`.
 #[cfg(test)]
 pub(crate) const EXIT_BYTES: usize = 392;
@@ -33,6 +33,12 @@ pub(crate) mod core_at {
     pub const UNSEEN: usize = 224;
     pub const LONGEST_NS: usize = 232;
     pub const HELD: usize = 248;
+    pub const WRITE_RESERVATION: usize = 256;
+    pub const WRITE_SAMPLE: usize = 264;
+    pub const WRITES: usize = 280;
+    pub const MOST_WRITES: usize = 288;
+    pub const OVER_WRITES: usize = 296;
+    pub const UNSEEN_WRITES: usize = 304;
     /// Field `throttled` of `guard`.
     pub const GUARD_THROTTLED: usize = GUARD + 100;
 }
@@ -64,12 +70,16 @@ impl Settings {
     }
 }
 
-/// The loader's part of a CPU (`struct run_core`); the rest is zero.
-pub(crate) fn encode_core(reservation: u64, sample: u64, flags: u32) -> [u8; CORE_BYTES] {
+/// The loader's part of a CPU (`struct run_core`); the rest is zero. `writes`: their reservation and sample.
+pub(crate) fn encode_core(reservation: u64, sample: u64, flags: u32, writes: Option<(u64, u64)>) -> [u8; CORE_BYTES] {
     let mut bytes = [0; CORE_BYTES];
     bytes[core_at::RESERVATION..][..8].copy_from_slice(&reservation.to_ne_bytes());
     bytes[core_at::SAMPLE..][..8].copy_from_slice(&sample.to_ne_bytes());
     bytes[core_at::FLAGS..][..4].copy_from_slice(&flags.to_ne_bytes());
+    if let Some((reservation, sample)) = writes {
+        bytes[core_at::WRITE_RESERVATION..][..8].copy_from_slice(&reservation.to_ne_bytes());
+        bytes[core_at::WRITE_SAMPLE..][..8].copy_from_slice(&sample.to_ne_bytes());
+    }
     bytes
 }
 
@@ -96,9 +106,25 @@ pub struct Counts {
     pub longest_period_ns: u64,
     /// How often a task was held because the kernel did not let the helper thread in.
     pub times_held: u64,
+    /// Writes, where they are counted apart.
+    #[serde(flatten)]
+    pub writes: Option<WriteCounts>,
     /// Has the CPU seen its first tick?
     #[serde(skip)]
     pub started: bool,
+}
+
+/// What happened to writes on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct WriteCounts {
+    /// In all, by their counter itself.
+    pub writes: u64,
+    /// Most in one period.
+    pub max_writes_per_period: u64,
+    /// Periods with more than the write budget and one sample.
+    pub periods_over_write_budget: u64,
+    /// Writes whose overflow was not reported when it happened, and that were accounted later.
+    pub writes_reported_late: u64,
 }
 
 impl Counts {
@@ -116,6 +142,12 @@ impl Counts {
             accesses_reported_late: word(core_at::UNSEEN),
             longest_period_ns: word(core_at::LONGEST_NS),
             times_held: word(core_at::HELD),
+            writes: (word(core_at::WRITE_SAMPLE) != 0).then(|| WriteCounts {
+                writes: word(core_at::WRITES),
+                max_writes_per_period: word(core_at::MOST_WRITES),
+                periods_over_write_budget: word(core_at::OVER_WRITES),
+                writes_reported_late: word(core_at::UNSEEN_WRITES),
+            }),
             started: bytes.get(core_at::STARTED).is_some_and(|&b| b != 0),
         }
     }
@@ -163,6 +195,12 @@ pub(crate) mod tests {
                 ("unseen", core_at::UNSEEN),
                 ("longest_ns", core_at::LONGEST_NS),
                 ("held", core_at::HELD),
+                ("write_reservation", core_at::WRITE_RESERVATION),
+                ("write_sample", core_at::WRITE_SAMPLE),
+                ("writes", core_at::WRITES),
+                ("most_writes", core_at::MOST_WRITES),
+                ("over_writes", core_at::OVER_WRITES),
+                ("unseen_writes", core_at::UNSEEN_WRITES),
             ] {
                 assert_eq!(offset(object, "run_core", member), at, "{member}");
             }
@@ -182,7 +220,11 @@ pub(crate) mod tests {
 
     #[test]
     fn counts_are_where_they_are_read() {
-        let mut bytes = encode_core(100, 12, 4);
+        assert_eq!(Counts::decode(&encode_core(100, 12, 4, None)).writes, None);
+        let apart = encode_core(100, 12, 4, Some((50, 7)));
+        assert_eq!(apart[256..264], 50u64.to_ne_bytes());
+        assert_eq!(Counts::decode(&apart).writes, Some(WriteCounts::default()));
+        let mut bytes = encode_core(100, 12, 4, None);
         assert_eq!(bytes[..8], 100u64.to_ne_bytes());
         assert_eq!(bytes[8..16], 12u64.to_ne_bytes());
         assert_eq!(bytes[16..20], 4u32.to_ne_bytes());

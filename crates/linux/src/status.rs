@@ -127,12 +127,31 @@ const METRICS: &[Metric] = &[
     ("longest_period_seconds", "gauge", "Longest time between two ticks.", |_, c| c.longest_period_ns as f64 / 1e9),
 ];
 
+/// The same of a core whose writes are counted apart.
+const WRITE_METRICS: &[Metric] = &[
+    ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |b, _| {
+        b.writes
+            .map_or(f64::INFINITY, |w| if w.write_budget == UNLIMITED { f64::INFINITY } else { w.write_budget as f64 })
+    }),
+    ("writes_total", "counter", "Writes, by their counter.", |_, c| c.writes.unwrap_or_default().writes as f64),
+    ("max_writes_per_period", "gauge", "Most writes in one period.", |_, c| {
+        c.writes.unwrap_or_default().max_writes_per_period as f64
+    }),
+    (
+        "periods_over_write_budget_total",
+        "counter",
+        "Periods with more writes than their budget and one sample.",
+        |_, c| c.writes.unwrap_or_default().periods_over_write_budget as f64,
+    ),
+];
+
 /// Prometheus' text format.
 pub fn prometheus(engine: &str, cores: &[(CoreBudget, Counts)]) -> String {
     let mut out = format!(
         "# HELP solocore_engine Which engine regulates.\n# TYPE solocore_engine gauge\nsolocore_engine{{engine=\"{engine}\"}} 1\n"
     );
-    for (name, kind, meaning, value) in METRICS {
+    let apart = cores.iter().any(|(budget, _)| budget.writes.is_some());
+    for (name, kind, meaning, value) in METRICS.iter().chain(if apart { WRITE_METRICS } else { &[] }) {
         let _ = writeln!(out, "# HELP solocore_{name} {meaning}\n# TYPE solocore_{name} {kind}");
         for (budget, counts) in cores {
             let value = value(budget, counts);
@@ -146,6 +165,7 @@ pub fn prometheus(engine: &str, cores: &[(CoreBudget, Counts)]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::regulation::WriteBudget;
 
     #[test]
     fn whoever_asks_is_answered() {
@@ -172,8 +192,8 @@ mod tests {
 
     #[test]
     fn metrics_have_a_line_per_cpu() {
-        let budget = CoreBudget { cpu: 3, planned: 20, budget: 20, sample: 2 };
-        let free = CoreBudget { cpu: 4, planned: u64::MAX, budget: UNLIMITED, sample: 1 };
+        let budget = CoreBudget { cpu: 3, planned: 20, budget: 20, sample: 2, writes: None };
+        let free = CoreBudget { cpu: 4, planned: u64::MAX, budget: UNLIMITED, sample: 1, writes: None };
         let counts = Counts { periods: 7, throttled_ns: 1_500_000_000, ..Counts::default() };
         let text = prometheus("helper", &[(budget, counts), (free, Counts::default())]);
         assert!(text.contains("solocore_engine{engine=\"helper\"} 1\n"));
@@ -181,5 +201,11 @@ mod tests {
         assert!(text.contains("solocore_throttled_seconds_total{cpu=\"3\"} 1.5\n"));
         assert!(text.contains("solocore_budget_accesses{cpu=\"4\"} +Inf\n"));
         assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), METRICS.len() + 1);
+        let writes = WriteBudget { write_planned: 9, write_budget: 8, write_sample: 1 };
+        let counted = Counts { writes: Some(crate::WriteCounts { writes: 70, ..Default::default() }), ..counts };
+        let text = prometheus("helper", &[(CoreBudget { writes: Some(writes), ..budget }, counted)]);
+        assert!(text.contains("solocore_write_budget_accesses{cpu=\"3\"} 8\n"));
+        assert!(text.contains("solocore_writes_total{cpu=\"3\"} 70\n"));
+        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), METRICS.len() + WRITE_METRICS.len() + 1);
     }
 }

@@ -130,9 +130,10 @@ impl Bench {
         let cpu = *cpus().last().expect("CPUs");
         let regulation = Regulation {
             period_ns: PERIOD_NS,
-            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: SAMPLE }],
+            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: SAMPLE, writes: None }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),
             event: Event::find("page-faults", "").expect("it is known"),
+            write_event: None,
             reclaim: false,
             sharing: Sharing::None,
             lock,

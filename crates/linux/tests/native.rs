@@ -6,7 +6,7 @@
 //! (`cargo test -p solocore-linux --test native -- overhead`) it measures what regulating costs who is never throttled.
 
 use solocore_linux::engine::{self, Choice};
-use solocore_linux::regulation::CoreBudget;
+use solocore_linux::regulation::{CoreBudget, WriteBudget};
 use solocore_linux::{Counts, Event, Instance, Regulation, Sharing, doctor, keeper, machine};
 use std::fs;
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -41,6 +41,7 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     };
     budgets_are_kept();
+    either_budget_stops_the_cpu();
     a_killed_daemon_leaves_the_machine_free();
     what_is_left_over_is_shared();
     real_time_tasks_pass_by();
@@ -56,9 +57,10 @@ fn the_cpu() -> u32 {
 fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
     Regulation {
         period_ns: PERIOD_NS,
-        cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample }],
+        cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample, writes: None }],
         cpus: u32::try_from(machine::online_cpus().expect("sysfs").len()).expect("few CPUs"),
         event: Event::find("page-faults", "").expect("it is known"),
+        write_event: None,
         reclaim: false,
         sharing,
         lock: None,
@@ -105,6 +107,62 @@ fn budgets_are_kept() {
         assert_eq!(fs::read_to_string(RT_RUNTIME).unwrap_or_default(), before, "settings are put back");
     }
     hog.stop();
+}
+
+/// Reads by one event and writes by another. The hog makes page faults, all of them minor ones, so it spends both budgets at one
+/// pace, or, with major faults for writes, only one of them.
+fn either_budget_stops_the_cpu() {
+    const FREE: (u64, u64) = (1 << 20, 1 << 17);
+    let apart = |reads: (&str, (u64, u64)), writes: (&str, (u64, u64))| {
+        let mut r = regulation(reads.1.0, reads.1.1, Sharing::None);
+        let (write_budget, write_sample) = writes.1;
+        r.cores[0].writes = Some(WriteBudget { write_planned: write_budget, write_budget, write_sample });
+        r.event = Event::find(reads.0, "").expect("it is known");
+        r.write_event = Some(Event::find(writes.0, "").expect("it is known"));
+        r
+    };
+    let mut hog = Hog::start();
+    let seen = |what: &str, regulation: &Regulation| {
+        let (c, _) = watch(regulation);
+        let w = c.writes.expect("they are counted");
+        println!(
+            "{what}: {} periods, {} throttled; reads {}, most {}, over {}; writes {}, most {}, over {}, reported late {}",
+            c.periods,
+            c.throttled_periods,
+            c.accesses,
+            c.max_accesses_per_period,
+            c.periods_over_budget,
+            w.writes,
+            w.max_writes_per_period,
+            w.periods_over_write_budget,
+            w.writes_reported_late
+        );
+        assert!(c.periods > 100, "the timer ticks: {c:?}");
+        (c, w)
+    };
+    let few = |over: u64, c: &Counts| assert!(over <= c.periods / 10, "nearly all periods keep the budget: {c:?}");
+
+    let (c, w) = seen("writes run out", &apart(("page-faults", FREE), ("minor-faults", (20, 2))));
+    assert!(c.throttled_periods > 0 && w.writes > 0);
+    few(w.periods_over_write_budget, &c);
+    assert!(w.writes <= (c.periods + c.periods_skipped) * 22 * 2, "the CPU stops at its write budget: {c:?}");
+
+    let (c, w) = seen("reads run out", &apart(("minor-faults", (20, 2)), ("page-faults", FREE)));
+    assert!(c.throttled_periods > 0 && w.periods_over_write_budget == 0);
+    few(c.periods_over_budget, &c);
+    assert!(w.writes <= (c.periods + c.periods_skipped) * 22 * 2, "the CPU stops at its read budget: {c:?}");
+
+    let (c, w) = seen("other kind", &apart(("minor-faults", FREE), ("major-faults", (20, 2))));
+    // At 20 a millisecond it would make few.
+    assert!(c.accesses > c.periods * 40, "who makes no writes is not stopped by their budget: {c:?}");
+    assert!(c.throttled_periods <= c.periods / 10 && w.writes < c.accesses / 10, "{c:?}");
+
+    let (c, w) = seen("no limit", &apart(("page-faults", FREE), ("minor-faults", (u64::MAX, 1 << 20))));
+    assert!(c.throttled_periods == 0 && w.periods_over_write_budget == 0, "they are counted only: {c:?}");
+    assert!(w.writes > c.accesses / 2 && w.writes < c.accesses * 2, "both see the hog: {c:?}");
+    hog.stop();
+    let c = watch(&regulation(20, 2, Sharing::None)).0;
+    assert_eq!(c.writes, None, "a plan without budgets of writes has no counts of them");
 }
 
 fn a_killed_daemon_leaves_the_machine_free() {

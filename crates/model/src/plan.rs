@@ -136,6 +136,9 @@ pub struct PlanCore {
     pub ways: u32,
     /// `Q`: DRAM transactions per regulation period; `null` without regulation.
     pub budget_accesses: Option<u64>,
+    /// Of these, so many are for writes, and reads have the others; `null`: one budget for both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget_accesses: Option<u64>,
     /// The same as bandwidth.
     pub bandwidth_bytes_per_s: Option<u64>,
     /// Pages that its share can hold locked.
@@ -227,6 +230,11 @@ impl Plan {
             }
             if core.budget_accesses == Some(0) {
                 return Err(format!("core {at} has a budget of zero"));
+            }
+            if let Some(writes) = core.write_budget_accesses
+                && (writes == 0 || core.budget_accesses.is_none_or(|all| writes >= all))
+            {
+                return Err(format!("core {at} has a write budget that is no part of its budget"));
             }
             let banks = self.platform.total_banks();
             if core.banks.is_some_and(|(first, count)| count == 0 || first.saturating_add(count) > banks) {

@@ -55,6 +55,18 @@ pub struct RunCore {
     pub max_accesses_per_period: u64,
     /// Periods with more than budget and one sample.
     pub periods_over_budget: u64,
+    /// Writes per period, where they have a budget of their own.
+    #[serde(default)]
+    pub write_budget: Option<u64>,
+    /// Writes, by their counter.
+    #[serde(default)]
+    pub writes: u64,
+    /// Most writes in one period.
+    #[serde(default)]
+    pub max_writes_per_period: u64,
+    /// Periods with more than the write budget and one sample.
+    #[serde(default)]
+    pub periods_over_write_budget: u64,
     /// Spans of equal length from the start.
     #[serde(default)]
     pub series: Vec<RunSpan>,
@@ -99,6 +111,31 @@ pub struct RunTask {
     pub latest: Vec<RunJob>,
 }
 
+/// A transfer of the time table.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunTransfer {
+    /// Partition, chain and stage.
+    pub name: String,
+    /// `io-core` or `device NAME`.
+    pub resource: String,
+    /// Slots that ended.
+    pub slots: u64,
+    /// Transfers that began in their slots.
+    pub begun: u64,
+    /// Transfers that ended after their slots.
+    pub late: u64,
+    /// Slots that an attached driver let pass.
+    pub missed: u64,
+    /// Slots that passed without a driver.
+    pub unattended: u64,
+    /// Drivers that attached.
+    pub clients: u64,
+    /// Longest time from the beginning of a slot to that of its transfer.
+    pub max_start_late_ns: u64,
+    /// Longest time from the end of a slot to that of its transfer.
+    pub max_end_late_ns: u64,
+}
+
 /// The result of `solocore run`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RunResult {
@@ -128,6 +165,9 @@ pub struct RunResult {
     /// The plan's tasks, in its order.
     #[serde(default)]
     pub tasks: Vec<RunTask>,
+    /// The time table's transfers.
+    #[serde(default)]
+    pub transfers: Vec<RunTransfer>,
     /// The plan that was enforced.
     #[serde(default)]
     pub plan: Option<Plan>,

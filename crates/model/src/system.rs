@@ -106,6 +106,9 @@ pub struct CoreEntry {
     /// Its share of the guaranteed bandwidth, with `share = "explicit"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// Of it, so much is for writes only, and the others are for reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
 }
 
 /// `soft_budget` of a task under the policy `dynamic`.

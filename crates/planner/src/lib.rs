@@ -17,6 +17,7 @@ mod margin;
 mod mc2;
 mod resources;
 mod sce;
+mod writes;
 
 pub use demand::Demand;
 pub use resources::PlanError;
@@ -65,6 +66,7 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 /// As [`plan`].
 pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
+    writes::check(system)?;
     if let Some(isolation) = &system.mc2 {
         return mc2::plan(system, isolation, demands);
     }
@@ -94,6 +96,7 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
         .collect();
     let mut plan = assemble(system, &work, &placement, &cores, &resources);
     lock::note(&mut plan, lock_budget);
+    writes::set(system, &mut plan)?;
     Ok(plan)
 }
 
@@ -184,6 +187,7 @@ fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> Plan
         id: core.core,
         ways: resources.ways,
         budget_accesses: budget,
+        write_budget_accesses: None,
         bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
         lock_capacity_pages: resources.lock_capacity,
         locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),

@@ -7,7 +7,7 @@
 use crate::{Inputs, caption, format, svg, task_name, wide_table};
 use maud::{Markup, html};
 use solocore_model::Plan;
-use solocore_model::run::{RunCore, RunResult, RunSpan, RunTask};
+use solocore_model::run::{RunCore, RunResult, RunSpan, RunTask, RunTransfer};
 
 /// Most columns of a chart.
 const COLUMNS: usize = 200;
@@ -42,6 +42,7 @@ pub fn section(inputs: &Inputs) -> Markup {
             (cores_table(run))
             div.charts { @for core in run.cores.iter().filter(|c| !c.series.is_empty()) { (chart(run, core)) } }
             (tasks(run))
+            (transfers(run))
             @if !run.notes.is_empty() {
                 details { summary { "Notes of this run" } ul { @for note in &run.notes { li { (note) } } } }
             }
@@ -74,6 +75,23 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
             format::count(core.max_accesses_per_period)
         ));
     }
+    for core in run.cores.iter().filter(|c| c.periods_over_write_budget > 0) {
+        lines.push(format!(
+            "CPU {}: {} had more writes than their budget of {} and one sample (at most {})",
+            core.cpu,
+            format::plural(core.periods_over_write_budget, "period"),
+            core.write_budget.map_or_else(|| "none".to_owned(), format::count),
+            format::count(core.max_writes_per_period)
+        ));
+    }
+    for t in run.transfers.iter().filter(|t| t.late > 0 || t.missed > 0) {
+        lines.push(format!(
+            "{}: {} ended after the slot, {} missed by the driver",
+            t.name,
+            format::plural(t.late, "transfer"),
+            format::plural(t.missed, "slot")
+        ));
+    }
     for task in &run.tasks {
         let Some(planned) = plan.tasks.iter().find(|t| t.name == task.name && !t.best_effort()) else { continue };
         if planned.schedulable && task.misses_deadline > 0 {
@@ -96,6 +114,7 @@ fn budget(core: &RunCore) -> String {
 }
 
 fn cores_table(run: &RunResult) -> Markup {
+    let apart = run.cores.iter().any(|c| c.write_budget.is_some());
     let table = html! {
         table {
             (caption(&html! { "Each CPU over the whole run, in whole periods." }))
@@ -104,6 +123,10 @@ fn cores_table(run: &RunResult) -> Markup {
                     th.num scope="col" { "CPU" } th.num scope="col" { "Budget" } th.num scope="col" { "Periods" }
                     th.num scope="col" { "Accesses" } th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
                     th.num scope="col" { "Throttled in" } th.num scope="col" { "Throttled for" }
+                    @if apart {
+                        th.num scope="col" { "Write budget" } th.num scope="col" { "Writes" }
+                        th.num scope="col" { "Most writes" } th.num scope="col" { "Writes over" }
+                    }
                 }
             }
             tbody {
@@ -114,6 +137,11 @@ fn cores_table(run: &RunResult) -> Markup {
                         td.num { (format::count(core.periods_over_budget)) }
                         td.num { (format::percent_of(core.throttled_periods, core.periods)) }
                         td.num { (format::percent_of(core.throttled_ns, run.duration_ns)) }
+                        @if apart {
+                            td.num { (core.write_budget.filter(|&b| b != UNLIMITED).map_or_else(|| "none".to_owned(), format::count)) }
+                            td.num { (format::count(core.writes)) } td.num { (format::count(core.max_writes_per_period)) }
+                            td.num { (format::count(core.periods_over_write_budget)) }
+                        }
                     }
                 }
             }
@@ -212,6 +240,37 @@ fn tasks(run: &RunResult) -> Markup {
         }
     };
     html! { (wide_table("Tasks of the run", &table)) (lanes(run, &ran)) }
+}
+
+/// Input and output by the time table; nothing without it.
+fn transfers(run: &RunResult) -> Markup {
+    if run.transfers.is_empty() {
+        return html! {};
+    }
+    let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
+    let table = html! {
+        table {
+            (caption(&html! { "Input and output by the time table: what drivers made of their slots." }))
+            thead {
+                tr {
+                    th scope="col" { "Transfer" } th scope="col" { "On" } th.num scope="col" { "Slots" }
+                    th.num scope="col" { "Begun" } th.num scope="col" { "Late" } th.num scope="col" { "Missed" }
+                    th.num scope="col" { "No driver" } th.num scope="col" { "Begun late by" } th.num scope="col" { "Over by" }
+                }
+            }
+            tbody {
+                @for t in &run.transfers {
+                    tr data-transfer=(t.name) {
+                        th scope="row" { (t.name) } td { (t.resource) } td.num { (format::count(t.slots)) }
+                        td.num { (format::count(t.begun)) } td.num { (format::count(t.late)) }
+                        td.num { (format::count(t.missed)) } td.num { (format::count(t.unattended)) }
+                        td.num { (time(t, t.max_start_late_ns)) } td.num { (time(t, t.max_end_late_ns)) }
+                    }
+                }
+            }
+        }
+    };
+    wide_table("Transfers of the run", &table)
 }
 
 fn row(task: &RunTask) -> Markup {

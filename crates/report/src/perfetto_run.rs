@@ -33,13 +33,13 @@ pub struct TracedCore {
     pub periods: Vec<TracedPeriod>,
 }
 
-/// A task's jobs.
+/// A task's jobs, or the transfers of a slot of the time table.
 #[derive(Clone, Debug)]
 pub struct TracedTask {
     /// Its name.
     pub name: String,
-    /// Its core.
-    pub core: u32,
+    /// Where it runs: `core 2`, `io-core`.
+    pub place: String,
     /// Release, start and end of each.
     pub jobs: Vec<(u64, u64, u64)>,
 }
@@ -105,7 +105,7 @@ pub fn perfetto_run(trace: &RunTrace) -> Vec<u8> {
     }
     for task in &trace.tasks {
         let id = next();
-        track(&mut out, id, &format!("{} (core {})", task.name, task.core), false);
+        track(&mut out, id, &format!("{} ({})", task.name, task.place), false);
         for &(release, start, end) in &task.jobs {
             if start > release {
                 slice(&mut out, id, ("waiting", "waits to start"), release, start);
@@ -151,7 +151,11 @@ mod tests {
         let period = |start_ns, stopped_ns| TracedPeriod { start_ns, end_ns: start_ns + 1000, stopped_ns, accesses: 7 };
         let trace = RunTrace {
             cores: vec![TracedCore { cpu: 3, periods: vec![period(1000, None), period(2000, Some(2600))] }],
-            tasks: vec![TracedTask { name: "t".into(), core: 1, jobs: vec![(50, 60, 70), (150, 150, 170)] }],
+            tasks: vec![TracedTask {
+                name: "t".into(),
+                place: "core 1".into(),
+                jobs: vec![(50, 60, 70), (150, 150, 170)],
+            }],
         };
         let bytes = perfetto_run(&trace);
         let times: Vec<u64> = stamps(&bytes).into_iter().flatten().collect();

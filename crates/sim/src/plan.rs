@@ -298,8 +298,12 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
     if plan.regulation.policy != Policy::Memguard {
         return RegulatorSpec::None;
     }
-    // The plan's budget counts reads and write-backs together.
-    let budget = |c: &solocore_model::plan::PlanCore| c.budget_accesses.map_or(Budget::Unlimited, Budget::Together);
+    // The plan's budget counts reads and write-backs together, unless a part of it is for these.
+    let budget = |c: &solocore_model::plan::PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
+        (None, _) => Budget::Unlimited,
+        (Some(all), None) => Budget::Together(all),
+        (Some(all), Some(writes)) => Budget::Apart { reads: all.saturating_sub(writes), writes },
+    };
     RegulatorSpec::MemGuard {
         period_ps: plan.regulation.period_ns * PS,
         // Cores beyond the plan's run nothing.

@@ -9,7 +9,8 @@ pub struct IsolationArgs {
     /// Start the plan's commands on their cores: one run is one job, released every period.
     #[arg(long)]
     pub start: bool,
-    /// Start this in place of the plan's command (split at spaces), also without --start.
+    /// Start this in place of the plan's command (split at spaces), also without --start; or a driver, by the name of its
+    /// transfer in the time table, like "nav/1/device-input".
     #[arg(long = "command", value_name = "TASK=COMMAND", value_parser = pair)]
     pub commands: Vec<(String, String)>,
     /// Bind a running process to its task's core.
@@ -43,6 +44,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() && !value.trim().is_empty() => {
             Ok((name.to_owned(), value.trim().to_owned()))
         }
-        _ => Err("it is written TASK=..., with the name of a task of the plan".to_owned()),
+        _ => Err("it is written TASK=..., with the name of a task of the plan (or of a transfer of its time table)"
+            .to_owned()),
     }
 }

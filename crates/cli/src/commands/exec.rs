@@ -62,6 +62,9 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
         reclaim: false,
         sharing: Sharing::None,
         max_hold_ns: 0,
+        write_event: None,
+        count_writes: false,
+        write_budgets: true,
     };
     let (cpu, bandwidth) = args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
     let online = machine::online_cpus()?;

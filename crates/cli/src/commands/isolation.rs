@@ -7,7 +7,8 @@ use serde::Serialize;
 use solocore_linux::Regulation;
 use solocore_linux::engine::Engine;
 use solocore_linux::history::{Recorder, Span};
-use solocore_linux::isolate::{self, Confined, Isolation, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
+use solocore_linux::isolate::{self, Confined, Isolation, Job, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
+use solocore_linux::lock::{Service, SlotRun};
 use solocore_linux::machine::cpu_list;
 use solocore_model::{Plan, files};
 use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
@@ -48,7 +49,8 @@ pub fn preview_text(preview: &Preview) -> String {
     let mut out = format!("cores of analysed tasks: {}\n", list(&preview.hard_cores));
     for (name, core, fifo, how) in &preview.tasks {
         let scheduling = fifo.map_or("as an ordinary task".to_owned(), |p| format!("SCHED_FIFO {p}"));
-        out += &format!("task {name} on core {core}, {scheduling}: would be {how}\n");
+        let (what, how) = if *how == "driver" { ("driver", "started") } else { ("task", *how) };
+        out += &format!("{what} {name} on core {core}, {scheduling}: would be {how}\n");
     }
     out += &format!("interrupts that would be moved to CPU {}: {}\n", preview.irq_cpu, list(&preview.irqs));
     if let Some(confine) = &preview.confine {
@@ -71,6 +73,9 @@ pub struct Watched {
     pub periods_unread: u64,
     /// The plan's tasks.
     pub tasks: Vec<TaskRun>,
+    /// Drivers that solocore started; a job is a run of one.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<TaskRun>,
     /// Windows of partitions.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub windows: Vec<WindowRun>,
@@ -116,23 +121,36 @@ impl Watch {
     }
 
     fn tasks(&self) -> Vec<TaskRun> {
-        let begun = self.recorder.borrow().begun_ns;
         let mut tasks = self.isolation.borrow().tasks();
-        for job in tasks.iter_mut().flat_map(|t| &mut t.latest) {
+        self.from_the_start(tasks.iter_mut().flat_map(|t| &mut t.latest));
+        tasks
+    }
+
+    /// What was seen of the time table's transfers.
+    pub fn transfers(&self, service: &Service) -> Vec<SlotRun> {
+        let mut transfers = service.transfers();
+        self.from_the_start(transfers.iter_mut().flat_map(|t| &mut t.latest));
+        transfers
+    }
+
+    fn from_the_start<'a>(&self, jobs: impl Iterator<Item = &'a mut Job>) {
+        let begun = self.recorder.borrow().begun_ns;
+        for job in jobs {
             for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
                 *time = time.saturating_sub(begun);
             }
         }
-        tasks
     }
 
     /// For the summary.
     pub fn watched(&self) -> Watched {
         let isolation = self.isolation.borrow();
+        let (drivers, tasks) = self.tasks().into_iter().partition(|t| t.how == "driver");
         Watched {
             span_ns: self.recorder.borrow().span_ns,
             periods_unread: self.recorder.borrow().lost,
-            tasks: self.tasks(),
+            tasks,
+            drivers,
             windows: isolation.windows(),
             confined: isolation.confined().cloned(),
             interrupts: isolation.moved().cloned(),
@@ -141,7 +159,7 @@ impl Watch {
     }
 
     /// Writes the Perfetto trace.
-    pub fn write_trace(&self, path: &Path, regulation: &Regulation) -> Result<(), Failure> {
+    pub fn write_trace(&self, path: &Path, regulation: &Regulation, transfers: &[SlotRun]) -> Result<(), Failure> {
         let recorder = self.recorder.borrow();
         let begun = recorder.begun_ns;
         let period = |p: solocore_linux::history::Period| TracedPeriod {
@@ -151,14 +169,15 @@ impl Watch {
             accesses: p.accesses,
         };
         let core = |cpu: u32| TracedCore { cpu, periods: recorder.traced(cpu).into_iter().map(period).collect() };
-        let task = |t: TaskRun| TracedTask {
-            name: t.name,
-            core: t.core,
-            jobs: t.latest.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect(),
-        };
+        let times = |jobs: &[Job]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
+        let task = |t: TaskRun| TracedTask { name: t.name, place: format!("core {}", t.core), jobs: times(&t.latest) };
+        let transfer =
+            |t: &SlotRun| TracedTask { name: t.name.clone(), place: t.resource.clone(), jobs: times(&t.latest) };
+        let tasks = self.tasks().into_iter().filter(|t| t.how == "started").map(task);
+        let attended = transfers.iter().filter(|t| t.clients > 0).map(transfer);
         let trace = RunTrace {
             cores: regulation.regulated().into_iter().map(core).collect(),
-            tasks: self.tasks().into_iter().filter(|t| t.how == "started").map(task).collect(),
+            tasks: tasks.chain(attended).collect(),
         };
         Ok(files::write_atomically(path, &solocore_report::perfetto_run(&trace))?)
     }
@@ -177,9 +196,40 @@ pub fn windows_text(windows: &[WindowRun]) -> String {
     format!("\n{}", table::render(&rows))
 }
 
+/// What was seen of the time table's input and output; empty without any.
+pub fn transfers_text(transfers: &[SlotRun]) -> String {
+    if transfers.is_empty() {
+        return String::new();
+    }
+    let head = ["transfer", "on", "slots", "begun", "late", "missed", "no driver", "start us", "over us"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for t in transfers {
+        let us = |ns: u64| if t.begun > 0 { format!("{:.1}", ns as f64 / 1e3) } else { "-".to_owned() };
+        rows.push(vec![
+            t.name.clone(),
+            t.resource.clone(),
+            t.slots.to_string(),
+            t.begun.to_string(),
+            t.late.to_string(),
+            t.missed.to_string(),
+            t.unattended.to_string(),
+            us(t.max_start_late_ns),
+            us(t.max_end_late_ns),
+        ]);
+    }
+    let alone = unattended(transfers).map_or_else(String::new, |text| format!("{text}\n"));
+    format!("\n{}{alone}", table::render(&rows))
+}
+
+/// Which transfers nobody came for.
+pub fn unattended(transfers: &[SlotRun]) -> Option<String> {
+    let alone: Vec<&str> = transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
+    (!alone.is_empty()).then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+}
+
 /// What was seen of the tasks that solocore ran; empty if there were none.
-pub fn tasks_text(tasks: &[TaskRun]) -> String {
-    let run: Vec<&TaskRun> = tasks.iter().filter(|t| t.how != "not run").collect();
+pub fn tasks_text<'a>(tasks: impl Iterator<Item = &'a TaskRun>) -> String {
+    let run: Vec<&TaskRun> = tasks.filter(|t| t.how != "not run").collect();
     if run.is_empty() {
         return String::new();
     }

@@ -9,7 +9,7 @@ use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::{self, Choice, Engine, Started};
 use solocore_linux::isolate::Layout;
-use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions};
+use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions, SlotRun};
 use solocore_linux::regulation::CoreBudget;
 use solocore_linux::status::{self, Status};
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
@@ -41,6 +41,9 @@ struct Summary {
     /// Why a better engine did not run.
     passed_over: Option<String>,
     event: String,
+    /// What counts as a write, where they are counted apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_event: Option<String>,
     /// Does the event only stand in for accesses to memory?
     stands_in: bool,
     period_ns: u64,
@@ -53,6 +56,9 @@ struct Summary {
     watched: isolation::Watched,
     #[serde(skip_serializing_if = "Option::is_none")]
     lock: Option<LockSummary>,
+    /// The time table's input and output.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    transfers: Vec<SlotRun>,
 }
 
 /// The bandwidth lock, or whose jobs are signalled, where the plan has either.
@@ -78,6 +84,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     machine::check_privileges()?;
     machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
     let (expected, counted) = regulation.event.self_test()?;
+    regulation.write_event.as_ref().map(Event::self_test_of_writes).transpose()?;
     let instance = Instance::take()?;
     if args.dry_run {
         drop(instance);
@@ -85,8 +92,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
+    // Drivers that are started find somebody who answers.
+    let clients = ServiceOptions::new(Path::new(lock::SOCKET), &args.group).with_slots(&layout.slots);
+    let service = engine.serve(clients)?;
     let watch = Watch::begin(&layout, regulation.period_ns, args.isolation.trace.is_some())?;
-    let service = engine.serve(ServiceOptions::new(Path::new(lock::SOCKET), &args.group))?;
     announce(&regulation, engine.as_ref(), service.as_ref(), passed_over.as_deref(), &watch);
     let started = Instant::now();
     let so_far = |ended: &str| {
@@ -96,7 +105,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
             clients: service.clients(),
             cores: service.cores(),
         });
-        Ok::<_, LinuxError>(Summary { lock, ..so_far })
+        let transfers = service.as_ref().map_or_else(Vec::new, |s| watch.transfers(s));
+        let alone = isolation::unattended(&transfers);
+        let notes = so_far.notes.iter().cloned().chain(alone).collect();
+        Ok::<_, LinuxError>(Summary { lock, transfers, notes, ..so_far })
     };
     let answer = || {
         watch.look(engine.as_ref());
@@ -112,7 +124,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     watch.look(engine.as_ref());
     let mut summary = so_far(&ended)?;
     if let Some(path) = &args.isolation.trace {
-        watch.write_trace(path, &regulation)?;
+        watch.write_trace(path, &regulation, &summary.transfers)?;
     }
     summary.watched.plan = Some(plan);
     drop(service);
@@ -156,8 +168,12 @@ fn announce(
 
 /// The plan, read and checked for this machine.
 fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
+    let cpuinfo = machine::cpuinfo();
     let options = Options {
-        event: Event::find(&args.event, &machine::cpuinfo())?,
+        event: Event::find(&args.event, &cpuinfo)?,
+        write_event: Event::find_writes(args.write_event.as_deref(), &cpuinfo)?,
+        count_writes: args.write_event.is_some(),
+        write_budgets: !args.no_write_budgets,
         sample: args.sample,
         reclaim: args.reclaim,
         sharing: match args.share {
@@ -242,6 +258,7 @@ fn summary(
         engine: engine.name(),
         passed_over,
         event: regulation.event.name().to_owned(),
+        write_event: regulation.write_event.as_ref().map(|e| e.name().to_owned()),
         stands_in: regulation.event.is_software(),
         period_ns: regulation.period_ns,
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
@@ -250,6 +267,7 @@ fn summary(
         cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
         watched: watch.watched(),
         lock: None,
+        transfers: Vec::new(),
     })
 }
 
@@ -260,7 +278,7 @@ fn text(s: &Summary) -> String {
         let c = &core.counts;
         rows.push(vec![
             core.budget.cpu.to_string(),
-            if core.budget.budget == u64::MAX { "none".to_owned() } else { core.budget.budget.to_string() },
+            limit(core.budget.budget),
             core.budget.sample.to_string(),
             c.periods.to_string(),
             c.throttled_periods.to_string(),
@@ -272,8 +290,10 @@ fn text(s: &Summary) -> String {
         ]);
     }
     table::render(&rows)
-        + &isolation::tasks_text(&s.watched.tasks)
+        + &writes_text(s)
+        + &isolation::tasks_text(s.watched.tasks.iter().chain(&s.watched.drivers))
         + &isolation::windows_text(&s.watched.windows)
+        + &isolation::transfers_text(&s.transfers)
         + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",
@@ -283,6 +303,29 @@ fn text(s: &Summary) -> String {
             s.duration_ns as f64 / 1e9,
             s.ended
         )
+}
+
+/// Writes, where they are counted apart.
+fn writes_text(s: &Summary) -> String {
+    let Some(event) = &s.write_event else { return String::new() };
+    let head = ["CPU", "write budget", "sample", "writes", "max", "over"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for core in &s.cores {
+        let (Some(budget), Some(counts)) = (core.budget.writes, core.counts.writes) else { continue };
+        rows.push(vec![
+            core.budget.cpu.to_string(),
+            limit(budget.write_budget),
+            budget.write_sample.to_string(),
+            counts.writes.to_string(),
+            counts.max_writes_per_period.to_string(),
+            counts.periods_over_write_budget.to_string(),
+        ]);
+    }
+    format!("\n{}writes are {event}\n", table::render(&rows))
+}
+
+fn limit(budget: u64) -> String {
+    if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
 }
 
 fn lock_text(lock: &LockSummary) -> String {
@@ -338,10 +381,14 @@ fn dry_run(
         print(&files::to_json(&result))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = vec![["CPU", "planned", "budget", "sample"].map(str::to_owned).to_vec()];
+    let apart = regulation.write_event.is_some();
+    let head = ["CPU", "planned", "budget", "sample", "write budget", "write sample"];
+    let columns = if apart { head.len() } else { 4 };
+    let mut rows = vec![head[..columns].iter().map(|&h| h.to_owned()).collect::<Vec<_>>()];
     for c in &regulation.cores {
-        let budget = if c.budget == u64::MAX { "none".to_owned() } else { c.budget.to_string() };
-        rows.push(vec![c.cpu.to_string(), c.planned.to_string(), budget, c.sample.to_string()]);
+        let mut row = vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
+        row.extend(c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]));
+        rows.push(row);
     }
     let mut out = table::render(&rows);
     let engine = match (args.engine, &result.sched_ext) {

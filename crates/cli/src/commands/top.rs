@@ -20,6 +20,25 @@ struct Snapshot {
     duration_ns: u64,
     cores: Vec<Core>,
     lock: Option<Lock>,
+    #[serde(default)]
+    transfers: Vec<Transfer>,
+}
+
+/// A transfer of the time table.
+#[derive(Deserialize)]
+struct Transfer {
+    name: String,
+    late: u64,
+    missed: u64,
+    attached: bool,
+}
+
+/// The transfer that a client is.
+#[derive(Deserialize)]
+struct ClientTransfer {
+    name: String,
+    slots: u64,
+    inside: bool,
 }
 
 /// The bandwidth lock.
@@ -43,6 +62,7 @@ struct Client {
     task: Option<String>,
     jobs: u64,
     in_job: bool,
+    transfer: Option<ClientTransfer>,
 }
 
 #[derive(Clone, Copy, Deserialize)]
@@ -56,6 +76,9 @@ struct Core {
     max_accesses_per_period: u64,
     periods_over_budget: u64,
     longest_period_ns: u64,
+    write_budget: Option<u64>,
+    writes: Option<u64>,
+    periods_over_write_budget: Option<u64>,
 }
 
 /// Looks until it is told to stop, or the daemon ends.
@@ -97,24 +120,39 @@ fn look() -> Result<Snapshot, Failure> {
 
 fn text(before: &Snapshot, now: &Snapshot) -> String {
     let head = ["CPU", "budget", "use", "most", "throttled %", "time %", "over", "longest ms"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    let apart = now.cores.iter().any(|c| c.writes.is_some());
+    let of_writes: &[&str] = if apart { &["write budget", "writes", "over"] } else { &[] };
+    let mut rows = vec![head.iter().chain(of_writes).map(|&h| h.to_owned()).collect::<Vec<_>>()];
     let elapsed = now.duration_ns.saturating_sub(before.duration_ns).max(1) as f64;
     for core in &now.cores {
         let old = before.cores.iter().find(|c| c.cpu == core.cpu).copied();
         let since = |of: fn(&Core) -> u64| of(core).saturating_sub(old.as_ref().map_or(0, of)) as f64;
         let periods = since(|c| c.periods).max(1.0);
-        rows.push(vec![
+        let limit = |budget: u64| if budget == u64::MAX { "none".to_owned() } else { budget.to_string() };
+        let mut row = vec![
             core.cpu.to_string(),
-            if core.budget == u64::MAX { "none".to_owned() } else { core.budget.to_string() },
+            limit(core.budget),
             format!("{:.1}", since(|c| c.accesses) / periods),
             core.max_accesses_per_period.to_string(),
             format!("{:.1}", 100.0 * since(|c| c.throttled_periods) / periods),
             format!("{:.1}", 100.0 * since(|c| c.throttled_ns) / elapsed),
             format!("{}", since(|c| c.periods_over_budget)),
             format!("{:.3}", core.longest_period_ns as f64 / 1e6),
-        ]);
+        ];
+        if apart {
+            row.extend([
+                limit(core.write_budget.unwrap_or(u64::MAX)),
+                format!("{:.1}", since(|c| c.writes.unwrap_or(0)) / periods),
+                format!("{}", since(|c| c.periods_over_write_budget.unwrap_or(0))),
+            ]);
+        }
+        rows.push(row);
     }
-    let clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, lock, elapsed));
+    let alone: Vec<&str> = now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
+    let mut clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
+    if !alone.is_empty() {
+        clients += &format!("transfers without a driver: {}\n", alone.join(", "));
+    }
     format!(
         "{} engine, {} per {} us, {:.1} s\n\n{}{clients}",
         now.engine,
@@ -126,7 +164,7 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
 }
 
 /// Who is attached to the bandwidth lock, and what they do with it.
-fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
+fn clients(before: &Snapshot, now: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
     if lock.clients.is_empty() {
         return "\nno client is attached\n".to_owned();
     }
@@ -134,10 +172,18 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in &lock.clients {
         let old = before.lock.iter().flat_map(|l| &l.clients).find(|o| o.thread == c.thread && o.pid == c.pid);
-        // What a task does is jobs, what others do is sections.
-        let count = |c: &Client| if c.task.is_some() { c.jobs } else { c.sections };
+        // What a transfer does is slots, what a task does is jobs, what others do is sections.
+        let count = |c: &Client| match (&c.transfer, &c.task) {
+            (Some(transfer), _) => transfer.slots,
+            (None, Some(_)) => c.jobs,
+            (None, None) => c.sections,
+        };
         let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
+        let seen = c.transfer.as_ref().and_then(|t| now.transfers.iter().find(|s| s.name == t.name));
+        let so_far = seen.map_or_else(String::new, |s| format!(", {} late and {} missed", s.late, s.missed));
         let state = match (c.depth > 0, c.cut, c.cpu) {
+            _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",
+            (false, ..) if c.transfer.is_some() => "waits for its slot",
             _ if c.in_job => "in a job",
             (true, true, _) => "held for too long, counts no more",
             (true, false, Some(_)) => "holds",
@@ -145,7 +191,8 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
             (false, ..) => "free",
         };
         // A name may hold anything; a table holds one line each.
-        let name = c.task.as_ref().map_or_else(|| c.name.clone(), |task| format!("{} ({task})", c.name));
+        let what = c.transfer.as_ref().map(|t| &t.name).or(c.task.as_ref());
+        let name = what.map_or_else(|| c.name.clone(), |what| format!("{} ({what})", c.name));
         let name: String = name.chars().map(|k| if k.is_control() { '?' } else { k }).collect();
         rows.push(vec![
             name,
@@ -154,7 +201,7 @@ fn clients(before: &Snapshot, lock: &Lock, elapsed_ns: f64) -> String {
             c.uid.to_string(),
             format!("{:.0}", made / elapsed_ns * 1e9),
             c.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.to_string()),
-            state.to_owned(),
+            format!("{state}{so_far}"),
         ]);
     }
     format!("\n{}", table::render(&rows))
@@ -175,6 +222,9 @@ mod tests {
             max_accesses_per_period: 20,
             periods_over_budget: 0,
             longest_period_ns: 1_001_000,
+            write_budget: None,
+            writes: None,
+            periods_over_write_budget: None,
         };
         Snapshot {
             engine: "helper".into(),
@@ -183,6 +233,7 @@ mod tests {
             duration_ns,
             cores: vec![core],
             lock: None,
+            transfers: Vec::new(),
         }
     }
 
@@ -192,6 +243,21 @@ mod tests {
         let last = text.lines().last().unwrap();
         let cells: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(cells, ["2", "20", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
+        assert!(!text.contains("write"));
+    }
+
+    #[test]
+    fn writes_are_shown_apart() {
+        let with = |periods, accesses, ns, writes| {
+            let mut snapshot = snapshot(periods, accesses, ns);
+            let core = &mut snapshot.cores[0];
+            (core.write_budget, core.writes, core.periods_over_write_budget) =
+                (Some(5), Some(writes), Some(writes / 1000));
+            snapshot
+        };
+        let text = text(&with(1000, 5000, 1_000_000_000, 100), &with(2000, 22_000, 2_000_000_000, 3100));
+        let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(cells[8..], ["5", "3.0", "3"]);
     }
 
     #[test]
@@ -209,6 +275,7 @@ mod tests {
             task: None,
             jobs: 0,
             in_job: false,
+            transfer: None,
         };
         let clients =
             |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];

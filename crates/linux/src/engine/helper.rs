@@ -176,7 +176,9 @@ impl Engine for Helper {
     }
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
-        let (Some(serving), Some(events)) = (self.serving.clone(), &self.events) else { return Ok(None) };
+        let (Some(serving), Some(events)) = (options.serving(self.serving.as_ref()), &self.events) else {
+            return Ok(None);
+        };
         let table = Table::new(&self.object, events, serving)?;
         Service::start(table, ServiceOptions { priority: DAEMON_PRIORITY, ..options }).map(Some)
     }

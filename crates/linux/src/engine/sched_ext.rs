@@ -100,7 +100,7 @@ impl Engine for SchedExt {
     }
 
     fn serve(&self, options: ServiceOptions) -> Result<Option<Service>, LinuxError> {
-        let Some(serving) = self.serving.clone() else { return Ok(None) };
+        let Some(serving) = options.serving(self.serving.as_ref()) else { return Ok(None) };
         Service::start(Table::new(&self.object, &self.events, serving)?, options).map(Some)
     }
 }

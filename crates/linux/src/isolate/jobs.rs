@@ -3,7 +3,7 @@
 //! Rule: a thread per task, bound to the task's core and scheduled as the task, starts a job at each release and waits for
 //! its end; the job inherits where and how the thread runs. Releases lie a period apart by `CLOCK_MONOTONIC`. A job that is
 //! released while the last one runs begins when that ends; its response time counts from its release. A task without a period is
-//! started again as soon as it ends. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
+//! started again as soon as it ends; a driver likewise, from shortly before the first release. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
 //! a second later ended (SIGKILL), with everything in its process group.
 //! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
 //! killed, the jobs under way go on to their end, and no more are released.
@@ -20,7 +20,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -30,6 +30,8 @@ const FAILURES: u64 = 3;
 const REMEMBERED: usize = 20_000;
 /// How often a waiting thread looks whether it should end.
 const LOOK: Duration = Duration::from_millis(20);
+/// Between the start of drivers and the first release: they attach meanwhile.
+const DRIVERS_NS: u64 = 100_000_000;
 /// How long who is asked to end may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
@@ -103,33 +105,32 @@ pub(crate) struct Jobs {
     threads: Vec<JoinHandle<()>>,
 }
 
+/// When all are released, once that is known.
+pub(crate) type Epoch = Arc<OnceLock<u64>>;
+
 impl Jobs {
-    /// Starts every task that is to be started; all are released together.
-    pub fn start(placed: &[Placed], directory: &std::path::Path) -> Result<Self, LinuxError> {
+    /// Starts every task that is to be started; all are released together, at `epoch`, which is set here.
+    pub fn start(placed: &[Placed], directory: &std::path::Path, epoch: &Epoch) -> Result<Self, LinuxError> {
         let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
         for p in placed {
             let run =
                 TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
-            let command = match &p.how {
-                How::Start(command) => command.clone(),
-                How::Attach(_) | How::NotRun => vec![String::new()],
-            };
-            let (program, arguments) = command.split_first().map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
+            let command = p.how.command().and_then(<[String]>::split_first);
+            let (program, arguments) = command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
             let state = Mutex::new(State { run, ..State::default() });
             let task =
                 Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
             jobs.tasks.push(Arc::new(task));
         }
-        jobs.release()?;
+        jobs.release(epoch)?;
         Ok(jobs)
     }
 
-    fn release(&mut self) -> Result<(), LinuxError> {
+    fn release(&mut self, barrier: &Epoch) -> Result<(), LinuxError> {
         let (ready, reports) = channel();
-        let barrier = Arc::new(std::sync::OnceLock::new());
-        for task in self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_))) {
+        for task in self.tasks.iter().filter(|t| t.placed.how.command().is_some()) {
             let (task, stop, ready, first) =
-                (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(&barrier));
+                (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
             let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
             self.threads.push(
@@ -139,7 +140,7 @@ impl Jobs {
             );
         }
         for guard in self.guards() {
-            let (ready, first) = (ready.clone(), Arc::clone(&barrier));
+            let (ready, first) = (ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
             let spawned = thread.spawn(move || guard.keep(ready, &first));
             self.threads.push(
@@ -153,7 +154,8 @@ impl Jobs {
         for _ in 0..self.threads.len() {
             reports.recv().map_err(|_| crate::bpf::inside("a task's thread ended"))??;
         }
-        let _ = barrier.set(tasks::monotonic_ns() + 1_000_000);
+        let drivers = self.tasks.iter().any(|t| matches!(t.placed.how, How::Drive(_)));
+        let _ = barrier.set(tasks::monotonic_ns() + if drivers { DRIVERS_NS } else { 1_000_000 });
         Ok(())
     }
 
@@ -188,7 +190,8 @@ impl Jobs {
     pub fn notes(&self) -> Vec<String> {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
         let note = |t: &Arc<Task>| {
-            format!("task `{}` failed {FAILURES} times in a row and is not started again", t.placed.name)
+            let what = if matches!(t.placed.how, How::Drive(_)) { "driver" } else { "task" };
+            format!("{what} `{}` failed {FAILURES} times in a row and is not started again", t.placed.name)
         };
         self.tasks.iter().filter(given_up).map(note).collect()
     }
@@ -241,7 +244,7 @@ fn seen(task: &Task, now: u64) -> TaskRun {
 }
 
 /// The life of a task's thread.
-fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &std::sync::OnceLock<u64>) {
+fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
     let p = &task.placed;
     let placed = tasks::bind(0, &[p.core])
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
@@ -253,7 +256,10 @@ fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>,
             )
         });
     let Some(begun) = begin(placed, ready, first, stop) else { return };
-    let mut release = begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns));
+    let mut release = match p.how {
+        How::Drive(_) => tasks::monotonic_ns(),
+        _ => begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns)),
+    };
     while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
         one_job(task, release, begun, stop);
         release = p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
@@ -264,7 +270,7 @@ fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>,
 fn begin(
     placed: Result<(), LinuxError>,
     ready: Sender<Result<(), LinuxError>>,
-    first: &std::sync::OnceLock<u64>,
+    first: &OnceLock<u64>,
     stop: &AtomicBool,
 ) -> Option<u64> {
     let failed = placed.is_err();
@@ -289,7 +295,7 @@ struct Guard {
 }
 
 impl Guard {
-    fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &std::sync::OnceLock<u64>) {
+    fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
         let placed = tasks::bind(0, &[self.core])
             .and_then(|()| Scheduling::fifo_inherited(windows::PRIORITY).apply())
             .map_err(|e| LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root"));
@@ -432,7 +438,7 @@ mod tests {
     }
 
     fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {
-        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref()).unwrap();
+        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default()).unwrap();
         let since = Instant::now();
         while !done(&jobs.seen()[0]) {
             assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
@@ -471,7 +477,7 @@ mod tests {
         let file = dir.path().join("child");
         // It does not listen to a polite end, and neither does its child.
         let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
-        let jobs = Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref()).unwrap();
+        let jobs = Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref(), &Epoch::default()).unwrap();
         let child = loop {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             if text.ends_with('\n') {
@@ -508,7 +514,7 @@ mod tests {
             Placed { name: name.into(), window, ..p }
         };
         let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-        let jobs = match Jobs::start(&both, "/".as_ref()) {
+        let jobs = match Jobs::start(&both, "/".as_ref(), &Epoch::default()) {
             Ok(jobs) => jobs,
             // Real-time priorities need a privilege.
             Err(e) if !root() => return println!("skipped: {e}"),

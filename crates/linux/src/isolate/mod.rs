@@ -5,13 +5,15 @@
 //! (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order of the plan's priorities. Other programs are kept off the hard cores
 //! (`cpuset`), interrupts go to one designated CPU (`irq`). Everything is recorded with the keeper before it is changed, so that it is
 //! put back at the end, also after `kill -9`.
-//! In a plan with partitions, tasks run in the windows of the time table (`windows`).
+//! In a plan with partitions, tasks run in the windows of the time table (`windows`), and drivers move data in its slots (`drivers`,
+//! crate::lock::slots).
 //! If every core is hard, nobody can be kept off them: other programs stay where they are, below `SCHED_FIFO` and within the
 //! budgets, and interrupts go to the core whose analysed tasks use it least.
 //! Source: single-core-equivalence, section 2; ARINC 653 and MC2 reserve cores in the same way.
 //! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel itself takes.
 
 mod cpuset;
+mod drivers;
 mod irq;
 mod jobs;
 pub(crate) mod threads;
@@ -24,6 +26,7 @@ pub use windows::{Window, WindowRun};
 
 use crate::error::LinuxError;
 use crate::keeper::Changes;
+use crate::lock::SlotTable;
 use crate::resctrl;
 use crate::sys::{self, Scheduling, tasks};
 use cpuset::Confiner;
@@ -47,7 +50,7 @@ const SWEEP: Duration = Duration::from_secs(2);
 pub struct Wishes {
     /// Start the plan's commands.
     pub start: bool,
-    /// Commands in place of the plan's, by task.
+    /// Commands in place of the plan's, by task; drivers, by transfer of the time table.
     pub commands: Vec<(String, Vec<String>)>,
     /// Processes that are tasks of the plan.
     pub attach: Vec<(String, u32)>,
@@ -70,6 +73,8 @@ pub struct Wishes {
 pub enum How {
     /// By this command.
     Start(Vec<String>),
+    /// A driver of the time table, by this command.
+    Drive(Vec<String>),
     /// It runs already, as this process.
     Attach(u32),
     /// It does not, as far as solocore is concerned.
@@ -81,8 +86,17 @@ impl How {
     pub fn word(&self) -> &'static str {
         match self {
             Self::Start(_) => "started",
+            Self::Drive(_) => "driver",
             Self::Attach(_) => "attached",
             Self::NotRun => "not run",
+        }
+    }
+
+    /// What solocore starts.
+    pub(crate) fn command(&self) -> Option<&[String]> {
+        match self {
+            Self::Start(command) | Self::Drive(command) => Some(command),
+            Self::Attach(_) | Self::NotRun => None,
         }
     }
 }
@@ -115,8 +129,10 @@ pub struct Layout {
     pub rest: Vec<u32>,
     /// The CPU for interrupts.
     pub irq_cpu: u32,
-    /// The plan's tasks, in its order.
+    /// The plan's tasks, in its order, and drivers.
     pub tasks: Vec<Placed>,
+    /// The transfers of its time table.
+    pub slots: SlotTable,
     /// For the user.
     pub notes: Vec<String>,
     directory: PathBuf,
@@ -161,12 +177,14 @@ impl Layout {
             Some(cpu) => cpu,
             None => rest.first().copied().or_else(least_used).unwrap_or(0),
         };
-        let tasks = place(plan, wishes)?;
+        let slots = SlotTable::of(plan);
+        let tasks = place(plan, wishes, &slots, irq_cpu)?;
         let mut layout = Self {
             hard,
             rest,
             irq_cpu,
             tasks,
+            slots,
             notes: Vec::new(),
             directory: wishes.directory.clone(),
             move_irqs: wishes.move_irqs,
@@ -198,10 +216,10 @@ impl Layout {
         }
         if plan.sce.is_some() {
             notes.push(
-                "windows of partitions are kept for tasks that solocore starts; the table's input and output are for drivers to start, and no pages are prefetched"
-                    .to_owned(),
+                "windows of partitions are kept for tasks that solocore starts, and no pages are prefetched".to_owned(),
             );
         }
+        notes.extend(drivers::note(&self.slots));
         let idle: Vec<&str> = self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
         if !idle.is_empty() {
             notes.push(format!(
@@ -268,19 +286,26 @@ impl Layout {
                 .stops_jobs()
                 .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
         }
-        let jobs = Jobs::start(&self.tasks, &self.directory)?;
+        let jobs = Jobs::start(&self.tasks, &self.directory, &self.slots.epoch)?;
         Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
     }
 }
 
 /// The plan's tasks with what was wished of them.
-fn place(plan: &Plan, wishes: &Wishes) -> Result<Vec<Placed>, LinuxError> {
+fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Result<Vec<Placed>, LinuxError> {
     let named =
         wishes.commands.iter().map(|(n, _)| ("--command", n)).chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
     let mut seen = BTreeSet::new();
     for (option, name) in named {
-        if !plan.tasks.iter().any(|t| t.name == *name) {
-            let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).collect();
+        let is_slot = slots.slots.iter().any(|s| s.name == *name);
+        if is_slot && option == "--attach" {
+            return Err(LinuxError::Input(format!(
+                "--attach {name}=...: a driver attaches by itself (sc_attach_slot); give --command {name}=COMMAND to start one"
+            )));
+        }
+        if !is_slot && !plan.tasks.iter().any(|t| t.name == *name) {
+            let slots = slots.slots.iter().map(|s| s.name.as_str());
+            let all: Vec<&str> = plan.tasks.iter().map(|t| t.name.as_str()).chain(slots).collect();
             return Err(LinuxError::Input(format!(
                 "{option} {name}=...: the plan has no such task; it has {}",
                 all.join(", ")
@@ -310,13 +335,14 @@ fn place(plan: &Plan, wishes: &Wishes) -> Result<Vec<Placed>, LinuxError> {
             how: find(t)?,
         });
     }
+    placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);
     if let Some(p) = placed.iter().find(|p| p.window.is_some() && matches!(p.how, How::Attach(_))) {
         return Err(LinuxError::Input(format!(
             "--attach {}=...: the windows of a partition are kept for tasks that solocore starts; give --command {}=COMMAND",
             p.name, p.name
         )));
     }
-    if wishes.start && !placed.iter().any(|p| matches!(p.how, How::Start(_))) {
+    if wishes.start && !placed.iter().any(|p| p.how.command().is_some()) {
         return Err(LinuxError::Input(
             "--start: no task of the plan has a command; give them with --command NAME=COMMAND".to_owned(),
         ));

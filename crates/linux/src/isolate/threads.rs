@@ -119,7 +119,7 @@ impl ThreadChange {
     }
 
     /// Puts a thread back that is as this change, or that of an ancestor, left it.
-    fn undo(&self, tid: u32) -> io::Result<()> {
+    pub fn undo(&self, tid: u32) -> io::Result<()> {
         match &self.what {
             What::Cpus(old, new) if old != new && tasks::affinity_of(tid)? == *new => tasks::bind(tid, old),
             What::Scheduling(old, new) if old != new && Scheduling::of(tid)?.numbers() == *new => {

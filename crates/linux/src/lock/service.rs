@@ -5,10 +5,14 @@
 //! after its end, so an owner is a number and a time of start, here and in the programs.
 //! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
 
+use super::Serving;
+use super::slots::{Board, SlotRun, SlotTable};
 use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
 use crate::error::LinuxError;
-use crate::sys::Scheduling;
+use crate::isolate::threads::{ThreadChange, What};
+use crate::keeper::Changes;
 use crate::sys::seqpacket::{self, Peer};
+use crate::sys::{Scheduling, tasks};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,6 +41,8 @@ pub struct ServiceOptions {
     pub socket: PathBuf,
     /// Whose members may, beside root.
     pub group: String,
+    /// The transfers of the time table.
+    pub slots: SlotTable,
     /// Real-time priority of the thread; 0: none. It must be heard where helpers occupy CPUs.
     pub(crate) priority: i32,
 }
@@ -44,7 +50,18 @@ pub struct ServiceOptions {
 impl ServiceOptions {
     /// For a group.
     pub fn new(socket: &Path, group: &str) -> Self {
-        Self { socket: socket.to_owned(), group: group.to_owned(), priority: 0 }
+        Self { socket: socket.to_owned(), group: group.to_owned(), slots: SlotTable::default(), priority: 0 }
+    }
+
+    /// The same, and the transfers of a time table.
+    #[must_use]
+    pub fn with_slots(self, slots: &SlotTable) -> Self {
+        Self { slots: slots.clone(), ..self }
+    }
+
+    /// Whom to serve, if anybody: the policy's clients, the table's transfers.
+    pub(crate) fn serving(&self, policy: Option<&Serving>) -> Option<Serving> {
+        policy.cloned().or_else(|| (!self.slots.slots.is_empty()).then(Serving::of_slots))
     }
 }
 
@@ -75,6 +92,20 @@ pub struct Client {
     pub in_job: bool,
     /// Is its section over the limit, so that it counts no more?
     pub cut: bool,
+    /// The transfer of the time table that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+}
+
+/// A client that is a transfer.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Transfer {
+    /// Partition, chain and stage.
+    pub name: String,
+    /// Slots begun.
+    pub slots: u64,
+    /// Is it in one?
+    pub inside: bool,
 }
 
 /// What the thread and the daemon share.
@@ -83,6 +114,7 @@ struct Shared {
     clients: Vec<Client>,
     cores: Vec<LockCounts>,
     messages: Vec<String>,
+    board: Board,
 }
 
 /// The thread that serves clients, until it is dropped: then nobody holds the lock.
@@ -107,7 +139,7 @@ impl Service {
         let group = seqpacket::group(&options.group);
         if group.is_none() {
             notes.push(format!(
-                "there is no group `{}`: only root may hold the bandwidth lock (groupadd --system {})",
+                "there is no group `{}`: only root may be a client (groupadd --system {})",
                 options.group, options.group
             ));
         }
@@ -123,8 +155,11 @@ impl Service {
             fs::set_permissions(&path, Permissions::from_mode(0o660)).map_err(fail)?;
         }
         let stop = Arc::new(AtomicBool::new(false));
-        let shared = Arc::new(Mutex::new(Shared::default()));
-        let mut desk = Desk { table, group, connections: Vec::new(), next_slot: 0, shared: Arc::clone(&shared) };
+        let board = Board::new(&options.slots);
+        let changes = options.slots.slots.iter().any(|s| s.core.is_some()).then(Changes::begin).transpose()?;
+        let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
+        let seen = Arc::clone(&shared);
+        let mut desk = Desk { table, group, connections: Vec::new(), next_slot: 0, shared: seen, changes };
         let (stopped, priority) = (Arc::clone(&stop), options.priority);
         let thread = std::thread::Builder::new()
             .name("solocore/lock".to_owned())
@@ -153,6 +188,11 @@ impl Service {
     /// Who is attached now.
     pub fn clients(&self) -> Vec<Client> {
         self.lock().clients.clone()
+    }
+
+    /// What was seen of the time table's transfers so far.
+    pub fn transfers(&self) -> Vec<SlotRun> {
+        self.lock().board.seen()
     }
 
     /// What the lock did so far, by CPU.
@@ -191,6 +231,8 @@ struct Held {
     pid: u32,
     uid: u32,
     end: OwnedFd,
+    /// Where it may run, and might before.
+    bound: Option<ThreadChange>,
     /// The section that was said to be held for too long.
     told: Option<u32>,
 }
@@ -202,12 +244,15 @@ struct Desk {
     connections: Vec<Connection>,
     next_slot: u32,
     shared: Arc<Mutex<Shared>>,
+    /// Threads that were bound; they are put back when this is dropped.
+    changes: Option<Changes>,
 }
 
 impl Desk {
     /// Waits for something to happen, and deals with it.
     fn turn(&mut self, listener: &OwnedFd) {
-        let mut watched = vec![listener.as_fd()];
+        let open = self.board(|b| b.is_open());
+        let mut watched = if open { vec![listener.as_fd()] } else { Vec::new() };
         for c in &self.connections {
             watched.push(c.socket.as_fd());
             if let Some(held) = &c.held {
@@ -216,13 +261,15 @@ impl Desk {
         }
         seqpacket::wait(&watched, LOOK);
         let mut messages = Vec::new();
-        while self.connections.len() < CONNECTIONS
+        // Who comes before the first release is known waits for an answer.
+        while open
+            && self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(listener)
         {
             self.connections.push(Connection { socket, since: Instant::now(), held: None });
         }
         for mut connection in std::mem::take(&mut self.connections) {
-            match self.serve(&mut connection) {
+            match self.serve(&mut connection, &mut messages) {
                 Ok(true) => self.connections.push(connection),
                 Ok(false) => self.leave(connection, &mut messages),
                 Err(e) => {
@@ -237,18 +284,32 @@ impl Desk {
         shared.clients = clients;
         shared.cores = cores;
         shared.messages.append(&mut messages);
+        shared.board.passed(tasks::monotonic_ns());
+    }
+
+    fn board<T>(&self, what: impl FnOnce(&mut Board) -> T) -> T {
+        what(&mut self.shared.lock().unwrap_or_else(|e| e.into_inner()).board)
     }
 
     fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
-        if let Some(held) = connection.held
-            && let Err(e) = self.table.dismiss(held.slot, held.owner)
-        {
+        let Some(held) = connection.held else { return };
+        if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
+            // It may run where it might, unless somebody else has bound it since.
+            let _ = change.undo(held.owner.number);
+        }
+        if let Some(number) = held.owner.slot {
+            self.board(|b| {
+                b.look(number, tasks::monotonic_ns(), |at| held.page.at(at));
+                b.detach(number);
+            });
+        }
+        if let Err(e) = self.table.dismiss(held.slot, held.owner) {
             messages.push(e.to_string());
         }
     }
 
     /// Does this connection stay?
-    fn serve(&mut self, connection: &mut Connection) -> Result<bool, LinuxError> {
+    fn serve(&mut self, connection: &mut Connection, messages: &mut Vec<String>) -> Result<bool, LinuxError> {
         let mut buffer = [0u8; REQUEST_BYTES + 1];
         let got = match seqpacket::receive(&connection.socket, &mut buffer) {
             Ok(0) => return Ok(false),
@@ -266,7 +327,10 @@ impl Desk {
             return Ok(false);
         }
         let (verdict, held) = match self.admit(connection, &buffer[..got])? {
-            Ok(held) => (Ok(held.slot), Some(held)),
+            Ok(mut held) => {
+                self.bind(&mut held, messages);
+                (Ok(held.slot), Some(held))
+            }
             Err(refusal) => (Err(refusal), None),
         };
         let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
@@ -285,8 +349,8 @@ impl Desk {
         let Some(request) = Request::decode(message).filter(|r| r.protocol == 1) else {
             return Ok(Err(Refusal::BadRequest));
         };
-        let task = match self.task(&request.task) {
-            Ok(task) => task,
+        let (task, transfer) = match self.named(&request) {
+            Ok(named) => named,
             Err(refusal) => return Ok(Err(refusal)),
         };
         let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
@@ -294,10 +358,48 @@ impl Desk {
         let Ok(end) = seqpacket::pidfd(peer.pid) else { return Ok(Err(Refusal::BadRequest)) };
         // Whole programs of root hold the lock for as long as they run: that is what they are for.
         let endless = peer.uid == 0 && request.scope == Scope::Program;
-        let owner = Owner { scope: request.scope, number, started, endless, task };
+        let owner = Owner { scope: request.scope, number, started, endless, task, slot: transfer };
         let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
         let page = self.table.admit(slot, owner)?;
-        Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, told: None }))
+        if let Some(number) = transfer
+            && let Some(bytes) = self.board(|b| b.attach(number, tasks::monotonic_ns()))
+        {
+            page.fill(&bytes).inspect_err(|_| self.board(|b| b.detach(number)))?;
+        }
+        Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, bound: None, told: None }))
+    }
+
+    /// Binds a device's transfer to the I/O core. Whose thread it is was checked, and that its user may be a client.
+    fn bind(&mut self, held: &mut Held, messages: &mut Vec<String>) {
+        let core = held.owner.slot.and_then(|n| self.board(|b| b.slot(n)?.core));
+        let (Some(core), Some(changes)) = (core, &mut self.changes) else { return };
+        let (tid, start) = (held.owner.number, held.owner.started);
+        let made = tasks::affinity_of(tid).and_then(|old| {
+            let change = ThreadChange { tid, start, what: What::Cpus(old.clone(), vec![core]) };
+            if old != [core] {
+                changes.change(&change)?;
+                held.bound = Some(change);
+            }
+            Ok(())
+        });
+        if let Err(e) = made {
+            messages.push(format!(
+                "thread {tid} of process {} moves data for the time table, and cannot be bound to the I/O core, CPU {core}: {e}",
+                held.pid
+            ));
+        }
+    }
+
+    /// The task or the transfer that is asked for, by number.
+    fn named(&self, request: &Request) -> Result<(Option<u32>, Option<u32>), Refusal> {
+        if request.scope == Scope::Slot {
+            let number = self.board(|b| b.free(&request.task)).ok_or(Refusal::NoTask)?;
+            return Ok((None, Some(number)));
+        }
+        if self.table.serving.slots_only {
+            return Err(Refusal::NotServed);
+        }
+        Ok((self.task(&request.task)?, None))
     }
 
     /// The number of a task that nobody signals yet; `None` where none is named.
@@ -314,7 +416,9 @@ impl Desk {
     fn free_slot(&mut self, peer: &Peer, owner: Owner) -> Option<u32> {
         let held = || self.connections.iter().filter_map(|c| c.held.as_ref());
         let of_user = held().filter(|h| h.uid == peer.uid).count();
-        let twice = held().any(|h| h.owner.scope == owner.scope && h.owner.number == owner.number);
+        let twice = held().any(|h| {
+            (h.owner.scope == Scope::Program) == (owner.scope == Scope::Program) && h.owner.number == owner.number
+        });
         if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
             return None;
         }
@@ -327,9 +431,18 @@ impl Desk {
     /// The clients as they are now; says of each section once that it was held for too long.
     fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
         let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
+        let shared = Arc::clone(&self.shared);
         let of = |held: &mut Held| {
             let (sections, depth) = held.page.sections();
             let (jobs, in_job) = held.page.jobs();
+            let transfer = held.owner.slot.and_then(|n| {
+                // First the time, then the page: a slot that has ended by then stands there as begun, if it was.
+                let now = tasks::monotonic_ns();
+                let board = &mut shared.lock().unwrap_or_else(|e| e.into_inner()).board;
+                let words = board.look(n, now, |at| held.page.at(at));
+                let name = board.slot(n)?.name.clone();
+                Some(Transfer { name, slots: words.begun, inside: words.inside })
+            });
             let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
             let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
             let name = name.unwrap_or_default().trim_end().to_owned();
@@ -356,6 +469,7 @@ impl Desk {
                 in_job,
                 cpu: cores.iter().find(|c| c.slot == Some(held.slot)).map(|c| c.cpu),
                 cut: depth > 0 && cut == Some(sections),
+                transfer,
             }
         };
         self.connections.iter_mut().filter_map(|c| c.held.as_mut()).map(of).collect()
@@ -411,8 +525,14 @@ mod tests {
         assert_eq!(started(""), None);
         let me = std::process::id();
         let mine = start_of(me, me).expect("this process lives");
-        assert!(lives(me, Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None }));
-        assert!(!lives(me, Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None }));
+        assert!(lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None, slot: None }
+        ));
+        assert!(!lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }
+        ));
         assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }

@@ -55,6 +55,8 @@ pub enum Scope {
     Thread,
     /// A process's and its descendants'.
     Program,
+    /// A thread's that is a transfer of the time table.
+    Slot,
 }
 
 impl Request {
@@ -67,6 +69,7 @@ impl Request {
         let scope = match word(4)? {
             1 => Scope::Thread,
             2 => Scope::Program,
+            3 => Scope::Slot,
             _ => return None,
         };
         let name = bytes.get(NAME_AT..)?;
@@ -83,6 +86,7 @@ pub(crate) enum Refusal {
     NoRoom = 2,
     NoTask = 3,
     BadRequest = 4,
+    NotServed = 5,
 }
 
 /// `struct sc_answer`.
@@ -152,6 +156,17 @@ impl Page {
         self.map.as_fd()
     }
 
+    /// Writes it whole, before anybody else has it.
+    pub fn fill(&self, bytes: &[u8; PAGE_BYTES]) -> Result<(), LinuxError> {
+        let written = self.map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY);
+        written.map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
+    }
+
+    /// A word of it.
+    pub fn at(&self, place: usize) -> u64 {
+        self.words.double_word(place)
+    }
+
     /// Jobs begun so far, and whether one is under way.
     pub fn jobs(&self) -> (u64, bool) {
         let (low, high) = if cfg!(target_endian = "little") { (8, 12) } else { (12, 8) };
@@ -178,6 +193,8 @@ pub(crate) struct Owner {
     pub endless: bool,
     /// The task whose jobs it signals.
     pub task: Option<u32>,
+    /// The slot of the time table that it has.
+    pub slot: Option<u32>,
 }
 
 /// The maps of a loaded object, and the CPUs' ticks.
@@ -222,7 +239,9 @@ impl Table {
             serving,
             counts: [0; 2],
         };
-        table.pace(false)?;
+        if !table.serving.slots_only {
+            table.pace(false)?;
+        }
         Ok(table)
     }
 
@@ -240,6 +259,9 @@ impl Table {
     pub fn admit(&mut self, slot: u32, owner: Owner) -> Result<Page, LinuxError> {
         let fail = |e| inside(&format!("a client cannot be admitted: {e}"));
         let page = Page::new()?;
+        if self.unknown(owner) {
+            return Ok(page);
+        }
         let mut state = [0u8; 32];
         state[24..].copy_from_slice(&u64::from(owner.endless).to_ne_bytes());
         self.slots.update(&slot.to_ne_bytes(), &state, MapFlags::ANY).map_err(fail)?;
@@ -258,6 +280,9 @@ impl Table {
 
     /// Takes it back.
     pub fn dismiss(&mut self, slot: u32, owner: Owner) -> Result<(), LinuxError> {
+        if self.unknown(owner) {
+            return Ok(());
+        }
         if let Some(task) = owner.task {
             jobs::set_page(&self.tasks, task, None)?;
         }
@@ -267,9 +292,14 @@ impl Table {
         self.count(owner.scope, -1)
     }
 
+    /// Do the programs know nothing of it? A transfer is their business only where every client may hold the lock.
+    fn unknown(&self, owner: Owner) -> bool {
+        owner.slot.is_some() && !self.serving.holders
+    }
+
     fn owners(&self, scope: Scope) -> &MapHandle {
         match scope {
-            Scope::Thread => &self.threads,
+            Scope::Thread | Scope::Slot => &self.threads,
             Scope::Program => &self.programs,
         }
     }
@@ -357,6 +387,8 @@ mod tests {
         no_text[NAME_AT] = 0xff;
         assert_eq!(Request::decode(&no_text), None);
         bytes[4] = 3;
+        assert_eq!(Request::decode(&bytes).map(|r| r.scope), Some(Scope::Slot));
+        bytes[4] = 4;
         assert_eq!(Request::decode(&bytes), None);
         assert_eq!(answer(Err(Refusal::NoRoom), 5)[..4], 2u32.to_ne_bytes());
         assert_eq!(answer(Ok(9), 5)[4..8], 9u32.to_ne_bytes());

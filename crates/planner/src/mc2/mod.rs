@@ -362,6 +362,7 @@ fn plan_core(found: &Found, core: u32) -> PlanCore {
         id: core,
         ways: u32::try_from(found.allocation.split.cores[own]).unwrap_or(0),
         budget_accesses: None,
+        write_budget_accesses: None,
         bandwidth_bytes_per_s: None,
         lock_capacity_pages: 0,
         locked_pages: 0,

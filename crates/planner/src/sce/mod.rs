@@ -163,6 +163,7 @@ impl Found<'_> {
             id: core,
             ways: r.ways,
             budget_accesses: budget,
+            write_budget_accesses: None,
             bandwidth_bytes_per_s: budget.map(|q| r.bandwidth(q)),
             lock_capacity_pages: r.lock_capacity,
             // One partition's at a time.

@@ -109,6 +109,7 @@ fn plan_core(id: u32) -> PlanCore {
         id,
         ways: 4,
         budget_accesses: Some(2520),
+        write_budget_accesses: None,
         bandwidth_bytes_per_s: Some(161_290_322),
         lock_capacity_pages: 256,
         locked_pages: [229, 96, 0, 0, 0, 0, 0, 0][id as usize],

@@ -1,0 +1,94 @@
+//! Budgets of writes: a part of a core's budget that only writes may use.
+//!
+//! Problem: write-backs and reads cost a memory differently, and a best-effort core that streams writes uses its whole budget for them.
+//! Rule: of a core's Q accesses per period W are for writes and Q - W for reads (MemGuard counts the kinds apart, `memguard.h`). Together it
+//! makes Q at most, so every bound of the other cores, which rest on Q, stays as it was.
+//! Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
+//! Does not cover: cores with analysed tasks. These may be stopped with a part of Q unused, which no bound here counts: refused.
+
+use crate::PlanError;
+use solocore_model::system::Policy;
+use solocore_model::{Bandwidth, Plan, System};
+
+/// May the system's cores have them?
+pub(crate) fn check(system: &System) -> Result<(), PlanError> {
+    let Some(core) = system.cores.iter().find(|c| c.write_bandwidth.is_some()) else { return Ok(()) };
+    let what = match system.regulation.policy {
+        Policy::Memguard if system.ima.is_none() && system.mc2.is_none() => return Ok(()),
+        Policy::Memguard => "is for plans without partitions and levels",
+        _ => "needs [regulation] policy = \"memguard\"",
+    };
+    Err(PlanError(format!("core {}: write_bandwidth {what}; remove it", core.id)))
+}
+
+/// Writes them into a plan.
+pub(crate) fn set(system: &System, plan: &mut Plan) -> Result<(), PlanError> {
+    for entry in &system.cores {
+        let Some(Bandwidth(bytes)) = entry.write_bandwidth else { continue };
+        let id = entry.id;
+        if let Some(task) = plan.tasks.iter().find(|t| t.core == id && !t.best_effort()) {
+            return Err(PlanError(format!(
+                "core {id}: write_bandwidth is for cores without analysed tasks, and `{}` is there, whose bound counts one budget for both kinds; remove it, or place the task elsewhere",
+                task.name
+            )));
+        }
+        let line = u128::from(system.platform.llc.line.0).max(1);
+        let accesses = u128::from(bytes) * u128::from(system.regulation.period.ps()) / 1_000_000_000_000 / line;
+        let writes = u64::try_from(accesses).unwrap_or(u64::MAX);
+        let Some(core) = plan.cores.iter_mut().find(|c| c.id == id) else { continue };
+        let all = core.budget_accesses.unwrap_or(0);
+        if writes == 0 || writes >= all {
+            return Err(PlanError(format!(
+                "core {id}: write_bandwidth comes to {writes} of its {all} accesses a period; give at least one access, and less than the whole"
+            )));
+        }
+        core.write_budget_accesses = Some(writes);
+        plan.reasons.push(format!(
+            "core {id}: of its {all} accesses a period {writes} are for writes and {} for reads ([[core]] write_bandwidth)",
+            all - writes
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{Demand, plan};
+    use solocore_model::System;
+    use std::path::Path;
+
+    const SYSTEM: &str = "platform = \"p4080\"\n[regulation]\npolicy = \"memguard\"\nperiod = \"1 ms\"\n\
+        [[core]]\nid = 1\nwrite_bandwidth = \"64 MB/s\"\n\
+        [[task]]\nname = \"a\"\ncore = 0\nperiod = \"100 ms\"\nwcet = \"1 ms\"\nmisses = 10\n\
+        [[task]]\nname = \"d\"\ncore = 1\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 1\n";
+
+    fn planned(text: &str) -> Result<solocore_model::Plan, String> {
+        let system = System::parse(Path::new("system.toml"), text).map_err(|e| e.to_string())?;
+        let demands: Vec<Demand> =
+            system.tasks.iter().map(|_| Demand::Given { wcet_ps: 1_000_000_000, misses: 10 }).collect();
+        plan(&system, &demands).map_err(|e| e.to_string())
+    }
+
+    #[test]
+    fn writes_are_a_part_of_the_budget() {
+        let with = planned(SYSTEM).unwrap();
+        let without = planned(&SYSTEM.replace("write_bandwidth = \"64 MB/s\"\n", "")).unwrap();
+        assert_eq!(with.cores[1].write_budget_accesses, Some(1000), "64 MB/s in lines of 64 bytes a millisecond");
+        assert_eq!(with.cores[1].budget_accesses, without.cores[1].budget_accesses);
+        assert_eq!(with.tasks, without.tasks, "nobody's bound changes");
+        with.check().unwrap();
+    }
+
+    #[test]
+    fn what_no_bound_covers_is_refused() {
+        for (from, to, words) in [
+            ("id = 1", "id = 0", "without analysed tasks"),
+            ("64 MB/s", "10 GB/s", "less than the whole"),
+            ("64 MB/s", "1 kB/s", "at least one access"),
+            ("\"memguard\"", "\"none\"", "memguard"),
+        ] {
+            let error = planned(&SYSTEM.replace(from, to)).unwrap_err();
+            assert!(error.contains(words), "{from} -> {to}: {error}");
+        }
+    }
+}
