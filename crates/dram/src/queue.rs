@@ -160,16 +160,17 @@ impl ReadPool {
 pub(crate) struct WriteQueue {
     slots: [Slot; WRITES],
     used: u64,
+    length: u32,
 }
 
 impl WriteQueue {
     pub fn new() -> Self {
-        Self { slots: [Slot::default(); WRITES], used: 0 }
+        Self { slots: [Slot::default(); WRITES], used: 0, length: 0 }
     }
 
     #[inline]
     pub fn len(&self) -> u32 {
-        self.used.count_ones()
+        self.length
     }
 
     #[inline]
@@ -194,6 +195,7 @@ impl WriteQueue {
     pub fn add(&mut self, request: Slot) -> u32 {
         let at = (!self.used).trailing_zeros();
         self.used |= 1 << at;
+        self.length += 1;
         self.slots[at as usize] = request;
         at
     }
@@ -206,6 +208,7 @@ impl WriteQueue {
     #[inline]
     pub fn remove(&mut self, at: u32) -> Slot {
         self.used &= !(1 << at);
+        self.length -= 1;
         *self.get(at)
     }
 

@@ -63,6 +63,14 @@ const KINDS: [OpKind; 16] = {
     kinds
 };
 
+/// The kinds that have an access, and those that write, bit by bit.
+const ACCESSES: u32 = 1 << OpKind::Load as u32
+    | 1 << OpKind::LoadWait as u32
+    | 1 << OpKind::Prefetch as u32
+    | 1 << OpKind::Fetch as u32
+    | WRITES;
+const WRITES: u32 = 1 << OpKind::Store as u32 | 1 << OpKind::StoreLine as u32;
+
 impl Op {
     /// Most cycles that fit beside an access.
     pub const MAX_GAP: u64 = (1 << 20) - 1;
@@ -101,6 +109,25 @@ impl Op {
     pub const fn kind(self) -> OpKind {
         // A table, as compilers make a jump of a match here, which no processor foresees.
         KINDS[(self.0 & 15) as usize]
+    }
+
+    /// Has it an access? Then [`Op::gap`] and [`Op::writes`] hold.
+    pub(crate) const fn is_access(self) -> bool {
+        ACCESSES >> (self.0 & 15) & 1 == 1
+    }
+
+    pub(crate) const fn is_fetch(self) -> bool {
+        self.0 & 15 == OpKind::Fetch as u64
+    }
+
+    /// Cycles of computation before an access.
+    pub(crate) const fn gap(self) -> u64 {
+        self.0 >> 4 & Self::MAX_GAP
+    }
+
+    /// Makes its access the line dirty?
+    pub(crate) const fn writes(self) -> bool {
+        WRITES >> (self.0 & 15) & 1 == 1
     }
 
     /// Cycles of computation before the access.

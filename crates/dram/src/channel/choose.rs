@@ -2,7 +2,7 @@
 
 use super::{
     AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, DIRECTION_TURN, FLUSH_AFTER, Mode,
-    NEVER, NO_ROW, Next, RANK_TURN, bits, small,
+    NEVER, NO_ROW, Next, RANK_TURN, RANKS, bits, small,
 };
 use crate::command::CommandKind;
 use crate::gaps::CLASSES;
@@ -16,19 +16,25 @@ impl Channel {
         let mut best = u64::MAX;
         let mut banks = self.active;
         while banks != 0 {
-            best = best.min(self.key(banks.trailing_zeros() as usize, base));
+            // Two at once, the last perhaps twice: fewer ends of the loop to be foreseen.
+            let first = banks.trailing_zeros() as usize;
             banks &= banks - 1;
+            let second = if banks == 0 { first } else { banks.trailing_zeros() as usize };
+            banks &= banks.wrapping_sub(1);
+            best = best.min(self.key(first, base)).min(self.key(second, base));
         }
         if best == u64::MAX {
             self.next_at = NEVER;
         } else {
             self.choose_key(best, base);
             if self.hit_cap != u32::MAX {
-                let (rank, write) = (self.last_rank, self.last_write);
-                let changed =
-                    self.rank_turn >= RANK_TURN && self.change(base, |channel, bank| channel.banks[bank].rank == rank);
+                let changed = self.rank_turn >= RANK_TURN && {
+                    let here = self.ranks[usize::from(self.last_rank) & (RANKS - 1)].banks;
+                    self.change(base, here)
+                };
                 if !changed && self.direction_turn >= DIRECTION_TURN {
-                    self.change(base, |channel, bank| channel.candidates[bank].write == write);
+                    let here = if self.last_write { self.writing } else { !self.writing };
+                    self.change(base, here);
                 }
             }
         }
@@ -51,19 +57,25 @@ impl Channel {
 
     /// One rank, or one direction, has had the data bus for long: its column commands, those of the banks that are `here`, wait for
     /// an older one of the others. Is there one?
-    fn change(&mut self, base: u64, here: impl Fn(&Self, usize) -> bool) -> bool {
-        let column = |c: &Candidate| matches!(c.kind, CommandKind::Rd | CommandKind::Wr);
-        let other = |b: &u32| !here(self, *b as usize) && column(&self.candidates[*b as usize]);
-        let oldest = bits(self.active).filter(other).map(|b| self.candidates[b as usize].order).min();
-        let Some(oldest) = oldest else { return false };
-        let may_go = |b: &u32| {
-            let c = &self.candidates[*b as usize];
-            !(here(self, *b as usize) && column(c) && c.order > oldest)
-        };
-        if let Some(key) = bits(self.active).filter(may_go).map(|b| self.key(b as usize, base)).min() {
+    #[inline]
+    fn change(&mut self, base: u64, here: u64) -> bool {
+        let columns = self.active & self.columns;
+        if columns & !here == 0 {
+            return false;
+        }
+        self.change_to(base, columns & here, columns & !here);
+        true
+    }
+
+    /// Chooses without those of `waiting` that are younger than the oldest of `others`.
+    #[cold]
+    fn change_to(&mut self, base: u64, waiting: u64, others: u64) {
+        let order = |b: u32| self.candidates[b as usize].order;
+        let oldest = bits(others).map(order).min().unwrap_or(0);
+        let younger = bits(waiting).filter(|&b| order(b) > oldest).fold(0u64, |mask, b| mask | 1 << b);
+        if let Some(key) = bits(self.active & !younger).map(|b| self.key(b as usize, base)).min() {
             self.choose_key(key, base);
         }
-        true
     }
 
     #[inline(always)]
@@ -183,6 +195,7 @@ impl Channel {
             _ if bank.open_row == NO_ROW => (CommandKind::Act, bank.act_from, classes.act + group),
             _ => (CommandKind::Pre, bank.pre_from, classes.pre + usize::from(bank.rank)),
         };
+        self.note(b, hit, write);
         self.candidates[b] = Candidate {
             from,
             order: (sequence << AGE_SHIFT) & AGE_AND_BANK | b as u64,
@@ -191,6 +204,14 @@ impl Channel {
             at: at.to_le_bytes()[0],
             write,
         };
+    }
+
+    /// Keeps the masks of a bank's candidate.
+    #[inline(always)]
+    fn note(&mut self, b: usize, column: bool, write: bool) {
+        let b = b & (BANKS - 1);
+        self.columns = self.columns & !(1 << b) | u64::from(column) << b;
+        self.writing = self.writing & !(1 << b) | u64::from(write) << b;
     }
 
     /// After a row command for a request, the request's next command.
@@ -208,6 +229,8 @@ impl Channel {
         candidate.kind = kind;
         candidate.from = from;
         candidate.class = (class + usize::from(state.group)).to_le_bytes()[0];
+        let (column, write) = (kind != CommandKind::Act, candidate.write);
+        self.note(b, column, write);
     }
 
     pub(super) fn update_all(&mut self, mut banks: u64) {

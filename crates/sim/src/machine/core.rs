@@ -127,11 +127,13 @@ pub(super) struct Mshrs {
     keys: [u64; 64],
     /// Computation of the core when the load was issued.
     issued: [u64; 64],
+    /// Busy registers by the lowest bits of their key: nearly all lines are in none, which this says without a search.
+    by_key: [u8; 256],
 }
 
 impl Mshrs {
     pub fn new(count: u32) -> Self {
-        Self { busy: 0, loads: 0, all: u64::MAX >> (64 - count), keys: [0; 64], issued: [0; 64] }
+        Self { busy: 0, loads: 0, all: u64::MAX >> (64 - count), keys: [0; 64], issued: [0; 64], by_key: [0; 256] }
     }
 
     #[inline]
@@ -139,8 +141,19 @@ impl Mshrs {
         self.busy == self.all
     }
 
+    /// Could a register have this line?
+    #[inline(always)]
+    fn may_have(&self, key: u64) -> bool {
+        self.by_key[usize::from(key.to_le_bytes()[0])] != 0
+    }
+
     #[inline]
     pub fn find(&self, key: u64) -> Option<u8> {
+        if self.may_have(key) { self.search(key) } else { None }
+    }
+
+    #[inline(never)]
+    fn search(&self, key: u64) -> Option<u8> {
         let mut rest = self.busy;
         while rest != 0 {
             let at = rest.trailing_zeros();
@@ -158,7 +171,19 @@ impl Mshrs {
         let at = (!self.busy).trailing_zeros() & 63;
         self.busy |= 1 << at;
         self.keys[at as usize] = key;
+        self.by_key[usize::from(key.to_le_bytes()[0])] += 1;
         at.to_le_bytes()[0]
+    }
+
+    /// Frees a register; did a posted load wait for it?
+    #[inline]
+    fn free(&mut self, register: u8) -> bool {
+        let (at, bit) = (usize::from(register) & 63, 1u64 << (register & 63));
+        let waited = self.loads & bit != 0;
+        self.busy &= !bit;
+        self.loads &= !bit;
+        self.by_key[usize::from(self.keys[at].to_le_bytes()[0])] -= 1;
+        waited
     }
 }
 
@@ -185,6 +210,9 @@ pub(super) struct Core {
     /// It may compute up to here before its oldest load must be there.
     window_limit: u64,
     window: u64,
+    /// What a fill is for, and whether the core waits for data, by kind of operation: tables, as kinds alternate.
+    hows: [How; 8],
+    waits: u32,
     l2_latency: u64,
     page_shift: u32,
     page_mask: u64,
@@ -193,7 +221,8 @@ pub(super) struct Core {
     pub l1d: Private,
     pub l2: Option<Private>,
     pub mshrs: Mshrs,
-    pub pending: [Pending; PENDING],
+    /// One more than there can be: it is written to for nothing.
+    pub pending: [Pending; PENDING + 1],
     pub pending_count: usize,
     /// Where the data are under way that the core must have after what is pending.
     pub then_wait: Option<u8>,
@@ -205,7 +234,31 @@ pub(super) struct Core {
 #[inline(always)]
 #[allow(clippy::cast_possible_truncation, reason = "page numbers have at most 40 bits")]
 fn page_of(pages: &[u64], page: u64) -> u64 {
-    pages.get(page as usize).or(pages.first()).copied().unwrap_or(0)
+    match pages.get(page as usize) {
+        Some(&key) => key,
+        None => first(pages),
+    }
+}
+
+#[cold]
+fn first(pages: &[u64]) -> u64 {
+    pages.first().copied().unwrap_or(0)
+}
+
+/// What a fill is for, by kind of operation.
+fn hows(window: u64) -> [How; 8] {
+    let mut hows = [How::Wait; 8];
+    if window > 0 {
+        hows[OpKind::Load as usize] = How::Load;
+    }
+    hows[OpKind::Store as usize] = How::Posted(false);
+    hows[OpKind::Prefetch as usize] = How::Posted(false);
+    hows
+}
+
+/// The kinds of operation whose data the core waits for, bit by bit.
+fn waits(window: u64) -> u32 {
+    1 << OpKind::LoadWait as u32 | 1 << OpKind::Fetch as u32 | u32::from(window == 0) << OpKind::Load as u32
 }
 
 /// Numbers of a core.
@@ -225,6 +278,8 @@ impl Core {
             computed: 0,
             window_limit: u64::MAX,
             window: shape.window,
+            hows: hows(shape.window),
+            waits: waits(shape.window),
             l2_latency: shape.l2_latency,
             page_shift: shape.page_shift,
             page_mask: (1 << shape.page_shift) - 1,
@@ -233,7 +288,7 @@ impl Core {
             l1d,
             l2,
             mshrs: Mshrs::new(shape.mshrs),
-            pending: [Pending { key: 0, what: What::Write }; PENDING],
+            pending: [Pending { key: 0, what: What::Write }; PENDING + 1],
             pending_count: 0,
             then_wait: None,
             live: Counters::default(),
@@ -242,10 +297,14 @@ impl Core {
 
     #[inline]
     fn push(&mut self, key: u64, what: What) {
-        if let Some(slot) = self.pending.get_mut(self.pending_count) {
-            *slot = Pending { key, what };
-            self.pending_count += 1;
-        }
+        self.push_if(true, key, what);
+    }
+
+    /// Without a branch: whether a dirty line falls out, no processor foresees.
+    #[inline(always)]
+    fn push_if(&mut self, needed: bool, key: u64, what: What) {
+        self.pending[self.pending_count.min(PENDING)] = Pending { key, what };
+        self.pending_count += usize::from(needed);
     }
 
     /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond `now`.
@@ -315,27 +374,30 @@ impl Core {
             let mut computations = 0;
             let missed = loop {
                 let Some(&op) = ops.get(at) else { break None };
-                let (kind, gap) = (op.kind(), op.cycles());
+                if !op.is_access() {
+                    let cycles = op.cycles();
+                    if op.kind() == OpKind::Signal || passed + cycles > most {
+                        break None;
+                    }
+                    (passed, at, computations) = (passed + cycles, at + 1, computations + 1);
+                    continue;
+                }
+                let gap = op.gap();
                 if passed + gap > most {
                     break None;
                 }
-                if kind == OpKind::Compute {
-                    (passed, at, computations) = (passed + gap, at + 1, computations + 1);
-                    continue;
-                }
                 let page = page_of(pages, op.line() >> self.page_shift);
-                if page >= DIRECT_KIND || kind == OpKind::Signal {
+                if page >= DIRECT_KIND {
                     break None;
                 }
                 (passed, at) = (passed + gap, at + 1);
                 let key = page + (op.line() & self.page_mask);
-                let write = matches!(kind, OpKind::Store | OpKind::StoreLine);
-                let l1 = if kind == OpKind::Fetch { &mut self.l1i } else { &mut self.l1d };
-                if !l1.hit(key, write) {
-                    break Some((kind, key, false));
+                let l1 = if op.is_fetch() { &mut self.l1i } else { &mut self.l1d };
+                if !l1.hit(key, op.writes()) {
+                    break Some((op.kind(), key, false));
                 }
-                if self.mshrs.busy != 0 {
-                    break Some((kind, key, true));
+                if self.mshrs.may_have(key) {
+                    break Some((op.kind(), key, true));
                 }
             };
             program.at = at;
@@ -365,7 +427,7 @@ impl Core {
     /// Does the core wait for the data of such an access?
     #[inline]
     fn waits(&self, kind: OpKind) -> bool {
-        matches!(kind, OpKind::LoadWait | OpKind::Fetch) || (kind == OpKind::Load && self.window == 0)
+        self.waits >> (kind as u32) & 1 == 1
     }
 
     /// A posted load needs the data of a register: it counts against the window.
@@ -396,19 +458,14 @@ impl Core {
                 Some(found) if found.hit => stop = self.hit_below(kind, key),
                 _ => {
                     self.push(key, What::Read(self.how(kind)));
-                    if let Some(found) = below
-                        && found.victim != NONE
-                    {
-                        self.push(found.victim, What::Write);
-                    }
+                    let fell = below.map_or(NONE, |found| found.victim);
+                    self.push_if(fell != NONE, fell, What::Write);
                 }
             }
         }
         if victim != NONE {
             let fell = self.l2.as_mut().map_or(victim, |l2| l2.access(victim, true).victim);
-            if fell != NONE {
-                self.push(fell, What::Write);
-            }
+            self.push_if(fell != NONE, fell, What::Write);
         }
         if self.pending_count == 0 {
             return stop;
@@ -426,11 +483,7 @@ impl Core {
     }
 
     fn how(&self, kind: OpKind) -> How {
-        match kind {
-            OpKind::Load if self.window > 0 => How::Load,
-            OpKind::Store | OpKind::Prefetch => How::Posted(false),
-            _ => How::Wait,
-        }
+        self.hows[kind as usize & 7]
     }
 
     /// An access that others must see in the order of time, or that passes the private caches by.
@@ -470,12 +523,9 @@ impl Core {
 
     /// The data of a register are there; it is free again.
     pub fn filled(&mut self, register: u8) {
-        let bit = 1u64 << (register & 63);
-        self.mshrs.busy &= !bit;
-        if self.mshrs.loads & bit == 0 {
+        if !self.mshrs.free(register) {
             return;
         }
-        self.mshrs.loads &= !bit;
         let mut rest = self.mshrs.loads;
         let mut oldest = u64::MAX;
         while rest != 0 {

@@ -38,8 +38,8 @@ mod core;
 mod dma;
 mod events;
 mod key;
-mod order;
 mod private;
+mod sets;
 mod shared;
 #[cfg(test)]
 mod tests;
@@ -186,8 +186,6 @@ impl Machine {
     /// The event of a core, and more of its events while nothing else comes before or with them; all before `bound`.
     #[inline]
     fn core_events(&mut self, core: usize, at_ps: u64, bound: u64) {
-        let others = self.next.iter().enumerate().filter(|&(other, _)| other != core).map(|(_, &at)| at);
-        let bound = others.fold(bound, u64::min);
         self.now = at_ps;
         loop {
             // A dispatch that takes hold can concern another core.
@@ -201,14 +199,17 @@ impl Machine {
         }
     }
 
-    /// The core whose event comes first.
+    /// The core whose event comes first, and the time of the next core's.
     #[inline]
-    fn core_next(&self) -> (u64, usize) {
-        let (mut best, mut which) = (NEVER, 0);
+    fn core_next(&self) -> (u64, usize, u64) {
+        // Minima without branches: which core comes next, no processor foresees.
+        let (mut best, mut second, mut which) = (NEVER, NEVER, 0);
         for (core, &at) in self.next.iter().enumerate() {
-            (best, which) = if at < best { (at, core) } else { (best, which) };
+            second = second.min(at.max(best));
+            which = std::hint::select_unpredictable(at < best, core, which);
+            best = best.min(at);
         }
-        (best, which)
+        (best, which, second)
     }
 
     /// The counters of the program that is on a core, since it was dispatched there.
@@ -295,7 +296,7 @@ impl Hardware for Machine {
             if let Some(notice) = self.notices.pop_front() {
                 return Some(notice);
             }
-            let (core_at, core) = self.core_next();
+            let (core_at, core, then) = self.core_next();
             let (device_at, device) = self.device_next();
             let first = core_at.min(device_at);
             if self.controller.next_ps() <= first.min(until_ps) {
@@ -310,7 +311,7 @@ impl Hardware for Machine {
                 self.now = device_at;
                 self.device_event(device);
             } else {
-                self.core_events(core, core_at, device_at.min(until_ps.saturating_add(1)));
+                self.core_events(core, core_at, then.min(device_at).min(until_ps.saturating_add(1)));
             }
         }
     }

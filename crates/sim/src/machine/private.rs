@@ -1,12 +1,12 @@
 //! A private cache: set-associative, write-back, write-allocate, least recently used first.
 //!
 //! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers; the order of use is kept
-//! beside them (`order`). A line is in the cache from the moment it is asked for; when its
+//! beside them (`sets`). A line is in the cache from the moment it is asked for; when its
 //! data arrive is the core's business (miss registers). Line keys (`super::key`) carry how their page is treated, so an
 //! evicted line needs no look-up.
 //! Not covered: prefetchers, other replacement policies.
 
-use super::order::{EMPTY, Orders, find};
+use super::sets::{EMPTY, Sets};
 
 pub(super) const NONE: u64 = u64::MAX;
 
@@ -20,10 +20,7 @@ pub(super) struct Looked {
 
 #[derive(Clone, Debug)]
 pub(super) struct Private {
-    /// `tag << 1 | dirty`, by set and way.
-    entries: Vec<u32>,
-    orders: Orders,
-    ways: usize,
+    sets: Sets,
     set_bits: u32,
     set_mask: u64,
 }
@@ -32,13 +29,7 @@ impl Private {
     /// An empty cache of `sets` (a power of two) by `ways`; tags must fit in 31 bits (`MachineConfig::check`).
     pub fn new(sets: u64, ways: u32) -> Self {
         let count = usize::try_from(sets).unwrap_or(usize::MAX);
-        Self {
-            entries: vec![EMPTY; count * ways as usize],
-            orders: Orders::new(count, ways as usize),
-            ways: ways as usize,
-            set_bits: sets.trailing_zeros(),
-            set_mask: sets - 1,
-        }
+        Self { sets: Sets::new(count, ways as usize), set_bits: sets.trailing_zeros(), set_mask: sets - 1 }
     }
 
     #[inline(always)]
@@ -53,30 +44,16 @@ impl Private {
         (key & self.set_mask) as usize
     }
 
-    #[inline(always)]
-    fn find(&self, key: u64) -> Option<usize> {
-        let base = self.set(key) * self.ways;
-        find(&self.entries[base..base + self.ways], self.tag(key))
-    }
-
     /// Accesses a line if it is there; otherwise changes nothing.
     #[inline(always)]
     pub fn hit(&mut self, key: u64, write: bool) -> bool {
-        let Some(way) = self.find(key) else { return false };
-        let set = self.set(key);
-        self.entries[set * self.ways + way] |= u32::from(write);
-        self.orders.touch(set, way);
-        true
+        self.sets.hit(self.set(key), self.tag(key), write)
     }
 
     /// Puts in a line that is not there; a dirty line that had to leave, or [`NONE`].
     #[inline]
     pub fn insert(&mut self, key: u64, write: bool) -> u64 {
-        let set = self.set(key);
-        let way = self.orders.last(set);
-        let fresh = self.tag(key) << 1 | u32::from(write);
-        let old = std::mem::replace(&mut self.entries[set * self.ways + way], fresh);
-        self.orders.touch(set, way);
+        let old = self.sets.insert(self.set(key), self.tag(key) << 1 | u32::from(write));
         let dirty = old != EMPTY && old & 1 == 1;
         if dirty { u64::from(old >> 1) << self.set_bits | (key & self.set_mask) } else { NONE }
     }
@@ -90,21 +67,16 @@ impl Private {
 
     /// Takes a line out; was it dirty?
     pub fn remove(&mut self, key: u64) -> bool {
-        let Some(way) = self.find(key) else { return false };
         let set = self.set(key);
-        let old = std::mem::replace(&mut self.entries[set * self.ways + way], EMPTY);
-        self.orders.forget(set, way);
-        old & 1 == 1
+        let Some(way) = self.sets.find(set, self.tag(key)) else { return false };
+        self.sets.forget(set, way);
+        self.sets.replace(set, way, EMPTY) & 1 == 1
     }
 
     /// Makes a line clean, if it is there; was it dirty?
     pub fn clean(&mut self, key: u64) -> bool {
-        let Some(way) = self.find(key) else { return false };
-        let at = self.set(key) * self.ways + way;
-        let entry = &mut self.entries[at];
-        let dirty = *entry & 1 == 1;
-        *entry &= !1;
-        dirty
+        let set = self.set(key);
+        self.sets.find(set, self.tag(key)).is_some_and(|way| self.sets.clean(set, way))
     }
 }
 

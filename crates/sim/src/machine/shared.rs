@@ -8,17 +8,15 @@
 //! Real hashes are not published; this one too gives every slice the same share of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
-use super::order::{EMPTY, Orders, find};
 use super::private::{Looked, NONE};
+use super::sets::{EMPTY, Sets};
 use solocore_dram::random::Random;
 use solocore_model::platform::Replacement;
 
 #[derive(Clone, Debug)]
 pub(super) struct Shared {
-    /// `tag << 1 | dirty`, by set and way.
-    entries: Vec<u32>,
-    /// LRU: the order of use.
-    orders: Orders,
+    /// With the order of use, for LRU.
+    sets: Sets,
     /// Tree pseudo-LRU: a bit for each inner node, the root at bit 1; 1 points right.
     trees: Vec<u64>,
     random: Random,
@@ -32,11 +30,9 @@ impl Shared {
     /// An empty cache of `sets` in each slice (both powers of two) by `ways` up to 64.
     pub fn new(sets: u64, slices: u32, ways: u32, policy: Replacement, seed: u64) -> Self {
         let all = usize::try_from(sets).unwrap_or(usize::MAX) * slices as usize;
-        let of = |wanted| if policy == wanted { all } else { 0 };
         Self {
-            entries: vec![EMPTY; all * ways as usize],
-            orders: Orders::new(of(Replacement::Lru), ways as usize),
-            trees: vec![0; of(Replacement::Plru)],
+            sets: Sets::new(all, ways as usize),
+            trees: vec![0; if policy == Replacement::Plru { all } else { 0 }],
             random: Random::new(seed),
             policy,
             ways: ways as usize,
@@ -53,10 +49,21 @@ impl Shared {
         if self.slice_bits == 0 {
             return within as usize;
         }
-        let (mut slice, mut shift) = (key, self.slice_bits);
-        while shift < u64::BITS {
-            slice ^= slice >> shift;
-            shift *= 2;
+        let mut slice = key;
+        if self.slice_bits <= 2 {
+            // Without a loop, for up to four slices.
+            slice ^= slice >> 32;
+            slice ^= slice >> 16;
+            slice ^= slice >> 8;
+            slice ^= slice >> 4;
+            slice ^= slice >> 2;
+            slice ^= if self.slice_bits == 1 { slice >> 1 } else { 0 };
+        } else {
+            let mut shift = self.slice_bits;
+            while shift < u64::BITS {
+                slice ^= slice >> shift;
+                shift *= 2;
+            }
         }
         let slice = slice & ((1 << self.slice_bits) - 1);
         (slice << self.set_bits | within) as usize
@@ -68,28 +75,18 @@ impl Shared {
         (key >> self.set_bits) as u32
     }
 
-    #[inline(always)]
-    fn find(&self, set: usize, tag: u32) -> Option<usize> {
-        let base = set * self.ways;
-        let entries = &self.entries[base..base + self.ways];
-        find(entries, tag)
-    }
-
     /// Reads the set of a line for nothing, so that the simulating processor has it at hand when the access comes.
     #[inline(always)]
     pub fn prepare(&self, key: u64) {
-        let set = self.set(key);
-        std::hint::black_box(self.entries.get(set * self.ways).copied());
-        std::hint::black_box(self.entries.get((set + 1) * self.ways - 1).copied());
-        self.orders.prepare(set);
+        self.sets.prepare(self.set(key));
     }
 
     /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and `mask` is 0.
     #[inline]
     pub fn access(&mut self, key: u64, write: bool, mask: u64) -> Looked {
         let (set, tag) = (self.set(key), self.tag(key));
-        if let Some(way) = self.find(set, tag) {
-            self.entries[set * self.ways + way] |= u32::from(write);
+        if let Some(way) = self.sets.find(set, tag) {
+            self.sets.mark(set, way, write);
             self.touch(set, way);
             return Looked { hit: true, victim: NONE };
         }
@@ -97,7 +94,7 @@ impl Shared {
             return Looked { hit: false, victim: NONE };
         }
         let way = self.victim(set, mask);
-        let old = std::mem::replace(&mut self.entries[set * self.ways + way], tag << 1 | u32::from(write));
+        let old = self.sets.replace(set, way, tag << 1 | u32::from(write));
         self.touch(set, way);
         let dirty = old != EMPTY && old & 1 == 1;
         let within = key & ((1 << self.set_bits) - 1);
@@ -107,10 +104,10 @@ impl Shared {
     /// Takes a line out without writing it back.
     pub fn remove(&mut self, key: u64) {
         let (set, tag) = (self.set(key), self.tag(key));
-        let Some(way) = self.find(set, tag) else { return };
-        self.entries[set * self.ways + way] = EMPTY;
+        let Some(way) = self.sets.find(set, tag) else { return };
+        self.sets.replace(set, way, EMPTY);
         if self.policy == Replacement::Lru {
-            self.orders.forget(set, way);
+            self.sets.forget(set, way);
         }
     }
 
@@ -118,7 +115,7 @@ impl Shared {
     #[inline(always)]
     fn touch(&mut self, set: usize, way: usize) {
         match self.policy {
-            Replacement::Lru => self.orders.touch(set, way),
+            Replacement::Lru => self.sets.touch(set, way),
             Replacement::Plru => {
                 let levels = tree_levels(self.ways);
                 let mut node = 1usize;
@@ -138,9 +135,9 @@ impl Shared {
     #[inline]
     fn victim(&mut self, set: usize, mask: u64) -> usize {
         if self.policy == Replacement::Lru {
-            return self.orders.last_of(set, mask);
+            return self.sets.last_of(set, mask);
         }
-        let entries = &self.entries[set * self.ways..(set + 1) * self.ways];
+        let entries = self.sets.entries(set);
         if let Some(way) = (0..self.ways).find(|&way| mask >> way & 1 == 1 && entries[way] == EMPTY) {
             return way;
         }
@@ -221,7 +218,7 @@ mod tests {
                 prop_assert_eq!(got, naive(&mut sets[set], now, key, write, mask));
                 // Which of several empty ways was taken is free: follow it.
                 let mut taken: Vec<Option<Line>> = vec![None; ways as usize];
-                for (way, &entry) in cache.entries[set * ways as usize..(set + 1) * ways as usize].iter().enumerate() {
+                for (way, &entry) in cache.sets.entries(set).iter().enumerate() {
                     if entry != EMPTY {
                         let key = u64::from(entry >> 1) << 1 | (key & 1);
                         taken[way] = sets[set].iter().flatten().find(|l| l.key == key).copied();
@@ -241,10 +238,10 @@ mod tests {
             let mut cache = Shared::new(2, 1, ways, policy, 7);
             for (key, what) in trace {
                 let mask = masks[usize::from(what) % masks.len()] & (u64::MAX >> (64 - ways));
-                let set = cache.set(key) * ways as usize;
-                let before = cache.entries[set..set + ways as usize].to_vec();
+                let set = cache.set(key);
+                let before = cache.sets.entries(set).to_vec();
                 let got = cache.access(key, false, mask);
-                let after = &cache.entries[set..set + ways as usize];
+                let after = cache.sets.entries(set);
                 let changed: Vec<usize> = (0..ways as usize).filter(|&w| before[w] != after[w]).collect();
                 prop_assert_eq!(changed.len(), usize::from(!got.hit && mask != 0));
                 for way in changed {
@@ -252,7 +249,7 @@ mod tests {
                     let empty = (0..ways as usize).any(|w| mask >> w & 1 == 1 && before[w] == EMPTY);
                     prop_assert_eq!(before[way] == EMPTY, empty);
                 }
-                prop_assert_eq!(cache.find(cache.set(key), cache.tag(key)).is_some(), got.hit || mask != 0);
+                prop_assert_eq!(cache.sets.find(cache.set(key), cache.tag(key)).is_some(), got.hit || mask != 0);
             }
         }
     }
