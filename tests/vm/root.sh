@@ -25,6 +25,7 @@ for budget in 5 20 50 200; do
 done
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
+"$here/writes.sh" "$solocore" "$out/plans/writes.json"
 mkdir -p "$out/etc"
 printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\nmember:x:1001:1001::/tmp:/bin/sh\n' >"$out/etc/passwd"
 printf 'root:x:0:\nsolocore:x:900:member\nuser:x:1000:\nmember:x:1001:\n' >"$out/etc/group"

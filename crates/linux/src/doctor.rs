@@ -47,18 +47,18 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
     Ok(findings)
 }
 
-/// Are reads and writes counted apart? The event is named and not regulated by.
+/// Can reads and writes be counted apart, for a plan with budgets of writes?
 fn write_backs(m: event::Microarchitecture) -> Finding {
     match m.write_backs {
         Some((config, name)) => finding(
             "write-backs",
             true,
-            format!("r{config:x}, {name}, counts them apart (not tried on hardware); budgets count misses only"),
+            format!("r{config:x}, {name}, counts them apart (not tried on hardware), for budgets of writes"),
         ),
         None => finding(
             "write-backs",
             false,
-            "this CPU's cores do not count them apart from misses (only its memory controllers do); budgets count misses only",
+            "this CPU's cores do not count them apart from misses (only its memory controllers do): budgets of writes need --write-event, or --no-write-budgets",
         ),
     }
 }

@@ -76,8 +76,12 @@ fn seconds() -> Duration {
 
 /// Regulates for a while beside a hog.
 fn watch(regulation: &Regulation) -> (Counts, Vec<String>) {
+    watch_for(regulation, seconds())
+}
+
+fn watch_for(regulation: &Regulation, time: Duration) -> (Counts, Vec<String>) {
     let started = engine::start(regulation, Choice::Helper).expect("the helper engine runs");
-    std::thread::sleep(seconds());
+    std::thread::sleep(time);
     started.engine.check().expect("it still runs");
     let (cpu, counts) = started.engine.counts().expect("counts")[0];
     assert_eq!(cpu, the_cpu());
@@ -123,7 +127,7 @@ fn either_budget_stops_the_cpu() {
     };
     let mut hog = Hog::start();
     let seen = |what: &str, regulation: &Regulation| {
-        let (c, _) = watch(regulation);
+        let (c, _) = watch_for(regulation, seconds() / 3);
         let w = c.writes.expect("they are counted");
         println!(
             "{what}: {} periods, {} throttled; reads {}, most {}, over {}; writes {}, most {}, over {}, reported late {}",
@@ -161,7 +165,7 @@ fn either_budget_stops_the_cpu() {
     assert!(c.throttled_periods == 0 && w.periods_over_write_budget == 0, "they are counted only: {c:?}");
     assert!(w.writes > c.accesses / 2 && w.writes < c.accesses * 2, "both see the hog: {c:?}");
     hog.stop();
-    let c = watch(&regulation(20, 2, Sharing::None)).0;
+    let c = watch_for(&regulation(20, 2, Sharing::None), seconds() / 10).0;
     assert_eq!(c.writes, None, "a plan without budgets of writes has no counts of them");
 }
 

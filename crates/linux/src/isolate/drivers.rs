@@ -46,7 +46,7 @@ pub(super) fn note(slots: &SlotTable) -> Option<String> {
     }
     (!slots.slots.is_empty()).then(|| {
         format!(
-            "the table's input and output ({}) waits for drivers that attach (sc_attach_slot, --command SLOT=COMMAND)",
+            "the table's input and output ({}) wait for drivers that attach (sc_attach_slot, --command SLOT=COMMAND)",
             if slots.slots.len() == 1 { "1 transfer".to_owned() } else { format!("{} transfers", slots.slots.len()) }
         )
     })
