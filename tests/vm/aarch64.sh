@@ -50,6 +50,7 @@ cp "$sysroot/bin/busybox" "$root/bin/busybox"
 cp "$built" "$root/bin/solocore"
 aarch64-linux-gnu-strip "$root/bin/solocore"
 aarch64-linux-gnu-gcc -static -O2 -Wall -Werror -o "$root/bin/hog" "$here/hog.c"
+aarch64-linux-gnu-gcc -static -O2 -Wall -Werror -o "$root/bin/counts" "$here/counts.c"
 for name in ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1 libpthread.so.0 libdl.so.2 librt.so.1; do
 	cp -L "/usr/aarch64-linux-gnu/lib/$name" "$root/lib/"
 done

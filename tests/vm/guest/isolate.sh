@@ -31,10 +31,11 @@ run="solocore run /plans/isolate.json --event page-faults"
 mkdir -p /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup
 mkdir /sys/fs/cgroup/a
-hog -1 & free=$!
-taskset 2 hog -1 & bound=$!
+# Who is only looked at sleeps: the emulator works while a CPU does.
+sleep 10000 & free=$!
+taskset 2 sleep 10000 & bound=$!
 hog -1 & attached=$!
-hog -1 & grouped=$!
+sleep 10000 & grouped=$!
 echo $grouped >/sys/fs/cgroup/a/cgroup.procs
 sleep 1
 state >/tmp/state.before
@@ -54,8 +55,8 @@ chmod +x /bin/job
 start --command "video=/bin/job" --attach "batch=$attached" --duration "5 s" --format json
 sleep 1
 # A newcomer, and one that lets itself run everywhere.
-hog -1 & newcomer=$!
-taskset f hog -1 & wide=$!
+sleep 10000 & newcomer=$!
+taskset f sleep 10000 & wide=$!
 is "a free program" "$(mask $free)" d
 is "a bound program stays" "$(mask $bound)" 2
 is "a program in a control group" "$(mask $grouped)" d
@@ -91,7 +92,7 @@ for moment in start 0.3 2.5; do
 		sleep 0.6
 	else
 		start --command "video=/bin/job" --attach "batch=$attached"
-		hog -1 & newcomer=$!
+		sleep 10000 & newcomer=$!
 		sleep $moment
 	fi
 	kill -9 $daemon

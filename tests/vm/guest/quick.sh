@@ -44,7 +44,12 @@ kill -STOP $hogs
 is "engine" "$(sed -n 's/^ *"engine": "\(.*\)",$/\1/p' /tmp/run.json)" "$WANT"
 echo "periods $(sum periods), throttled $(sum throttled_periods), over $(sum periods_over_budget)"
 [ "$(sum throttled_periods)" -gt 500 ] || fail "hardly a period was throttled, so nothing was tested"
-[ "$WANT" != sched-ext ] || is "periods over budget" "$(sum periods_over_budget)" 0
+if [ "$WANT" = sched-ext ]; then
+	is "periods over budget" "$(sum periods_over_budget)" 0
+else
+	# A hole like that of the fair server is one period in twenty.
+	[ $(($(sum periods_over_budget) * 200)) -le "$(sum periods)" ] || fail "too many periods over budget"
+fi
 same "regulated"
 
 start
