@@ -1,8 +1,8 @@
 //! What the profiler tells its QEMU plugin, and what the plugin tells back. Both come from one build.
 
+use crate::hierarchy::Summary;
 use serde::{Deserialize, Serialize};
 use solocore_model::Platform;
-use solocore_model::profile::Level;
 use std::path::PathBuf;
 
 /// Stack size to give QEMU (`-s`): an odd size by which the plugin finds the stack among the mappings.
@@ -69,22 +69,8 @@ pub struct Raw {
     pub pages: Vec<RawPage>,
     /// Instructions with shared-cache reads.
     pub code: Vec<RawCode>,
-    /// Cache levels.
-    pub levels: Vec<Level>,
-    /// Instructions.
-    pub instructions: u64,
-    /// Loads.
-    pub loads: u64,
-    /// Stores.
-    pub stores: u64,
-    /// See [`solocore_model::Profile::private_cycles`].
-    pub private_cycles: u64,
-    /// DRAM transactions by ways.
-    pub by_ways: Vec<u64>,
-    /// Interval of `transactions`, ns.
-    pub interval_ns: u64,
-    /// DRAM transactions per interval.
-    pub transactions: Vec<u64>,
+    /// What the caches counted.
+    pub counts: Summary,
     /// Threads.
     pub threads: u32,
     /// Child processes.

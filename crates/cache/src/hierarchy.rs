@@ -4,6 +4,7 @@ use crate::l1::{Evicted, L1, Slow};
 use crate::lru::LruCache;
 use crate::stack::StackCache;
 use crate::trace::{Access, Kind};
+use serde::{Deserialize, Serialize};
 use solocore_model::Platform;
 use solocore_model::profile::Level;
 
@@ -166,7 +167,7 @@ pub struct Shared {
 }
 
 /// Totals over all threads, for the profile.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Summary {
     /// Levels, first level first.
     pub levels: Vec<Level>,
@@ -176,7 +177,7 @@ pub struct Summary {
     pub loads: u64,
     /// Stores.
     pub stores: u64,
-    /// Cycles with every shared-cache access free.
+    /// Cycles with every shared-cache access free ([`solocore_model::Profile::private_cycles`]).
     pub private_cycles: u64,
     /// DRAM transactions by number of ways.
     pub by_ways: Vec<u64>,

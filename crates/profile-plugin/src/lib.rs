@@ -469,20 +469,13 @@ impl Global {
             privates.push(&raw const t.private);
         }
         // SAFETY: pointers into the leaked boxes above; nothing changes them while the lock is held.
-        let summary = self.shared.finish(privates.iter().map(|p| unsafe { &**p }));
+        let counts = self.shared.finish(privates.iter().map(|p| unsafe { &**p }));
         let trace_records = recorder.end();
         let raw = Raw {
             regions: self.frames.regions.regions.clone(),
             pages: self.pages(),
             code: self.code.values().filter_map(|c| raw_code(c)).collect(),
-            levels: summary.levels,
-            instructions: summary.instructions,
-            loads: summary.loads,
-            stores: summary.stores,
-            private_cycles: summary.private_cycles,
-            by_ways: summary.by_ways,
-            interval_ns: summary.interval_ns,
-            transactions: summary.transactions,
+            counts,
             threads: self.threads,
             children: self.children,
             exec,
