@@ -461,8 +461,8 @@ const char *sc_strstatus(int status)
 {
 	static const char *const texts[] = {
 		[SC_OK] = "success",
-		[SC_NO_DAEMON] =
-			"no solocore serves clients here (solocore run, with a plan whose policy is bwlock)",
+		[SC_NO_DAEMON] = "no solocore serves clients here (solocore run, with a plan that has some: "
+				 "bwlock, dynamic, transfers)",
 		[SC_DENIED] = "the user may not: not in the group that `solocore run --group` names",
 		[SC_FULL] = "too many clients",
 		[SC_UNKNOWN] = "the running plan has no such task or slot, or somebody has it already",

@@ -299,7 +299,7 @@ def test_without_a_daemon_nothing_happens(library, tmp_path):
 with solocore.lock() as lock, solocore.job(): print(lock.status)
 try: solocore.attach()
 except solocore.Error as e: print(e)
-"""), "1\n[Errno 1] no solocore serves clients here (solocore run, with a plan whose policy is bwlock)\n")
+"""), "1\n[Errno 1] no solocore serves clients here (solocore run, with a plan that has some: bwlock, dynamic, transfers)\n")
 
 
 def test_the_daemons_end_is_noticed(library, daemon):

@@ -122,18 +122,18 @@ impl Watch {
 
     fn tasks(&self) -> Vec<TaskRun> {
         let mut tasks = self.isolation.borrow().tasks();
-        self.set_to_start(tasks.iter_mut().flat_map(|t| &mut t.latest));
+        self.since_begun(tasks.iter_mut().flat_map(|t| &mut t.latest));
         tasks
     }
 
     /// What was seen of the time table's transfers.
     pub fn transfers(&self, service: &Service) -> Vec<SlotRun> {
         let mut transfers = service.transfers();
-        self.set_to_start(transfers.iter_mut().flat_map(|t| &mut t.latest));
+        self.since_begun(transfers.iter_mut().flat_map(|t| &mut t.latest));
         transfers
     }
 
-    fn set_to_start<'a>(&self, jobs: impl Iterator<Item = &'a mut Job>) {
+    fn since_begun<'a>(&self, jobs: impl Iterator<Item = &'a mut Job>) {
         let begun = self.recorder.borrow().begun_ns;
         for job in jobs {
             for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
