@@ -14,7 +14,6 @@ fn fig1_spikes_are_gone_under_sce() {
 }
 
 #[test]
-#[ignore = "slow: make nightly"]
 fn fig2_banks() {
     holds("sce-fig2", 24);
 }
@@ -38,7 +37,6 @@ fn fig6_lockdown_isolates() {
 }
 
 #[test]
-#[ignore = "slow: make nightly"]
 fn fig7_curve_is_convex() {
     holds("sce-fig7", 15);
 }
