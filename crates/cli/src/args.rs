@@ -286,7 +286,7 @@ pub struct RunArgs {
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter.
+    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter; with :u programs' own only.
     #[arg(long, default_value = "llc-misses", value_name = "NAME")]
     pub event: String,
     /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an event as for --event

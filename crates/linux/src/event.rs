@@ -12,7 +12,7 @@
 //! table, none has been tried on hardware by its authors: `solocore doctor` tests whether an event counts.
 
 use crate::error::LinuxError;
-use crate::sys::{self, PERF_DISABLED, PERF_PINNED, PerfAttr, Whom};
+use crate::sys::{self, PERF_DISABLED, PERF_EXCLUDE_KERNEL, PERF_PINNED, PerfAttr, Whom};
 use std::fmt::Write as _;
 
 const PERF_HARDWARE: u32 = 0;
@@ -100,16 +100,29 @@ pub struct Event {
     name: String,
     kind: u32,
     config: u64,
+    /// Not in the kernel.
+    programs_only: bool,
 }
 
 impl Event {
-    /// The event of this name; `cpuinfo` is the text of `/proc/cpuinfo`.
+    /// The event of this name; `cpuinfo` is the text of `/proc/cpuinfo`. With `:u` at its end, as `perf` writes it, only what
+    /// programs do themselves counts, not what the kernel does.
     ///
     /// # Errors
     /// An unknown name, or `llc-misses` on a CPU that the table lacks.
     pub fn find(name: &str, cpuinfo: &str) -> Result<Self, LinuxError> {
+        match name.strip_suffix(":u") {
+            None => Self::of_name(name, cpuinfo),
+            Some(plain) => {
+                let event = Self::of_name(plain, cpuinfo)?;
+                Ok(Self { name: name.to_owned(), programs_only: true, ..event })
+            }
+        }
+    }
+
+    fn of_name(name: &str, cpuinfo: &str) -> Result<Self, LinuxError> {
         let known = |table: &[(&str, u64)]| table.iter().find(|(n, _)| *n == name).map(|&(_, config)| config);
-        let of = |kind, config| Ok(Self { name: name.to_owned(), kind, config });
+        let of = |kind, config| Ok(Self { name: name.to_owned(), kind, config, programs_only: false });
         if let Some(config) = known(SOFTWARE) {
             return of(PERF_SOFTWARE, config);
         }
@@ -131,7 +144,9 @@ impl Event {
         for (n, _) in HARDWARE.iter().chain(SOFTWARE) {
             let _ = write!(all, ", {n}");
         }
-        Err(LinuxError::Input(format!("no event is called `{name}`; there are {all}, and rHEX for a raw event")))
+        Err(LinuxError::Input(format!(
+            "no event is called `{name}`; there are {all}, and rHEX for a raw event, each also with :u (programs only)"
+        )))
     }
 
     /// The event that counts writes: the table's for this CPU without a name; `None` where it has none.
@@ -145,12 +160,19 @@ impl Event {
                 "--write-event llc-misses: misses are what --event counts; give an event of write-backs, as rHEX"
                     .to_owned(),
             )),
-            (Some(name), Some((config, known))) if name == known => {
-                Ok(Some(Self { name: name.to_owned(), kind: PERF_RAW, config }))
-            }
+            (Some(name), Some((config, known))) if name == known => Ok(Some(Self::raw(name, config))),
             (Some(name), _) => Self::find(name, cpuinfo).map(Some),
-            (None, found) => Ok(found.map(|(config, name)| Self { name: name.to_owned(), kind: PERF_RAW, config })),
+            (None, found) => Ok(found.map(|(config, name)| Self::raw(name, config))),
         }
+    }
+
+    fn raw(name: &str, config: u64) -> Self {
+        Self { name: name.to_owned(), kind: PERF_RAW, config, programs_only: false }
+    }
+
+    /// Does it leave out what the kernel does?
+    pub fn is_of_programs_only(&self) -> bool {
+        self.programs_only
     }
 
     /// As given.
@@ -176,7 +198,7 @@ impl Event {
             kind: self.kind,
             config: self.config,
             sample_period: sample,
-            flags: PERF_DISABLED | pinned,
+            flags: PERF_DISABLED | pinned | if self.programs_only { PERF_EXCLUDE_KERNEL } else { 0 },
             ..PerfAttr::default()
         }
     }
@@ -296,8 +318,11 @@ mod tests {
         assert_eq!((event.kind, event.config, event.least_sample()), (1, 2, 1));
         let raw = Event::find("r412e", "").unwrap();
         assert_eq!((raw.kind, raw.config, raw.least_sample()), (4, 0x412e, 100));
+        let of_programs = Event::find("r11:u", "").unwrap();
+        assert_eq!((of_programs.name(), of_programs.config), ("r11:u", 0x11));
+        assert_eq!(of_programs.attributes(1).flags & !raw.attributes(1).flags, PERF_EXCLUDE_KERNEL);
         assert!(matches!(Event::find("llc-misses", ""), Err(LinuxError::Machine(_))));
-        for wrong in ["", "r", "rxyz", "llc", "page-faults "] {
+        for wrong in ["", "r", "rxyz", "llc", "page-faults ", ":u", "r11:k"] {
             let error = Event::find(wrong, "").unwrap_err();
             assert!(matches!(&error, LinuxError::Input(t) if t.contains("page-faults")), "{wrong}: {error}");
         }

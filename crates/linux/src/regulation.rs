@@ -426,6 +426,12 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
             options.event.name()
         ));
     }
+    if options.event.is_of_programs_only() {
+        notes.push(format!(
+            "the event {} leaves out what the kernel does for programs, so budgets do too: no bound of the plan holds",
+            options.event.name()
+        ));
+    }
     let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
     if locked > 0 {
         notes.push(format!("the plan locks {locked} pages in the shared cache; that is not applied here"));

@@ -30,6 +30,8 @@ pub(crate) struct PerfAttr {
 pub(crate) const PERF_DISABLED: u64 = 1;
 /// Flag of an event that is always on the counter, or in error.
 pub(crate) const PERF_PINNED: u64 = 1 << 2;
+/// Nothing that happens in the kernel.
+pub(crate) const PERF_EXCLUDE_KERNEL: u64 = 1 << 5;
 
 /// Whom an event counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
