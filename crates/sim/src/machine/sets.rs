@@ -271,20 +271,11 @@ impl Sets {
     }
 }
 
-/// Asks for both ends of a set, and does not wait for them.
+/// Reads both ends of a set for nothing.
 #[inline(always)]
 fn ask_for<const N: usize>(set: Option<&Set<N>>) {
-    let Some(set) = set else { return };
-    let ends = [std::ptr::from_ref(&set.entries[0]).cast::<i8>(), std::ptr::from_ref(&set.order).cast()];
-    #[cfg(target_arch = "x86_64")]
-    for end in ends {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch reads nothing and cannot fault, whatever the address; SSE is part of every x86-64 processor.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(end) };
-    }
-    // Elsewhere a load for nothing, which is waited for in the end.
-    #[cfg(not(target_arch = "x86_64"))]
-    std::hint::black_box((ends, set.entries[0], set.order));
+    std::hint::black_box(set.map(|s| s.entries[0]));
+    std::hint::black_box(set.map(|s| s.order));
 }
 
 /// The place of a tag among entries, of which at most one has it. `N` is 8, 16 or 32.
