@@ -15,7 +15,7 @@ demo: setup-demo build vision
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
 # the machine.
 test: setup-test lint
-	cargo test --workspace --locked --quiet --no-run
+	cargo build --workspace --all-targets --locked --quiet
 	$(MAKE) --no-print-directory unit-test
 	$(MAKE) --no-print-directory -j2 --output-sync=target policy-test pages-test SOLOCORE=target/debug/solocore BUILT=1
 	$(MAKE) --no-print-directory cli-test vm-quick SOLOCORE=target/debug/solocore BUILT=1
