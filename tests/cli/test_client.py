@@ -89,7 +89,7 @@ def python(library, socket_path, text, timeout=20):
     """Runs a client written in Python, in a process of its own."""
     env = {**os.environ, "SOLOCORE_LIBRARY": str(library / "libsolocore.so.0"), "SOLOCORE_SOCKET": str(socket_path),
            "PYTHONPATH": str(ROOT / "client/python")}
-    return subprocess.Popen([sys.executable, "-c", "import solocore, os, sys, threading\n" + text], env=env, text=True,
+    return subprocess.Popen([sys.executable, "-c", "import solocore, os, sys, threading, time\n" + text], env=env, text=True,
                             stdin=subprocess.PIPE, stdout=subprocess.PIPE)
 
 
