@@ -12,7 +12,7 @@ host=$1
 engine=${2:-sched-ext}
 version=${VM_AARCH64_KERNEL:-6.19.14}
 cache=${SOLOCORE_VM_CACHE:-$here/../../build/vm}
-archive=${SOLOCORE_DEBIAN:-http://deb.debian.org/debian}
+archive=$("$here/archive.sh")
 triple=aarch64-unknown-linux-gnu
 for program in qemu-system-aarch64 aarch64-linux-gnu-gcc; do
 	command -v $program >/dev/null ||

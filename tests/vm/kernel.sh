@@ -10,19 +10,21 @@ version=$1
 flavour=${2:-amd64}
 here=$(cd "$(dirname "$0")" && pwd)
 cache=${SOLOCORE_VM_CACHE:-$here/../../build/vm}
-archive=${SOLOCORE_DEBIAN:-http://deb.debian.org/debian}
 out=$cache/$version-$flavour
 if [ -f "$out/vmlinuz" ]; then
 	echo "$out"
 	exit 0
 fi
+archive=$("$here/archive.sh")
 mkdir -p "$cache"
 index=$cache/Packages-$flavour
 arch=amd64
 [ "$flavour" = arm64 ] && arch=arm64
 if [ ! -s "$index" ]; then
-	curl -fsSL "$archive/dists/trixie-backports/main/binary-$arch/Packages.xz" | xz -dc >"$index.part"
-	mv "$index.part" "$index"
+	# Others may do the same at this moment.
+	part=$(mktemp "$index.XXXXXX")
+	curl -fsSL "$archive/dists/trixie-backports/main/binary-$arch/Packages.xz" | xz -dc >"$part" || { rm -f "$part"; exit 3; }
+	mv "$part" "$index"
 fi
 # The kernel itself lies in linux-binary-6.19.14+deb13-amd64, before 6.18 or so in linux-image-...
 find_package() {
