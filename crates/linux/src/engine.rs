@@ -1,6 +1,7 @@
 //! Engines: ways to keep what is regulated off a throttled CPU.
 
 mod helper;
+mod rate;
 mod sched_ext;
 
 use crate::error::LinuxError;

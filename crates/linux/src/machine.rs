@@ -97,25 +97,41 @@ pub fn check_privileges() -> Result<(), LinuxError> {
     )))
 }
 
-/// Does the kernel let an event interrupt often enough? It switches an event off for a while that does so more often than
-/// `kernel.perf_event_max_sample_rate`, which it also lowers by itself.
-///
-/// # Errors
-/// The rate is too low for this period; how to raise it.
-pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
-    const PATH: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
-    let rate = fs::read_to_string(PATH).ok().and_then(|text| text.trim().parse().ok());
-    enough(rate.unwrap_or(u64::MAX), period_ns, per_period)
+/// Interrupts of an event per second and CPU beyond which the kernel switches it off for a while.
+pub(crate) const SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+/// Share of a CPU's time that interrupts of counters may take before the kernel lowers that rate; 0 or 100: it does not.
+pub(crate) const CPU_TIME: &str = "/proc/sys/kernel/perf_cpu_time_max_percent";
+
+/// The rate as it is; `None` where the kernel does not tell.
+pub(crate) fn sample_rate() -> Option<u64> {
+    number_in(SAMPLE_RATE)
 }
 
-fn enough(rate: u64, period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
-    // Interrupts are counted per scheduler tick, and do not spread evenly over them.
-    let needed = 2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1);
+fn number_in(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
+}
+
+/// The rate that so many interrupts per period need. They are counted per scheduler tick, and do not spread evenly over them.
+pub(crate) fn needed_rate(period_ns: u64, per_period: u64) -> u64 {
+    2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1)
+}
+
+/// Does the kernel let an event interrupt often enough, or can it be made to while an engine runs (engine/rate.rs)?
+///
+/// # Errors
+/// The rate is too low for this period and cannot be raised; how to.
+pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    let fixed = matches!(number_in(CPU_TIME), Some(0 | 100));
+    let rate = sample_rate().filter(|_| fixed);
+    enough(rate.unwrap_or(u64::MAX), needed_rate(period_ns, per_period))
+}
+
+fn enough(rate: u64, needed: u64) -> Result<(), LinuxError> {
     if rate >= needed {
         return Ok(());
     }
     Err(LinuxError::Machine(format!(
-        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_event_max_sample_rate={needed} kernel.perf_cpu_time_max_percent=0"
+        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_cpu_time_max_percent=25 kernel.perf_event_max_sample_rate={needed}"
     )))
 }
 
@@ -214,11 +230,12 @@ mod tests {
 
     #[test]
     fn ticks_need_a_rate() {
-        assert!(enough(100_000, 100_000, 1).is_ok());
-        assert!(enough(100_000, 1_000_000, 16).is_ok());
-        let error = enough(1_000, 1_000_000, 1).unwrap_err().to_string();
+        assert_eq!(needed_rate(100_000, 1), 20_000);
+        assert_eq!(needed_rate(1_000_000, 16), 32_000);
+        assert!(enough(32_000, 32_000).is_ok());
+        let error = enough(1_000, needed_rate(1_000_000, 1)).unwrap_err().to_string();
         assert!(error.contains("perf_event_max_sample_rate=2000"), "{error}");
-        assert!(enough(u64::MAX, 0, u64::MAX).is_ok());
+        assert!(enough(u64::MAX, needed_rate(0, u64::MAX)).is_ok());
     }
 
     #[test]

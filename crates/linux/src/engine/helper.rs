@@ -9,7 +9,7 @@
 //! itself if it counts a software event; for hardware counters the hole remains, and `notes` says so.
 //! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
 
-use super::Engine;
+use super::{Engine, rate};
 use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::history::History;
@@ -118,9 +118,10 @@ impl Helper {
         for _ in &regulation.cores {
             reports.recv().map_err(|_| bpf::inside("a helper thread ended"))??;
         }
-        let (changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
-        engine._changes = changes;
+        let (mut changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
         engine.notes = notes;
+        engine.notes.extend(rate::allow(&mut changes, regulation)?);
+        engine._changes = changes;
         let hook = lock.is_some() && note.is_none();
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);

@@ -1,9 +1,10 @@
 //! The sched_ext engine (bpf/sched_ext.bpf.c).
 
-use super::Engine;
+use super::{Engine, rate};
 use crate::bpf::{self, Attached};
 use crate::error::LinuxError;
 use crate::history::History;
+use crate::keeper::Changes;
 use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
@@ -21,6 +22,8 @@ pub(crate) struct SchedExt {
     cpus: Vec<u32>,
     serving: Option<Serving>,
     notes: Vec<String>,
+    /// Put back last.
+    _changes: Changes,
 }
 
 /// Plain MemGuard on a machine of so many CPUs, none of them regulated.
@@ -46,6 +49,8 @@ impl SchedExt {
         let (mut object, note) = bpf::load_for(bpf::SCHED_EXT, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         bpf::fill_cores(&object, regulation)?;
         let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
+        let mut changes = if rate::concerns(regulation) { Changes::begin()? } else { Changes::default() };
+        let lowers = rate::allow(&mut changes, regulation)?;
         let scheduler = object
             .maps_mut()
             .find(|m| m.name() == "solocore_ops")
@@ -57,8 +62,9 @@ impl SchedExt {
                 ))
             })?;
         let events = bpf::attach(&object, regulation, lock.is_some() && note.is_none())?;
-        let (cpus, notes) = (regulation.regulated(), note.into_iter().collect());
-        Ok(Self { _scheduler: scheduler, events, history, object, cpus, serving: regulation.serving(), notes })
+        let (cpus, notes) = (regulation.regulated(), note.into_iter().chain(lowers).collect());
+        let serving = regulation.serving();
+        Ok(Self { _scheduler: scheduler, events, history, object, cpus, serving, notes, _changes: changes })
     }
 }
 
