@@ -45,6 +45,7 @@ fn main() -> ExitCode {
     a_killed_daemon_leaves_the_machine_free();
     what_is_left_over_is_shared();
     real_time_tasks_pass_by();
+    a_rate_that_is_too_low_is_raised();
     drop(instance);
     println!("native: all passed");
     ExitCode::SUCCESS
@@ -167,6 +168,23 @@ fn either_budget_stops_the_cpu() {
     hog.stop();
     let c = watch_for(&regulation(20, 2, Sharing::None), seconds() / 10).0;
     assert_eq!(c.writes, None, "a plan without budgets of writes has no counts of them");
+}
+
+/// The kernel's limit of interrupts a second, which the tick of 1 ms needs to be 2000.
+fn a_rate_that_is_too_low_is_raised() {
+    const RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+    let read = || fs::read_to_string(RATE).unwrap_or_default().trim().to_owned();
+    let before = read();
+    if fs::write(RATE, "1000").is_err() {
+        println!("skipped: the rate of events cannot be changed here (kernel.perf_cpu_time_max_percent is 0 or 100)");
+        return;
+    }
+    let engine = engine::start(&regulation(20, 2, Sharing::None), Choice::Helper).map(|s| s.engine);
+    let during = read();
+    drop(engine);
+    let after = read();
+    fs::write(RATE, before).expect("it was so before");
+    assert_eq!((during.as_str(), after.as_str()), ("2000", "1000"), "raised, and put back");
 }
 
 fn a_killed_daemon_leaves_the_machine_free() {
