@@ -74,7 +74,7 @@ TOML
 python3 - "$work/plan.json" "$root/plans/counter.json" <<'PYTHON'
 import json, sys
 plan = json.load(open(sys.argv[1]))
-for core, budget in zip(plan["cores"], (None, 400_000, 200_000, None)):
+for core, budget in zip(plan["cores"], (None, 200_000, 100_000, None)):
     core["budget_accesses"] = budget
 json.dump(plan, open(sys.argv[2], "w"))
 PYTHON

@@ -1,11 +1,12 @@
 # What a guest does to test regulation by a hardware counter that really interrupts: on QEMU's aarch64 machine that is the PMU's
 # count of cycles (raw event 11), which stands in for misses here. After common.sh; $WANT is the engine that must run by itself.
 #
-# The plan counter.json gives CPU 1 and CPU 2 400,000 and 200,000 counts a millisecond, of 1,000,000 that there are.
+# The plan counter.json gives CPU 1 and CPU 2 200,000 and 100,000 counts a millisecond, of 1,000,000 that there are, some 400,000 of
+# them outside the kernel.
 #
 # QEMU 7.2 derives this count from its clock, so that it goes on in a CPU that is throttled and idles, up to the period's whole length
 # (counts.c measures that, and the day it is not so any more, this test says so). Without the kernel, where a CPU idles, it stands
-# still: by that event budgets are seen to be kept.
+# still: by that event budgets are seen to be kept. Not with the helper engine, whose threads compute while they occupy a CPU.
 is() {
 	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3"
 }
@@ -24,6 +25,7 @@ for cpu in 1 2; do
 done
 for event in r11 r11:u; do
 	for engine in auto helper; do
+		[ $event-$engine != r11:u-helper ] || continue
 		kill -STOP $hogs
 		run="solocore run /plans/counter.json --event $event"
 		start --engine $engine --duration "1 s" --format json
