@@ -34,8 +34,11 @@ for event in r11 r11:u; do
 		is "exit code" $? 0
 		[ $engine != auto ] || is "engine" "$(field engine)" "$WANT"
 		echo "$(field engine), $event: periods $(field periods | xargs), throttled $(field throttled_periods | xargs), most $(field max_accesses_per_period | xargs), over $(field periods_over_budget | xargs)"
+		# Without the kernel CPU 1's hog, which is there most of the time, seldom has its budget's worth.
+		least=100
+		[ $event = r11 ] || least=5
 		for throttled in $(field throttled_periods); do
-			[ "$throttled" -gt 100 ] || fail "a CPU was throttled in $throttled periods only, so nothing was tested"
+			[ "$throttled" -gt $least ] || fail "a CPU was throttled in $throttled periods only, so nothing was tested"
 		done
 		[ $event = r11 ] || for over in $(field periods_over_budget); do
 			[ "$over" -lt 10 ] && pass "$over periods over budget" || fail "$over periods over budget"
