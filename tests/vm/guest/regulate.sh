@@ -69,6 +69,8 @@ sleep 2
 seconds=$((PERIODS * 13 / 10000 + 1))
 watch mixed auto $seconds
 for budget in 5 20 50 200; do
+	# The emulator's turns leave a hog few periods with 200 faults: the largest budget is watched for longer.
+	[ $budget != 200 ] || seconds=$((seconds + 2))
 	watch $budget auto $seconds
 done
 free "after regulating"
