@@ -19,6 +19,7 @@ pub mod machine;
 pub mod notify;
 pub mod regulation;
 pub(crate) mod resctrl;
+pub mod sched_trace;
 mod shared;
 pub mod status;
 mod sys;

@@ -16,6 +16,7 @@ pub mod profile;
 pub mod results;
 pub mod run;
 pub mod sce;
+pub mod sched_trace;
 pub mod system;
 pub mod time_table;
 pub mod units;
