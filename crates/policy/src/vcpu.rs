@@ -62,6 +62,8 @@ pub struct Core {
     allowed: u32,
     current: u32,
     mode: u32,
+    paused: u32,
+    reserved: u32,
     foreground: Heap,
     waiting: Heap,
     background: Heap,
@@ -75,6 +77,10 @@ unsafe extern "C" {
     fn sc_vcpu_remove(c: *mut Core, id: u32, now_ns: u64) -> u32;
     fn sc_vcpu_wake(c: *mut Core, id: u32, now_ns: u64) -> u32;
     fn sc_vcpu_block(c: *mut Core, id: u32, now_ns: u64) -> u32;
+    fn sc_vcpu_pause(c: *mut Core, now_ns: u64);
+    fn sc_vcpu_resume(c: *mut Core, now_ns: u64);
+    fn sc_vcpu_take(c: *mut Core, id: u32, out: *mut Vcpu, now_ns: u64) -> u32;
+    fn sc_vcpu_put(c: *mut Core, id: u32, vcpu: *const Vcpu, now_ns: u64) -> u32;
     fn sc_vcpu_allow(c: *mut Core, allowed: u32, now_ns: u64);
     fn sc_vcpu_intensity(c: *mut Core, id: u32, value: u64) -> u32;
 }
@@ -109,6 +115,32 @@ impl Core {
             v.intensity = from.intensity;
         }
         added
+    }
+
+    /// Takes a VCPU off the core with its budget, for [`Self::put`] on another core; `None` if it is not there.
+    pub fn take(&mut self, id: u32, now_ns: u64) -> Option<Vcpu> {
+        let mut taken = self.vcpu(id)?.clone();
+        // SAFETY: `self` is a valid core, and `taken` a VCPU to write to.
+        let done = unsafe { sc_vcpu_take(self, id, &raw mut taken, now_ns) != 0 };
+        done.then_some(taken)
+    }
+
+    /// Adds a VCPU that was taken off another core, blocked, with the budget that it had; false if the id is taken or too large.
+    pub fn put(&mut self, id: u32, vcpu: &Vcpu, now_ns: u64) -> bool {
+        // SAFETY: `self` is a valid core.
+        unsafe { sc_vcpu_put(self, id, vcpu, now_ns) != 0 }
+    }
+
+    /// From now on what is picked does not run, and nobody is charged, until [`Self::resume`]. Nothing is decided.
+    pub fn pause(&mut self, now_ns: u64) {
+        // SAFETY: `self` is a valid core.
+        unsafe { sc_vcpu_pause(self, now_ns) }
+    }
+
+    /// From now on what is picked runs.
+    pub fn resume(&mut self, now_ns: u64) {
+        // SAFETY: `self` is a valid core.
+        unsafe { sc_vcpu_resume(self, now_ns) }
     }
 
     /// Takes a VCPU off the core; false if it is not there.
@@ -196,6 +228,11 @@ impl Vcpu {
             2 => State::Foreground,
             _ => State::Background,
         }
+    }
+
+    /// A VCPU as it comes from another core: for those who replay what happened.
+    pub fn arriving(server: Server, foreground_ns: u64, background_ns: u64, intensity: u64) -> Self {
+        Self { server, foreground_ns, background_ns, intensity, state: 1, reserved: 0 }
     }
 
     /// Its budget, as of the core's last call.
@@ -291,6 +328,35 @@ mod tests {
         to.tick(1);
         to.tick(2);
         assert_eq!(to.mode(), Mode::Background(0), "the other has had less");
+    }
+
+    #[test]
+    fn nobody_is_charged_while_the_core_is_paused() {
+        let mut c = Core::new(Background::LeastTime, 0);
+        assert!(c.add(0, Config { capacity_ns: 4, period_ns: 10, strict: true, limit: 8 }, 0) && c.wake(0, 0));
+        c.tick(1);
+        c.pause(1);
+        c.resume(3);
+        assert_eq!((c.mode(), c.until_ns(), c.vcpu(0).unwrap().foreground_ns()), (Mode::Foreground(0), 6, 1));
+        c.tick(6);
+        assert_eq!((c.mode(), c.until_ns()), (Mode::Background(0), 10), "the first ns comes back");
+        c.tick(10);
+        assert_eq!((c.mode(), c.until_ns()), (Mode::Foreground(0), 11));
+        c.tick(11);
+        assert_eq!((c.mode(), c.until_ns()), (Mode::Background(0), 13), "and the others a period after they were used");
+    }
+
+    #[test]
+    fn a_vcpu_takes_its_budget_along() {
+        let mut from = core(Background::LeastTime, &[(4, 10)]);
+        from.tick(3);
+        let moved = from.take(0, 3).unwrap();
+        assert!(from.vcpu(0).is_none() && from.take(0, 3).is_none());
+        let mut to = Core::new(Background::LeastTime, 0);
+        assert!(to.put(5, &moved, 3) && !to.put(5, &moved, 3) && to.wake(5, 3));
+        assert_eq!((to.mode(), to.until_ns()), (Mode::Foreground(5), 4));
+        to.tick(4);
+        assert_eq!((to.mode(), to.until_ns(), to.vcpu(5).unwrap().foreground_ns()), (Mode::Background(5), 10, 4));
     }
 
     #[test]

@@ -15,7 +15,12 @@
  * Every call with a time first settles: the time since the last one is charged to what ran, and due
  * replenishments are made. Then it picks; the caller runs `current` until `until_ns` at the latest, and then
  * calls sc_vcpu_tick. All calls on a core must be serialised. Each call with a time picks, sc_vcpu_add too,
- * unless it is refused: then nothing changes.
+ * unless it is refused: then nothing changes. While a core is paused (an interrupt thread, a real-time task
+ * or the switch to the pick has it) nobody is charged; a strict server's budget then counts from the
+ * resumption.
+ *
+ * A VCPU that moves to another core is taken with its budget (sc_vcpu_take) and put there (sc_vcpu_put):
+ * replenishments keep their times, so that it has no more than its capacity in a period, wherever it runs.
  *
  * Invariants: a runnable VCPU is in the foreground heap if it has budget at last_ns, and otherwise in the
  * waiting heap (and in the background heap, if the policy orders it otherwise than by replenishment);
@@ -58,13 +63,15 @@ struct sc_vcpu {
 };
 
 struct sc_vcpu_core {
-	sc_u64 last_ns;		   /* time of the last call */
-	sc_u64 until_ns;	   /* when the pick ends; SC_UNLIMITED if nothing is due */
-	sc_u64 background_ns;	   /* background time of all its VCPUs, also of those that have left */
-	sc_u32 policy;		   /* SC_BACKGROUND_... */
-	sc_u32 allowed;		   /* 1: background time may be used */
-	sc_u32 current;		   /* the pick: SC_NONE when idle */
-	sc_u32 mode;		   /* SC_MODE_... */
+	sc_u64 last_ns;	      /* time of the last call */
+	sc_u64 until_ns;      /* when the pick ends; SC_UNLIMITED if nothing is due */
+	sc_u64 background_ns; /* background time of all its VCPUs, also of those that have left */
+	sc_u32 policy;	      /* SC_BACKGROUND_... */
+	sc_u32 allowed;	      /* 1: background time may be used */
+	sc_u32 current;	      /* the pick: SC_NONE when idle */
+	sc_u32 mode;	      /* SC_MODE_... */
+	sc_u32 paused;	      /* 1: what is picked does not run */
+	sc_u32 reserved;
 	struct sc_heap foreground; /* key: period */
 	struct sc_heap waiting;	   /* key: time of the replenishment */
 	struct sc_heap background; /* of the waiting ones; key: background time or intensity */
@@ -83,6 +90,7 @@ SC_FN sc_u32 sc_vcpu_init(struct sc_vcpu_core *c, sc_u32 policy, sc_u64 now_ns)
 	c->allowed = 1;
 	c->current = SC_NONE;
 	c->mode = SC_MODE_IDLE;
+	c->paused = 0;
 	return 1;
 }
 
@@ -191,7 +199,8 @@ SC_FN void sc_vcpu_settle(struct sc_vcpu_core *c, sc_u64 now_ns)
 	sc_u64 now = sc_max(sc_time(now_ns), c->last_ns), ran = now - c->last_ns;
 
 	c->last_ns = now;
-	sc_vcpu_charge(c, ran);
+	if (!c->paused)
+		sc_vcpu_charge(c, ran);
 	sc_vcpu_replenish(c);
 }
 
@@ -245,6 +254,26 @@ SC_FN void sc_vcpu_tick(struct sc_vcpu_core *c, sc_u64 now_ns)
 	sc_vcpu_pick(c);
 }
 
+/* From now on what is picked does not run, until sc_vcpu_resume. Does not pick. */
+SC_FN void sc_vcpu_pause(struct sc_vcpu_core *c, sc_u64 now_ns)
+{
+	sc_vcpu_settle(c, now_ns);
+	c->paused = 1;
+}
+
+/* From now on what is picked runs. */
+SC_FN void sc_vcpu_resume(struct sc_vcpu_core *c, sc_u64 now_ns)
+{
+	sc_u32 id = c->current;
+
+	sc_vcpu_settle(c, now_ns);
+	if (c->paused && c->mode == SC_MODE_FOREGROUND && id < SC_MAX_TASKS &&
+	    (c->vcpu[SC_TASK(id)].server.flags & SC_SERVER_STRICT) != 0)
+		sc_server_wake(&c->vcpu[SC_TASK(id)].server, c->last_ns);
+	c->paused = 0;
+	sc_vcpu_pick(c);
+}
+
 /* A blocked VCPU with its whole capacity. 0 if the id is too large or taken, or the server invalid. */
 SC_FN sc_u32 sc_vcpu_add(struct sc_vcpu_core *c, sc_u32 id, const struct sc_server_config *config,
 			 sc_u64 now_ns)
@@ -274,6 +303,36 @@ SC_FN sc_u32 sc_vcpu_remove(struct sc_vcpu_core *c, sc_u32 id, sc_u64 now_ns)
 	sc_vcpu_dequeue(c, id);
 	c->vcpu[SC_TASK(id)].state = SC_VCPU_ABSENT;
 	sc_vcpu_pick(c);
+	return 1;
+}
+
+/* As sc_vcpu_remove, for a VCPU that moves; `out` is what to give to sc_vcpu_put. */
+SC_FN sc_u32 sc_vcpu_take(struct sc_vcpu_core *c, sc_u32 id, struct sc_vcpu *out, sc_u64 now_ns)
+{
+	if (id >= SC_MAX_TASKS || sc_vcpu_state(c, id) == SC_VCPU_ABSENT)
+		return 0;
+	sc_vcpu_settle(c, now_ns);
+	sc_vcpu_dequeue(c, id);
+	*out = c->vcpu[SC_TASK(id)];
+	c->vcpu[SC_TASK(id)].state = SC_VCPU_ABSENT;
+	sc_vcpu_pick(c);
+	return 1;
+}
+
+/* A VCPU that was taken off another core, blocked, with the budget that it had. 0 if the id is too large or
+ * taken, or it never was a VCPU. */
+SC_FN sc_u32 sc_vcpu_put(struct sc_vcpu_core *c, sc_u32 id, const struct sc_vcpu *in, sc_u64 now_ns)
+{
+	struct sc_vcpu *v;
+
+	if (id >= SC_MAX_TASKS || in->state == SC_VCPU_ABSENT)
+		return 0;
+	v = &c->vcpu[SC_TASK(id)];
+	if (v->state != SC_VCPU_ABSENT)
+		return 0;
+	*v = *in;
+	v->state = SC_VCPU_BLOCKED;
+	sc_vcpu_tick(c, now_ns);
 	return 1;
 }
 

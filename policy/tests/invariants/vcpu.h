@@ -41,7 +41,7 @@ static inline const char *sc_check_vcpu(const struct sc_world_vcpu *w, const str
 		broken = "sum of the background time";
 	if (broken || !w->ready)
 		return broken;
-	if (c->until_ns <= c->last_ns)
+	if (!c->paused && c->until_ns <= c->last_ns)
 		return "a pick that has ended";
 	if (c->mode == SC_MODE_IDLE)
 		return c->current == SC_NONE ? 0 : "an idle core that runs something";

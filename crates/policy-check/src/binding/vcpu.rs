@@ -2,11 +2,12 @@
 
 use super::sporadic_server::config;
 use crate::{Answer, Event, World, answer};
-use solocore_policy::vcpu::{Background, Core, Mode, State};
+use solocore_policy::vcpu::{Background, Core, Mode, State, Vcpu};
 
 #[derive(Default)]
 struct Binding {
     core: Option<Box<Core>>,
+    taken: Option<Vcpu>,
 }
 
 impl Binding {
@@ -62,6 +63,21 @@ impl World for Binding {
             }
             7 => return answer([core.set_intensity(e.id, e.a).into()]),
             8 => return state(core, e.id),
+            9 => {
+                core.pause(e.now);
+                true
+            }
+            10 => {
+                core.resume(e.now);
+                true
+            }
+            11 => {
+                let taken = core.take(e.id, e.now);
+                let there = taken.is_some();
+                self.taken = taken.or(self.taken.take());
+                there
+            }
+            12 => return answer([self.taken.as_ref().is_some_and(|vcpu| core.put(e.id, vcpu, e.now)).into()]),
             _ => false,
         };
         if done { pick(core) } else { Answer::default() }

@@ -14,6 +14,7 @@ const IDLE: u64 = 0;
 const FOREGROUND: u64 = 1;
 const BACKGROUND: u64 = 2;
 
+#[derive(Clone)]
 struct Vcpu {
     server: Server,
     runnable: bool,
@@ -28,12 +29,19 @@ struct Core {
     last: u64,
     current: Option<u32>,
     mode: u64,
+    /// What is picked does not run.
+    paused: bool,
+    /// Until when the last pick runs.
+    until: u64,
     vcpus: BTreeMap<u32, Vcpu>,
+    /// The one that was taken last.
+    taken: Option<Vcpu>,
 }
 
 impl Core {
     fn new(now: u64, policy: u64) -> Self {
-        Self { policy, allowed: true, last: clock(now), current: None, mode: IDLE, vcpus: BTreeMap::new() }
+        let vcpus = BTreeMap::new();
+        Self { policy, allowed: true, last: clock(now), current: None, mode: IDLE, paused: false, until: u64::MAX, vcpus, taken: None }
     }
 
     /// Charges the time since the last event to who ran.
@@ -41,6 +49,9 @@ impl Core {
         let now = clock(now).max(self.last);
         let ran = now - self.last;
         self.last = now;
+        if self.paused {
+            return;
+        }
         let Some(vcpu) = self.current.and_then(|id| self.vcpus.get_mut(&id)) else { return };
         if self.mode == FOREGROUND {
             vcpu.server.charge(ran);
@@ -94,6 +105,7 @@ impl Core {
             self.mode = if self.current.is_some() { BACKGROUND } else { IDLE };
         }
         let current = self.current.map_or(NONE, u64::from);
+        self.until = until;
         Answer { word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0] }
     }
 
@@ -126,7 +138,10 @@ impl Core {
             }
         } else {
             vcpu.runnable = false;
-            if event.op == 2 {
+            if event.op == 11 {
+                self.taken = Some(vcpu.clone());
+            }
+            if event.op != 4 {
                 self.vcpus.remove(&event.id);
             }
             if self.current == Some(event.id) {
@@ -134,6 +149,40 @@ impl Core {
             }
         }
         self.pick()
+    }
+
+    fn resume(&mut self, now: u64) -> Answer {
+        self.settle(now);
+        let now = self.last;
+        if self.paused && self.mode == FOREGROUND {
+            let running = self.current.and_then(|id| self.vcpus.get_mut(&id));
+            // What a strict server uses comes back a period after it was used.
+            running.filter(|vcpu| vcpu.server.strict()).into_iter().for_each(|vcpu| vcpu.server.wake(now));
+        }
+        self.paused = false;
+        self.pick()
+    }
+
+    /// Puts the VCPU that was taken last.
+    fn put(&mut self, event: &Event) -> u64 {
+        let Some(vcpu) = self.taken.clone() else { return 0 };
+        if event.id >= MAX_TASKS || self.vcpus.contains_key(&event.id) {
+            return 0;
+        }
+        self.settle(event.now);
+        self.vcpus.insert(event.id, vcpu);
+        self.pick();
+        1
+    }
+
+    /// What was picked last, without deciding anew.
+    fn paused(&mut self, now: u64) -> Answer {
+        let until = self.until;
+        self.settle(now);
+        self.paused = true;
+        let (foreground, waiting) = self.sides();
+        let current = self.current.map_or(NONE, u64::from);
+        Answer { word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0] }
     }
 
     fn state(&mut self, id: u32) -> Answer {
@@ -166,7 +215,10 @@ impl World for Model {
         };
         match event.op {
             1 => word(core.add(event)),
-            2..=4 => core.change(event),
+            2..=4 | 11 => core.change(event),
+            9 => core.paused(event.now),
+            10 => core.resume(event.now),
+            12 => word(core.put(event)),
             5 | 6 => {
                 core.settle(event.now);
                 if event.op == 6 {

@@ -129,7 +129,7 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
 }
 
 /// What was supplied in the last `period`: never more than `capacity` in any window of that length.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// (start, end), oldest first.
     runs: VecDeque<(u64, u64)>,

@@ -8,7 +8,9 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Names of the operations.
-pub const OPERATIONS: Operations = &["init", "add", "remove", "wake", "block", "tick", "allow", "intensity", "state"];
+pub const OPERATIONS: Operations = &[
+    "init", "add", "remove", "wake", "block", "tick", "allow", "intensity", "state", "pause", "resume", "take", "put",
+];
 
 const MAX_TIME: u64 = 1 << 62;
 const MAX_TASKS: u32 = 4096;
@@ -31,21 +33,28 @@ fn decode_step(step: &Step, now: u64, ids: u32) -> Event {
         0..=99 => (5, 0),
         100..=149 => (3, 0),
         150..=184 => (4, 0),
-        185..=199 => return add(id, now, step.delta, step.x, step.size / 2),
+        185..=195 => return add(id, now, step.delta, step.x, step.size / 2),
+        196..=199 => (11, 0),
         200..=203 => (2, 0),
         204..=214 => (6, u64::from(step.size > 100)),
         215..=222 => (7, [u64::from(step.x) % 4, u64::from(step.x), u64::MAX][usize::from(step.size) / 120]),
-        223..=252 => (8, 0),
+        223..=241 => (8, 0),
+        242..=244 => (9, 0),
+        245..=250 => (10, 0),
+        251..=252 => (12, 0),
         253 => (0, u64::from(step.x % 4)),
         254.. => (u32::from(step.size), u64::from(step.x)),
     };
     Event { op, id, now, a, ..Event::default() }
 }
 
-/// Adding a VCPU picks, but does not answer whom: mostly it is asked for at once.
+/// Adding a VCPU picks, but does not answer whom: mostly it is asked for at once. What is taken is mostly put back.
 fn push(event: Event, step: &Step, events: &mut Vec<Event>) {
     events.push(event);
-    if event.op == 1 && step.pace < 240 {
+    if event.op == 11 && step.x % 8 != 7 {
+        events.push(Event { op: 12, id: event.id ^ u32::from(step.x % 3 == 2), now: event.now, ..Event::default() });
+    }
+    if matches!(event.op, 1 | 11 | 12) && step.pace < 240 {
         events.push(Event { op: 5, now: event.now, ..Event::default() });
     }
 }
@@ -73,7 +82,7 @@ fn punctual(steps: &[Step], ids: u32, typical: u64, events: &mut Vec<Event>) {
         push(decode_step(step, now, ids), step, events);
         for event in &events[before..] {
             let answer = core.apply(event);
-            if (2..=6).contains(&event.op) && answer.word[2] != 0 {
+            if matches!(event.op, 2..=6 | 10 | 11) && answer.word[2] != 0 {
                 until = answer.word[2];
             }
         }
@@ -115,7 +124,7 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
     steps(length).prop_map(decode).boxed()
 }
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Vcpu {
     capacity: u64,
     period: u64,
@@ -140,7 +149,10 @@ struct Ledger {
     until: u64,
     /// Somebody may have been picked since.
     unseen: bool,
+    /// Nobody runs.
+    paused: bool,
     vcpus: BTreeMap<u32, Vcpu>,
+    taken: Option<Vcpu>,
 }
 
 impl Ledger {
@@ -149,6 +161,14 @@ impl Ledger {
         let start = self.last;
         let late = now > self.until;
         self.last = now;
+        if self.paused {
+            // It was not running, so nothing is late.
+            if self.unseen && now > start {
+                (self.current, self.mode) = (NONE, 0);
+                self.vcpus.values_mut().for_each(|vcpu| vcpu.counted = false);
+            }
+            return Ok(());
+        }
         if self.unseen && now > start {
             (self.current, self.mode) = (NONE, 0);
             self.vcpus.values_mut().for_each(|vcpu| (vcpu.strict, vcpu.counted) = (false, false));
@@ -170,6 +190,7 @@ impl Ledger {
     fn change(&mut self, event: &Event) {
         match event.op {
             2 => drop(self.vcpus.remove(&event.id)),
+            11 => self.taken = self.vcpus.remove(&event.id).map(|vcpu| Vcpu { runnable: false, ..vcpu }),
             3 | 4 => self.vcpus.get_mut(&event.id).expect("it is there").runnable = event.op == 3,
             6 => self.allowed = event.a != 0,
             _ => {}
@@ -242,6 +263,16 @@ impl Ledger {
         }
     }
 
+    fn put(&mut self, event: &Event) -> Result<(), String> {
+        self.ran(event.now.min(MAX_TIME).max(self.last))?;
+        self.unseen = true;
+        let vcpu = self.taken.clone().ok_or("put what was not taken")?;
+        match self.vcpus.insert(event.id, vcpu) {
+            Some(_) => Err("put where one is".into()),
+            None => Ok(()),
+        }
+    }
+
     fn state(&self, event: &Event, word: &[u64; 6]) -> Result<(), String> {
         let [state, background, available, _, foreground, _] = *word;
         let Some(vcpu) = self.vcpus.get(&event.id) else {
@@ -263,12 +294,19 @@ impl Ledger {
         let there = self.vcpus.contains_key(&event.id);
         match event.op {
             1 if word[0] == 1 => self.add(event),
-            2..=4 if !there => Ok(()),
-            2..=6 => {
+            2..=4 | 11 if !there => Ok(()),
+            2..=6 | 10 | 11 => {
                 self.ran(event.now.min(MAX_TIME).max(self.last))?;
+                self.paused &= event.op != 10;
                 self.change(event);
                 self.pick(word)
             }
+            9 => {
+                self.ran(event.now.min(MAX_TIME).max(self.last))?;
+                self.paused = true;
+                Ok(())
+            }
+            12 if word[0] == 1 => self.put(event),
             7 => {
                 if let Some(vcpu) = self.vcpus.get_mut(&event.id) {
                     vcpu.intensity = event.a;
@@ -302,7 +340,9 @@ pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
                 mode: 0,
                 until: last,
                 unseen: false,
+                paused: false,
                 vcpus,
+                taken: None,
             });
         }
     }
