@@ -9,7 +9,7 @@ struct Vcpu {
     utilization: u64,
     colours: u64,
     core_plus_1: u32,
-    reserved: u32,
+    fixed: u32,
 }
 
 /// A core and its VCPUs.
@@ -59,6 +59,7 @@ unsafe extern "C" {
     fn sc_balance_colours(b: *mut Balance, core: u32, free: u64) -> u32;
     fn sc_balance_add(b: *mut Balance, id: u32, utilization: u64, core: u32, colours: u64) -> u32;
     fn sc_balance_remove(b: *mut Balance, id: u32) -> u32;
+    fn sc_balance_fix(b: *mut Balance, id: u32, fixed: u32) -> u32;
     fn sc_balance_where(b: *const Balance, id: u32) -> u32;
     fn sc_balance_host(b: *const Balance, id: u32) -> u32;
     fn sc_balance_trigger(b: *const Balance) -> u32;
@@ -115,6 +116,12 @@ impl Balance {
     pub fn remove(&mut self, id: u32) -> bool {
         // SAFETY: `self` is valid.
         unsafe { sc_balance_remove(self, id) != 0 }
+    }
+
+    /// Says whether a VCPU stays where it is; at first it does not. False if there is no such VCPU.
+    pub fn fix(&mut self, id: u32, fixed: bool) -> bool {
+        // SAFETY: `self` is valid.
+        unsafe { sc_balance_fix(self, id, fixed.into()) != 0 }
     }
 
     /// The core of a VCPU.
@@ -181,6 +188,18 @@ mod tests {
         assert_eq!(b.rebalance(0, 1), Some(Moves { count: 1, vcpu: 0, to: 1 }));
         assert_eq!(b.core_of(0), Some(1));
         assert_eq!(b.core(0).unwrap().vcpus().len(), 3);
+    }
+
+    #[test]
+    fn who_is_fixed_stays() {
+        let mut b = Balance::new(2, false).unwrap();
+        for id in 0..3 {
+            assert!(b.add(id, utilization(1 + u64::from(id), 9).unwrap(), 0, 0));
+        }
+        assert!(b.fix(0, true) && !b.fix(3, true));
+        assert_eq!(b.rebalance(0, 1), Some(Moves { count: 1, vcpu: 1, to: 1 }));
+        assert!(b.fix(2, true));
+        assert_eq!(b.rebalance(0, 9), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@
  * source counts as passing, and wins ties. An empty core has infinite slack.
  * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test of the
  * destination moves; the source keeps at least one; with colours, free colours plus those of the core's
- * VCPUs stay the same.
+ * VCPUs stay the same; who is fixed stays.
  * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost; sums are
  * those of rounded-up utilisations, so that slack is never overstated; adding tests no schedulability (the
  * caller asks admission.h); without the colour test colours are not looked at nor changed. One caller at a
@@ -34,7 +34,7 @@ struct sc_balance_vcpu {
 	sc_u64 utilization; /* 32 bits after the point, rounded up */
 	sc_u64 colours;	    /* page colours it needs; 0 unless they are looked at */
 	sc_u32 core_plus_1; /* 0: there is no such VCPU */
-	sc_u32 reserved;
+	sc_u32 fixed;	    /* 1: it stays where it is */
 };
 
 struct sc_balance_core {
@@ -171,6 +171,7 @@ SC_FN sc_u32 sc_balance_add(struct sc_balance *b, sc_u32 id, sc_u64 utilization,
 		return 0;
 	b->vcpu[SC_TASK(id)].utilization = utilization;
 	b->vcpu[SC_TASK(id)].colours = b->cache_aware ? colours : 0;
+	b->vcpu[SC_TASK(id)].fixed = 0;
 	sc_balance_enter(b, id, core);
 	return 1;
 }
@@ -181,6 +182,15 @@ SC_FN sc_u32 sc_balance_remove(struct sc_balance *b, sc_u32 id)
 	if (sc_balance_where(b, id) == SC_NONE)
 		return 0;
 	sc_balance_leave(b, id);
+	return 1;
+}
+
+/* Says whether a VCPU stays where it is; at first it does not. 0 if there is no such VCPU. */
+SC_FN sc_u32 sc_balance_fix(struct sc_balance *b, sc_u32 id, sc_u32 fixed)
+{
+	if (id >= SC_MAX_TASKS || b->vcpu[SC_TASK(id)].core_plus_1 == 0)
+		return 0;
+	b->vcpu[SC_TASK(id)].fixed = fixed != 0;
 	return 1;
 }
 
@@ -232,10 +242,10 @@ SC_FN sc_u32 sc_balance_trigger(const struct sc_balance *b)
 	return (sc_u32)core;
 }
 
-/* The VCPU of smallest utilisation on a core, ties to the lowest id; SC_NONE if it is empty. */
+/* The VCPU of smallest utilisation on a core, ties to the lowest id; SC_NONE if all stay or there is none. */
 SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 {
-	sc_u64 least = SC_UNLIMITED, best = SC_NONE, next = 0;
+	sc_u64 least = SC_UNLIMITED, best = SC_NONE, next = 0, utilization;
 	sc_u32 id, step;
 
 	if (core >= SC_MAX_CPUS)
@@ -244,8 +254,10 @@ SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 		id = sc_ready_next(&b->core[SC_CPU(core)].vcpus, (sc_u32)next);
 		if (id >= SC_MAX_TASKS)
 			break;
-		if (b->vcpu[SC_TASK(id)].utilization < least) {
-			least = b->vcpu[SC_TASK(id)].utilization;
+		/* Without a branch: who stays has the largest of all. */
+		utilization = b->vcpu[SC_TASK(id)].utilization | (0 - (sc_u64)b->vcpu[SC_TASK(id)].fixed);
+		if (utilization < least) {
+			least = utilization;
 			best = id;
 		}
 		least += b->zero;
@@ -272,7 +284,7 @@ SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_
 	/* As if it had moved. */
 	destination = sc_slack(to->utilization + utilization, to->vcpus.count + 1);
 	source = sc_slack(from->utilization - utilization, from->vcpus.count - 1);
-	if (destination < source && source - destination >= m->imbalance)
+	if (b->vcpu[SC_TASK(id)].fixed || (destination < source && source - destination >= m->imbalance))
 		return 1;
 	if (!sc_balance_schedulable(to, utilization, b->vcpu[SC_TASK(id)].colours))
 		return 1;

@@ -3,7 +3,7 @@
  * 2 add (id: vcpu, a: C, b: T, c: core, d: colours) -> ok, 3 remove (id: vcpu) -> ok, 4 rebalance (id: core,
  * a: limit) -> moves, last VCPU moved, its destination, SPV(source), SPV(destination, or source if nothing
  * moved), 5 host (id: vcpu) -> core, 6 spv (id: core) -> spv, U, count, colours free, 7 trigger -> core, 8
- * where (id: vcpu) -> core. */
+ * where (id: vcpu) -> core, 9 fix (id: vcpu, a: 0 or 1) -> ok. */
 #ifndef SOLOCORE_TESTS_DRIVE_BALANCE_H
 #define SOLOCORE_TESTS_DRIVE_BALANCE_H
 
@@ -84,6 +84,9 @@ SC_FN void sc_drive_balance(struct sc_world_balance *w, const struct sc_event *e
 		break;
 	case 8:
 		out->word[0] = sc_balance_where(b, e->id);
+		break;
+	case 9:
+		out->word[0] = sc_balance_fix(b, e->id, e->a != 0);
 		break;
 	}
 }

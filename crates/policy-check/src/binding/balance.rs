@@ -53,6 +53,7 @@ impl World for Binding {
             6 => spv(b, e.id).unwrap_or_default(),
             7 => answer([b.trigger().unwrap_or(u32::MAX).into()]),
             8 => answer([b.core_of(e.id).unwrap_or(u32::MAX).into()]),
+            9 => answer([b.fix(e.id, e.a != 0).into()]),
             _ => Answer::default(),
         }
     }

@@ -17,6 +17,7 @@ struct Vcpu {
     u: u64,
     colours: u64,
     core: usize,
+    fixed: bool,
 }
 
 struct System {
@@ -81,7 +82,8 @@ impl System {
     /// REBALANCE of the paper, at most `limit` moves: (moves, last VCPU moved, destination).
     fn rebalance(&mut self, src: usize, limit: u64) -> (u64, Option<u32>, usize) {
         let here: Vec<u32> = self.vcpus.iter().filter(|(_, vcpu)| vcpu.core == src).map(|(&id, _)| id).collect();
-        let Some(smallest) = here.iter().copied().min_by_key(|id| (self.vcpus[id].u, *id)) else {
+        let free = |id: &u32| !self.vcpus[id].fixed;
+        let Some(smallest) = here.iter().copied().filter(free).min_by_key(|id| (self.vcpus[id].u, *id)) else {
             return (0, None, src);
         };
         let dst = self.find_host(smallest);
@@ -99,7 +101,7 @@ impl System {
             let u = self.vcpus[&id].u;
             let (after_dst, after_src) = (slack(dst_u + u, dst_count + 1), slack(src_u - u, src_count - 1));
             let worse = after_dst < after_src && imbalance.is_some_and(|old| after_src - after_dst >= old);
-            if worse || !self.schedulable(dst, self.vcpus[&id]) {
+            if worse || self.vcpus[&id].fixed || !self.schedulable(dst, self.vcpus[&id]) {
                 continue;
             }
             self.move_vcpu(id, dst);
@@ -124,7 +126,7 @@ impl System {
         if event.id >= MAX_TASKS || self.vcpus.contains_key(&event.id) || !valid(event.a, event.b) || short {
             return false;
         }
-        self.vcpus.insert(event.id, Vcpu { u: utilization(event.a, event.b), colours: event.d, core });
+        self.vcpus.insert(event.id, Vcpu { u: utilization(event.a, event.b), colours: event.d, core, fixed: false });
         self.take_colours(core, event.d);
         true
     }
@@ -177,6 +179,10 @@ impl World for Model {
             }
             7 => out.word[0] = system.trigger(),
             8 => out.word[0] = system.vcpus.get(&event.id).map_or(NONE, |vcpu| vcpu.core as u64),
+            9 => {
+                out.word[0] = u64::from(system.vcpus.contains_key(&event.id));
+                system.vcpus.entry(event.id).and_modify(|vcpu| vcpu.fixed = event.a != 0);
+            }
             _ => {}
         }
         out

@@ -41,7 +41,17 @@ struct Core {
 impl Core {
     fn new(now: u64, policy: u64) -> Self {
         let vcpus = BTreeMap::new();
-        Self { policy, allowed: true, last: clock(now), current: None, mode: IDLE, paused: false, until: u64::MAX, vcpus, taken: None }
+        Self {
+            policy,
+            allowed: true,
+            last: clock(now),
+            current: None,
+            mode: IDLE,
+            paused: false,
+            until: u64::MAX,
+            vcpus,
+            taken: None,
+        }
     }
 
     /// Charges the time since the last event to who ran.

@@ -3,11 +3,11 @@
 use super::heap::{Step, steps};
 use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Names of the operations.
 pub const OPERATIONS: Operations =
-    &["init", "colours", "add", "remove", "rebalance", "host", "spv", "trigger", "where"];
+    &["init", "colours", "add", "remove", "rebalance", "host", "spv", "trigger", "where", "fix"];
 
 const MAX_TASKS: u32 = 4096;
 const NONE: u64 = 0xffff_ffff;
@@ -64,7 +64,8 @@ fn decode_step(step: &Step, config: &[u32; 8], cores: u32, events: &mut Vec<Even
         170..=184 => events.push(event(5, id, 0)),
         185..=204 => events.push(event(6, core, 0)),
         205..=214 => events.push(event(7, 0, 0)),
-        215..=234 => events.push(event(8, id, 0)),
+        215..=226 => events.push(event(8, id, 0)),
+        227..=234 => events.push(event(9, id, u64::from(step.size % 2))),
         235..=244 => events.push(event(1, core, u64::from(step.size) % 16)),
         245..=252 => events.extend((0..cores).map(|core| event(6, core, 0))),
         253 => events.push(event(0, 0, u64::from(cores))),
@@ -98,6 +99,8 @@ type Place = Option<u64>;
 
 struct Ledger {
     vcpus: BTreeMap<u32, Place>,
+    /// Those that must not move.
+    fixed: BTreeSet<u32>,
     /// U and count of each core, if nothing has changed since they were asked for.
     load: Vec<Option<(u64, u64)>>,
     /// The last thing that changed this core's load upwards was a move: it must be schedulable.
@@ -123,12 +126,15 @@ impl Ledger {
             return Err("too many moves, or a core was emptied, or nobody came".into());
         }
         let last = u32::try_from(last).map_err(|error| error.to_string())?;
+        if self.fixed.contains(&last) {
+            return Err("it moved one that is fixed".into());
+        }
         if self.vcpus.get(&last).is_none_or(|place| place.is_some_and(|core| core != src)) {
             return Err("it moved what was not there".into());
         }
         if moves > 1 {
-            for place in self.vcpus.values_mut().filter(|place| **place == Some(src)) {
-                *place = None;
+            for (id, place) in self.vcpus.iter_mut().filter(|(_, place)| **place == Some(src)) {
+                *place = Some(src).filter(|_| self.fixed.contains(id));
             }
         }
         self.vcpus.insert(last, Some(dst));
@@ -197,6 +203,7 @@ impl Ledger {
             }
             3 => {
                 self.load.fill(None);
+                self.fixed.remove(&event.id);
                 let before = self.vcpus.remove(&event.id);
                 if before.is_none() { Err("removed what was not there".into()) } else { Ok(()) }
             }
@@ -206,6 +213,12 @@ impl Ledger {
             6 if is_core => self.look(core, word),
             7 => self.trigger(word[0]),
             8 => self.place(event.id, word[0]),
+            9 if (word[0] == 1) != self.vcpus.contains_key(&event.id) => Err("fixed what is not there".into()),
+            9 => {
+                self.fixed.remove(&event.id);
+                self.fixed.extend((event.a != 0 && word[0] == 1).then_some(event.id));
+                Ok(())
+            }
             _ if word != &[0; 6] => Err("an answer to what is refused".into()),
             _ => Ok(()),
         }
@@ -223,7 +236,7 @@ pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
         } else if event.op == 0 && answer.word[0] == 1 {
             let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
             let (load, moved_to) = (vec![None; cores], vec![false; cores]);
-            ledger = Some(Ledger { vcpus: BTreeMap::new(), load, moved_to });
+            ledger = Some(Ledger { vcpus: BTreeMap::new(), fixed: BTreeSet::new(), load, moved_to });
         }
     }
     Ok(())

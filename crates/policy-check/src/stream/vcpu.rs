@@ -9,7 +9,19 @@ use std::collections::BTreeMap;
 
 /// Names of the operations.
 pub const OPERATIONS: Operations = &[
-    "init", "add", "remove", "wake", "block", "tick", "allow", "intensity", "state", "pause", "resume", "take", "put",
+    "init",
+    "add",
+    "remove",
+    "wake",
+    "block",
+    "tick",
+    "allow",
+    "intensity",
+    "state",
+    "pause",
+    "resume",
+    "take",
+    "put",
 ];
 
 const MAX_TIME: u64 = 1 << 62;
