@@ -26,11 +26,12 @@ enum trace_kind {
 	TRACE_VCPU_BLOCK = 4,
 	TRACE_VCPU_TICK = 5,
 	TRACE_VCPU_ALLOW = 6,
-	TRACE_VCPU_PICK = 7,
+	TRACE_VCPU_PAUSE = 7,
 	TRACE_VCPU_BUDGET = 8,
 	TRACE_VCPU_ARRIVE = 9,
 	TRACE_VCPU_INTENSITY = 10,
 	TRACE_VCPU_LEAVE = 11,
+	TRACE_VCPU_RESUME = 12,
 	/* Criticality levels (solocore/criticality.h) and time tables. */
 	TRACE_LEVEL_ADD = 32,
 	TRACE_LEVEL_RELEASE = 33,

@@ -8,11 +8,10 @@
 //! | event | id | a | b |
 //! |---|---|---|---|
 //! | vcpu-add | VCPU | capacity, ns | period, ns |
-//! | vcpu-remove, vcpu-wake, vcpu-block | VCPU | | |
-//! | vcpu-tick | | | |
-//! | vcpu-allow | | 1: background time is allowed | |
-//! | vcpu-pick | VCPU that runs, [`NONE`] | until when, ns | mode: 0 idle, 1 foreground, 2 background |
-//! | vcpu-leave | VCPU that moves to another core | that core | |
+//! | vcpu-remove, vcpu-wake, vcpu-block | VCPU | answer | until when, ns |
+//! | vcpu-leave | VCPU that moves to another core | answer | until when, ns |
+//! | vcpu-tick, vcpu-pause, vcpu-resume | | answer | until when, ns |
+//! | vcpu-allow | 1: background time is allowed | answer | until when, ns |
 //! | vcpu-budget | VCPU that arrives | time of a replenishment, ns | amount, ns |
 //! | vcpu-arrive | VCPU, after its vcpu-budget and vcpu-add | foreground time so far, ns | background time so far, ns |
 //! | vcpu-intensity | VCPU | how much it uses memory | |
@@ -25,6 +24,10 @@
 //! | runs | thread | VCPU or task + 1, 0: neither | |
 //! | stops | thread | 1: it wants to go on | |
 //! | intruder | thread | real-time priority, [`u64::MAX`]: SCHED_DEADLINE | |
+
+//!
+//! The answer of a call is the VCPU that runs, or [`NONE`], and the mode shifted by 32 bits: 0 idle, 1 foreground, 2 background.
+//! A vcpu-add or vcpu-arrive has none; VCPUs that arrive are blocked.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -52,8 +55,8 @@ pub enum Kind {
     VcpuTick = 5,
     /// Background time is allowed or refused.
     VcpuAllow = 6,
-    /// The answer.
-    VcpuPick = 7,
+    /// What is picked does not run.
+    VcpuPause = 7,
     /// A replenishment that a VCPU brings along.
     VcpuBudget = 8,
     /// A VCPU arrives from another core.
@@ -62,6 +65,8 @@ pub enum Kind {
     VcpuIntensity = 10,
     /// It moves to another core.
     VcpuLeave = 11,
+    /// What is picked runs.
+    VcpuResume = 12,
     /// A task of a level.
     LevelAdd = 32,
     /// A job is released.
@@ -85,18 +90,19 @@ pub enum Kind {
 }
 
 impl Kind {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::VcpuAdd,
         Self::VcpuRemove,
         Self::VcpuWake,
         Self::VcpuBlock,
         Self::VcpuTick,
         Self::VcpuAllow,
-        Self::VcpuPick,
+        Self::VcpuPause,
         Self::VcpuBudget,
         Self::VcpuArrive,
         Self::VcpuIntensity,
         Self::VcpuLeave,
+        Self::VcpuResume,
         Self::LevelAdd,
         Self::LevelRelease,
         Self::LevelComplete,
