@@ -45,6 +45,10 @@ struct task_struct {
 	struct sched_ext_entity scx;
 };
 
+struct scx_init_task_args {
+	_Bool fork;
+};
+
 enum scx_exit_kind {
 	SCX_EXIT_NONE = 0,
 };
@@ -65,6 +69,7 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, _Bool runnable);
 	void (*enable)(struct task_struct *p);
+	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	__s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
 	__u64 flags;
@@ -91,6 +96,8 @@ extern __s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, __u64 flags) _
 extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq, __u64 slice, __u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq, __u64 slice, __u64 vtime,
 				     __u64 enq_flags) __ksym __weak;
+extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
+extern _Bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *mask) __ksym __weak;
 extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym __weak;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym __weak;

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub mod isolation;
+pub mod vcpu;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use solocore_model::{Bandwidth, Time};
@@ -81,6 +82,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
+    /// Give threads a share of a core in every period, whatever else runs: VCPUs.
+    #[command(
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler goes on with every thread."
+    )]
+    Vcpu(vcpu::VcpuArgs),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."

@@ -12,10 +12,12 @@ mod profile;
 mod report;
 mod reproduce;
 mod run;
+mod sched_trace;
 mod schedule_io;
 mod sim;
 mod study;
 mod top;
+mod vcpu;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -42,6 +44,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Vcpu(args) => vcpu::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

@@ -15,6 +15,8 @@ use std::sync::Mutex;
 
 /// `bpf/sched_ext.bpf.c`.
 pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched_ext.o"));
+/// `bpf/vcpu.bpf.c`.
+pub(crate) const VCPU: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.o"));
 /// `bpf/helper.bpf.c`.
 pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
 
@@ -36,18 +38,13 @@ fn complaint(said: &str) -> String {
     verdict.or(lines.first()).map_or_else(String::new, |l| format!(" ({l})"))
 }
 
-/// Opens an object, has it changed, and loads it.
+/// Opens an object of an engine, has it changed, and loads it.
 pub(crate) fn load(
     bytes: &[u8],
     settings: &Settings,
     change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
 ) -> Result<Object, LinuxError> {
-    /// One load at a time, so that each has its own log.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
-    let before = set_print(Some((PrintLevel::Info, log)));
-    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
-    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
+    load_object(bytes, |open| {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let place = map.initial_value_mut().and_then(|value| value.get_mut(..shared::SETTINGS_BYTES));
@@ -59,6 +56,21 @@ pub(crate) fn load(
                 map.set_max_entries(settings.cpus.max(1))?;
             }
         }
+        change(open)
+    })
+}
+
+/// Opens an object, has it changed, and loads it.
+pub(crate) fn load_object(
+    bytes: &[u8],
+    change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, LinuxError> {
+    /// One load at a time, so that each has its own log.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let before = set_print(Some((PrintLevel::Info, log)));
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
         change(&mut open)?;
         open.load()
     });

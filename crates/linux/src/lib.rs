@@ -23,6 +23,7 @@ pub mod sched_trace;
 mod shared;
 pub mod status;
 mod sys;
+pub mod vcpu;
 
 pub use error::LinuxError;
 pub use event::Event;

@@ -181,7 +181,12 @@ pub fn check_sched_ext() -> Result<(), LinuxError> {
             state.trim()
         )));
     }
-    let missing = missing_kfuncs()?;
+    check_kfuncs(KFUNCS)
+}
+
+/// Fails if the type information is wrong about kernel functions that a scheduler needs beside the common ones.
+pub(crate) fn check_kfuncs(wanted: &[(&str, usize)]) -> Result<(), LinuxError> {
+    let missing = wrong_kfuncs(wanted)?;
     if missing.is_empty() {
         return Ok(());
     }
@@ -191,8 +196,19 @@ pub fn check_sched_ext() -> Result<(), LinuxError> {
     )))
 }
 
-/// The kernel functions that the type information lacks.
-fn missing_kfuncs() -> Result<Vec<String>, LinuxError> {
+/// Threads of a process.
+///
+/// # Errors
+/// There is no such process.
+pub fn threads_of(pid: u32) -> Result<Vec<u32>, LinuxError> {
+    let path = format!("/proc/{pid}/task");
+    let entries =
+        fs::read_dir(&path).map_err(|e| LinuxError::of_io(&format!("process {pid}"), &e, "does it still run?"))?;
+    Ok(entries.flatten().filter_map(|e| e.file_name().to_string_lossy().parse().ok()).collect())
+}
+
+/// Those that the type information lacks or declares otherwise.
+fn wrong_kfuncs(wanted: &[(&str, usize)]) -> Result<Vec<String>, LinuxError> {
     let btf = Btf::from_vmlinux().map_err(|e| {
         LinuxError::Machine(format!(
             "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with CONFIG_DEBUG_INFO_BTF"
@@ -209,7 +225,7 @@ fn missing_kfuncs() -> Result<Vec<String>, LinuxError> {
             None => Some(name.to_owned()),
         }
     };
-    Ok(KFUNCS.iter().copied().filter_map(hidden).collect())
+    Ok(wanted.iter().copied().filter_map(hidden).collect())
 }
 
 #[cfg(test)]

@@ -68,6 +68,27 @@ impl SchedExt {
     }
 }
 
+/// Does the scheduler of an object still run? Its map `ended` holds what the kernel said when it unloaded it.
+pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
+    let ended = bpf::map(object, "ended")?;
+    let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
+        return Err(bpf::inside("the scheduler's state cannot be read"));
+    };
+    if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
+        return Ok(());
+    }
+    let text = |from: usize| {
+        let of = bytes.get(from..).unwrap_or_default();
+        let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
+        String::from_utf8_lossy(&of[..end]).into_owned()
+    };
+    let (reason, message) = (text(8), text(136));
+    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
+    Err(LinuxError::Machine(format!(
+        "the kernel unloaded the scheduler: {reason}{message}; tasks go on unregulated, start solocore again"
+    )))
+}
+
 impl Engine for SchedExt {
     fn name(&self) -> &'static str {
         "sched-ext"
@@ -78,23 +99,7 @@ impl Engine for SchedExt {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
-        let ended = bpf::map(&self.object, "ended")?;
-        let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
-            return Err(bpf::inside("the scheduler's state cannot be read"));
-        };
-        if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
-            return Ok(());
-        }
-        let text = |from: usize| {
-            let of = bytes.get(from..).unwrap_or_default();
-            let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
-            String::from_utf8_lossy(&of[..end]).into_owned()
-        };
-        let (reason, message) = (text(8), text(136));
-        let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
-        Err(LinuxError::Machine(format!(
-            "the kernel unloaded the scheduler: {reason}{message}; tasks go on unregulated, start solocore again"
-        )))
+        check_ended(&self.object)
     }
 
     fn periods(&self) -> Vec<crate::history::Taken> {

@@ -2,6 +2,7 @@
 
 use super::Scheduling;
 use std::io;
+use std::os::fd::OwnedFd;
 
 /// Number of CPUs in a `cpu_set_t`.
 const SET_CPUS: u32 = libc::CPU_SETSIZE as u32;
@@ -16,6 +17,13 @@ pub(crate) fn affinity_of(tid: u32) -> io::Result<Vec<u32>> {
     }
     // SAFETY: every CPU asked for lies in the set.
     Ok((0..SET_CPUS).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
+}
+
+/// A descriptor of a thread (`PIDFD_THREAD`, Linux 6.9).
+pub(crate) fn open_thread(tid: u32) -> io::Result<OwnedFd> {
+    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: two numbers go in, a descriptor comes out.
+    super::owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number(tid)?, PIDFD_THREAD) })
 }
 
 /// Lets a thread (0: the calling one) run on these CPUs only.

@@ -1,0 +1,728 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * VCPUs on a stock kernel (MARACAS): a sched_ext scheduler whose decisions are those of solocore/vcpu.h.
+ *
+ * Problem: threads belong to VCPUs, a VCPU has C in T on its core, and what is left over is background time.
+ * The policy decides for one core at a time, and every call on a core must be serialised. Rule: what concerns
+ * a core is done while its runqueue is locked. The kernel's callbacks for a thread on a CPU come that way:
+ * `enqueue` (its VCPU has work), `stopping` (nobody is charged from here on), `dispatch` (who is next) and
+ * `running` (who is picked is charged from here on). Whoever else has something for a core, a thread that
+ * wakes on another CPU, the balancing, or solocore's own programs of type syscall, leaves it in the core's
+ * mail and kicks the CPU; its `dispatch` reads that. A timer of each CPU only kicks, when the policy wants to
+ * be asked again.
+ *
+ * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the VCPU is. A
+ * thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on, and an idle CPU takes
+ * such threads from others. Kernel threads and solocore itself go straight to the local queue, real-time
+ * threads never come here: the core is paused meanwhile, and nobody is charged.
+ *
+ * A timer that comes late does not enlarge a budget: what ran beyond it is settled at the instant at which it
+ * was used up, and the rest is counted (`late_ns`) but is nobody's. Admission allows for it.
+ *
+ * Source: maracas, sections II to V. Does not cover: time that interrupts take is the running VCPU's; a
+ * thread whose affinity excludes its VCPU's core is best effort meanwhile; the kernel's own threads are not
+ * held to anything.
+ */
+#include "kfuncs.h"
+#include "sched_trace.h"
+#include "vcpu_intf.h"
+
+#define CLOCK_MONOTONIC 1
+#define BPF_F_TIMER_ABS 1ull
+#define BPF_F_TIMER_CPU_PIN 2ull
+/* Tries of a dispatch to find a VCPU whose threads are there. */
+#define TRIES 8
+/* Pieces of mail that one dispatch reads. */
+#define MAIL 256
+
+const volatile struct vcpu_settings settings SEC(".rodata.vcpu");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1); /* the loader makes it the number of CPUs */
+	__type(key, __u32);
+	__type(value, struct vcpu_cpu);
+} cpus SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SC_MAX_TASKS);
+	__type(key, __u32);
+	__type(value, struct vcpu_info);
+} vcpus SEC(".maps");
+
+/* A VCPU on its way from one core to another, or to its first. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SC_MAX_TASKS);
+	__type(key, __u32);
+	__type(value, struct sc_vcpu);
+} transit SEC(".maps");
+
+/* Which VCPU a thread is bound to, plus 1. Written by solocore, and inherited by children. */
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, __u32);
+} bound SEC(".maps");
+
+struct cpu_timer {
+	struct bpf_timer timer;
+	__u64 armed_ns;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SC_MAX_CPUS + 1); /* the last is the balancing's */
+	__type(key, __u32);
+	__type(value, struct cpu_timer);
+} timers SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sc_throttle);
+} throttles SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sc_balance);
+} balances SEC(".maps");
+
+struct run_exit {
+	__u64 kind;
+	char reason[128];
+	char message[256];
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_exit);
+} ended SEC(".maps");
+
+static __always_inline struct vcpu_cpu *cpu_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cpus, &cpu);
+}
+
+static __always_inline struct vcpu_info *info_of(__u32 id)
+{
+	return bpf_map_lookup_elem(&vcpus, &id);
+}
+
+static __always_inline __u32 exempt(const struct task_struct *p)
+{
+	return (p->flags & PF_KTHREAD) != 0 || (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
+}
+
+/* The VCPU that a thread on this CPU belongs to. */
+static __always_inline __u32 vcpu_of(struct task_struct *p, __u32 cpu)
+{
+	__u32 *plus_1 = bpf_task_storage_get(&bound, p, 0, 0), id;
+	struct vcpu_info *v;
+
+	if (!plus_1 || *plus_1 == 0)
+		return cpu;
+	id = *plus_1 - 1;
+	v = info_of(id);
+	if (!v || v->core == SC_NONE || !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
+		return cpu;
+	return id;
+}
+
+static __always_inline void set_bit(sc_u64 *words, __u32 id)
+{
+	__sync_fetch_and_or(&words[(id / 64) & (VCPU_WORDS - 1)], 1ull << (id % 64));
+}
+
+static __always_inline __u64 answer_of(const struct vcpu_cpu *c)
+{
+	return c->core.current | (__u64)c->core.mode << 32;
+}
+
+/* Brings a core to now_ns. Whoever used its budget up before stops being charged there and then. */
+__attribute__((noinline)) int core_settle(__u32 cpu, __u64 now_ns)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+	__u32 turn;
+
+	if (!c)
+		return 0;
+	for (turn = 0; turn < 3; turn++) {
+		__u32 id = c->core.current;
+		__u64 end;
+
+		if (c->core.paused || c->core.mode != SC_MODE_FOREGROUND || id >= SC_MAX_TASKS)
+			return 1;
+		end = c->core.last_ns +
+		      sc_server_available(&c->core.vcpu[SC_TASK(id)].server, c->core.last_ns);
+		if (now_ns <= end)
+			return 1;
+		sc_vcpu_tick(&c->core, end);
+		trace(cpu, end, TRACE_VCPU_TICK, 0, answer_of(c), c->core.until_ns);
+		if (c->core.mode == SC_MODE_FOREGROUND && c->core.current == id)
+			continue;
+		sc_vcpu_pause(&c->core, end);
+		trace(cpu, end, TRACE_VCPU_PAUSE, 0, answer_of(c), c->core.until_ns);
+		c->late++;
+		c->late_ns += now_ns - end;
+		if (now_ns - end > c->most_late_ns)
+			c->most_late_ns = now_ns - end;
+		return 1;
+	}
+	return 1;
+}
+
+/* One call of the policy, and its record. */
+__attribute__((noinline)) int core_call(__u32 cpu, __u32 kind, __u32 id, __u64 now_ns)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return 0;
+	switch (kind) {
+	case TRACE_VCPU_TICK:
+		sc_vcpu_tick(&c->core, now_ns);
+		break;
+	case TRACE_VCPU_WAKE:
+		if (!sc_vcpu_wake(&c->core, id, now_ns))
+			return 0;
+		break;
+	case TRACE_VCPU_BLOCK:
+		if (!sc_vcpu_block(&c->core, id, now_ns))
+			return 0;
+		break;
+	case TRACE_VCPU_RESUME:
+		sc_vcpu_resume(&c->core, now_ns);
+		break;
+	case TRACE_VCPU_ALLOW:
+		sc_vcpu_allow(&c->core, id, now_ns);
+		break;
+	default:
+		sc_vcpu_pause(&c->core, now_ns);
+		break;
+	}
+	trace(cpu, now_ns, kind, id, answer_of(c), c->core.until_ns);
+	return 1;
+}
+
+/* As core_call, now. */
+static __always_inline int core_now(__u32 cpu, __u32 kind, __u32 id)
+{
+	__u64 now = bpf_ktime_get_ns();
+
+	core_settle(cpu, now);
+	return core_call(cpu, kind, id, now);
+}
+
+static int timer_fired(void *map, __u32 *key, struct cpu_timer *timer)
+{
+	timer->armed_ns = 0;
+	scx_bpf_kick_cpu(*key, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+/* The CPU is to be asked again at until_ns. */
+static __always_inline void arm(__u32 cpu, __u64 until_ns)
+{
+	struct cpu_timer *timer = bpf_map_lookup_elem(&timers, &cpu);
+
+	if (!timer || until_ns >= SC_MAX_TIME || timer->armed_ns == until_ns)
+		return;
+	timer->armed_ns = until_ns;
+	bpf_timer_start(&timer->timer, until_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
+}
+
+/* When a core must be asked again: in background mode also for the throttling's sake. */
+static __always_inline __u64 until_of(const struct vcpu_cpu *c)
+{
+	if (settings.check_ns != 0 && c->core.mode != SC_MODE_FOREGROUND)
+		return sc_min(c->core.until_ns, c->core.last_ns + settings.check_ns);
+	return c->core.until_ns;
+}
+
+/* Who is picked runs from now on. */
+static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu)
+{
+	core_call(cpu, TRACE_VCPU_RESUME, 0, bpf_ktime_get_ns());
+	arm(cpu, until_of(c));
+}
+
+/* 1: the kernel calls us. */
+static volatile __u64 live;
+
+static __always_inline void post(__u32 cpu, __u32 id, __u32 kind)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return;
+	if (kind == TRACE_VCPU_WAKE)
+		set_bit(c->woken, id);
+	else if (kind == TRACE_VCPU_ARRIVE)
+		set_bit(c->arriving, id);
+	else
+		set_bit(c->leaving, id);
+	__sync_fetch_and_or(&c->mail, 1);
+	if (live)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* A change that may call for balancing. */
+static __always_inline void balance_soon(void)
+{
+	__u32 key = SC_MAX_CPUS;
+	struct cpu_timer *timer;
+
+	if (settings.balance_ns == 0)
+		return;
+	timer = bpf_map_lookup_elem(&timers, &key);
+	if (timer && __sync_lock_test_and_set(&timer->armed_ns, 1) == 0)
+		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
+}
+
+/* The VCPU has a thread that wants to run. `cpu`: whose runqueue is locked. 1: that CPU must pick anew. */
+static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
+{
+	struct vcpu_cpu *c;
+
+	if (core != cpu) {
+		post(core, id, TRACE_VCPU_WAKE);
+		return 0;
+	}
+	c = cpu_of(cpu);
+	if (!c || id >= SC_MAX_TASKS)
+		return 0;
+	/* It is in the mail: the CPU must read it. */
+	if (c->core.vcpu[SC_TASK(id)].state == SC_VCPU_ABSENT)
+		return 1;
+	if (c->core.vcpu[SC_TASK(id)].state != SC_VCPU_BLOCKED)
+		return 0;
+	if (!core_now(cpu, TRACE_VCPU_WAKE, id))
+		return 0;
+	balance_soon();
+	return c->core.current == id || c->core.mode == SC_MODE_IDLE;
+}
+
+SEC("struct_ops/vcpu_select_cpu")
+__s32 BPF_PROG(vcpu_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wake_flags)
+{
+	_Bool is_idle = 0;
+	__u32 id = exempt(p) ? SC_NONE : vcpu_of(p, SC_NONE);
+	struct vcpu_info *v = info_of(id);
+
+	if (v && v->core != SC_NONE)
+		return v->core;
+	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+}
+
+SEC("struct_ops/vcpu_enqueue")
+void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
+{
+	__s32 cpu = scx_bpf_task_cpu(p), other;
+	__u64 virtual = p->scx.dsq_vtime, now;
+	struct vcpu_info *v;
+	__u32 id;
+
+	if (exempt(p)) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	id = vcpu_of(p, cpu);
+	v = info_of(id);
+	if (!v) {
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags);
+		return;
+	}
+	/* Who slept saves up one turn, not more. */
+	now = v->virtual_ns;
+	if ((__s64)(virtual - (now - settings.slice_ns)) < 0)
+		virtual = now - settings.slice_ns;
+	scx_bpf_dsq_insert_vtime(p, id, settings.slice_ns, virtual, enq_flags);
+	if (vcpu_wakes(cpu, id, v->core)) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		return;
+	}
+	if (id != (__u32)cpu)
+		return;
+	/* Best effort: perhaps another CPU idles. */
+	other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (other >= 0)
+		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
+}
+
+/* Tells the throttling of a core's background time, and asks it whether there may be more. */
+static __always_inline void ask_throttling(struct vcpu_cpu *c, __u32 cpu)
+{
+	__u32 zero = 0, allowed;
+	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
+
+	if (settings.check_ns == 0 || !t)
+		return;
+	sc_throttle_ran(t, cpu, c->core.background_ns - c->told_ns);
+	c->told_ns = c->core.background_ns;
+	allowed = settings.allowed && sc_throttle_allowed(t, cpu);
+	if (allowed != c->core.allowed)
+		core_now(cpu, TRACE_VCPU_ALLOW, allowed);
+}
+
+/* Takes a VCPU off its core. */
+__attribute__((noinline)) int core_takes(__u32 cpu, __u32 id)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+	struct sc_vcpu *moved = bpf_map_lookup_elem(&transit, &id);
+	struct vcpu_info *v = info_of(id);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!c || !v || !moved)
+		return 0;
+	core_settle(cpu, now);
+	if (!sc_vcpu_take(&c->core, id, moved, now)) {
+		c->errors++;
+		return 0;
+	}
+	trace(cpu, now, v->to == SC_NONE ? TRACE_VCPU_REMOVE : TRACE_VCPU_LEAVE, id, answer_of(c),
+	      c->core.until_ns);
+	c->moves++;
+	v->taken_ns = now;
+	v->core = v->to;
+	if (v->to != SC_NONE)
+		post(v->to, id, TRACE_VCPU_ARRIVE);
+	return 1;
+}
+
+/* Puts a VCPU that is in transit on its core. */
+__attribute__((noinline)) int core_puts(__u32 cpu, __u32 id)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+	struct sc_vcpu *moved = bpf_map_lookup_elem(&transit, &id);
+	struct vcpu_info *v = info_of(id);
+	__u64 now = bpf_ktime_get_ns();
+	__u32 k;
+
+	if (!c || !v || !moved)
+		return 0;
+	core_settle(cpu, now);
+	now = sc_max(now, c->core.last_ns);
+	trace(cpu, now, TRACE_VCPU_ADD, id, moved->server.capacity_ns, moved->server.period_ns);
+	for (k = 0; k < SC_MAX_REPLENISHMENTS; k++) {
+		struct sc_replenishment *r = &moved->server.entry[SC_SERVER_AT(&moved->server, k)];
+
+		if (k < moved->server.count)
+			trace(cpu, now, TRACE_VCPU_BUDGET, id, r->time_ns, r->amount_ns);
+	}
+	trace(cpu, now, TRACE_VCPU_ARRIVE, id, moved->foreground_ns, moved->background_ns);
+	if (!sc_vcpu_put(&c->core, id, moved, now)) {
+		c->errors++;
+		return 0;
+	}
+	if (v->taken_ns != 0) {
+		v->moves++;
+		v->move_ns = sc_max(v->move_ns, sc_sub(now, v->taken_ns));
+	}
+	if (scx_bpf_dsq_nr_queued(id) > 0)
+		core_call(cpu, TRACE_VCPU_WAKE, id, now);
+	return 1;
+}
+
+struct mail {
+	__u32 cpu;
+	__u32 word;
+};
+
+static __always_inline __u32 take_bit(sc_u64 *words, __u32 word)
+{
+	sc_u64 *w = &words[word & (VCPU_WORDS - 1)], found = *w;
+	__u32 bit = 0, step;
+
+	if (found == 0)
+		return SC_NONE;
+	/* The lowest bit, by halving. */
+	for (step = 32; step > 0; step /= 2)
+		if ((found & ((1ull << step) - 1)) == 0) {
+			found >>= step;
+			bit += step;
+		}
+	__sync_fetch_and_and(w, ~(1ull << bit));
+	return word * 64 + bit;
+}
+
+/* One piece of mail, or the next word. Arrivals first: what they wait for may be in them. */
+static long read_mail(__u32 step, void *context)
+{
+	struct mail *m = context;
+	struct vcpu_cpu *c = cpu_of(m->cpu);
+	struct vcpu_info *v;
+	__u32 id;
+
+	if (!c || m->word >= VCPU_WORDS)
+		return 1;
+	id = take_bit(c->arriving, m->word);
+	if (id != SC_NONE) {
+		core_puts(m->cpu, id);
+		return 0;
+	}
+	id = take_bit(c->leaving, m->word);
+	if (id != SC_NONE) {
+		core_takes(m->cpu, id);
+		return 0;
+	}
+	id = take_bit(c->woken, m->word);
+	if (id != SC_NONE) {
+		v = info_of(id);
+		if (v && v->core == m->cpu && id < SC_MAX_TASKS &&
+		    c->core.vcpu[SC_TASK(id)].state == SC_VCPU_BLOCKED && scx_bpf_dsq_nr_queued(id) > 0)
+			core_now(m->cpu, TRACE_VCPU_WAKE, id);
+		else if (v && v->core != SC_NONE && v->core != m->cpu)
+			post(v->core, id, TRACE_VCPU_WAKE);
+		return 0;
+	}
+	m->word++;
+	return 0;
+}
+
+static __always_inline void mail_read(struct vcpu_cpu *c, __u32 cpu)
+{
+	struct mail m = {cpu, 0};
+
+	if (c->mail == 0)
+		return;
+	__sync_lock_test_and_set(&c->mail, 0);
+	bpf_loop(MAIL, read_mail, &m, 0);
+	if (m.word < VCPU_WORDS) {
+		__sync_fetch_and_or(&c->mail, 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	balance_soon();
+}
+
+/* An idle CPU looks for threads of best effort that wait elsewhere. 1: one is in the local queue. */
+static __always_inline __u32 steal(struct vcpu_cpu *c, __u32 cpu)
+{
+	__u32 step, from = cpu;
+
+	for (step = 1; step < SC_MAX_CPUS; step++) {
+		if (step >= settings.cpus)
+			return 0;
+		from = from + 1 < settings.cpus ? from + 1 : 0;
+		if (scx_bpf_dsq_nr_queued(from) > 0 && scx_bpf_dsq_move_to_local(from)) {
+			core_now(cpu, TRACE_VCPU_WAKE, cpu);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Has `prev` the right to go on, as its VCPU is picked again? */
+static __always_inline __u32 goes_on(struct task_struct *prev, __u32 id)
+{
+	return scx_bpf_dsq_nr_queued(id) <= 0 || prev->scx.slice > 0;
+}
+
+SEC("struct_ops/vcpu_dispatch")
+void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
+{
+	__u32 queued = prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0, own = SC_NONE, id, try;
+	struct vcpu_cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return;
+	mail_read(c, cpu);
+	if (queued && exempt(prev)) {
+		prev->scx.slice = settings.slice_ns;
+		return;
+	}
+	if (!c->core.paused)
+		core_now(cpu, TRACE_VCPU_PAUSE, 0);
+	if (queued) {
+		own = vcpu_of(prev, cpu);
+		/* It was bound to this VCPU while it ran. */
+		if (own < SC_MAX_TASKS && c->core.vcpu[SC_TASK(own)].state == SC_VCPU_BLOCKED)
+			core_now(cpu, TRACE_VCPU_WAKE, own);
+	}
+	core_now(cpu, TRACE_VCPU_TICK, 0);
+	ask_throttling(c, cpu);
+	for (try = 0; try < TRIES; try++) {
+		id = c->core.current;
+		if (id >= SC_MAX_TASKS)
+			break;
+		if (queued && own == id && goes_on(prev, id)) {
+			if (prev->scx.slice == 0)
+				prev->scx.slice = settings.slice_ns;
+			core_resumes(c, cpu);
+			return;
+		}
+		if (scx_bpf_dsq_move_to_local(id))
+			return;
+		if (queued && own == id) {
+			prev->scx.slice = settings.slice_ns;
+			core_resumes(c, cpu);
+			return;
+		}
+		/* Its last thread has gone. */
+		core_now(cpu, TRACE_VCPU_BLOCK, id);
+	}
+	if (c->core.current == SC_NONE && c->core.allowed && !queued && steal(c, cpu))
+		return;
+	arm(cpu, until_of(c));
+}
+
+SEC("struct_ops/vcpu_running")
+void BPF_PROG(vcpu_running, struct task_struct *p)
+{
+	__s32 cpu = scx_bpf_task_cpu(p);
+	struct vcpu_cpu *c = cpu_of(cpu);
+	struct vcpu_info *v;
+	__u32 id;
+
+	if (!c || exempt(p))
+		return;
+	id = vcpu_of(p, cpu);
+	v = info_of(id);
+	if (v && (__s64)(v->virtual_ns - p->scx.dsq_vtime) < 0)
+		v->virtual_ns = p->scx.dsq_vtime;
+	c->switches++;
+	c->running_ns = bpf_ktime_get_ns();
+	if (c->core.current == id)
+		core_resumes(c, cpu);
+	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);
+	if (c->core.current != id) {
+		c->strays++;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+SEC("struct_ops/vcpu_stopping")
+void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
+{
+	__s32 cpu = scx_bpf_task_cpu(p);
+	struct vcpu_cpu *c = cpu_of(cpu);
+	__u64 now = bpf_ktime_get_ns();
+	__u32 id;
+
+	if (!c || exempt(p))
+		return;
+	/* By the clock, not by what is left of the turn: a kick takes all of that. */
+	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / (p->scx.weight | 1);
+	id = vcpu_of(p, cpu);
+	if (!c->core.paused) {
+		core_settle(cpu, now);
+		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
+	}
+	trace(cpu, now, TRACE_STOPS, p->pid, runnable, id + 1);
+	if (!runnable && id < SC_MAX_TASKS && scx_bpf_dsq_nr_queued(id) <= 0 &&
+	    c->core.vcpu[SC_TASK(id)].state >= SC_VCPU_FOREGROUND) {
+		core_call(cpu, TRACE_VCPU_BLOCK, id, now);
+		balance_soon();
+	}
+}
+
+SEC("struct_ops/vcpu_enable")
+void BPF_PROG(vcpu_enable, struct task_struct *p)
+{
+	p->scx.dsq_vtime = 0;
+}
+
+/* A child belongs to its parent's VCPU. */
+SEC("struct_ops.s/vcpu_init_task")
+__s32 BPF_PROG(vcpu_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	__u32 *parents, *own;
+
+	if (!args->fork)
+		return 0;
+	parents = bpf_task_storage_get(&bound, bpf_get_current_task_btf(), 0, 0);
+	if (!parents || *parents == 0)
+		return 0;
+	own = bpf_task_storage_get(&bound, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!own)
+		return -12; /* ENOMEM */
+	*own = *parents;
+	return 0;
+}
+
+static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer);
+
+/* Queues and timers. The loader has put the best-effort VCPUs in transit. */
+SEC("struct_ops.s/vcpu_init")
+__s32 BPF_PROG(vcpu_init)
+{
+	__u64 now = bpf_ktime_get_ns();
+	struct cpu_timer *timer;
+	struct vcpu_cpu *c;
+	__u32 i, key;
+	__s32 error;
+
+	if (!bpf_core_type_exists(struct cpumask))
+		return -22; /* EINVAL */
+	for (i = 0; i < SC_MAX_TASKS; i++) {
+		error = scx_bpf_create_dsq(i, -1);
+		if (error)
+			return error;
+	}
+	for (i = 0; i < SC_MAX_CPUS; i++) {
+		if (i >= settings.cpus)
+			break;
+		key = i;
+		c = cpu_of(key);
+		timer = bpf_map_lookup_elem(&timers, &key);
+		if (!c || !timer || !sc_vcpu_init(&c->core, settings.background, now))
+			return -22;
+		c->core.allowed = settings.allowed != 0;
+		c->core.paused = 1;
+		bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+		bpf_timer_set_callback(&timer->timer, timer_fired);
+		trace(key, now, TRACE_VCPU_PAUSE, 0, answer_of(c), c->core.until_ns);
+		if (!settings.allowed)
+			trace(key, now, TRACE_VCPU_ALLOW, 0, answer_of(c), c->core.until_ns);
+	}
+	key = SC_MAX_CPUS;
+	timer = bpf_map_lookup_elem(&timers, &key);
+	if (!timer)
+		return -22;
+	bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, balance_fired);
+	live = 1;
+	return 0;
+}
+
+SEC("struct_ops/vcpu_exit")
+void BPF_PROG(vcpu_exit, struct scx_exit_info *info)
+{
+	__u32 zero = 0;
+	struct run_exit *e = bpf_map_lookup_elem(&ended, &zero);
+
+	if (!e)
+		return;
+	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
+	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
+	e->kind = info->kind;
+}
+
+#include "vcpu_control.h"
+
+SEC(".struct_ops.link")
+struct sched_ext_ops vcpu_ops = {
+	.select_cpu = (void *)vcpu_select_cpu,
+	.enqueue = (void *)vcpu_enqueue,
+	.dispatch = (void *)vcpu_dispatch,
+	.running = (void *)vcpu_running,
+	.stopping = (void *)vcpu_stopping,
+	.enable = (void *)vcpu_enable,
+	.init_task = (void *)vcpu_init_task,
+	.init = (void *)vcpu_init,
+	.exit = (void *)vcpu_exit,
+	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,
+	.timeout_ms = 20000,
+	.name = "solocore_vcpu",
+};
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What changes VCPUs from outside: the balancing (maracas, section V, Algorithm 2), and solocore's requests.
+ *
+ * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`); whoever finds
+ * it taken comes again. None of this runs under a runqueue's lock, so that nobody waits for it there; what it
+ * decides goes into the cores' mail. Included by vcpu.bpf.c.
+ */
+#ifndef SOLOCORE_VCPU_CONTROL_H
+#define SOLOCORE_VCPU_CONTROL_H
+
+static __u64 balance_turn;
+
+static __always_inline __u32 turn_taken(void)
+{
+	return __sync_lock_test_and_set(&balance_turn, 1) == 0;
+}
+
+static __always_inline void turn_given(void)
+{
+	__sync_lock_test_and_set(&balance_turn, 0);
+}
+
+/* One VCPU whose place in sc_balance is not where it is or goes: sends it there. */
+static long send_one(__u32 id, void *context)
+{
+	struct sc_balance *b = *(struct sc_balance **)context;
+	struct vcpu_info *v = info_of(id);
+	__u32 to, from;
+
+	if (!b || !v || v->core == SC_NONE || v->to != v->core)
+		return 0;
+	to = sc_balance_where(b, id);
+	from = v->core;
+	if (to == SC_NONE || to == from)
+		return 0;
+	v->to = to;
+	post(from, id, TRACE_VCPU_LEAVE);
+	return 0;
+}
+
+static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
+{
+	__u32 zero = 0, from;
+	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
+	struct sc_balance_move m;
+
+	if (!b || !turn_taken())
+		return 0;
+	__sync_lock_test_and_set(&timer->armed_ns, 0);
+	from = sc_balance_trigger(b);
+	if (sc_balance_rebalance(b, from, settings.moves, &m) && m.moves != 0)
+		bpf_loop(SC_MAX_TASKS, send_one, &b, 0);
+	turn_given();
+	return 0;
+}
+
+/* Creates a VCPU on a core. Admission is solocore's; what the policy refuses is refused here. */
+SEC("syscall")
+int vcpu_create(struct vcpu_request *r)
+{
+	struct sc_server_config config = {r->capacity_ns, r->period_ns, r->server, r->limit};
+	struct sc_vcpu *fresh;
+	struct sc_balance *b;
+	struct vcpu_info *v;
+	__u32 zero = 0, id = r->id;
+
+	v = info_of(id);
+	fresh = bpf_map_lookup_elem(&transit, &id);
+	b = bpf_map_lookup_elem(&balances, &zero);
+	if (!v || !fresh || !b || v->core != SC_NONE || r->cpu >= settings.cpus)
+		return 0;
+	if (!sc_server_init(&fresh->server, &config, bpf_ktime_get_ns()))
+		return 0;
+	if (!turn_taken())
+		return 0;
+	/* More than it can balance are not balanced. */
+	if (sc_balance_add(b, id, sc_utilization(r->capacity_ns, r->period_ns), r->cpu, r->colours))
+		sc_balance_fix(b, id, (r->flags & VCPU_FIXED) != 0);
+	turn_given();
+	fresh->foreground_ns = 0;
+	fresh->background_ns = 0;
+	fresh->intensity = 0;
+	fresh->state = SC_VCPU_BLOCKED;
+	v->virtual_ns = 0;
+	v->capacity_ns = r->capacity_ns;
+	v->period_ns = r->period_ns;
+	v->colours = r->colours;
+	v->moves = 0;
+	v->move_ns = 0;
+	v->taken_ns = 0;
+	v->flags = r->flags;
+	v->to = r->cpu;
+	v->core = r->cpu;
+	post(r->cpu, id, TRACE_VCPU_ARRIVE);
+	r->done = 1;
+	return 0;
+}
+
+/* Moves a VCPU to another core, or destroys it. */
+SEC("syscall")
+int vcpu_move(struct vcpu_request *r)
+{
+	struct sc_balance *b;
+	struct vcpu_info *v;
+	__u32 zero = 0, id = r->id, from;
+	__u64 utilization;
+
+	v = info_of(id);
+	b = bpf_map_lookup_elem(&balances, &zero);
+	if (!v || !b || v->core == SC_NONE || v->to != v->core)
+		return 0;
+	from = v->core;
+	if (r->cpu == from || (r->cpu != SC_NONE && r->cpu >= settings.cpus))
+		return 0;
+	if (!turn_taken())
+		return 0;
+	utilization = sc_utilization(v->capacity_ns, v->period_ns);
+	sc_balance_remove(b, id);
+	if (r->cpu != SC_NONE && sc_balance_add(b, id, utilization, r->cpu, v->colours))
+		sc_balance_fix(b, id, (v->flags & VCPU_FIXED) != 0);
+	v->to = r->cpu;
+	turn_given();
+	post(from, id, TRACE_VCPU_LEAVE);
+	r->done = 1;
+	return 0;
+}
+
+/* A monitor period of the throttling has ended. */
+SEC("syscall")
+int vcpu_monitor(struct vcpu_request *r)
+{
+	__u32 zero = 0, cpu;
+	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
+
+	if (!t)
+		return 0;
+	r->done = 1 + sc_throttle_monitor(t, r->occupancy, r->requests);
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		if (cpu >= settings.cpus)
+			break;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* Before the scheduler is installed: cores for sc_balance, the rule of the throttling. */
+SEC("syscall")
+int vcpu_begin(struct vcpu_request *r)
+{
+	__u32 zero = 0;
+	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
+	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
+
+	if (!t || !b || !sc_balance_init(b, settings.cpus, settings.colours != 0))
+		return 0;
+	if (settings.check_ns != 0 && !sc_throttle_init(t, settings.cpus, r->server, r->occupancy, r->limit))
+		return 0;
+	r->done = 1;
+	return 0;
+}
+
+/* How many page colours of a core are free; requests of a core in the period that ends. */
+SEC("syscall")
+int vcpu_report(struct vcpu_request *r)
+{
+	__u32 zero = 0;
+	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
+	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
+
+	if (t && r->flags == 0)
+		r->done = sc_throttle_report(t, r->cpu, r->requests);
+	if (b && r->flags == 1)
+		r->done = sc_balance_colours(b, r->cpu, r->colours);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,196 @@
+//! `solocore vcpu`: arguments.
+
+use super::Format;
+use clap::{Args, Subcommand, ValueEnum};
+use solocore_model::Time;
+use std::path::PathBuf;
+use std::str::FromStr;
+
+/// C in T, like `6ms/100ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reservation {
+    /// C.
+    pub capacity_ns: u64,
+    /// T.
+    pub period_ns: u64,
+}
+
+impl FromStr for Reservation {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("`{text}` is not capacity/period; write it like 6ms/100ms");
+        let (capacity, period) = text.split_once('/').ok_or_else(form)?;
+        let ns = |part: &str| part.trim().parse::<Time>().map(Time::ns_ceil).map_err(|e| format!("{}: {e}", form()));
+        Ok(Self { capacity_ns: ns(capacity)?, period_ns: ns(period)? })
+    }
+}
+
+/// A VCPU on the command line: `NAME=6ms/100ms` or `NAME=6ms/100ms@CORE`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// What it is called.
+    pub name: String,
+    /// C in T.
+    pub reservation: Reservation,
+    /// Where.
+    pub core: Option<u32>,
+}
+
+impl FromStr for Named {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = || format!("`{text}` is not NAME=C/T or NAME=C/T@CORE; write it like video=6ms/100ms@1");
+        let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
+        let (reservation, core) = match rest.split_once('@') {
+            Some((reservation, core)) => (reservation, Some(core.parse().map_err(|_| form())?)),
+            None => (rest, None),
+        };
+        Ok(Self { name: name.to_owned(), reservation: reservation.parse()?, core })
+    }
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum BackgroundPolicy {
+    /// To the VCPU that has had the least of it.
+    #[default]
+    LeastTime,
+    /// To the VCPU that ran before.
+    Keep,
+    /// To the least memory-intensive VCPU.
+    LeastMemory,
+    /// To nobody.
+    None,
+}
+
+/// How VCPUs are scheduled.
+#[derive(Debug, Args)]
+pub struct SchedulerArgs {
+    /// Who runs when no VCPU of a core has budget.
+    #[arg(long, value_enum, default_value_t)]
+    pub background: BackgroundPolicy,
+    /// What everything that is bound to no VCPU gets on each core at least.
+    #[arg(long, default_value = "5ms/100ms", value_name = "C/T")]
+    pub best_effort: Reservation,
+    /// What a switch and a late timer may cost; admission adds it to each capacity.
+    #[arg(long, default_value = "20 us", value_name = "TIME")]
+    pub overhead: Time,
+    /// Balance VCPUs so long after one wakes, blocks, comes or goes; without it they stay.
+    #[arg(long, value_name = "TIME")]
+    pub balance: Option<Time>,
+    /// Page colours of each core; VCPUs go only where theirs are free.
+    #[arg(long, value_name = "N", requires = "balance")]
+    pub core_colors: Option<u64>,
+    /// Budgets come back a period after a VCPU woke, not after it was let in: a VCPU that is preempted gets its C in each T of its own, and
+    /// may have up to 2C in some window of T.
+    #[arg(long)]
+    pub lenient: bool,
+    /// Replenishments that a VCPU may have waiting.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=16), value_name = "N")]
+    pub replenishments: u32,
+    /// Write every decision, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE")]
+    pub sched_trace: Option<PathBuf>,
+    /// Draw them for Perfetto.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct VcpuArgs {
+    #[command(subcommand)]
+    pub command: VcpuCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum VcpuCommand {
+    /// Schedule VCPUs until Ctrl-C.
+    Serve(ServeArgs),
+    /// Create a VCPU.
+    Create {
+        /// What to call it.
+        name: String,
+        /// Capacity and period, like 6ms/100ms.
+        reservation: Reservation,
+        /// Its core; without it, the one with the most room.
+        #[arg(long, value_name = "N")]
+        core: Option<u32>,
+        /// It is never moved by balancing.
+        #[arg(long)]
+        fixed: bool,
+        /// Page colours that it needs.
+        #[arg(long, default_value_t = 0, value_name = "N")]
+        colors: u64,
+        /// A process that it is to run.
+        #[arg(long, value_name = "PID")]
+        pid: Option<u32>,
+    },
+    /// List the VCPUs.
+    List {
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Move a VCPU to another core, with its budget.
+    Move {
+        /// Name or number.
+        vcpu: String,
+        /// Where.
+        core: u32,
+    },
+    /// Destroy a VCPU; what it ran becomes best effort.
+    Destroy {
+        /// Name or number.
+        vcpu: String,
+    },
+    /// Have a VCPU run a process.
+    Bind {
+        /// Which process.
+        pid: u32,
+        /// Name or number; without it, best effort.
+        vcpu: Option<String>,
+    },
+}
+
+#[derive(Debug, Args)]
+pub struct ServeArgs {
+    #[command(flatten)]
+    pub scheduler: SchedulerArgs,
+    /// Create this VCPU, like video=6ms/100ms or video=6ms/100ms@CORE; may be repeated.
+    #[arg(long = "vcpu", value_name = "NAME=C/T")]
+    pub vcpus: Vec<Named>,
+    /// Throttle background time when a request to the memory takes longer than this on average, by a probe.
+    #[arg(long, value_name = "TIME")]
+    pub latency_threshold: Option<Time>,
+    /// How often the memory is looked at for that.
+    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    pub memory_period: Time,
+    /// End after this time.
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// Write the summary to a file as well.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// What to print at the end.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reservations() {
+        let ms = |c: u64, t: u64| Reservation { capacity_ns: c * 1_000_000, period_ns: t * 1_000_000 };
+        assert_eq!("6ms/100ms".parse(), Ok(ms(6, 100)));
+        assert_eq!(" 6 ms / 0.1 s".parse(), Ok(ms(6, 100)));
+        for bad in ["6ms", "6/100", "-6ms/100ms", "6ms/", ""] {
+            assert!(bad.parse::<Reservation>().is_err(), "{bad}");
+        }
+        let named = Named { name: "a".to_owned(), reservation: ms(1, 2), core: Some(3) };
+        assert_eq!("a=1ms/2ms@3".parse(), Ok(named));
+        assert!("=1ms/2ms".parse::<Named>().is_err() && "a=1ms/2ms@x".parse::<Named>().is_err());
+    }
+}

@@ -1,0 +1,210 @@
+//! `solocore vcpu`: VCPUs on this machine.
+
+use crate::args::Format;
+use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
+use crate::commands::print;
+use crate::commands::sched_trace::Record;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::vcpu::control::{self, Answer, Control, Request};
+use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::{Instance, LinuxError, machine, notify};
+use solocore_model::files;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// How often requests are answered and the rings of events are read.
+const LOOK: Duration = Duration::from_millis(25);
+
+/// What is printed at the end.
+#[derive(Serialize)]
+struct Summary {
+    format: &'static str,
+    duration_ns: u64,
+    /// "duration", "signal", or why it could not go on.
+    ended: String,
+    background: &'static str,
+    vcpus: Vec<VcpuState>,
+    cpus: Vec<CpuCounts>,
+}
+
+/// Carries it out.
+pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
+    match &args.command {
+        VcpuCommand::Serve(args) => return serve(args),
+        VcpuCommand::Create { name, reservation, core, fixed, colors, pid } => {
+            let wanted = Wanted {
+                name: name.clone(),
+                capacity_ns: reservation.capacity_ns,
+                period_ns: reservation.period_ns,
+                core: *core,
+                fixed: *fixed,
+                colours: *colors,
+            };
+            if let Answer::Done { id: Some(id), core: Some(core) } =
+                control::ask(&Request::Create { wanted, pid: *pid })?
+            {
+                print(&format!("VCPU {id} `{name}` on core {core}\n"))?;
+            }
+        }
+        VcpuCommand::List { format } => {
+            if let Answer::Vcpus(vcpus) = control::ask(&Request::List)? {
+                match format {
+                    Format::Json => print(&files::to_json(&vcpus))?,
+                    Format::Text => print(&text_of(&vcpus))?,
+                }
+            }
+        }
+        VcpuCommand::Move { vcpu, core } => {
+            control::ask(&Request::Move { vcpu: vcpu.clone(), core: *core })?;
+        }
+        VcpuCommand::Destroy { vcpu } => {
+            control::ask(&Request::Destroy { vcpu: vcpu.clone() })?;
+        }
+        VcpuCommand::Bind { pid, vcpu } => {
+            control::ask(&Request::Bind { vcpu: vcpu.clone(), pid: *pid })?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text_of(vcpus: &[VcpuState]) -> String {
+    let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
+    let row = |v: &VcpuState| {
+        vec![
+            v.name.clone(),
+            v.id.to_string(),
+            v.core.to_string(),
+            table::ms(Some(v.capacity_ns)),
+            table::ms(Some(v.period_ns)),
+            v.state.clone(),
+            table::ms(Some(v.foreground_ns)),
+            table::ms(Some(v.background_ns)),
+            v.moves.to_string(),
+        ]
+    };
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.map(str::to_owned).to_vec()).chain(vcpus.iter().map(row)).collect();
+    table::render(&rows)
+}
+
+/// The options of the scheduler.
+pub fn options(args: &SchedulerArgs) -> Options {
+    Options {
+        background: match args.background {
+            BackgroundPolicy::LeastTime => Background::LeastTime,
+            BackgroundPolicy::Keep => Background::Keep,
+            BackgroundPolicy::LeastMemory => Background::LeastMemory,
+            BackgroundPolicy::None => Background::None,
+        },
+        strict: !args.lenient,
+        replenishments: args.replenishments,
+        best_effort_ns: (args.best_effort.capacity_ns, args.best_effort.period_ns),
+        overhead_ns: args.overhead.ns_ceil(),
+        balance_ns: args.balance.map(|b| b.ns_ceil().max(100_000)),
+        colours: args.core_colors,
+        traced: args.sched_trace.is_some() || args.trace.is_some(),
+        ..Options::default()
+    }
+}
+
+fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    let options = options(&args.scheduler);
+    machine::check_privileges()?;
+    let instance = Instance::take()?;
+    let mut vcpus = Vcpus::start(options)?;
+    for v in &args.vcpus {
+        let wanted = Wanted {
+            name: v.name.clone(),
+            capacity_ns: v.reservation.capacity_ns,
+            period_ns: v.reservation.period_ns,
+            core: v.core,
+            fixed: false,
+            colours: 0,
+        };
+        vcpus.create(&wanted).map_err(|e| Failure::from(e).of(&format!("--vcpu {}", v.name)))?;
+    }
+    let control = Control::open()?;
+    let mut record = Record::begin("vcpu", options.background.name(), vcpus.counts().len(), options.traced);
+    eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
+    let started = Instant::now();
+    let (ended, lost) = look_after(args, &mut vcpus, &control, &mut record, started);
+    let summary = Summary {
+        format: "solocore-vcpus/1",
+        duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+        ended,
+        background: options.background.name(),
+        vcpus: vcpus.list(),
+        cpus: vcpus.counts(),
+    };
+    drop(control);
+    let (events, missing) = vcpus.events();
+    record.add(events, missing);
+    drop(vcpus);
+    drop(instance);
+    record.write(args.scheduler.sched_trace.as_deref(), args.scheduler.trace.as_deref(), &summary.vcpus)?;
+    if let Some(path) = &args.output {
+        files::write_json(path, &summary)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&summary))?,
+        Format::Text => print(&text(&summary))?,
+    }
+    lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler.
+fn look_after(
+    args: &ServeArgs,
+    vcpus: &mut Vcpus,
+    control: &Control,
+    record: &mut Record,
+    started: Instant,
+) -> (String, Option<LinuxError>) {
+    let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
+    notify::send("READY=1");
+    let ended = loop {
+        if stopped() {
+            break ("signal".to_owned(), None);
+        }
+        if let Err(error) = vcpus.check() {
+            break (error.to_string(), Some(error));
+        }
+        let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
+        if left.is_zero() {
+            break ("duration".to_owned(), None);
+        }
+        for done in control.serve(vcpus) {
+            eprintln!("solocore: {done}");
+        }
+        let (events, missing) = vcpus.events();
+        record.add(events, missing);
+        notify::send("WATCHDOG=1");
+        std::thread::sleep(left);
+    };
+    notify::send("STOPPING=1");
+    ended
+}
+
+fn text(summary: &Summary) -> String {
+    let mut out = text_of(&summary.vcpus);
+    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms"];
+    let row = |c: &CpuCounts| {
+        vec![
+            c.cpu.to_string(),
+            c.switches.to_string(),
+            c.late.to_string(),
+            format!("{:.1}", c.longest_late_ns as f64 / 1e3),
+            c.strays.to_string(),
+            c.moves.to_string(),
+            table::ms(Some(c.background_ns)),
+        ]
+    };
+    let rows: Vec<Vec<String>> =
+        std::iter::once(head.map(str::to_owned).to_vec()).chain(summary.cpus.iter().map(row)).collect();
+    out.push('\n');
+    out += &table::render(&rows);
+    out
+}

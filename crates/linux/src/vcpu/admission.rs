@@ -1,0 +1,135 @@
+//! May a VCPU enter a core? Asked before anything changes.
+//!
+//! Problem: every VCPU on a core is promised C in T; one more must not break a promise. Rule: a sporadic server loads its core no more than
+//! a periodic task of its C and T (Stanovich et al. 2010), and VCPUs run by rate, so that exact response times of fixed
+//! priorities decide (maracas, section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by what a switch and a
+//! late timer cost (`overhead`): a VCPU whose budget is used up may run so much longer.
+//! Does not cover: interrupts, kernel threads and real-time tasks, which no VCPU holds.
+
+use crate::error::LinuxError;
+use solocore_analysis::task_set::SporadicTask;
+use solocore_analysis::uniprocessor::plain;
+
+/// Longest period: below the time after which the kernel takes a thread that does not run for lost.
+pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
+/// Shortest capacity: less would be spent on switching.
+pub const MIN_CAPACITY_NS: u64 = 10_000;
+
+/// A VCPU's claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its number, which decides among equal periods.
+    pub id: u32,
+    /// C.
+    pub capacity_ns: u64,
+    /// T.
+    pub period_ns: u64,
+}
+
+/// Are these times any VCPU's?
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), LinuxError> {
+    let wrong = |what: String| Err(LinuxError::Input(what));
+    if capacity_ns > period_ns {
+        return wrong(format!(
+            "a capacity of {} in a period of {} is more than a whole core; give at most the period",
+            time(capacity_ns),
+            time(period_ns)
+        ));
+    }
+    if capacity_ns < MIN_CAPACITY_NS {
+        return wrong(format!("a capacity of {} is below {}, the least", time(capacity_ns), time(MIN_CAPACITY_NS)));
+    }
+    if period_ns > MAX_PERIOD_NS {
+        return wrong(format!(
+            "a period of {} is above {}: the kernel takes threads that wait longer for lost",
+            time(period_ns),
+            time(MAX_PERIOD_NS)
+        ));
+    }
+    Ok(())
+}
+
+/// A time as people write it.
+pub(super) fn time(ns: u64) -> String {
+    let (unit, per) = if ns.is_multiple_of(1_000_000) { ("ms", 1e6) } else { ("us", 1e3) };
+    format!("{} {unit}", ns as f64 / per)
+}
+
+/// The claims of a core with one more.
+///
+/// # Errors
+/// Whose capacity would not be there in time, with the utilisation and the response time that say so.
+pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result<(), LinuxError> {
+    check_times(new.capacity_ns, new.period_ns)?;
+    let mut claims: Vec<Claim> = there.iter().copied().chain([new]).collect();
+    claims.sort_by_key(|claim| (claim.period_ns, claim.id));
+    let tasks: Vec<SporadicTask> = claims
+        .iter()
+        .map(|claim| SporadicTask {
+            wcet: claim.capacity_ns.saturating_add(overhead_ns),
+            period: claim.period_ns,
+            deadline: claim.period_ns,
+        })
+        .collect();
+    let load: f64 = tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum();
+    let late = |(claim, (task, response)): (&Claim, (&SporadicTask, Option<u64>))| {
+        if response.is_some_and(|r| r <= task.deadline) {
+            return None;
+        }
+        let when = response.map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+        let whose = if claim.id == new.id { "it".to_owned() } else { format!("VCPU {}", claim.id) };
+        Some(LinuxError::Input(format!(
+            "{} in {} does not fit on core {core}: with it the utilisation is {load:.3} (each switch counted with {}), and {whose} would have its \
+             {} {when}, not within {}; take another core, or less",
+            time(new.capacity_ns),
+            time(new.period_ns),
+            time(overhead_ns),
+            time(claim.capacity_ns),
+            time(claim.period_ns),
+        )))
+    };
+    let responses = plain::response_times(&tasks);
+    match claims.iter().zip(tasks.iter().zip(responses)).find_map(late) {
+        Some(refusal) => Err(refusal),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(id: u32, capacity_ms: u64, period_ms: u64) -> Claim {
+        Claim { id, capacity_ns: capacity_ms * 1_000_000, period_ns: period_ms * 1_000_000 }
+    }
+
+    #[test]
+    fn what_fits_exactly_is_admitted_and_a_switch_more_is_not() {
+        let there = [claim(4, 2, 4), claim(5, 1, 6)];
+        // Response times 2, 3, 12: 2 + 2 + 2, 1 + 1 and 4.
+        assert!(admit(0, &there, claim(6, 4, 12), 0).is_ok());
+        let said = admit(0, &there, claim(6, 4, 12), 10_000).unwrap_err().to_string();
+        assert!(
+            said.contains("utilisation is 1.005") && said.contains("core 0") && said.contains("it would"),
+            "{said}"
+        );
+        assert!(admit(0, &there, claim(6, 5, 12), 0).is_err());
+    }
+
+    #[test]
+    fn who_is_there_is_protected_too() {
+        let said = admit(3, &[claim(4, 9, 10)], claim(5, 1, 5), 0).unwrap_err().to_string();
+        assert!(said.contains("VCPU 4 would have its 9 ms after 11 ms, not within 10 ms"), "{said}");
+    }
+
+    #[test]
+    fn times_that_are_no_vcpus() {
+        for (capacity, period, word) in [(11, 10, "whole core"), (0, 10, "least"), (1_000, 20_000, "lost")] {
+            let said = admit(0, &[], claim(4, capacity, period), 0).unwrap_err().to_string();
+            assert!(said.contains(word), "{said}");
+        }
+    }
+}

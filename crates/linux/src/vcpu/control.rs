@@ -1,0 +1,194 @@
+//! How VCPUs are created, listed, moved and destroyed while they run: a socket of the process that has the scheduler.
+//!
+//! Rule: one request and one answer a connection, each a line of JSON. Only root may connect. The process answers between two looks at its
+//! scheduler; a client that does not write or read within a tenth of a second is let go.
+
+use super::{VcpuState, Vcpus, Wanted};
+use crate::error::LinuxError;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, Permissions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::time::Duration;
+
+/// Where it listens.
+pub const SOCKET: &str = "/run/solocore-vcpu.sock";
+const PATIENCE: Duration = Duration::from_millis(100);
+
+/// What is asked for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Request {
+    /// A new VCPU, and perhaps a process for it.
+    Create {
+        /// Which.
+        wanted: Wanted,
+        /// Whose threads it is to run.
+        pid: Option<u32>,
+    },
+    /// All of them.
+    List,
+    /// Another core for one.
+    Move {
+        /// Name or number.
+        vcpu: String,
+        /// Where.
+        core: u32,
+    },
+    /// The end of one.
+    Destroy {
+        /// Name or number.
+        vcpu: String,
+    },
+    /// A process for one.
+    Bind {
+        /// Name or number; `None`: best effort.
+        vcpu: Option<String>,
+        /// Which process.
+        pid: u32,
+    },
+}
+
+/// What is answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Answer {
+    /// Done; the number of the VCPU that is concerned, and its core.
+    Done {
+        /// Number.
+        id: Option<u32>,
+        /// Core.
+        core: Option<u32>,
+    },
+    /// The VCPUs.
+    Vcpus(Vec<VcpuState>),
+    /// Refused: what was asked for is wrong.
+    Input(String),
+    /// Refused: the machine cannot.
+    Machine(String),
+}
+
+/// The socket, until it is dropped.
+pub struct Control {
+    socket: UnixListener,
+}
+
+impl Control {
+    /// Opens it. Only who has the scheduler may, so what lies in its place is left over.
+    ///
+    /// # Errors
+    /// /run cannot be written to.
+    pub fn open() -> Result<Self, LinuxError> {
+        let path = Path::new(SOCKET);
+        let fail = |e: io::Error| LinuxError::of_io(SOCKET, &e, "run as root, with a writable /run");
+        let _ = fs::remove_file(path);
+        let socket = UnixListener::bind(path).map_err(fail)?;
+        fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(fail)?;
+        socket.set_nonblocking(true).map_err(fail)?;
+        Ok(Self { socket })
+    }
+
+    /// Answers whoever waits. What was done, for the user.
+    pub fn serve(&self, vcpus: &mut Vcpus) -> Vec<String> {
+        let mut done = Vec::new();
+        while let Ok((client, _)) = self.socket.accept() {
+            // A client that goes away gets nothing, and that is all.
+            let _ = answer(client, vcpus, &mut done);
+        }
+        done
+    }
+}
+
+impl Drop for Control {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(SOCKET);
+    }
+}
+
+fn answer(client: UnixStream, vcpus: &mut Vcpus, done: &mut Vec<String>) -> io::Result<()> {
+    client.set_nonblocking(false)?;
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let mut line = String::new();
+    BufReader::new(&client).read_line(&mut line)?;
+    let answer = match serde_json::from_str::<Request>(&line) {
+        Ok(request) => carry_out(request, vcpus, done).unwrap_or_else(|e| match e {
+            LinuxError::Input(what) => Answer::Input(what),
+            LinuxError::Machine(what) => Answer::Machine(what),
+        }),
+        Err(e) => Answer::Input(format!("no such request: {e}; use the `solocore` of the same version")),
+    };
+    let text = serde_json::to_string(&answer).map_err(io::Error::other)?;
+    writeln!(&client, "{text}")
+}
+
+fn carry_out(request: Request, vcpus: &mut Vcpus, done: &mut Vec<String>) -> Result<Answer, LinuxError> {
+    let of = |vcpus: &Vcpus, id: u32| Answer::Done {
+        id: Some(id),
+        core: vcpus.list().iter().find(|v| v.id == id).map(|v| v.core),
+    };
+    match request {
+        Request::List => Ok(Answer::Vcpus(vcpus.list())),
+        Request::Create { wanted, pid } => {
+            let id = vcpus.create(&wanted)?;
+            if let Some(pid) = pid
+                && let Err(e) = vcpus.bind_process(pid, Some(id))
+            {
+                vcpus.destroy(id)?;
+                return Err(e);
+            }
+            done.push(format!("created VCPU {id}, {}", vcpus.describe(id)));
+            Ok(of(vcpus, id))
+        }
+        Request::Move { vcpu, core } => {
+            let id = vcpus.find(&vcpu)?;
+            vcpus.move_to(id, core)?;
+            done.push(format!("VCPU {id} moves to core {core}"));
+            Ok(Answer::Done { id: Some(id), core: Some(core) })
+        }
+        Request::Destroy { vcpu } => {
+            let id = vcpus.find(&vcpu)?;
+            let what = vcpus.describe(id);
+            vcpus.destroy(id)?;
+            done.push(format!("destroyed VCPU {id}, {what}"));
+            Ok(Answer::Done { id: Some(id), core: None })
+        }
+        Request::Bind { vcpu, pid } => {
+            let id = vcpu.map(|vcpu| vcpus.find(&vcpu)).transpose()?;
+            vcpus.bind_process(pid, id)?;
+            Ok(Answer::Done { id, core: None })
+        }
+    }
+}
+
+/// Asks the process that has the scheduler.
+///
+/// # Errors
+/// None has one, this process may not ask, or what was asked for is refused.
+pub fn ask(request: &Request) -> Result<Answer, LinuxError> {
+    let fail = |e: io::Error| match e.kind() {
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(
+            "nobody schedules VCPUs on this machine; start it: solocore vcpu serve, or solocore run PLAN".to_owned(),
+        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            LinuxError::Machine(format!("{SOCKET}: no answer in 10 s: the process is stopped or busy; try again"))
+        }
+        _ => LinuxError::of_io(SOCKET, &e, "run as root"),
+    };
+    let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;
+    stream.set_read_timeout(Some(100 * PATIENCE)).map_err(fail)?;
+    let text = serde_json::to_string(request).map_err(|e| fail(io::Error::other(e)))?;
+    writeln!(stream, "{text}").map_err(fail)?;
+    let mut line = String::new();
+    BufReader::new(stream).read_line(&mut line).map_err(fail)?;
+    match serde_json::from_str(&line) {
+        Ok(Answer::Input(what)) => Err(LinuxError::Input(what)),
+        Ok(Answer::Machine(what)) => Err(LinuxError::Machine(what)),
+        Ok(answer) => Ok(answer),
+        Err(e) => Err(LinuxError::Machine(format!(
+            "{SOCKET}: an answer that cannot be read: {e}; use the `solocore` of the same version"
+        ))),
+    }
+}
