@@ -249,11 +249,19 @@ static __always_inline __u64 until_of(const struct vcpu_cpu *c)
 	return c->core.until_ns;
 }
 
-/* Who is picked runs from now on. */
-static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu)
+/* A thread of this VCPU, which was picked, runs from now on; unless another one has got budget just now. */
+static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu, __u32 id)
 {
-	core_call(cpu, TRACE_VCPU_RESUME, 0, bpf_ktime_get_ns());
-	arm(cpu, until_of(c));
+	__u64 now = bpf_ktime_get_ns();
+
+	core_call(cpu, TRACE_VCPU_RESUME, 0, now);
+	if (c->core.current == id) {
+		arm(cpu, until_of(c));
+		return;
+	}
+	core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
+	c->strays++;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 /* 1: the kernel calls us. */
@@ -293,6 +301,8 @@ static __always_inline void balance_soon(void)
 static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 {
 	struct vcpu_cpu *c;
+	__u32 before;
+	__u64 now;
 
 	if (core != cpu) {
 		post(core, id, TRACE_VCPU_WAKE);
@@ -306,10 +316,16 @@ static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 		return 1;
 	if (c->core.vcpu[SC_TASK(id)].state != SC_VCPU_BLOCKED)
 		return 0;
-	if (!core_now(cpu, TRACE_VCPU_WAKE, id))
+	before = c->core.current;
+	now = bpf_ktime_get_ns();
+	core_settle(cpu, now);
+	if (!core_call(cpu, TRACE_VCPU_WAKE, id, now))
 		return 0;
+	/* Another one than runs must not be charged. */
+	if (!c->core.paused && c->core.current != before)
+		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
 	balance_soon();
-	return c->core.current == id || c->core.mode == SC_MODE_IDLE;
+	return c->core.current != before || c->core.mode == SC_MODE_IDLE;
 }
 
 SEC("struct_ops/vcpu_select_cpu")
@@ -527,6 +543,15 @@ static __always_inline __u32 goes_on(struct task_struct *prev, __u32 id)
 	return scx_bpf_dsq_nr_queued(id) <= 0 || prev->scx.slice > 0;
 }
 
+/* `prev` goes on, perhaps for a VCPU that it was bound to meanwhile. */
+static __always_inline void goes_on_as(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev, __u32 id)
+{
+	if (c->running_id != id)
+		trace(cpu, bpf_ktime_get_ns(), TRACE_RUNS, prev->pid, id + 1, 0);
+	c->running_id = id;
+	core_resumes(c, cpu, id);
+}
+
 SEC("struct_ops/vcpu_dispatch")
 void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 {
@@ -535,13 +560,13 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 
 	if (!c)
 		return;
+	if (!c->core.paused)
+		core_now(cpu, TRACE_VCPU_PAUSE, 0);
 	mail_read(c, cpu);
 	if (queued && exempt(prev)) {
 		prev->scx.slice = settings.slice_ns;
 		return;
 	}
-	if (!c->core.paused)
-		core_now(cpu, TRACE_VCPU_PAUSE, 0);
 	if (queued) {
 		own = vcpu_of(prev, cpu);
 		/* It was bound to this VCPU while it ran. */
@@ -557,14 +582,14 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 		if (queued && own == id && goes_on(prev, id)) {
 			if (prev->scx.slice == 0)
 				prev->scx.slice = settings.slice_ns;
-			core_resumes(c, cpu);
+			goes_on_as(c, cpu, prev, id);
 			return;
 		}
 		if (scx_bpf_dsq_move_to_local(id))
 			return;
 		if (queued && own == id) {
 			prev->scx.slice = settings.slice_ns;
-			core_resumes(c, cpu);
+			goes_on_as(c, cpu, prev, id);
 			return;
 		}
 		/* Its last thread has gone. */
@@ -591,13 +616,14 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 		v->virtual_ns = p->scx.dsq_vtime;
 	c->switches++;
 	c->running_ns = bpf_ktime_get_ns();
-	if (c->core.current == id)
-		core_resumes(c, cpu);
+	c->running_id = id;
 	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);
-	if (c->core.current != id) {
-		c->strays++;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (c->core.current == id) {
+		core_resumes(c, cpu, id);
+		return;
 	}
+	c->strays++;
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 SEC("struct_ops/vcpu_stopping")
@@ -684,13 +710,14 @@ __s32 BPF_PROG(vcpu_init)
 		if (!settings.allowed)
 			trace(key, now, TRACE_VCPU_ALLOW, 0, answer_of(c), c->core.until_ns);
 	}
+	live = 1;
+	/* The verifier knows the settings: it only looks at the balancing where it is wanted. */
 	key = SC_MAX_CPUS;
 	timer = bpf_map_lookup_elem(&timers, &key);
-	if (!timer)
-		return -22;
+	if (settings.balance_ns == 0 || !timer)
+		return 0;
 	bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, balance_fired);
-	live = 1;
 	return 0;
 }
 

@@ -87,6 +87,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler goes on with every thread."
     )]
     Vcpu(vcpu::VcpuArgs),
+    /// Check a trace of scheduling decisions: each followed from the policy, and the promises were kept.
+    #[command(
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv\n  solocore check-trace t.csv\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
+    )]
+    CheckTrace(CheckTraceArgs),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
@@ -121,6 +126,15 @@ pub enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CheckTraceArgs {
+    /// The trace.
+    pub trace: PathBuf,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,7 @@
 mod analyze;
 mod assess;
 mod check_io;
+mod check_trace;
 mod doctor;
 mod dram;
 mod exec;
@@ -44,6 +45,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),

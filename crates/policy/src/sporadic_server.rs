@@ -82,6 +82,19 @@ impl Server {
         (ok != 0).then_some(server)
     }
 
+    /// A server with these replenishments, as one that comes from elsewhere has them; `None` if the configuration is out of range,
+    /// there are none or too many, or they do not add up to the capacity.
+    pub fn with_budget(config: Config, budget: &[Replenishment]) -> Option<Self> {
+        let mut server = Self::new(config, 0)?;
+        let sum = budget.iter().try_fold(0u64, |sum, r| sum.checked_add(r.amount_ns))?;
+        if budget.is_empty() || budget.len() > config.limit as usize || sum != config.capacity_ns {
+            return None;
+        }
+        server.entry.get_mut(..budget.len())?.copy_from_slice(budget);
+        server.count = u32::try_from(budget.len()).ok()?;
+        Some(server)
+    }
+
     /// It became runnable (or is dispatched, if strict) at `now_ns`: it uses its budget from now on, together
     /// with what falls due before that is used up.
     pub fn wake(&mut self, now_ns: u64) {

@@ -194,14 +194,19 @@ SC_FN void sc_vcpu_replenish(struct sc_vcpu_core *c)
 #endif
 
 /* Brings the core to now_ns. */
-SC_FN void sc_vcpu_settle(struct sc_vcpu_core *c, sc_u64 now_ns)
+SC_SUBPROGRAM sc_u32 sc_vcpu_settle(struct sc_vcpu_core *c, sc_u64 now_ns)
 {
-	sc_u64 now = sc_max(sc_time(now_ns), c->last_ns), ran = now - c->last_ns;
+	sc_u64 now, ran;
 
+	if (!c)
+		return 0;
+	now = sc_max(sc_time(now_ns), c->last_ns);
+	ran = now - c->last_ns;
 	c->last_ns = now;
 	if (!c->paused)
 		sc_vcpu_charge(c, ran);
 	sc_vcpu_replenish(c);
+	return 1;
 }
 
 /* Which of the waiting VCPUs gets background time, or SC_NONE. */
@@ -231,11 +236,15 @@ SC_FN sc_u64 sc_vcpu_dispatch(struct sc_vcpu_core *c, sc_u32 id)
 }
 
 /* Decides what runs from last_ns on. */
-SC_FN void sc_vcpu_pick(struct sc_vcpu_core *c)
+SC_SUBPROGRAM sc_u32 sc_vcpu_pick(struct sc_vcpu_core *c)
 {
-	sc_u32 id = sc_heap_top(&c->foreground);
-	sc_u64 replenished = sc_heap_top_key(&c->waiting);
+	sc_u64 replenished;
+	sc_u32 id;
 
+	if (!c)
+		return 0;
+	id = sc_heap_top(&c->foreground);
+	replenished = sc_heap_top_key(&c->waiting);
 	if (id != SC_NONE) {
 		c->until_ns = sc_min(sc_vcpu_dispatch(c, id), replenished);
 		c->mode = SC_MODE_FOREGROUND;
@@ -245,6 +254,7 @@ SC_FN void sc_vcpu_pick(struct sc_vcpu_core *c)
 		c->mode = id != SC_NONE ? SC_MODE_BACKGROUND : SC_MODE_IDLE;
 	}
 	c->current = id;
+	return 1;
 }
 
 /* The time is until_ns, or any other. */

@@ -1,7 +1,7 @@
 //! Records of a scheduler's decisions, written as a trace for `solocore check-trace`.
 
 use crate::fail::Failure;
-use solocore_linux::vcpu::VcpuState;
+use solocore_linux::vcpu::{Options, VcpuState};
 use solocore_model::files;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use std::path::Path;
@@ -18,15 +18,22 @@ pub struct Record {
 }
 
 impl Record {
-    /// From now on.
-    pub fn begin(scheduler: &str, background: &str, cpus: usize, wanted: bool) -> Self {
+    /// Of VCPUs, from now on.
+    pub fn of_vcpus(options: &Options, cpus: usize) -> Self {
         let about = [
-            ("scheduler", scheduler.to_owned()),
-            ("background", background.to_owned()),
-            ("cpus", cpus.to_string()),
-            ("source", "linux".to_owned()),
+            ("scheduler", "vcpu".to_owned()),
+            ("background", options.background.name().to_owned()),
+            ("strict", u8::from(options.strict).to_string()),
+            ("limit", options.replenishments.to_string()),
+            ("overhead_ns", options.overhead_ns.to_string()),
         ];
-        let about = about.map(|(k, v)| (k.to_owned(), v)).into();
+        Self::begin(&about, cpus, options.traced)
+    }
+
+    /// From now on; `about`: what the trace says of itself.
+    pub fn begin(about: &[(&str, String)], cpus: usize, wanted: bool) -> Self {
+        let common = [("cpus", cpus.to_string()), ("source", "linux".to_owned())];
+        let about = about.iter().chain(&common).map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         Self { trace: SchedTrace { about, events: Vec::new() }, lost: 0, wanted, full: false }
     }
 

@@ -127,7 +127,7 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         vcpus.create(&wanted).map_err(|e| Failure::from(e).of(&format!("--vcpu {}", v.name)))?;
     }
     let control = Control::open()?;
-    let mut record = Record::begin("vcpu", options.background.name(), vcpus.counts().len(), options.traced);
+    let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
     let started = Instant::now();
     let (ended, lost) = look_after(args, &mut vcpus, &control, &mut record, started);
