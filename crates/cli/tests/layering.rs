@@ -15,7 +15,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),
-    ("linux", &["model"]),
+    ("linux", &["model", "policy"]),
     ("client", &[]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),
