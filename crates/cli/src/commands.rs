@@ -7,6 +7,7 @@ mod doctor;
 mod dram;
 mod exec;
 mod isolation;
+mod latency;
 mod plan;
 mod profile;
 mod report;
@@ -42,6 +43,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Latency(args) => latency::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

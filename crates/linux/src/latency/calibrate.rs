@@ -1,1 +1,342 @@
-//! x
+//! What the probe shows alone and under load here, what it costs, and a threshold from that.
+//!
+//! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for nothing, too high and never.
+//! Rule: the latency is measured with nothing of ours beside the probe, then with one memory hog more on another CPU at a time.
+//! The threshold suggested is the latency alone times a factor; with it goes the share of windows that would have counted as
+//! contended, alone and at the highest load. What the probe costs is measured in pairs: a hog does as much as it can for a
+//! moment with the probe at work and for a moment without, in either order; the ratio of a pair is free of slow drifts.
+//! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor is a choice, no theorem.
+//! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a machine that others use, alone is not
+//! alone. A figure is of this run.
+
+use super::LatencySource;
+use super::probe::{Config, Cost, Probe, last_level_bytes};
+use crate::error::LinuxError;
+use crate::machine;
+use crate::sys;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Windows of a level; pieces of its time.
+const WINDOWS: u32 = 20;
+/// Pairs of moments with and without the probe.
+const PAIRS: u32 = 10;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The probe; it stays on the first of its CPUs.
+    pub probe: Config,
+    /// Where hogs may run: the CPUs of the machine that are this process's to use.
+    pub cpus: Vec<u32>,
+    /// Time for each level.
+    pub span: Duration,
+    /// The threshold is the latency alone times this.
+    pub factor: f64,
+}
+
+/// The latency with so many hogs.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Level {
+    /// Hogs beside the probe.
+    pub hogs: usize,
+    /// ns per load, the average over the windows.
+    pub latency_ns: f64,
+    /// The lowest and the highest window.
+    pub lowest_ns: f64,
+    /// See `lowest_ns`.
+    pub highest_ns: f64,
+    /// Share of the windows at or above the threshold.
+    pub contended: f64,
+    /// Bytes a second that the hogs read and wrote, together.
+    pub hog_bytes_per_s: f64,
+    /// Batches that were thrown away.
+    pub dropped: u64,
+    #[serde(skip)]
+    windows: Vec<f64>,
+}
+
+/// What a hog loses by the probe: speed with it over speed without, of pairs.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Loss {
+    /// Is the hog on the probe's own CPU?
+    pub same_cpu: bool,
+    /// The median.
+    pub ratio: f64,
+    /// A quarter of the pairs is below.
+    pub lower_quartile: f64,
+    /// A quarter of the pairs is above.
+    pub upper_quartile: f64,
+    /// How many.
+    pub pairs: usize,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Calibration {
+    /// Alone first.
+    pub levels: Vec<Level>,
+    /// ns per load; for the latency rule.
+    pub threshold_ns: u64,
+    /// What the probe itself used meanwhile.
+    pub cost: Cost,
+    /// What hogs lost.
+    pub losses: Vec<Loss>,
+}
+
+/// A thread that reads and writes a buffer no cache holds, from end to end.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    bytes: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    fn start(cpu: u32, size: u64) -> Result<Self, LinuxError> {
+        const PIECE: usize = 1 << 17;
+        let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
+        let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stop_, bytes_) = (Arc::clone(&stop), Arc::clone(&bytes));
+        let work = move || {
+            // It was this process's to use when the plan was made.
+            let _ = sys::pin_to(cpu);
+            let mut memory = vec![1u64; words];
+            while !stop_.load(Ordering::Relaxed) {
+                for piece in memory.chunks_mut(PIECE) {
+                    for word in piece.iter_mut().step_by(8) {
+                        *word = word.wrapping_add(1);
+                    }
+                    bytes_.fetch_add(2 * 8 * piece.len() as u64, Ordering::Relaxed);
+                    if stop_.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                std::hint::black_box(&memory);
+            }
+        };
+        let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
+        let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
+        let hog = Self { stop, bytes, thread: Some(thread) };
+        // Its buffer is there once it has begun to count.
+        while hog.done() == 0 && hog.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Ok(hog)
+    }
+
+    fn done(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes a second over some time.
+    fn speed(&self, time: Duration) -> f64 {
+        let (before, begin) = (self.done(), Instant::now());
+        std::thread::sleep(time);
+        (self.done() - before) as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A hog that panicked has stopped, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Bytes of a hog's buffer, if the machine has room for so many hogs.
+fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
+    let size = last_level_bytes().saturating_mul(2);
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let free = kilobytes.map_or(u64::MAX, |k| k.saturating_mul(1024));
+    if size.saturating_mul(hogs as u64) > free / 2 {
+        return Err(LinuxError::Machine(format!(
+            "{hogs} hogs of {} MiB do not fit into half of the free memory; name fewer CPUs for them (taskset)",
+            size >> 20
+        )));
+    }
+    Ok(size)
+}
+
+fn check(plan: &Plan) -> Result<(), LinuxError> {
+    let wrong = |what: String| Err(LinuxError::Input(what));
+    if !(1.0..=100.0).contains(&plan.factor) {
+        return wrong(format!("a threshold of {} times the latency alone is none; choose 1 to 100", plan.factor));
+    }
+    if !(Duration::from_millis(20)..=Duration::from_secs(600)).contains(&plan.span) {
+        return wrong(format!("{:?} for each load is too short or too long; choose 20 ms to 600 s", plan.span));
+    }
+    Ok(())
+}
+
+/// Measures; `None` if `stop` said so. `said` is told what is done next.
+///
+/// # Errors
+/// The plan makes no sense, the probe cannot run, there is no memory for hogs.
+pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<Option<Calibration>, LinuxError> {
+    check(plan)?;
+    let own = plan.probe.cpus.first().copied().unwrap_or(0);
+    let config = Config { cpus: vec![own], ..plan.probe.clone() };
+    let others: Vec<u32> = plan.cpus.iter().copied().filter(|&cpu| cpu != own).collect();
+    let size = hog_bytes(others.len().max(1))?;
+    let mut probe = Probe::start(&config)?;
+    let mut hogs = Vec::new();
+    let mut levels = Vec::new();
+    for &cpu in [None].into_iter().chain(others.iter().map(Some)).collect::<Vec<_>>().iter() {
+        said(&format!("latency on CPU {own} beside {} hog(s)", levels.len()));
+        if let Some(&cpu) = cpu {
+            hogs.push(Hog::start(cpu, size)?);
+        }
+        let Some(level) = level(&mut probe, &hogs, plan.span, stop)? else { return Ok(None) };
+        levels.push(level);
+    }
+    let cost = probe.cost();
+    drop(hogs);
+    let threshold_ns = threshold(levels[0].latency_ns, plan.factor);
+    for level in &mut levels {
+        let above = level.windows.iter().filter(|&&w| w >= threshold_ns as f64).count();
+        level.contended = above as f64 / level.windows.len().max(1) as f64;
+    }
+    let mut losses = Vec::new();
+    for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
+        said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
+        let hog = Hog::start(cpu, size)?;
+        let Some(loss) = loss(&probe, &hog, cpu == own, plan.span / WINDOWS, stop) else { return Ok(None) };
+        losses.push(loss);
+    }
+    Ok(Some(Calibration { levels, threshold_ns, cost, losses }))
+}
+
+/// Whole ns, never 0.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of ns, saturating")]
+fn threshold(alone_ns: f64, factor: f64) -> u64 {
+    ((alone_ns * factor).ceil() as u64).max(1)
+}
+
+fn level(
+    probe: &mut Probe,
+    hogs: &[Hog],
+    span: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Level>, LinuxError> {
+    let done = || hogs.iter().map(Hog::done).sum::<u64>();
+    let (before, begin) = (done(), Instant::now());
+    let (mut windows, mut dropped) = (Vec::new(), 0);
+    // What was measured before is another level's.
+    let _ = probe.read()?;
+    for _ in 0..WINDOWS {
+        std::thread::sleep(span / WINDOWS);
+        if stop() {
+            return Ok(None);
+        }
+        let reading = probe.read()?;
+        windows.extend(reading.latency());
+        dropped += reading.dropped;
+    }
+    if windows.is_empty() {
+        return Err(LinuxError::Machine(format!(
+            "the probe measured nothing ({dropped} batches were broken off); raise its --rate or --priority, or leave its CPU free"
+        )));
+    }
+    let sum: f64 = windows.iter().sum();
+    Ok(Some(Level {
+        hogs: hogs.len(),
+        latency_ns: sum / windows.len() as f64,
+        lowest_ns: windows.iter().copied().fold(f64::INFINITY, f64::min),
+        highest_ns: windows.iter().copied().fold(0.0, f64::max),
+        contended: 0.0,
+        hog_bytes_per_s: (done() - before) as f64 / begin.elapsed().as_secs_f64(),
+        dropped,
+        windows,
+    }))
+}
+
+fn loss(probe: &Probe, hog: &Hog, same_cpu: bool, moment: Duration, stop: &dyn Fn() -> bool) -> Option<Loss> {
+    let mut ratios = Vec::new();
+    for pair in 0..PAIRS {
+        if stop() {
+            return None;
+        }
+        let mut speed = [0.0; 2];
+        // In either order, so that what only gets faster or slower favours neither.
+        for turn in 0..2 {
+            let at_work = (turn + pair) % 2;
+            probe.pause(at_work == 0);
+            speed[at_work as usize] = hog.speed(moment);
+        }
+        if speed[0] > 0.0 {
+            ratios.push(speed[1] / speed[0]);
+        }
+    }
+    probe.pause(false);
+    ratios.sort_by(f64::total_cmp);
+    let at = |share: usize| ratios.get(ratios.len() * share / 4).copied().unwrap_or(1.0);
+    Some(Loss { same_cpu, ratio: at(2), lower_quartile: at(1), upper_quartile: at(3), pairs: ratios.len() })
+}
+
+/// CPUs for a plan: those of this process.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn usable_cpus() -> Result<Vec<u32>, LinuxError> {
+    let online = machine::online_cpus()?;
+    let mine =
+        sys::tasks::affinity_of(0).map_err(|e| LinuxError::of_io("this process's CPUs", &e, "name them with --cpu"))?;
+    Ok(mine.into_iter().filter(|cpu| online.contains(cpu)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        let cpus = usable_cpus().unwrap();
+        let probe = Config { rate: 2000, buffer: Some(1 << 20), ..Config::on(&cpus) };
+        Plan { probe, cpus, span: Duration::from_millis(100), factor: 1.5 }
+    }
+
+    #[test]
+    fn every_load_is_measured() {
+        let plan = Plan { cpus: plan().cpus.into_iter().take(2).collect(), ..plan() };
+        let found = calibrate(&plan, &|| false, &|_| {}).unwrap().unwrap();
+        assert_eq!(found.levels.len(), plan.cpus.len());
+        assert!(found.levels.iter().zip(0..).all(|(l, hogs)| l.hogs == hogs));
+        let alone = &found.levels[0];
+        assert!(alone.lowest_ns <= alone.latency_ns && alone.latency_ns <= alone.highest_ns, "{alone:?}");
+        assert!(alone.hog_bytes_per_s == 0.0);
+        assert!(found.levels[1..].iter().all(|l| l.hog_bytes_per_s > 0.0));
+        assert_eq!(found.threshold_ns, threshold(alone.latency_ns, 1.5));
+        assert!(found.losses[0].same_cpu && found.losses.iter().all(|l| l.pairs > 0 && l.ratio > 0.0));
+        assert!(found.cost.loads > 0);
+    }
+
+    #[test]
+    fn it_stops_when_asked() {
+        assert_eq!(calibrate(&plan(), &|| true, &|_| {}).unwrap(), None);
+    }
+
+    #[test]
+    fn thresholds_are_whole() {
+        assert_eq!([threshold(100.0, 1.5), threshold(33.4, 2.0), threshold(0.0, 1.0)], [150, 67, 1]);
+    }
+
+    #[test]
+    fn senseless_plans_are_refused() {
+        let good = plan();
+        for (wrong, word) in [
+            (Plan { factor: 0.5, ..good.clone() }, "0.5 times"),
+            (Plan { factor: f64::NAN, ..good.clone() }, "NaN times"),
+            (Plan { span: Duration::from_millis(1), ..good.clone() }, "1ms for each load"),
+            (Plan { span: Duration::from_secs(601), ..good.clone() }, "601s for each load"),
+        ] {
+            let error = calibrate(&wrong, &|| false, &|_| {}).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("; choose"), "{error}");
+        }
+    }
+}

@@ -146,6 +146,7 @@ struct Tally {
 struct Shared {
     tally: Mutex<Tally>,
     stop: AtomicBool,
+    pause: AtomicBool,
 }
 
 impl Shared {
@@ -207,6 +208,14 @@ impl Probe {
     /// Number of its thread, to bind it to a VCPU or a CPU.
     pub fn thread(&self) -> u32 {
         self.tid
+    }
+
+    /// Makes no loads until it is told to go on. Readings meanwhile have no requests.
+    pub fn pause(&self, pause: bool) {
+        self.shared.pause.store(pause, Ordering::Release);
+        if let Some(thread) = &self.thread {
+            thread.thread().unpark();
+        }
     }
 
     /// What it has cost since its first batch.
@@ -323,6 +332,11 @@ fn work(mut chase: Chase, config: &Config, shared: &Shared) {
             if shared.stop.load(Ordering::Acquire) {
                 return;
             }
+            if shared.pause.load(Ordering::Acquire) {
+                std::thread::park();
+                next = Instant::now();
+                continue;
+            }
             match next.checked_duration_since(Instant::now()) {
                 Some(left) if !left.is_zero() => std::thread::park_timeout(left),
                 _ => break,
@@ -373,6 +387,23 @@ mod tests {
         assert_eq!(reading.requests, 160);
         let again = probe.read().unwrap();
         assert_eq!((again.requests, again.occupancy, again.latency()), (0, 0, None));
+    }
+
+    #[test]
+    fn a_paused_probe_makes_no_loads() {
+        let mut probe = Probe::start(&Config { rate: 10_000, buffer: Some(1 << 20), ..here() }).unwrap();
+        first(&mut probe);
+        probe.pause(true);
+        // The batch under way, and at most one more, may still end.
+        let settled = |probe: &Probe| {
+            let before = probe.cost().loads;
+            std::thread::sleep(Duration::from_millis(5));
+            probe.cost().loads == before
+        };
+        assert!((0..100).any(|_| settled(&probe)) && settled(&probe));
+        let _ = probe.read().unwrap();
+        probe.pause(false);
+        first(&mut probe);
     }
 
     #[test]

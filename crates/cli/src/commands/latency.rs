@@ -1,0 +1,381 @@
+//! `solocore latency`: how long requests to memory take, how many each CPU makes, and what Algorithm 1 makes of it.
+
+use crate::args::Format;
+use crate::args::latency::{LatencyArgs, Rule, Source};
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::latency::calibrate::{self, Calibration};
+use solocore_linux::latency::probe::{Config, Cost, Probe};
+use solocore_linux::latency::requests::CoreRequests;
+use solocore_linux::latency::throttling::{self, InProcess, Settings, Throttling, Tick, Watched};
+use solocore_linux::latency::uncore::Uncore;
+use solocore_linux::latency::{LatencySource, Reading, Unit, pmu};
+use solocore_linux::{LinuxError, machine};
+use solocore_model::files;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+/// A source that is also asked what it costs, while the driver owns it.
+#[derive(Clone)]
+struct Held(Arc<Mutex<Probe>>);
+
+impl Held {
+    fn probe<T>(&self, what: impl FnOnce(&mut Probe) -> T) -> T {
+        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl LatencySource for Held {
+    fn read(&mut self) -> Result<Reading, LinuxError> {
+        self.probe(LatencySource::read)
+    }
+
+    fn unit(&self) -> Unit {
+        self.probe(|p| p.unit())
+    }
+
+    fn about(&self) -> String {
+        self.probe(|p| p.about())
+    }
+}
+
+/// What is read, and how it came to be chosen.
+struct Chosen {
+    watched: Watched,
+    probe: Option<Held>,
+    about: String,
+    unit: Unit,
+    instead_of: Option<String>,
+}
+
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    source: String,
+    unit: Unit,
+    /// Why it is not the first choice.
+    instead_of: Option<String>,
+    /// What counts as a request of a CPU; none if nothing may be counted.
+    event: Option<String>,
+    cpus: Vec<u32>,
+    rule: &'static str,
+    threshold: Option<u64>,
+    readings: Vec<Shown>,
+    /// Of the probe.
+    cost: Option<Cost>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    latency: Option<f64>,
+    #[serde(flatten)]
+    tick: Tick,
+}
+
+#[derive(Serialize)]
+struct CalibrationReport {
+    format: &'static str,
+    cpu: u32,
+    factor: f64,
+    #[serde(flatten)]
+    found: Calibration,
+}
+
+/// Reads and shows, or calibrates.
+pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
+    if args.calibrate {
+        return calibrate(args);
+    }
+    let settings = settings(args)?;
+    let cpus = machine::online_cpus()?;
+    let (cores, without) = cores(args, &cpus)?;
+    let chosen = choose(args)?;
+    let report = Report {
+        format: "solocore-latency/1",
+        source: chosen.about,
+        unit: chosen.unit,
+        instead_of: chosen.instead_of,
+        event: (!cores.cpus().is_empty()).then(|| cores.event().name().to_owned()),
+        cpus: cores.cpus(),
+        rule: if args.rule == Rule::Rate { "rate" } else { "latency" },
+        threshold: args.threshold,
+        readings: Vec::new(),
+        cost: None,
+    };
+    let mechanism = InProcess::new(cores.cpus().len().max(1), &settings)?;
+    let every = Duration::from_nanos(args.every.ns_ceil());
+    let driver = Throttling::new(every, settings.rule, chosen.watched, cores, mechanism)?;
+    watch(args, report, driver, chosen.probe.as_ref(), without.as_deref())
+}
+
+fn watch(
+    args: &LatencyArgs,
+    mut report: Report,
+    mut driver: Throttling<InProcess>,
+    probe: Option<&Held>,
+    without: Option<&str>,
+) -> Result<ExitCode, Failure> {
+    let text = args.format == Format::Text;
+    if text {
+        print(&head(&report, without))?;
+    }
+    let (mut elapsed_ns, mut seen, mut failed) = (0, 0, None);
+    driver.run(stopped, |tick| {
+        elapsed_ns += tick.period_ns;
+        if text && let Err(e) = print(&line(&report, tick, elapsed_ns)) {
+            failed = Some(e);
+            return ControlFlow::Break(());
+        }
+        seen += 1;
+        // Only the document has all of them.
+        if !text {
+            report.readings.push(Shown { latency: tick.reading.latency(), tick: tick.clone() });
+        }
+        if args.count.is_some_and(|count| seen >= count) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    report.cost = probe.map(|held| held.probe(|p| p.cost()));
+    if text {
+        print(&report.cost.as_ref().map(cost_text).unwrap_or_default())?;
+    } else {
+        print(&files::to_json(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Without a threshold nothing is contended.
+fn settings(args: &LatencyArgs) -> Result<Settings, Failure> {
+    if !(0.0..=1.0).contains(&args.idle) {
+        return Err(Failure::Input(format!("--idle {} is no share; give 0 to 1", args.idle)));
+    }
+    let rule = if args.rule == Rule::Rate { throttling::Rule::Rate } else { throttling::Rule::Latency };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    let idle_per_mille = (args.idle * 1000.0).round() as u32;
+    Ok(Settings { rule, threshold: args.threshold.unwrap_or(u64::MAX), idle_per_mille })
+}
+
+/// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be counted.
+fn cores(args: &LatencyArgs, cpus: &[u32]) -> Result<(CoreRequests, Option<String>), Failure> {
+    let cpuinfo = machine::cpuinfo();
+    match CoreRequests::choose(args.event.as_deref(), &cpuinfo, cpus) {
+        Ok(chosen) => Ok(chosen),
+        Err(e) if args.event.is_none() && args.threshold.is_none() && args.rule == Rule::Latency => {
+            let (none, _) = CoreRequests::choose(Some("page-faults"), &cpuinfo, &[])?;
+            Ok((none, Some(e.to_string())))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn choose(args: &LatencyArgs) -> Result<Chosen, Failure> {
+    let (sysfs, cpuinfo) = (Path::new(pmu::SYSFS), machine::cpuinfo());
+    let counters = |uncore: Uncore| Chosen {
+        about: uncore.about(),
+        unit: uncore.unit(),
+        watched: Watched::Source(Box::new(uncore)),
+        probe: None,
+        instead_of: None,
+    };
+    let why = |e: &LinuxError| e.to_string().split("; ").next().unwrap_or_default().to_owned();
+    if args.rule == Rule::Rate {
+        let sum = |instead_of| Chosen {
+            watched: Watched::Cores,
+            probe: None,
+            about: "the sum over the CPUs".to_owned(),
+            unit: Unit::Requests,
+            instead_of,
+        };
+        return match (args.source, Uncore::requests(sysfs, &cpuinfo)) {
+            (Source::Probe, _) => Err(Failure::Input(
+                "--rule rate with --source probe: the probe's own loads are no rate of the machine; leave --source out"
+                    .to_owned(),
+            )),
+            (_, Ok(uncore)) => Ok(counters(uncore)),
+            (Source::Auto, Err(e)) => Ok(sum(Some(why(&e)))),
+            (Source::Uncore, Err(e)) => Err(Failure::Machine(format!("{}; leave --source out", why(&e)))),
+        };
+    }
+    let instead_of = match (args.source, Uncore::latency(sysfs, &cpuinfo)) {
+        (Source::Probe, _) => None,
+        (_, Ok(uncore)) => return Ok(counters(uncore)),
+        (Source::Uncore, Err(e)) => return Err(e.into()),
+        (Source::Auto, Err(e)) => Some(why(&e)),
+    };
+    let probe = Probe::start(&config(args)?)?;
+    let (about, unit) = (probe.about(), probe.unit());
+    let held = Held(Arc::new(Mutex::new(probe)));
+    Ok(Chosen { watched: Watched::Source(Box::new(held.clone())), probe: Some(held), about, unit, instead_of })
+}
+
+fn config(args: &LatencyArgs) -> Result<Config, Failure> {
+    let cpus = match &args.cpu {
+        Some(list) => parse_cpus(list)?,
+        None => calibrate::usable_cpus()?,
+    };
+    Ok(Config { rate: args.rate, loads: args.loads, priority: args.priority, ..Config::on(&cpus) })
+}
+
+/// A list like `0-1,3`; nothing in it may be left out silently.
+fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
+    let cpus = machine::parse_cpu_list(list);
+    let parts_good = list.split(',').all(|part| !machine::parse_cpu_list(part).is_empty());
+    if !parts_good || cpus.len() > 4096 {
+        return Err(Failure::Input(format!("--cpu {list} is no list of CPUs; give one like 0-1,3")));
+    }
+    Ok(cpus)
+}
+
+fn head(report: &Report, without: Option<&str>) -> String {
+    let mut out = format!("latency: {}\n", report.source);
+    if let Some(why) = &report.instead_of {
+        out += &format!("  as {why}\n");
+    }
+    out += &match (&report.event, without) {
+        (Some(event), None) => format!("requests of a CPU: {event}\n"),
+        (Some(event), Some(why)) => format!("requests of a CPU: {event}\n  as {why}\n"),
+        (None, why) => format!("requests of a CPU: not counted\n  as {}\n", why.unwrap_or("nothing may be counted")),
+    };
+    out += &format!("\n{:>10}  {:>12}  {:>10}  {:>7}", "s", report.unit.short(), "requests", "dropped");
+    for cpu in &report.cpus {
+        out += &format!("  {:>10}", format!("CPU {cpu}"));
+    }
+    if report.threshold.is_some() {
+        out += "  contended  throttled";
+    }
+    out.push('\n');
+    out
+}
+
+fn line(report: &Report, tick: &Tick, elapsed_ns: u64) -> String {
+    let latency = tick.reading.latency().map_or_else(|| "-".to_owned(), |l| format!("{l:.1}"));
+    let mut out = format!(
+        "{:>10.3}  {latency:>12}  {:>10}  {:>7}",
+        elapsed_ns as f64 / 1e9,
+        tick.reading.requests,
+        tick.reading.dropped
+    );
+    for requests in &tick.per_core {
+        out += &format!("  {requests:>10}");
+    }
+    if report.threshold.is_some() {
+        let contended = if tick.decision.contended { "yes" } else { "no" };
+        out += &format!("  {contended:>9}  {:>9}", tick.decision.throttled);
+    }
+    out.push('\n');
+    out
+}
+
+fn cost_text(cost: &Cost) -> String {
+    format!(
+        "\nthe probe took {:.2} % of a CPU and {:.2} MB/s for {} loads\n",
+        cost.cpu_share * 100.0,
+        cost.bytes_per_s / 1e6,
+        cost.loads
+    )
+}
+
+fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
+    let cpus = calibrate::usable_cpus()?;
+    let plan = calibrate::Plan {
+        probe: config(args)?,
+        cpus,
+        span: Duration::from_nanos(args.span.ns_ceil()),
+        factor: args.factor,
+    };
+    let cpu = plan.probe.cpus.first().copied().unwrap_or(0);
+    let found = calibrate::calibrate(&plan, &stopped, &|what| eprintln!("{what}"))?;
+    let Some(found) = found else { return Err(Failure::Interrupted) };
+    if args.format == Format::Json {
+        let report = CalibrationReport { format: "solocore-latency-calibration/1", cpu, factor: args.factor, found };
+        print(&files::to_json(&report))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&calibration_text(&found, args.factor))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn calibration_text(found: &Calibration, factor: f64) -> String {
+    let head = ["hogs", "ns", "lowest", "highest", "hogs' GB/s", "dropped", "contended"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for level in &found.levels {
+        rows.push(vec![
+            level.hogs.to_string(),
+            format!("{:.1}", level.latency_ns),
+            format!("{:.1}", level.lowest_ns),
+            format!("{:.1}", level.highest_ns),
+            format!("{:.2}", level.hog_bytes_per_s / 1e9),
+            level.dropped.to_string(),
+            format!("{:.0} %", level.contended * 100.0),
+        ]);
+    }
+    let mut out = table::render(&rows);
+    out += &format!(
+        "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows reach it\n",
+        found.threshold_ns
+    );
+    let cost = &found.cost;
+    out +=
+        &format!("the probe took {:.2} % of its CPU and {:.2} MB/s\n", cost.cpu_share * 100.0, cost.bytes_per_s / 1e6);
+    for loss in &found.losses {
+        let place = if loss.same_cpu { "the probe's CPU" } else { "another CPU" };
+        out += &format!(
+            "a hog on {place} ran at {:.2} % with the probe ({} pairs, quartiles {:.2} % and {:.2} %)\n",
+            loss.ratio * 100.0,
+            loss.pairs,
+            loss.lower_quartile * 100.0,
+            loss.upper_quartile * 100.0
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_cpus_is_taken_whole_or_not() {
+        assert_eq!(parse_cpus("0-1,3").unwrap(), [0, 1, 3]);
+        for wrong in ["", "x", "0,x", "1-", "3-1", "0,,1", "0-99999999"] {
+            assert!(matches!(parse_cpus(wrong), Err(Failure::Input(t)) if t.contains("; give")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn columns_stand_below_their_heads() {
+        let tick = Tick {
+            period_ns: 100_000_000,
+            reading: Reading { occupancy: 1000, requests: 10, dma_included: true, dropped: 2 },
+            per_core: vec![5, 7],
+            decision: throttling::Decision { contended: true, throttled: 1, requests: 12, most_requests: 12 },
+        };
+        let report = Report {
+            format: "",
+            source: "s".to_owned(),
+            unit: Unit::Nanoseconds,
+            instead_of: None,
+            event: Some("e".to_owned()),
+            cpus: vec![0, 1],
+            rule: "latency",
+            threshold: Some(50),
+            readings: vec![],
+            cost: None,
+        };
+        let head = head(&report, None);
+        let line = line(&report, &tick, 100_000_000);
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells, ["0.100", "100.0", "10", "2", "5", "7", "yes", "1"]);
+        assert_eq!(head.lines().last().unwrap().len(), line.trim_end().len());
+    }
+}
