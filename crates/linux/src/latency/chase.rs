@@ -1,11 +1,11 @@
 //! Loads that each wait for the one before, from lines that no cache holds.
 //!
-//! Problem: what a load takes must be memory's doing: not a cache's, not a prefetcher's, not a walk's through page tables.
+//! Problem: what a load takes must be memory's doing: not a cache's, a prefetcher's or a walk's through page tables.
 //! Rule: the buffer is cut into blocks of 32 pages. Of each block one line in every second pair of lines is on a random cycle: a
-//! line holds the number of the next, so that a load begins when the one before has ended, and no prefetcher guesses where. Before a
-//! piece of a cycle is timed, its lines and their neighbours are put out of all caches, and a line of each page is read, so that
-//! the translations are at hand. Where lines cannot be put out by a program, the buffer is four times the last level: a line comes
-//! again only after twice its size in others.
+//! line holds the number of the next, so that a load begins when the one before has ended, and no prefetcher guesses where. Before
+//! pieces of a cycle are timed, their lines and the neighbours of these are put out of all caches, which leaves the translations at
+//! hand. Where lines cannot be put out by a program, the buffer is four times the last level, so that a line comes again only
+//! after twice its size in others, and a line of each page is read before for its translation.
 //! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC.
 //! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit); memory-side caches; translation of a
 //! guest's addresses by its host beyond what the TLB holds.
@@ -96,24 +96,31 @@ impl Chase {
         Self { lines, start, order, blocks: visits, visits: 0, cursors: vec![0; blocks] }
     }
 
-    /// Times so many loads, at most a cycle's.
-    pub fn time(&mut self, loads: usize) -> Duration {
-        let loads = loads.clamp(1, CYCLE);
+    /// Times so many pieces of so many loads each, one after the other; together at most a cycle's.
+    pub fn time(&mut self, loads: usize, pieces: usize) -> Vec<Duration> {
+        let (pieces, loads) = (pieces.clamp(1, CYCLE), loads.clamp(1, CYCLE / pieces.clamp(1, CYCLE)));
         let block = self.blocks[self.visits % self.blocks.len()] as usize;
         self.visits = self.visits.wrapping_add(1);
         let from = self.cursors[block];
-        self.cursors[block] = (from + loads) % CYCLE;
+        self.cursors[block] = (from + loads * pieces) % CYCLE;
         let cycle = &self.order[block * CYCLE..(block + 1) * CYCLE];
-        let first = cycle[from];
         if CAN_FLUSH {
-            let piece = (from..from + loads).map(|i| cycle[i % CYCLE] as usize);
-            flush(piece.flat_map(|i| [i, i + 1]).map(|i| &self.lines[i]));
+            // This needs the translations: it leaves them at hand.
+            let lines = (from..from + loads * pieces).map(|i| cycle[i % CYCLE] as usize);
+            flush(lines.flat_map(|i| [i, i + 1]).map(|i| &self.lines[i]));
+        } else {
+            let pages = (0..BLOCK_PAGES).map(|page| self.start + block * BLOCK_LINES + page * LINES_PER_PAGE);
+            std::hint::black_box(pages.map(|line| self.lines[line].next).max());
         }
-        let pages = (0..BLOCK_PAGES).map(|page| self.start + block * BLOCK_LINES + page * LINES_PER_PAGE);
-        std::hint::black_box(pages.map(|line| self.lines[line].next).max());
-        let (took, last) = self.walk(first, loads);
-        debug_assert_eq!(last, self.order[block * CYCLE + self.cursors[block]]);
-        took
+        let mut at = cycle[from];
+        let mut times = Vec::with_capacity(pieces);
+        for _ in 0..pieces {
+            let (took, last) = self.walk(at, loads);
+            at = last;
+            times.push(took);
+        }
+        debug_assert_eq!(at, self.order[block * CYCLE + self.cursors[block]], "the cycle goes on there next time");
+        times
     }
 
     /// Follows the cycle from a line on. The clock waits until the last load has ended.
@@ -164,7 +171,7 @@ mod tests {
         for _ in 0..40 {
             let block = chase.blocks[chase.visits % 2] as usize;
             let from = chase.cursors[block];
-            chase.time(100);
+            assert_eq!(chase.time(25, 4).len(), 4);
             assert_eq!(chase.cursors[block], (from + 100) % CYCLE);
             taken.push(block);
         }
@@ -177,8 +184,9 @@ mod tests {
         assert!(order(7) == order(7) && order(7) != order(8));
         // Nonsense is put right.
         assert_eq!(Chase::new(0, 1).blocks.len(), 1);
-        chase.time(0);
-        chase.time(usize::MAX);
+        assert_eq!(chase.time(0, 0).len(), 1);
+        assert_eq!(chase.time(usize::MAX, 3).len(), 3);
+        assert_eq!(chase.time(8, usize::MAX).len(), CYCLE);
     }
 
     /// No figure, only that the loads go further than a cache: the same piece again, without flushing, is much faster.
@@ -192,7 +200,7 @@ mod tests {
             times.sort();
             times[times.len() / 2]
         };
-        let cold = median((0..51).map(|_| chase.time(64)).collect());
+        let cold = median((0..51).flat_map(|_| chase.time(64, 1)).collect());
         let first = chase.order[0];
         chase.walk(first, 64);
         let warm = median((0..51).map(|_| chase.walk(first, 64).0).collect());

@@ -37,7 +37,7 @@ pub struct Config {
     pub cpus: Vec<u32>,
     /// Batches in a second, 1 to 10000.
     pub rate: u32,
-    /// Loads of a piece, 8 to [`CYCLE`].
+    /// Loads of a piece, at least 8; those of a batch are at most 992, the lines of a cycle.
     pub loads: u32,
     /// Pieces of a batch, odd.
     pub pieces: u32,
@@ -68,16 +68,19 @@ impl Config {
         if !(1..=10_000).contains(&self.rate) {
             return wrong(format!("{} batches a second are too few or too many; choose 1 to 10000", self.rate));
         }
-        if !(8..=CYCLE).contains(&(self.loads as usize)) {
-            return wrong(format!("{} loads are too few or too many for a piece; choose 8 to {CYCLE}", self.loads));
+        if self.pieces.is_multiple_of(2) {
+            return wrong(format!("{} pieces have no middle one; choose an odd number", self.pieces));
         }
-        if self.pieces.is_multiple_of(2) || self.pieces > 101 {
+        let of_batch = u64::from(self.loads) * u64::from(self.pieces);
+        if self.loads < 8 || of_batch > CYCLE as u64 {
             return wrong(format!(
-                "{} pieces have no middle one, or are too many; choose an odd number to 101",
-                self.pieces
+                "{} pieces of {} loads are too few or too many; choose at least 8 loads, at most {} for so many pieces",
+                self.pieces,
+                self.loads,
+                CYCLE as u64 / u64::from(self.pieces)
             ));
         }
-        let loads = u64::from(self.rate) * u64::from(self.loads) * u64::from(self.pieces);
+        let loads = u64::from(self.rate) * of_batch;
         if loads > MOST_LOADS {
             return wrong(format!(
                 "{loads} loads a second would take most of a CPU; choose a lower rate or fewer loads, {MOST_LOADS} at most"
@@ -283,17 +286,17 @@ fn prepare(config: &Config) -> Result<(), LinuxError> {
 }
 
 /// A batch: ns of all its pieces by their median; `None` if something came between.
-fn batch(pieces: usize, mut time_piece: impl FnMut() -> Duration) -> Option<u64> {
+fn batch(time_pieces: impl FnOnce() -> Vec<Duration>) -> Option<u64> {
     let switches = own::switches();
     let (begin, ran) = (Instant::now(), own::run_time());
-    let mut times: Vec<u64> = (0..pieces).map(|_| ns(time_piece())).collect();
+    let mut times: Vec<u64> = time_pieces().into_iter().map(ns).collect();
     let ran = own::run_time().saturating_sub(ran);
     let passed = begin.elapsed();
     if own::switches() != switches || passed.saturating_sub(ran) > LOST.max(passed / 8) {
         return None;
     }
     times.sort_unstable();
-    Some(times[times.len() / 2] * pieces as u64)
+    Some(times[times.len() / 2] * times.len() as u64)
 }
 
 /// Measures until it is told to stop.
@@ -314,7 +317,7 @@ fn work(mut chase: Chase, config: &Config, shared: &Shared) {
             shared.tally().failed = Some(format!("CPU {cpu} can no longer be used: {e}"));
             return;
         }
-        let found = batch(pieces, || chase.time(loads));
+        let found = batch(|| chase.time(loads, pieces));
         let mut tally = shared.tally();
         match found {
             Some(time) => {
@@ -428,11 +431,12 @@ mod tests {
             (Config { rate: 0, ..good.clone() }, "batches"),
             (Config { rate: 10_001, ..good.clone() }, "batches"),
             (Config { loads: 7, ..good.clone() }, "loads"),
-            (Config { loads: 993, ..good.clone() }, "loads"),
+            (Config { loads: 199, ..good.clone() }, "at most 198"),
+            (Config { loads: u32::MAX, pieces: 3, ..good.clone() }, "at most 330"),
             (Config { pieces: 4, ..good.clone() }, "odd"),
             (Config { pieces: 0, ..good.clone() }, "odd"),
-            (Config { pieces: u32::MAX, ..good.clone() }, "odd"),
-            (Config { rate: 10_000, loads: 512, ..good.clone() }, "most of a CPU"),
+            (Config { pieces: u32::MAX, ..good.clone() }, "too many"),
+            (Config { rate: 10_000, loads: 198, ..good.clone() }, "most of a CPU"),
             (Config { priority: Some(0), ..good.clone() }, "priority 0"),
             (Config { priority: Some(100), ..good.clone() }, "priority 100"),
             (Config { buffer: Some(0), ..good.clone() }, "buffer"),
@@ -445,18 +449,18 @@ mod tests {
 
     #[test]
     fn a_batch_counts_with_its_middle_piece() {
-        let mut times = [70, 5000, 60, 50, 65].map(Duration::from_nanos).into_iter().cycle();
         // The machine may take the CPU away at any time: not always.
-        let found = (0..1000).find_map(|_| batch(5, || times.next().unwrap()));
+        let times = || [70, 5000, 60, 50, 65].map(Duration::from_nanos).to_vec();
+        let found = (0..1000).find_map(|_| batch(times));
         assert_eq!(found, Some(65 * 5));
     }
 
     #[test]
     fn a_batch_that_lost_its_cpu_does_not_count() {
         for _ in 0..20 {
-            let found = batch(3, || {
+            let found = batch(|| {
                 std::thread::sleep(Duration::from_micros(1));
-                Duration::from_nanos(50)
+                vec![Duration::from_nanos(50); 3]
             });
             assert_eq!(found, None, "the CPU was given up in the middle");
         }

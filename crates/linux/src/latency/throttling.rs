@@ -108,12 +108,10 @@ pub struct Tick {
     /// How long the period was.
     pub period_ns: u64,
     /// What the rule looked at.
-    #[serde(flatten)]
     pub reading: Reading,
     /// Requests of each core.
     pub per_core: Vec<u64>,
     /// What was decided.
-    #[serde(flatten)]
     pub decision: Decision,
 }
 
