@@ -36,14 +36,31 @@ pub(crate) fn switches() -> u64 {
 /// Can [`flush`] put lines out of every cache here?
 pub(crate) const CAN_FLUSH: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64"));
 
+/// Has this CPU CLFLUSHOPT? Its flushes overlap (CLFLUSH waits for each: 20 times as long).
+#[cfg(target_arch = "x86_64")]
+fn flushes_overlap() -> bool {
+    static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    // SAFETY: every x86-64 has the instruction; leaf 7 is asked for only if there is one.
+    *KNOWN.get_or_init(|| unsafe {
+        use std::arch::x86_64::{__cpuid, __cpuid_count};
+        __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx >> 23 & 1 == 1
+    })
+}
+
 /// Puts the lines of these objects out of every cache, and waits until they are. Where this cannot be done, nothing happens.
 pub(crate) fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
+    #[cfg(target_arch = "x86_64")]
+    let overlap = flushes_overlap();
     for object in objects {
         let start = std::ptr::from_ref(object);
         #[cfg(target_arch = "x86_64")]
-        // SAFETY: the object lives; flushing changes no value. Every x86-64 has the instruction.
+        // SAFETY: the object lives; flushing changes no value. The CPU has the instruction.
         unsafe {
-            std::arch::x86_64::_mm_clflush(start.cast());
+            if overlap {
+                std::arch::asm!("clflushopt [{}]", in(reg) start, options(nostack, preserves_flags));
+            } else {
+                std::arch::x86_64::_mm_clflush(start.cast());
+            }
         }
         #[cfg(target_arch = "aarch64")]
         // SAFETY: the object lives; cleaning and invalidating changes no value. Linux lets programs do it (SCTLR_EL1.UCI).
