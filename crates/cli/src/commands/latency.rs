@@ -15,6 +15,7 @@ use solocore_linux::latency::uncore::Uncore;
 use solocore_linux::latency::{LatencySource, Reading, Unit, pmu};
 use solocore_linux::{LinuxError, machine};
 use solocore_model::files;
+use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
@@ -128,9 +129,16 @@ fn watch(
     let (mut elapsed_ns, mut seen, mut failed) = (0, 0, None);
     driver.run(stopped, |tick| {
         elapsed_ns += tick.period_ns;
-        if text && let Err(e) = print(&line(&report, tick, elapsed_ns)) {
-            failed = Some(e);
-            return ControlFlow::Break(());
+        if text {
+            match write_line(&line(&report, tick, elapsed_ns)) {
+                Ok(true) => {}
+                // Nobody reads on (`| head`).
+                Ok(false) => return ControlFlow::Break(()),
+                Err(e) => {
+                    failed = Some(e);
+                    return ControlFlow::Break(());
+                }
+            }
         }
         seen += 1;
         // Only the document has all of them.
@@ -152,6 +160,18 @@ fn watch(
         print(&files::to_json(&report))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// False if the reader has gone: without --count nothing else would end the command.
+fn write_line(text: &str) -> Result<bool, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => {
+            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
+        }
+    }
 }
 
 /// Without a threshold nothing is contended.
@@ -237,7 +257,8 @@ fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
 }
 
 fn head(report: &Report, without: Option<&str>) -> String {
-    let mut out = format!("latency: {}\n", report.source);
+    let what = if report.unit == Unit::Requests { "requests" } else { "latency" };
+    let mut out = format!("{what}: {}\n", report.source);
     if let Some(why) = &report.instead_of {
         out += &format!("  as {why}\n");
     }
@@ -246,7 +267,11 @@ fn head(report: &Report, without: Option<&str>) -> String {
         (Some(event), Some(why)) => format!("requests of a CPU: {event}\n  as {why}\n"),
         (None, why) => format!("requests of a CPU: not counted\n  as {}\n", why.unwrap_or("nothing may be counted")),
     };
-    out += &format!("\n{:>10}  {:>12}  {:>10}  {:>7}", "s", report.unit.short(), "requests", "dropped");
+    out += &format!("\n{:>10}", "s");
+    if report.unit != Unit::Requests {
+        out += &format!("  {:>8}", report.unit.short());
+    }
+    out += &format!("  {:>10}  {:>7}", "requests", "dropped");
     for cpu in &report.cpus {
         out += &format!("  {:>10}", format!("CPU {cpu}"));
     }
@@ -258,13 +283,12 @@ fn head(report: &Report, without: Option<&str>) -> String {
 }
 
 fn line(report: &Report, tick: &Tick, elapsed_ns: u64) -> String {
-    let latency = tick.reading.latency().map_or_else(|| "-".to_owned(), |l| format!("{l:.1}"));
-    let mut out = format!(
-        "{:>10.3}  {latency:>12}  {:>10}  {:>7}",
-        elapsed_ns as f64 / 1e9,
-        tick.reading.requests,
-        tick.reading.dropped
-    );
+    let mut out = format!("{:>10.3}", elapsed_ns as f64 / 1e9);
+    if report.unit != Unit::Requests {
+        let latency = tick.reading.latency().map_or_else(|| "-".to_owned(), |l| format!("{l:.1}"));
+        out += &format!("  {latency:>8}");
+    }
+    out += &format!("  {:>10}  {:>7}", tick.reading.requests, tick.reading.dropped);
     for requests in &tick.per_core {
         out += &format!("  {requests:>10}");
     }

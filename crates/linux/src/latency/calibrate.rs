@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Windows of a level; pieces of its time.
 const WINDOWS: u32 = 20;
 /// Pairs of moments with and without the probe.
-const PAIRS: u32 = 10;
+const PAIRS: u32 = 20;
 
 /// What to measure.
 #[derive(Clone, Debug)]

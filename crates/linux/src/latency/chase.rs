@@ -82,7 +82,7 @@ impl Chase {
         let mut order = Vec::with_capacity(blocks * CYCLE);
         for block in 0..blocks {
             let first = start + block * BLOCK_LINES;
-            let on_cycle = |i: &usize| i % LINES_PER_PAGE >= 2 && i % 2 == 0;
+            let on_cycle = |i: &usize| i % LINES_PER_PAGE >= 2 && i.is_multiple_of(2);
             let mut cycle: Vec<u32> =
                 (0..BLOCK_LINES).filter(on_cycle).filter_map(|i| u32::try_from(first + i).ok()).collect();
             random.shuffle(&mut cycle);

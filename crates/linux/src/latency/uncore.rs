@@ -197,10 +197,13 @@ mod tests {
     use super::*;
     use std::sync::{Arc, Mutex};
 
-    /// What each group was opened with, and what it tells next: the counts are this for all.
+    /// Type, CPU and words of each event of a group.
+    type Group = (u32, u32, Vec<[u64; 3]>);
+
+    /// What each group was opened with, and what it tells next.
     #[derive(Clone, Default)]
     struct Machine {
-        opened: Arc<Mutex<Vec<(u32, u32, Vec<[u64; 3]>)>>>,
+        opened: Arc<Mutex<Vec<Group>>>,
         tells: Arc<Mutex<Vec<Count>>>,
     }
 

@@ -40,11 +40,13 @@ pub(crate) const CAN_FLUSH: bool = cfg!(any(target_arch = "x86_64", target_arch 
 #[cfg(target_arch = "x86_64")]
 fn flushes_overlap() -> bool {
     static KNOWN: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+    #[allow(unused_unsafe, reason = "newer compilers know that it is safe")]
     // SAFETY: every x86-64 has the instruction; leaf 7 is asked for only if there is one.
-    *KNOWN.get_or_init(|| unsafe {
+    let ask = || unsafe {
         use std::arch::x86_64::{__cpuid, __cpuid_count};
         __cpuid(0).eax >= 7 && __cpuid_count(7, 0).ebx >> 23 & 1 == 1
-    })
+    };
+    *KNOWN.get_or_init(ask)
 }
 
 /// Puts the lines of these objects out of every cache, and waits until they are. Where this cannot be done, nothing happens.
