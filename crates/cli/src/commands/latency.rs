@@ -8,52 +8,17 @@ use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::latency::calibrate::{self, Calibration};
-use solocore_linux::latency::probe::{Config, Cost, Probe};
+use solocore_linux::latency::probe::{Config, Cost};
 use solocore_linux::latency::requests::CoreRequests;
 use solocore_linux::latency::throttling::{self, InProcess, Settings, Throttling, Tick, Watched};
-use solocore_linux::latency::uncore::Uncore;
-use solocore_linux::latency::{LatencySource, Reading, Unit, pmu};
-use solocore_linux::{LinuxError, machine};
+use solocore_linux::latency::{self, Choice, Unit, pmu};
+use solocore_linux::machine;
 use solocore_model::files;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
-
-/// A source that is also asked what it costs, while the driver owns it.
-#[derive(Clone)]
-struct Held(Arc<Mutex<Probe>>);
-
-impl Held {
-    fn probe<T>(&self, what: impl FnOnce(&mut Probe) -> T) -> T {
-        what(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-impl LatencySource for Held {
-    fn read(&mut self) -> Result<Reading, LinuxError> {
-        self.probe(LatencySource::read)
-    }
-
-    fn unit(&self) -> Unit {
-        self.probe(|p| p.unit())
-    }
-
-    fn about(&self) -> String {
-        self.probe(|p| p.about())
-    }
-}
-
-/// What is read, and how it came to be chosen.
-struct Chosen {
-    watched: Watched,
-    probe: Option<Held>,
-    about: String,
-    unit: Unit,
-    instead_of: Option<String>,
-}
 
 #[derive(Serialize)]
 struct Report {
@@ -96,12 +61,19 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let settings = settings(args)?;
     let cpus = machine::online_cpus()?;
     let (cores, without) = cores(args, &cpus)?;
-    let chosen = choose(args)?;
+    let config = config(args)?;
+    let choice = match args.source {
+        Source::Auto => Choice::Auto,
+        Source::Uncore => Choice::Uncore,
+        Source::Probe => Choice::Probe,
+    };
+    let sysfs = Path::new(pmu::SYSFS);
+    let (watched, instead_of) = latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
     let report = Report {
         format: "solocore-latency/1",
-        source: chosen.about,
-        unit: chosen.unit,
-        instead_of: chosen.instead_of,
+        source: watched.about(),
+        unit: watched.unit(),
+        instead_of,
         event: (!cores.cpus().is_empty()).then(|| cores.event().name().to_owned()),
         cpus: cores.cpus(),
         rule: if args.rule == Rule::Rate { "rate" } else { "latency" },
@@ -111,15 +83,14 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     };
     let mechanism = InProcess::new(cores.cpus().len().max(1), &settings)?;
     let every = Duration::from_nanos(args.every.ns_ceil());
-    let driver = Throttling::new(every, settings.rule, chosen.watched, cores, mechanism)?;
-    watch(args, report, driver, chosen.probe.as_ref(), without.as_deref())
+    let driver = Throttling::new(every, settings.rule, watched, cores, mechanism)?;
+    show(args, report, driver, without.as_deref())
 }
 
-fn watch(
+fn show(
     args: &LatencyArgs,
     mut report: Report,
     mut driver: Throttling<InProcess>,
-    probe: Option<&Held>,
     without: Option<&str>,
 ) -> Result<ExitCode, Failure> {
     let text = args.format == Format::Text;
@@ -153,7 +124,9 @@ fn watch(
     if let Some(failure) = failed {
         return Err(failure);
     }
-    report.cost = probe.map(|held| held.probe(|p| p.cost()));
+    if let Watched::Source(source) = driver.watched() {
+        report.cost = source.cost();
+    }
     if text {
         print(&report.cost.as_ref().map(cost_text).unwrap_or_default())?;
     } else {
@@ -196,46 +169,6 @@ fn cores(args: &LatencyArgs, cpus: &[u32]) -> Result<(CoreRequests, Option<Strin
         }
         Err(e) => Err(e.into()),
     }
-}
-
-fn choose(args: &LatencyArgs) -> Result<Chosen, Failure> {
-    let (sysfs, cpuinfo) = (Path::new(pmu::SYSFS), machine::cpuinfo());
-    let counters = |uncore: Uncore| Chosen {
-        about: uncore.about(),
-        unit: uncore.unit(),
-        watched: Watched::Source(Box::new(uncore)),
-        probe: None,
-        instead_of: None,
-    };
-    let why = |e: &LinuxError| e.to_string().split("; ").next().unwrap_or_default().to_owned();
-    if args.rule == Rule::Rate {
-        let sum = |instead_of| Chosen {
-            watched: Watched::Cores,
-            probe: None,
-            about: "the sum over the CPUs".to_owned(),
-            unit: Unit::Requests,
-            instead_of,
-        };
-        return match (args.source, Uncore::requests(sysfs, &cpuinfo)) {
-            (Source::Probe, _) => Err(Failure::Input(
-                "--rule rate with --source probe: the probe's own loads are no rate of the machine; leave --source out"
-                    .to_owned(),
-            )),
-            (_, Ok(uncore)) => Ok(counters(uncore)),
-            (Source::Auto, Err(e)) => Ok(sum(Some(why(&e)))),
-            (Source::Uncore, Err(e)) => Err(Failure::Machine(format!("{}; leave --source out", why(&e)))),
-        };
-    }
-    let instead_of = match (args.source, Uncore::latency(sysfs, &cpuinfo)) {
-        (Source::Probe, _) => None,
-        (_, Ok(uncore)) => return Ok(counters(uncore)),
-        (Source::Uncore, Err(e)) => return Err(e.into()),
-        (Source::Auto, Err(e)) => Some(why(&e)),
-    };
-    let probe = Probe::start(&config(args)?)?;
-    let (about, unit) = (probe.about(), probe.unit());
-    let held = Held(Arc::new(Mutex::new(probe)));
-    Ok(Chosen { watched: Watched::Source(Box::new(held.clone())), probe: Some(held), about, unit, instead_of })
 }
 
 fn config(args: &LatencyArgs) -> Result<Config, Failure> {
@@ -367,6 +300,7 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use solocore_linux::latency::Reading;
 
     #[test]
     fn a_list_of_cpus_is_taken_whole_or_not() {

@@ -196,7 +196,7 @@ pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> R
         let Some(level) = level(&mut probe, &hogs, plan.span, stop)? else { return Ok(None) };
         levels.push(level);
     }
-    let cost = probe.cost();
+    let cost = probe.cost().unwrap_or_default();
     drop(hogs);
     let threshold_ns = threshold(levels[0].latency_ns, plan.factor);
     for level in &mut levels {

@@ -20,6 +20,7 @@ pub mod uncore;
 
 use crate::error::LinuxError;
 use std::path::Path;
+use throttling::{Rule, Watched};
 
 /// What a latency is counted in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
@@ -79,6 +80,16 @@ pub trait LatencySource: Send {
 
     /// What is read, for people.
     fn about(&self) -> String;
+
+    /// What reading has cost so far; `None` where that is a few system calls a period.
+    fn cost(&self) -> Option<probe::Cost> {
+        None
+    }
+
+    /// The thread that measures, to bind it to a VCPU; `None` where there is none.
+    fn thread(&self) -> Option<u32> {
+        None
+    }
 }
 
 /// Where readings come from.
@@ -92,24 +103,78 @@ pub enum Choice {
     Probe,
 }
 
-/// The source that was asked for; and, if it is the probe for lack of counters, why.
+/// What a rule watches; and, if it is not the first choice, why.
+pub type Watching = (Watched, Option<String>);
+
+/// Without the remedy: that is what is done here.
+fn why(error: &LinuxError) -> String {
+    error.to_string().split("; ").next().unwrap_or_default().to_owned()
+}
+
+/// What the rule is to watch on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe: for the latency rule counters or the probe,
+/// for the rate rule counters or the sum over the cores.
 ///
 /// # Errors
-/// The choice cannot be had here.
-pub fn source(
+/// The choice cannot be had here; the probe for the rate rule.
+pub fn watch(
+    rule: Rule,
     choice: Choice,
     sysfs: &Path,
     cpuinfo: &str,
     config: &probe::Config,
-) -> Result<(Box<dyn LatencySource>, Option<String>), LinuxError> {
-    let probe = || Ok::<Box<dyn LatencySource>, LinuxError>(Box::new(probe::Probe::start(config)?));
-    match choice {
-        Choice::Probe => Ok((probe()?, None)),
-        Choice::Uncore => Ok((Box::new(uncore::Uncore::latency(sysfs, cpuinfo)?), None)),
+) -> Result<Watching, LinuxError> {
+    if rule == Rule::Rate {
+        if choice == Choice::Probe {
+            return Err(LinuxError::Input(
+                "the probe's own loads are no rate of the machine; leave --source out with --rule rate".to_owned(),
+            ));
+        }
+        return match (choice, uncore::Uncore::requests(sysfs, cpuinfo)) {
+            (_, Ok(counters)) => Ok((Watched::Source(Box::new(counters)), None)),
+            (Choice::Uncore, Err(e)) => Err(LinuxError::Machine(format!("{}; leave --source out", why(&e)))),
+            (_, Err(e)) => Ok((Watched::Cores, Some(why(&e)))),
+        };
+    }
+    let instead_of = match choice {
+        Choice::Probe => None,
+        Choice::Uncore => return Ok((Watched::Source(Box::new(uncore::Uncore::latency(sysfs, cpuinfo)?)), None)),
         Choice::Auto => match uncore::Uncore::latency(sysfs, cpuinfo) {
-            Ok(counters) => Ok((Box::new(counters), None)),
-            // The remedy that the message ends with is what is done here.
-            Err(e) => Ok((probe()?, Some(e.to_string().split("; ").next().unwrap_or_default().to_owned()))),
+            Ok(counters) => return Ok((Watched::Source(Box::new(counters)), None)),
+            Err(e) => Some(why(&e)),
         },
+    };
+    Ok((Watched::Source(Box::new(probe::Probe::start(config)?)), instead_of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_counters_has_the_probe() {
+        let nowhere = tempfile::tempdir().unwrap();
+        let cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 42\n";
+        let cpus = calibrate::usable_cpus().unwrap();
+        let config = probe::Config { buffer: Some(1 << 20), ..probe::Config::on(&cpus) };
+        let with = |rule, choice| watch(rule, choice, nowhere.path(), cpuinfo, &config);
+        let kind = |found: Result<Watching, LinuxError>| {
+            let (watched, why) = found.unwrap();
+            (watched.unit(), why.is_some_and(|w| w.contains("uncore_arb") && !w.contains("; ")))
+        };
+        assert_eq!(kind(with(Rule::Latency, Choice::Auto)), (Unit::Nanoseconds, true));
+        assert_eq!(kind(with(Rule::Latency, Choice::Probe)), (Unit::Nanoseconds, false));
+        assert_eq!(kind(with(Rule::Rate, Choice::Auto)), (Unit::Requests, true));
+        assert!(matches!(with(Rule::Latency, Choice::Uncore), Err(LinuxError::Machine(_))));
+        assert!(matches!(with(Rule::Rate, Choice::Uncore), Err(LinuxError::Machine(_))));
+        assert!(matches!(with(Rule::Rate, Choice::Probe), Err(LinuxError::Input(_))));
+    }
+
+    #[test]
+    fn a_probe_says_what_it_is() {
+        let config = probe::Config { buffer: Some(1 << 20), ..probe::Config::on(&calibrate::usable_cpus().unwrap()) };
+        let (watched, _) = watch(Rule::Latency, Choice::Probe, Path::new("/"), "", &config).unwrap();
+        let Watched::Source(source) = &watched else { panic!("the probe is a source") };
+        assert!(source.thread().is_some() && source.cost().is_some());
+        assert!(watched.about().contains("160 dependent loads"));
     }
 }

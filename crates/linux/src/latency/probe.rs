@@ -9,7 +9,7 @@
 //! The time between batches is random, from half to one and a half of the mean: nothing that happens at a fixed rate is always
 //! or never met.
 //! Source: maracas, section IV, for what the latency is used for; the probe in place of counters is ours.
-//! What it costs: [`Probe::cost`] says it: the thread's own run time, and 64 bytes for each load (up to twice as much where the
+//! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each load (up to twice as much where the
 //! hardware fetches lines in pairs). Requests of devices are not counted, but felt: they make the loads wait.
 //! Does not cover: a CPU sees what the others do, not what its own tasks do while the probe runs in their place (let it rotate); a
 //! probe that never runs (a real-time task that never ends) tells nothing; the figure is one of reads, from this CPU's place on
@@ -208,31 +208,11 @@ impl Probe {
         Ok(Self { shared, thread: Some(thread), tid, about })
     }
 
-    /// Number of its thread, to bind it to a VCPU or a CPU.
-    pub fn thread(&self) -> u32 {
-        self.tid
-    }
-
     /// Makes no loads until it is told to go on. Readings meanwhile have no requests.
     pub fn pause(&self, pause: bool) {
         self.shared.pause.store(pause, Ordering::Release);
         if let Some(thread) = &self.thread {
             thread.thread().unpark();
-        }
-    }
-
-    /// What it has cost since its first batch.
-    pub fn cost(&self) -> Cost {
-        let tally = self.shared.tally();
-        let (cpu_ns, loads) = (tally.cpu_ns, tally.loads);
-        let wall_ns = tally.begun.map_or(0, |begun| ns(begun.elapsed())).max(1);
-        let bytes = (loads * LINE_BYTES) as f64;
-        Cost {
-            cpu_ns,
-            wall_ns,
-            loads,
-            cpu_share: cpu_ns as f64 / wall_ns as f64,
-            bytes_per_s: bytes / wall_ns as f64 * 1e9,
         }
     }
 }
@@ -267,6 +247,25 @@ impl LatencySource for Probe {
 
     fn about(&self) -> String {
         self.about.clone()
+    }
+
+    /// Since its first batch.
+    fn cost(&self) -> Option<Cost> {
+        let tally = self.shared.tally();
+        let (cpu_ns, loads) = (tally.cpu_ns, tally.loads);
+        let wall_ns = tally.begun.map_or(0, |begun| ns(begun.elapsed())).max(1);
+        let bytes = (loads * LINE_BYTES) as f64;
+        Some(Cost {
+            cpu_ns,
+            wall_ns,
+            loads,
+            cpu_share: cpu_ns as f64 / wall_ns as f64,
+            bytes_per_s: bytes / wall_ns as f64 * 1e9,
+        })
+    }
+
+    fn thread(&self) -> Option<u32> {
+        Some(self.tid)
     }
 }
 
@@ -375,11 +374,11 @@ mod tests {
         let latency = reading.latency().unwrap();
         assert!(latency > 5.0 && latency < 1e6, "{latency} ns");
         assert!(reading.dma_included && reading.requests.is_multiple_of(160), "{reading:?}");
-        let cost = probe.cost();
+        let cost = probe.cost().unwrap();
         assert!(cost.cpu_ns > 0 && cost.cpu_ns < cost.wall_ns, "{cost:?}");
         assert!(cost.loads >= reading.requests && cost.bytes_per_s > 0.0);
         assert_eq!(probe.unit(), Unit::Nanoseconds);
-        assert_ne!(probe.thread(), own::number());
+        assert!(probe.thread().is_some_and(|tid| tid != own::number()));
     }
 
     #[test]
@@ -399,9 +398,9 @@ mod tests {
         probe.pause(true);
         // The batch under way, and at most one more, may still end.
         let settled = |probe: &Probe| {
-            let before = probe.cost().loads;
+            let before = probe.cost().unwrap().loads;
             std::thread::sleep(Duration::from_millis(5));
-            probe.cost().loads == before
+            probe.cost().unwrap().loads == before
         };
         assert!((0..100).any(|_| settled(&probe)) && settled(&probe));
         let _ = probe.read().unwrap();

@@ -10,7 +10,7 @@
 //! Does not cover: what a core ran in the background (`sc_throttle_ran`), which only the scheduler knows.
 
 use super::requests::CoreRequests;
-use super::{LatencySource, Reading};
+use super::{LatencySource, Reading, Unit};
 use crate::error::LinuxError;
 use solocore_policy::throttle::Throttle;
 use std::time::{Duration, Instant};
@@ -102,6 +102,24 @@ pub enum Watched {
     Cores,
 }
 
+impl Watched {
+    /// What is counted.
+    pub fn unit(&self) -> Unit {
+        match self {
+            Self::Source(source) => source.unit(),
+            Self::Cores => Unit::Requests,
+        }
+    }
+
+    /// For people.
+    pub fn about(&self) -> String {
+        match self {
+            Self::Source(source) => source.about(),
+            Self::Cores => "the sum over the CPUs".to_owned(),
+        }
+    }
+}
+
 /// A monitor period and what was made of it.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Tick {
@@ -142,25 +160,27 @@ impl<M: Mechanism> Throttling<M> {
                 "a monitor period of {period:?} is too short or too long; choose 1 ms to 60 s"
             )));
         }
-        let only_requests = match &watched {
-            Watched::Source(source) => source.unit() == super::Unit::Requests,
-            Watched::Cores => true,
-        };
-        if rule == Rule::Latency && only_requests {
-            return Err(LinuxError::Input(
-                "a count of requests tells no latency; choose the rate rule, or --source probe".to_owned(),
-            ));
-        }
-        if let (Rule::Rate, Watched::Source(source)) = (rule, &watched)
-            && source.unit() == super::Unit::Nanoseconds
-        {
-            return Err(LinuxError::Input(
-                "the probe's own loads are no rate of the machine; choose --source uncore, or the sum over the cores"
-                    .to_owned(),
-            ));
+        match (rule, watched.unit()) {
+            (Rule::Latency, Unit::Requests) => {
+                return Err(LinuxError::Input(
+                    "a count of requests tells no latency; choose the rate rule, or --source probe".to_owned(),
+                ));
+            }
+            (Rule::Rate, Unit::Nanoseconds) => {
+                return Err(LinuxError::Input(
+                    "the probe's own loads are no rate of the machine; choose counters, or the sum over the cores"
+                        .to_owned(),
+                ));
+            }
+            _ => {}
         }
         let last = Instant::now();
         Ok(Self { period, watched, cores, mechanism, last, next: last + period })
+    }
+
+    /// What is watched.
+    pub fn watched(&self) -> &Watched {
+        &self.watched
     }
 
     /// When the period ends.
@@ -173,7 +193,8 @@ impl<M: Mechanism> Throttling<M> {
         &mut self.mechanism
     }
 
-    /// Ends the period now: readings, decision. Periods that were slept through are not made up for.
+    /// Ends the period now: readings, decision. The next one is whole, however late this one was: in a short period there are few
+    /// requests, which would look like relief.
     ///
     /// # Errors
     /// Something can no longer be read, or the mechanism is gone. Nothing was decided then.
@@ -188,7 +209,7 @@ impl<M: Mechanism> Throttling<M> {
         };
         let now = Instant::now();
         let period_ns = u64::try_from((now - self.last).as_nanos()).unwrap_or(u64::MAX);
-        (self.last, self.next) = (now, (self.next + self.period).max(now));
+        (self.last, self.next) = (now, now + self.period);
         let decision = self.mechanism.monitor(reading.occupancy, reading.requests, &per_core)?;
         Ok(Tick { period_ns, reading, per_core, decision })
     }
@@ -220,7 +241,6 @@ impl<M: Mechanism> Throttling<M> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Unit;
     use super::*;
     use crate::event::Event;
     use std::ops::ControlFlow;
