@@ -287,11 +287,11 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
     for loss in &found.losses {
         let place = if loss.same_cpu { "the probe's CPU" } else { "another CPU" };
         out += &format!(
-            "a hog on {place} ran at {:.2} % with the probe ({} pairs, quartiles {:.2} % and {:.2} %)\n",
+            "a hog on {place} ran at {:.2} % with the probe (median of {} pairs; {:.2} to {:.2} with 95 % confidence)\n",
             loss.ratio * 100.0,
             loss.pairs,
-            loss.lower_quartile * 100.0,
-            loss.upper_quartile * 100.0
+            loss.low * 100.0,
+            loss.high * 100.0
         );
     }
     out

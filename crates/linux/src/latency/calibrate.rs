@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Windows of a level; pieces of its time.
 const WINDOWS: u32 = 20;
 /// Pairs of moments with and without the probe.
-const PAIRS: u32 = 20;
+const PAIRS: u32 = 100;
 
 /// What to measure.
 #[derive(Clone, Debug)]
@@ -65,10 +65,10 @@ pub struct Loss {
     pub same_cpu: bool,
     /// The median.
     pub ratio: f64,
-    /// A quarter of the pairs is below.
-    pub lower_quartile: f64,
-    /// A quarter of the pairs is above.
-    pub upper_quartile: f64,
+    /// The median of all such pairs is between this ...
+    pub low: f64,
+    /// ... and this, with 95 % confidence (order statistics).
+    pub high: f64,
     /// How many.
     pub pairs: usize,
 }
@@ -95,7 +95,7 @@ struct Hog {
 
 impl Hog {
     fn start(cpu: u32, size: u64) -> Result<Self, LinuxError> {
-        const PIECE: usize = 1 << 17;
+        const PIECE: usize = 1 << 14;
         let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
         let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
         let (stop_, bytes_) = (Arc::clone(&stop), Arc::clone(&bytes));
@@ -207,7 +207,7 @@ pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> R
     for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
         said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
         let hog = Hog::start(cpu, size)?;
-        let Some(loss) = loss(&probe, &hog, cpu == own, plan.span / WINDOWS, stop) else { return Ok(None) };
+        let Some(loss) = loss(&probe, &hog, cpu == own, plan.span / PAIRS, stop) else { return Ok(None) };
         losses.push(loss);
     }
     Ok(Some(Calibration { levels, threshold_ns, cost, losses }))
@@ -276,8 +276,19 @@ fn loss(probe: &Probe, hog: &Hog, same_cpu: bool, moment: Duration, stop: &dyn F
     }
     probe.pause(false);
     ratios.sort_by(f64::total_cmp);
-    let at = |share: usize| ratios.get(ratios.len() * share / 4).copied().unwrap_or(1.0);
-    Some(Loss { same_cpu, ratio: at(2), lower_quartile: at(1), upper_quartile: at(3), pairs: ratios.len() })
+    let (low, high) = ranks(ratios.len());
+    let at = |rank: usize| ratios.get(rank).copied().unwrap_or(1.0);
+    Some(Loss { same_cpu, ratio: at(ratios.len() / 2), low: at(low), high: at(high), pairs: ratios.len() })
+}
+
+/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number less and more 1.96 standard
+/// deviations of a fair coin's heads.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, below the number")]
+fn ranks(values: usize) -> (usize, usize) {
+    let (half, spread) = (values as f64 / 2.0, 0.98 * (values as f64).sqrt());
+    let low = (half - spread).floor().max(0.0) as usize;
+    let high = (half + spread).ceil() as usize;
+    (low, high.min(values.saturating_sub(1)))
 }
 
 /// CPUs for a plan: those of this process.
@@ -319,6 +330,14 @@ mod tests {
     #[test]
     fn it_stops_when_asked() {
         assert_eq!(calibrate(&plan(), &|| true, &|_| {}).unwrap(), None);
+    }
+
+    #[test]
+    fn a_median_lies_between_its_ranks() {
+        // Tables of the binomial distribution: of 100 values the 40th and the 61st enclose it with 96 %.
+        assert_eq!(ranks(100), (40, 60));
+        assert_eq!(ranks(20), (5, 15));
+        assert_eq!([ranks(0), ranks(1), ranks(3)], [(0, 0), (0, 0), (0, 2)]);
     }
 
     #[test]
