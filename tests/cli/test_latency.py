@@ -94,7 +94,7 @@ def test_calibration(solocore):
     assert found["threshold_ns"] == -(-alone["latency_ns"] * 2 // 1)
     assert len(found["levels"]) == len(os.sched_getaffinity(0))
     assert all(level["hog_bytes_per_s"] > 0 for level in found["levels"][1:])
-    assert found["losses"][0]["same_cpu"] and all(loss["pairs"] == 100 for loss in found["losses"])
+    assert found["losses"][0]["same_cpu"] and all(0 < loss["pairs"] <= 100 for loss in found["losses"])
     assert "latency on CPU" in done.err
 
 
@@ -105,9 +105,9 @@ def test_calibration(solocore):
     (("--source", "probe", "--cpu", "0,,1"), ("--cpu 0,,1",)),
     (("--source", "probe", "--rate", "0"), ("batches",)),
     (("--source", "probe", "--loads", "7"), ("at least 8 loads",)),
-    (("--source", "probe", "--loads", "199"), ("at most 198",)),
+    (("--source", "probe", "--loads", "67"), ("at most 66",)),
     (("--source", "probe", "--priority", "100"), ("real-time priority 100",)),
-    (("--source", "probe", "--rate", "10000", "--loads", "198"), ("most of a CPU",)),
+    (("--source", "probe", "--rate", "10000", "--loads", "66"), ("much of a CPU",)),
     (("--threshold", "5", "--idle", "2"), ("--idle 2",)),
     (("--event", "nonsense"), ("no event is called `nonsense`",)),
     (("--rule", "rate", "--source", "probe", "--event", "page-faults"), ("own loads",)),

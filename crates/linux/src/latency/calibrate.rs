@@ -270,7 +270,8 @@ fn loss(probe: &Probe, hog: &Hog, same_cpu: bool, moment: Duration, stop: &dyn F
             probe.pause(at_work == 0);
             speed[at_work as usize] = hog.speed(moment);
         }
-        if speed[0] > 0.0 {
+        // In a short moment on a busy machine the hog may not run at all; such a pair says nothing, whichever half it is.
+        if speed[0] > 0.0 && speed[1] > 0.0 {
             ratios.push(speed[1] / speed[0]);
         }
     }
