@@ -263,7 +263,7 @@ fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 }
 
 fn calibration_text(found: &Calibration, factor: f64) -> String {
-    let head = ["hogs", "ns", "lowest", "highest", "hogs' GB/s", "dropped", "contended"];
+    let head = ["hogs", "ns", "lowest", "highest", "of alone", "95 % confidence", "hogs' GB/s", "dropped", "contended"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for level in &found.levels {
         rows.push(vec![
@@ -271,6 +271,8 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
             format!("{:.1}", level.latency_ns),
             format!("{:.1}", level.lowest_ns),
             format!("{:.1}", level.highest_ns),
+            format!("{:.1} %", level.to_alone.ratio * 100.0),
+            format!("{:.1} to {:.1}", level.to_alone.low * 100.0, level.to_alone.high * 100.0),
             format!("{:.2}", level.hog_bytes_per_s / 1e9),
             level.dropped.to_string(),
             format!("{:.0} %", level.contended * 100.0),
@@ -288,10 +290,10 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
         let place = if loss.same_cpu { "the probe's CPU" } else { "another CPU" };
         out += &format!(
             "a hog on {place} ran at {:.2} % with the probe (median of {} pairs; {:.2} to {:.2} with 95 % confidence)\n",
-            loss.ratio * 100.0,
-            loss.pairs,
-            loss.low * 100.0,
-            loss.high * 100.0
+            loss.speed.ratio * 100.0,
+            loss.speed.pairs,
+            loss.speed.low * 100.0,
+            loss.speed.high * 100.0
         );
     }
     out

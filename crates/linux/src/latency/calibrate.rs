@@ -1,7 +1,9 @@
 //! What the probe shows alone and under load here, what it costs, and a threshold from that.
 //!
 //! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for nothing, too high and never.
-//! Rule: the latency is measured with nothing of ours beside the probe, then with one memory hog more on another CPU at a time.
+//! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one, two, ... other CPUs, in turn,
+//! again and again: what others do to a memory that is not ours alone changes slowly, and each round's ratios to its own quiet
+//! window are free of it.
 //! The threshold suggested is the latency alone times a factor; with it goes the share of windows that would have counted as
 //! contended, alone and at the highest load. What the probe costs is measured in pairs: a hog does as much as it can for a
 //! moment with the probe at work and for a moment without, in either order; the ratio of a pair is free of slow drifts.
@@ -20,7 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Windows of a level; pieces of its time.
-const WINDOWS: u32 = 20;
+const WINDOWS: u32 = 40;
 /// Pairs of moments with and without the probe.
 const PAIRS: u32 = 100;
 
@@ -38,7 +40,7 @@ pub struct Plan {
 }
 
 /// The latency with so many hogs.
-#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
 pub struct Level {
     /// Hogs beside the probe.
     pub hogs: usize,
@@ -54,8 +56,27 @@ pub struct Level {
     pub hog_bytes_per_s: f64,
     /// Batches that were thrown away.
     pub dropped: u64,
+    /// Latency of a window by that of the round's quiet one.
+    pub to_alone: Ratio,
     #[serde(skip)]
-    windows: Vec<f64>,
+    windows: Vec<Option<f64>>,
+    #[serde(skip)]
+    bytes: u64,
+    #[serde(skip)]
+    time: Duration,
+}
+
+/// The median of many ratios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Ratio {
+    /// The median.
+    pub ratio: f64,
+    /// The median of all such ratios is between this ...
+    pub low: f64,
+    /// ... and this, with 95 % confidence (order statistics).
+    pub high: f64,
+    /// How many there are.
+    pub pairs: usize,
 }
 
 /// What a hog loses by the probe: speed with it over speed without, of pairs.
@@ -63,14 +84,9 @@ pub struct Level {
 pub struct Loss {
     /// Is the hog on the probe's own CPU?
     pub same_cpu: bool,
-    /// The median.
-    pub ratio: f64,
-    /// The median of all such pairs is between this ...
-    pub low: f64,
-    /// ... and this, with 95 % confidence (order statistics).
-    pub high: f64,
-    /// How many.
-    pub pairs: usize,
+    /// The ratio.
+    #[serde(flatten)]
+    pub speed: Ratio,
 }
 
 /// What was found.
@@ -89,6 +105,7 @@ pub struct Calibration {
 /// A thread that reads and writes a buffer no cache holds, from end to end.
 struct Hog {
     stop: Arc<AtomicBool>,
+    pause: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -98,13 +115,17 @@ impl Hog {
         const PIECE: usize = 1 << 14;
         let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
         let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let (stop_, bytes_) = (Arc::clone(&stop), Arc::clone(&bytes));
+        let pause = Arc::new(AtomicBool::new(false));
+        let (stop_, pause_, bytes_) = (Arc::clone(&stop), Arc::clone(&pause), Arc::clone(&bytes));
         let work = move || {
             // It was this process's to use when the plan was made.
             let _ = sys::pin_to(cpu);
             let mut memory = vec![1u64; words];
             while !stop_.load(Ordering::Relaxed) {
                 for piece in memory.chunks_mut(PIECE) {
+                    while pause_.load(Ordering::Acquire) && !stop_.load(Ordering::Relaxed) {
+                        std::thread::park();
+                    }
                     for word in piece.iter_mut().step_by(8) {
                         *word = word.wrapping_add(1);
                     }
@@ -118,12 +139,17 @@ impl Hog {
         };
         let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
         let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
-        let hog = Self { stop, bytes, thread: Some(thread) };
+        let hog = Self { stop, pause, bytes, thread: Some(thread) };
         // Its buffer is there once it has begun to count.
         while hog.done() == 0 && hog.thread.as_ref().is_some_and(|t| !t.is_finished()) {
             std::thread::sleep(Duration::from_millis(1));
         }
         Ok(hog)
+    }
+
+    fn pause(&self, pause: bool) {
+        self.pause.store(pause, Ordering::Release);
+        self.thread.as_ref().inspect(|t| t.thread().unpark());
     }
 
     fn done(&self) -> u64 {
@@ -142,6 +168,7 @@ impl Drop for Hog {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
             // A hog that panicked has stopped, too.
             let _ = thread.join();
         }
@@ -186,29 +213,23 @@ pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> R
     let others: Vec<u32> = plan.cpus.iter().copied().filter(|&cpu| cpu != own).collect();
     let size = hog_bytes(others.len().max(1))?;
     let mut probe = Probe::start(&config)?;
-    let mut hogs = Vec::new();
-    let mut levels = Vec::new();
-    for &cpu in [None].into_iter().chain(others.iter().map(Some)).collect::<Vec<_>>().iter() {
-        said(&format!("latency on CPU {own} beside {} hog(s)", levels.len()));
-        if let Some(&cpu) = cpu {
-            hogs.push(Hog::start(cpu, size)?);
-        }
-        let Some(level) = level(&mut probe, &hogs, plan.span, stop)? else { return Ok(None) };
-        levels.push(level);
-    }
+    said(&format!("latency on CPU {own} beside 0 to {} hog(s)", others.len()));
+    let hogs = others.iter().map(|&cpu| Hog::start(cpu, size)).collect::<Result<Vec<_>, _>>()?;
+    let Some(mut levels) = measure(&mut probe, &hogs, plan.span / WINDOWS, stop)? else { return Ok(None) };
     let cost = probe.cost().unwrap_or_default();
     drop(hogs);
     let threshold_ns = threshold(levels[0].latency_ns, plan.factor);
     for level in &mut levels {
-        let above = level.windows.iter().filter(|&&w| w >= threshold_ns as f64).count();
-        level.contended = above as f64 / level.windows.len().max(1) as f64;
+        let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
+        let above = measured.iter().filter(|&&w| w >= threshold_ns as f64).count();
+        level.contended = above as f64 / measured.len() as f64;
     }
     let mut losses = Vec::new();
     for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
         said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
         let hog = Hog::start(cpu, size)?;
-        let Some(loss) = loss(&probe, &hog, cpu == own, plan.span / PAIRS, stop) else { return Ok(None) };
-        losses.push(loss);
+        let Some(speed) = loss(&probe, &hog, plan.span / PAIRS, stop) else { return Ok(None) };
+        losses.push(Loss { same_cpu: cpu == own, speed });
     }
     Ok(Some(Calibration { levels, threshold_ns, cost, losses }))
 }
@@ -219,45 +240,56 @@ fn threshold(alone_ns: f64, factor: f64) -> u64 {
     ((alone_ns * factor).ceil() as u64).max(1)
 }
 
-fn level(
+/// The latency beside none, one, ... all of the hogs, a window each in turn; at least one window of each.
+fn measure(
     probe: &mut Probe,
     hogs: &[Hog],
-    span: Duration,
+    window: Duration,
     stop: &dyn Fn() -> bool,
-) -> Result<Option<Level>, LinuxError> {
-    let done = || hogs.iter().map(Hog::done).sum::<u64>();
-    let (before, begin) = (done(), Instant::now());
-    let (mut windows, mut dropped) = (Vec::new(), 0);
-    // What was measured before is another level's.
-    let _ = probe.read()?;
+) -> Result<Option<Vec<Level>>, LinuxError> {
+    let mut levels: Vec<Level> = (0..=hogs.len()).map(|hogs| Level { hogs, ..Level::default() }).collect();
     for _ in 0..WINDOWS {
-        std::thread::sleep(span / WINDOWS);
-        if stop() {
-            return Ok(None);
+        for level in &mut levels {
+            if stop() {
+                return Ok(None);
+            }
+            hogs.iter().enumerate().for_each(|(i, hog)| hog.pause(i >= level.hogs));
+            // Until the others have gone to sleep; what was measured before is another level's.
+            std::thread::sleep(Duration::from_millis(1));
+            let _ = probe.read()?;
+            let done = || hogs.iter().map(Hog::done).sum::<u64>();
+            let (before, begin) = (done(), Instant::now());
+            std::thread::sleep(window);
+            let reading = probe.read()?;
+            level.bytes += done() - before;
+            level.time += begin.elapsed();
+            level.windows.push(reading.latency());
+            level.dropped += reading.dropped;
         }
-        let reading = probe.read()?;
-        windows.extend(reading.latency());
-        dropped += reading.dropped;
     }
-    if windows.is_empty() {
-        return Err(LinuxError::Machine(format!(
-            "the probe measured nothing ({dropped} batches were broken off); raise its --rate or --priority, or leave its CPU free"
-        )));
-    }
-    let sum: f64 = windows.iter().sum();
-    Ok(Some(Level {
-        hogs: hogs.len(),
-        latency_ns: sum / windows.len() as f64,
-        lowest_ns: windows.iter().copied().fold(f64::INFINITY, f64::min),
-        highest_ns: windows.iter().copied().fold(0.0, f64::max),
-        contended: 0.0,
-        hog_bytes_per_s: (done() - before) as f64 / begin.elapsed().as_secs_f64(),
-        dropped,
-        windows,
-    }))
+    let alone = levels[0].windows.clone();
+    levels.iter_mut().try_for_each(|level| summarise(level, &alone))?;
+    Ok(Some(levels))
 }
 
-fn loss(probe: &Probe, hog: &Hog, same_cpu: bool, moment: Duration, stop: &dyn Fn() -> bool) -> Option<Loss> {
+fn summarise(level: &mut Level, alone: &[Option<f64>]) -> Result<(), LinuxError> {
+    let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
+    if measured.is_empty() {
+        return Err(LinuxError::Machine(format!(
+            "the probe measured nothing beside {} hogs ({} batches were broken off); raise its --rate or --priority, or leave its CPU free",
+            level.hogs, level.dropped
+        )));
+    }
+    level.latency_ns = measured.iter().sum::<f64>() / measured.len() as f64;
+    level.lowest_ns = measured.iter().copied().fold(f64::INFINITY, f64::min);
+    level.highest_ns = measured.iter().copied().fold(0.0, f64::max);
+    level.hog_bytes_per_s = level.bytes as f64 / level.time.as_secs_f64();
+    let ratios = level.windows.iter().zip(alone).filter_map(|(&window, &alone)| Some(window? / alone?));
+    level.to_alone = Ratio::of(ratios.collect());
+    Ok(())
+}
+
+fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> Option<Ratio> {
     let mut ratios = Vec::new();
     for pair in 0..PAIRS {
         if stop() {
@@ -276,10 +308,16 @@ fn loss(probe: &Probe, hog: &Hog, same_cpu: bool, moment: Duration, stop: &dyn F
         }
     }
     probe.pause(false);
-    ratios.sort_by(f64::total_cmp);
-    let (low, high) = ranks(ratios.len());
-    let at = |rank: usize| ratios.get(rank).copied().unwrap_or(1.0);
-    Some(Loss { same_cpu, ratio: at(ratios.len() / 2), low: at(low), high: at(high), pairs: ratios.len() })
+    Some(Ratio::of(ratios))
+}
+
+impl Ratio {
+    fn of(mut ratios: Vec<f64>) -> Self {
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = ranks(ratios.len());
+        let at = |rank: usize| ratios.get(rank).copied().unwrap_or(1.0);
+        Self { ratio: at(ratios.len() / 2), low: at(low), high: at(high), pairs: ratios.len() }
+    }
 }
 
 /// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number less and more 1.96 standard
@@ -324,7 +362,8 @@ mod tests {
         assert!(alone.hog_bytes_per_s == 0.0);
         assert!(found.levels[1..].iter().all(|l| l.hog_bytes_per_s > 0.0));
         assert_eq!(found.threshold_ns, threshold(alone.latency_ns, 1.5));
-        assert!(found.losses[0].same_cpu && found.losses.iter().all(|l| l.pairs > 0 && l.ratio > 0.0));
+        assert!(found.losses[0].same_cpu && found.losses.iter().all(|l| l.speed.pairs > 0 && l.speed.ratio > 0.0));
+        assert!((alone.to_alone.ratio - 1.0).abs() < 1e-12 && alone.to_alone.low == alone.to_alone.high);
         assert!(found.cost.loads > 0);
     }
 
@@ -339,6 +378,20 @@ mod tests {
         assert_eq!(ranks(100), (40, 60));
         assert_eq!(ranks(20), (5, 15));
         assert_eq!([ranks(0), ranks(1), ranks(3)], [(0, 0), (0, 0), (0, 2)]);
+    }
+
+    #[test]
+    fn ratios_are_those_of_a_round() {
+        // Memory got slower in the third round, for both; the second quiet window was not measured.
+        let alone = [Some(100.0), None, Some(200.0), Some(100.0)];
+        let windows = [Some(110.0), Some(500.0), Some(240.0), Some(130.0)].to_vec();
+        let mut level = Level { hogs: 1, windows, time: Duration::from_secs(2), bytes: 10, ..Level::default() };
+        summarise(&mut level, &alone).unwrap();
+        assert_eq!((level.to_alone.ratio, level.to_alone.pairs), (1.2, 3));
+        assert_eq!((level.latency_ns, level.lowest_ns, level.highest_ns), (245.0, 110.0, 500.0));
+        assert_eq!(level.hog_bytes_per_s, 5.0);
+        level.windows = vec![None, None];
+        assert!(summarise(&mut level, &alone).unwrap_err().to_string().contains("; raise"));
     }
 
     #[test]

@@ -95,7 +95,7 @@ impl Uncore {
         }
         let names: Vec<&str> = recipes.iter().map(|r| r.unit).collect();
         Err(LinuxError::Machine(format!(
-            "the kernel shows none of the counters {} (a virtual machine, or a driver that is not loaded); use --source probe",
+            "the kernel shows no counters {} (a virtual machine, or a driver that is not loaded); use --source probe",
             names.join(", ")
         )))
     }
