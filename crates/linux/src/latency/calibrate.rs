@@ -3,7 +3,7 @@
 //! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for nothing, too high and never.
 //! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one, two, ... other CPUs, in turn,
 //! again and again: what others do to a memory that is not ours alone changes slowly, and each round's ratios to its own quiet
-//! window are free of it.
+//! window are free of it. A hog whose turn it is not keeps its CPU busy without memory.
 //! The threshold suggested is the latency alone times a factor; with it goes the share of windows that would have counted as
 //! contended, alone and at the highest load. What the probe costs is measured in pairs: a hog does as much as it can for a
 //! moment with the probe at work and for a moment without, in either order; the ratio of a pair is free of slow drifts.
@@ -106,6 +106,8 @@ pub struct Calibration {
 struct Hog {
     stop: Arc<AtomicBool>,
     pause: Arc<AtomicBool>,
+    /// It makes no accesses, and will make none before it is told to.
+    quiet: Arc<AtomicBool>,
     bytes: Arc<AtomicU64>,
     thread: Option<JoinHandle<()>>,
 }
@@ -115,8 +117,9 @@ impl Hog {
         const PIECE: usize = 1 << 14;
         let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
         let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
-        let pause = Arc::new(AtomicBool::new(false));
+        let [pause, quiet] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
         let (stop_, pause_, bytes_) = (Arc::clone(&stop), Arc::clone(&pause), Arc::clone(&bytes));
+        let quiet_ = Arc::clone(&quiet);
         let work = move || {
             // It was this process's to use when the plan was made.
             let _ = sys::pin_to(cpu);
@@ -124,8 +127,10 @@ impl Hog {
             while !stop_.load(Ordering::Relaxed) {
                 for piece in memory.chunks_mut(PIECE) {
                     while pause_.load(Ordering::Acquire) && !stop_.load(Ordering::Relaxed) {
-                        std::thread::park();
+                        quiet_.store(true, Ordering::Release);
+                        std::hint::spin_loop();
                     }
+                    quiet_.store(false, Ordering::Release);
                     for word in piece.iter_mut().step_by(8) {
                         *word = word.wrapping_add(1);
                     }
@@ -139,7 +144,7 @@ impl Hog {
         };
         let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
         let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
-        let hog = Self { stop, pause, bytes, thread: Some(thread) };
+        let hog = Self { stop, pause, quiet, bytes, thread: Some(thread) };
         // Its buffer is there once it has begun to count.
         while hog.done() == 0 && hog.thread.as_ref().is_some_and(|t| !t.is_finished()) {
             std::thread::sleep(Duration::from_millis(1));
@@ -147,9 +152,12 @@ impl Hog {
         Ok(hog)
     }
 
+    /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits until it is so.
     fn pause(&self, pause: bool) {
         self.pause.store(pause, Ordering::Release);
-        self.thread.as_ref().inspect(|t| t.thread().unpark());
+        while self.quiet.load(Ordering::Acquire) != pause && self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+            std::thread::sleep(Duration::from_micros(200));
+        }
     }
 
     fn done(&self) -> u64 {
@@ -168,7 +176,6 @@ impl Drop for Hog {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
-            thread.thread().unpark();
             // A hog that panicked has stopped, too.
             let _ = thread.join();
         }
@@ -254,8 +261,7 @@ fn measure(
                 return Ok(None);
             }
             hogs.iter().enumerate().for_each(|(i, hog)| hog.pause(i >= level.hogs));
-            // Until the others have gone to sleep; what was measured before is another level's.
-            std::thread::sleep(Duration::from_millis(1));
+            // What was measured before is another level's.
             let _ = probe.read()?;
             let done = || hogs.iter().map(Hog::done).sum::<u64>();
             let (before, begin) = (done(), Instant::now());
