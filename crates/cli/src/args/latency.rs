@@ -37,8 +37,8 @@ pub struct LatencyArgs {
     /// Where readings come from.
     #[arg(long, value_enum, default_value_t)]
     pub source: Source,
-    /// What counts as a request of a CPU: llc-misses, cache-misses, page-faults, rHEX
-    /// [default: the first of these that this machine has].
+    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults,
+    /// which only stand in].
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// What tells that memory is contended.
@@ -53,10 +53,10 @@ pub struct LatencyArgs {
     /// The probe's CPUs, in turn, like 0-1,3 [default: all that this process may use].
     #[arg(long, value_name = "LIST")]
     pub cpu: Option<String>,
-    /// The probe's batches a second.
+    /// The probe's batches a second, 1 to 10000.
     #[arg(long, default_value_t = 100, value_name = "N")]
     pub rate: u32,
-    /// Loads of a piece of a batch; five pieces are a batch.
+    /// Loads of a piece, 8 to 66; five pieces are a batch.
     #[arg(long, default_value_t = 32, value_name = "N")]
     pub loads: u32,
     /// Make the probe a real-time thread (SCHED_FIFO) of this priority, 1 to 99.
