@@ -146,8 +146,10 @@ impl Hog {
         let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
         let hog = Self { stop, pause, quiet, bytes, thread: Some(thread) };
         // Its buffer is there once it has begun to count.
-        while hog.done() == 0 && hog.thread.as_ref().is_some_and(|t| !t.is_finished()) {
-            std::thread::sleep(Duration::from_millis(1));
+        if !hog.wait(Duration::from_secs(10), |hog| hog.done() > 0) {
+            return Err(LinuxError::Machine(format!(
+                "a memory hog got no time on CPU {cpu} for 10 s; free that CPU of real-time tasks"
+            )));
         }
         Ok(hog)
     }
@@ -155,9 +157,20 @@ impl Hog {
     /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits until it is so.
     fn pause(&self, pause: bool) {
         self.pause.store(pause, Ordering::Release);
-        while self.quiet.load(Ordering::Acquire) != pause && self.thread.as_ref().is_some_and(|t| !t.is_finished()) {
+        // One that gets no time makes no accesses either.
+        self.wait(Duration::from_secs(1), |hog| hog.quiet.load(Ordering::Acquire) == pause);
+    }
+
+    /// Waits until something is so; false if it was not for so long, or the hog has ended.
+    fn wait(&self, at_most: Duration, so: impl Fn(&Self) -> bool) -> bool {
+        let begin = Instant::now();
+        while !so(self) {
+            if begin.elapsed() > at_most || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                return false;
+            }
             std::thread::sleep(Duration::from_micros(200));
         }
+        true
     }
 
     fn done(&self) -> u64 {

@@ -126,7 +126,7 @@ fn cannot_open(place: &str, error: &io::Error) -> LinuxError {
     let remedy = match error.raw_os_error() {
         Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root, or use --source probe",
         Some(libc::EBUSY | libc::EINVAL) => {
-            "the counters may be in use: stop what uses them (the NMI watchdog, perf), or use --source probe"
+            "the counters may be in use: stop what uses them (perf, pcm), or use --source probe"
         }
         _ => "use --source probe",
     };
