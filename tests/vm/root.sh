@@ -18,6 +18,7 @@ done
 gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
 client=$here/../../client/c
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
+gcc -static -O2 -Wall -Werror -o "$out/bin/worker" "$here/worker.c" -pthread
 "$here/lock.sh" "$solocore" "$out/plans"
 "$here/plans.sh" "$solocore" "$out/plans/mixed.json" 5 20 50 200
 for budget in 5 20 50 200; do

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub mod isolation;
+pub mod latency;
 pub mod vcpu;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -102,6 +103,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
     )]
     Top(TopArgs),
+    /// Show how long requests to memory take, how many each CPU makes, and what would be throttled.
+    #[command(
+        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
+    )]
+    Latency(latency::LatencyArgs),
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
     KeepSettings,

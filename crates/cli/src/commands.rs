@@ -8,6 +8,7 @@ mod doctor;
 mod dram;
 mod exec;
 mod isolation;
+mod latency;
 mod plan;
 mod profile;
 mod report;
@@ -47,6 +48,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Top(args) => top::run(&args),
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
+        Command::Latency(args) => latency::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

@@ -16,7 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),
-    ("linux", &["model", "analysis"]),
+    ("linux", &["model", "analysis", "policy"]),
     ("client", &[]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),

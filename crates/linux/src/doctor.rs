@@ -2,8 +2,10 @@
 
 use crate::error::LinuxError;
 use crate::event::{self, Event};
+use crate::latency::{LatencySource, pmu, uncore::Uncore};
 use crate::{engine, machine, resctrl, sys};
 use std::fs;
+use std::path::Path;
 
 /// Something that was looked at.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -43,6 +45,7 @@ pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, Linux
         });
     }
     findings.extend(named.as_ref().map(counted));
+    findings.push(memory_latency(cpuinfo));
     findings.extend(resctrl::findings(cpuinfo));
     Ok(findings)
 }
@@ -135,6 +138,15 @@ fn fair_server() -> Finding {
             ),
         ),
     }
+}
+
+/// What `solocore latency` reads here. The probe works everywhere, so that this is never missing.
+fn memory_latency(cpuinfo: &str) -> Finding {
+    let found = match Uncore::latency(Path::new(pmu::SYSFS), cpuinfo) {
+        Ok(counters) => format!("counted: {}", counters.about()),
+        Err(e) => format!("measured by a probe, as {}", e.to_string().split("; ").next().unwrap_or_default()),
+    };
+    finding("memory latency", true, found)
 }
 
 fn counted(event: &Event) -> Finding {

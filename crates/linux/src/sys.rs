@@ -4,13 +4,15 @@ pub(crate) mod tasks;
 
 pub(crate) mod seqpacket;
 
+pub(crate) mod thread;
+
 use crate::error::LinuxError;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The first 64 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER0`), which every kernel knows.
+/// The first 72 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER1`), which every kernel knows from 2.6.33 on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PerfAttr {
@@ -24,6 +26,7 @@ pub(crate) struct PerfAttr {
     pub wakeup_events: u32,
     pub breakpoint: u32,
     pub config1: u64,
+    pub config2: u64,
 }
 
 /// Flag of an event that starts switched off.
@@ -44,15 +47,21 @@ pub(crate) enum Whom {
 
 /// `perf_event_open`.
 pub(crate) fn perf_open(attr: &PerfAttr, whom: Whom) -> io::Result<OwnedFd> {
+    perf_open_beside(attr, whom, None)
+}
+
+/// The same, in the group of another event: both count in the same stretches of time.
+pub(crate) fn perf_open_beside(attr: &PerfAttr, whom: Whom, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
     let mut attr = *attr;
-    attr.size = u32::try_from(size_of::<PerfAttr>()).unwrap_or(64);
+    attr.size = u32::try_from(size_of::<PerfAttr>()).unwrap_or(72);
     let (pid, cpu) = match whom {
         Whom::Cpu(cpu) => (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?),
         Whom::Me => (0, -1),
     };
+    let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     // SAFETY: `attr` lives through the call and says its size; the kernel only reads it.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, -1, CLOSE_ON_EXEC) };
+    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, leader, CLOSE_ON_EXEC) };
     owned(fd)
 }
 
@@ -62,6 +71,19 @@ pub(crate) fn perf_read(event: &OwnedFd) -> io::Result<u64> {
     let mut file = File::from(event.try_clone()?);
     io::Read::read_exact(&mut file, &mut bytes)?;
     Ok(u64::from_ne_bytes(bytes))
+}
+
+/// What [`perf_read_group`] needs to be opened with, for the leader.
+pub(crate) const PERF_READ_GROUP: u64 = 1 | 2 | 8;
+
+/// How long a group was to count, for how long it did (both in ns), and what its events counted.
+pub(crate) fn perf_read_group(leader: &OwnedFd, events: usize) -> io::Result<(u64, u64, Vec<u64>)> {
+    let mut bytes = vec![0; 8 * (3 + events)];
+    let mut file = File::from(leader.try_clone()?);
+    io::Read::read_exact(&mut file, &mut bytes)?;
+    let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).skip(1);
+    let (enabled, running) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+    Ok((enabled, running, words.collect()))
 }
 
 fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
@@ -257,7 +279,7 @@ mod tests {
 
     #[test]
     fn the_attributes_have_the_size_that_every_kernel_knows() {
-        assert_eq!(size_of::<PerfAttr>(), 64);
+        assert_eq!(size_of::<PerfAttr>(), 72);
     }
 
     #[test]

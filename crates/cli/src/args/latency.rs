@@ -1,0 +1,77 @@
+//! Options of `solocore latency`.
+
+use super::Format;
+use clap::ValueEnum;
+use solocore_model::Time;
+
+/// Where readings come from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Source {
+    /// Counters of the memory controller if there are some, else the probe.
+    #[default]
+    Auto,
+    /// Counters of the memory controller.
+    Uncore,
+    /// Timed loads of our own.
+    Probe,
+}
+
+/// What tells that memory is contended.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Rule {
+    /// The average latency of a request.
+    #[default]
+    Latency,
+    /// The requests of a monitor period.
+    Rate,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct LatencyArgs {
+    /// The monitor period, like "100 ms".
+    #[arg(long, default_value = "100 ms", value_name = "TIME")]
+    pub every: Time,
+    /// So many periods [default: until Ctrl-C].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub count: Option<u64>,
+    /// Where readings come from.
+    #[arg(long, value_enum, default_value_t)]
+    pub source: Source,
+    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults,
+    /// which only stand in].
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+    /// What tells that memory is contended.
+    #[arg(long, value_enum, default_value_t)]
+    pub rule: Rule,
+    /// Contended at or above this latency (in the unit shown) or this many requests a period: say what Algorithm 1 would throttle.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub threshold: Option<u64>,
+    /// With --threshold: throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
+    #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]
+    pub idle: f64,
+    /// The probe's CPUs, in turn, like 0-1,3 [default: all that this process may use].
+    #[arg(long, value_name = "LIST")]
+    pub cpu: Option<String>,
+    /// The probe's batches a second, 1 to 10000.
+    #[arg(long, default_value_t = 100, value_name = "N")]
+    pub rate: u32,
+    /// Loads of a piece, 8 to 66; five pieces are a batch.
+    #[arg(long, default_value_t = 32, value_name = "N")]
+    pub loads: u32,
+    /// Make the probe a real-time thread (SCHED_FIFO) of this priority, 1 to 99.
+    #[arg(long, value_name = "N")]
+    pub priority: Option<u8>,
+    /// Measure the latency alone and beside memory hogs, what the probe costs, and suggest a threshold.
+    #[arg(long, conflicts_with_all = ["every", "count", "source", "event", "rule", "threshold"])]
+    pub calibrate: bool,
+    /// With --calibrate: time for each load, like "2 s".
+    #[arg(long, default_value = "2 s", value_name = "TIME", requires = "calibrate")]
+    pub span: Time,
+    /// With --calibrate: the threshold is the latency alone times this.
+    #[arg(long, default_value_t = 1.5, value_name = "X", requires = "calibrate")]
+    pub factor: f64,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

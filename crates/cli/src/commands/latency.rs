@@ -1,0 +1,341 @@
+//! `solocore latency`: how long requests to memory take, how many each CPU makes, and what Algorithm 1 makes of it.
+
+use crate::args::Format;
+use crate::args::latency::{LatencyArgs, Rule, Source};
+use crate::commands::print;
+use crate::fail::Failure;
+use crate::progress::stopped;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::latency::calibrate::{self, Calibration};
+use solocore_linux::latency::probe::{Config, Cost};
+use solocore_linux::latency::requests::CoreRequests;
+use solocore_linux::latency::throttling::{self, InProcess, Settings, Throttling, Tick, Watched};
+use solocore_linux::latency::{self, Choice, Unit, pmu};
+use solocore_linux::machine;
+use solocore_model::files;
+use std::io::Write;
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+#[derive(Serialize)]
+struct Report {
+    format: &'static str,
+    source: String,
+    unit: Unit,
+    /// Why it is not the first choice.
+    instead_of: Option<String>,
+    /// What counts as a request of a CPU; none if nothing may be counted.
+    event: Option<String>,
+    cpus: Vec<u32>,
+    rule: &'static str,
+    threshold: Option<u64>,
+    readings: Vec<Shown>,
+    /// Of the probe.
+    cost: Option<Cost>,
+}
+
+#[derive(Serialize)]
+struct Shown {
+    latency: Option<f64>,
+    #[serde(flatten)]
+    tick: Tick,
+}
+
+#[derive(Serialize)]
+struct CalibrationReport {
+    format: &'static str,
+    cpu: u32,
+    factor: f64,
+    #[serde(flatten)]
+    found: Calibration,
+}
+
+/// Reads and shows, or calibrates.
+pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
+    if args.calibrate {
+        return calibrate(args);
+    }
+    let settings = settings(args)?;
+    let cpus = machine::online_cpus()?;
+    let (cores, without) = cores(args, &cpus)?;
+    let config = config(args)?;
+    let choice = match args.source {
+        Source::Auto => Choice::Auto,
+        Source::Uncore => Choice::Uncore,
+        Source::Probe => Choice::Probe,
+    };
+    let sysfs = Path::new(pmu::SYSFS);
+    let (watched, instead_of) = latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
+    let report = Report {
+        format: "solocore-latency/1",
+        source: watched.about(),
+        unit: watched.unit(),
+        instead_of,
+        event: (!cores.cpus().is_empty()).then(|| cores.event().name().to_owned()),
+        cpus: cores.cpus(),
+        rule: if args.rule == Rule::Rate { "rate" } else { "latency" },
+        threshold: args.threshold,
+        readings: Vec::new(),
+        cost: None,
+    };
+    let mechanism = InProcess::new(cores.cpus().len().max(1), &settings)?;
+    let every = Duration::from_nanos(args.every.ns_ceil());
+    let driver = Throttling::new(every, settings.rule, watched, cores, mechanism)?;
+    show(args, report, driver, without.as_deref())
+}
+
+fn show(
+    args: &LatencyArgs,
+    mut report: Report,
+    mut driver: Throttling<InProcess>,
+    without: Option<&str>,
+) -> Result<ExitCode, Failure> {
+    let text = args.format == Format::Text;
+    if text {
+        print(&head(&report, without))?;
+    }
+    let (mut elapsed_ns, mut seen, mut failed) = (0, 0, None);
+    driver.run(stopped, |tick| {
+        elapsed_ns += tick.period_ns;
+        if text {
+            match write_line(&line(&report, tick, elapsed_ns)) {
+                Ok(true) => {}
+                // Nobody reads on (`| head`).
+                Ok(false) => return ControlFlow::Break(()),
+                Err(e) => {
+                    failed = Some(e);
+                    return ControlFlow::Break(());
+                }
+            }
+        }
+        seen += 1;
+        // Only the document has all of them.
+        if !text {
+            report.readings.push(Shown { latency: tick.reading.latency(), tick: tick.clone() });
+        }
+        if args.count.is_some_and(|count| seen >= count) {
+            return ControlFlow::Break(());
+        }
+        ControlFlow::Continue(())
+    })?;
+    if let Some(failure) = failed {
+        return Err(failure);
+    }
+    if let Watched::Source(source) = driver.watched() {
+        report.cost = source.cost();
+    }
+    if text {
+        print(&report.cost.as_ref().map(cost_text).unwrap_or_default())?;
+    } else {
+        print(&files::to_json(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// False if the reader has gone: without --count nothing else would end the command.
+fn write_line(text: &str) -> Result<bool, Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => Ok(true),
+        Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
+        Err(e) => {
+            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
+        }
+    }
+}
+
+/// Without a threshold nothing is contended.
+fn settings(args: &LatencyArgs) -> Result<Settings, Failure> {
+    if !(0.0..=1.0).contains(&args.idle) {
+        return Err(Failure::Input(format!("--idle {} is no share; give 0 to 1", args.idle)));
+    }
+    let rule = if args.rule == Rule::Rate { throttling::Rule::Rate } else { throttling::Rule::Latency };
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
+    let idle_per_mille = (args.idle * 1000.0).round() as u32;
+    Ok(Settings { rule, threshold: args.threshold.unwrap_or(u64::MAX), idle_per_mille })
+}
+
+/// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be counted.
+fn cores(args: &LatencyArgs, cpus: &[u32]) -> Result<(CoreRequests, Option<String>), Failure> {
+    let cpuinfo = machine::cpuinfo();
+    match CoreRequests::choose(args.event.as_deref(), &cpuinfo, cpus) {
+        Ok(chosen) => Ok(chosen),
+        Err(e) if args.event.is_none() && args.threshold.is_none() && args.rule == Rule::Latency => {
+            let (none, _) = CoreRequests::choose(Some("page-faults"), &cpuinfo, &[])?;
+            Ok((none, Some(e.to_string())))
+        }
+        Err(e) => Err(e.into()),
+    }
+}
+
+fn config(args: &LatencyArgs) -> Result<Config, Failure> {
+    let cpus = match &args.cpu {
+        Some(list) => parse_cpus(list)?,
+        None => calibrate::usable_cpus()?,
+    };
+    Ok(Config { rate: args.rate, loads: args.loads, priority: args.priority, ..Config::on(&cpus) })
+}
+
+/// A list like `0-1,3`; nothing in it may be left out silently.
+fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
+    let cpus = machine::parse_cpu_list(list);
+    let parts_good = list.split(',').all(|part| !machine::parse_cpu_list(part).is_empty());
+    if !parts_good || cpus.len() > 4096 {
+        return Err(Failure::Input(format!("--cpu {list} is no list of CPUs; give one like 0-1,3")));
+    }
+    Ok(cpus)
+}
+
+fn head(report: &Report, without: Option<&str>) -> String {
+    let what = if report.unit == Unit::Requests { "requests" } else { "latency" };
+    let mut out = format!("{what}: {}\n", report.source);
+    if let Some(why) = &report.instead_of {
+        out += &format!("  as {why}\n");
+    }
+    out += &match (&report.event, without) {
+        (Some(event), None) => format!("requests of a CPU: {event}\n"),
+        (Some(event), Some(why)) => format!("requests of a CPU: {event}\n  as {why}\n"),
+        (None, why) => format!("requests of a CPU: not counted\n  as {}\n", why.unwrap_or("nothing may be counted")),
+    };
+    out += &format!("\n{:>10}", "s");
+    if report.unit != Unit::Requests {
+        out += &format!("  {:>8}", report.unit.short());
+    }
+    out += &format!("  {:>10}  {:>7}", "requests", "dropped");
+    for cpu in &report.cpus {
+        out += &format!("  {:>10}", format!("CPU {cpu}"));
+    }
+    if report.threshold.is_some() {
+        out += "  contended  throttled";
+    }
+    out.push('\n');
+    out
+}
+
+fn line(report: &Report, tick: &Tick, elapsed_ns: u64) -> String {
+    let mut out = format!("{:>10.3}", elapsed_ns as f64 / 1e9);
+    if report.unit != Unit::Requests {
+        let latency = tick.reading.latency().map_or_else(|| "-".to_owned(), |l| format!("{l:.1}"));
+        out += &format!("  {latency:>8}");
+    }
+    out += &format!("  {:>10}  {:>7}", tick.reading.requests, tick.reading.dropped);
+    for requests in &tick.per_core {
+        out += &format!("  {requests:>10}");
+    }
+    if report.threshold.is_some() {
+        let contended = if tick.decision.contended { "yes" } else { "no" };
+        out += &format!("  {contended:>9}  {:>9}", tick.decision.throttled);
+    }
+    out.push('\n');
+    out
+}
+
+fn cost_text(cost: &Cost) -> String {
+    format!(
+        "\nthe probe took {:.2} % of a CPU and {:.2} MB/s for {} loads\n",
+        cost.cpu_share * 100.0,
+        cost.bytes_per_s / 1e6,
+        cost.loads
+    )
+}
+
+fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
+    let cpus = calibrate::usable_cpus()?;
+    let plan = calibrate::Plan {
+        probe: config(args)?,
+        cpus,
+        span: Duration::from_nanos(args.span.ns_ceil()),
+        factor: args.factor,
+    };
+    let cpu = plan.probe.cpus.first().copied().unwrap_or(0);
+    let found = calibrate::calibrate(&plan, &stopped, &|what| eprintln!("{what}"))?;
+    let Some(found) = found else { return Err(Failure::Interrupted) };
+    if args.format == Format::Json {
+        let report = CalibrationReport { format: "solocore-latency-calibration/1", cpu, factor: args.factor, found };
+        print(&files::to_json(&report))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    print(&calibration_text(&found, args.factor))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn calibration_text(found: &Calibration, factor: f64) -> String {
+    let head = ["hogs", "ns", "lowest", "highest", "of alone", "95 % confidence", "hogs' GB/s", "dropped", "contended"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for level in &found.levels {
+        rows.push(vec![
+            level.hogs.to_string(),
+            format!("{:.1}", level.latency_ns),
+            format!("{:.1}", level.lowest_ns),
+            format!("{:.1}", level.highest_ns),
+            format!("{:.1} %", level.to_alone.ratio * 100.0),
+            format!("{:.1} to {:.1}", level.to_alone.low * 100.0, level.to_alone.high * 100.0),
+            format!("{:.2}", level.hog_bytes_per_s / 1e9),
+            level.dropped.to_string(),
+            format!("{:.0} %", level.contended * 100.0),
+        ]);
+    }
+    let mut out = table::render(&rows);
+    out += &format!(
+        "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows reach it\n",
+        found.threshold_ns
+    );
+    let cost = &found.cost;
+    out +=
+        &format!("the probe took {:.2} % of its CPU and {:.2} MB/s\n", cost.cpu_share * 100.0, cost.bytes_per_s / 1e6);
+    for loss in &found.losses {
+        let place = if loss.same_cpu { "the probe's CPU" } else { "another CPU" };
+        out += &format!(
+            "a hog on {place} ran at {:.2} % with the probe (median of {} pairs; {:.2} to {:.2} with 95 % confidence)\n",
+            loss.speed.ratio * 100.0,
+            loss.speed.pairs,
+            loss.speed.low * 100.0,
+            loss.speed.high * 100.0
+        );
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_linux::latency::Reading;
+
+    #[test]
+    fn a_list_of_cpus_is_taken_whole_or_not() {
+        assert_eq!(parse_cpus("0-1,3").unwrap(), [0, 1, 3]);
+        for wrong in ["", "x", "0,x", "1-", "3-1", "0,,1", "0-99999999"] {
+            assert!(matches!(parse_cpus(wrong), Err(Failure::Input(t)) if t.contains("; give")), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn columns_stand_below_their_heads() {
+        let tick = Tick {
+            period_ns: 100_000_000,
+            reading: Reading { occupancy: 1000, requests: 10, dma_included: true, dropped: 2 },
+            per_core: vec![5, 7],
+            decision: throttling::Decision { contended: true, throttled: 1, requests: 12, most_requests: 12 },
+        };
+        let report = Report {
+            format: "",
+            source: "s".to_owned(),
+            unit: Unit::Nanoseconds,
+            instead_of: None,
+            event: Some("e".to_owned()),
+            cpus: vec![0, 1],
+            rule: "latency",
+            threshold: Some(50),
+            readings: vec![],
+            cost: None,
+        };
+        let head = head(&report, None);
+        let line = line(&report, &tick, 100_000_000);
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        assert_eq!(cells, ["0.100", "100.0", "10", "2", "5", "7", "yes", "1"]);
+        assert_eq!(head.lines().last().unwrap().len(), line.trim_end().len());
+    }
+}

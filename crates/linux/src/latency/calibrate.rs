@@ -1,0 +1,434 @@
+//! What the probe shows alone and under load here, what it costs, and a threshold from that.
+//!
+//! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for nothing, too high and never.
+//! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one, two, ... other CPUs, in turn,
+//! again and again: what others do to a memory that is not ours alone changes slowly, and each round's ratios to its own quiet
+//! window are free of it. A hog whose turn it is not keeps its CPU busy without memory.
+//! The threshold suggested is the latency alone times a factor; with it goes the share of windows that would have counted as
+//! contended, alone and at the highest load. What the probe costs is measured in pairs: a hog does as much as it can for a
+//! moment with the probe at work and for a moment without, in either order; the ratio of a pair is free of slow drifts.
+//! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor is a choice, no theorem.
+//! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a machine that others use, alone is not
+//! alone. A figure is of this run.
+
+use super::LatencySource;
+use super::probe::{Config, Cost, Probe, last_level_bytes};
+use crate::error::LinuxError;
+use crate::machine;
+use crate::sys;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Windows of a level; pieces of its time.
+const WINDOWS: u32 = 40;
+/// Pairs of moments with and without the probe.
+const PAIRS: u32 = 100;
+
+/// What to measure.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The probe; it stays on the first of its CPUs.
+    pub probe: Config,
+    /// Where hogs may run: the CPUs of the machine that are this process's to use.
+    pub cpus: Vec<u32>,
+    /// Time for each level.
+    pub span: Duration,
+    /// The threshold is the latency alone times this.
+    pub factor: f64,
+}
+
+/// The latency with so many hogs.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Level {
+    /// Hogs beside the probe.
+    pub hogs: usize,
+    /// ns per load, the average over the windows.
+    pub latency_ns: f64,
+    /// The lowest and the highest window.
+    pub lowest_ns: f64,
+    /// See `lowest_ns`.
+    pub highest_ns: f64,
+    /// Share of the windows at or above the threshold.
+    pub contended: f64,
+    /// Bytes a second that the hogs read and wrote, together.
+    pub hog_bytes_per_s: f64,
+    /// Batches that were thrown away.
+    pub dropped: u64,
+    /// Latency of a window by that of the round's quiet one.
+    pub to_alone: Ratio,
+    #[serde(skip)]
+    windows: Vec<Option<f64>>,
+    #[serde(skip)]
+    bytes: u64,
+    #[serde(skip)]
+    time: Duration,
+}
+
+/// The median of many ratios.
+#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
+pub struct Ratio {
+    /// The median.
+    pub ratio: f64,
+    /// The median of all such ratios is between this ...
+    pub low: f64,
+    /// ... and this, with 95 % confidence (order statistics).
+    pub high: f64,
+    /// How many there are.
+    pub pairs: usize,
+}
+
+/// What a hog loses by the probe: speed with it over speed without, of pairs.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Loss {
+    /// Is the hog on the probe's own CPU?
+    pub same_cpu: bool,
+    /// The ratio.
+    #[serde(flatten)]
+    pub speed: Ratio,
+}
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
+pub struct Calibration {
+    /// Alone first.
+    pub levels: Vec<Level>,
+    /// ns per load; for the latency rule.
+    pub threshold_ns: u64,
+    /// What the probe itself used meanwhile.
+    pub cost: Cost,
+    /// What hogs lost.
+    pub losses: Vec<Loss>,
+}
+
+/// A thread that reads and writes a buffer no cache holds, from end to end.
+struct Hog {
+    stop: Arc<AtomicBool>,
+    pause: Arc<AtomicBool>,
+    /// It makes no accesses, and will make none before it is told to.
+    quiet: Arc<AtomicBool>,
+    bytes: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    fn start(cpu: u32, size: u64) -> Result<Self, LinuxError> {
+        const PIECE: usize = 1 << 14;
+        let words = usize::try_from(size / 8).unwrap_or(usize::MAX / 16).max(PIECE);
+        let (stop, bytes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let [pause, quiet] = [(); 2].map(|()| Arc::new(AtomicBool::new(false)));
+        let (stop_, pause_, bytes_) = (Arc::clone(&stop), Arc::clone(&pause), Arc::clone(&bytes));
+        let quiet_ = Arc::clone(&quiet);
+        let work = move || {
+            // It was this process's to use when the plan was made.
+            let _ = sys::pin_to(cpu);
+            let mut memory = vec![1u64; words];
+            while !stop_.load(Ordering::Relaxed) {
+                for piece in memory.chunks_mut(PIECE) {
+                    while pause_.load(Ordering::Acquire) && !stop_.load(Ordering::Relaxed) {
+                        quiet_.store(true, Ordering::Release);
+                        std::hint::spin_loop();
+                    }
+                    quiet_.store(false, Ordering::Release);
+                    for word in piece.iter_mut().step_by(8) {
+                        *word = word.wrapping_add(1);
+                    }
+                    bytes_.fetch_add(2 * 8 * piece.len() as u64, Ordering::Relaxed);
+                    if stop_.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
+                std::hint::black_box(&memory);
+            }
+        };
+        let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
+        let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
+        let hog = Self { stop, pause, quiet, bytes, thread: Some(thread) };
+        // Its buffer is there once it has begun to count.
+        if !hog.wait(Duration::from_secs(10), |hog| hog.done() > 0) {
+            return Err(LinuxError::Machine(format!(
+                "a memory hog got no time on CPU {cpu} for 10 s; free that CPU of real-time tasks"
+            )));
+        }
+        Ok(hog)
+    }
+
+    /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits until it is so.
+    fn pause(&self, pause: bool) {
+        self.pause.store(pause, Ordering::Release);
+        // One that gets no time makes no accesses either.
+        self.wait(Duration::from_secs(1), |hog| hog.quiet.load(Ordering::Acquire) == pause);
+    }
+
+    /// Waits until something is so; false if it was not for so long, or the hog has ended.
+    fn wait(&self, at_most: Duration, so: impl Fn(&Self) -> bool) -> bool {
+        let begin = Instant::now();
+        while !so(self) {
+            if begin.elapsed() > at_most || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+                return false;
+            }
+            std::thread::sleep(Duration::from_micros(200));
+        }
+        true
+    }
+
+    fn done(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+
+    /// Bytes a second over some time.
+    fn speed(&self, time: Duration) -> f64 {
+        let (before, begin) = (self.done(), Instant::now());
+        std::thread::sleep(time);
+        (self.done() - before) as f64 / begin.elapsed().as_secs_f64()
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // A hog that panicked has stopped, too.
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Bytes of a hog's buffer, if the machine has room for so many hogs.
+fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
+    let size = last_level_bytes().saturating_mul(2);
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kilobytes = line.and_then(|l| l.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+    let free = kilobytes.map_or(u64::MAX, |k| k.saturating_mul(1024));
+    if size.saturating_mul(hogs as u64) > free / 2 {
+        return Err(LinuxError::Machine(format!(
+            "{hogs} hogs of {} MiB do not fit into half of the free memory; name fewer CPUs for them (taskset)",
+            size >> 20
+        )));
+    }
+    Ok(size)
+}
+
+fn check(plan: &Plan) -> Result<(), LinuxError> {
+    let wrong = |what: String| Err(LinuxError::Input(what));
+    if !(1.0..=100.0).contains(&plan.factor) {
+        return wrong(format!("a threshold of {} times the latency alone is none; choose 1 to 100", plan.factor));
+    }
+    if !(Duration::from_millis(20)..=Duration::from_secs(600)).contains(&plan.span) {
+        return wrong(format!("{:?} for each load is too short or too long; choose 20 ms to 600 s", plan.span));
+    }
+    Ok(())
+}
+
+/// Measures; `None` if `stop` said so. `said` is told what is done next.
+///
+/// # Errors
+/// The plan makes no sense, the probe cannot run, there is no memory for hogs.
+pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<Option<Calibration>, LinuxError> {
+    check(plan)?;
+    let own = plan.probe.cpus.first().copied().unwrap_or(0);
+    let config = Config { cpus: vec![own], ..plan.probe.clone() };
+    let others: Vec<u32> = plan.cpus.iter().copied().filter(|&cpu| cpu != own).collect();
+    let size = hog_bytes(others.len().max(1))?;
+    let mut probe = Probe::start(&config)?;
+    said(&format!("latency on CPU {own} beside 0 to {} hog(s)", others.len()));
+    let hogs = others.iter().map(|&cpu| Hog::start(cpu, size)).collect::<Result<Vec<_>, _>>()?;
+    let Some(mut levels) = measure(&mut probe, &hogs, plan.span / WINDOWS, stop)? else { return Ok(None) };
+    let cost = probe.cost().unwrap_or_default();
+    drop(hogs);
+    let threshold_ns = threshold(levels[0].latency_ns, plan.factor);
+    for level in &mut levels {
+        let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
+        let above = measured.iter().filter(|&&w| w >= threshold_ns as f64).count();
+        level.contended = above as f64 / measured.len() as f64;
+    }
+    let mut losses = Vec::new();
+    for cpu in [Some(own), others.first().copied()].into_iter().flatten() {
+        said(&format!("what a hog on CPU {cpu} loses by the probe on CPU {own}"));
+        let hog = Hog::start(cpu, size)?;
+        let Some(speed) = loss(&probe, &hog, plan.span / PAIRS, stop) else { return Ok(None) };
+        losses.push(Loss { same_cpu: cpu == own, speed });
+    }
+    Ok(Some(Calibration { levels, threshold_ns, cost, losses }))
+}
+
+/// Whole ns, never 0.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of ns, saturating")]
+fn threshold(alone_ns: f64, factor: f64) -> u64 {
+    ((alone_ns * factor).ceil() as u64).max(1)
+}
+
+/// The latency beside none, one, ... all of the hogs, a window each in turn; at least one window of each.
+fn measure(
+    probe: &mut Probe,
+    hogs: &[Hog],
+    window: Duration,
+    stop: &dyn Fn() -> bool,
+) -> Result<Option<Vec<Level>>, LinuxError> {
+    let mut levels: Vec<Level> = (0..=hogs.len()).map(|hogs| Level { hogs, ..Level::default() }).collect();
+    for _ in 0..WINDOWS {
+        for level in &mut levels {
+            if stop() {
+                return Ok(None);
+            }
+            hogs.iter().enumerate().for_each(|(i, hog)| hog.pause(i >= level.hogs));
+            // What was measured before is another level's.
+            let _ = probe.read()?;
+            let done = || hogs.iter().map(Hog::done).sum::<u64>();
+            let (before, begin) = (done(), Instant::now());
+            std::thread::sleep(window);
+            let reading = probe.read()?;
+            level.bytes += done() - before;
+            level.time += begin.elapsed();
+            level.windows.push(reading.latency());
+            level.dropped += reading.dropped;
+        }
+    }
+    let alone = levels[0].windows.clone();
+    levels.iter_mut().try_for_each(|level| summarise(level, &alone))?;
+    Ok(Some(levels))
+}
+
+fn summarise(level: &mut Level, alone: &[Option<f64>]) -> Result<(), LinuxError> {
+    let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
+    if measured.is_empty() {
+        return Err(LinuxError::Machine(format!(
+            "the probe measured nothing beside {} hogs ({} batches were broken off); raise its --rate or --priority, or leave its CPU free",
+            level.hogs, level.dropped
+        )));
+    }
+    level.latency_ns = measured.iter().sum::<f64>() / measured.len() as f64;
+    level.lowest_ns = measured.iter().copied().fold(f64::INFINITY, f64::min);
+    level.highest_ns = measured.iter().copied().fold(0.0, f64::max);
+    level.hog_bytes_per_s = level.bytes as f64 / level.time.as_secs_f64();
+    let ratios = level.windows.iter().zip(alone).filter_map(|(&window, &alone)| Some(window? / alone?));
+    level.to_alone = Ratio::of(ratios.collect());
+    Ok(())
+}
+
+fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> Option<Ratio> {
+    let mut ratios = Vec::new();
+    for pair in 0..PAIRS {
+        if stop() {
+            return None;
+        }
+        let mut speed = [0.0; 2];
+        // In either order, so that what only gets faster or slower favours neither.
+        for turn in 0..2 {
+            let at_work = (turn + pair) % 2;
+            probe.pause(at_work == 0);
+            speed[at_work as usize] = hog.speed(moment);
+        }
+        // In a short moment on a busy machine the hog may not run at all; such a pair says nothing, whichever half it is.
+        if speed[0] > 0.0 && speed[1] > 0.0 {
+            ratios.push(speed[1] / speed[0]);
+        }
+    }
+    probe.pause(false);
+    Some(Ratio::of(ratios))
+}
+
+impl Ratio {
+    fn of(mut ratios: Vec<f64>) -> Self {
+        ratios.sort_by(f64::total_cmp);
+        let (low, high) = ranks(ratios.len());
+        let at = |rank: usize| ratios.get(rank).copied().unwrap_or(1.0);
+        Self { ratio: at(ratios.len() / 2), low: at(low), high: at(high), pairs: ratios.len() }
+    }
+}
+
+/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number less and more 1.96 standard
+/// deviations of a fair coin's heads.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, below the number")]
+fn ranks(values: usize) -> (usize, usize) {
+    let (half, spread) = (values as f64 / 2.0, 0.98 * (values as f64).sqrt());
+    let low = (half - spread).floor().max(0.0) as usize;
+    let high = (half + spread).ceil() as usize;
+    (low, high.min(values.saturating_sub(1)))
+}
+
+/// CPUs for a plan: those of this process.
+///
+/// # Errors
+/// The kernel does not tell.
+pub fn usable_cpus() -> Result<Vec<u32>, LinuxError> {
+    let online = machine::online_cpus()?;
+    let mine =
+        sys::tasks::affinity_of(0).map_err(|e| LinuxError::of_io("this process's CPUs", &e, "name them with --cpu"))?;
+    Ok(mine.into_iter().filter(|cpu| online.contains(cpu)).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan() -> Plan {
+        let cpus = usable_cpus().unwrap();
+        let probe = Config { rate: 2000, buffer: Some(1 << 20), ..Config::on(&cpus) };
+        Plan { probe, cpus, span: Duration::from_millis(100), factor: 1.5 }
+    }
+
+    #[test]
+    fn every_load_is_measured() {
+        let plan = Plan { cpus: plan().cpus.into_iter().take(2).collect(), ..plan() };
+        let found = calibrate(&plan, &|| false, &|_| {}).unwrap().unwrap();
+        assert_eq!(found.levels.len(), plan.cpus.len());
+        assert!(found.levels.iter().zip(0..).all(|(l, hogs)| l.hogs == hogs));
+        let alone = &found.levels[0];
+        assert!(alone.lowest_ns <= alone.latency_ns && alone.latency_ns <= alone.highest_ns, "{alone:?}");
+        assert!(alone.hog_bytes_per_s == 0.0);
+        assert!(found.levels[1..].iter().all(|l| l.hog_bytes_per_s > 0.0));
+        assert_eq!(found.threshold_ns, threshold(alone.latency_ns, 1.5));
+        assert!(found.losses[0].same_cpu && found.losses.iter().all(|l| l.speed.pairs > 0 && l.speed.ratio > 0.0));
+        assert!((alone.to_alone.ratio - 1.0).abs() < 1e-12 && alone.to_alone.low == alone.to_alone.high);
+        assert!(found.cost.loads > 0);
+    }
+
+    #[test]
+    fn it_stops_when_asked() {
+        assert_eq!(calibrate(&plan(), &|| true, &|_| {}).unwrap(), None);
+    }
+
+    #[test]
+    fn a_median_lies_between_its_ranks() {
+        // Tables of the binomial distribution: of 100 values the 40th and the 61st enclose it with 96 %.
+        assert_eq!(ranks(100), (40, 60));
+        assert_eq!(ranks(20), (5, 15));
+        assert_eq!([ranks(0), ranks(1), ranks(3)], [(0, 0), (0, 0), (0, 2)]);
+    }
+
+    #[test]
+    fn ratios_are_those_of_a_round() {
+        // Memory got slower in the third round, for both; the second quiet window was not measured.
+        let alone = [Some(100.0), None, Some(200.0), Some(100.0)];
+        let windows = [Some(110.0), Some(500.0), Some(240.0), Some(130.0)].to_vec();
+        let mut level = Level { hogs: 1, windows, time: Duration::from_secs(2), bytes: 10, ..Level::default() };
+        summarise(&mut level, &alone).unwrap();
+        assert_eq!((level.to_alone.ratio, level.to_alone.pairs), (1.2, 3));
+        assert_eq!((level.latency_ns, level.lowest_ns, level.highest_ns), (245.0, 110.0, 500.0));
+        assert_eq!(level.hog_bytes_per_s, 5.0);
+        level.windows = vec![None, None];
+        assert!(summarise(&mut level, &alone).unwrap_err().to_string().contains("; raise"));
+    }
+
+    #[test]
+    fn thresholds_are_whole() {
+        assert_eq!([threshold(100.0, 1.5), threshold(33.4, 2.0), threshold(0.0, 1.0)], [150, 67, 1]);
+    }
+
+    #[test]
+    fn senseless_plans_are_refused() {
+        let good = plan();
+        for (wrong, word) in [
+            (Plan { factor: 0.5, ..good.clone() }, "0.5 times"),
+            (Plan { factor: f64::NAN, ..good.clone() }, "NaN times"),
+            (Plan { span: Duration::from_millis(1), ..good.clone() }, "1ms for each load"),
+            (Plan { span: Duration::from_secs(601), ..good.clone() }, "601s for each load"),
+        ] {
+            let error = calibrate(&wrong, &|| false, &|_| {}).unwrap_err().to_string();
+            assert!(error.contains(word) && error.contains("; choose"), "{error}");
+        }
+    }
+}

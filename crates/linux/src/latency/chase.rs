@@ -1,0 +1,209 @@
+//! Loads that each wait for the one before, from lines that no cache holds.
+//!
+//! Problem: what a load takes must be memory's doing: not a cache's, a prefetcher's or a walk's through page tables.
+//! Rule: the buffer is cut into blocks of 32 pages. Of each block one line in every second pair of lines is on a random cycle: a
+//! line holds the number of the next, so that a load begins when the one before has ended, and no prefetcher guesses where. Before
+//! pieces of a cycle are timed, their lines and the neighbours of these are put out of all caches, which leaves the translations at
+//! hand. Where lines cannot be put out by a program, the buffer is four times the last level, so that a line comes again only
+//! after twice its size in others, and a line of each page is read before for its translation.
+//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC.
+//! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit); memory-side caches; translation of a
+//! guest's addresses by its host beyond what the TLB holds.
+
+use crate::sys::thread::{CAN_FLUSH, flush};
+use std::time::{Duration, Instant};
+
+/// Bytes that a load brings in.
+pub(crate) const LINE_BYTES: u64 = 64;
+const LINES_PER_PAGE: usize = 64;
+const BLOCK_PAGES: usize = 32;
+const BLOCK_LINES: usize = BLOCK_PAGES * LINES_PER_PAGE;
+/// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), but for each page's first pair, which
+/// is read for the translation.
+pub(crate) const CYCLE: usize = BLOCK_PAGES * (LINES_PER_PAGE / 2 - 1);
+/// Bytes of a block.
+pub(crate) const BLOCK_BYTES: u64 = (BLOCK_LINES as u64) * LINE_BYTES;
+
+#[repr(align(64))]
+#[derive(Clone, Default)]
+struct Line {
+    next: u32,
+    _rest: [u32; 15],
+}
+
+/// A random number after another (splitmix64): the same ones on every run.
+pub(crate) struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    fn shuffle(&mut self, of: &mut [u32]) {
+        for i in (1..of.len()).rev() {
+            let j = self.next() % (i as u64 + 1);
+            of.swap(i, usize::try_from(j).unwrap_or(0));
+        }
+    }
+}
+
+/// The buffer and where the next piece begins.
+pub(crate) struct Chase {
+    lines: Vec<Line>,
+    /// First line of the first page.
+    start: usize,
+    /// The cycles, one block after the other: lines in the order of their visits.
+    order: Vec<u32>,
+    /// Blocks in the order of their visits.
+    blocks: Vec<u32>,
+    /// How many visits there have been.
+    visits: usize,
+    /// Where each block's next piece begins.
+    cursors: Vec<usize>,
+}
+
+/// Bytes of a buffer that serves here.
+pub(crate) fn default_bytes(last_level: u64) -> u64 {
+    const FLUSHED: u64 = 16 << 20;
+    if CAN_FLUSH { FLUSHED } else { last_level.saturating_mul(4).max(FLUSHED) }
+}
+
+impl Chase {
+    /// A buffer of so many whole blocks, at least one; the same seed gives the same cycles.
+    pub fn new(blocks: usize, seed: u64) -> Self {
+        let blocks = blocks.clamp(1, (u32::MAX as usize - LINES_PER_PAGE) / BLOCK_LINES);
+        let mut lines = vec![Line::default(); blocks * BLOCK_LINES + LINES_PER_PAGE];
+        let before = lines.as_ptr().addr() / LINE_BYTES as usize % LINES_PER_PAGE;
+        let start = (LINES_PER_PAGE - before) % LINES_PER_PAGE;
+        let mut random = Random(seed);
+        let mut order = Vec::with_capacity(blocks * CYCLE);
+        for block in 0..blocks {
+            let first = start + block * BLOCK_LINES;
+            let on_cycle = |i: &usize| i % LINES_PER_PAGE >= 2 && i.is_multiple_of(2);
+            let mut cycle: Vec<u32> =
+                (0..BLOCK_LINES).filter(on_cycle).filter_map(|i| u32::try_from(first + i).ok()).collect();
+            random.shuffle(&mut cycle);
+            for (i, &line) in cycle.iter().enumerate() {
+                lines[line as usize].next = cycle[(i + 1) % cycle.len()];
+            }
+            order.extend(cycle);
+        }
+        let mut visits: Vec<u32> = (0..u32::try_from(blocks).unwrap_or(u32::MAX)).collect();
+        random.shuffle(&mut visits);
+        Self { lines, start, order, blocks: visits, visits: 0, cursors: vec![0; blocks] }
+    }
+
+    /// Times so many pieces of so many loads each, one after the other; together at most a cycle's.
+    pub fn time(&mut self, loads: usize, pieces: usize) -> Vec<Duration> {
+        let (pieces, loads) = (pieces.clamp(1, CYCLE), loads.clamp(1, CYCLE / pieces.clamp(1, CYCLE)));
+        let block = self.blocks[self.visits % self.blocks.len()] as usize;
+        self.visits = self.visits.wrapping_add(1);
+        let from = self.cursors[block];
+        self.cursors[block] = (from + loads * pieces) % CYCLE;
+        let cycle = &self.order[block * CYCLE..(block + 1) * CYCLE];
+        if CAN_FLUSH {
+            // This needs the translations: it leaves them at hand.
+            let lines = (from..from + loads * pieces).map(|i| cycle[i % CYCLE] as usize);
+            flush(lines.flat_map(|i| [i, i + 1]).map(|i| &self.lines[i]));
+        } else {
+            let pages = (0..BLOCK_PAGES).map(|page| self.start + block * BLOCK_LINES + page * LINES_PER_PAGE);
+            std::hint::black_box(pages.map(|line| self.lines[line].next).max());
+        }
+        let mut at = cycle[from];
+        let mut times = Vec::with_capacity(pieces);
+        for _ in 0..pieces {
+            let (took, last) = self.walk(at, loads);
+            at = last;
+            times.push(took);
+        }
+        debug_assert_eq!(at, self.order[block * CYCLE + self.cursors[block]], "the cycle goes on there next time");
+        times
+    }
+
+    /// Follows the cycle from a line on. The clock waits until the last load has ended.
+    fn walk(&self, first: u32, loads: usize) -> (Duration, u32) {
+        let mut at = first;
+        let begin = Instant::now();
+        for _ in 0..loads {
+            at = self.lines[at as usize].next;
+        }
+        let at = std::hint::black_box(at);
+        (begin.elapsed(), at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    #[test]
+    fn a_block_is_one_cycle_over_every_second_pair() {
+        let chase = Chase::new(3, 1);
+        assert_eq!(chase.order.len(), 3 * CYCLE);
+        let page_of = |line: usize| std::ptr::from_ref(&chase.lines[line]).addr() / 4096;
+        for block in 0..3 {
+            let first = chase.order[block * CYCLE];
+            let mut seen = BTreeSet::new();
+            let mut at = first;
+            while seen.insert(at) {
+                at = chase.lines[at as usize].next;
+            }
+            assert_eq!((seen.len(), at), (CYCLE, first), "one cycle");
+            let pages: BTreeSet<usize> = seen.iter().map(|&l| page_of(l as usize)).collect();
+            assert_eq!(pages.len(), BLOCK_PAGES, "the pages are the machine's");
+            let touched: BTreeSet<usize> =
+                (0..BLOCK_PAGES).map(|p| page_of(chase.start + block * BLOCK_LINES + p * LINES_PER_PAGE)).collect();
+            assert_eq!(touched, pages, "every page is read for its translation");
+            let pairs: BTreeSet<usize> =
+                seen.iter().map(|&l| std::ptr::from_ref(&chase.lines[l as usize]).addr() / 128).collect();
+            assert_eq!(pairs.len(), CYCLE, "no two of a pair");
+        }
+    }
+
+    #[test]
+    fn pieces_go_on_where_the_last_ended() {
+        let mut chase = Chase::new(2, 7);
+        let mut taken = Vec::new();
+        for _ in 0..40 {
+            let block = chase.blocks[chase.visits % 2] as usize;
+            let from = chase.cursors[block];
+            assert_eq!(chase.time(25, 4).len(), 4);
+            assert_eq!(chase.cursors[block], (from + 100) % CYCLE);
+            taken.push(block);
+        }
+        assert!(taken.contains(&0) && taken.contains(&1));
+        // Where the pages begin in the buffer is the allocator's affair.
+        let order = |seed| -> Vec<usize> {
+            let chase = Chase::new(2, seed);
+            chase.order.iter().map(|&line| line as usize - chase.start).collect()
+        };
+        assert!(order(7) == order(7) && order(7) != order(8));
+        // Nonsense is put right.
+        assert_eq!(Chase::new(0, 1).blocks.len(), 1);
+        assert_eq!(chase.time(0, 0).len(), 1);
+        assert_eq!(chase.time(usize::MAX, 3).len(), 3);
+        assert_eq!(chase.time(8, usize::MAX).len(), CYCLE);
+    }
+
+    /// No figure, only that the loads go further than a cache: the same piece again, without flushing, is much faster.
+    #[test]
+    fn loads_go_to_memory() {
+        if !CAN_FLUSH {
+            return;
+        }
+        let mut chase = Chase::new(4, 3);
+        let median = |mut times: Vec<Duration>| {
+            times.sort();
+            times[times.len() / 2]
+        };
+        let cold = median((0..51).flat_map(|_| chase.time(64, 1)).collect());
+        let first = chase.order[0];
+        chase.walk(first, 64);
+        let warm = median((0..51).map(|_| chase.walk(first, 64).0).collect());
+        assert!(cold > warm * 3, "cold {cold:?}, warm {warm:?}");
+    }
+}

@@ -1,0 +1,180 @@
+//! How long a request to memory takes on this machine, and how many each CPU makes.
+//!
+//! Problem: background time of VCPUs is throttled when memory is contended, and contention shows in the average latency of
+//! requests, not in their rate (maracas, section IV). Some machines count what the latency follows from, many do not.
+//! Rule: a [`LatencySource`] is read once a monitor period and gives occupancy and requests, in the units of `sc_throttle_monitor`
+//! (policy/include/solocore/throttle.h): their quotient is the latency. [`uncore`] reads counters of the memory controller or its
+//! arbiter; [`probe`] measures loads of its own where there are none. [`requests`] counts what each CPU asks for, which
+//! Algorithm 1 weighs its background time with. [`throttling`] puts them together and calls whatever throttles.
+//! Source: Ye, West, Zhang, Cheng, MARACAS (RTSS 2016), section IV, Algorithm 1; Little's law.
+//! Does not cover: memory that is remote (one figure for the machine); which requests wait (reads and writes, a device's and a core's).
+
+pub mod calibrate;
+mod chase;
+pub mod events;
+pub mod pmu;
+pub mod probe;
+pub mod requests;
+pub mod throttling;
+pub mod uncore;
+
+use crate::error::LinuxError;
+use std::path::Path;
+use throttling::{Rule, Watched};
+
+/// What a latency is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// Time.
+    Nanoseconds,
+    /// Clocks of the counters' unit, whose frequency is not known here.
+    Clocks,
+    /// There is no latency: only requests are counted.
+    Requests,
+}
+
+impl Unit {
+    /// As it is written after a figure.
+    pub fn short(self) -> &'static str {
+        match self {
+            Self::Nanoseconds => "ns",
+            Self::Clocks => "clocks",
+            Self::Requests => "requests",
+        }
+    }
+}
+
+/// What has happened since the last reading.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Reading {
+    /// Requests waiting, summed over the clocks (or ns); 0 where only requests are counted.
+    pub occupancy: u64,
+    /// Requests that this occupancy is of: those of the probe, or what the counters saw.
+    pub requests: u64,
+    /// Does traffic of devices weigh in the figure that the rule looks at? In a latency, always: it makes requests wait.
+    pub dma_included: bool,
+    /// Measurements that were thrown away, because something came between (the probe's; 0 elsewhere).
+    pub dropped: u64,
+}
+
+impl Reading {
+    /// Occupancy by requests; `None` without either.
+    pub fn latency(&self) -> Option<f64> {
+        (self.requests > 0 && self.occupancy > 0).then(|| self.occupancy as f64 / self.requests as f64)
+    }
+}
+
+/// Something that tells the latency of memory, or the number of requests to it.
+pub trait LatencySource: Send {
+    /// What has happened since the last reading, or since the source was made.
+    ///
+    /// A reading without requests has no latency: `sc_throttle_monitor` then takes memory to be free.
+    ///
+    /// # Errors
+    /// What was counting no longer can.
+    fn read(&mut self) -> Result<Reading, LinuxError>;
+
+    /// What an occupancy by requests is.
+    fn unit(&self) -> Unit;
+
+    /// What is read, for people.
+    fn about(&self) -> String;
+
+    /// What reading has cost so far; `None` where that is a few system calls a period.
+    fn cost(&self) -> Option<probe::Cost> {
+        None
+    }
+
+    /// The thread that measures, to bind it to a VCPU; `None` where there is none.
+    fn thread(&self) -> Option<u32> {
+        None
+    }
+}
+
+/// Where readings come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Counters if there are some, else the probe.
+    Auto,
+    /// Counters.
+    Uncore,
+    /// The probe.
+    Probe,
+}
+
+/// What a rule watches; and, if it is not the first choice, why.
+pub type Watching = (Watched, Option<String>);
+
+/// Without the remedy: that is what is done here.
+fn why(error: &LinuxError) -> String {
+    error.to_string().split("; ").next().unwrap_or_default().to_owned()
+}
+
+/// What the rule is to watch on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe: for the latency rule counters or the probe,
+/// for the rate rule counters or the sum over the cores.
+///
+/// # Errors
+/// The choice cannot be had here; the probe for the rate rule.
+pub fn watch(
+    rule: Rule,
+    choice: Choice,
+    sysfs: &Path,
+    cpuinfo: &str,
+    config: &probe::Config,
+) -> Result<Watching, LinuxError> {
+    if rule == Rule::Rate {
+        if choice == Choice::Probe {
+            return Err(LinuxError::Input(
+                "the probe's own loads are no rate of the machine; leave --source out with --rule rate".to_owned(),
+            ));
+        }
+        return match (choice, uncore::Uncore::requests(sysfs, cpuinfo)) {
+            (_, Ok(counters)) => Ok((Watched::Source(Box::new(counters)), None)),
+            (Choice::Uncore, Err(e)) => Err(LinuxError::Machine(format!("{}; leave --source out", why(&e)))),
+            (_, Err(e)) => Ok((Watched::Cores, Some(why(&e)))),
+        };
+    }
+    let instead_of = match choice {
+        Choice::Probe => None,
+        Choice::Uncore => return Ok((Watched::Source(Box::new(uncore::Uncore::latency(sysfs, cpuinfo)?)), None)),
+        Choice::Auto => match uncore::Uncore::latency(sysfs, cpuinfo) {
+            Ok(counters) => return Ok((Watched::Source(Box::new(counters)), None)),
+            Err(e) => Some(why(&e)),
+        },
+    };
+    Ok((Watched::Source(Box::new(probe::Probe::start(config)?)), instead_of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_without_counters_has_the_probe() {
+        let nowhere = tempfile::tempdir().unwrap();
+        let cpuinfo = "vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 42\n";
+        let cpus = calibrate::usable_cpus().unwrap();
+        let config = probe::Config { buffer: Some(1 << 20), ..probe::Config::on(&cpus) };
+        let with = |rule, choice| watch(rule, choice, nowhere.path(), cpuinfo, &config);
+        let kind = |found: Result<Watching, LinuxError>| {
+            let (watched, why) = found.unwrap();
+            (watched.unit(), why.is_some_and(|w| w.contains("uncore_arb") && !w.contains("; ")))
+        };
+        assert_eq!(kind(with(Rule::Latency, Choice::Auto)), (Unit::Nanoseconds, true));
+        assert_eq!(kind(with(Rule::Latency, Choice::Probe)), (Unit::Nanoseconds, false));
+        assert_eq!(kind(with(Rule::Rate, Choice::Auto)), (Unit::Requests, true));
+        assert!(matches!(with(Rule::Latency, Choice::Uncore), Err(LinuxError::Machine(_))));
+        assert!(matches!(with(Rule::Rate, Choice::Uncore), Err(LinuxError::Machine(_))));
+        assert!(matches!(with(Rule::Rate, Choice::Probe), Err(LinuxError::Input(_))));
+    }
+
+    #[test]
+    fn a_probe_says_what_it_is() {
+        let config = probe::Config { buffer: Some(1 << 20), ..probe::Config::on(&calibrate::usable_cpus().unwrap()) };
+        let (watched, _) = watch(Rule::Latency, Choice::Probe, Path::new("/"), "", &config).unwrap();
+        let Watched::Source(source) = &watched else { panic!("the probe is a source") };
+        assert!(source.thread().is_some() && source.cost().is_some());
+        assert!(watched.about().contains("160 dependent loads"));
+    }
+}

@@ -1,0 +1,163 @@
+//! How many requests to memory each CPU makes.
+//!
+//! Problem: Algorithm 1 weighs a core's background time with the requests it made (m_i), and the rate rule needs their sum.
+//! Rule: an event ([`Event`], last-level misses by itself) counts on every CPU, everything that runs there; a reading is the
+//! difference to the last one. Where no such counter is, page faults stand in to try the mechanism, as for `solocore run`.
+//! Source: maracas, section IV (m_i, R_cur); perf_event_open(2).
+//! Does not cover: requests of devices and of hardware prefetchers, where the event leaves them out; write-backs.
+
+use super::{LatencySource, Reading, Unit};
+use crate::error::LinuxError;
+use crate::event::Event;
+use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
+use std::os::fd::OwnedFd;
+
+struct Core {
+    cpu: u32,
+    event: OwnedFd,
+    last: u64,
+}
+
+/// A counter on each of some CPUs.
+pub struct CoreRequests {
+    cores: Vec<Core>,
+    event: Event,
+}
+
+impl CoreRequests {
+    /// Counts this event on these CPUs.
+    ///
+    /// # Errors
+    /// The machine has no such counter, or this process may not.
+    pub fn open(event: &Event, cpus: &[u32]) -> Result<Self, LinuxError> {
+        let attributes = event.attributes(0);
+        let attributes = PerfAttr { flags: attributes.flags & !PERF_DISABLED, ..attributes };
+        let mut cores = Vec::new();
+        for &cpu in cpus {
+            let opened = sys::perf_open(&attributes, Whom::Cpu(cpu)).map_err(|e| {
+                let remedy = match e.raw_os_error() {
+                    Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root",
+                    _ => "choose another --event (`solocore doctor`); page-faults stand in where there is no counter",
+                };
+                LinuxError::of_io(&format!("event {} on CPU {cpu}", event.name()), &e, remedy)
+            })?;
+            let last = count(&opened, event, cpu)?;
+            cores.push(Core { cpu, event: opened, last });
+        }
+        Ok(Self { cores, event: event.clone() })
+    }
+
+    /// The named event, or without a name the first of last-level misses, cache misses and page faults that can be had; beside it, why
+    /// it is not the first.
+    ///
+    /// # Errors
+    /// The name means nothing or cannot be had; without a name: not even page faults can be counted.
+    pub fn choose(name: Option<&str>, cpuinfo: &str, cpus: &[u32]) -> Result<(Self, Option<String>), LinuxError> {
+        if let Some(name) = name {
+            return Ok((Self::open(&Event::find(name, cpuinfo)?, cpus)?, None));
+        }
+        let opened = |name| Event::find(name, cpuinfo).and_then(|event| Self::open(&event, cpus));
+        match opened("llc-misses") {
+            Ok(counts) => Ok((counts, None)),
+            Err(e) => {
+                let why = e.to_string().split("; ").next().unwrap_or_default().to_owned();
+                let counts = opened("cache-misses").or_else(|_| opened("page-faults"))?;
+                Ok((counts, Some(why)))
+            }
+        }
+    }
+
+    /// What each CPU has asked for since the last time, in the order of [`Self::cpus`].
+    ///
+    /// # Errors
+    /// A counter can no longer be read.
+    pub fn read_each(&mut self) -> Result<Vec<u64>, LinuxError> {
+        let mut all = Vec::with_capacity(self.cores.len());
+        for core in &mut self.cores {
+            let now = count(&core.event, &self.event, core.cpu)?;
+            all.push(now.saturating_sub(core.last));
+            core.last = now;
+        }
+        Ok(all)
+    }
+
+    /// Where it counts.
+    pub fn cpus(&self) -> Vec<u32> {
+        self.cores.iter().map(|c| c.cpu).collect()
+    }
+
+    /// What it counts.
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+}
+
+fn count(fd: &OwnedFd, event: &Event, cpu: u32) -> Result<u64, LinuxError> {
+    sys::perf_read(fd).map_err(|e| {
+        let what = format!("event {} on CPU {cpu} cannot be read", event.name());
+        LinuxError::of_io(&what, &e, "is the counter in use, or the CPU offline? Choose another --event")
+    })
+}
+
+/// Their sum, where nothing counts the machine's requests.
+impl LatencySource for CoreRequests {
+    fn read(&mut self) -> Result<Reading, LinuxError> {
+        let requests = self.read_each()?.into_iter().fold(0, u64::saturating_add);
+        Ok(Reading { requests, ..Reading::default() })
+    }
+
+    fn unit(&self) -> Unit {
+        Unit::Requests
+    }
+
+    fn about(&self) -> String {
+        format!("{} of {} CPU(s)", self.event.name(), self.cores.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn opened() -> Option<CoreRequests> {
+        let cpus = crate::machine::online_cpus().unwrap();
+        match CoreRequests::open(&Event::find("minor-faults", "").unwrap(), &cpus) {
+            Ok(counts) => Some(counts),
+            // Not everybody may count on every CPU; the message says so.
+            Err(e) => {
+                assert!(e.to_string().contains("run as root"), "{e}");
+                None
+            }
+        }
+    }
+
+    #[test]
+    fn a_cpus_requests_are_counted_since_the_last_time() {
+        let Some(mut counts) = opened() else { return };
+        assert_eq!(counts.cpus(), crate::machine::online_cpus().unwrap());
+        let before: u64 = counts.read_each().unwrap().iter().sum();
+        const PAGES: usize = 512;
+        let mut memory: Vec<u8> = Vec::with_capacity(PAGES * 4096);
+        for page in memory.spare_capacity_mut().chunks_mut(4096) {
+            page[0].write(1);
+        }
+        std::hint::black_box(&memory);
+        let reading = counts.read().unwrap();
+        // Huge pages are below the size; half allows for pages that were there already.
+        assert!(reading.requests >= PAGES as u64 / 2, "{} after {before}", reading.requests);
+        assert!(!reading.dma_included && reading.latency().is_none());
+    }
+
+    #[test]
+    fn something_can_be_counted_everywhere() {
+        let cpus = crate::machine::online_cpus().unwrap();
+        match CoreRequests::choose(None, "", &cpus) {
+            // No table for a CPU that is not described: the first is not had, and why is said.
+            Ok((counts, why)) => assert!(why.is_some_and(|w| w.contains("table")) && !counts.cores.is_empty()),
+            Err(e) => assert!(e.to_string().contains("run as root"), "{e}"),
+        }
+        assert!(matches!(CoreRequests::choose(Some("nonsense"), "", &cpus), Err(LinuxError::Input(_))));
+        let error = CoreRequests::choose(Some("page-faults"), "", &[60_000]).err().unwrap().to_string();
+        assert!(error.contains("CPU 60000"), "{error}");
+    }
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Computes, and prints how much on SIGTERM: what VCPUs are tested with in a guest.
+ *
+ *   worker                       computes all the time
+ *   worker SEED RUN SLEEP        computes and sleeps by turns, for random times of up to 2 RUN and 2 SLEEP
+ * microseconds worker pingpong ROUNDS       two threads wake each other through pipes; prints the nanoseconds
+ * of a round worker groups N MESSAGES     N pairs do so at once, in processes; prints the nanoseconds of a
+ * message
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t over;
+
+static void end(int number)
+{
+	(void)number;
+	over = 1;
+}
+
+static uint64_t now_ns(clockid_t clock)
+{
+	struct timespec t;
+
+	clock_gettime(clock, &t);
+	return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+/* A thousand rounds of arithmetic. */
+static void compute(void)
+{
+	volatile uint32_t x = 1;
+
+	for (int i = 0; i < 1000; i++)
+		x = x * 1664525u + 1013904223u;
+}
+
+static uint64_t random_next(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static int work(int argc, char **argv)
+{
+	uint64_t seed = argc > 1 ? strtoull(argv[1], NULL, 10) + 0x9e3779b97f4a7c15u : 0;
+	uint64_t run = argc > 2 ? strtoull(argv[2], NULL, 10) : 0,
+		 sleep_us = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+	uint64_t rounds = 0;
+
+	while (!over) {
+		uint64_t until =
+			run ? now_ns(CLOCK_THREAD_CPUTIME_ID) + random_next(&seed) % (2 * run) * 1000 : 0;
+
+		do {
+			compute();
+			rounds++;
+		} while (!over && (!run || now_ns(CLOCK_THREAD_CPUTIME_ID) < until));
+		if (run && !over) {
+			uint64_t pause = random_next(&seed) % (2 * sleep_us + 1) * 1000;
+			struct timespec t = {(time_t)(pause / 1000000000u), (long)(pause % 1000000000u)};
+
+			nanosleep(&t, NULL);
+		}
+	}
+	printf("%llu\n", (unsigned long long)rounds);
+	return 0;
+}
+
+struct pair {
+	int in, out;
+	long rounds;
+};
+
+static void *answer(void *argument)
+{
+	struct pair *p = argument;
+	char c;
+
+	for (long i = 0; i < p->rounds; i++)
+		if (read(p->in, &c, 1) != 1 || write(p->out, &c, 1) != 1)
+			exit(1);
+	return NULL;
+}
+
+static void pingpong(long rounds)
+{
+	int there[2], back[2];
+	pthread_t thread;
+	char c = 0;
+
+	if (pipe(there) || pipe(back))
+		exit(1);
+	struct pair p = {there[0], back[1], rounds};
+
+	if (pthread_create(&thread, NULL, answer, &p))
+		exit(1);
+	for (long i = 0; i < rounds; i++)
+		if (write(there[1], &c, 1) != 1 || read(back[0], &c, 1) != 1)
+			exit(1);
+	pthread_join(thread, NULL);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t begun = now_ns(CLOCK_MONOTONIC);
+
+	if (argc > 2 && strcmp(argv[1], "pingpong") == 0) {
+		long rounds = atol(argv[2]);
+
+		pingpong(rounds);
+		printf("%.1f\n", (double)(now_ns(CLOCK_MONOTONIC) - begun) / (double)rounds);
+		return 0;
+	}
+	if (argc > 3 && strcmp(argv[1], "groups") == 0) {
+		long groups = atol(argv[2]), messages = atol(argv[3]);
+
+		for (long i = 0; i < groups; i++)
+			if (fork() == 0) {
+				pingpong(messages);
+				_exit(0);
+			}
+		while (wait(NULL) > 0)
+			;
+		printf("%.1f\n", (double)(now_ns(CLOCK_MONOTONIC) - begun) / (double)(2 * groups * messages));
+		return 0;
+	}
+	signal(SIGTERM, end);
+	return work(argc, argv);
+}
