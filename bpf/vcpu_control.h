@@ -136,6 +136,9 @@ int vcpu_monitor(struct vcpu_request *r)
 	if (!t)
 		return 0;
 	r->done = 1 + sc_throttle_monitor(t, r->occupancy, r->requests);
+	r->requests = t->r_cur;
+	r->occupancy = t->r_high;
+	r->limit = t->num_throttle;
 	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
 		if (cpu >= settings.cpus)
 			break;

@@ -75,13 +75,13 @@ struct vcpu_request {
 	sc_u64 capacity_ns;
 	sc_u64 period_ns;
 	sc_u64 colours;
-	sc_u64 occupancy; /* monitor: see solocore/throttle.h */
-	sc_u64 requests;
+	sc_u64 occupancy; /* monitor: see solocore/throttle.h; answer: r_high */
+	sc_u64 requests;  /* answer: r_cur */
 	sc_u32 id;
 	sc_u32 cpu; /* create, move: where; SC_NONE: nowhere (destroy) */
 	sc_u32 flags;
 	sc_u32 server; /* SC_SERVER_* */
-	sc_u32 limit;  /* replenishments */
+	sc_u32 limit;  /* replenishments; answer of the monitor: num_throttle */
 	sc_u32 done;   /* answer: 1 */
 };
 

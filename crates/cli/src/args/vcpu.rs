@@ -1,6 +1,7 @@
 //! `solocore vcpu`: arguments.
 
 use super::Format;
+use super::latency::{Rule, Source};
 use clap::{Args, Subcommand, ValueEnum};
 use solocore_model::Time;
 use std::path::PathBuf;
@@ -97,6 +98,30 @@ pub struct SchedulerArgs {
     pub trace: Option<PathBuf>,
 }
 
+/// When background time is taken away (maracas, section IV).
+#[derive(Debug, Args)]
+pub struct ThrottlingArgs {
+    /// Throttle background time once memory is contended: from this latency of a request on, or with --rule rate from this many
+    /// requests a memory period on. `solocore latency --calibrate` suggests one.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub threshold: Option<u64>,
+    /// What tells that memory is contended.
+    #[arg(long, value_enum, default_value_t, requires = "threshold")]
+    pub rule: Rule,
+    /// Where readings come from.
+    #[arg(long, value_enum, default_value_t, requires = "threshold")]
+    pub source: Source,
+    /// How often memory is looked at.
+    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    pub memory_period: Time,
+    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults].
+    #[arg(long, value_name = "NAME", requires = "threshold")]
+    pub event: Option<String>,
+    /// Throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
+    #[arg(long, default_value_t = 0.8, value_name = "SHARE")]
+    pub idle: f64,
+}
+
 #[derive(Debug, Args)]
 pub struct VcpuArgs {
     #[command(subcommand)]
@@ -160,12 +185,8 @@ pub struct ServeArgs {
     /// Create this VCPU, like video=6ms/100ms or video=6ms/100ms@CORE; may be repeated.
     #[arg(long = "vcpu", value_name = "NAME=C/T")]
     pub vcpus: Vec<Named>,
-    /// Throttle background time when a request to the memory takes longer than this on average, by a probe.
-    #[arg(long, value_name = "TIME")]
-    pub latency_threshold: Option<Time>,
-    /// How often the memory is looked at for that.
-    #[arg(long, default_value = "2 s", value_name = "TIME")]
-    pub memory_period: Time,
+    #[command(flatten)]
+    pub throttling: ThrottlingArgs,
     /// End after this time.
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,

@@ -58,15 +58,11 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     if args.calibrate {
         return calibrate(args);
     }
-    let settings = settings(args)?;
+    let settings = settings(args.rule, args.threshold, args.idle)?;
     let cpus = machine::online_cpus()?;
     let (cores, without) = cores(args, &cpus)?;
     let config = config(args)?;
-    let choice = match args.source {
-        Source::Auto => Choice::Auto,
-        Source::Uncore => Choice::Uncore,
-        Source::Probe => Choice::Probe,
-    };
+    let choice = choice(args.source);
     let sysfs = Path::new(pmu::SYSFS);
     let (watched, instead_of) = latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
     let report = Report {
@@ -147,15 +143,23 @@ fn write_line(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Without a threshold nothing is contended.
-fn settings(args: &LatencyArgs) -> Result<Settings, Failure> {
-    if !(0.0..=1.0).contains(&args.idle) {
-        return Err(Failure::Input(format!("--idle {} is no share; give 0 to 1", args.idle)));
+pub fn choice(source: Source) -> Choice {
+    match source {
+        Source::Auto => Choice::Auto,
+        Source::Uncore => Choice::Uncore,
+        Source::Probe => Choice::Probe,
     }
-    let rule = if args.rule == Rule::Rate { throttling::Rule::Rate } else { throttling::Rule::Latency };
+}
+
+/// Without a threshold nothing is contended.
+pub fn settings(rule: Rule, threshold: Option<u64>, idle: f64) -> Result<Settings, Failure> {
+    if !(0.0..=1.0).contains(&idle) {
+        return Err(Failure::Input(format!("--idle {idle} is no share; give 0 to 1")));
+    }
+    let rule = if rule == Rule::Rate { throttling::Rule::Rate } else { throttling::Rule::Latency };
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
-    let idle_per_mille = (args.idle * 1000.0).round() as u32;
-    Ok(Settings { rule, threshold: args.threshold.unwrap_or(u64::MAX), idle_per_mille })
+    let idle_per_mille = (idle * 1000.0).round() as u32;
+    Ok(Settings { rule, threshold: threshold.unwrap_or(u64::MAX), idle_per_mille })
 }
 
 /// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be counted.

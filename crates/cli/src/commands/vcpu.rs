@@ -1,17 +1,22 @@
 //! `solocore vcpu`: VCPUs on this machine.
 
 use crate::args::Format;
-use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
-use crate::commands::print;
+use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs, VcpuCommand};
 use crate::commands::sched_trace::Record;
+use crate::commands::{latency as memory, print};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
+use solocore_linux::latency::probe::Config;
+use solocore_linux::latency::requests::CoreRequests;
+use solocore_linux::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling};
+use solocore_linux::latency::{self, pmu};
 use solocore_linux::vcpu::control::{self, Answer, Control, Request};
 use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine, notify};
 use solocore_model::files;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -26,8 +31,83 @@ struct Summary {
     /// "duration", "signal", or why it could not go on.
     ended: String,
     background: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttling: Option<Throttled>,
     vcpus: Vec<VcpuState>,
     cpus: Vec<CpuCounts>,
+}
+
+/// What came of the throttling of background time.
+#[derive(Clone, Debug, Serialize)]
+struct Throttled {
+    /// What is read.
+    source: String,
+    /// What counts as a request of a CPU.
+    event: String,
+    rule: &'static str,
+    threshold: u64,
+    /// Memory periods, and in how many memory was contended.
+    periods: u64,
+    contended: u64,
+    /// Most cores that got no background time at once.
+    most_throttled: u32,
+    /// The highest latency of a period.
+    highest_latency: Option<f64>,
+}
+
+/// The readings come to [`Vcpus::monitor`] by themselves.
+struct Elsewhere;
+
+impl Mechanism for Elsewhere {
+    fn monitor(&mut self, _: u64, _: u64, _: &[u64]) -> Result<Decision, LinuxError> {
+        Ok(Decision::default())
+    }
+}
+
+/// Reads the memory's latency or the requests to it, and hands them to the scheduler.
+struct Monitor {
+    driver: Throttling<Elsewhere>,
+    found: Throttled,
+}
+
+impl Monitor {
+    fn begin(args: &ThrottlingArgs, settings: &Settings) -> Result<Self, Failure> {
+        let (cpus, cpuinfo) = (machine::online_cpus()?, machine::cpuinfo());
+        let (cores, instead) = CoreRequests::choose(args.event.as_deref(), &cpuinfo, &cpus)?;
+        let config = Config::on(&cpus);
+        let sysfs = Path::new(pmu::SYSFS);
+        let (watched, why) = latency::watch(settings.rule, memory::choice(args.source), sysfs, &cpuinfo, &config)?;
+        for note in instead.iter().chain(&why) {
+            eprintln!("solocore: note: {note}");
+        }
+        let found = Throttled {
+            source: watched.about(),
+            event: cores.event().name().to_owned(),
+            rule: if settings.rule == Rule::Rate { "rate" } else { "latency" },
+            threshold: settings.threshold,
+            periods: 0,
+            contended: 0,
+            most_throttled: 0,
+            highest_latency: None,
+        };
+        let every = Duration::from_nanos(args.memory_period.ns_ceil());
+        let driver = Throttling::new(every, settings.rule, watched, cores, Elsewhere)?;
+        Ok(Self { driver, found })
+    }
+
+    fn look(&mut self, vcpus: &Vcpus) -> Result<(), LinuxError> {
+        if Instant::now() < self.driver.due() {
+            return Ok(());
+        }
+        let tick = self.driver.tick()?;
+        let decision = vcpus.monitor(&tick)?;
+        self.found.periods += 1;
+        self.found.contended += u64::from(decision.contended);
+        self.found.most_throttled = self.found.most_throttled.max(decision.throttled);
+        let latency = tick.reading.latency();
+        self.found.highest_latency = self.found.highest_latency.into_iter().chain(latency).reduce(f64::max);
+        Ok(())
+    }
 }
 
 /// Carries it out.
@@ -111,9 +191,14 @@ pub fn options(args: &SchedulerArgs) -> Options {
 }
 
 fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let options = options(&args.scheduler);
+    let mut options = options(&args.scheduler);
+    let throttling = &args.throttling;
+    if throttling.threshold.is_some() {
+        options.throttling = Some(memory::settings(throttling.rule, throttling.threshold, throttling.idle)?);
+    }
     machine::check_privileges()?;
     let instance = Instance::take()?;
+    let mut monitor = options.throttling.as_ref().map(|settings| Monitor::begin(throttling, settings)).transpose()?;
     let mut vcpus = Vcpus::start(options)?;
     for v in &args.vcpus {
         let wanted = Wanted {
@@ -130,12 +215,13 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
     let started = Instant::now();
-    let (ended, lost) = look_after(args, &mut vcpus, &control, &mut record, started);
+    let (ended, lost) = look_after(args, &mut vcpus, &control, monitor.as_mut(), &mut record, started);
     let summary = Summary {
         format: "solocore-vcpus/1",
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
         ended,
         background: options.background.name(),
+        throttling: monitor.as_ref().map(|m| m.found.clone()),
         vcpus: vcpus.list(),
         cpus: vcpus.counts(),
     };
@@ -160,6 +246,7 @@ fn look_after(
     args: &ServeArgs,
     vcpus: &mut Vcpus,
     control: &Control,
+    mut monitor: Option<&mut Monitor>,
     record: &mut Record,
     started: Instant,
 ) -> (String, Option<LinuxError>) {
@@ -169,7 +256,8 @@ fn look_after(
         if stopped() {
             break ("signal".to_owned(), None);
         }
-        if let Err(error) = vcpus.check() {
+        let looked = monitor.as_deref_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
+        if let Err(error) = vcpus.check().and(looked) {
             break (error.to_string(), Some(error));
         }
         let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
@@ -206,5 +294,15 @@ fn text(summary: &Summary) -> String {
         std::iter::once(head.map(str::to_owned).to_vec()).chain(summary.cpus.iter().map(row)).collect();
     out.push('\n');
     out += &table::render(&rows);
+    if let Some(t) = &summary.throttling {
+        out += &format!(
+            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
+            t.source,
+            t.contended,
+            t.periods,
+            t.most_throttled,
+            t.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
+        );
+    }
     out
 }

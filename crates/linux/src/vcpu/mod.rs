@@ -11,13 +11,14 @@ mod shared;
 
 use crate::bpf;
 use crate::error::LinuxError;
+use crate::latency::throttling::{Decision, Rule, Settings, Tick};
 use crate::machine;
 use crate::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
-use shared::{Info, Layout, Request, Settings};
+use shared::{Info, Layout, Request};
 use solocore_model::sched_trace::Event;
 use std::os::fd::AsRawFd;
 
@@ -52,18 +53,8 @@ impl Background {
     }
 }
 
-/// Throttling of background time (maracas, section IV).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Throttling {
-    /// By requests per period, not by their latency.
-    pub by_rate: bool,
-    /// Occupancy per request, or requests per period, from which on the memory is contended.
-    pub threshold: u64,
-    /// Throttling is reduced when requests have fallen to so many thousandths.
-    pub idle_per_mille: u32,
-    /// How often a core in background mode asks.
-    pub check_ns: u64,
-}
+/// How often a core in background mode asks whether it may go on.
+const CHECK_NS: u64 = 1_000_000;
 
 /// How the scheduler is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,7 +74,7 @@ pub struct Options {
     /// VCPUs go only where their page colours are free; so many each core has.
     pub colours: Option<u64>,
     /// Throttling of background time.
-    pub throttling: Option<Throttling>,
+    pub throttling: Option<Settings>,
     /// A thread's turn among those of its VCPU.
     pub slice_ns: u64,
     /// Are decisions to be recorded?
@@ -194,7 +185,7 @@ pub struct Vcpus {
 /// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
 const KFUNCS: &[(&str, usize)] = &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2)];
 
-fn load(settings: &Settings, traced: bool) -> Result<Object, LinuxError> {
+fn load(settings: &shared::Settings, traced: bool) -> Result<Object, LinuxError> {
     bpf::load_object(bpf::VCPU, |open| {
         for mut map in open.maps_mut() {
             match map.name().to_string_lossy().as_ref() {
@@ -231,9 +222,9 @@ impl Vcpus {
             0,
         )
         .map_err(|e| LinuxError::Input(format!("the best-effort VCPU: {e}")))?;
-        let settings = Settings {
+        let settings = shared::Settings {
             slice_ns: options.slice_ns,
-            check_ns: options.throttling.map_or(0, |t| t.check_ns),
+            check_ns: options.throttling.map_or(0, |_| CHECK_NS),
             balance_ns: options.balance_ns.unwrap_or(0),
             cpus: count,
             background: options.background as u32 % 3,
@@ -469,16 +460,22 @@ impl Vcpus {
         self.rings.take()
     }
 
-    /// A monitor period of the throttling has ended: the queue's occupancy and requests in it, and each CPU's requests. True if the
-    /// memory was contended.
+    /// A monitor period of the throttling has ended: hands the readings to the scheduler, which decides.
     ///
     /// # Errors
     /// Only by a fault of solocore.
-    pub fn monitor(&self, occupancy: u64, requests: u64, by_cpu: &[(u32, u64)]) -> Result<bool, LinuxError> {
-        for &(cpu, requests) in by_cpu {
-            self.call("vcpu_report", &Request { cpu, requests, ..Request::default() })?;
+    pub fn monitor(&self, tick: &Tick) -> Result<Decision, LinuxError> {
+        for (&cpu, &requests) in self.cpus.iter().zip(&tick.per_core) {
+            run(&self.object, "vcpu_report", &Request { cpu, requests, ..Request::default() })?;
         }
-        Ok(self.call("vcpu_monitor", &Request { occupancy, requests, ..Request::default() })? == 2)
+        let (occupancy, requests) = (tick.reading.occupancy, tick.reading.requests);
+        let answer = answer(&self.object, "vcpu_monitor", &Request { occupancy, requests, ..Request::default() })?;
+        Ok(Decision {
+            contended: answer.done == 2,
+            throttled: answer.limit,
+            requests: answer.requests,
+            most_requests: answer.occupancy,
+        })
     }
 
     /// What the scheduler was started with.
@@ -516,22 +513,26 @@ fn best_effort(cpu: u32, options: &Options) -> Entry {
     Entry { name: format!("best-effort/{cpu}"), claim: Claim { id: cpu, capacity_ns, period_ns } }
 }
 
-/// Runs a program of type syscall: the answer.
+/// Runs a program of type syscall: 0 if it refuses.
 fn run(object: &Object, program: &str, request: &Request) -> Result<u32, LinuxError> {
+    answer(object, program, request).map(|answer| answer.done)
+}
+
+/// As [`run`], all that it answers.
+fn answer(object: &Object, program: &str, request: &Request) -> Result<shared::Answer, LinuxError> {
     let found = object.progs_mut().find(|p| p.name() == program);
     let program = found.ok_or_else(|| bpf::inside(&format!("there is no program `{program}`")))?;
     let mut context = request.encode();
     let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
     program.test_run(input).map_err(|e| bpf::inside(&format!("the kernel does not run a request: {e}")))?;
-    let done: [u8; 4] = context[shared::REQUEST_DONE..].try_into().unwrap_or([0; 4]);
-    Ok(u32::from_ne_bytes(done))
+    Ok(shared::Answer::decode(&context))
 }
 
 /// Before the scheduler runs: the throttling's rule, free colours, the best-effort VCPUs.
 fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), LinuxError> {
     let throttling = options.throttling;
     let begin = Request {
-        server: throttling.map_or(0, |t| u32::from(t.by_rate)),
+        server: throttling.map_or(0, |t| u32::from(t.rule == Rule::Rate)),
         occupancy: throttling.map_or(0, |t| t.threshold),
         limit: throttling.map_or(0, |t| t.idle_per_mille),
         ..Request::default()

@@ -17,7 +17,7 @@ pub(super) const INFO_BYTES: usize = 72;
 #[cfg(test)]
 pub(super) const REQUEST_BYTES: usize = 64;
 /// Where `done` lies in it.
-pub(super) const REQUEST_DONE: usize = 60;
+const REQUEST_DONE: usize = 60;
 
 /// `struct vcpu_settings`.
 #[derive(Clone, Copy, Debug)]
@@ -61,6 +61,23 @@ impl Request {
         let longs = [self.capacity_ns, self.period_ns, self.colours, self.occupancy, self.requests];
         let words = [self.id, self.cpu, self.flags, self.server, self.limit, 0];
         longs.iter().flat_map(|l| l.to_ne_bytes()).chain(words.iter().flat_map(|w| w.to_ne_bytes())).collect()
+    }
+}
+
+/// `struct vcpu_request` as a program leaves it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Answer {
+    pub occupancy: u64,
+    pub requests: u64,
+    pub limit: u32,
+    pub done: u32,
+}
+
+impl Answer {
+    pub fn decode(bytes: &[u8]) -> Self {
+        let long = |at: usize| bytes.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])));
+        let word = |at: usize| bytes.get(at..at + 4).map_or(0, |b| u32::from_ne_bytes(b.try_into().unwrap_or([0; 4])));
+        Self { occupancy: long(24), requests: long(32), limit: word(56), done: word(REQUEST_DONE) }
     }
 }
 
@@ -184,6 +201,8 @@ mod tests {
         assert_eq!(Request::default().encode().len(), REQUEST_BYTES);
         assert_eq!(struct_of("vcpu_request").size(), REQUEST_BYTES);
         assert_eq!((at("vcpu_request", "id"), at("vcpu_request", "done")), (40, REQUEST_DONE));
+        let answered = ["occupancy", "requests", "limit"].map(|name| at("vcpu_request", name));
+        assert_eq!(answered, [24, 32, 56]);
         assert_eq!(struct_of("vcpu_info").size(), INFO_BYTES);
         let info = ["moves", "move_ns", "core", "to"].map(|name| at("vcpu_info", name));
         assert_eq!(info, [24, 32, 56, 60]);
