@@ -61,7 +61,7 @@ struct {
 	__type(value, struct sc_vcpu);
 } transit SEC(".maps");
 
-/* Which VCPU a thread is bound to, plus 1. Written by solocore, and inherited by children. */
+/* Which VCPU a thread is bound to (VCPU_BOUND). Written by solocore, and inherited by children. */
 struct {
 	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -126,14 +126,15 @@ static __always_inline __u32 exempt(const struct task_struct *p)
 /* The VCPU that a thread on this CPU belongs to. */
 static __always_inline __u32 vcpu_of(struct task_struct *p, __u32 cpu)
 {
-	__u32 *plus_1 = bpf_task_storage_get(&bound, p, 0, 0), id;
+	__u32 *to = bpf_task_storage_get(&bound, p, 0, 0), id;
 	struct vcpu_info *v;
 
-	if (!plus_1 || *plus_1 == 0)
+	if (!to || *to == 0)
 		return cpu;
-	id = *plus_1 - 1;
+	id = (*to & 0xfff) - 1;
 	v = info_of(id);
-	if (!v || v->core == SC_NONE || !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
+	if (!v || v->core == SC_NONE || *to != VCPU_BOUND(id, v->generation) ||
+	    !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
 		return cpu;
 	return id;
 }
@@ -284,14 +285,19 @@ static __always_inline void post(__u32 cpu, __u32 id, __u32 kind)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
-/* A change that may call for balancing. */
-static __always_inline void balance_soon(void)
+/* Cores on which VCPUs have woken since they were balanced; those above 63 share bits. */
+static volatile __u64 woken_cores;
+
+/* A VCPU of this core has woken, or (SC_NONE) one has blocked, come or gone. */
+static __always_inline void balance_soon(__u32 core)
 {
 	__u32 key = SC_MAX_CPUS;
 	struct cpu_timer *timer;
 
 	if (settings.balance_ns == 0)
 		return;
+	if (core != SC_NONE)
+		__sync_fetch_and_or(&woken_cores, 1ull << (core % 64));
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (timer && __sync_lock_test_and_set(&timer->armed_ns, 1) == 0)
 		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
@@ -324,7 +330,7 @@ static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 	/* Another one than runs must not be charged. */
 	if (!c->core.paused && c->core.current != before)
 		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
-	balance_soon();
+	balance_soon(cpu);
 	return c->core.current != before || c->core.mode == SC_MODE_IDLE;
 }
 
@@ -390,6 +396,12 @@ static __always_inline void ask_throttling(struct vcpu_cpu *c, __u32 cpu)
 		core_now(cpu, TRACE_VCPU_ALLOW, allowed);
 }
 
+/* A thread of a VCPU that is no more goes to the local queue; when it has run, it is best effort. */
+static long drain_one(__u32 step, void *context)
+{
+	return !scx_bpf_dsq_move_to_local(*(__u32 *)context);
+}
+
 /* Takes a VCPU off its core. */
 __attribute__((noinline)) int core_takes(__u32 cpu, __u32 id)
 {
@@ -412,6 +424,8 @@ __attribute__((noinline)) int core_takes(__u32 cpu, __u32 id)
 	v->core = v->to;
 	if (v->to != SC_NONE)
 		post(v->to, id, TRACE_VCPU_ARRIVE);
+	else
+		bpf_loop(1 << 20, drain_one, &id, 0);
 	return 1;
 }
 
@@ -517,7 +531,7 @@ static __always_inline void mail_read(struct vcpu_cpu *c, __u32 cpu)
 		__sync_fetch_and_or(&c->mail, 1);
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
-	balance_soon();
+	balance_soon(SC_NONE);
 }
 
 /* An idle CPU looks for threads of best effort that wait elsewhere. 1: one is in the local queue. */
@@ -647,7 +661,7 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	if (!runnable && id < SC_MAX_TASKS && scx_bpf_dsq_nr_queued(id) <= 0 &&
 	    c->core.vcpu[SC_TASK(id)].state >= SC_VCPU_FOREGROUND) {
 		core_call(cpu, TRACE_VCPU_BLOCK, id, now);
-		balance_soon();
+		balance_soon(SC_NONE);
 	}
 }
 

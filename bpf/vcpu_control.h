@@ -39,20 +39,57 @@ static long send_one(__u32 id, void *context)
 	return 0;
 }
 
-static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
+/* The migration thread of a core, or (SC_NONE) of the one with the least slack. How many VCPUs move. */
+__attribute__((noinline)) int balance_core(__u32 from)
 {
-	__u32 zero = 0, from;
+	__u32 zero = 0;
 	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
 	struct sc_balance_move m;
 
+	if (!b)
+		return 0;
+	if (from == SC_NONE)
+		from = sc_balance_trigger(b);
+	return sc_balance_rebalance(b, from, settings.moves, &m) ? (int)m.moves : 0;
+}
+
+static long balance_woken(__u32 core, void *context)
+{
+	struct {
+		__u64 woken;
+		__u32 moves;
+	} *c = context;
+
+	if (c->woken >> (core % 64) & 1)
+		c->moves += balance_core(core);
+	return 0;
+}
+
+static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
+{
+	__u32 zero = 0;
+	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
+	struct {
+		__u64 woken;
+		__u32 moves;
+	} c = {0, 0};
+
+	__sync_lock_test_and_set(&timer->armed_ns, 0);
 	if (!b || !turn_taken())
 		return 0;
-	__sync_lock_test_and_set(&timer->armed_ns, 0);
-	from = sc_balance_trigger(b);
-	if (sc_balance_rebalance(b, from, settings.moves, &m) && m.moves != 0)
+	c.woken = __sync_lock_test_and_set(&woken_cores, 0);
+	c.moves = balance_core(SC_NONE);
+	bpf_loop(settings.cpus, balance_woken, &c, 0);
+	if (c.moves != 0)
 		bpf_loop(SC_MAX_TASKS, send_one, &b, 0);
 	turn_given();
 	return 0;
+}
+
+/* Utilisation of a VCPU, its switches included. */
+static __always_inline __u64 load_of(__u64 capacity_ns, __u64 period_ns)
+{
+	return sc_utilization(sc_min(sc_add(capacity_ns, settings.overhead_ns), period_ns), period_ns);
 }
 
 /* Creates a VCPU on a core. Admission is solocore's; what the policy refuses is refused here. */
@@ -75,7 +112,7 @@ int vcpu_create(struct vcpu_request *r)
 	if (!turn_taken())
 		return 0;
 	/* More than it can balance are not balanced. */
-	if (sc_balance_add(b, id, sc_utilization(r->capacity_ns, r->period_ns), r->cpu, r->colours))
+	if (sc_balance_add(b, id, load_of(r->capacity_ns, r->period_ns), r->cpu, r->colours))
 		sc_balance_fix(b, id, (r->flags & VCPU_FIXED) != 0);
 	turn_given();
 	fresh->foreground_ns = 0;
@@ -90,6 +127,7 @@ int vcpu_create(struct vcpu_request *r)
 	v->move_ns = 0;
 	v->taken_ns = 0;
 	v->flags = r->flags;
+	v->generation = (v->generation + 1) & 0xfffff;
 	v->to = r->cpu;
 	v->core = r->cpu;
 	post(r->cpu, id, TRACE_VCPU_ARRIVE);
@@ -115,7 +153,7 @@ int vcpu_move(struct vcpu_request *r)
 		return 0;
 	if (!turn_taken())
 		return 0;
-	utilization = sc_utilization(v->capacity_ns, v->period_ns);
+	utilization = load_of(v->capacity_ns, v->period_ns);
 	sc_balance_remove(b, id);
 	if (r->cpu != SC_NONE && sc_balance_add(b, id, utilization, r->cpu, v->colours))
 		sc_balance_fix(b, id, (v->flags & VCPU_FIXED) != 0);

@@ -24,12 +24,13 @@ struct vcpu_settings {
 	sc_u64 check_ns;   /* how often a core in background mode asks whether it may go on; 0: it is not
 			      throttled */
 	sc_u64 balance_ns; /* from a change to the rebalancing that it causes; 0: VCPUs stay where they are */
-	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
-	sc_u32 background; /* SC_BACKGROUND_* */
-	sc_u32 allowed;	   /* 0: no background time at all */
-	sc_u32 loader_pid; /* thread group that no VCPU holds; 0: none */
-	sc_u32 moves;	   /* VCPUs that one rebalancing moves at most */
-	sc_u32 colours;	   /* 1: a VCPU goes only where its page colours are free */
+	sc_u64 overhead_ns; /* what a switch costs: balancing adds it to each capacity, as admission does */
+	sc_u32 cpus;	    /* CPUs of the machine, numbered from 0 */
+	sc_u32 background;  /* SC_BACKGROUND_* */
+	sc_u32 allowed;	    /* 0: no background time at all */
+	sc_u32 loader_pid;  /* thread group that no VCPU holds; 0: none */
+	sc_u32 moves;	    /* VCPUs that one rebalancing moves at most */
+	sc_u32 colours;	    /* 1: a VCPU goes only where its page colours are free */
 };
 
 /* A CPU. Written under its runqueue's lock, but for the mail. */
@@ -61,12 +62,16 @@ struct vcpu_info {
 	sc_u64 moves;	/* how often it has moved */
 	sc_u64 move_ns; /* how long a move took at most, from taken to put */
 	sc_u64 taken_ns;
-	sc_u64 colours; /* page colours that it needs */
-	sc_u32 core;	/* the CPU that it is on or goes to; SC_NONE: there is no such VCPU */
-	sc_u32 to;	/* where it is to go; SC_NONE: it is destroyed */
-	sc_u32 flags;	/* VCPU_* */
-	sc_u32 reserved;
+	sc_u64 colours;	   /* page colours that it needs */
+	sc_u32 core;	   /* the CPU that it is on or goes to; SC_NONE: there is no such VCPU */
+	sc_u32 to;	   /* where it is to go; SC_NONE: it is destroyed */
+	sc_u32 flags;	   /* VCPU_* */
+	sc_u32 generation; /* how often this number has been given away: threads of a former owner are not
+			      this one's */
 };
+
+/* What a thread is bound to: a number plus 1, and its generation. */
+#define VCPU_BOUND(id, generation) ((id) + 1 + ((generation) << 12))
 
 #define VCPU_FIXED 1u /* it stays on its core */
 
@@ -85,7 +90,8 @@ struct vcpu_request {
 	sc_u32 done;   /* answer: 1 */
 };
 
-_Static_assert(sizeof(struct vcpu_settings) == 48, "shared with crates/linux/src/vcpu/shared.rs");
+_Static_assert(SC_MAX_TASKS < 1 << 12, "VCPU_BOUND has 12 bits for a number");
+_Static_assert(sizeof(struct vcpu_settings) == 56, "shared with crates/linux/src/vcpu/shared.rs");
 _Static_assert(sizeof(struct vcpu_info) == 72, "shared with crates/linux/src/vcpu/shared.rs");
 _Static_assert(sizeof(struct vcpu_request) == 64, "shared with crates/linux/src/vcpu/shared.rs");
 

@@ -15,6 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -112,6 +115,49 @@ static void pingpong(long rounds)
 	pthread_join(thread, NULL);
 }
 
+/* Asks for a VCPU, as `solocore vcpu create` does; 1 if it is there. */
+static int create_vcpu(long number, long cpu, long pid)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/solocore-vcpu.sock"};
+	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	char text[512] = "";
+	int length = snprintf(
+		text, sizeof(text),
+		"{\"create\":{\"wanted\":{\"name\":\"f%ld\",\"capacity_ns\":10000,"
+		"\"period_ns\":2000000000,\"core\":%ld,\"fixed\":false,\"colours\":0},\"pid\":%ld}}\n",
+		number, cpu, pid);
+
+	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
+	    write(fd, text, (size_t)length) != length || read(fd, text, sizeof(text) - 1) <= 0)
+		return 0;
+	close(fd);
+	return strstr(text, "done") != NULL;
+}
+
+static int fill(long first, long last, long cpus)
+{
+	for (long i = first; i < last; i++) {
+		pid_t child = fork();
+
+		if (child == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			raise(SIGSTOP);
+			for (;;)
+				compute();
+		}
+		waitpid(child, NULL, WUNTRACED);
+		if (child < 0 || !create_vcpu(i, i % cpus, child)) {
+			fprintf(stderr, "VCPU %ld cannot be created\n", i);
+			return 1;
+		}
+		kill(child, SIGCONT);
+	}
+	printf("%ld\n", last - first);
+	fflush(stdout);
+	pause();
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t begun = now_ns(CLOCK_MONOTONIC);
@@ -136,6 +182,8 @@ int main(int argc, char **argv)
 		printf("%.1f\n", (double)(now_ns(CLOCK_MONOTONIC) - begun) / (double)(2 * groups * messages));
 		return 0;
 	}
+	if (argc > 4 && strcmp(argv[1], "fill") == 0)
+		return fill(atol(argv[2]), atol(argv[3]), atol(argv[4]));
 	signal(SIGTERM, end);
 	return work(argc, argv);
 }

@@ -226,6 +226,7 @@ impl Vcpus {
             slice_ns: options.slice_ns,
             check_ns: options.throttling.map_or(0, |_| CHECK_NS),
             balance_ns: options.balance_ns.unwrap_or(0),
+            overhead_ns: options.overhead_ns,
             cpus: count,
             background: options.background as u32 % 3,
             allowed: u32::from(options.background != Background::None),
@@ -384,7 +385,9 @@ impl Vcpus {
     pub fn bind_thread(&self, tid: u32, id: Option<u32>) -> Result<(), LinuxError> {
         let fail = |e: std::io::Error| LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?");
         let pidfd = sys::tasks::open_thread(tid).map_err(fail)?;
-        let value = id.map_or(0, |id| id + 1);
+        let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
+        // VCPU_BOUND.
+        let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
         bpf::map(&self.object, "bound")?
             .update(&pidfd.as_raw_fd().to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
             .map_err(|e| LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?")))?;

@@ -25,6 +25,7 @@ pub(super) struct Settings {
     pub slice_ns: u64,
     pub check_ns: u64,
     pub balance_ns: u64,
+    pub overhead_ns: u64,
     pub cpus: u32,
     pub background: u32,
     pub allowed: u32,
@@ -35,7 +36,7 @@ pub(super) struct Settings {
 
 impl Settings {
     pub fn encode(&self) -> Vec<u8> {
-        let longs = [self.slice_ns, self.check_ns, self.balance_ns];
+        let longs = [self.slice_ns, self.check_ns, self.balance_ns, self.overhead_ns];
         let words = [self.cpus, self.background, self.allowed, self.loader_pid, self.moves, self.colours];
         longs.iter().flat_map(|l| l.to_ne_bytes()).chain(words.iter().flat_map(|w| w.to_ne_bytes())).collect()
     }
@@ -87,6 +88,7 @@ pub(super) struct Info {
     pub moves: u64,
     pub move_ns: u64,
     pub core: u32,
+    pub generation: u32,
 }
 
 impl Info {
@@ -94,7 +96,7 @@ impl Info {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let long = |at: usize| bytes.get(at..at + 8).map(|b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])));
         let word = |at: usize| bytes.get(at..at + 4).map(|b| u32::from_ne_bytes(b.try_into().unwrap_or([0; 4])));
-        let info = Self { moves: long(24)?, move_ns: long(32)?, core: word(56)? };
+        let info = Self { moves: long(24)?, move_ns: long(32)?, core: word(56)?, generation: word(68)? };
         (info.core != NONE).then_some(info)
     }
 
@@ -188,6 +190,7 @@ mod tests {
             slice_ns: 1,
             check_ns: 2,
             balance_ns: 3,
+            overhead_ns: 10,
             cpus: 4,
             background: 5,
             allowed: 6,
@@ -196,16 +199,16 @@ mod tests {
             colours: 9,
         };
         assert_eq!(settings.encode().len(), struct_of("vcpu_settings").size());
-        assert_eq!((at("vcpu_settings", "balance_ns"), at("vcpu_settings", "cpus")), (16, 24));
-        assert_eq!((at("vcpu_settings", "loader_pid"), at("vcpu_settings", "colours")), (36, 44));
+        assert_eq!((at("vcpu_settings", "overhead_ns"), at("vcpu_settings", "cpus")), (24, 32));
+        assert_eq!((at("vcpu_settings", "loader_pid"), at("vcpu_settings", "colours")), (44, 52));
         assert_eq!(Request::default().encode().len(), REQUEST_BYTES);
         assert_eq!(struct_of("vcpu_request").size(), REQUEST_BYTES);
         assert_eq!((at("vcpu_request", "id"), at("vcpu_request", "done")), (40, REQUEST_DONE));
         let answered = ["occupancy", "requests", "limit"].map(|name| at("vcpu_request", name));
         assert_eq!(answered, [24, 32, 56]);
         assert_eq!(struct_of("vcpu_info").size(), INFO_BYTES);
-        let info = ["moves", "move_ns", "core", "to"].map(|name| at("vcpu_info", name));
-        assert_eq!(info, [24, 32, 56, 60]);
+        let info = ["moves", "move_ns", "core", "to", "generation"].map(|name| at("vcpu_info", name));
+        assert_eq!(info, [24, 32, 56, 60, 68]);
         assert_eq!(Info::decode(&Info::absent()), None);
         let layout = Layout::of_object().unwrap();
         assert!(
