@@ -96,6 +96,7 @@ extern __s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, __u64 flags) _
 extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq, __u64 slice, __u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq, __u64 slice, __u64 vtime,
 				     __u64 enq_flags) __ksym __weak;
+extern void scx_bpf_error_bstr(char *format, unsigned long long *data, __u32 size) __ksym __weak;
 extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
 extern _Bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *mask) __ksym __weak;
 extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;

@@ -231,12 +231,19 @@ static int timer_fired(void *map, __u32 *key, struct cpu_timer *timer)
 	return 0;
 }
 
-/* The CPU is to be asked again at until_ns. */
-static __always_inline void arm(__u32 cpu, __u64 until_ns)
+/*
+ * The CPU is to be asked again at until_ns. A timer that goes off somewhat earlier stays: it is then armed
+ * anew, at most once for each halving of what is left, and threads that come and go do not program the clock
+ * each time.
+ */
+static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)
 {
 	struct cpu_timer *timer = bpf_map_lookup_elem(&timers, &cpu);
 
-	if (!timer || until_ns >= SC_MAX_TIME || timer->armed_ns == until_ns)
+	if (!timer || until_ns >= SC_MAX_TIME)
+		return;
+	if (timer->armed_ns <= until_ns && timer->armed_ns >= now_ns + sc_sub(until_ns, now_ns) / 2 &&
+	    timer->armed_ns > now_ns)
 		return;
 	timer->armed_ns = until_ns;
 	bpf_timer_start(&timer->timer, until_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
@@ -257,13 +264,16 @@ static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu, __u32 id
 
 	core_call(cpu, TRACE_VCPU_RESUME, 0, now);
 	if (c->core.current == id) {
-		arm(cpu, until_of(c));
+		arm(cpu, until_of(c), now);
 		return;
 	}
 	core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
 	c->strays++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
+
+/* 1: a drill, nobody is let in. */
+static volatile __u64 stuck;
 
 /* 1: the kernel calls us. */
 static volatile __u64 live;
@@ -399,7 +409,11 @@ static __always_inline void ask_throttling(struct vcpu_cpu *c, __u32 cpu)
 /* A thread of a VCPU that is no more goes to the local queue; when it has run, it is best effort. */
 static long drain_one(__u32 step, void *context)
 {
-	return !scx_bpf_dsq_move_to_local(*(__u32 *)context);
+	__u64 moved = scx_bpf_dsq_move_to_local(*(__u32 *)context);
+
+	/* The verifier must see that the answer is 0 or 1; the compiler believes the type. */
+	__asm__ volatile("" : "+r"(moved));
+	return (moved & 1) ^ 1;
 }
 
 /* Takes a VCPU off its core. */
@@ -566,28 +580,57 @@ static __always_inline void goes_on_as(struct vcpu_cpu *c, __u32 cpu, struct tas
 	core_resumes(c, cpu, id);
 }
 
+/*
+ * Most switches are between threads of one VCPU, while nothing is due: the policy is not asked, and the VCPU
+ * is charged for them. 1 if that is done.
+ */
+static __always_inline __u32 same_vcpu(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev, __u32 queued,
+				       __u64 now)
+{
+	__u32 id = c->core.current;
+
+	if (c->core.paused || c->mail != 0 || id >= SC_MAX_TASKS || now >= until_of(c))
+		return 0;
+	if (queued && (vcpu_of(prev, cpu) != id || c->running_id != id))
+		return 0;
+	if (queued && goes_on(prev, id)) {
+		if (prev->scx.slice == 0)
+			prev->scx.slice = settings.slice_ns;
+		return 1;
+	}
+	return scx_bpf_dsq_move_to_local(id);
+}
+
 SEC("struct_ops/vcpu_dispatch")
 void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u32 queued = prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0, own = SC_NONE, id, try;
 	struct vcpu_cpu *c = cpu_of(cpu);
+	__u64 now = bpf_ktime_get_ns();
 
-	if (!c)
+	if (!c || stuck)
 		return;
-	if (!c->core.paused)
-		core_now(cpu, TRACE_VCPU_PAUSE, 0);
-	mail_read(c, cpu);
 	if (queued && exempt(prev)) {
+		mail_read(c, cpu);
 		prev->scx.slice = settings.slice_ns;
 		return;
 	}
+	if (same_vcpu(c, cpu, prev, queued, now))
+		return;
+	if (!c->core.paused) {
+		core_settle(cpu, now);
+		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
+	}
+	mail_read(c, cpu);
 	if (queued) {
 		own = vcpu_of(prev, cpu);
 		/* It was bound to this VCPU while it ran. */
 		if (own < SC_MAX_TASKS && c->core.vcpu[SC_TASK(own)].state == SC_VCPU_BLOCKED)
 			core_now(cpu, TRACE_VCPU_WAKE, own);
 	}
-	core_now(cpu, TRACE_VCPU_TICK, 0);
+	/* What was picked is still the pick if nothing is due. */
+	if (now >= c->core.until_ns)
+		core_now(cpu, TRACE_VCPU_TICK, 0);
 	ask_throttling(c, cpu);
 	for (try = 0; try < TRIES; try++) {
 		id = c->core.current;
@@ -611,7 +654,7 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 	}
 	if (c->core.current == SC_NONE && c->core.allowed && !queued && steal(c, cpu))
 		return;
-	arm(cpu, until_of(c));
+	arm(cpu, until_of(c), bpf_ktime_get_ns());
 }
 
 SEC("struct_ops/vcpu_running")
@@ -622,8 +665,14 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	struct vcpu_info *v;
 	__u32 id;
 
-	if (!c || exempt(p))
+	if (!c)
 		return;
+	if (exempt(p)) {
+		/* It came between two threads of a VCPU. */
+		if (!c->core.paused)
+			core_now(cpu, TRACE_VCPU_PAUSE, 0);
+		return;
+	}
 	id = vcpu_of(p, cpu);
 	v = info_of(id);
 	if (v && (__s64)(v->virtual_ns - p->scx.dsq_vtime) < 0)
@@ -633,9 +682,12 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	c->running_id = id;
 	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);
 	if (c->core.current == id) {
-		core_resumes(c, cpu, id);
+		if (c->core.paused)
+			core_resumes(c, cpu, id);
 		return;
 	}
+	if (!c->core.paused)
+		core_now(cpu, TRACE_VCPU_PAUSE, 0);
 	c->strays++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
@@ -646,6 +698,7 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct vcpu_cpu *c = cpu_of(cpu);
 	__u64 now = bpf_ktime_get_ns();
+	__s32 queued;
 	__u32 id;
 
 	if (!c || exempt(p))
@@ -653,12 +706,14 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	/* By the clock, not by what is left of the turn: a kick takes all of that. */
 	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / (p->scx.weight | 1);
 	id = vcpu_of(p, cpu);
-	if (!c->core.paused) {
+	queued = scx_bpf_dsq_nr_queued(id);
+	/* Another thread of its VCPU is next, as it seems: the switch is the VCPU's. */
+	if (!c->core.paused && (runnable || queued <= 0 || id != c->core.current)) {
 		core_settle(cpu, now);
 		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
 	}
 	trace(cpu, now, TRACE_STOPS, p->pid, runnable, id + 1);
-	if (!runnable && id < SC_MAX_TASKS && scx_bpf_dsq_nr_queued(id) <= 0 &&
+	if (!runnable && id < SC_MAX_TASKS && queued <= 0 &&
 	    c->core.vcpu[SC_TASK(id)].state >= SC_VCPU_FOREGROUND) {
 		core_call(cpu, TRACE_VCPU_BLOCK, id, now);
 		balance_soon(SC_NONE);

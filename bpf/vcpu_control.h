@@ -201,6 +201,22 @@ int vcpu_begin(struct vcpu_request *r)
 	return 0;
 }
 
+/* A drill: an error of the scheduler (0), or one that lets nobody in any more (1). The kernel must take over.
+ */
+SEC("syscall")
+int vcpu_fail(struct vcpu_request *r)
+{
+	static char text[] = "a drill";
+	unsigned long long data[1] = {0};
+
+	r->done = 1;
+	if (r->flags == 1)
+		stuck = 1;
+	else
+		scx_bpf_error_bstr(text, data, 0);
+	return 0;
+}
+
 /* How many page colours of a core are free; requests of a core in the period that ends. */
 SEC("syscall")
 int vcpu_report(struct vcpu_request *r)

@@ -61,6 +61,8 @@ struct Replayed {
     taken_ns: u64,
     /// VCPU of the thread that runs.
     running: Option<u32>,
+    /// VCPU of the thread that ran last, if nothing has run since: a switch between threads of a VCPU is the VCPU's.
+    stopped: Option<u32>,
     /// A VCPU that arrives: its times and replenishments so far.
     arriving: Option<(u64, u64, Vec<Replenishment>)>,
 }
@@ -189,16 +191,18 @@ impl Checker<'_> {
             last_ns: event.time_ns,
             taken_ns: 0,
             running: None,
+            stopped: None,
             arriving: None,
         };
         let core = self.cores.entry(event.cpu).or_insert_with(fresh);
         match event.event {
             Kind::Runs => {
                 core.running = (event.a != 0).then(|| u32::try_from(event.a - 1).unwrap_or(NONE));
+                core.stopped = None;
                 return Ok(());
             }
             Kind::Stops => {
-                core.running = None;
+                core.stopped = core.running.take();
                 return Ok(());
             }
             Kind::Intruder => return Ok(()),
@@ -225,7 +229,7 @@ impl Checker<'_> {
         if core.mode == 0 || end == start {
             return Ok(());
         }
-        let (id, running, mode) = (core.current, core.running, core.mode);
+        let (id, running, mode) = (core.current, core.running.or(core.stopped), core.mode);
         self.count("runs");
         if running != Some(id) {
             let runs = running.map_or_else(|| "no thread".to_owned(), |v| format!("a thread of VCPU {v}"));

@@ -196,6 +196,16 @@ pub(crate) fn check_kfuncs(wanted: &[(&str, usize)]) -> Result<(), LinuxError> {
     )))
 }
 
+/// How many programs, maps and links of BPF the kernel has now, whosever they are.
+pub fn bpf_objects() -> [u32; 3] {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    [
+        count(libbpf_rs::query::ProgInfoIter::default().count()),
+        count(libbpf_rs::query::MapInfoIter::default().count()),
+        count(libbpf_rs::query::LinkInfoIter::default().count()),
+    ]
+}
+
 /// Threads of a process.
 ///
 /// # Errors

@@ -205,7 +205,8 @@ SC_SUBPROGRAM sc_u32 sc_vcpu_settle(struct sc_vcpu_core *c, sc_u64 now_ns)
 	c->last_ns = now;
 	if (!c->paused)
 		sc_vcpu_charge(c, ran);
-	sc_vcpu_replenish(c);
+	if (sc_heap_top_key(&c->waiting) <= now)
+		sc_vcpu_replenish(c);
 	return 1;
 }
 

@@ -132,6 +132,18 @@ pub struct VcpuArgs {
 pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
+    /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing left behind?
+    Drill {
+        /// How often.
+        #[arg(long, default_value_t = 10, value_name = "N")]
+        times: u32,
+        /// By letting nobody in, until the kernel's watchdog notices, not by an error.
+        #[arg(long)]
+        stall: bool,
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Create a VCPU.
     Create {
         /// What to call it.

@@ -5,7 +5,7 @@ use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, ThrottlingAr
 use crate::commands::sched_trace::Record;
 use crate::commands::{latency as memory, print};
 use crate::fail::Failure;
-use crate::progress::stopped;
+use crate::progress::{Progress, stopped};
 use crate::table;
 use serde::Serialize;
 use solocore_linux::latency::probe::Config;
@@ -114,6 +114,7 @@ impl Monitor {
 pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         VcpuCommand::Serve(args) => return serve(args),
+        VcpuCommand::Drill { times, stall, format } => return drill(*times, *stall, *format),
         VcpuCommand::Create { name, reservation, core, fixed, colors, pid } => {
             let wanted = Wanted {
                 name: name.clone(),
@@ -274,6 +275,57 @@ fn look_after(
     };
     notify::send("STOPPING=1");
     ended
+}
+
+/// What a drill showed.
+#[derive(Serialize)]
+struct Drill {
+    times: u32,
+    /// From the failure until the kernel's scheduler had taken over, at most.
+    longest_ms: f64,
+    /// What the kernel said the last time.
+    said: String,
+    /// Programs, maps and links of BPF in the kernel before and after.
+    before: [u32; 3],
+    after: [u32; 3],
+}
+
+fn drill(times: u32, stall: bool, format: Format) -> Result<ExitCode, Failure> {
+    machine::check_privileges()?;
+    let instance = Instance::take()?;
+    let before = machine::bpf_objects();
+    let mut found = Drill { times: 0, longest_ms: 0.0, said: String::new(), before, after: before };
+    let progress = Progress::new("drill");
+    while found.times < times && !stopped() {
+        let vcpus = Vcpus::start(Options::default())?;
+        let (took, said) = vcpus.fail(stall)?;
+        found.longest_ms = found.longest_ms.max(took.as_secs_f64() * 1e3);
+        found.said = said;
+        found.times += 1;
+        progress.share(f64::from(found.times) / f64::from(times.max(1)));
+    }
+    drop(progress);
+    drop(instance);
+    // The kernel frees what nobody has any more a little later.
+    let freed = Instant::now();
+    loop {
+        found.after = machine::bpf_objects();
+        if found.after.iter().zip(before).all(|(after, before)| *after <= before)
+            || freed.elapsed() > Duration::from_secs(10)
+        {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+    match format {
+        Format::Json => print(&files::to_json(&found))?,
+        Format::Text => print(&format!(
+            "failed {} times; the kernel's scheduler took over within {:.1} ms; it said: {}\nprograms, maps, links of BPF: {:?} before, {:?} after\n",
+            found.times, found.longest_ms, found.said, found.before, found.after
+        ))?,
+    }
+    let leaked = found.after.iter().zip(before).any(|(after, before)| *after > before);
+    Ok(ExitCode::from(u8::from(leaked)))
 }
 
 fn text(summary: &Summary) -> String {

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Info, Layout, Request};
 use solocore_model::sched_trace::Event;
 use std::os::fd::AsRawFd;
+use std::time::{Duration, Instant};
 
 pub use shared::MAX_VCPUS;
 
@@ -183,7 +184,8 @@ pub struct Vcpus {
 }
 
 /// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
-const KFUNCS: &[(&str, usize)] = &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2)];
+const KFUNCS: &[(&str, usize)] =
+    &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2), ("scx_bpf_error_bstr", 3)];
 
 fn load(settings: &shared::Settings, traced: bool) -> Result<Object, LinuxError> {
     bpf::load_object(bpf::VCPU, |open| {
@@ -378,7 +380,7 @@ impl Vcpus {
         Ok(())
     }
 
-    /// Binds a thread and those that it starts from now on to a VCPU (`None`: to best effort).
+    /// Binds a thread whose affinity has its VCPU's core and those that it starts from now on to a VCPU (`None`: to best effort).
     ///
     /// # Errors
     /// There is no such thread, or the kernel does not let it be bound.
@@ -391,9 +393,14 @@ impl Vcpus {
         bpf::map(&self.object, "bound")?
             .update(&pidfd.as_raw_fd().to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
             .map_err(|e| LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?")))?;
-        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU.
+        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its CPUs change.
         let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
-        sys::tasks::bind(tid, &allowed).map_err(fail)
+        let core = id.and_then(|id| self.core_of(id)).filter(|core| allowed.contains(core));
+        if let (Some(core), 2..) = (core, allowed.len()) {
+            sys::tasks::bind(tid, &[core]).map_err(fail)?;
+            sys::tasks::bind(tid, &allowed).map_err(fail)?;
+        }
+        Ok(())
     }
 
     /// As [`Self::bind_thread`], all threads of a process.
@@ -481,6 +488,23 @@ impl Vcpus {
         })
     }
 
+    /// A drill: has the scheduler fail, by an error of its own or (`stall`) by letting nobody in any more, and waits until the kernel's
+    /// scheduler has taken over; how long that took, and what the kernel said.
+    ///
+    /// # Errors
+    /// The kernel has not taken over within a minute.
+    pub fn fail(&self, stall: bool) -> Result<(Duration, String), LinuxError> {
+        let begun = Instant::now();
+        run(&self.object, "vcpu_fail", &Request { flags: u32::from(stall), ..Request::default() })?;
+        while begun.elapsed() < Duration::from_secs(60) {
+            if let Err(said) = self.check() {
+                return Ok((begun.elapsed(), said.to_string()));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(LinuxError::Machine("the kernel has not taken over within a minute; look at its log (dmesg)".to_owned()))
+    }
+
     /// What the scheduler was started with.
     pub fn options(&self) -> &Options {
         &self.options
@@ -492,7 +516,7 @@ impl Vcpus {
             if self.call(program, request)? != 0 {
                 return Ok(());
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            std::thread::sleep(Duration::from_millis(1));
         }
         Err(LinuxError::Machine(format!("VCPU {} is on its way between cores; try again", request.id)))
     }
