@@ -249,6 +249,7 @@ fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
         cpus,
         span: Duration::from_nanos(args.span.ns_ceil()),
         factor: args.factor,
+        hog: None,
     };
     let cpu = plan.probe.cpus.first().copied().unwrap_or(0);
     let found = calibrate::calibrate(&plan, &stopped, &|what| eprintln!("{what}"))?;
