@@ -94,8 +94,15 @@ def test_calibration(solocore):
     assert found["threshold_ns"] == -(-alone["latency_ns"] * 2 // 1)
     assert len(found["levels"]) == len(os.sched_getaffinity(0))
     assert all(level["hog_bytes_per_s"] > 0 for level in found["levels"][1:])
-    assert found["losses"][0]["same_cpu"] and all(0 < loss["pairs"] <= 100 for loss in found["losses"])
+    assert found["losses"][0]["same_cpu"] and all(loss["pairs"] <= 100 and loss["ratio"] > 0 for loss in found["losses"])
     assert "latency on CPU" in done.err
+
+
+def test_a_threshold_that_nothing_reaches_is_said(solocore):
+    done = solocore("latency", "--calibrate", "--span", "100 ms", "--factor", "100", "--cpu", CPU)
+    assert done.code == 0, done.err
+    text = done.out.decode()
+    assert "100 times the latency alone" in text and "no load here reaches it" in text
 
 
 @pytest.mark.parametrize("options, words", [

@@ -253,6 +253,7 @@ fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
         cpus,
         span: Duration::from_nanos(args.span.ns_ceil()),
         factor: args.factor,
+        hog: None,
     };
     let cpu = plan.probe.cpus.first().copied().unwrap_or(0);
     let found = calibrate::calibrate(&plan, &stopped, &|what| eprintln!("{what}"))?;
@@ -287,6 +288,9 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
         "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows reach it\n",
         found.threshold_ns
     );
+    if found.levels.iter().all(|l| l.contended == 0.0) {
+        out += "no load here reaches it: these CPUs do not contend this memory, or --factor is too large\n";
+    }
     let cost = &found.cost;
     out +=
         &format!("the probe took {:.2} % of its CPU and {:.2} MB/s\n", cost.cpu_share * 100.0, cost.bytes_per_s / 1e6);

@@ -399,13 +399,10 @@ mod tests {
         let mut probe = Probe::start(&Config { rate: 10_000, buffer: Some(1 << 20), ..here() }).unwrap();
         first(&mut probe);
         probe.pause(true);
-        // The batch under way, and at most one more, may still end.
-        let settled = |probe: &Probe| {
-            let before = probe.cost().unwrap().loads;
-            std::thread::sleep(Duration::from_millis(5));
-            probe.cost().unwrap().loads == before
-        };
-        assert!((0..100).any(|_| settled(&probe)) && settled(&probe));
+        // Only the batch under way may still end, whenever that is.
+        let before = probe.cost().unwrap().loads;
+        std::thread::sleep(Duration::from_millis(20));
+        assert!(probe.cost().unwrap().loads <= before + 160);
         let _ = probe.read().unwrap();
         probe.pause(false);
         first(&mut probe);

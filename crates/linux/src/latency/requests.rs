@@ -136,15 +136,13 @@ mod tests {
         let Some(mut counts) = opened() else { return };
         assert_eq!(counts.cpus(), crate::machine::online_cpus().unwrap());
         let before: u64 = counts.read_each().unwrap().iter().sum();
-        const PAGES: usize = 512;
-        let mut memory: Vec<u8> = Vec::with_capacity(PAGES * 4096);
-        for page in memory.spare_capacity_mut().chunks_mut(4096) {
-            page[0].write(1);
+        // A program that starts has no page yet; the allocator of this one may have some.
+        for _ in 0..5 {
+            let started = std::process::Command::new("true").status();
+            assert!(started.is_ok_and(|status| status.success()));
         }
-        std::hint::black_box(&memory);
         let reading = counts.read().unwrap();
-        // Huge pages are below the size; half allows for pages that were there already.
-        assert!(reading.requests >= PAGES as u64 / 2, "{} after {before}", reading.requests);
+        assert!(reading.requests >= 100, "{} after {before}", reading.requests);
         assert!(!reading.dma_included && reading.latency().is_none());
     }
 
