@@ -1,0 +1,131 @@
+# What a guest does to test VCPUs: refusals, supply, moves, the end of the scheduler however it comes. After common.sh.
+#
+# $VCPU_SECONDS (5): how long random VCPUs are watched; $DRILLS (3): how often the scheduler fails.
+#
+# The emulator runs its CPUs by turns of up to some ms, and time goes on in all of them meanwhile: timers come late by as much, which
+# admission is told of (--overhead).
+
+serve() {
+	: >/tmp/errors
+	solocore vcpu serve "$@" >/tmp/run.json 2>/tmp/errors &
+	daemon=$!
+	for _ in $(seq 300); do
+		grep -q "^scheduling" /tmp/errors && return
+		sleep 0.1
+	done
+	fail "the scheduler does not start: $(cat /tmp/errors)"
+}
+state() {
+	cat /sys/kernel/sched_ext/state
+}
+is() {
+	[ "$2" = "$3" ] && pass "$1: $2" || fail "$1: $2, not $3"
+}
+# value NAME KEY: of a VCPU, as it is listed.
+value() {
+	solocore vcpu list --format json | tr -d ' \n' | sed 's/},{/}\n{/g' | sed -n "s/.*\"name\":\"$1\",.*\"$2\":\"\{0,1\}\([a-z0-9]*\).*/\1/p"
+}
+
+mount -t debugfs debugfs /sys/kernel/debug 2>/dev/null
+echo "kernel $(uname -r)"
+expect 3 "nobody schedules" solocore vcpu list
+expect 2 "below 10 us" solocore vcpu serve --vcpu a=1us/10ms
+expect 2 "more than a whole core" solocore vcpu serve --vcpu a=11ms/10ms
+is "after refusals" "$(state)" disabled
+
+serve --overhead "1 ms" --vcpu a=40ms/100ms@1 --sched-trace /tmp/trace.csv
+is "scheduler" "$(state)" enabled
+expect 2 "does not fit on core 1: with it the utilisation is 1.13" solocore vcpu create b 60ms/100ms --core 1
+expect 2 "more than a whole core" solocore vcpu create b 20ms/10ms
+expect 2 "the kernel takes threads" solocore vcpu create b 10ms/100s
+expect 2 "there is no VCPU .c." solocore vcpu move c 2
+expect 2 "best effort and stays" solocore vcpu destroy best-effort/1
+expect 2 "there is no core 9" solocore vcpu create b 6ms/100ms --core 9
+expect 2 "there is a VCPU .a. already" solocore vcpu create a 1ms/100ms
+expect 3 "does it still run" solocore vcpu bind 999999 a
+is "VCPUs after refusals" "$(solocore vcpu list | grep -c ms)" 1
+expect 0 "on core" solocore vcpu create b 10ms/50ms --core 2
+worker 1 >/tmp/rounds &
+worker=$!
+solocore vcpu bind $worker a
+sleep 0.3
+[ "$(value a foreground_ns)" -gt 0 ] && pass "a runs: $(value a foreground_ns) ns" || fail "a does not run: $(solocore vcpu list)"
+solocore vcpu move a 3
+sleep 0.3
+is "a has moved to core" "$(value a core)" 3
+is "moves" "$(value a moves)" 1
+solocore vcpu destroy a
+sleep 0.3
+kill -0 $worker && pass "the thread of a VCPU that is destroyed lives on" || fail "a thread died with its VCPU"
+kill -TERM $daemon
+wait $daemon
+is "exit code" $? 0
+is "at the end" "$(state)" disabled
+expect 0 "no violation" solocore check-trace /tmp/trace.csv
+kill -0 $worker || fail "a thread died with the scheduler"
+kill $worker
+
+# Random VCPUs on four CPUs, threads that compute and sleep for random times, and one that always computes on each CPU besides.
+serve --overhead "1 ms" --sched-trace /tmp/trace.csv --duration "$((${VCPU_SECONDS:-5} + 5)) s" --format json
+awk -v seed="${SEED:-7}" 'BEGIN { srand(seed); for (i = 0; i < 80; i++) {
+	t = int(20 + rand() * 100); c = int(t * (0.05 + rand() * 0.2) * 10) / 10
+	printf "v%d %sms/%dms %d %d\n", i, c, t, 1 + rand() * 30000, 1 + rand() * 20000 } }' >/tmp/list
+count=0
+workers=
+while read -r name times run pause; do
+	solocore vcpu create "$name" "$times" >/tmp/said 2>&1 || continue
+	# Every fourth never blocks.
+	[ $((count % 4)) = 3 ] && run=0
+	worker $count $run $pause >/dev/null &
+	solocore vcpu bind $! "$name"
+	workers="$workers $!"
+	count=$((count + 1))
+	[ $count = 16 ] && break
+done </tmp/list
+is "VCPUs" $count 16
+for _ in 1 2 3 4; do
+	worker >/dev/null &
+	workers="$workers $!"
+done
+wait $daemon
+is "exit code" $? 0
+kill $workers
+solocore check-trace /tmp/trace.csv >/tmp/said
+got=$?
+cat /tmp/said
+[ $got = 0 ] && pass "random VCPUs: no violation" || fail "random VCPUs: $(cat /tmp/said)"
+judged=$(sed -n 's/^  supply: \([0-9]*\) times$/\1/p' /tmp/said)
+[ "${judged:-0}" -gt 20 ] || fail "hardly a period was judged, so nothing was tested"
+
+# However the scheduler ends, the kernel's own goes on with every thread.
+for how in KILL TERM; do
+	serve --vcpu a=40ms/100ms@1
+	worker 1 >/dev/null &
+	worker=$!
+	solocore vcpu bind $worker a
+	kill -$how $daemon
+	wait $daemon
+	sleep 0.5
+	is "after SIG$how" "$(state)" disabled
+	kill -0 $worker && pass "threads live on" || fail "a thread died with the scheduler"
+	kill $worker
+done
+serve --vcpu a=40ms/100ms@1
+worker 1 >/dev/null &
+worker=$!
+solocore vcpu bind $worker a
+echo 0 >/sys/devices/system/cpu/cpu3/online
+wait $daemon
+code=$?
+[ $code = 3 ] && grep -q "unloaded the scheduler" /tmp/errors && pass "a CPU goes offline: $(tail -n 1 /tmp/errors)" ||
+	fail "a CPU goes offline: exit code $code, $(cat /tmp/errors)"
+echo 1 >/sys/devices/system/cpu/cpu3/online
+kill $worker
+solocore vcpu drill --times ${DRILLS:-3} >/tmp/said
+got=$?
+cat /tmp/said
+[ $got = 0 ] && pass "it failed ${DRILLS:-3} times, and nothing is left" || fail "drill: $(cat /tmp/said)"
+is "after the drill" "$(state)" disabled
+
+echo "failures: $failures"
+[ $failures = 0 ]
