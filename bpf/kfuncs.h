@@ -41,12 +41,17 @@ struct task_struct {
 	__u64 start_boottime;
 	struct task_struct *group_leader;
 	struct task_struct *real_parent;
+	int nr_cpus_allowed;
 	const struct cpumask *cpus_ptr;
 	struct sched_ext_entity scx;
 };
 
 struct scx_init_task_args {
 	_Bool fork;
+};
+
+struct scx_cpu_release_args {
+	int reason;
 };
 
 enum scx_exit_kind {
@@ -69,6 +74,7 @@ struct sched_ext_ops {
 	void (*running)(struct task_struct *p);
 	void (*stopping)(struct task_struct *p, _Bool runnable);
 	void (*enable)(struct task_struct *p);
+	void (*cpu_release)(__s32 cpu, struct scx_cpu_release_args *args);
 	__s32 (*init_task)(struct task_struct *p, struct scx_init_task_args *args);
 	__s32 (*init)(void);
 	void (*exit)(struct scx_exit_info *info);
@@ -81,6 +87,7 @@ struct sched_ext_ops {
 /* Lowest `prio` of a task that is not real-time. */
 #define MAX_RT_PRIO 100
 #define SCX_DSQ_LOCAL 0x8000000000000002ull
+#define SCX_ENQ_WAKEUP 1ull
 #define SCX_ENQ_PREEMPT (1ull << 32)
 #define SCX_ENQ_LAST (1ull << 41)
 #define SCX_KICK_IDLE 1ull

@@ -133,8 +133,9 @@ static __always_inline __u32 vcpu_of(struct task_struct *p, __u32 cpu)
 		return cpu;
 	id = (*to & 0xfff) - 1;
 	v = info_of(id);
-	if (!v || v->core == SC_NONE || *to != VCPU_BOUND(id, v->generation) ||
-	    !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
+	if (!v || v->core == SC_NONE || *to != VCPU_BOUND(id, v->generation))
+		return cpu;
+	if ((__u32)p->nr_cpus_allowed < settings.cpus && !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
 		return cpu;
 	return id;
 }
@@ -383,9 +384,9 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	if (id != (__u32)cpu)
+	/* Best effort: perhaps another CPU idles. Of one that wakes the kernel has looked already. */
+	if (id != (__u32)cpu || (enq_flags & SCX_ENQ_WAKEUP) != 0 || p->nr_cpus_allowed == 1)
 		return;
-	/* Best effort: perhaps another CPU idles. */
 	other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 	if (other >= 0)
 		scx_bpf_kick_cpu(other, SCX_KICK_IDLE);
@@ -598,7 +599,10 @@ static __always_inline __u32 same_vcpu(struct vcpu_cpu *c, __u32 cpu, struct tas
 			prev->scx.slice = settings.slice_ns;
 		return 1;
 	}
-	return scx_bpf_dsq_move_to_local(id);
+	if (!scx_bpf_dsq_move_to_local(id))
+		return 0;
+	c->running_ns = now;
+	return 1;
 }
 
 SEC("struct_ops/vcpu_dispatch")
@@ -606,10 +610,15 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u32 queued = prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0, own = SC_NONE, id, try;
 	struct vcpu_cpu *c = cpu_of(cpu);
-	__u64 now = bpf_ktime_get_ns();
+	__u64 now;
 
 	if (!c || stuck)
 		return;
+	/* Who just blocked has read the clock. */
+	now = c->stopped_ns;
+	c->stopped_ns = 0;
+	if (queued || now == 0)
+		now = bpf_ktime_get_ns();
 	if (queued && exempt(prev)) {
 		mail_read(c, cpu);
 		prev->scx.slice = settings.slice_ns;
@@ -651,6 +660,7 @@ void BPF_PROG(vcpu_dispatch, __s32 cpu, struct task_struct *prev)
 		}
 		/* Its last thread has gone. */
 		core_now(cpu, TRACE_VCPU_BLOCK, id);
+		balance_soon(SC_NONE);
 	}
 	if (c->core.current == SC_NONE && c->core.allowed && !queued && steal(c, cpu))
 		return;
@@ -667,6 +677,7 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 
 	if (!c)
 		return;
+	c->stopped_ns = 0;
 	if (exempt(p)) {
 		/* It came between two threads of a VCPU. */
 		if (!c->core.paused)
@@ -678,7 +689,8 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	if (v && (__s64)(v->virtual_ns - p->scx.dsq_vtime) < 0)
 		v->virtual_ns = p->scx.dsq_vtime;
 	c->switches++;
-	c->running_ns = bpf_ktime_get_ns();
+	if (c->core.paused)
+		c->running_ns = bpf_ktime_get_ns();
 	c->running_id = id;
 	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);
 	if (c->core.current == id) {
@@ -698,26 +710,35 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct vcpu_cpu *c = cpu_of(cpu);
 	__u64 now = bpf_ktime_get_ns();
-	__s32 queued;
-	__u32 id;
 
 	if (!c || exempt(p))
 		return;
 	/* By the clock, not by what is left of the turn: a kick takes all of that. */
 	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / (p->scx.weight | 1);
-	id = vcpu_of(p, cpu);
-	queued = scx_bpf_dsq_nr_queued(id);
-	/* Another thread of its VCPU is next, as it seems: the switch is the VCPU's. */
-	if (!c->core.paused && (runnable || queued <= 0 || id != c->core.current)) {
+	trace(cpu, now, TRACE_STOPS, p->pid, runnable, c->running_id + 1);
+	if (!runnable) {
+		/* Whether its VCPU has another thread, `dispatch` will see, at once: the switch is the
+		 * VCPU's. */
+		c->stopped_ns = now;
+		return;
+	}
+	if (!c->core.paused) {
 		core_settle(cpu, now);
 		core_call(cpu, TRACE_VCPU_PAUSE, 0, now);
 	}
-	trace(cpu, now, TRACE_STOPS, p->pid, runnable, id + 1);
-	if (!runnable && id < SC_MAX_TASKS && queued <= 0 &&
-	    c->core.vcpu[SC_TASK(id)].state >= SC_VCPU_FOREGROUND) {
-		core_call(cpu, TRACE_VCPU_BLOCK, id, now);
-		balance_soon(SC_NONE);
-	}
+}
+
+/* A real-time thread takes the CPU: nobody is charged. */
+SEC("struct_ops/vcpu_cpu_release")
+void BPF_PROG(vcpu_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+
+	if (!c)
+		return;
+	c->stopped_ns = 0;
+	if (!c->core.paused)
+		core_now(cpu, TRACE_VCPU_PAUSE, 0);
 }
 
 SEC("struct_ops/vcpu_enable")
@@ -812,6 +833,7 @@ struct sched_ext_ops vcpu_ops = {
 	.dispatch = (void *)vcpu_dispatch,
 	.running = (void *)vcpu_running,
 	.stopping = (void *)vcpu_stopping,
+	.cpu_release = (void *)vcpu_cpu_release,
 	.enable = (void *)vcpu_enable,
 	.init_task = (void *)vcpu_init_task,
 	.init = (void *)vcpu_init,

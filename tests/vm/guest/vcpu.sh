@@ -35,7 +35,7 @@ is "after refusals" "$(state)" disabled
 
 serve --overhead "1 ms" --vcpu a=40ms/100ms@1 --sched-trace /tmp/trace.csv
 is "scheduler" "$(state)" enabled
-expect 2 "does not fit on core 1: with it the utilisation is 1.13" solocore vcpu create b 60ms/100ms --core 1
+expect 2 "does not fit on core 1: with it the utilisation is 1.08" solocore vcpu create b 60ms/100ms --core 1
 expect 2 "more than a whole core" solocore vcpu create b 20ms/10ms
 expect 2 "the kernel takes threads" solocore vcpu create b 10ms/100s
 expect 2 "there is no VCPU .c." solocore vcpu move c 2
@@ -66,7 +66,7 @@ kill -0 $worker || fail "a thread died with the scheduler"
 kill $worker
 
 # Random VCPUs on four CPUs, threads that compute and sleep for random times, and one that always computes on each CPU besides.
-serve --overhead "1 ms" --sched-trace /tmp/trace.csv --duration "$((${VCPU_SECONDS:-5} + 5)) s" --format json
+serve --overhead "1 ms" --sched-trace /tmp/trace.csv --format json
 awk -v seed="${SEED:-7}" 'BEGIN { srand(seed); for (i = 0; i < 80; i++) {
 	t = int(20 + rand() * 100); c = int(t * (0.05 + rand() * 0.2) * 10) / 10
 	printf "v%d %sms/%dms %d %d\n", i, c, t, 1 + rand() * 30000, 1 + rand() * 20000 } }' >/tmp/list
@@ -87,6 +87,8 @@ for _ in 1 2 3 4; do
 	worker >/dev/null &
 	workers="$workers $!"
 done
+sleep ${VCPU_SECONDS:-5}
+kill -INT $daemon
 wait $daemon
 is "exit code" $? 0
 kill $workers
