@@ -16,6 +16,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),
     ("linux", &["model"]),
+    ("resctrl-double", &[]),
     ("client", &[]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),

@@ -27,4 +27,5 @@ pub use error::LinuxError;
 pub use event::Event;
 pub use instance::Instance;
 pub use regulation::{Options, Regulation, Sharing};
+pub use resctrl::GroupRun;
 pub use shared::{Counts, WriteCounts};

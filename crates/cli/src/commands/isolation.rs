@@ -4,12 +4,12 @@ use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::Regulation;
 use solocore_linux::engine::Engine;
 use solocore_linux::history::{Recorder, Span};
 use solocore_linux::isolate::{self, Confined, Isolation, Job, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
 use solocore_linux::lock::{Service, SlotRun};
 use solocore_linux::machine::cpu_list;
+use solocore_linux::{GroupRun, Regulation};
 use solocore_model::{Plan, files};
 use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
 use std::cell::RefCell;
@@ -85,6 +85,9 @@ pub struct Watched {
     /// Interrupts that were moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<Moved>,
+    /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRun>,
     /// What was enforced, so that the file can be drawn by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
@@ -154,6 +157,7 @@ impl Watch {
             windows: isolation.windows(),
             confined: isolation.confined().cloned(),
             interrupts: isolation.moved().cloned(),
+            groups: isolation.groups(),
             plan: None,
         }
     }
@@ -192,6 +196,26 @@ pub fn windows_text(windows: &[WindowRun]) -> String {
     for w in windows {
         let late = format!("{:.1}", w.max_late_ns as f64 / 1e3);
         rows.push(vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), late]);
+    }
+    format!("\n{}", table::render(&rows))
+}
+
+/// What the hardware's groups got and did; empty without any.
+pub fn groups_text(groups: &[GroupRun]) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let head = ["group", "shares", "exclusive", "held KiB", "transferred MB"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for g in groups {
+        let some = |n: Option<u64>, unit: f64| n.map_or("-".to_owned(), |n| format!("{:.1}", n as f64 / unit));
+        rows.push(vec![
+            g.group.clone(),
+            g.schemata.join(" "),
+            if g.exclusive { "yes" } else { "no" }.to_owned(),
+            some(g.occupancy_bytes, 1024.0),
+            some(g.total_bytes, 1e6),
+        ]);
     }
     format!("\n{}", table::render(&rows))
 }

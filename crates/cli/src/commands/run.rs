@@ -294,6 +294,7 @@ fn text(s: &Summary) -> String {
         + &isolation::tasks_text(s.watched.tasks.iter().chain(&s.watched.drivers))
         + &isolation::windows_text(&s.watched.windows)
         + &isolation::transfers_text(&s.transfers)
+        + &isolation::groups_text(&s.watched.groups)
         + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",

@@ -118,6 +118,8 @@ pub struct Placed {
     pub window: Option<Window>,
     /// How it comes to run.
     pub how: How,
+    /// Where its threads are written, if the hardware gives it ways of its own.
+    pub group: Option<PathBuf>,
 }
 
 /// Who runs where, checked.
@@ -263,8 +265,13 @@ impl Layout {
     pub fn apply(&self) -> Result<Isolation, LinuxError> {
         let mut changes = Changes::begin()?;
         let mut notes = self.notes.clone();
+        let mut groups = None;
+        let mut placed = self.tasks.clone();
         if let Some(plan) = &self.by_hardware {
-            notes.extend(resctrl::give(plan, &mut changes)?);
+            let (given, more) = resctrl::give(plan, &mut changes)?;
+            notes.extend(more);
+            placed.iter_mut().for_each(|p| p.group = given.tasks_file(&p.name));
+            groups = Some(given);
         }
         let moved = self.move_irqs.then(|| {
             let work = if self.rest.is_empty() { vec![self.irq_cpu] } else { self.rest.clone() };
@@ -276,7 +283,7 @@ impl Layout {
             // The daemon itself has no business on a hard core either; its helpers bind themselves.
             let _ = bind_me(&mut changes, &self.rest);
         }
-        for task in &self.tasks {
+        for task in &placed {
             if let How::Attach(pid) = task.how {
                 attach(&mut changes, task, pid)?;
             }
@@ -286,8 +293,8 @@ impl Layout {
                 .stops_jobs()
                 .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
         }
-        let jobs = Jobs::start(&self.tasks, &self.directory, &self.slots.epoch)?;
-        Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
+        let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch)?;
+        Ok(Isolation { jobs, confiner, moved, groups, notes, swept: Instant::now(), changes })
     }
 }
 
@@ -333,6 +340,7 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
             how: find(t)?,
+            group: None,
         });
     }
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);
@@ -420,6 +428,10 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             let new = Scheduling::fifo_inherited(priority).numbers();
             changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
         }
+        if let Some(tasks) = &task.group {
+            // It leaves when the group is removed.
+            std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
+        }
     }
     Ok(())
 }
@@ -430,6 +442,7 @@ pub struct Isolation {
     jobs: Jobs,
     confiner: Option<Confiner>,
     moved: Option<Moved>,
+    groups: Option<resctrl::Groups>,
     notes: Vec<String>,
     swept: Instant,
     changes: Changes,
@@ -460,6 +473,11 @@ impl Isolation {
     /// Others that were kept off.
     pub fn confined(&self) -> Option<&Confined> {
         self.confiner.as_ref().map(|c| &c.confined)
+    }
+
+    /// What the hardware's groups hold and transfer.
+    pub fn groups(&self) -> Vec<resctrl::GroupRun> {
+        self.groups.as_ref().map_or_else(Vec::new, resctrl::Groups::runs)
     }
 
     /// Interrupts that were moved.

@@ -3,6 +3,12 @@
 use super::Scheduling;
 use std::io;
 
+/// The calling thread's number.
+pub(crate) fn me() -> u32 {
+    // SAFETY: it has no arguments and always succeeds.
+    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+}
+
 /// Number of CPUs in a `cpu_set_t`.
 const SET_CPUS: u32 = libc::CPU_SETSIZE as u32;
 
