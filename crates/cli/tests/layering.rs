@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("ima", &["model"]),
     ("linux", &["model"]),
     ("resctrl-double", &[]),
+    ("buffers", &[]),
     ("client", &[]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),
@@ -26,6 +27,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "analysis",
+            "buffers",
             "client",
             "dram",
             "experiments",
