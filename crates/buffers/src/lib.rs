@@ -13,6 +13,7 @@ pub mod io;
 pub mod lockdown;
 mod pages;
 pub mod residency;
+pub mod sysv;
 pub mod timing;
 pub mod v4l2;
 pub mod walk;

@@ -94,6 +94,25 @@ impl Mapping {
         Ok(Self { at, bytes, owner: None })
     }
 
+    /// Memory that a device offers, like a pseudo-locked region.
+    ///
+    /// # Errors
+    /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its cache's CPUs alone.
+    pub fn of_device(path: &std::path::Path, bytes: usize) -> Result<Self, BufferError> {
+        use std::os::fd::AsRawFd;
+        let shown = path.display().to_string();
+        let remedy = "run as root, on CPUs of that cache only";
+        let file = std::fs::File::options().read(true).write(true).open(path);
+        let file = file.map_err(|e| BufferError::io(&shown, &e, remedy))?;
+        let (bytes, protection) = (bytes.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping touches no memory that anybody has; it outlives the descriptor.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        match NonNull::new(at.cast::<u8>()) {
+            Some(at) if at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Ok(Self { at, bytes, owner: None }),
+            _ => Err(BufferError::os(&shown, remedy)),
+        }
+    }
+
     /// Somebody's pages, who gets them back when this is dropped.
     ///
     /// # Safety

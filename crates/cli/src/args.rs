@@ -91,6 +91,13 @@ pub enum Command {
         after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
     )]
     Top(TopArgs),
+    /// Measure this machine: bandwidth, latency, messages, locked memory, I/O.
+    #[command(after_help = "Each has --help with examples. All but ipc and lockdown take IsolBench's -c, -p and -r.")]
+    Bench {
+        /// Which benchmark.
+        #[command(subcommand)]
+        name: crate::commands::bench::Bench,
+    },
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
     KeepSettings,

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod assess;
+pub(crate) mod bench;
 mod check_io;
 mod doctor;
 mod dram;
@@ -42,6 +43,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Bench { name } => bench::run(&name),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

@@ -28,4 +28,5 @@ pub use event::Event;
 pub use instance::Instance;
 pub use regulation::{Options, Regulation, Sharing};
 pub use resctrl::GroupRun;
+pub use resctrl::reserve::Reservation;
 pub use shared::{Counts, WriteCounts};

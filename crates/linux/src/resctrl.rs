@@ -14,6 +14,7 @@
 mod info;
 mod monitor;
 pub(crate) mod pseudo_lock;
+pub(crate) mod reserve;
 mod shares;
 #[cfg(test)]
 mod tests;

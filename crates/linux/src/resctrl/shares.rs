@@ -63,7 +63,7 @@ fn line(resource: &str, domains: &[u64], value: &str) -> String {
 }
 
 /// The lines of a mask.
-fn mask_lines(info: &Info, mask: u64) -> Vec<String> {
+pub(super) fn mask_lines(info: &Info, mask: u64) -> Vec<String> {
     info.lines.iter().map(|l| line(l, &info.cache_domains, &format!("{mask:x}"))).collect()
 }
 
@@ -244,7 +244,7 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
 }
 
 /// Ways that somebody else's group has as well are not the plan's own.
-fn check_others(shares: &Shares, info: &Info, tree: &dyn Tree) -> Result<(), LinuxError> {
+pub(super) fn check_others(shares: &Shares, info: &Info, tree: &dyn Tree) -> Result<(), LinuxError> {
     let masks = |schemata: &str| -> u64 {
         let parts = info.lines.iter().filter_map(|l| values(schemata, l)).flat_map(|v| v.split(';'));
         let hex = |part: &str| u64::from_str_radix(part.split_once('=')?.1.trim(), 16).ok();
