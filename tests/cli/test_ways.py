@@ -17,8 +17,6 @@ from conftest import refused
 
 from test_run import LEAVE, planned  # noqa: F401 (a fixture)
 
-WAYS = 16  # of the board that `planned` is for
-
 
 @pytest.fixture(scope="session")
 def double(program):
@@ -45,7 +43,8 @@ class Mounted:
         return sorted(p.name for p in self.root.iterdir() if p.is_dir() and p.name not in ("info", "mon_data", "mon_groups"))
 
     def state(self):
-        return [self.read(name) for name in ("schemata", "cpus_list", "mode", "info/L3/bit_usage")] + self.groups()
+        usage = "info/L3/bit_usage" if (self.root / "info/L3").exists() else "info/L3CODE/bit_usage"
+        return [self.read(name) for name in ("schemata", "cpus_list", "mode", usage)] + self.groups()
 
     def unmount(self):
         self.process.send_signal(signal.SIGTERM)
@@ -73,24 +72,20 @@ def mounted(double, tmp_path):
         m.unmount()
 
 
-def board(ways=WAYS, **more):
+def board(ways, **more):
     settings = {"cpus": os.cpu_count(), "ways": ways, "shareable": 0, **more}
     return [f"{k.replace('_', '-')}={v}" for k, v in settings.items()]
 
 
 def run(planned, mount, *options):
     done = planned("run", "plan.json", *LEAVE, "--resctrl", "--duration", "400 ms", *options, SOLOCORE_RESCTRL=str(mount.root))
-    if done.code == 3 and "resctrl" not in done.err:
+    if done.code == 3 and not any(word in done.err for word in ("resctrl", "ways", "groups beside")):
         pytest.skip(done.err.strip().splitlines()[-1])
     return done
 
 
 def shares_of(planned):
     return [core["ways"] for core in json.loads((planned.dir / "plan.json").read_text())["cores"]]
-
-
-def test_the_boards_ways(planned):
-    assert json.loads((planned.dir / "plan.json").read_text())["platform"]["llc"]["ways"] in (12, WAYS)
 
 
 @pytest.fixture
@@ -195,11 +190,11 @@ def test_doctor_says_what_there_is(solocore, mounted):
 def test_lockdown_in_ways_of_its_own_and_back(solocore, mounted):
     mount = mounted(*board(11))
     before = mount.state()
-    done = solocore("bench", "lockdown", "--size", "256 KiB", "--time", "50 ms", "--hogs", "0", "--format", "json",
+    done = solocore("bench", "lockdown", "--size", "256 KiB", "--time", "5 ms", "--hogs", "0", "--format", "json",
                     SOLOCORE_RESCTRL=str(mount.root))
     if done.code == 3:
         pytest.skip(done.err.strip().splitlines()[-1])
     assert done.code == 0, done.err
     result = done.json()
-    assert result["ways_mask"] == "1" and [c["method"] for c in result["cases"]] == ["flushed", "prefetch", "exclusive-ways"]
+    assert result["ways_mask"] == "1" and [c["method"] for c in result["cases"]] == ["flushed", "just-read", "prefetch", "exclusive-ways"]
     assert mount.state() == before

@@ -57,7 +57,7 @@ impl Info {
         let place = root();
         let schemata = text("schemata").ok_or_else(|| {
             LinuxError::Machine(format!(
-                "resctrl is not mounted at {0}: mount it (mount -t resctrl resctrl {0}), if the CPU has it (`solocore doctor`)",
+                "resctrl is not mounted at {0}; mount it (mount -t resctrl resctrl {0}), if the CPU has it (`solocore doctor`)",
                 place.display()
             ))
         })?;

@@ -137,17 +137,20 @@ impl Filesystem for Mount {
         number: INodeNo,
         _: FileHandle,
         offset: u64,
-        _: u32,
+        size: u32,
         _: OpenFlags,
         _: Option<LockOwner>,
         reply: ReplyData,
     ) {
         let mut state = self.state();
         let path = state.path(number);
-        match (offset, state.double.read(&path)) {
-            (0, Ok(text)) => reply.data(text.as_bytes()),
-            (_, Ok(_)) => reply.data(&[]),
-            (_, Err(errno)) => reply.error(Errno::from_i32(errno)),
+        match state.double.read(&path) {
+            Ok(text) => {
+                let from = text.len().min(usize::try_from(offset).unwrap_or(usize::MAX));
+                let to = text.len().min(from.saturating_add(size as usize));
+                reply.data(&text.as_bytes()[from..to]);
+            }
+            Err(errno) => reply.error(Errno::from_i32(errno)),
         }
     }
 

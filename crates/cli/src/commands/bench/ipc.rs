@@ -310,7 +310,7 @@ fn lock(memory: &Shared, setup: &mut Setup) -> Result<Option<Reservation>, Failu
 
 fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> {
     let longest = size as usize;
-    let mut queue = SysVQueue::new(longest * args.messages as usize, longest)?;
+    let queue = SysVQueue::new(longest * args.messages as usize, longest)?;
     let burst = u32::try_from(queue.capacity / longest).unwrap_or(u32::MAX).min(args.messages);
     if burst == 0 {
         return Err(Failure::Machine(format!(
@@ -320,7 +320,7 @@ fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> 
     }
     if burst < args.messages {
         setup.notes.push(format!(
-            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more (kernel.msgmnb; root may exceed it)"
+            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more (kernel.msgmnb; CAP_SYS_RESOURCE may exceed it)"
         ));
     }
     let failed = |e: std::io::Error| {

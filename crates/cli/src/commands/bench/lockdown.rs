@@ -1,8 +1,8 @@
 //! `solocore bench lockdown`: how much of a piece of memory is in the cache after a while, alone and beside hogs.
 //!
 //! Rule: the memory is flushed and brought in line by line; then the same core reads other memory, twice as much as its private caches
-//! hold, so that what is left is in the shared one; then some time passes, beside hogs or not; then one line of each pair is timed
-//! (crates/buffers, residency). Three ways to keep it: prefetching alone, ways that nobody else may allocate in, and the kernel's
+//! hold, so that what is left is in the shared one; then some time passes, beside hogs or not; then one line of each page is timed
+//! (crates/buffers, residency). All that a number of times, each timing other lines. Three ways to keep it: prefetching alone, ways that nobody else may allocate in, and the kernel's
 //! pseudo-locking, as far as this machine has them.
 
 use super::{Output, show};
@@ -24,8 +24,11 @@ pub struct Args {
     #[arg(long, default_value = "1 MiB", value_name = "SIZE")]
     size: Bytes,
     /// How long it is to stay before it is looked at.
-    #[arg(long, default_value = "500 ms", value_name = "TIME")]
+    #[arg(long, default_value = "100 ms", value_name = "TIME")]
     time: Time,
+    /// How often; 64 times time every line.
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    rounds: u32,
     /// Hogs, one on each other CPU [default: as many as there are].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
@@ -57,9 +60,12 @@ struct Outcome {
     format: &'static str,
     bytes: usize,
     caches: caches::Caches,
+    /// Medians of lines just read, pushed to the shared cache, and flushed.
     hit_ns: f64,
+    shared_ns: f64,
     miss_ns: f64,
-    threshold_mistakes: f64,
+    /// Share of lines just read that are called misses; of flushed ones 2 % are called resident.
+    missed_hits: f64,
     ways_mask: Option<String>,
     cases: Vec<Case>,
     notes: Vec<String>,
@@ -105,11 +111,6 @@ fn setup(args: &Args) -> Result<Setup, Failure> {
     Ok(Setup { bytes, hog_bytes, cpu, others: others[..hogs].to_vec(), caches })
 }
 
-/// What the core does meanwhile: its private caches get other lines.
-fn other_work(other: &mut Mapping) {
-    std::hint::black_box(pass(other, Access::Read));
-}
-
 fn wait(time: Duration) -> Result<(), Failure> {
     let begun = Instant::now();
     while begun.elapsed() < time {
@@ -127,30 +128,31 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let threshold = Threshold::learn(private, args.seed)?;
     let progress = Progress::new("locking and looking");
     let mut memory = Mapping::new(setup.bytes)?;
-    let mut other = Mapping::new(2 * private)?;
+    let other = Mapping::new(2 * private)?;
     memory.fill(1);
     let mut outcome = Outcome {
         format: "solocore-bench-lockdown/1",
         bytes: memory.len(),
         caches: setup.caches,
         hit_ns: threshold.hit_ns,
+        shared_ns: threshold.shared_ns,
         miss_ns: threshold.miss_ns,
-        threshold_mistakes: threshold.mistakes,
+        missed_hits: threshold.missed_hits,
         ways_mask: None,
         cases: Vec::new(),
         notes: Vec::new(),
     };
-    let mut add = |outcome: &mut Outcome, method, hogs, seen: Residency| {
+    let add = |outcome: &mut Outcome, method, hogs, seen: Residency| {
         outcome.cases.push(Case { method, hogs, seen, resident_share: seen.share() });
-        progress.share(outcome.cases.len() as f64 / 5.0);
+        progress.share(outcome.cases.len() as f64 / 6.0);
     };
-    flush(&memory);
-    add(&mut outcome, "flushed", 0, threshold.measure(&memory, args.seed));
-    let time = Duration::from_nanos(args.time.ns_ceil());
+    let mut looks = Looks { threshold: &threshold, setup: &setup, other, args };
+    add(&mut outcome, "flushed", 0, looks.flushed(&memory));
+    add(&mut outcome, "just-read", 0, looks.just_read(&mut memory));
     let counts = if setup.others.is_empty() { vec![0] } else { vec![0, setup.others.len()] };
     for &hogs in &counts {
-        prefetch(&mut memory);
-        add(&mut outcome, "prefetch", hogs, after(&threshold, &memory, &mut other, &setup, hogs, time, args.seed)?);
+        let mut ours = Locked::Plain(&mut memory);
+        add(&mut outcome, "prefetch", hogs, looks.after(&mut ours, hogs)?);
     }
     match Reservation::take(setup.bytes as u64, setup.caches.shared_bytes) {
         Err(e) => outcome.notes.push(format!("no ways of its own: {e}")),
@@ -158,9 +160,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             outcome.ways_mask = Some(format!("{:x}", reservation.mask));
             let mut locked = Locked::new(&reservation, &mut memory)?;
             for &hogs in &counts {
-                locked.bring_in()?;
-                let seen = after(&threshold, locked.memory(), &mut other, &setup, hogs, time, args.seed)?;
-                add(&mut outcome, locked.method(), hogs, seen);
+                add(&mut outcome, locked.method(), hogs, looks.after(&mut locked, hogs)?);
             }
         }
     }
@@ -168,8 +168,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     report(args, &outcome)
 }
 
-/// Memory in reserved ways: brought in by us, or by the kernel.
+/// Memory that is brought in by us, into ways of its own or anywhere; or by the kernel.
 enum Locked<'a> {
+    Plain(&'a mut Mapping),
     Ours(&'a Reservation, &'a mut Mapping),
     Kernels(Mapping),
 }
@@ -182,47 +183,88 @@ impl<'a> Locked<'a> {
     }
 
     fn bring_in(&mut self) -> Result<(), Failure> {
-        if let Self::Ours(reservation, memory) = self {
-            reservation.enter()?;
-            prefetch(memory);
-            reservation.leave()?;
+        match self {
+            Self::Plain(memory) => prefetch(memory),
+            Self::Ours(reservation, memory) => {
+                reservation.enter()?;
+                prefetch(memory);
+                reservation.leave()?;
+            }
+            Self::Kernels(_) => {}
         }
         Ok(())
     }
 
     fn memory(&self) -> &Mapping {
         match self {
-            Self::Ours(_, memory) => memory,
+            Self::Plain(memory) | Self::Ours(_, memory) => memory,
             Self::Kernels(memory) => memory,
         }
     }
 
     fn method(&self) -> &'static str {
         match self {
+            Self::Plain(_) => "prefetch",
             Self::Ours(..) => "exclusive-ways",
             Self::Kernels(_) => "pseudo-locked",
         }
     }
 }
 
-/// What is left after some time.
-fn after(
-    threshold: &Threshold,
-    memory: &Mapping,
-    other: &mut Mapping,
-    setup: &Setup,
-    hogs: usize,
-    time: Duration,
-    seed: u64,
-) -> Result<Residency, Failure> {
-    let hogs = setup.others[..hogs].iter().map(|&cpu| Hog::begin(cpu, setup.hog_bytes, Access::Write));
-    let hogs: Vec<Hog> = hogs.collect::<Result<_, _>>()?;
-    keep_on(setup.cpu)?;
-    other_work(other);
-    wait(time)?;
-    let seen = threshold.measure(memory, seed);
-    drop(hogs);
-    Ok(seen)
+/// What looking needs.
+struct Looks<'a> {
+    threshold: &'a Threshold,
+    setup: &'a Setup,
+    /// What the core reads meanwhile, so that its private caches get other lines.
+    other: Mapping,
+    args: &'a Args,
+}
+
+impl Looks<'_> {
+    fn add(all: Residency, seen: Residency) -> Residency {
+        let timed = all.timed + seen.timed;
+        let sum = all.mean_ns * all.timed as f64 + seen.mean_ns * seen.timed as f64;
+        Residency { timed, resident: all.resident + seen.resident, mean_ns: sum / timed.max(1) as f64 }
+    }
+
+    /// Lines that are in no cache: what the timing makes of them.
+    fn flushed(&self, memory: &Mapping) -> Residency {
+        let one = |round| {
+            flush(memory);
+            self.threshold.measure(memory, self.args.seed, round)
+        };
+        (0..self.args.rounds as usize).map(one).fold(Residency::default(), Self::add)
+    }
+
+    /// Lines that are in the private caches: likewise.
+    fn just_read(&self, memory: &mut Mapping) -> Residency {
+        let one = |round| {
+            let page = solocore_buffers::PAGE;
+            // As much as any private cache holds, so that none of it has left again.
+            let part = &mut memory[..self.args.size.0.min(128 << 10) as usize / page * page];
+            pass(part, Access::Read);
+            self.threshold.measure(part, self.args.seed, round)
+        };
+        (0..self.args.rounds as usize).map(one).fold(Residency::default(), Self::add)
+    }
+
+    /// What is left after some time, again and again.
+    fn after(&mut self, locked: &mut Locked<'_>, hogs: usize) -> Result<Residency, Failure> {
+        let time = Duration::from_nanos(self.args.time.ns_ceil());
+        let hogs = self.setup.others[..hogs].iter();
+        let hogs = hogs.map(|&cpu| Hog::begin(cpu, self.setup.hog_bytes, Access::Write));
+        let hogs: Vec<Hog> = hogs.collect::<Result<_, _>>()?;
+        keep_on(self.setup.cpu)?;
+        let mut all = Residency::default();
+        for round in 0..self.args.rounds as usize {
+            locked.bring_in()?;
+            std::hint::black_box(pass(&mut self.other, Access::Read));
+            wait(time)?;
+            all = Self::add(all, self.threshold.measure(locked.memory(), self.args.seed, round));
+        }
+        drop(hogs);
+        Ok(all)
+    }
 }
 
 fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
@@ -238,11 +280,12 @@ fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
         ]);
     }
     let mut below = format!(
-        "\n{} KiB; a hit takes {:.0} ns, a miss {:.0} ns; {:.1} % of known ones are told wrongly\n",
+        "\n{} KiB; a line just read takes {:.0} ns, one in the shared cache {:.0} ns, a flushed one {:.0} ns; {:.1} % of those just read count as gone\n",
         outcome.bytes >> 10,
         outcome.hit_ns,
+        outcome.shared_ns,
         outcome.miss_ns,
-        100.0 * outcome.threshold_mistakes
+        100.0 * outcome.missed_hits
     );
     outcome.notes.iter().for_each(|note| below += &format!("note: {note}\n"));
     show(args.format, outcome, &rows, &below)
