@@ -61,7 +61,7 @@ def test_on_another_architecture(build):
     assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr
 
 
-@pytest.mark.parametrize("slots, messages, kills", [(1, 3, 1), (2, 3, 1), (2, 4, 2), (4, 5, 0)])
+@pytest.mark.parametrize("slots, messages, kills", [(1, 3, 1), (2, 3, 1), (2, 3, 2), (4, 4, 0)])
 def test_every_interleaving(build, slots, messages, kills):
     done = run(build("interleave", "-O2", *MODEL), slots, messages, kills)
     assert done.returncode == 0 and done.stdout.startswith("ok: "), done.stderr
@@ -84,14 +84,14 @@ def test_the_interleavings_see_mistakes(build, change, flags):
 
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_kills_lose_no_committed_message(build, place):
-    done = run(build("crash", "-O2"), 600, place + 1, place)
+    done = run(build("crash", "-O2"), 300, place + 1, place)
     assert done.returncode == 0 and done.stdout.startswith("ok: "), (done.stdout, done.stderr)
 
 
 def test_the_kills_see_a_receiver_that_says_done_too_early(build):
     program = build("crash", "-O2", change=[("\tslot_read(slot, data, bytes,", "\tcounter_store(&lane->taken, taken + 1);\n\tslot_read(slot, data, bytes,"),
                                             ("\tcounter_store(&lane->taken, counter_load(&lane->taken) + 1);\n", "\t(void)lane;\n")])
-    done = run(program, 1500, 1, 0)
+    done = run(program, 600, 1, 0)
     assert done.returncode == 1, done.stdout
 
 

@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -99,6 +100,8 @@ static pid_t begin(int sender)
 	pid_t pid = fork();
 
 	if (pid == 0) {
+		/* None is left over when the test fails. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (sender)
 			send_for_ever();
 		receive_some(1);

@@ -14,7 +14,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
-#define MESSAGES 20000
+#define MESSAGES 5000
 #define SENDERS 3
 #define LONGEST 200
 

@@ -14,6 +14,13 @@ pub enum List {
     LevelC,
 }
 
+/// Memory that can be used without taking it from anybody; none: the kernel does not say.
+fn available() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+}
+
 /// Somebody who has pages: ordinary ones, or a coloured pool.
 pub trait Frames {
     /// So many bytes, rounded up to whole pages, that are there (resident) and stay where they are.
@@ -83,6 +90,12 @@ impl Mapping {
             .checked_next_multiple_of(PAGE)
             .filter(|&b| b > 0)
             .ok_or_else(|| BufferError::Input(format!("a buffer of {bytes} bytes is impossible; give at least one")))?;
+        // The kernel promises more than there is, and ends some program when it is used.
+        if let Some(available) = available().filter(|&a| bytes > a) {
+            return Err(BufferError::Machine(format!(
+                "{bytes} bytes of memory are more than the {available} that are available; ask for less, or free some"
+            )));
+        }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags;
         // SAFETY: a new mapping touches no memory that anybody has.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
