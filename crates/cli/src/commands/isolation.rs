@@ -6,7 +6,9 @@ use crate::table;
 use serde::Serialize;
 use solocore_linux::engine::Engine;
 use solocore_linux::history::{Recorder, Span};
-use solocore_linux::isolate::{self, Confined, Isolation, Job, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
+use solocore_linux::isolate::{
+    self, Confined, Isolation, Job, Layout, LockRun, Moved, Preview, TaskRun, WindowRun, Wishes,
+};
 use solocore_linux::lock::{Service, SlotRun};
 use solocore_linux::machine::cpu_list;
 use solocore_linux::{GroupRun, Regulation};
@@ -88,6 +90,9 @@ pub struct Watched {
     /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub groups: Vec<GroupRun>,
+    /// Locked pages that were read into ways of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locked_pages: Vec<LockRun>,
     /// What was enforced, so that the file can be drawn by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
@@ -158,6 +163,7 @@ impl Watch {
             confined: isolation.confined().cloned(),
             interrupts: isolation.moved().cloned(),
             groups: isolation.groups(),
+            locked_pages: isolation.locked(),
             plan: None,
         }
     }
@@ -216,6 +222,20 @@ pub fn groups_text(groups: &[GroupRun]) -> String {
             some(g.occupancy_bytes, 1024.0),
             some(g.total_bytes, 1e6),
         ]);
+    }
+    format!("\n{}", table::render(&rows))
+}
+
+/// What was seen of locked pages; empty without any.
+pub fn locked_text(runs: &[LockRun]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let head = ["locked pages of", "planned", "found", "used", "reads", "ns a page", "processes"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for r in runs {
+        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes].map(|n| n.to_string());
+        rows.push(std::iter::once(r.task.clone()).chain(numbers).collect());
     }
     format!("\n{}", table::render(&rows))
 }

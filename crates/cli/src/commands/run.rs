@@ -295,6 +295,7 @@ fn text(s: &Summary) -> String {
         + &isolation::windows_text(&s.watched.windows)
         + &isolation::transfers_text(&s.transfers)
         + &isolation::groups_text(&s.watched.groups)
+        + &isolation::locked_text(&s.watched.locked_pages)
         + &s.lock.as_ref().map_or_else(String::new, lock_text)
         + &format!(
             "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",

@@ -186,6 +186,12 @@ impl Jobs {
         self.tasks.iter().map(|t| seen(t, now)).collect()
     }
 
+    /// Processes of the jobs that are under way, by task.
+    pub fn running(&self) -> Vec<(String, u32)> {
+        let one = |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
+        self.tasks.iter().filter_map(one).collect()
+    }
+
     /// Tasks that were given up.
     pub fn notes(&self) -> Vec<String> {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;

@@ -16,12 +16,14 @@ mod cpuset;
 mod drivers;
 mod irq;
 mod jobs;
+mod locker;
 pub(crate) mod threads;
 pub(crate) mod windows;
 
 pub use cpuset::Confined;
 pub use irq::Moved;
 pub use jobs::{Job, TaskRun};
+pub use locker::LockRun;
 pub use windows::{Window, WindowRun};
 
 use crate::error::LinuxError;
@@ -32,6 +34,7 @@ use crate::sys::{self, Scheduling, tasks};
 use cpuset::Confiner;
 use irq::Places;
 use jobs::Jobs;
+use locker::Locker;
 use solocore_model::Plan;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -265,12 +268,14 @@ impl Layout {
     pub fn apply(&self) -> Result<Isolation, LinuxError> {
         let mut changes = Changes::begin()?;
         let mut notes = self.notes.clone();
-        let mut groups = None;
+        let (mut groups, mut locker) = (None, None);
         let mut placed = self.tasks.clone();
         if let Some(plan) = &self.by_hardware {
             let (given, more) = resctrl::give(plan, &mut changes)?;
             notes.extend(more);
             placed.iter_mut().for_each(|p| p.group = given.tasks_file(&p.name));
+            let pages = plan.tasks.iter().map(|t| (t.name.clone(), t.locked_pages.clone())).collect();
+            locker = Some(Locker::new(&placed, &pages, &given.lock_files(), given.first_tasks_file()));
             groups = Some(given);
         }
         let moved = self.move_irqs.then(|| {
@@ -294,7 +299,7 @@ impl Layout {
                 .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
         }
         let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch)?;
-        Ok(Isolation { jobs, confiner, moved, groups, notes, swept: Instant::now(), changes })
+        Ok(Isolation { jobs, locker, confiner, moved, groups, notes, swept: Instant::now(), changes })
     }
 }
 
@@ -440,6 +445,7 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
 pub struct Isolation {
     // Dropped in this order: first the tasks end, then all is put back.
     jobs: Jobs,
+    locker: Option<Locker>,
     confiner: Option<Confiner>,
     moved: Option<Moved>,
     groups: Option<resctrl::Groups>,
@@ -449,8 +455,11 @@ pub struct Isolation {
 }
 
 impl Isolation {
-    /// Looks for newcomers, every two seconds.
+    /// Reads locked pages; looks for newcomers, every two seconds.
     pub fn look(&mut self) {
+        if let Some(locker) = &mut self.locker {
+            locker.look(&self.jobs.running());
+        }
         if self.swept.elapsed() < SWEEP {
             return;
         }
@@ -473,6 +482,11 @@ impl Isolation {
     /// Others that were kept off.
     pub fn confined(&self) -> Option<&Confined> {
         self.confiner.as_ref().map(|c| &c.confined)
+    }
+
+    /// What was seen of locked pages.
+    pub fn locked(&self) -> Vec<LockRun> {
+        self.locker.as_ref().map_or_else(Vec::new, Locker::runs)
     }
 
     /// What the hardware's groups hold and transfer.

@@ -8,6 +8,7 @@
 use super::shares::{Members, Shares};
 use super::{Mounted, Tree};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// What is seen of a group.
@@ -38,7 +39,8 @@ pub struct GroupRun {
 pub(crate) struct Groups {
     root: PathBuf,
     groups: Vec<(GroupRun, [Option<u64>; 2])>,
-    tasks: std::collections::BTreeMap<String, String>,
+    tasks: BTreeMap<String, String>,
+    locks: BTreeMap<u32, String>,
 }
 
 const BYTES: [&str; 2] = ["mbm_total_bytes", "mbm_local_bytes"];
@@ -55,7 +57,7 @@ pub(super) fn counter(tree: &dyn Tree, group: &str, caches: &[String], event: &s
 impl Groups {
     /// Right after they were made.
     pub fn new(root: PathBuf, shares: &Shares) -> Self {
-        let mut groups = Self { root, groups: Vec::new(), tasks: shares.tasks.clone() };
+        let mut groups = Self { root, groups: Vec::new(), tasks: shares.tasks.clone(), locks: shares.locks.clone() };
         for g in &shares.groups {
             let cpu = match g.members {
                 Members::Cpu(cpu) => Some(cpu),
@@ -99,5 +101,15 @@ impl Groups {
     /// Where the threads of a task are to be written, if it has a group of its own.
     pub fn tasks_file(&self, task: &str) -> Option<PathBuf> {
         self.tasks.get(task).map(|group| self.root.join(group).join("tasks"))
+    }
+
+    /// Where to join the groups of locked pages, by core.
+    pub fn lock_files(&self) -> BTreeMap<u32, PathBuf> {
+        self.locks.iter().map(|(&core, group)| (core, self.root.join(group).join("tasks"))).collect()
+    }
+
+    /// Where to join the first group.
+    pub fn first_tasks_file(&self) -> PathBuf {
+        self.root.join("tasks")
     }
 }

@@ -44,10 +44,10 @@ pub(super) fn plan(info: &Info, tree: &dyn Tree, bytes: u64, cache_bytes: u64) -
     let bits = u32::try_from(ways).ok().filter(|&n| n < 64).map_or(u64::MAX, |n| (1 << n) - 1);
     let mask = bits.checked_shl(free.trailing_zeros()).unwrap_or(0);
     let rest = left_over(cache, mask);
-    if mask & !free != 0 || rest.is_none() {
+    if mask == 0 || mask & !free != 0 || rest.is_none() {
         return refused(format!(
-            "{bytes} bytes need {ways} of the cache's {} ways, and others need some as well; lock less",
-            cache.mask.count_ones()
+            "{bytes} bytes need {ways} of the cache's {} ways that no device uses as well, and others need some; lock less",
+            free.count_ones()
         ));
     }
     let schemata = mask_lines(info, mask).iter().map(|l| format!("{l}\n")).collect();

@@ -6,6 +6,8 @@
 //! Of a plan with levels: tasks of levels A and B of core N get a group (`solocore-abN`) with the core's region, level C and everything else
 //! stay in the first group, which is narrowed to level C's region; locked buffers' region is a group that nobody is in (`solocore-locked`).
 //! Where nobody else can have a group's ways, it is made exclusive, so that nobody is given them later either.
+//! Where tasks of a core have locked pages, so many of its ways as these fill are a group of their own (`solocore-lockN`), which nothing that
+//! runs is in (isolate/locker.rs); at least one way is left for everything else.
 //! With code and data apart (CDP), both get the same mask.
 //! Source: mc2-os-isolation, Fig. 3; resctrl.rst, "Resource groups" and "mode".
 
@@ -49,6 +51,8 @@ pub(crate) struct Shares {
     pub first: Option<First>,
     /// Which group a task of the plan is in.
     pub tasks: BTreeMap<String, String>,
+    /// Which group has the ways of a core's locked pages.
+    pub locks: BTreeMap<u32, String>,
     /// For the user.
     pub notes: Vec<String>,
 }
@@ -141,7 +145,7 @@ pub(super) fn left_over(cache: Cache, used: u64) -> Option<u64> {
 
 fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxError> {
     let mut shares = Shares::default();
-    let (mut from, mut used) = (0, 0);
+    let (mut from, mut used, mut locks) = (0, 0, Vec::new());
     let all: u64 = plan.cores.iter().filter_map(|c| c.bandwidth_bytes_per_s).sum();
     for core in &plan.cores {
         let mut lines = Vec::new();
@@ -153,7 +157,14 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
             }
             from += core.ways;
             used |= mine;
-            lines.extend(mask_lines(info, mine));
+            let (rest, locked) = locked_part(plan, core, mine, cache, &mut shares);
+            lines.extend(mask_lines(info, rest));
+            if locked != 0 {
+                let schemata = mask_lines(info, locked).iter().map(|l| format!("{l}\n")).collect();
+                let (name, exclusive) = (format!("solocore-lock{}", core.id), locked & cache.shared == 0);
+                shares.locks.insert(core.id, name.clone());
+                locks.push(Group { name, members: Members::Tasks, schemata, exclusive });
+            }
         }
         if let (Some(throttling), Some(bandwidth)) = (info.throttling, core.bandwidth_bytes_per_s) {
             let (value, raised) = throttle(throttling, bandwidth, all);
@@ -167,6 +178,15 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         let exclusive = info.cache.is_some_and(|c| mine & c.shared == 0);
         let name = format!("solocore-cpu{}", core.id);
         shares.groups.push(Group { name, members: Members::Cpu(core.id), schemata, exclusive });
+    }
+    if (shares.groups.len() + locks.len()) as u64 <= info.groups {
+        shares.groups.extend(locks);
+    } else if !locks.is_empty() {
+        return refused(format!(
+            "the hardware has {} groups beside the first; cores and their locked pages need {}: leave --resctrl out, or plan without locked pages",
+            info.groups,
+            shares.groups.len() + locks.len()
+        ));
     }
     let outside = outside(plan, tree)?;
     let rest = info.cache.and_then(|c| left_over(c, used));
@@ -182,6 +202,34 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         None => shares.groups.iter_mut().for_each(|g| g.exclusive = false),
     }
     Ok(shares)
+}
+
+/// A core's ways without those of its locked pages, and these; none where nothing would be left.
+fn locked_part(
+    plan: &Plan,
+    core: &solocore_model::plan::PlanCore,
+    mine: u64,
+    cache: Cache,
+    shares: &mut Shares,
+) -> (u64, u64) {
+    let pages: u64 = plan.tasks.iter().filter(|t| t.core == core.id).map(|t| t.locked_pages.len() as u64).sum();
+    let way = plan.platform.llc.size.0 / u64::from(plan.platform.llc.ways.max(1));
+    if pages == 0 || way == 0 {
+        return (mine, 0);
+    }
+    let least = cache.least_bits.max(1);
+    let wanted = u32::try_from((pages * 4096).div_ceil(way)).unwrap_or(u32::MAX).max(least);
+    let has = mine.count_ones();
+    if wanted.saturating_add(least) > has {
+        shares.notes.push(format!(
+            "core {}: its {pages} locked pages would take {wanted} of its {has} ways and leave none for anything else: they are not locked",
+            core.id
+        ));
+        return (mine, 0);
+    }
+    // The highest of them.
+    let rest = (1u64 << (mine.trailing_zeros() + has - wanted)) - 1;
+    (mine & rest, mine & !rest)
 }
 
 /// CPUs that stay in the first group. Those of the plan must be there now, or they would not come back to where they were.

@@ -171,6 +171,37 @@ fn a_plan_is_shared_out_and_put_back() {
 }
 
 #[test]
+fn locked_pages_have_ways_of_their_own() {
+    let mut plan = plan();
+    let page = |offset| solocore_model::profile::PageName { region: "heap".to_owned(), offset };
+    // A way of this board's cache of 6 MiB and now 11 ways holds 139.6 pages.
+    plan.tasks[0].core = 0;
+    plan.tasks[0].locked_pages = (0..140).map(page).collect();
+    let mut tree = Tested::new(Hardware::intel());
+    let before = tree.snapshot();
+    let shares = given(&plan, &tree).unwrap();
+    let mut told = Told::default();
+    apply(&mut tree, &shares, &mut told).unwrap();
+    let of = |name: &str| tree.0.borrow().group(name).unwrap();
+    assert_eq!(of("solocore-cpu0"), (Mode::Exclusive, vec![0], vec![], vec![0b111]));
+    assert_eq!(of("solocore-lock0"), (Mode::Exclusive, vec![], vec![], vec![0b11000]), "nothing that runs is in it");
+    assert_eq!(shares.locks, [(0, "solocore-lock0".to_owned())].into());
+    told.put_back(&mut tree);
+    assert_eq!(tree.snapshot(), before);
+
+    plan.tasks[0].locked_pages = (0..600).map(page).collect();
+    let shares = given(&plan, &Tested::new(Hardware::intel())).unwrap();
+    assert!(
+        shares.locks.is_empty() && shares.notes.iter().any(|n| n.contains("600 locked pages")),
+        "{:?}",
+        shares.notes
+    );
+    plan.tasks[0].locked_pages.truncate(1);
+    let few = Tested::new(Hardware { closids: 3, ..Hardware::intel() });
+    assert!(given(&plan, &few).unwrap_err().to_string().contains("without locked pages"));
+}
+
+#[test]
 fn whoever_would_use_the_plans_ways_is_seen_before() {
     let mut full = plan();
     full.cores[1].ways = 6;

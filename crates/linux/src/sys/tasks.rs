@@ -82,6 +82,19 @@ impl Scheduling {
     }
 }
 
+/// Copies memory of another process.
+pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: the kernel checks the other process's range, and writes to `into` only.
+    let read = unsafe { libc::process_vm_readv(number(process)?, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(read) {
+        Ok(n) if n == into.len() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(io::Error::last_os_error()),
+    }
+}
+
 /// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does not move it.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
