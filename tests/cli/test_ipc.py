@@ -100,3 +100,39 @@ def test_the_library_has_it(tmp_path):
     assert (tmp_path / "d/usr/include/solocore_ipc.h").is_file()
     names = subprocess.run(["nm", "-D", "--defined-only", tmp_path / "libsolocore.so.0"], check=True, capture_output=True, text=True).stdout
     assert "sc_queue_send" in names and "bw_lock" in names
+
+
+PYTHON = """
+import mmap, os, solocore_ipc as ipc
+shape = dict(lanes=2, slots=4, message_bytes=5000)
+memory = mmap.mmap(-1, ipc.size(**shape))
+ipc.create(memory, **shape)
+if os.fork() == 0:
+    sender = ipc.Sender(memory)
+    for n in range(4):
+        sender.send(bytes([n]) * (n * 1000))
+    os._exit(0)
+os.wait()
+with ipc.Receiver(memory) as receiver, ipc.Sender(memory) as sender:
+    assert sender.count() == 4, "it continues where the child stopped"
+    assert receiver.peek() == b"" and receiver.receive() == b""
+    assert [receiver.receive() for n in range(1, 4)] == [bytes([n]) * (n * 1000) for n in range(1, 4)]
+    assert receiver.receive() is None and receiver.count() == 4
+    for wrong in (lambda: sender.send(b"x" * 5001), lambda: receiver.done(), lambda: ipc.Receiver(memory), lambda: ipc.size(1, 3, 1)):
+        try:
+            wrong()
+        except ipc.Error as e:
+            assert e.status and str(e)
+        else:
+            raise AssertionError("it is refused")
+print("ok")
+"""
+
+
+def test_the_python_binding(tmp_path):
+    import os
+    import sys
+    subprocess.run(["make", "-s", "-C", CLIENT, f"OUT={tmp_path}"], check=True)
+    done = subprocess.run([sys.executable, "-c", PYTHON], capture_output=True, text=True, timeout=30,
+                          env={**os.environ, "PYTHONPATH": str(ROOT / "client/python"), "SOLOCORE_LIBRARY": str(tmp_path / "libsolocore.so.0")})
+    assert (done.returncode, done.stdout) == (0, "ok\n"), done.stderr

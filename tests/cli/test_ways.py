@@ -198,3 +198,44 @@ def test_lockdown_in_ways_of_its_own_and_back(solocore, mounted):
     result = done.json()
     assert result["ways_mask"] == "1" and [c["method"] for c in result["cases"]] == ["flushed", "just-read", "prefetch", "exclusive-ways"]
     assert mount.state() == before
+
+
+HOT = """
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+int main(void) {
+    char *heap = malloc(16 * 4096);
+    memset(heap, 1, 16 * 4096);
+    write(1, "up", 2);
+    for (;;)
+        pause();
+}
+"""
+
+
+def test_locked_pages_of_a_process_are_read_into_ways_of_their_own(planned, mounted, ways, compile_c):
+    program = compile_c(HOT)
+    plan = json.loads((planned.dir / "plan.json").read_text())
+    pages = [(program.name, 0), ("heap", 1), ("heap", 2), ("stack", 1), ("mmap#0", 0), (program.name, 1000)]
+    video = next(t for t in plan["tasks"] if t["name"] == "video")
+    video["locked_pages"] = [{"region": r, "offset": o} for r, o in pages]
+    planned.write("plan.json", json.dumps(plan))
+    mount = mounted(*board(ways))
+    before = mount.state()
+    with subprocess.Popen([program], stdout=subprocess.PIPE) as process:
+        try:
+            assert process.stdout.read(2) == b"up"
+            done = run(planned, mount, "--no-fifo", "--attach", f"video={process.pid}", "--format", "json")
+        finally:
+            process.kill()
+    assert done.code == 0, done.err
+    locked = done.json()["locked_pages"]
+    assert [(r["task"], r["pages"], r["found"], r["processes"]) for r in locked] == [("video", 6, 4, 1)]
+    # Read again with every look, twenty times a second.
+    assert locked[0]["present"] >= 3 and locked[0]["reads"] >= 2 * locked[0]["present"] and locked[0]["mean_read_ns"] > 0
+    groups = {g["group"]: g for g in done.json()["groups"]}
+    core, lock = groups["solocore-cpu0"]["schemata"][0], groups["solocore-lock0"]["schemata"][0]
+    core, lock = (int(line.split("=")[1], 16) for line in (core, lock))
+    assert core & lock == 0 and bin(lock).count("1") == 1 and bin(core | lock).count("1") == shares_of(planned)[0]
+    assert mount.state() == before

@@ -58,7 +58,7 @@ impl DirectFile {
 
     /// Is it what the file system asks?
     fn check(&self, address: usize, length: usize, offset: u64) -> Result<(), BufferError> {
-        let even = |n: usize, by: usize| n % by.max(1) == 0;
+        let even = |n: usize, by: usize| n.is_multiple_of(by.max(1));
         let place = usize::try_from(offset).unwrap_or(usize::MAX);
         if even(address, self.memory_alignment)
             && even(length, self.offset_alignment)
@@ -88,7 +88,7 @@ impl DirectFile {
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
                 Err(e) => return Err(BufferError::io(&self.path.display().to_string(), &e, "look at the disk")),
             }
-            if done % self.offset_alignment.max(1) != 0 {
+            if !done.is_multiple_of(self.offset_alignment.max(1)) {
                 break;
             }
         }

@@ -134,7 +134,7 @@ impl Mapping {
     /// # Errors
     /// They do not begin at a page's beginning.
     pub unsafe fn of(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send>) -> Result<Self, BufferError> {
-        if at.as_ptr().addr() % PAGE != 0 || bytes == 0 {
+        if !at.as_ptr().addr().is_multiple_of(PAGE) || bytes == 0 {
             return Err(BufferError::Input(
                 "a buffer must begin at a page's beginning and have pages; give page-aligned memory".to_owned(),
             ));

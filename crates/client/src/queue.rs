@@ -155,8 +155,17 @@ impl Shared {
     /// The queue in a file (a memfd, or one in /dev/shm) that another process made.
     ///
     /// # Errors
-    /// It cannot be mapped.
+    /// It cannot be mapped, or has fewer bytes.
     pub fn of_file(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, QueueError> {
+        // SAFETY: the structure is zeroed, and the kernel fills it during the call.
+        let size = unsafe {
+            let mut state: libc::stat = std::mem::zeroed();
+            (libc::fstat(fd.as_raw_fd(), &raw mut state) == 0).then_some(state.st_size)
+        };
+        // Beyond the file's end there is memory only to look at.
+        if bytes == 0 || size.and_then(|s| usize::try_from(s).ok()).is_none_or(|s| s < bytes) {
+            return Err(QueueError::Status(6));
+        }
         Self::map(bytes, fd.as_raw_fd())
     }
 
@@ -340,6 +349,24 @@ mod tests {
         assert_eq!((receiver.receive(&mut []).unwrap(), sender.published()), (None, 2));
         drop(sender);
         assert_eq!(Sender::open(&memory).unwrap().published(), 2, "the next one knows where to go on");
+    }
+
+    #[test]
+    fn a_file_can_hold_one() {
+        use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+        let shape = Shape { lanes: 1, slots: 2, message_bytes: 8 };
+        let bytes = shape.bytes().unwrap();
+        // SAFETY: the descriptor is new and nobody else's.
+        let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"queue".as_ptr(), 0)) };
+        assert!(Shared::of_file(file.as_fd(), bytes).is_err(), "it is empty");
+        // SAFETY: it takes numbers only.
+        assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), i64::try_from(bytes).unwrap()) }, 0);
+        let ours = Shared::of_file(file.as_fd(), bytes).unwrap();
+        assert!(Sender::open(&ours).is_err(), "there is no queue yet");
+        ours.create(&shape, Place::Cached).unwrap();
+        let theirs = Shared::of_file(file.as_fd(), bytes).unwrap();
+        Sender::open(&ours).unwrap().send(b"x").unwrap();
+        assert_eq!(Receiver::open(&theirs).unwrap().receive(&mut [0; 8]).unwrap(), Some(1));
     }
 
     #[test]

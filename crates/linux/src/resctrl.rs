@@ -206,5 +206,13 @@ pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
         ),
     };
     let (good, found) = pseudo_lock::finding(cpuinfo);
-    vec![hardware, finding("pseudo-locking", good, found)]
+    vec![
+        hardware,
+        finding("pseudo-locking", good, found),
+        finding(
+            "locked pages and colours",
+            false,
+            "no interface of stock Linux locks lines in a shared cache or chooses pages by colour or bank: `solocore run --resctrl` reads locked pages into ways of their own where the CPU has ways to share out, and bounds that rest on locked pages do not hold by that (docs/ways.md)".to_owned(),
+        ),
+    ]
 }

@@ -28,6 +28,9 @@ impl Mode {
     }
 }
 
+/// A group's mode, CPUs, tasks, and masks of its first line by cache.
+pub type Seen = (Mode, Vec<u32>, Vec<u32>, Vec<u32>);
+
 /// A file or a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -119,9 +122,9 @@ impl Double {
         self.groups[1..].iter().map(|g| g.name.as_str()).collect()
     }
 
-    /// A group's mode, CPUs, tasks and masks of the first line; the first group has no name.
+    /// A group; the first one has no name.
     #[must_use]
-    pub fn group(&self, name: &str) -> Option<(Mode, Vec<u32>, Vec<u32>, Vec<u32>)> {
+    pub fn group(&self, name: &str) -> Option<Seen> {
         let g = self.groups.iter().find(|g| g.name == name)?;
         let masks = g.masks.first().cloned().unwrap_or_default();
         Some((g.mode, g.cpus.iter().copied().collect(), g.tasks.iter().copied().collect(), masks))

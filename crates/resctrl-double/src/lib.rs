@@ -14,7 +14,7 @@ mod groups;
 mod hardware;
 mod schemata;
 
-pub use groups::{Double, Kind, Mode};
+pub use groups::{Double, Kind, Mode, Seen};
 pub use hardware::{Bandwidth, Hardware};
 
 /// An error number of the kernel, as `libc` names it.

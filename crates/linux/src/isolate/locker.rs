@@ -133,10 +133,11 @@ impl Locker {
         for task in &mut self.tasks {
             let started = running.iter().find(|(name, _)| *name == task.run.task).map(|r| r.1);
             let Some(pid) = task.attached.or(started) else { continue };
-            if join(&task.group).is_err() {
+            let addresses = task.find(pid);
+            if addresses.is_empty() || join(&task.group).is_err() {
                 continue;
             }
-            task.look(pid);
+            task.read(pid, &addresses);
             // A daemon that stayed would put its own lines there.
             let _ = join(&self.home);
         }
@@ -153,21 +154,24 @@ fn join(tasks_file: &std::path::Path) -> io::Result<()> {
 }
 
 impl Task {
-    fn look(&mut self, pid: u32) {
-        let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return };
+    /// Where the pages are that the process has used.
+    fn find(&mut self, pid: u32) -> Vec<u64> {
+        let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
         let spans = spans(&maps);
-        let addresses: Vec<u64> = self.pages.iter().filter_map(|p| address(&spans, p)).collect();
+        let mut addresses: Vec<u64> = self.pages.iter().filter_map(|p| address(&spans, p)).collect();
         if self.last.replace(pid) != Some(pid) {
             self.run.processes += 1;
         }
-        (self.run.found, self.run.present) = (addresses.len() as u64, 0);
-        let Ok(mut pagemap) = fs::File::open(format!("/proc/{pid}/pagemap")) else { return };
+        self.run.found = addresses.len() as u64;
+        let Ok(mut pagemap) = fs::File::open(format!("/proc/{pid}/pagemap")) else { return Vec::new() };
+        addresses.retain(|&address| present(&mut pagemap, address));
+        self.run.present = addresses.len() as u64;
+        addresses
+    }
+
+    fn read(&mut self, pid: u32, addresses: &[u64]) {
         let mut page = [0u8; PAGE as usize];
-        for address in addresses {
-            if !present(&mut pagemap, address) {
-                continue;
-            }
-            self.run.present += 1;
+        for &address in addresses {
             let begun = tasks::monotonic_ns();
             if sys::tasks::read_of(pid, address, &mut page).is_ok() {
                 self.run.reads += 1;

@@ -58,10 +58,8 @@ pub(crate) fn lock(
     let mut step = |tree: &mut dyn Tree| -> std::io::Result<()> {
         record.group(name)?;
         tree.make(name)?;
-        let locked = tree
-            .write(&format!("{name}/mode"), "pseudo-locksetup\n")
-            .and_then(|()| tree.write(&format!("{name}/schemata"), &format!("L3:{cache}={mask:x}\n")));
-        locked
+        tree.write(&format!("{name}/mode"), "pseudo-locksetup\n")
+            .and_then(|()| tree.write(&format!("{name}/schemata"), &format!("L3:{cache}={mask:x}\n")))
     };
     match step(tree) {
         Ok(()) => Ok(PathBuf::from(format!("/dev/pseudo_lock/{name}"))),
