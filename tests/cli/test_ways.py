@@ -239,3 +239,37 @@ def test_locked_pages_of_a_process_are_read_into_ways_of_their_own(planned, moun
     core, lock = (int(line.split("=")[1], 16) for line in (core, lock))
     assert core & lock == 0 and bin(lock).count("1") == 1 and bin(core | lock).count("1") == shares_of(planned)[0]
     assert mount.state() == before
+
+
+def test_a_program_in_ways_of_its_own(solocore, mounted):
+    mount = mounted(*board(11))
+    before = mount.state()
+    planned_env = {"SOLOCORE_RESCTRL": str(mount.root)}
+    look = f"for g in {mount.root}/solocore-exec*; do cat $g/schemata $g/mode; done; cat {mount.root}/schemata; exit 7"
+    done = solocore("exec", "--ways", "3", "--", "sh", "-c", look, **planned_env)
+    assert (done.code, done.err) == (7, "")
+    lines = [line.strip() for line in done.out.decode().splitlines()]
+    assert "L3:0=7" in lines and "exclusive" in lines and "L3:0=7f8" in lines
+    assert mount.state() == before
+    refused(solocore("exec", "--ways", "11", "--", "true", **planned_env), "11 ways", codes=(3,))
+    refused(solocore("exec", "--ways", "1", "--", "/no/such/program", **planned_env), "cannot run", codes=(2,))
+    assert mount.state() == before
+    solocore.env.update(planned_env)
+    process = solocore.start("exec", "--ways", "2", "--", "sleep", "60")
+    try:
+        until = time.monotonic() + 10
+        while not mount.groups() and time.monotonic() < until:
+            time.sleep(0.02)
+        time.sleep(0.2)
+        (group,) = mount.groups()
+        members = mount.read(f"{group}/tasks").split()
+        assert [Path(f"/proc/{pid}/comm").read_text().strip() for pid in members] == ["sleep"]
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(10)
+    assert process.returncode == 128 + signal.SIGTERM
+    assert mount.state() == before
+
+
+def test_ways_without_resctrl(solocore, tmp_path):
+    refused(solocore("exec", "--ways", "1", "--", "true", SOLOCORE_RESCTRL=str(tmp_path / "nothing")), "not mounted", codes=(3,))

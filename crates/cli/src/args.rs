@@ -78,7 +78,7 @@ pub enum Command {
     Run(RunArgs),
     /// Run a program under the bandwidth lock, on a core of its own, or within a bandwidth.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Say what this machine can do, what it lacks, and how to get it.
@@ -345,6 +345,9 @@ pub struct ExecArgs {
     /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running solocore.
     #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
     pub budget: Option<Bandwidth>,
+    /// Give it so many ways of the shared cache that nobody else may fill (resctrl; root).
+    #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
+    pub ways: Option<u32>,
     /// Where no solocore runs: what each core may transfer beside the lock.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,

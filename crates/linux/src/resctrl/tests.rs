@@ -420,12 +420,12 @@ fn the_kernel_locks_on_three_models() {
 
 #[test]
 fn ways_are_reserved_for_pages_that_stay() {
-    let plan = |h: Hardware, bytes| {
+    let plan = |h: Hardware, ways| {
         let tree = Tested::new(h);
-        reserve::plan(&Info::read(&tree, "").unwrap(), &tree, bytes, 11 << 20).map(|p| (p, tree))
+        reserve::plan(&Info::read(&tree, "").unwrap(), &tree, "solocore-locked", ways).map(|p| (p, tree))
     };
-    let ((shares, mask), mut tree) = plan(Hardware::intel(), (1 << 20) + 1).unwrap();
-    assert_eq!(mask, 0b11, "two ways of 1 MiB");
+    let ((shares, mask), mut tree) = plan(Hardware::intel(), 2).unwrap();
+    assert_eq!(mask, 0b11);
     let (before, mut told) = (tree.snapshot(), Told::default());
     apply(&mut tree, &shares, &mut told).unwrap();
     let of = |name: &str| tree.0.borrow().group(name).unwrap();
@@ -434,15 +434,15 @@ fn ways_are_reserved_for_pages_that_stay() {
     told.put_back(&mut tree);
     assert_eq!(tree.snapshot(), before);
     // Nine ways are without devices: one of those has to be left over, or those of the devices.
-    assert!(plan(Hardware::intel(), 9 << 20).is_ok());
-    for (bytes, hardware) in [
-        (10 << 20, Hardware::intel()),
+    assert!(plan(Hardware::intel(), 9).is_ok());
+    for (ways, hardware) in [
+        (10, Hardware::intel()),
         (u64::MAX, Hardware::intel()),
         (1, Hardware::arm()),
         (1, Hardware { ways: 0, ..Hardware::intel() }),
     ] {
-        let error = plan(hardware, bytes).map(|p| p.0).unwrap_err().to_string();
-        assert!(error.contains(';'), "{bytes}: {error}");
+        let error = plan(hardware, ways).map(|p| p.0).unwrap_err().to_string();
+        assert!(error.contains(';'), "{ways}: {error}");
     }
 }
 
