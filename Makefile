@@ -99,6 +99,8 @@ bench: setup-test build vision
 	cargo run --release --locked --quiet -p solocore-sim --example fluid_speed
 	cargo bench --locked --quiet -p solocore-analysis
 	python3 bench/lock.py
+	$(SOLOCORE) bench ipc --rounds 20
+	$(SOLOCORE) bench lockdown || test $$? = 3
 
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench

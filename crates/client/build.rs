@@ -6,6 +6,7 @@ fn main() {
     }
     cc::Build::new()
         .file("../../client/c/solocore.c")
+        .file("../../client/c/solocore_ipc.c")
         .std("gnu11")
         .warnings_into_errors(true)
         .compile("solocore_client");

@@ -80,7 +80,7 @@ pub enum Command {
     Run(RunArgs),
     /// Run a program under the bandwidth lock, on a core of its own, or within a bandwidth.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -108,6 +108,13 @@ pub enum Command {
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
+    /// Measure this machine: bandwidth, latency, messages, locked memory, I/O.
+    #[command(after_help = "Each has --help with examples. All but ipc and lockdown take IsolBench's -c, -p and -r.")]
+    Bench {
+        /// Which benchmark.
+        #[command(subcommand)]
+        name: crate::commands::bench::Bench,
+    },
     /// Wait for the end of the input, then put the kernel's settings back that it names.
     #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
     KeepSettings,
@@ -364,6 +371,9 @@ pub struct ExecArgs {
     /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running solocore.
     #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
     pub budget: Option<Bandwidth>,
+    /// Give it so many ways of the shared cache that nobody else may fill (resctrl; root).
+    #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
+    pub ways: Option<u32>,
     /// Where no solocore runs: what each core may transfer beside the lock.
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,

@@ -2,6 +2,7 @@
 
 mod analyze;
 mod assess;
+pub(crate) mod bench;
 mod check_io;
 mod check_trace;
 mod doctor;
@@ -49,6 +50,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Bench { name } => bench::run(&name),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),

@@ -17,6 +17,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),
     ("linux", &["model", "analysis", "policy"]),
+    ("resctrl-double", &[]),
+    ("buffers", &[]),
     ("client", &[]),
     ("study", &["model", "analysis"]),
     ("profile-plugin", &["model", "cache"]),
@@ -27,6 +29,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         &[
             "analysis",
             "check",
+            "buffers",
             "client",
             "dram",
             "experiments",

@@ -17,6 +17,8 @@
 //!
 //! Does not cover: a child of a fork is not attached until it calls again.
 
+pub mod queue;
+
 use std::ffi::{CStr, CString, c_char, c_int, c_ulonglong};
 use std::marker::PhantomData;
 use std::time::Duration;

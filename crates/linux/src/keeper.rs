@@ -85,6 +85,11 @@ impl Changes {
         write(self.debugfs.as_ref(), path, value)
     }
 
+    /// Hands over what a setting is like; nothing is changed yet.
+    pub fn note_setting(&mut self, path: &str, back: &str) -> io::Result<()> {
+        self.tell(&format!("{path}\t{back}"))
+    }
+
     /// Hands over a directory of the kernel (a control group) that is about to be made.
     pub fn made_directory(&mut self, path: &str) -> io::Result<()> {
         self.tell(&format!("{DIRECTORY}{path}"))
@@ -145,7 +150,8 @@ fn read(debugfs: Option<&OwnedFd>, path: &str) -> io::Result<String> {
 
 fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
     // An empty list is written as an empty line: nothing at all would be no write.
-    let value = if value.is_empty() { "\n" } else { value };
+    // resctrl takes whole lines only.
+    let value = if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
     open(debugfs, path, true)?.write_all(value.as_bytes())
 }
 

@@ -30,4 +30,6 @@ pub use error::LinuxError;
 pub use event::Event;
 pub use instance::Instance;
 pub use regulation::{Options, Regulation, Sharing};
+pub use resctrl::GroupRun;
+pub use resctrl::reserve::Reservation;
 pub use shared::{Counts, WriteCounts};

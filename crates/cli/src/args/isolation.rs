@@ -31,7 +31,8 @@ pub struct IsolationArgs {
     /// Let other programs run on the cores of analysed tasks.
     #[arg(long)]
     pub no_confine: bool,
-    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl), beside the budgets.
+    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl), beside the budgets, and locked
+    /// pages ways of their own.
     #[arg(long)]
     pub resctrl: bool,
     /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000 periods of each CPU).

@@ -10,9 +10,9 @@ use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_client::{self as client, Status};
-use solocore_linux::engine::{self, Engine, Started};
+use solocore_linux::engine::{self, Started};
 use solocore_linux::lock::{self, ServiceOptions};
-use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Sharing, machine};
+use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Reservation, Sharing, machine};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
@@ -33,6 +33,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.budget.is_some() {
         return beside(args);
     }
+    if let Some(ways) = args.ways {
+        return in_ways(args, ways);
+    }
     if args.lock {
         match client::hold_program() {
             Ok(()) => {}
@@ -52,6 +55,25 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let program = &args.command[0];
     let error = Command::new(program).args(&args.command[1..]).exec();
     Err(Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", Path::new(program).display())))
+}
+
+/// Keeps ways of the cache for the program while it runs.
+fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
+    let reservation = Reservation::ways(ways)?;
+    if let Some(core) = args.core {
+        machine::keep_on(core)?;
+    }
+    // What is started by who is in the group is in it as well, from its first instruction on.
+    reservation.enter()?;
+    let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
+    reservation.leave()?;
+    let mut child = spawned.map_err(|error| {
+        let program = Path::new(&args.command[0]);
+        Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", program.display()))
+    })?;
+    // It may have ended already.
+    let _ = reservation.add(child.id());
+    watch(&mut child, || None)
 }
 
 /// Regulates while the program runs.
@@ -94,7 +116,7 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let mut child = inner
         .spawn()
         .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
-    let ended = watch(&mut child, engine.as_ref());
+    let ended = watch(&mut child, || engine.check().err());
     drop(service);
     drop(engine);
     drop(instance);
@@ -102,7 +124,7 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
 }
 
 /// Waits for the program's end, and passes on a request to end.
-fn watch(child: &mut Child, engine: &dyn Engine) -> Result<ExitCode, Failure> {
+fn watch(child: &mut Child, check: impl Fn() -> Option<LinuxError>) -> Result<ExitCode, Failure> {
     let (mut told, mut lost) = (false, None::<LinuxError>);
     loop {
         let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
@@ -114,7 +136,7 @@ fn watch(child: &mut Child, engine: &dyn Engine) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
         if lost.is_none() {
-            lost = engine.check().err();
+            lost = check();
         }
         if stopped() && !told {
             told = true;

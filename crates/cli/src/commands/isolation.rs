@@ -4,12 +4,14 @@ use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::Regulation;
 use solocore_linux::engine::Engine;
 use solocore_linux::history::{Recorder, Span};
-use solocore_linux::isolate::{self, Confined, Isolation, Job, Layout, Moved, Preview, TaskRun, WindowRun, Wishes};
+use solocore_linux::isolate::{
+    self, Confined, Isolation, Job, Layout, LockRun, Moved, Preview, TaskRun, WindowRun, Wishes,
+};
 use solocore_linux::lock::{Service, SlotRun};
 use solocore_linux::machine::cpu_list;
+use solocore_linux::{GroupRun, Regulation};
 use solocore_model::{Plan, files};
 use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
 use std::cell::RefCell;
@@ -85,6 +87,12 @@ pub struct Watched {
     /// Interrupts that were moved.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupts: Option<Moved>,
+    /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<GroupRun>,
+    /// Locked pages that were read into ways of their own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub locked_pages: Vec<LockRun>,
     /// What was enforced, so that the file can be drawn by itself.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plan: Option<Plan>,
@@ -154,6 +162,8 @@ impl Watch {
             windows: isolation.windows(),
             confined: isolation.confined().cloned(),
             interrupts: isolation.moved().cloned(),
+            groups: isolation.groups(),
+            locked_pages: isolation.locked(),
             plan: None,
         }
     }
@@ -192,6 +202,40 @@ pub fn windows_text(windows: &[WindowRun]) -> String {
     for w in windows {
         let late = format!("{:.1}", w.max_late_ns as f64 / 1e3);
         rows.push(vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), late]);
+    }
+    format!("\n{}", table::render(&rows))
+}
+
+/// What the hardware's groups got and did; empty without any.
+pub fn groups_text(groups: &[GroupRun]) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let head = ["group", "shares", "exclusive", "held KiB", "transferred MB"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for g in groups {
+        let some = |n: Option<u64>, unit: f64| n.map_or("-".to_owned(), |n| format!("{:.1}", n as f64 / unit));
+        rows.push(vec![
+            g.group.clone(),
+            g.schemata.join(" "),
+            if g.exclusive { "yes" } else { "no" }.to_owned(),
+            some(g.occupancy_bytes, 1024.0),
+            some(g.total_bytes, 1e6),
+        ]);
+    }
+    format!("\n{}", table::render(&rows))
+}
+
+/// What was seen of locked pages; empty without any.
+pub fn locked_text(runs: &[LockRun]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let head = ["locked pages of", "planned", "found", "used", "reads", "ns a page", "processes"];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for r in runs {
+        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes].map(|n| n.to_string());
+        rows.push(std::iter::once(r.task.clone()).chain(numbers).collect());
     }
     format!("\n{}", table::render(&rows))
 }

@@ -6,7 +6,7 @@ use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
 use serde::Deserialize;
-use solocore_linux::status;
+use solocore_linux::{GroupRun, status};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -22,6 +22,8 @@ struct Snapshot {
     lock: Option<Lock>,
     #[serde(default)]
     transfers: Vec<Transfer>,
+    #[serde(default)]
+    groups: Vec<GroupRun>,
 }
 
 /// A transfer of the time table.
@@ -154,13 +156,37 @@ fn text(before: &Snapshot, now: &Snapshot) -> String {
         clients += &format!("transfers without a driver: {}\n", alone.join(", "));
     }
     format!(
-        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}",
+        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}{}",
         now.engine,
         now.event,
         now.period_ns / 1000,
         now.duration_ns as f64 / 1e9,
-        table::render(&rows)
+        table::render(&rows),
+        groups(before, now, elapsed)
     )
+}
+
+/// What the hardware's groups hold, and transferred since the last look; empty without any.
+fn groups(before: &Snapshot, now: &Snapshot, elapsed_ns: f64) -> String {
+    if now.groups.is_empty() {
+        return String::new();
+    }
+    let mut rows = vec![["group", "shares", "held KiB", "MB/s", "local MB/s"].map(str::to_owned).to_vec()];
+    for g in &now.groups {
+        let old = before.groups.iter().find(|o| o.group == g.group);
+        let rate = |of: fn(&GroupRun) -> Option<u64>| {
+            let moved = of(g).zip(old.and_then(of)).map(|(now, before)| now.saturating_sub(before));
+            moved.map_or("-".to_owned(), |bytes| format!("{:.1}", bytes as f64 * 1e3 / elapsed_ns))
+        };
+        rows.push(vec![
+            g.group.clone(),
+            g.schemata.join(" "),
+            g.occupancy_bytes.map_or("-".to_owned(), |b| (b >> 10).to_string()),
+            rate(|g| g.total_bytes),
+            rate(|g| g.local_bytes),
+        ]);
+    }
+    format!("\n{}", table::render(&rows))
 }
 
 /// Who is attached to the bandwidth lock, and what they do with it.
@@ -234,7 +260,23 @@ mod tests {
             cores: vec![core],
             lock: None,
             transfers: Vec::new(),
+            groups: Vec::new(),
         }
+    }
+
+    #[test]
+    fn groups_are_shown_with_what_they_moved_since() {
+        let group = |total| GroupRun {
+            group: "solocore-cpu2".to_owned(),
+            schemata: vec!["L3:0=7".to_owned()],
+            occupancy_bytes: Some(2 << 20),
+            total_bytes: Some(total),
+            ..GroupRun::default()
+        };
+        let at = |total, ns| Snapshot { groups: vec![group(total)], ..snapshot(1, 0, ns) };
+        let text = text(&at(10_000_000, 1_000_000_000), &at(30_000_000, 3_000_000_000));
+        let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
+        assert_eq!(cells, ["solocore-cpu2", "L3:0=7", "2048", "10.0", "-"]);
     }
 
     #[test]

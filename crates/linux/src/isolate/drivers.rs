@@ -31,6 +31,7 @@ pub(super) fn place(plan: &Plan, slots: &SlotTable, wishes: &Wishes, irq_cpu: u3
             deadline_ns: None,
             window: None,
             how: How::Drive(startable(name, command.clone(), &wishes.directory)?),
+            group: None,
         });
     }
     Ok(placed)

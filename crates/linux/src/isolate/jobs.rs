@@ -186,6 +186,12 @@ impl Jobs {
         self.tasks.iter().map(|t| seen(t, now)).collect()
     }
 
+    /// Processes of the jobs that are under way, by task.
+    pub fn running(&self) -> Vec<(String, u32)> {
+        let one = |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
+        self.tasks.iter().filter_map(one).collect()
+    }
+
     /// Tasks that were given up.
     pub fn notes(&self) -> Vec<String> {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
@@ -248,6 +254,8 @@ fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>,
     let p = &task.placed;
     let placed = tasks::bind(0, &[p.core])
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
+        // Jobs inherit the thread's ways of the cache.
+        .and_then(|()| p.group.as_ref().map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me()))))
         .map_err(|e| {
             LinuxError::of_io(
                 &format!("task `{}` on CPU {}", p.name, p.core),
@@ -434,7 +442,7 @@ mod tests {
         let core = *tasks::affinity_of(0).unwrap().last().unwrap();
         let command = command.iter().map(|&a| a.to_owned()).collect();
         let how = How::Start(command);
-        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how }
+        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how, group: None }
     }
 
     fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {

@@ -16,12 +16,14 @@ mod cpuset;
 mod drivers;
 mod irq;
 mod jobs;
+mod locker;
 pub(crate) mod threads;
 pub(crate) mod windows;
 
 pub use cpuset::Confined;
 pub use irq::Moved;
 pub use jobs::{Job, TaskRun};
+pub use locker::LockRun;
 pub use windows::{Window, WindowRun};
 
 use crate::error::LinuxError;
@@ -32,6 +34,7 @@ use crate::sys::{self, Scheduling, tasks};
 use cpuset::Confiner;
 use irq::Places;
 use jobs::Jobs;
+use locker::Locker;
 use solocore_model::Plan;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -118,6 +121,8 @@ pub struct Placed {
     pub window: Option<Window>,
     /// How it comes to run.
     pub how: How,
+    /// Where its threads are written, if the hardware gives it ways of its own.
+    pub group: Option<PathBuf>,
 }
 
 /// Who runs where, checked.
@@ -263,8 +268,15 @@ impl Layout {
     pub fn apply(&self) -> Result<Isolation, LinuxError> {
         let mut changes = Changes::begin()?;
         let mut notes = self.notes.clone();
+        let (mut groups, mut locker) = (None, None);
+        let mut placed = self.tasks.clone();
         if let Some(plan) = &self.by_hardware {
-            notes.extend(resctrl::give(plan, &mut changes)?);
+            let (given, more) = resctrl::give(plan, &mut changes)?;
+            notes.extend(more);
+            placed.iter_mut().for_each(|p| p.group = given.tasks_file(&p.name));
+            let pages = plan.tasks.iter().map(|t| (t.name.clone(), t.locked_pages.clone())).collect();
+            locker = Some(Locker::new(&placed, &pages, &given.lock_files(), given.first_tasks_file()));
+            groups = Some(given);
         }
         let moved = self.move_irqs.then(|| {
             let work = if self.rest.is_empty() { vec![self.irq_cpu] } else { self.rest.clone() };
@@ -276,7 +288,7 @@ impl Layout {
             // The daemon itself has no business on a hard core either; its helpers bind themselves.
             let _ = bind_me(&mut changes, &self.rest);
         }
-        for task in &self.tasks {
+        for task in &placed {
             if let How::Attach(pid) = task.how {
                 attach(&mut changes, task, pid)?;
             }
@@ -286,8 +298,8 @@ impl Layout {
                 .stops_jobs()
                 .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
         }
-        let jobs = Jobs::start(&self.tasks, &self.directory, &self.slots.epoch)?;
-        Ok(Isolation { jobs, confiner, moved, notes, swept: Instant::now(), changes })
+        let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch)?;
+        Ok(Isolation { jobs, locker, confiner, moved, groups, notes, swept: Instant::now(), changes })
     }
 }
 
@@ -333,6 +345,7 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),
             how: find(t)?,
+            group: None,
         });
     }
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);
@@ -420,6 +433,10 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
             let new = Scheduling::fifo_inherited(priority).numbers();
             changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
         }
+        if let Some(tasks) = &task.group {
+            // It leaves when the group is removed.
+            std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
+        }
     }
     Ok(())
 }
@@ -428,16 +445,21 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
 pub struct Isolation {
     // Dropped in this order: first the tasks end, then all is put back.
     jobs: Jobs,
+    locker: Option<Locker>,
     confiner: Option<Confiner>,
     moved: Option<Moved>,
+    groups: Option<resctrl::Groups>,
     notes: Vec<String>,
     swept: Instant,
     changes: Changes,
 }
 
 impl Isolation {
-    /// Looks for newcomers, every two seconds.
+    /// Reads locked pages; looks for newcomers, every two seconds.
     pub fn look(&mut self) {
+        if let Some(locker) = &mut self.locker {
+            locker.look(&self.jobs.running());
+        }
         if self.swept.elapsed() < SWEEP {
             return;
         }
@@ -460,6 +482,16 @@ impl Isolation {
     /// Others that were kept off.
     pub fn confined(&self) -> Option<&Confined> {
         self.confiner.as_ref().map(|c| &c.confined)
+    }
+
+    /// What was seen of locked pages.
+    pub fn locked(&self) -> Vec<LockRun> {
+        self.locker.as_ref().map_or_else(Vec::new, Locker::runs)
+    }
+
+    /// What the hardware's groups hold and transfer.
+    pub fn groups(&self) -> Vec<resctrl::GroupRun> {
+        self.groups.as_ref().map_or_else(Vec::new, resctrl::Groups::runs)
     }
 
     /// Interrupts that were moved.

@@ -4,6 +4,12 @@ use super::Scheduling;
 use std::io;
 use std::os::fd::OwnedFd;
 
+/// The calling thread's number.
+pub(crate) fn me() -> u32 {
+    // SAFETY: it has no arguments and always succeeds.
+    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+}
+
 /// Number of CPUs in a `cpu_set_t`.
 const SET_CPUS: u32 = libc::CPU_SETSIZE as u32;
 
@@ -81,6 +87,19 @@ impl Scheduling {
         // SAFETY: the kernel reads the parameters, which live through the call.
         let result = unsafe { libc::sched_setscheduler(number(tid)?, self.policy, &raw const parameters) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    }
+}
+
+/// Copies memory of another process.
+pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result<()> {
+    let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
+    // SAFETY: the kernel checks the other process's range, and writes to `into` only.
+    let read = unsafe { libc::process_vm_readv(number(process)?, &raw const local, 1, &raw const remote, 1, 0) };
+    match usize::try_from(read) {
+        Ok(n) if n == into.len() => Ok(()),
+        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Err(_) => Err(io::Error::last_os_error()),
     }
 }
 

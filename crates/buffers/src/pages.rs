@@ -1,0 +1,240 @@
+//! Where pages come from.
+
+use crate::{BufferError, PAGE};
+use std::any::Any;
+use std::ops::{Deref, DerefMut};
+use std::ptr::NonNull;
+
+/// Whose pages: MC2's lists of free pages (mc2-os-isolation, section 3).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum List {
+    /// Levels A and B of a core.
+    Core(u32),
+    /// Level C and everything else.
+    LevelC,
+}
+
+/// Memory that can be used without taking it from anybody; none: the kernel does not say.
+fn available() -> Option<usize> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    kib.trim().strip_suffix("kB")?.trim().parse::<usize>().ok()?.checked_mul(1024)
+}
+
+/// Somebody who has pages: ordinary ones, or a coloured pool.
+pub trait Frames {
+    /// So many bytes, rounded up to whole pages, that are there (resident) and stay where they are.
+    ///
+    /// # Errors
+    /// The list is empty, or the machine gives no memory.
+    fn frames(&self, list: List, bytes: usize) -> Result<Mapping, BufferError>;
+
+    /// Do the lists mean anything?
+    fn placed(&self) -> bool;
+}
+
+/// Whatever pages the kernel gives: no list is kept.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct AnyFrames;
+
+impl Frames for AnyFrames {
+    fn frames(&self, _: List, bytes: usize) -> Result<Mapping, BufferError> {
+        let mapping = Mapping::new(bytes)?;
+        mapping.pin()?;
+        Ok(mapping)
+    }
+
+    fn placed(&self) -> bool {
+        false
+    }
+}
+
+/// Pages of memory, from a page's beginning on; zero at first.
+pub struct Mapping {
+    at: NonNull<u8>,
+    bytes: usize,
+    /// Somebody else's, who gets it back when this is dropped; none: unmapped here.
+    owner: Option<Box<dyn Any + Send>>,
+}
+
+// SAFETY: it is memory that this value alone hands out.
+unsafe impl Send for Mapping {}
+// SAFETY: shared references only read it.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    /// Ordinary pages.
+    ///
+    /// # Errors
+    /// There is no memory.
+    pub fn new(bytes: usize) -> Result<Self, BufferError> {
+        Self::map(bytes, 0)
+    }
+
+    /// Huge pages, which must have been set aside.
+    ///
+    /// # Errors
+    /// There are not enough.
+    pub fn huge(bytes: usize) -> Result<Self, BufferError> {
+        const HUGE: usize = 2 << 20;
+        Self::map(bytes.next_multiple_of(HUGE), libc::MAP_HUGETLB).map_err(|_| {
+            BufferError::Machine(format!(
+                "there are no {} free huge pages of 2 MiB; set some aside: sysctl vm.nr_hugepages={0}",
+                bytes.div_ceil(HUGE)
+            ))
+        })
+    }
+
+    fn map(bytes: usize, flags: i32) -> Result<Self, BufferError> {
+        let bytes = bytes
+            .checked_next_multiple_of(PAGE)
+            .filter(|&b| b > 0)
+            .ok_or_else(|| BufferError::Input(format!("a buffer of {bytes} bytes is impossible; give at least one")))?;
+        // The kernel promises more than there is, and ends some program when it is used.
+        if let Some(available) = available().filter(|&a| bytes > a) {
+            return Err(BufferError::Machine(format!(
+                "{bytes} bytes of memory are more than the {available} that are available; ask for less, or free some"
+            )));
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags;
+        // SAFETY: a new mapping touches no memory that anybody has.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(BufferError::os(&format!("{bytes} bytes of memory"), "ask for less, or free some"));
+        }
+        // A mapping never begins at zero here.
+        let at = NonNull::new(at.cast()).ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
+        Ok(Self { at, bytes, owner: None })
+    }
+
+    /// Memory that a device offers, like a pseudo-locked region.
+    ///
+    /// # Errors
+    /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its cache's CPUs alone.
+    pub fn of_device(path: &std::path::Path, bytes: usize) -> Result<Self, BufferError> {
+        use std::os::fd::AsRawFd;
+        let shown = path.display().to_string();
+        let remedy = "run as root, on CPUs of that cache only";
+        let file = std::fs::File::options().read(true).write(true).open(path);
+        let file = file.map_err(|e| BufferError::io(&shown, &e, remedy))?;
+        let (bytes, protection) = (bytes.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a new mapping touches no memory that anybody has; it outlives the descriptor.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        match NonNull::new(at.cast::<u8>()) {
+            Some(at) if at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Ok(Self { at, bytes, owner: None }),
+            _ => Err(BufferError::os(&shown, remedy)),
+        }
+    }
+
+    /// Somebody's pages, who gets them back when this is dropped.
+    ///
+    /// # Safety
+    /// They are mapped for reading and writing, and nobody else touches them while this lives.
+    ///
+    /// # Errors
+    /// They do not begin at a page's beginning.
+    pub unsafe fn of(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send>) -> Result<Self, BufferError> {
+        if !at.as_ptr().addr().is_multiple_of(PAGE) || bytes == 0 {
+            return Err(BufferError::Input(
+                "a buffer must begin at a page's beginning and have pages; give page-aligned memory".to_owned(),
+            ));
+        }
+        Ok(Self { at, bytes, owner: Some(owner) })
+    }
+
+    /// Keeps the pages in memory, where they are.
+    ///
+    /// # Errors
+    /// The limit of locked memory.
+    pub fn pin(&self) -> Result<(), BufferError> {
+        // SAFETY: the range is this mapping's.
+        if unsafe { libc::mlock(self.at.as_ptr().cast(), self.bytes) } != 0 {
+            return Err(BufferError::os(
+                &format!("{} bytes cannot be kept in memory", self.bytes),
+                "raise the limit (ulimit -l), or run as root",
+            ));
+        }
+        Ok(())
+    }
+
+    /// Pages 0 to n, by their addresses.
+    #[must_use]
+    pub fn page(&self, number: usize) -> Option<&[u8]> {
+        self.get(number * PAGE..(number + 1) * PAGE)
+    }
+}
+
+impl Deref for Mapping {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the pages are mapped as long as this lives, and were zero when they were made.
+        unsafe { std::slice::from_raw_parts(self.at.as_ptr(), self.bytes) }
+    }
+}
+
+impl DerefMut for Mapping {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above, and nobody else has a reference.
+        unsafe { std::slice::from_raw_parts_mut(self.at.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        if self.owner.is_none() {
+            // SAFETY: this mapping was made here, and nobody has a reference any more.
+            unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+        }
+    }
+}
+
+impl std::fmt::Debug for Mapping {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mapping({:p}, {} bytes)", self.at, self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    #[test]
+    fn pages_are_whole_zero_and_writable() {
+        let mut pages = AnyFrames.frames(List::Core(1), 5000).unwrap();
+        assert_eq!((pages.len(), pages.as_ptr().addr() % PAGE), (8192, 0));
+        assert!(pages.iter().all(|&b| b == 0) && !AnyFrames.placed());
+        pages[8191] = 7;
+        assert_eq!(pages.page(1).map(|p| p[4095]), Some(7));
+        assert!(pages.page(2).is_none());
+        for bytes in [0, usize::MAX] {
+            assert!(Mapping::new(bytes).unwrap_err().to_string().contains(';'), "{bytes}");
+        }
+    }
+
+    struct Owner(Arc<AtomicBool>);
+
+    impl Drop for Owner {
+        fn drop(&mut self) {
+            self.0.store(true, Ordering::SeqCst);
+        }
+    }
+
+    #[test]
+    fn somebodys_pages_go_back() {
+        let (mut pages, back) = (Mapping::new(PAGE).unwrap(), Arc::new(AtomicBool::new(false)));
+        let at = NonNull::new(pages.as_mut_ptr()).unwrap();
+        // SAFETY: `pages` lives longer and is not touched meanwhile.
+        let borrowed = unsafe { Mapping::of(at, PAGE, Box::new(Owner(Arc::clone(&back)))) }.unwrap();
+        assert_eq!(borrowed.len(), PAGE);
+        assert!(!back.load(Ordering::SeqCst));
+        drop(borrowed);
+        assert!(back.load(Ordering::SeqCst));
+        pages[0] = 1;
+        // SAFETY: it is refused.
+        let odd = unsafe { Mapping::of(at.add(64), PAGE, Box::new(())) };
+        assert!(odd.unwrap_err().to_string().contains("page-aligned"));
+    }
+}

@@ -1,0 +1,111 @@
+//! The kernel's own message queues (System V), to be measured beside ours.
+
+use crate::BufferError;
+use std::io;
+
+/// A queue of this process, removed when it is dropped.
+#[derive(Debug)]
+pub struct SysVQueue {
+    id: i32,
+    /// Bytes of messages that it holds at most.
+    pub capacity: usize,
+    /// A message, after the eight bytes of its type.
+    message: Vec<u8>,
+}
+
+const TYPE: usize = size_of::<libc::c_long>();
+
+impl SysVQueue {
+    /// One that holds so many bytes, or as many as this process may have.
+    ///
+    /// # Errors
+    /// The kernel has none, or no more.
+    pub fn new(wanted: usize, longest: usize) -> Result<Self, BufferError> {
+        // SAFETY: the calls are given numbers, and a structure that they fill and read.
+        unsafe {
+            let id = libc::msgget(libc::IPC_PRIVATE, 0o600 | libc::IPC_CREAT);
+            if id < 0 {
+                return Err(BufferError::os("System V message queue", "remove old ones (ipcrm), or leave sysv out"));
+            }
+            let mut queue = Self { id, capacity: 0, message: vec![0; TYPE + longest] };
+            let mut state: libc::msqid_ds = std::mem::zeroed();
+            if libc::msgctl(id, libc::IPC_STAT, &raw mut state) == 0 {
+                state.msg_qbytes = wanted as libc::msglen_t;
+                // Beyond kernel.msgmnb only root may.
+                let _ = libc::msgctl(id, libc::IPC_SET, &raw mut state);
+                libc::msgctl(id, libc::IPC_STAT, &raw mut state);
+            }
+            queue.capacity = usize::try_from(state.msg_qbytes).unwrap_or(0);
+            queue.message[..TYPE].copy_from_slice(&(1 as libc::c_long).to_ne_bytes());
+            Ok(queue)
+        }
+    }
+
+    /// Gets a message ready; no part of what is measured, as our queues take any memory.
+    pub fn prepare(&mut self, message: &[u8]) {
+        self.message.truncate(TYPE);
+        self.message.extend_from_slice(message);
+    }
+
+    /// `msgsnd()` of the message that is ready.
+    ///
+    /// # Errors
+    /// It is full, or longer than kernel.msgmax.
+    pub fn send(&self) -> Result<(), io::Error> {
+        let length = self.message.len() - TYPE;
+        // SAFETY: the message begins with its type and has so many bytes more.
+        match unsafe { libc::msgsnd(self.id, self.message.as_ptr().cast(), length, libc::IPC_NOWAIT) } {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        }
+    }
+
+    /// `msgrcv()`; the length.
+    ///
+    /// # Errors
+    /// There is none, or it is too long.
+    pub fn receive(&mut self, longest: usize) -> Result<usize, io::Error> {
+        self.message.resize(TYPE + longest, 0);
+        // SAFETY: there is room for a type and so many bytes.
+        let got = unsafe { libc::msgrcv(self.id, self.message.as_mut_ptr().cast(), longest, 0, libc::IPC_NOWAIT) };
+        usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    }
+
+    /// What was received last.
+    #[must_use]
+    pub fn message(&self) -> &[u8] {
+        &self.message[TYPE..]
+    }
+}
+
+impl Drop for SysVQueue {
+    fn drop(&mut self) {
+        // SAFETY: the queue is this one's.
+        unsafe { libc::msgctl(self.id, libc::IPC_RMID, std::ptr::null_mut()) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_come_back() {
+        let Ok(mut queue) = SysVQueue::new(4096, 100) else { return eprintln!("skipped: no System V queues here") };
+        assert!(queue.capacity >= 4096);
+        queue.prepare(b"frame");
+        queue.send().unwrap();
+        queue.prepare(b"");
+        assert_eq!(queue.receive(100).unwrap(), 5);
+        assert_eq!(&queue.message()[..5], b"frame");
+        assert!(queue.receive(100).is_err(), "there is no more");
+        let id = queue.id;
+        drop(queue);
+        // SAFETY: the structure is as large as the kernel's, which fills it if the queue is there.
+        let there = unsafe {
+            let mut state: libc::msqid_ds = std::mem::zeroed();
+            libc::msgctl(id, libc::IPC_STAT, &raw mut state) == 0
+        };
+        assert!(!there, "it is removed");
+    }
+}

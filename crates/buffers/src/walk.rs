@@ -1,0 +1,261 @@
+//! Walks through memory: to measure latency and bandwidth, and to disturb others that are measured.
+//!
+//! Rule: reading and writing touch each line once a pass, in order. The chase follows a random cycle through all lines, each
+//! access waiting for the one before, so that nothing is fetched early and none is under way beside it.
+//! Source: what IsolBench's `bandwidth` and `latency` measure.
+//! Does not cover: what the hardware's prefetchers do to passes in order (they make them faster; that is part of the figure).
+
+use crate::{BufferError, LINE, Mapping};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread::JoinHandle;
+
+/// Random numbers that are the same everywhere (xorshift64*).
+#[derive(Clone, Debug)]
+pub struct Random(u64);
+
+impl Random {
+    /// From a seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// The next.
+    pub fn next_u64(&mut self) -> u64 {
+        self.0 ^= self.0 >> 12;
+        self.0 ^= self.0 << 25;
+        self.0 ^= self.0 >> 27;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+
+    /// Below a limit.
+    pub fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.next_u64() % (limit.max(1) as u64)).unwrap_or(0)
+    }
+
+    /// In any order.
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for at in (1..items.len()).rev() {
+            items.swap(at, self.below(at + 1));
+        }
+    }
+}
+
+/// What a pass does to each line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// Reads a word.
+    Read,
+    /// Writes a word.
+    Write,
+}
+
+/// Touches each line of the memory once, in order; what was read, so that it is read.
+pub fn pass(memory: &mut [u8], access: Access) -> u64 {
+    let mut sum = 0u64;
+    for line in memory.chunks_exact_mut(LINE) {
+        match access {
+            Access::Read => {
+                // SAFETY: the reference is valid for a byte; volatile, so that each line is really read.
+                sum = sum.wrapping_add(u64::from(unsafe { std::ptr::read_volatile(line.as_ptr()) }));
+            }
+            // SAFETY: as above, and the reference is exclusive.
+            Access::Write => unsafe { std::ptr::write_volatile(line.as_mut_ptr(), 0xff) },
+        }
+    }
+    sum
+}
+
+/// A cycle through all lines of a mapping: each holds the number of the next in its first four bytes.
+#[derive(Debug)]
+pub struct Chase {
+    memory: Mapping,
+    at: u32,
+}
+
+impl Chase {
+    /// In random order, or in that of the addresses.
+    ///
+    /// # Errors
+    /// More than 2^32 lines.
+    pub fn new(mut memory: Mapping, random: Option<&mut Random>) -> Result<Self, BufferError> {
+        let lines = u32::try_from(memory.len() / LINE)
+            .map_err(|_| BufferError::Input("more than 256 GiB cannot be walked; give less".to_owned()))?;
+        let mut order: Vec<u32> = (0..lines).collect();
+        if let Some(random) = random {
+            random.shuffle(&mut order);
+        }
+        for (at, &line) in order.iter().enumerate() {
+            let next = order[(at + 1) % order.len()];
+            memory[line as usize * LINE..][..4].copy_from_slice(&next.to_ne_bytes());
+        }
+        Ok(Self { memory, at: 0 })
+    }
+
+    /// Lines of the cycle.
+    #[must_use]
+    pub fn lines(&self) -> usize {
+        self.memory.len() / LINE
+    }
+
+    /// So many steps.
+    pub fn follow(&mut self, steps: usize) {
+        let mut at = self.at;
+        for _ in 0..steps {
+            let line = &self.memory[at as usize * LINE..][..4];
+            // SAFETY: the slice has four bytes; volatile, so that each step is really made.
+            at = u32::from_ne_bytes(unsafe { std::ptr::read_volatile(line.as_ptr().cast::<[u8; 4]>()) });
+        }
+        self.at = at;
+    }
+}
+
+/// Keeps the calling thread on a CPU.
+///
+/// # Errors
+/// There is no such CPU, or the thread may not use it.
+pub fn keep_on(cpu: u32) -> Result<(), BufferError> {
+    // SAFETY: the set is zeroed before use, the index is checked, and the call reads it only.
+    let failed = unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
+            return Err(BufferError::Input(format!("there is no CPU {cpu}; give one that is online")));
+        }
+        libc::CPU_SET(cpu as usize, &mut set);
+        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) != 0
+    };
+    if failed {
+        return Err(BufferError::Input(format!(
+            "CPU {cpu}: {}; give one that is online and that this process may use",
+            std::io::Error::last_os_error()
+        )));
+    }
+    Ok(())
+}
+
+/// CPUs that this process may use.
+#[must_use]
+pub fn cpus() -> Vec<u32> {
+    // SAFETY: the set is zeroed before use, the call fills it, and it has so many bits.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
+            return Vec::new();
+        }
+        (0..1024).filter(|&cpu| libc::CPU_ISSET(cpu as usize, &set)).collect()
+    }
+}
+
+/// A thread that walks through memory of its own for as long as this lives.
+#[derive(Debug)]
+pub struct Hog {
+    stop: Arc<AtomicBool>,
+    passes: Arc<AtomicU64>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Hog {
+    /// On a CPU, reading or writing so many bytes again and again; returns when the first pass is over.
+    ///
+    /// # Errors
+    /// No such CPU, no memory, or no thread.
+    pub fn begin(cpu: u32, bytes: usize, access: Access) -> Result<Self, BufferError> {
+        let mut memory = Mapping::new(bytes)?;
+        let (stop, passes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+        let (stopped, passed) = (Arc::clone(&stop), Arc::clone(&passes));
+        let (say, told) = std::sync::mpsc::channel();
+        let walk = move || {
+            let placed = keep_on(cpu);
+            let go_on = placed.is_ok();
+            pass(&mut memory, access);
+            let _ = say.send(placed);
+            while go_on && !stopped.load(Ordering::Relaxed) {
+                // In pieces, so that it ends soon.
+                for piece in memory.chunks_mut(1 << 20) {
+                    pass(piece, access);
+                    if stopped.load(Ordering::Relaxed) {
+                        break;
+                    }
+                }
+                passed.fetch_add(1, Ordering::Relaxed);
+            }
+        };
+        let thread = std::thread::Builder::new().name("solocore:hog".to_owned()).spawn(walk);
+        let thread = thread.map_err(|e| BufferError::io("a thread is refused", &e, "raise the limit (ulimit -u)"))?;
+        let hog = Self { stop, passes, thread: Some(thread) };
+        told.recv().unwrap_or_else(|_| Err(BufferError::Machine("the hog has ended; try again".to_owned())))?;
+        Ok(hog)
+    }
+
+    /// Passes through all its memory so far.
+    #[must_use]
+    pub fn passes(&self) -> u64 {
+        self.passes.load(Ordering::Relaxed)
+    }
+}
+
+impl Drop for Hog {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_chase_comes_to_every_line_once() {
+        for seed in [None, Some(1), Some(2)] {
+            let mut random = seed.map(Random::new);
+            let mut chase = Chase::new(Mapping::new(64 << 10).unwrap(), random.as_mut()).unwrap();
+            assert_eq!(chase.lines(), 1024);
+            let mut seen = vec![false; 1024];
+            for _ in 0..1024 {
+                assert!(!std::mem::replace(&mut seen[chase.at as usize], true), "seed {seed:?}");
+                chase.follow(1);
+            }
+            assert_eq!(chase.at, 0, "and back");
+        }
+    }
+
+    #[test]
+    fn a_pass_touches_every_line() {
+        let mut memory = vec![0u8; 10 * LINE];
+        assert_eq!(pass(&mut memory, Access::Write), 0);
+        assert!((0..10).all(|l| memory[l * LINE] == 0xff && memory[l * LINE + 1] == 0));
+        assert_eq!(pass(&mut memory, Access::Read), 10 * 255);
+    }
+
+    #[test]
+    fn a_hog_works_until_it_is_dropped() {
+        let cpu = cpus()[0];
+        let hog = Hog::begin(cpu, 1 << 20, Access::Write).unwrap();
+        while hog.passes() == 0 {
+            std::thread::yield_now();
+        }
+        drop(hog);
+        assert!(Hog::begin(1023, PAGE_OF_TEST, Access::Read).unwrap_err().to_string().contains("1023"));
+        assert!(keep_on(u32::MAX).is_err());
+    }
+
+    const PAGE_OF_TEST: usize = crate::PAGE;
+
+    #[test]
+    fn shuffles_repeat() {
+        let order = |seed| {
+            let mut items: Vec<u32> = (0..100).collect();
+            Random::new(seed).shuffle(&mut items);
+            items
+        };
+        assert_eq!(order(3), order(3));
+        assert_ne!(order(3), order(4));
+        let mut sorted = order(3);
+        sorted.sort_unstable();
+        assert!(sorted.into_iter().eq(0..100));
+    }
+}
