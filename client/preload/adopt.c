@@ -144,8 +144,7 @@ static void drop(uint64_t start, uint64_t length)
 static void need(struct state *s, uint64_t pages)
 {
 	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
-		give_up(s, "no memory is left in its colours and banks; give it more colours, or end other "
-			   "programs");
+		give_up(s, s->why);
 }
 
 /* Replaces a page that others may share by a copy of this process's own. The page is write-protected, so
@@ -409,8 +408,9 @@ void adopt_new(struct state *s, uint64_t start, uint64_t end)
 static void protect_area(struct state *s, const struct area *area, void *argument)
 {
 	(void)argument;
-	if (area->private_ && area->anonymous && !area->kernel && area->protection &&
-	    !(area->start >= s->base && area->end <= s->end))
+	/* In a child nothing is registered yet. */
+	if (area->private_ && area->anonymous && !area->kernel && area->protection & PROT_WRITE &&
+	    !(area->start >= s->base && area->end <= s->end) && !register_range(s, area->start, area->end))
 		write_protect(s, area->start, area->end - area->start, 1);
 }
 

@@ -93,7 +93,7 @@ static void replace_own(struct state *s)
 	for (uint64_t done = 0; done < STATE_PAGES;) {
 		long moved = pool_place(s, (uint64_t)at + done * PAGE, STATE_PAGES - done);
 		if (moved <= 0)
-			give_up(s, "no memory is left in the new colours; give it more colours");
+			give_up(s, "the pool's own pages cannot be moved; start the program again");
 		done += (uint64_t)moved;
 	}
 	struct uffd_range range = {(uint64_t)at, bytes};

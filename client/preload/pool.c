@@ -14,6 +14,8 @@
 #include <signal.h>
 #include <sys/mman.h>
 
+/* Pages that a fault may make the pool get beyond its own. */
+#define MOST_AT_ONCE 8192
 #define FRAME_MASK ((1ul << 55) - 1)
 
 int frame_allowed(const struct config *config, uint64_t frame)
@@ -143,38 +145,65 @@ static int keep_allowed(struct state *s, uint64_t start, uint64_t pages)
 	return 0;
 }
 
-/* At least so many pages in the queue; -1 if there is no memory in these colours. What is not allowed is kept
- * until the end, or the kernel would give the same frames again. */
-int pool_fill(struct state *s, uint64_t pages)
+/* Writes to so many pages; a signal, or memory that is being freed, only delays it. */
+static int populate(uint64_t start, uint64_t bytes)
 {
-	uint64_t classes = 1ul << s->config.functions, count = 0;
-	int result = -1;
-	while ((s->tail - s->head) / PAGE < pages && count < RAW_AREAS) {
-		uint64_t want = pages - (s->tail - s->head) / PAGE;
-		uint64_t take = (want * classes / s->config.allowed_classes + 511) & ~511ul;
-		take = take < 65536 ? take : 65536;
-		uint64_t available = available_bytes();
-		if (available < s->config.reserve + take * PAGE)
-			break;
-		rewind_queue(s, take);
-		if (s->tail + take * PAGE > s->end)
-			break;
-		long area = raw(SYS_mmap, 0, take * PAGE, PROT_READ | PROT_WRITE,
-				MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (failed(area))
-			break;
-		s->areas[count].start = (uint64_t)area;
-		s->areas[count++].length = take * PAGE;
-		raw(SYS_madvise, area, take * PAGE, MADV_NOHUGEPAGE);
-		if (failed(raw(SYS_madvise, area, take * PAGE, MADV_POPULATE_WRITE_)) ||
-		    keep_allowed(s, (uint64_t)area, take))
+	for (int tries = 0; tries < 100; tries++) {
+		long result = raw(SYS_madvise, start, bytes, MADV_POPULATE_WRITE_);
+		if (!failed(result))
+			return 0;
+		if (result != -EINTR_ && result != -EAGAIN_)
 			break;
 	}
-	if ((s->tail - s->head) / PAGE >= pages)
-		result = 0;
-	for (uint64_t i = 0; i < count; i++)
+	return -1;
+}
+
+/* One more raw area: what is allowed of it goes to the queue, the rest is kept in `areas`. */
+static int take_area(struct state *s, uint64_t pages)
+{
+	if (available_bytes() < s->config.reserve + pages * PAGE) {
+		s->why = "less memory is free than it would have to look through for frames of its colours "
+			 "and banks; "
+			 "give it more of them, or end other programs";
+		return -1;
+	}
+	rewind_queue(s, pages);
+	s->why = "no memory is left in its colours and banks; give it more of them, or end other programs";
+	if (s->tail + pages * PAGE > s->end || s->area_count == RAW_AREAS)
+		return -1;
+	long area = raw(SYS_mmap, 0, pages * PAGE, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (failed(area)) {
+		s->why = "no more memory can be mapped; raise vm.max_map_count or the limit on addresses "
+			 "(ulimit -v)";
+		return -1;
+	}
+	s->areas[s->area_count].start = (uint64_t)area;
+	s->areas[s->area_count++].length = pages * PAGE;
+	raw(SYS_madvise, area, pages * PAGE, MADV_NOHUGEPAGE);
+	if (populate((uint64_t)area, pages * PAGE)) {
+		s->why = "the kernel has no memory for it; end other programs, or raise the limit of its "
+			 "memory cgroup";
+		return -1;
+	}
+	return keep_allowed(s, (uint64_t)area, pages);
+}
+
+/* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not allowed is
+ * kept until the end, or the kernel would give the same frames again. */
+int pool_fill(struct state *s, uint64_t pages)
+{
+	uint64_t classes = 1ul << s->config.functions;
+	while ((s->tail - s->head) / PAGE < pages) {
+		uint64_t want = pages - (s->tail - s->head) / PAGE;
+		uint64_t take = (want * classes / s->config.allowed_classes + 511) & ~511ul;
+		if (take_area(s, take < 65536 ? take : 65536))
+			break;
+	}
+	for (uint32_t i = 0; i < s->area_count; i++)
 		raw(SYS_munmap, s->areas[i].start, s->areas[i].length);
-	return result;
+	s->area_count = 0;
+	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
 }
 
 /* One page into an area that the pool's own differs from: locked, or with other rights. */
@@ -206,14 +235,12 @@ static long place_in_other_area(struct state *s, uint64_t to)
  * -errno. */
 long pool_place(struct state *s, uint64_t to, uint64_t pages)
 {
-	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages > s->grow ? pages : s->grow)) {
-		if (pool_fill(s, pages))
-			give_up(s, "no memory is left in its colours and banks; give it more colours, or end "
-				   "other "
-				   "programs");
+	if ((s->tail - s->head) / PAGE < pages) {
+		uint64_t more = pages > s->grow ? pages : s->grow;
+		s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
+		if (pool_fill(s, more) && pool_fill(s, pages))
+			give_up(s, s->why);
 	}
-	if (s->grow < 16384)
-		s->grow *= 2;
 	long moved = move_pages(s, to, s->head, pages);
 	if (moved < 0 && moved != -EEXIST_ && pages > 1)
 		moved = move_pages(s, to, s->head, 1);

@@ -94,6 +94,8 @@ struct state {
 	struct {
 		uint64_t start, length;
 	} areas[RAW_AREAS];
+	uint32_t area_count;
+	const char *why;	/* the pool could not be filled */
 	uint64_t objects[1024]; /* inodes of what is mapped for execution */
 	uint32_t object_count;
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));

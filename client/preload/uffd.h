@@ -65,6 +65,7 @@ struct pagemap_scan {
 #define MADV_DONTNEED_LOCKED_ 24
 
 /* <errno.h> would bring the thread's own errno. */
+#define EINTR_ 4
 #define EAGAIN_ 11
 #define EBUSY_ 16
 #define EEXIST_ 17
