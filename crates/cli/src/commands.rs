@@ -2,10 +2,12 @@
 
 mod analyze;
 mod assess;
+pub mod bench;
 mod check_io;
 mod doctor;
 mod dram;
 mod exec;
+mod exec_coloured;
 mod isolation;
 mod plan;
 mod profile;
@@ -14,6 +16,7 @@ mod reproduce;
 mod run;
 mod schedule_io;
 mod sim;
+mod space;
 mod study;
 mod top;
 
@@ -40,6 +43,9 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Recolor(args) => space::recolor(&args),
+        Command::Space(command) => space::run(&command),
+        Command::Bench { name } => bench::run(&name),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),

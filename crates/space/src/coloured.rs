@@ -58,6 +58,8 @@ pub struct Coloured {
     library: File,
     name: String,
     peers: Vec<Peer>,
+    /// Readable when the program's first process has ended.
+    child: Option<OwnedFd>,
     asking: Option<Asking>,
     /// What happened so far.
     pub events: Events,
@@ -90,7 +92,7 @@ impl Coloured {
         let name = format!("solocore-space-{}", std::process::id());
         let listener = listen(&name)?;
         let (peers, events) = (Vec::new(), Events::default());
-        Ok(Self { map, choice, prefill, listener, config, library, name, peers, asking: None, events })
+        Ok(Self { map, choice, prefill, listener, config, library, name, peers, child: None, asking: None, events })
     }
 
     /// What the program needs in its environment; `preload` is what it has in LD_PRELOAD.
@@ -109,9 +111,17 @@ impl Coloured {
         &self.choice
     }
 
+    /// [`Coloured::serve`] returns when this process ends, too.
+    pub fn watch(&mut self, pid: u32) {
+        // SAFETY: no pointers.
+        self.child = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).ok();
+    }
+
     /// Answers what comes within this time; returns sooner if something came.
     pub fn serve(&mut self, limit: Duration) {
-        let mut fds: Vec<libc::pollfd> = std::iter::once(self.listener.as_raw_fd())
+        let child = self.child.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut fds: Vec<libc::pollfd> = [self.listener.as_raw_fd(), child]
+            .into_iter()
             .chain(self.peers.iter().map(|p| p.socket.as_raw_fd()))
             .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
             .collect();
@@ -121,7 +131,7 @@ impl Coloured {
         if ready <= 0 {
             return;
         }
-        let readable: Vec<RawFd> = fds[1..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
+        let readable: Vec<RawFd> = fds[2..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
         for fd in readable {
             self.serve_peer(fd);
         }

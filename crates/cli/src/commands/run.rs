@@ -187,7 +187,7 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
     Regulation::new(plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
 }
 
-fn read_plan(path: &Path) -> Result<Plan, Failure> {
+pub(crate) fn read_plan(path: &Path) -> Result<Plan, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
     if path.extension().is_some_and(|e| e == "toml") {
         return Err(wrong(format!("is no plan; make one of it: solocore plan {} -o plan.json", path.display())));
