@@ -245,9 +245,9 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 	s->move_ns += now_ns() - began;
 }
 
-static int sweep_present(struct state *s, uint64_t start, uint64_t end)
+/* The kernel's page of zeroes is nobody's colour: a write to it would get a copy from the kernel. */
+static int sweep_present(struct state *s, uint64_t start, uint64_t end, int zero)
 {
-	int zero = 0;
 	for (uint64_t at = start; at < end;) {
 		uint64_t entries[128];
 		uint64_t n = (end - at) / PAGE < 128 ? (end - at) / PAGE : 128;
@@ -256,7 +256,7 @@ static int sweep_present(struct state *s, uint64_t start, uint64_t end)
 		for (uint64_t i = 0; i < n;) {
 			uint64_t run = 0;
 			while (i + run < n && entries[i + run] & PRESENT &&
-			       !frame_allowed(&s->config, entries[i + run] & FRAME_MASK))
+			       (zero || !frame_allowed(&s->config, entries[i + run] & FRAME_MASK)))
 				run++;
 			if (run)
 				replace_run(s, at + i * PAGE, entries + i, run);
@@ -264,7 +264,7 @@ static int sweep_present(struct state *s, uint64_t start, uint64_t end)
 		}
 		at += n * PAGE;
 	}
-	return zero;
+	return 0;
 }
 
 /* Every page of an anonymous, writable area into the right colour. */
@@ -277,12 +277,13 @@ int sweep_range(struct state *s, uint64_t start, uint64_t end)
 					    .regions = (uint64_t)s->regions,
 					    .region_count = 64,
 					    .mask = SCAN_PRESENT,
-					    .wanted = SCAN_PRESENT};
+					    .wanted = SCAN_PRESENT | SCAN_ZERO};
 		long n = raw(SYS_ioctl, s->pagemap, PAGEMAP_SCAN_, &scan);
 		if (failed(n))
 			return -1;
 		for (long i = 0; i < n; i++)
-			sweep_present(s, s->regions[i].start, s->regions[i].end);
+			sweep_present(s, s->regions[i].start, s->regions[i].end,
+				      (s->regions[i].categories & SCAN_ZERO) != 0);
 		if (scan.walk_end <= start)
 			break;
 		start = scan.walk_end;

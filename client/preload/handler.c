@@ -102,7 +102,7 @@ static void replace_own(struct state *s)
 	register long target __asm__("r8") = (long)to;
 	long result;
 	__asm__ volatile(
-		"mov %[at], %%rsi\n\tmov %[to], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
+		"mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
 		"mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], %%eax\n\tsyscall"
 		: "=&a"(result)
 		: [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap), "r"(flags), "r"(target)

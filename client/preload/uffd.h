@@ -60,6 +60,7 @@ struct pagemap_scan {
 };
 #define PAGEMAP_SCAN_ _IOWR('f', 16, struct pagemap_scan)
 #define SCAN_PRESENT (1ul << 3)
+#define SCAN_ZERO (1ul << 5)
 
 #define MADV_POPULATE_WRITE_ 23
 #define MADV_DONTNEED_LOCKED_ 24

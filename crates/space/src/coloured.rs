@@ -12,6 +12,7 @@ use crate::error::SpaceError;
 use crate::map::{Choice, Map, parse_list};
 use crate::sys::{memory_file, owned};
 use crate::wire::{self, PACKET, Packet, kind};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
@@ -38,7 +39,7 @@ pub struct Ended {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Events {
     /// Processes that were coloured.
-    pub coloured: Vec<u32>,
+    pub coloured: BTreeSet<u32>,
     /// Processes that ended by themselves.
     pub ended: Vec<Ended>,
     /// Processes that ended as their colours had no memory left, and why.
@@ -170,7 +171,7 @@ impl Coloured {
         match packet.kind {
             kind::HELLO => {
                 self.peers[at].coloured = true;
-                self.events.coloured.push(pid);
+                self.events.coloured.insert(pid);
                 send(fd, &Packet::new(kind::GO, ""));
             }
             kind::EXIT => {

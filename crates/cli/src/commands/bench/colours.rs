@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     };
     let limit = |name: &str, bytes: Bytes| {
         let bytes = usize::try_from(bytes.0).ok().filter(|b| (1 << 16..1 << 31).contains(b));
-        bytes.ok_or_else(|| Failure::Input(format!("{name}: give from 64 KiB to 2 GiB")))
+        bytes.ok_or_else(|| Failure::Input(format!("{name}: too little or too much; give from 64 KiB to 2 GiB")))
     };
     let (size, neighbour) = (limit("--size", args.size)?, limit("--neighbour", args.neighbour)?);
     let map = map_of(&args.map, true)?;
