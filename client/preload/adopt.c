@@ -141,18 +141,12 @@ static void drop(uint64_t start, uint64_t length)
 		raw(SYS_madvise, start, length, MADV_DONTNEED);
 }
 
-static void need(struct state *s, uint64_t pages)
-{
-	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
-		give_up(s, s->why);
-}
-
 /* Replaces a page that others may share by a copy of this process's own. The page is write-protected, so
  * nobody writes to it between the copy and its end; it is read through /proc/self/mem, which fails where it
  * has gone, and does not wait. */
 static int unshare_page(struct state *s, uint64_t page)
 {
-	need(s, 1);
+	pool_need(s, 1);
 	long moved = 0;
 	if (raw(SYS_pread64, s->memory, s->head, PAGE, page) == (long)PAGE) {
 		drop(page, PAGE);
@@ -216,7 +210,7 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 /* Takes a run of wrong pages out, and puts copies in their place. */
 static void replace_run(struct state *s, uint64_t page, const uint64_t *entries, uint64_t pages)
 {
-	need(s, pages);
+	pool_need(s, pages);
 	uint64_t began = now_ns();
 	for (uint64_t done = 0; done < pages;) {
 		uint64_t n = pages - done < SCRATCH_PAGES ? pages - done : SCRATCH_PAGES;
@@ -237,7 +231,8 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 			write_protect(s, page + done * PAGE, PAGE, 1);
 			if (!unshare_page(s, page + done * PAGE))
 				s->moved++;
-		} else if (out == -EBUSY_ || out == -EINVAL_ || out == -EAGAIN_) {
+		} else if (out != -ENOENT_) {
+			/* Not one that has gone meanwhile. */
 			s->stuck++;
 		}
 		done++;
@@ -295,7 +290,7 @@ int sweep_range(struct state *s, uint64_t start, uint64_t end)
 static int rebuild(struct state *s, const struct area *area)
 {
 	uint64_t pages = (area->end - area->start) / PAGE;
-	need(s, pages);
+	pool_need(s, pages);
 	long at = raw(SYS_mmap, 0, pages * PAGE, PROT_READ | PROT_WRITE,
 		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (failed(at))
@@ -337,6 +332,29 @@ static int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
 		at += n * PAGE;
 	}
 	return 0;
+}
+
+static void count_area(struct state *s, const struct area *area, void *argument)
+{
+	uint64_t *pages = argument;
+	if (area->private_ && area->anonymous && !area->kernel &&
+	    !(area->start >= s->base && area->end <= s->end))
+		for (uint64_t at = area->start; at < area->end; at += 512 * PAGE) {
+			uint64_t n = (area->end - at) / PAGE < 512 ? (area->end - at) / PAGE : 512;
+			if (raw(SYS_pread64, s->pagemap, s->entries, n * 8, at / PAGE * 8) != (long)(n * 8))
+				return;
+			for (uint64_t i = 0; i < n; i++)
+				*pages += s->entries[i] & PRESENT &&
+					  !frame_allowed(&s->config, s->entries[i] & FRAME_MASK);
+		}
+}
+
+/* Private pages that lie in wrong frames. */
+uint64_t count_wrong(struct state *s)
+{
+	uint64_t pages = 0;
+	each_area(s, count_area, &pages);
+	return pages;
 }
 
 struct range {

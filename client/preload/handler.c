@@ -127,6 +127,8 @@ static void recolour(struct state *s)
 	/* What is free is in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
+	/* All at once, as what is given back comes again. If there is not enough, it comes piece by piece. */
+	pool_fill(s, count_wrong(s) + STATE_PAGES + 1);
 	adopt_range(s, 0, ~0ul, 1);
 	sweep_range(s, (uint64_t)s->shared, (uint64_t)s->shared + PAGE);
 	replace_own(s);

@@ -193,17 +193,32 @@ static int take_area(struct state *s, uint64_t pages)
  * kept until the end, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
-	uint64_t classes = 1ul << s->config.functions;
+	uint64_t classes = 1ul << s->config.functions, least = 0;
 	while ((s->tail - s->head) / PAGE < pages) {
 		uint64_t want = pages - (s->tail - s->head) / PAGE;
 		uint64_t take = (want * classes / s->config.allowed_classes + 511) & ~511ul;
-		if (take_area(s, take < 65536 ? take : 65536))
+		take = take > least ? take : least;
+		take = take < 65536 ? take : 65536;
+		if (take_area(s, take))
 			break;
+		/* What others have just given back comes first, and may be all of one colour. */
+		least = take * 2;
 	}
 	for (uint32_t i = 0; i < s->area_count; i++)
 		raw(SYS_munmap, s->areas[i].start, s->areas[i].length);
 	s->area_count = 0;
 	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
+}
+
+/* So many pages in the queue, and more if it has to be filled, as it will have to be again. */
+void pool_need(struct state *s, uint64_t pages)
+{
+	if ((s->tail - s->head) / PAGE >= pages)
+		return;
+	uint64_t more = pages > s->grow ? pages : s->grow;
+	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
+	if (pool_fill(s, more) && pool_fill(s, pages))
+		give_up(s, s->why);
 }
 
 /* One page into an area that the pool's own differs from: locked, or with other rights. */
@@ -235,12 +250,7 @@ static long place_in_other_area(struct state *s, uint64_t to)
  * -errno. */
 long pool_place(struct state *s, uint64_t to, uint64_t pages)
 {
-	if ((s->tail - s->head) / PAGE < pages) {
-		uint64_t more = pages > s->grow ? pages : s->grow;
-		s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
-		if (pool_fill(s, more) && pool_fill(s, pages))
-			give_up(s, s->why);
-	}
+	pool_need(s, pages);
 	long moved = move_pages(s, to, s->head, pages);
 	if (moved < 0 && moved != -EEXIST_ && pages > 1)
 		moved = move_pages(s, to, s->head, 1);

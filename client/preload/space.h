@@ -114,6 +114,7 @@ struct area {
 /* pool.c */
 int frame_allowed(const struct config *config, uint64_t frame);
 int pool_fill(struct state *s, uint64_t pages);
+void pool_need(struct state *s, uint64_t pages);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
@@ -122,6 +123,7 @@ void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
+uint64_t count_wrong(struct state *s);
 void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);
 void protect_all(struct state *s);

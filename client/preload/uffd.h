@@ -66,6 +66,7 @@ struct pagemap_scan {
 #define MADV_DONTNEED_LOCKED_ 24
 
 /* <errno.h> would bring the thread's own errno. */
+#define ENOENT_ 2
 #define EINTR_ 4
 #define EAGAIN_ 11
 #define EBUSY_ 16
