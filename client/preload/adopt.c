@@ -320,7 +320,7 @@ static int rebuild(struct state *s, const struct area *area)
 	return register_range(s, area->start, area->end);
 }
 
-static int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
+int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
 {
 	for (uint64_t at = start; at < end;) {
 		uint64_t n = (end - at) / PAGE < 512 ? (end - at) / PAGE : 512;

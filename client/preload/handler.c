@@ -14,15 +14,15 @@
 #include <sys/mman.h>
 
 #define WIDEST 256
+#define LOOK_NS 1000000000ul
 
 int send_packet(struct state *s, uint32_t kind, const char *text)
 {
 	struct packet packet;
 	zero_bytes(&packet, sizeof packet);
 	packet.kind = kind;
-	packet.pages = (uint32_t)s->moved;
+	packet.pages = (uint32_t)s->repaired;
 	packet.stuck = s->stuck;
-	packet.move_ns = s->move_ns;
 	for (size_t i = 0; text && text[i] && i + 1 < sizeof packet.text; i++)
 		packet.text[i] = text[i];
 	/* MSG_NOSIGNAL */
@@ -114,6 +114,34 @@ static void replace_own(struct state *s)
 #endif
 }
 
+/* The kernel moves pages to other frames when it makes room for large blocks: they are moved back, and
+ * counted. What waits in the queue is given up as a whole when one of it has moved. */
+static void keep_right(struct state *s)
+{
+	uint64_t before = s->moved;
+	adopt_range(s, 0, ~0ul, 1);
+	sweep_range(s, (uint64_t)s->shared, (uint64_t)s->shared + PAGE);
+	if (has_wrong_page(s, s->head, s->tail)) {
+		raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
+		s->head = s->tail = s->floor;
+		s->moved++;
+	}
+	if (has_wrong_page(s, (uint64_t)s, (uint64_t)s + STATE_PAGES * PAGE))
+		replace_own(s);
+	s->repaired += s->moved - before;
+}
+
+/* A look now and then, for at most a hundredth of the time. */
+static void look_again(struct state *s)
+{
+	uint64_t now = now_ns();
+	if (now < s->next_look)
+		return;
+	keep_right(s);
+	uint64_t took = now_ns() - now;
+	s->next_look = now + took + (took * 100 > LOOK_NS ? took * 100 : LOOK_NS);
+}
+
 /* Everything into the colours of the new configuration. */
 static void recolour(struct state *s)
 {
@@ -129,13 +157,15 @@ static void recolour(struct state *s)
 	s->head = s->tail = s->floor;
 	/* All at once, as what is given back comes again. If there is not enough, it comes piece by piece. */
 	pool_fill(s, count_wrong(s) + STATE_PAGES + 1);
-	adopt_range(s, 0, ~0ul, 1);
-	sweep_range(s, (uint64_t)s->shared, (uint64_t)s->shared + PAGE);
-	replace_own(s);
+	uint64_t repaired = s->repaired;
+	keep_right(s);
 	packet.pages = (uint32_t)s->moved;
 	packet.stuck = s->stuck;
 	packet.move_ns = s->move_ns;
 	packet.all_ns = now_ns() - began;
+	/* Pages that the kernel has moved under way. */
+	keep_right(s);
+	s->repaired = repaired;
 	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
 }
 
@@ -163,6 +193,7 @@ static void serve_request(struct state *s)
 		adopt_range(s, 0, ~0ul, 1);
 		break;
 	case REQUEST_EXIT:
+		keep_right(s);
 		if (!send_packet(s, PACKET_EXIT, 0))
 			wait_for_go(s);
 		break;
@@ -224,9 +255,11 @@ int handler_main(void *argument)
 	for (;;) {
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
-		raw(SYS_ppoll, wait, 2, 0, 0);
+		long limit[2] = {LOOK_NS / 1000000000, LOOK_NS % 1000000000};
+		raw(SYS_ppoll, wait, 2, limit, 0);
 		if (wait[1].revents)
 			serve_socket(s);
+		look_again(s);
 		long got = raw(SYS_read, s->uffd, events, sizeof events);
 		for (long i = 0; i < got / (long)sizeof events[0]; i++) {
 			uint64_t page = events[i].address & ~(PAGE - 1);

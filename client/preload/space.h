@@ -26,7 +26,7 @@ struct config {
 /* One packet between the library and solocore. */
 struct packet {
 	uint32_t kind;
-	uint32_t pages;	  /* RECOLOURED: moved */
+	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them */
 	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved */
 	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
 	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
@@ -85,6 +85,7 @@ struct state {
 	uint32_t width[STREAMS];
 	uint32_t victim;
 	uint64_t moved, stuck, move_ns;
+	uint64_t repaired, next_look; /* pages that the kernel had moved; when to look for such */
 	struct config config;
 	char path[64]; /* of the configuration */
 	uint64_t entries[512];
@@ -123,6 +124,7 @@ void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
+int has_wrong_page(struct state *s, uint64_t start, uint64_t end);
 uint64_t count_wrong(struct state *s);
 void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);

@@ -109,6 +109,7 @@ static struct state *settle(struct state *early)
 		done += (uint64_t)n;
 	}
 	early->grow = 512;
+	early->next_look = now_ns() + 1000000000;
 	copy_bytes(s, early, sizeof *s);
 	raw(SYS_munmap, early, STATE_PAGES * PAGE);
 	s->shared = (struct shared *)s->base;

@@ -33,6 +33,8 @@ pub struct Ended {
     pub pid: u32,
     /// Its pages just before its end.
     pub audit: Audit,
+    /// Pages that the kernel had moved to other frames, and that were moved back.
+    pub moved_back: u32,
 }
 
 /// What happened so far.
@@ -176,7 +178,7 @@ impl Coloured {
             }
             kind::EXIT => {
                 if let Ok(audit) = Audit::of(pid, &self.choice) {
-                    self.events.ended.push(Ended { pid, audit });
+                    self.events.ended.push(Ended { pid, audit, moved_back: packet.pages });
                 }
                 send(fd, &Packet::new(kind::GO, ""));
             }

@@ -38,7 +38,7 @@ pub mod kind {
 pub struct Packet {
     /// See [`kind`].
     pub kind: u32,
-    /// Pages that were moved.
+    /// Pages that were moved; at an end, those that the kernel had moved and that were moved back.
     pub pages: u32,
     /// Pages that could not be.
     pub stuck: u64,

@@ -37,6 +37,8 @@ struct Pages<'a> {
     uncoloured: &'a [String],
     /// Pages of those that ended by themselves, just before.
     pages: Audit,
+    /// Pages that the kernel had moved to other frames (compaction), and that were moved back.
+    moved_back: u64,
 }
 
 /// Starts the program, and serves it until it ends.
@@ -168,7 +170,8 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     if let Some(path) = &args.colours.pages {
         let (coloured, ended, failed) = (events.coloured.len(), events.ended.len(), events.failed.len());
         let uncoloured = &events.uncoloured;
-        files::write_json(path, &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages })?;
+        let moved_back = moved_back(events);
+        files::write_json(path, &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages, moved_back })?;
     }
     for what in &events.uncoloured {
         eprintln!("solocore: note: {what}: it ran uncoloured");
@@ -187,5 +190,13 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     }
     let n = events.ended.len();
     eprintln!("solocore: note: {n} process{}: {}", if n == 1 { "" } else { "es" }, pages.describe());
+    match moved_back(events) {
+        0 => {}
+        n => eprintln!("solocore: note: the kernel had moved {n} pages to other frames (compaction); they were moved back"),
+    }
     Ok(())
+}
+
+fn moved_back(events: &Events) -> u64 {
+    events.ended.iter().map(|e| u64::from(e.moved_back)).sum()
 }
