@@ -193,14 +193,25 @@ static int take_area(struct state *s, uint64_t pages)
  * kept until the end, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
-	uint64_t classes = 1ul << s->config.functions, least = 0;
+	uint64_t classes = 1ul << s->config.functions, least = 0, looked = 0;
+	uint64_t before = (s->tail - s->head) / PAGE;
 	while ((s->tail - s->head) / PAGE < pages) {
 		uint64_t want = pages - (s->tail - s->head) / PAGE;
 		uint64_t take = (want * classes / s->config.allowed_classes + 511) & ~511ul;
 		take = take > least ? take : least;
 		take = take < 65536 ? take : 65536;
+		/* Not one in 256 MiB, and 64 times what it should take: there are none, whatever is left of
+		 * the memory. */
+		if (looked >= 65536 + 64 * classes / s->config.allowed_classes &&
+		    (s->tail - s->head) / PAGE <= before) {
+			s->why = "no frame that the kernel gives has its colours and banks; does the map "
+				 "belong to this "
+				 "machine? Choose others";
+			break;
+		}
 		if (take_area(s, take))
 			break;
+		looked += take;
 		/* What others have just given back comes first, and may be all of one colour. */
 		least = take * 2;
 	}

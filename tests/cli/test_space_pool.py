@@ -277,12 +277,12 @@ def test_a_static_child_is_reported(coloured, compile_c):
     assert len(pages(coloured)["uncoloured"]) == 1
 
 
-def test_no_memory_left_in_its_colours_ends_it(coloured, compile_c):
+def test_banks_that_no_memory_has_are_refused(coloured, compile_c):
     """A bank function of a bit that no memory has: nothing is in bank 1."""
     coloured.write("none.txt", "# colour: 12\n45\n")
     done = coloured("exec", "--map", "none.txt", "--banks", "1", "--", "true", timeout=120)
     assert done.code == 3
-    assert "not started in its colours" in done.err or "was stopped" in done.err
+    assert "no frame that the kernel gives has its colours and banks" in done.err
 
 
 def test_killed_programs(coloured):

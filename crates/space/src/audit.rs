@@ -65,7 +65,8 @@ impl Audit {
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let part = |name: &str, share: Share| format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong);
+        let part =
+            |name: &str, share: Share| format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong);
         format!(
             "{} ({:.2} %); {}; {}; the kernel's {}",
             part("private", self.anonymous),

@@ -47,7 +47,7 @@ impl Mapping {
     }
 
     /// Its memory.
-    pub fn as_mut(&mut self) -> &mut [u8] {
+    pub fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: every page of the area was moved there by `Pool::map`, and nobody else has them.
         unsafe { std::slice::from_raw_parts_mut(self.area.start() as *mut u8, self.area.bytes()) }
     }
@@ -103,7 +103,11 @@ impl Pool {
                     Ok(()) => Ok(block),
                     Err(e) => {
                         let _ = self.lists.put(block);
-                        Err(SpaceError::of_io("pages cannot be mapped side by side", &e, "raise vm.max_map_count, or ask for less"))
+                        Err(SpaceError::of_io(
+                            "pages cannot be mapped side by side",
+                            &e,
+                            "raise vm.max_map_count, or ask for less",
+                        ))
                     }
                 }
             });
@@ -148,7 +152,8 @@ mod tests {
 
     fn halves() -> [Choice; 2] {
         let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![] };
-        let choice = |range: std::ops::Range<u32>| Choice::new(&map, Some(&range.collect::<Vec<_>>()), None).expect("valid");
+        let choice =
+            |range: std::ops::Range<u32>| Choice::new(&map, Some(&range.collect::<Vec<_>>()), None).expect("valid");
         [choice(0..8), choice(8..32)]
     }
 
@@ -189,7 +194,7 @@ mod tests {
         for round in 0u8..3 {
             let mut mapping = pool.map(1, 400 << 10).expect("room");
             assert_eq!(mapping.bytes(), 400 << 10);
-            mapping.as_mut().fill(round);
+            mapping.bytes_mut().fill(round);
             let frames = sys::frames_of(mapping.address(), 100).expect("shown");
             assert!(frames.iter().all(|&f| choices[1].allows(f)));
             assert_eq!(pool.stats(1).map(|s| s.frames - s.free), Some(100));

@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 pub(crate) const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 const SPACE: &str = "SOLOCORE_SPACE";
 /// Memory that the library leaves to others when it looks for frames.
-const RESERVE: u64 = 128 << 20;
+const RESERVE: u64 = 512 << 20;
 
 /// What became of a process of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -345,7 +345,8 @@ fn socket() -> io::Result<OwnedFd> {
 
 fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
     let (address, length) = address(name);
-    let fail = |e: io::Error| SpaceError::of_io("a socket for the program", &e, "raise the limit on descriptors (ulimit -n)");
+    let fail =
+        |e: io::Error| SpaceError::of_io("a socket for the program", &e, "raise the limit on descriptors (ulimit -n)");
     let socket = socket().map_err(fail)?;
     // SAFETY: the address lives through the call and says its length.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };

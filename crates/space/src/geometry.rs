@@ -8,7 +8,7 @@
 //! Does not cover: guests. A guest's frames are not the machine's, unless the hypervisor maps memory in huge pages.
 
 use crate::error::SpaceError;
-use crate::map::{PAGE_BITS, Map};
+use crate::map::{Map, PAGE_BITS};
 use solocore_model::Platform;
 use std::fs;
 use std::path::Path;
@@ -70,9 +70,12 @@ impl Geometry {
             return Err(SpaceError::Machine(format!("{}: sets and line are not told; {remedy}", path.display())));
         };
         let name = format!("level {level} cache, {sets} sets of {line}-byte lines");
-        let (sets, source) = if intel && level >= 3 && sets % INTEL_SLICE_SETS == 0 {
+        let (sets, source) = if intel && level >= 3 && sets.is_multiple_of(INTEL_SLICE_SETS) {
             let slices = sets / INTEL_SLICE_SETS;
-            (INTEL_SLICE_SETS, format!("Intel's usual slices of {INTEL_SLICE_SETS} sets, here {slices}; not told by the CPU"))
+            (
+                INTEL_SLICE_SETS,
+                format!("Intel's usual slices of {INTEL_SLICE_SETS} sets, here {slices}; not told by the CPU"),
+            )
         } else {
             (sets, "sysfs, taken as one slice".into())
         };
@@ -84,7 +87,8 @@ impl Geometry {
         if self.sets.is_power_of_two() && self.line.is_power_of_two() && (2..=1 << 12).contains(&colours) {
             return Ok(self);
         }
-        let why = if colours < 2 { "span one page, so it has no colours" } else { "are chosen by a hash that is not known" };
+        let why =
+            if colours < 2 { "span one page, so it has no colours" } else { "are chosen by a hash that is not known" };
         Err(SpaceError::Machine(format!(
             "{}: its {} sets {why}; give a map with colours (--map), or isolate by ways",
             self.name, self.sets
@@ -116,10 +120,14 @@ mod tests {
 
     fn tree(level: &str, sets: &str) -> tempfile::TempDir {
         let dir = tempfile::tempdir().expect("a directory");
-        for (index, kind, level, sets) in [(0, "Data", "1", "64"), (1, "Instruction", "1", "64"), (3, "Unified", level, sets)] {
+        for (index, kind, level, sets) in
+            [(0, "Data", "1", "64"), (1, "Instruction", "1", "64"), (3, "Unified", level, sets)]
+        {
             let at = dir.path().join(format!("index{index}"));
             fs::create_dir(&at).expect("created");
-            for (name, value) in [("type", kind), ("level", level), ("number_of_sets", sets), ("coherency_line_size", "64")] {
+            for (name, value) in
+                [("type", kind), ("level", level), ("number_of_sets", sets), ("coherency_line_size", "64")]
+            {
                 fs::write(at.join(name), format!("{value}\n")).expect("written");
             }
         }

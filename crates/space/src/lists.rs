@@ -36,7 +36,9 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListError {
     /// Nothing so large is left in the list.
-    #[error("list {list} has no block of {frames} frames left ({free} are free in smaller ones); give it more colours or memory")]
+    #[error(
+        "list {list} has no block of {frames} frames left ({free} are free in smaller ones); give it more colours or memory"
+    )]
     Empty {
         /// Which list.
         list: usize,
@@ -303,7 +305,7 @@ impl Lists {
             }
             let order = state & ORDER;
             let size = 1usize << order;
-            if at % size != 0 || (at..at + size).any(|i| usize::from(self.owner[i]) != list) {
+            if !at.is_multiple_of(size) || (at..at + size).any(|i| usize::from(self.owner[i]) != list) {
                 return Err(format!("the block of order {order} at {at} is not aligned or not of one list"));
             }
             if (at + 1..at + size).any(|i| self.state[i] != WITHIN) {
@@ -356,7 +358,13 @@ mod tests {
     /// Colours are frame mod 32: core 0 has 0 to 7, core 1 has 8 to 15, level C the rest.
     fn three(frames: impl IntoIterator<Item = u64>) -> Lists {
         let frames: Vec<u64> = frames.into_iter().collect();
-        Lists::new(3, &frames, |frame| Some(match frame % 32 { 0..8 => 0, 8..16 => 1, _ => 2 }))
+        Lists::new(3, &frames, |frame| {
+            Some(match frame % 32 {
+                0..8 => 0,
+                8..16 => 1,
+                _ => 2,
+            })
+        })
     }
 
     #[test]

@@ -166,9 +166,8 @@ impl Choice {
     /// Classes that there are: those that the functions, which may overlap, can take together.
     fn reachable(&self) -> Vec<usize> {
         // Values as vectors: one column per address bit.
-        let columns = (0..64).map(|bit| {
-            self.masks.iter().enumerate().fold(0u64, |column, (i, mask)| column | (mask >> bit & 1) << i)
-        });
+        let columns = (0..64)
+            .map(|bit| self.masks.iter().enumerate().fold(0u64, |column, (i, mask)| column | (mask >> bit & 1) << i));
         let image = Basis::of(columns);
         (0..self.allowed.len()).filter(|&class| image.reduce(class as u64) == 0).collect()
     }
@@ -184,7 +183,9 @@ fn in_range(option: &str, what: &str, chosen: Option<&[u32]>, count: u32) -> Res
     let Some(chosen) = chosen else { return Ok(()) };
     if let Some(wrong) = chosen.iter().find(|&&n| n >= count) {
         return Err(SpaceError::Input(if count == 1 {
-            format!("{option}: the map has no functions of {what}s, so there is no {what} {wrong}; give --map with a file that has")
+            format!(
+                "{option}: the map has no functions of {what}s, so there is no {what} {wrong}; give --map with a file that has"
+            )
         } else {
             format!("{option}: there is no {what} {wrong}; the map has {count}, 0 to {}", count - 1)
         }));
@@ -233,10 +234,7 @@ fn function(text: &str) -> Result<u64, String> {
 
 fn independent(known: &[u64], mask: u64) -> Result<(), String> {
     if Basis::of(known.iter().copied()).reduce(mask) == 0 {
-        return Err(format!(
-            "{} is the XOR of functions before it, and tells nothing; remove the line",
-            bits_of(mask)
-        ));
+        return Err(format!("{} is the XOR of functions before it, and tells nothing; remove the line", bits_of(mask)));
     }
     Ok(())
 }

@@ -63,7 +63,8 @@ impl Objects {
     /// # Errors
     /// The size is none of these, or the list is empty.
     pub fn get(&mut self, lists: &mut Lists, list: usize, bytes: u32) -> Result<Object, ObjectError> {
-        let class = SIZES.iter().position(|&size| size >= bytes).filter(|_| bytes > 0).ok_or(ObjectError::Size(bytes))?;
+        let class =
+            SIZES.iter().position(|&size| size >= bytes).filter(|_| bytes > 0).ok_or(ObjectError::Size(bytes))?;
         let room = self.room.entry((list, class)).or_default();
         let frame = match room.last() {
             Some(&frame) => frame,
@@ -74,7 +75,9 @@ impl Objects {
                 frame
             }
         };
-        let Some(slab) = self.slabs.get_mut(&frame) else { return Err(ObjectError::NotTaken(Object { frame, offset: 0 })) };
+        let Some(slab) = self.slabs.get_mut(&frame) else {
+            return Err(ObjectError::NotTaken(Object { frame, offset: 0 }));
+        };
         let slot = slab.take_slot();
         if slab.free == [0; 4] {
             slab.place = FULL;
@@ -91,7 +94,7 @@ impl Objects {
         let slab = self.slabs.get_mut(&object.frame).ok_or(ObjectError::NotTaken(object))?;
         let slot = object.offset / SIZES[slab.class];
         let taken = object.offset < PAGE && slab.free[slot as usize / 64] >> (slot % 64) & 1 == 0;
-        if object.offset % SIZES[slab.class] != 0 || !taken {
+        if !object.offset.is_multiple_of(SIZES[slab.class]) || !taken {
             return Err(ObjectError::NotTaken(object));
         }
         slab.free[slot as usize / 64] |= 1 << (slot % 64);

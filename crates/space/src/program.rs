@@ -38,10 +38,9 @@ pub fn check_machine() -> Result<(), SpaceError> {
 pub fn find(program: &OsStr) -> Result<PathBuf, SpaceError> {
     let path = Path::new(program);
     if program.as_bytes().contains(&b'/') {
-        return path
-            .is_file()
-            .then(|| path.to_owned())
-            .ok_or_else(|| SpaceError::Input(format!("cannot run {}: there is no such file; check the path", path.display())));
+        return path.is_file().then(|| path.to_owned()).ok_or_else(|| {
+            SpaceError::Input(format!("cannot run {}: there is no such file; check the path", path.display()))
+        });
     }
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&dirs)
@@ -75,7 +74,8 @@ pub fn check(path: &Path) -> Result<(), SpaceError> {
         if head.get(4) != Some(&2) {
             return refuse("it is a 32-bit program, into which a 64-bit library cannot be preloaded");
         }
-        let meta = file.metadata().map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
+        let meta =
+            file.metadata().map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
         // SAFETY: asks for a number.
         let me = unsafe { libc::geteuid() };
         if meta.mode() & 0o4000 != 0 && meta.uid() != me || meta.mode() & 0o2000 != 0 {

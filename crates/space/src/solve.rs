@@ -40,7 +40,9 @@ pub struct Found {
 
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the timing does not separate: {0}; run it on the machine itself, with nothing beside it, or give a map that is known")]
+#[error(
+    "the timing does not separate: {0}; run it on the machine itself, with nothing beside it, or give a map that is known"
+)]
 pub struct Unclear(pub String);
 
 const PAIRS: usize = 4000;
@@ -228,7 +230,12 @@ impl Space {
 }
 
 /// New pairs: what should be slow is, what is slow should be, and their share is that of so many banks.
-fn verify(timing: &mut dyn Timing, random: &mut ChaCha8Rng, functions: &Basis, limit: f64) -> Result<(f64, f64), Unclear> {
+fn verify(
+    timing: &mut dyn Timing,
+    random: &mut ChaCha8Rng,
+    functions: &Basis,
+    limit: f64,
+) -> Result<(f64, f64), Unclear> {
     let count = timing.addresses().len();
     let same = |timing: &dyn Timing, a: usize, b: usize| {
         let d = timing.addresses()[a] ^ timing.addresses()[b];
@@ -273,7 +280,10 @@ fn verify(timing: &mut dyn Timing, random: &mut ChaCha8Rng, functions: &Basis, l
     if expected < 100 || slow < 20 || slow_as_said < 0.85 || fast_as_said < 0.97 || known < 0.85 {
         return Err(Unclear(format!(
             "{} functions were found, but of new pairs that they say are slow {:.0} % are, of fast ones {:.0} %, and they know {:.0} % of the slow ones",
-            functions.rank(), slow_as_said * 100.0, fast_as_said * 100.0, known * 100.0
+            functions.rank(),
+            slow_as_said * 100.0,
+            fast_as_said * 100.0,
+            known * 100.0
         )));
     }
     Ok((slow_as_said, fast_as_said))
@@ -282,9 +292,8 @@ fn verify(timing: &mut dyn Timing, random: &mut ChaCha8Rng, functions: &Basis, l
 /// The same functions, by those of few and low bits.
 fn simplest(functions: &Basis) -> Vec<u64> {
     let rows = functions.rows();
-    let sums = (1u32..1 << rows.len()).map(|pick| {
-        rows.iter().enumerate().filter(|(i, _)| pick >> i & 1 == 1).fold(0, |sum, (_, row)| sum ^ row)
-    });
+    let sums = (1u32..1 << rows.len())
+        .map(|pick| rows.iter().enumerate().filter(|(i, _)| pick >> i & 1 == 1).fold(0, |sum, (_, row)| sum ^ row));
     let mut sums: Vec<u64> = sums.collect();
     sums.sort_unstable_by_key(|sum| (sum.count_ones(), *sum));
     let mut basis = Basis::default();
@@ -358,7 +367,14 @@ mod tests {
         // From DRAMA's tables: Sandy Bridge with one DIMM, Skylake with two.
         for banks in [
             vec![mask(&[14, 18]), mask(&[15, 19]), mask(&[16, 20]), mask(&[17, 21])],
-            vec![mask(&[7, 14]), mask(&[15, 19]), mask(&[16, 20]), mask(&[17, 21]), mask(&[18, 22]), mask(&[8, 9, 12, 13, 18, 19])],
+            vec![
+                mask(&[7, 14]),
+                mask(&[15, 19]),
+                mask(&[16, 20]),
+                mask(&[17, 21]),
+                mask(&[18, 22]),
+                mask(&[8, 9, 12, 13, 18, 19]),
+            ],
         ] {
             let mut oracle = Oracle::new(1, banks.clone(), Kind::Linear);
             let found = solve(&mut oracle, 7).expect("separates");
@@ -394,12 +410,9 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_there() {
-        for (kind, words) in [
-            (Kind::Noise, "again"),
-            (Kind::Flat, "separate"),
-            (Kind::Hash, "separate"),
-            (Kind::Three, "separate"),
-        ] {
+        for (kind, words) in
+            [(Kind::Noise, "again"), (Kind::Flat, "separate"), (Kind::Hash, "separate"), (Kind::Three, "separate")]
+        {
             for seed in 0..4 {
                 let mut oracle = Oracle::new(seed, vec![], kind);
                 oracle.wrong = 0.0;

@@ -152,7 +152,18 @@ pub(crate) fn present_ranges(pagemap: &File, start: u64, end: u64) -> io::Result
     while at < end {
         let mut regions = [[0u64; 3]; 256];
         let mut scan = [
-            96, 0, at, end, 0, regions.as_mut_ptr() as u64, regions.len() as u64, 0, 0, IS_PRESENT, 0, IS_PRESENT | IS_ZERO,
+            96,
+            0,
+            at,
+            end,
+            0,
+            regions.as_mut_ptr() as u64,
+            regions.len() as u64,
+            0,
+            0,
+            IS_PRESENT,
+            0,
+            IS_PRESENT | IS_ZERO,
         ];
         // SAFETY: the kernel reads and writes `scan` and `regions`, which live through the call.
         let n = unsafe { libc::ioctl(pagemap.as_raw_fd(), SCAN, scan.as_mut_ptr()) };

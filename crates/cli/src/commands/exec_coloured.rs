@@ -105,7 +105,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
         let map = map_of(&a.map, a.colors.is_some())?;
         if a.banks.is_some() && map.banks.is_empty() {
             return Err(Failure::Input(
-                "--banks: no bank functions are known; give a map that has them (--map; solocore space map makes one)".into(),
+                "--banks: no bank functions are known; give a map that has them (--map; solocore space map makes one)"
+                    .into(),
             ));
         }
         let choice = choice_of(&map, a.colors.as_deref(), a.banks.as_deref())?;
@@ -114,7 +115,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
     let plan = read_plan(path)?;
     let map = map_of(&a.map, true)?;
     let task = a.task.as_deref().unwrap_or_default();
-    let (colours, banks) = of_plan(&plan, task, &map).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+    let (colours, banks) =
+        of_plan(&plan, task, &map).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
     let choice = Choice::new(&map, Some(&colours), banks.as_deref())?;
     Ok((map, choice))
 }
@@ -134,9 +136,13 @@ fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let share = |ways: u64| u32::try_from(ways.min(all) * count / all).unwrap_or(0);
     let colours: Vec<u32> = (share(before)..share(before + u64::from(plan.cores[at].ways))).collect();
     if colours.is_empty() {
-        return Err(format!("core {} has less than a colour of {count}; give it more ways, or name --colors", task.core));
+        return Err(format!(
+            "core {} has less than a colour of {count}; give it more ways, or name --colors",
+            task.core
+        ));
     }
-    let banks = plan.cores[at].banks.filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
+    let banks =
+        plan.cores[at].banks.filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
     Ok((colours, banks.map(|(first, n)| (first..first + n).collect())))
 }
 
@@ -171,7 +177,10 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
         let (coloured, ended, failed) = (events.coloured.len(), events.ended.len(), events.failed.len());
         let uncoloured = &events.uncoloured;
         let moved_back = moved_back(events);
-        files::write_json(path, &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages, moved_back })?;
+        files::write_json(
+            path,
+            &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages, moved_back },
+        )?;
     }
     for what in &events.uncoloured {
         eprintln!("solocore: note: {what}: it ran uncoloured");
@@ -192,7 +201,9 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     eprintln!("solocore: note: {n} process{}: {}", if n == 1 { "" } else { "es" }, pages.describe());
     match moved_back(events) {
         0 => {}
-        n => eprintln!("solocore: note: the kernel had moved {n} pages to other frames (compaction); they were moved back"),
+        n => eprintln!(
+            "solocore: note: {n} pages were found in other frames on the way (compaction by the kernel) and moved back"
+        ),
     }
     Ok(())
 }

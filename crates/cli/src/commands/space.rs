@@ -61,7 +61,8 @@ pub fn choice_of(map: &Map, colors: Option<&str>, banks: Option<&str>) -> Result
 
 fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
     let cache = geometry(args.platform.as_deref());
-    let mut notes = vec!["solocore memory map: XOR functions of physical address bits, a bank function a line".to_owned()];
+    let mut notes =
+        vec!["solocore memory map: XOR functions of physical address bits, a bank function a line".to_owned()];
     let mut map = Map::default();
     match cache {
         Ok(cache) => {
@@ -78,7 +79,8 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
     }
     if !args.no_banks {
         let bytes = usize::try_from(args.memory.0).ok().filter(|&b| b >= 16 << 20);
-        let bytes = bytes.ok_or_else(|| Failure::Input("--memory: less than 16 MiB show no banks; give more".into()))?;
+        let bytes =
+            bytes.ok_or_else(|| Failure::Input("--memory: less than 16 MiB show no banks; give more".into()))?;
         eprintln!("solocore: timing {LINES} lines of {}", args.memory);
         let mut probe = Probe::new(bytes, LINES, args.seed)?;
         let found = solve::solve(&mut probe, args.seed).map_err(|e| Failure::Machine(e.to_string()))?;
@@ -96,7 +98,9 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
 fn confidence(found: &Found) -> Vec<String> {
     let (fast, slow, limit) = found.times;
     vec![
-        format!("banks: found by timing; different banks take {fast:.0} cycles, rows of one bank {slow:.0}, limit {limit:.0}"),
+        format!(
+            "banks: found by timing; different banks take {fast:.0} cycles, rows of one bank {slow:.0}, limit {limit:.0}"
+        ),
         format!("they explain {} of {} slow pairs", found.pairs.1, found.pairs.0),
         format!(
             "confidence: of new pairs, {:.1} % of one bank were slow, {:.1} % of others fast",
@@ -141,7 +145,8 @@ pub fn recolor(args: &RecolorArgs) -> Result<ExitCode, Failure> {
         print(&files::to_json(&Recoloured { format: "solocore-recolor/1", processes }))?;
         return Ok(ExitCode::from(u8::from(!right)));
     }
-    let head = ["pid", "pages moved", "stuck", "ns/page", "GB/s", "ns/page, all", "GB/s, all", "private pages", "wrong"];
+    let head =
+        ["pid", "pages moved", "stuck", "ns/page", "GB/s", "ns/page, all", "GB/s, all", "private pages", "wrong"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for p in &processes {
         let per_page = |ns: u64| format!("{:.0}", ns as f64 / f64::from(p.pages.max(1)));

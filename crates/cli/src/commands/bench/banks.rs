@@ -54,7 +54,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         return Err(Failure::Input(format!("{path}: there is no bank function; make a map with `solocore space map`")));
     }
     let bytes = usize::try_from(args.memory.0).ok().filter(|b| (16 << 20..1 << 40).contains(b));
-    let bytes = bytes.ok_or_else(|| Failure::Input("--memory: too little or too much; give from 16 MiB to 1 TiB".into()))?;
+    let bytes =
+        bytes.ok_or_else(|| Failure::Input("--memory: too little or too much; give from 16 MiB to 1 TiB".into()))?;
     let mut probe = Probe::new(bytes, 8192, args.seed)?;
     let (mut same, mut different) = measure(&mut probe, &map, args.pairs as usize);
     if same.is_empty() {

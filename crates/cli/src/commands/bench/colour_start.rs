@@ -57,7 +57,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     }
     let (plain_ms, coloured_ms) = (median(&mut times[0]), median(&mut times[1]));
-    let report = Report { format: "solocore-bench-colour-start/1", plain_ms, coloured_ms, ratio: coloured_ms / plain_ms };
+    let report =
+        Report { format: "solocore-bench-colour-start/1", plain_ms, coloured_ms, ratio: coloured_ms / plain_ms };
     let row = |what: &str, ms: f64| vec![what.to_owned(), format!("{ms:.1}")];
     let rows = [
         vec!["start to end".to_owned(), "ms, median".to_owned()],

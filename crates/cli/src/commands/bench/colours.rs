@@ -74,7 +74,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let what = AtomicU8::new(REST);
     let mut times = [Vec::new(), Vec::new(), Vec::new()];
     std::thread::scope(|scope| {
-        scope.spawn(|| hog(second, &what, shared.as_mut(), other.as_mut()));
+        scope.spawn(|| hog(second, &what, shared.bytes_mut(), other.bytes_mut()));
         chain.follow(2);
         for _ in 0..args.rounds {
             for state in [REST, OTHER, SHARED] {
@@ -111,7 +111,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
 fn quarters(map: &Map) -> Result<[Choice; 2], Failure> {
     let count = map.colour_count();
     if count < 4 {
-        return Err(Failure::Machine(format!("the map has {count} colours, and four are needed; give another (--map)")));
+        return Err(Failure::Machine(format!(
+            "the map has {count} colours, and four are needed; give another (--map)"
+        )));
     }
     let quarter = |from: u32| Choice::new(map, Some(&(from..from + count / 4).collect::<Vec<_>>()), None);
     Ok([quarter(0)?, quarter(count / 4 * 3)?])
@@ -135,7 +137,7 @@ impl Chain {
             seed ^= seed << 17;
             order.swap(i, (seed % (i as u64 + 1)) as usize);
         }
-        let bytes = memory.as_mut();
+        let bytes = memory.bytes_mut();
         for i in 0..lines {
             let (from, to) = (order[i] * 64, start + order[(i + 1) % lines] * 64);
             bytes[from..from + 8].copy_from_slice(&to.to_ne_bytes());

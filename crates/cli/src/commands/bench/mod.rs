@@ -78,7 +78,19 @@ fn median(values: &mut [f64]) -> f64 {
 
 /// The chance that one of `high` is above one of `low`: 0.5 where they do not differ.
 fn above(high: &[f64], low: &[f64]) -> f64 {
-    let wins = |h: &f64| low.iter().map(|l| if h > l { 1.0 } else if h < l { 0.0 } else { 0.5 }).sum::<f64>();
+    let wins = |h: &f64| {
+        low.iter()
+            .map(|l| {
+                if h > l {
+                    1.0
+                } else if h < l {
+                    0.0
+                } else {
+                    0.5
+                }
+            })
+            .sum::<f64>()
+    };
     high.iter().map(wins).sum::<f64>() / (high.len() * low.len()).max(1) as f64
 }
 

@@ -46,13 +46,16 @@ struct Report {
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let bytes = usize::try_from(args.memory.0).ok().filter(|b| (8 << 20..1 << 40).contains(b));
-    let bytes = bytes.ok_or_else(|| Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into()))?;
+    let bytes =
+        bytes.ok_or_else(|| Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into()))?;
     let choices = thirds();
     // Where frames are hidden, or there is less memory, the lists are the same with others.
     let pool = Pool::new(bytes, true, &choices).ok();
     let real_frames = pool.is_some();
     if !real_frames {
-        eprintln!("solocore: note: frames are hidden or memory is short, so frames are made up; run it as root for real ones");
+        eprintln!(
+            "solocore: note: frames are hidden or memory is short, so frames are made up; run it as root for real ones"
+        );
     }
     let mut rows = Vec::new();
     let mut measure = |what: &'static str, count: u32, work: &mut dyn FnMut(u32)| {
