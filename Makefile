@@ -35,6 +35,10 @@ build:
 client:
 	@$(MAKE) --no-print-directory -s -C client/c OUT=$(CURDIR)/build/client
 
+# The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
+preload:
+	@$(MAKE) --no-print-directory -s -C client/preload OUT=$(CURDIR)/build/preload
+
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision
 

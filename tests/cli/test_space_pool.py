@@ -360,7 +360,7 @@ def test_a_map_by_timing_is_made_or_refused(solocore):
 
 
 def test_the_pools_bench(solocore):
-    done = solocore("bench", "pool", "--requests", "20000", "--runs", "3", "--memory", "16 MiB", "--format", "json")
+    done = solocore("bench", "pool", "--requests", "2000", "--runs", "5", "--memory", "16 MiB", "--format", "json")
     assert done.code == 0, done.err
     rows = {r["what"]: r["ns"] for r in done.json()["rows"]}
     assert all(ns > 0 for ns in rows.values()) and "mmap, a write and munmap of a page" in rows

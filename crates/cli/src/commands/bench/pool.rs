@@ -18,11 +18,11 @@ pub struct Args {
     /// Memory of the pool.
     #[arg(long, value_name = "SIZE", default_value = "64 MiB")]
     memory: Bytes,
-    /// Pairs of requests in a run.
-    #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
+    /// Pairs of requests in a run (a twentieth of mmap and munmap).
+    #[arg(long, value_name = "N", default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1000..=100_000_000))]
     requests: u32,
-    /// Runs; the median counts.
-    #[arg(long, value_name = "N", default_value_t = 7, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    /// Runs; the median counts. Short ones are seldom interrupted.
+    #[arg(long, value_name = "N", default_value_t = 301, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     runs: u32,
     /// How results look.
     #[arg(long, value_enum, default_value_t)]
