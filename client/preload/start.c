@@ -100,8 +100,7 @@ static struct state *settle(struct state *early)
 {
 	struct state *s = (struct state *)(early->base + PAGE);
 	if (pool_fill(early, early->config.prefill + STATE_PAGES + 1))
-		refuse("no memory is free in its colours and banks; give it more colours, or end other "
-		       "programs");
+		refuse(early->why);
 	for (uint64_t done = 0; done < STATE_PAGES + 1;) {
 		long n = pool_place(early, early->base + done * PAGE, STATE_PAGES + 1 - done);
 		if (n <= 0)
