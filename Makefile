@@ -1,6 +1,6 @@
 # Targets: demo, test, vm-quick, vm-test, build, client, lint, bench, nightly, clean. `make demo` and `make test` install what they need.
 # Targets of the policies' checks take EVENTS (random events), FUZZ (seconds a mechanism) and MUTANTS (0: all).
-.PHONY: policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
+.PHONY: preload policy-test demo test vm-quick vm-test vm-test-aarch64 build client vision lint unit-test vision-test cli-test pages-test browser-test bench nightly setup-demo setup-test clean
 
 SOLOCORE := target/release/solocore
 export SOLOCORE
@@ -34,6 +34,10 @@ build:
 # The library for programs that hold the bandwidth lock, and its pkg-config file; `make -C client/c install PREFIX=...` installs.
 client:
 	@$(MAKE) --no-print-directory -s -C client/c OUT=$(CURDIR)/build/client
+
+# The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
+preload:
+	@$(MAKE) --no-print-directory -s -C client/preload OUT=$(CURDIR)/build/preload
 
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision

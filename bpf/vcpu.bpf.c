@@ -357,6 +357,22 @@ __s32 BPF_PROG(vcpu_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wak
 	return scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 }
 
+/*
+ * A thread that wakes while another one of its VCPU runs, and nobody waits in the VCPU's queue, is next: it
+ * need not pass through queue and `dispatch`. Should another VCPU be picked meanwhile, it is sent away as it
+ * begins (`running`).
+ */
+static __always_inline __u32 goes_next(__u32 cpu, __u32 id, const struct vcpu_info *v, __u64 enq_flags)
+{
+	struct vcpu_cpu *c = cpu_of(cpu);
+
+	if (!c || (enq_flags & SCX_ENQ_WAKEUP) == 0 || v->core != cpu || c->core.paused ||
+	    c->core.current != id || c->direct != 0 || c->mail != 0 || scx_bpf_dsq_nr_queued(id) > 0)
+		return 0;
+	c->direct = 1;
+	return 1;
+}
+
 SEC("struct_ops/vcpu_enqueue")
 void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 {
@@ -379,6 +395,11 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 	now = v->virtual_ns;
 	if ((__s64)(virtual - (now - settings.slice_ns)) < 0)
 		virtual = now - settings.slice_ns;
+	if (goes_next(cpu, id, v, enq_flags)) {
+		p->scx.dsq_vtime = virtual;
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags);
+		return;
+	}
 	scx_bpf_dsq_insert_vtime(p, id, settings.slice_ns, virtual, enq_flags);
 	if (vcpu_wakes(cpu, id, v->core)) {
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -673,10 +694,12 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct vcpu_cpu *c = cpu_of(cpu);
 	struct vcpu_info *v;
+	__u64 stopped;
 	__u32 id;
 
 	if (!c)
 		return;
+	stopped = c->stopped_ns;
 	c->stopped_ns = 0;
 	if (exempt(p)) {
 		/* It came between two threads of a VCPU. */
@@ -689,7 +712,10 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	if (v && (__s64)(v->virtual_ns - p->scx.dsq_vtime) < 0)
 		v->virtual_ns = p->scx.dsq_vtime;
 	c->switches++;
-	if (c->core.paused)
+	c->direct = 0;
+	if (stopped != 0)
+		c->running_ns = stopped;
+	else if (c->core.paused)
 		c->running_ns = bpf_ktime_get_ns();
 	c->running_id = id;
 	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);

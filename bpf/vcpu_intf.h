@@ -43,6 +43,7 @@ struct vcpu_cpu {
 	sc_u64 leaving[VCPU_WORDS];  /* for vcpu_info.to */
 	sc_u64 running_ns;	     /* since when its thread runs */
 	sc_u64 running_id;	     /* and for which VCPU */
+	sc_u64 direct;		     /* 1: a thread of the VCPU that runs is next, past its queue */
 	sc_u64 stopped_ns;	     /* when the last one blocked, until somebody has asked; 0 */
 	/* Counts. */
 	sc_u64 switches; /* threads that were let in */

@@ -2,6 +2,7 @@
 
 pub mod isolation;
 pub mod latency;
+pub mod space;
 pub mod vcpu;
 
 use clap::{Parser, Subcommand, ValueEnum};
@@ -78,9 +79,9 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
-    /// Run a program under the bandwidth lock, on a core of its own, or within a bandwidth.
+    /// Run a program under the bandwidth lock, on a core of its own, within a bandwidth, or in cache colours and banks of its own.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -93,6 +94,14 @@ pub enum Command {
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv\n  solocore check-trace t.csv\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(CheckTraceArgs),
+    /// Move a program that runs in its colours to others.
+    #[command(
+        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from\nthe new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
+    )]
+    Recolor(space::RecolorArgs),
+    /// Cache colours and DRAM banks of this machine, and where a process's pages lie.
+    #[command(subcommand)]
+    Space(space::SpaceCommand),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
         after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
@@ -108,8 +117,10 @@ pub enum Command {
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
-    /// Measure this machine: bandwidth, latency, messages, locked memory, I/O.
-    #[command(after_help = "Each has --help with examples. All but ipc and lockdown take IsolBench's -c, -p and -r.")]
+    /// Measure this machine: bandwidth, latency, messages, locked memory, I/O, coloured pages.
+    #[command(
+        after_help = "Each has --help with examples. bandwidth, latency and io-load take IsolBench's -c, -p and -r."
+    )]
     Bench {
         /// Which benchmark.
         #[command(subcommand)]
@@ -383,6 +394,8 @@ pub struct ExecArgs {
     /// Where no solocore runs: how tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
+    #[command(flatten)]
+    pub colours: space::ColourArgs,
     /// The program and its arguments.
     #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
     pub command: Vec<std::ffi::OsString>,

@@ -8,6 +8,7 @@ mod check_trace;
 mod doctor;
 mod dram;
 mod exec;
+mod exec_coloured;
 mod isolation;
 mod latency;
 mod plan;
@@ -18,6 +19,7 @@ mod run;
 mod sched_trace;
 mod schedule_io;
 mod sim;
+mod space;
 mod study;
 mod top;
 mod vcpu;
@@ -45,6 +47,8 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
+        Command::Recolor(args) => space::recolor(&args),
+        Command::Space(command) => space::run(&command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
         Command::CheckTrace(args) => check_trace::run(&args),

@@ -5,6 +5,7 @@ use solocore_model::ModelError;
 use solocore_planner::PlanError;
 use solocore_profile::ProfileError;
 use solocore_sim::SimError;
+use solocore_space::SpaceError;
 
 /// Why a command failed.
 #[derive(Debug)]
@@ -87,6 +88,15 @@ impl From<LinuxError> for Failure {
         match error {
             LinuxError::Input(text) => Self::Input(text),
             LinuxError::Machine(text) => Self::Machine(text),
+        }
+    }
+}
+
+impl From<SpaceError> for Failure {
+    fn from(error: SpaceError) -> Self {
+        match error {
+            SpaceError::Input(text) => Self::Input(text),
+            SpaceError::Machine(text) => Self::Machine(text),
         }
     }
 }

@@ -3,9 +3,10 @@
 //! Rule: this process becomes the program; nothing of solocore stays beside it. What holds the lock is the connection to the
 //! running solocore, which the program inherits (client/c, `sc_hold_program`). Where none runs and one is needed, this process
 //! regulates for as long as the program takes, which is then its child: `solocore exec` again, as its client.
-//! Does not cover: colours of pages; the budgets of a running solocore, which are its plan's.
+//! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which are its plan's.
 
 use crate::args::ExecArgs;
+use crate::commands::exec_coloured;
 use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
@@ -30,6 +31,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
             "--core {core}: there is no such CPU online; `solocore doctor` counts them"
         )));
     }
+    if args.colours.any() {
+        return exec_coloured::run(args);
+    }
     if args.budget.is_some() {
         return beside(args);
     }
@@ -53,7 +57,10 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
         machine::keep_on(core)?;
     }
     let program = &args.command[0];
-    let error = Command::new(program).args(&args.command[1..]).exec();
+    let mut command = Command::new(program);
+    command.args(&args.command[1..]);
+    exec_coloured::environment_for(&mut command);
+    let error = command.exec();
     Err(Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", Path::new(program).display())))
 }
 

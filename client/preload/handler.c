@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Problem: a page that the program touches for the first time must be one of its colours, whoever made the
+ * mapping. Rule: all anonymous memory is registered with userfaultfd. One thread, which shares the memory but
+ * not the descriptors (so that the program can neither see nor close them), serves the faults: the first of a
+ * sequence with one page, the following with twice as many each time. Threads call it by reading a page that
+ * is never there (the doorbell).
+ */
+#define _GNU_SOURCE
+#include "space.h"
+#include "uffd.h"
+
+#include <poll.h>
+#include <sys/mman.h>
+
+#define WIDEST 256
+#define LOOK_NS 1000000000ul
+
+int send_packet(struct state *s, uint32_t kind, const char *text)
+{
+	struct packet packet;
+	zero_bytes(&packet, sizeof packet);
+	packet.kind = kind;
+	packet.pages = (uint32_t)s->repaired;
+	packet.stuck = s->stuck;
+	for (size_t i = 0; text && text[i] && i + 1 < sizeof packet.text; i++)
+		packet.text[i] = text[i];
+	/* MSG_NOSIGNAL */
+	return failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)) ? -1 : 0;
+}
+
+/* -1: solocore has gone, which must not stop the program. */
+int wait_for_go(struct state *s)
+{
+	struct packet packet;
+	for (;;) {
+		struct pollfd wait = {s->socket, POLLIN, 0};
+		struct timespec {
+			long seconds, nanoseconds;
+		} limit = {10, 0};
+		long ready = raw(SYS_ppoll, &wait, 1, &limit, 0);
+		if (ready != 1)
+			return -1;
+		long got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0, 0, 0);
+		if (got != (long)sizeof packet)
+			return -1;
+		if (packet.kind == PACKET_GO)
+			return 0;
+	}
+}
+
+/* How many pages a fault gets: more, if it goes on where the last of its kind ended. */
+static uint32_t width_of(struct state *s, uint64_t page, uint32_t *stream)
+{
+	for (uint32_t i = 0; i < STREAMS; i++) {
+		if (s->next[i] == page) {
+			s->width[i] = s->width[i] * 2 < WIDEST ? s->width[i] * 2 : WIDEST;
+			*stream = i;
+			return s->width[i];
+		}
+	}
+	*stream = s->victim++ % STREAMS;
+	s->width[*stream] = 1;
+	return 1;
+}
+
+static void missing_page(struct state *s, uint64_t page)
+{
+	uint32_t stream;
+	uint32_t width = width_of(s, page, &stream);
+	long placed = pool_place(s, page, width);
+	if (placed <= 0) {
+		/* Another thread's fault has been served already, or the mapping has gone. */
+		struct uffd_range range = {page, PAGE};
+		raw(SYS_ioctl, s->uffd, UFFDIO_WAKE_, &range);
+		placed = 1;
+	}
+	s->next[stream] = page + (uint64_t)placed * PAGE;
+}
+
+/* The pool's own first pages, on which this runs: the copy and the move in one go, with nothing written
+ * between. */
+static void replace_own(struct state *s)
+{
+#if defined(__x86_64__)
+	uint64_t to = (uint64_t)s, bytes = STATE_PAGES * PAGE;
+	long at = raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		      -1, 0);
+	if (failed(at))
+		return;
+	register_range(s, (uint64_t)at, (uint64_t)at + bytes);
+	raw(SYS_madvise, at, bytes, MADV_DONTFORK);
+	for (uint64_t done = 0; done < STATE_PAGES;) {
+		long moved = pool_place(s, (uint64_t)at + done * PAGE, STATE_PAGES - done);
+		if (moved <= 0)
+			give_up(s, "the pool's own pages cannot be moved; start the program again");
+		done += (uint64_t)moved;
+	}
+	struct uffd_range range = {(uint64_t)at, bytes};
+	raw(SYS_ioctl, s->uffd, _IOR(0xAA, 0x01, struct uffd_range), &range);
+	register long flags __asm__("r10") = MREMAP_MAYMOVE | MREMAP_FIXED;
+	register long target __asm__("r8") = (long)to;
+	long result;
+	__asm__ volatile(
+		"mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
+		"mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], %%eax\n\tsyscall"
+		: "=&a"(result)
+		: [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap), "r"(flags), "r"(target)
+		: "rdi", "rsi", "rdx", "rcx", "r11", "memory");
+	if (failed(result))
+		raw(SYS_munmap, at, bytes);
+#else
+	(void)s; /* They stay, and are counted as in the wrong colour. */
+#endif
+}
+
+/* The kernel moves pages to other frames when it makes room for large blocks: they are moved back, and
+ * counted. What waits in the queue is given up as a whole when one of it has moved. */
+static void keep_right(struct state *s)
+{
+	uint64_t before = s->moved;
+	adopt_range(s, 0, ~0ul, 1);
+	sweep_range(s, (uint64_t)s->shared, (uint64_t)s->shared + PAGE);
+	if (has_wrong_page(s, s->head, s->tail)) {
+		raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
+		s->head = s->tail = s->floor;
+		s->moved++;
+	}
+	if (has_wrong_page(s, (uint64_t)s, (uint64_t)s + STATE_PAGES * PAGE))
+		replace_own(s);
+	s->repaired += s->moved - before;
+}
+
+/* A look now and then, for at most a hundredth of the time. */
+static void look_again(struct state *s)
+{
+	uint64_t now = now_ns();
+	if (now < s->next_look)
+		return;
+	keep_right(s);
+	uint64_t took = now_ns() - now;
+	s->next_look = now + took + (took * 100 > LOOK_NS ? took * 100 : LOOK_NS);
+}
+
+/* Everything into the colours of the new configuration. */
+static void recolour(struct state *s)
+{
+	uint64_t began = now_ns();
+	struct packet packet;
+	zero_bytes(&packet, sizeof packet);
+	packet.kind = PACKET_RECOLOURED;
+	s->moved = s->stuck = s->move_ns = 0;
+	if (config_read(&s->config, s->path))
+		give_up(s, "the new configuration cannot be read");
+	/* What is free is in the old colours. */
+	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
+	s->head = s->tail = s->floor;
+	/* All at once, as what is given back comes again. If there is not enough, it comes piece by piece. */
+	pool_fill(s, count_wrong(s) + STATE_PAGES + 1);
+	uint64_t repaired = s->repaired;
+	keep_right(s);
+	packet.pages = (uint32_t)s->moved;
+	packet.stuck = s->stuck;
+	packet.move_ns = s->move_ns;
+	packet.all_ns = now_ns() - began;
+	/* Pages that the kernel has moved under way. */
+	keep_right(s);
+	s->repaired = repaired;
+	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
+}
+
+static void serve_request(struct state *s)
+{
+	struct shared *shared = s->shared;
+	uint64_t start = shared->start, end = shared->start + shared->length;
+	char text[sizeof shared->text];
+	switch (shared->kind) {
+	case REQUEST_REGISTER:
+		adopt_new(s, start, end);
+		break;
+	case REQUEST_ADOPT:
+		adopt_range(s, start, end, 1);
+		break;
+	case REQUEST_WRITABLE:
+		adopt_range(s, start, end, 0);
+		break;
+	case REQUEST_LOADED:
+		adopt_range(s, 0, ~0ul, 1);
+		break;
+	case REQUEST_FORKED:
+		s->forked = 1;
+		protect_all(s);
+		adopt_range(s, 0, ~0ul, 1);
+		break;
+	case REQUEST_EXIT:
+		keep_right(s);
+		if (!send_packet(s, PACKET_EXIT, 0))
+			wait_for_go(s);
+		break;
+	case REQUEST_UNCOLOURED:
+		copy_bytes(text, shared->text, sizeof text);
+		send_packet(s, PACKET_UNCOLOURED, text);
+		break;
+	default:
+		break;
+	}
+}
+
+static void answer_doorbell(struct state *s)
+{
+	struct uffdio_zeropage_ zero = {{s->shared->doorbell, PAGE}, 0, 0};
+	serve_request(s);
+	if (failed(raw(SYS_ioctl, s->uffd, UFFDIO_ZEROPAGE_, &zero))) {
+		struct uffd_range range = {s->shared->doorbell, PAGE};
+		raw(SYS_ioctl, s->uffd, UFFDIO_WAKE_, &range);
+	}
+}
+
+static void serve_socket(struct state *s)
+{
+	struct packet packet;
+	long got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */, 0, 0);
+	if (got == (long)sizeof packet && packet.kind == PACKET_RECOLOUR) {
+		recolour(s);
+	} else if (got == 0 || (failed(got) && got != -EAGAIN_)) {
+		/* solocore has gone: the program stays in its colours, and nobody asks any more. */
+		raw(SYS_close, s->socket);
+		s->socket = -1;
+	}
+}
+
+/* The program's descriptors must end when it closes them: only its own are left in this thread's table. */
+static void close_others(const struct state *s)
+{
+	unsigned first = 0;
+	for (;;) {
+		const int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags};
+		unsigned next = ~0u;
+		for (unsigned i = 0; i < 5; i++)
+			if (own[i] >= 0 && (unsigned)own[i] >= first && (unsigned)own[i] < next)
+				next = (unsigned)own[i];
+		if (next > first)
+			raw(SYS_close_range, first, next == ~0u ? ~0u : next - 1, 0);
+		if (next == ~0u)
+			return;
+		first = next + 1;
+	}
+}
+
+int handler_main(void *argument)
+{
+	struct state *s = argument;
+	raw(SYS_prctl, 15 /* PR_SET_NAME */, "solocore-pages");
+	close_others(s);
+	for (;;) {
+		struct uffd_event events[16];
+		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
+		long limit[2] = {LOOK_NS / 1000000000, LOOK_NS % 1000000000};
+		raw(SYS_ppoll, wait, 2, limit, 0);
+		if (wait[1].revents)
+			serve_socket(s);
+		look_again(s);
+		long got = raw(SYS_read, s->uffd, events, sizeof events);
+		for (long i = 0; i < got / (long)sizeof events[0]; i++) {
+			uint64_t page = events[i].address & ~(PAGE - 1);
+			if (events[i].event != EVENT_PAGEFAULT)
+				continue;
+			if (page == s->shared->doorbell)
+				answer_doorbell(s);
+			else if (events[i].flags & FAULT_WP)
+				write_fault(s, page);
+			else
+				missing_page(s, page);
+		}
+	}
+}

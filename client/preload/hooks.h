@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * The program's side of the preloaded library.
+ */
+#ifndef SOLOCORE_PRELOAD_HOOKS_H
+#define SOLOCORE_PRELOAD_HOOKS_H
+
+#include "space.h"
+
+/* Where threads and handler meet; null while there is no handler. */
+extern struct shared *self;
+/* LD_PRELOAD=... and SOLOCORE_SPACE=... as this program was given them. */
+extern char preload_text[128], space_text[128];
+
+/* hooks.c */
+void call_handler(uint32_t kind, const void *start, size_t length, const char *text);
+int install_hooks(void);
+
+/* environment.c */
+int why_uncoloured(const char *path, char *reason, size_t size);
+void colour_environment(char *const *environment, char **with, char *preload);
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What the preloaded library's parts share, and what it shares with `solocore exec --colors`
+ * (crates/space/src/wire.rs says the same).
+ */
+#ifndef SOLOCORE_PRELOAD_SPACE_H
+#define SOLOCORE_PRELOAD_SPACE_H
+
+#include "raw.h"
+
+#define CONFIG_MAGIC 0x31657061u /* "ape1" */
+#define MAX_FUNCTIONS 16
+
+/* The configuration file: which frames are the program's. Bit i of a frame's class is the parity of its
+ * address under masks[i]; a class is allowed if its bit of `classes` is set. */
+struct config {
+	uint32_t magic;
+	uint32_t functions;
+	uint64_t masks[MAX_FUNCTIONS];
+	uint64_t allowed_classes; /* how many bits of `classes` are set */
+	uint64_t prefill;	  /* pages that are ready before the program starts */
+	uint64_t reserve;	  /* bytes of free memory that are left to others */
+	uint8_t classes[(1u << MAX_FUNCTIONS) / 8];
+};
+
+/* One packet between the library and solocore. */
+struct packet {
+	uint32_t kind;
+	uint32_t pages;	  /* RECOLOURED: moved; EXIT: moved back, as the kernel had moved them */
+	uint64_t stuck;	  /* RECOLOURED: pages that could not be moved */
+	uint64_t move_ns; /* RECOLOURED: time of taking out, copying and putting back */
+	uint64_t all_ns;  /* RECOLOURED: with finding the new pages */
+	char text[224];	  /* FAILED, UNCOLOURED: what, ends with 0 */
+};
+
+enum packet_kind {
+	PACKET_HELLO = 1,  /* to solocore: this process is coloured from here on */
+	PACKET_EXIT,	   /* to solocore: look at the pages now, the process is about to end */
+	PACKET_GO,	   /* from solocore: go on, after HELLO and EXIT */
+	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
+	PACKET_RECOLOURED, /* to solocore: the answer */
+	PACKET_FAILED,	   /* to solocore: the process ends, as it would have to go on in wrong colours */
+	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
+};
+
+/* What a thread of the program asks of the handler. */
+enum request_kind {
+	REQUEST_REGISTER = 1, /* a new anonymous mapping */
+	REQUEST_ADOPT,	      /* whatever lies there */
+	REQUEST_WRITABLE,     /* it is about to become writable */
+	REQUEST_LOADED,	      /* the loader has mapped objects */
+	REQUEST_FORKED,	      /* this process has a child that shares its pages */
+	REQUEST_EXIT,
+	REQUEST_UNCOLOURED,
+};
+
+/* The page that threads and handler share. It is not copied by fork. */
+struct shared {
+	volatile int lock; /* 0 free, 1 taken, 2 taken and waited for */
+	volatile int ready;
+	int pid;
+	volatile int plain_files; /* private mappings of files that are not writable (yet) */
+	uint64_t doorbell;	  /* reading this address calls the handler */
+	uint64_t base, end;	  /* the pool's addresses, which the program must not map over */
+	volatile uint32_t kind;
+	volatile uint64_t start, length;
+	char text[224];
+};
+
+#define HANDLER_STACK (16 * PAGE)
+#define STREAMS 4
+#define RAW_AREAS 256
+
+/* What only the handler touches. Lies in the pool's own first pages, so in the program's colours, too. */
+struct state {
+	struct shared *shared;
+	int uffd, pagemap, memory, socket, kpageflags;
+	int forked;
+	uint64_t base, end;	/* all of the pool's addresses */
+	uint64_t scratch;	/* where pages lie that were taken out; SCRATCH_PAGES of them */
+	uint64_t floor;		/* the first address of the queue of free pages */
+	uint64_t head, tail;	/* the queue of free pages */
+	uint64_t grow;		/* pages to get when the queue is empty */
+	uint64_t next[STREAMS]; /* where a thread that touches page after page will fault next */
+	uint32_t width[STREAMS];
+	uint32_t victim;
+	uint64_t moved, stuck, move_ns;
+	uint64_t repaired, next_look; /* pages that the kernel had moved; when to look for such */
+	struct config config;
+	char path[64]; /* of the configuration */
+	uint64_t entries[512];
+	struct {
+		uint64_t start, end, categories;
+	} regions[64];
+	struct {
+		uint64_t start, length;
+	} areas[RAW_AREAS];
+	uint32_t area_count;
+	const char *why;	/* the pool could not be filled */
+	uint64_t objects[1024]; /* inodes of what is mapped for execution */
+	uint32_t object_count;
+	char stack[HANDLER_STACK] __attribute__((aligned(64)));
+};
+
+#define SCRATCH_PAGES 512
+#define STATE_PAGES ((sizeof(struct state) + PAGE - 1) / PAGE)
+
+/* A line of /proc/self/maps. */
+struct area {
+	uint64_t start, end, inode;
+	int protection; /* PROT_* */
+	int private_, anonymous, kernel, hugetlb;
+};
+
+/* pool.c */
+int frame_allowed(const struct config *config, uint64_t frame);
+int pool_fill(struct state *s, uint64_t pages);
+void pool_need(struct state *s, uint64_t pages);
+long pool_place(struct state *s, uint64_t to, uint64_t pages);
+long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
+int register_range(const struct state *s, uint64_t start, uint64_t end);
+int config_read(struct config *config, const char *path);
+void give_up(struct state *s, const char *why) __attribute__((noreturn));
+
+/* adopt.c */
+int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
+int has_wrong_page(struct state *s, uint64_t start, uint64_t end);
+uint64_t count_wrong(struct state *s);
+void adopt_new(struct state *s, uint64_t start, uint64_t end);
+int sweep_range(struct state *s, uint64_t start, uint64_t end);
+void protect_all(struct state *s);
+void write_fault(struct state *s, uint64_t page);
+int area_at(struct state *s, uint64_t address, struct area *area);
+
+/* handler.c */
+int handler_main(void *state);
+int send_packet(struct state *s, uint32_t kind, const char *text);
+int wait_for_go(struct state *s);
+
+#endif

@@ -1,0 +1,118 @@
+//! Options of what has to do with colours and banks.
+
+use super::Format;
+use solocore_model::Bytes;
+use std::path::PathBuf;
+
+/// Where colours and banks are from.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub struct MapArgs {
+    /// Bank functions of this machine, one XOR function a line, and its colours (`solocore space map`).
+    #[arg(long, value_name = "FILE")]
+    pub map: Option<PathBuf>,
+    /// Board whose shared cache gives the colours [default: this machine's, as far as they are known].
+    #[arg(long, value_name = "BOARD")]
+    pub platform: Option<String>,
+}
+
+/// Which frames a program may have.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Colours and banks")]
+pub struct ColourArgs {
+    /// Keep its pages in these cache colours, like 0-7.
+    #[arg(long, visible_alias = "colours", value_name = "LIST")]
+    pub colors: Option<String>,
+    /// Keep its pages in these DRAM banks, like 2,3; needs a map with banks.
+    #[arg(long, value_name = "LIST")]
+    pub banks: Option<String>,
+    #[command(flatten)]
+    pub map: MapArgs,
+    /// Take colours and banks from the core of --task in this plan.
+    #[arg(long, value_name = "PLAN", requires = "task", conflicts_with_all = ["colors", "banks"])]
+    pub plan: Option<PathBuf>,
+    /// A task of that plan.
+    #[arg(long, value_name = "NAME", requires = "plan")]
+    pub task: Option<String>,
+    /// Memory in its colours that is ready before it starts; more is got when it is needed.
+    #[arg(long, value_name = "SIZE", default_value = "2 MiB")]
+    pub pool: Bytes,
+    /// Write here how many of its pages lay in which colours at the end (JSON).
+    #[arg(long, value_name = "FILE")]
+    pub pages: Option<PathBuf>,
+}
+
+impl ColourArgs {
+    /// Is anything asked for?
+    pub fn any(&self) -> bool {
+        self.colors.is_some() || self.banks.is_some() || self.plan.is_some()
+    }
+}
+
+/// `solocore recolor`.
+#[derive(Debug, clap::Args)]
+pub struct RecolorArgs {
+    /// A process of a program that `solocore exec --colors` started.
+    pub pid: u32,
+    /// Move its pages to these cache colours, like 8-15.
+    #[arg(long, visible_alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    pub colors: Option<String>,
+    /// Move its pages to these DRAM banks, like 2,3.
+    #[arg(long, value_name = "LIST")]
+    pub banks: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+/// `solocore space`.
+#[derive(Debug, clap::Subcommand)]
+pub enum SpaceCommand {
+    /// Find the colours and the bank functions of this machine.
+    #[command(
+        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank a line, as the numbers of its physical address bits; colours are in\ncomments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the timing does not separate, and nothing is written (in most guests it does not)."
+    )]
+    Map(MapCommand),
+    /// Count the pages of a process that are not in some colours and banks.
+    #[command(
+        after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit 1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n\nExit code 1: private pages are in wrong colours."
+    )]
+    Audit(AuditCommand),
+}
+
+/// `solocore space map`.
+#[derive(Debug, clap::Args)]
+pub struct MapCommand {
+    /// Write the map here [default: standard output].
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Memory to look at; functions of bits that do not differ in it are not found.
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
+    pub memory: Bytes,
+    /// Only the colours, without timing anything.
+    #[arg(long)]
+    pub no_banks: bool,
+    /// Board whose shared cache gives the colours [default: this machine's, as far as they are known].
+    #[arg(long, value_name = "BOARD")]
+    pub platform: Option<String>,
+    /// Seed of the addresses and the samples.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// `solocore space audit`.
+#[derive(Debug, clap::Args)]
+pub struct AuditCommand {
+    /// Which process.
+    pub pid: u32,
+    /// The cache colours that it should have, like 0-7.
+    #[arg(long, visible_alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    pub colors: Option<String>,
+    /// The DRAM banks that it should have, like 2,3.
+    #[arg(long, value_name = "LIST")]
+    pub banks: Option<String>,
+    #[command(flatten)]
+    pub map: MapArgs,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

@@ -1,0 +1,213 @@
+//! `solocore exec --colors`: a program on frames of its own.
+//!
+//! Rule: this process stays beside the program, as the program's library asks it, and looks at its pages before it ends. With --lock,
+//! --core or --budget, what it starts is `solocore exec` again, which becomes the program when that is arranged.
+//! Does not cover: what a killed process's pages were.
+
+use crate::args::ExecArgs;
+use crate::commands::run::read_plan;
+use crate::commands::space::{choice_of, map_of};
+use crate::fail::Failure;
+use crate::progress::stopped;
+use serde::Serialize;
+use solocore_linux::machine;
+use solocore_model::{Plan, files};
+use solocore_space::audit::Audit;
+use solocore_space::coloured::{self, Coloured, Events};
+use solocore_space::geometry;
+use solocore_space::map::{Choice, Map};
+use solocore_space::program;
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, ExitCode};
+use std::time::Duration;
+
+/// How the inner `solocore exec` is told what the program needs in its environment.
+const LATER: [&str; 2] = ["SOLOCORE_LATER_PRELOAD", "SOLOCORE_LATER_SPACE"];
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Serialize)]
+struct Pages<'a> {
+    format: &'static str,
+    /// Processes that were coloured, ended by themselves, and ended as no memory was left.
+    coloured: usize,
+    ended: usize,
+    failed: usize,
+    /// Programs that were started and cannot be coloured.
+    uncoloured: &'a [String],
+    /// Pages of those that ended by themselves, just before.
+    pages: Audit,
+    /// Pages that the kernel had moved to other frames (compaction), and that were moved back.
+    moved_back: u64,
+}
+
+/// Starts the program, and serves it until it ends.
+pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
+    let (map, choice) = chosen(args)?;
+    program::check(&program::find(&args.command[0])?)?;
+    program::check_machine()?;
+    if geometry::in_guest() {
+        eprintln!(
+            "solocore: note: this is a guest: its frames have the colours of the machine only if the hypervisor maps them in huge pages"
+        );
+    }
+    let mut space = Coloured::new(map, choice, args.colours.pool.0)?;
+    let environment = space.environment(std::env::var_os("LD_PRELOAD"));
+    let mut command = inner(args);
+    if args.lock || args.core.is_some() {
+        command.envs(LATER.iter().zip(environment.map(|(_, value)| value)));
+    } else {
+        command.envs(environment);
+    }
+    let program = Path::new(&args.command[0]).display().to_string();
+    let mut child =
+        command.spawn().map_err(|e| Failure::Input(format!("cannot run {program}: {e}; is it there, and in PATH?")))?;
+    let code = watch(&mut child, &mut space)?;
+    finish(args, &space.events)?;
+    Ok(code)
+}
+
+fn inner(args: &ExecArgs) -> Command {
+    if !args.lock && args.core.is_none() {
+        let mut command = Command::new(&args.command[0]);
+        command.args(&args.command[1..]);
+        return command;
+    }
+    let mut command = Command::new("/proc/self/exe");
+    command.arg("exec");
+    if args.lock {
+        command.arg("--lock");
+    }
+    if let Some(core) = args.core {
+        command.args(["--core", &core.to_string()]);
+    }
+    if let Some(budget) = args.budget {
+        command.args(["--budget", &budget.to_string()]);
+    }
+    command.args(["--lock-bandwidth", &args.lock_bandwidth.to_string(), "--event", &args.event]);
+    command.arg("--").args(&args.command);
+    command
+}
+
+/// Makes what an outer `solocore exec --colors` has prepared the environment of the program that this process becomes.
+pub fn environment_for(command: &mut Command) {
+    for (from, to) in LATER.iter().zip(["LD_PRELOAD", "SOLOCORE_SPACE"]) {
+        if let Some(value) = std::env::var_os(from) {
+            command.env_remove(from).env(to, value);
+        }
+    }
+}
+
+/// The map, and the frames that the options or the plan allow.
+fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
+    let a = &args.colours;
+    let Some(path) = &a.plan else {
+        let map = map_of(&a.map, a.colors.is_some())?;
+        if a.banks.is_some() && map.banks.is_empty() {
+            return Err(Failure::Input(
+                "--banks: no bank functions are known; give a map that has them (--map; solocore space map makes one)"
+                    .into(),
+            ));
+        }
+        let choice = choice_of(&map, a.colors.as_deref(), a.banks.as_deref())?;
+        return Ok((map, choice));
+    };
+    let plan = read_plan(path)?;
+    let map = map_of(&a.map, true)?;
+    let task = a.task.as_deref().unwrap_or_default();
+    let (colours, banks) =
+        of_plan(&plan, task, &map).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+    let choice = Choice::new(&map, Some(&colours), banks.as_deref())?;
+    Ok((map, choice))
+}
+
+type Lists = (Vec<u32>, Option<Vec<u32>>);
+
+/// The colours that stand for the ways of a task's core, and its banks if the map has as many as the plan's board.
+fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
+    let task = plan
+        .tasks
+        .iter()
+        .find(|t| t.name == task)
+        .ok_or_else(|| format!("there is no task `{task}`; its tasks: {}", names(plan)))?;
+    let at = plan.cores.iter().position(|c| c.id == task.core).ok_or("its core is not in the plan; plan again")?;
+    let (all, count) = (u64::from(plan.platform.llc.ways.max(1)), u64::from(map.colour_count()));
+    let before: u64 = plan.cores[..at].iter().map(|c| u64::from(c.ways)).sum();
+    let share = |ways: u64| u32::try_from(ways.min(all) * count / all).unwrap_or(0);
+    let colours: Vec<u32> = (share(before)..share(before + u64::from(plan.cores[at].ways))).collect();
+    if colours.is_empty() {
+        return Err(format!(
+            "core {} has less than a colour of {count}; give it more ways, or name --colors",
+            task.core
+        ));
+    }
+    let banks =
+        plan.cores[at].banks.filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
+    Ok((colours, banks.map(|(first, n)| (first..first + n).collect())))
+}
+
+fn names(plan: &Plan) -> String {
+    plan.tasks.iter().map(|t| t.name.as_str()).collect::<Vec<_>>().join(", ")
+}
+
+/// Serves the program's processes until the first ends; passes on a request to end.
+fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
+    let mut told = false;
+    space.watch(child.id());
+    loop {
+        space.serve(LOOK);
+        let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
+        if let Some(status) = done {
+            // What it said last.
+            space.serve(Duration::ZERO);
+            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
+        }
+        if stopped() && !told {
+            told = true;
+            machine::ask_to_end(child.id());
+        }
+    }
+}
+
+/// Says what the pages were; a program that ran uncoloured is a failure.
+fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
+    let pages = coloured::total(&events.ended);
+    if let Some(path) = &args.colours.pages {
+        let (coloured, ended, failed) = (events.coloured.len(), events.ended.len(), events.failed.len());
+        let uncoloured = &events.uncoloured;
+        let moved_back = moved_back(events);
+        files::write_json(
+            path,
+            &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages, moved_back },
+        )?;
+    }
+    for what in &events.uncoloured {
+        eprintln!("solocore: note: {what}: it ran uncoloured");
+    }
+    if let Some((pid, why)) = events.failed.first() {
+        return Err(Failure::Machine(format!("process {pid} was stopped: {why}")));
+    }
+    if events.coloured.is_empty() {
+        return Err(Failure::Machine(
+            "the program's pages were not moved, as its library was not loaded or could not begin; what it said is above".into(),
+        ));
+    }
+    if events.ended.is_empty() {
+        eprintln!("solocore: note: the program was killed, so its pages were not looked at");
+        return Ok(());
+    }
+    let n = events.ended.len();
+    eprintln!("solocore: note: {n} process{}: {}", if n == 1 { "" } else { "es" }, pages.describe());
+    match moved_back(events) {
+        0 => {}
+        n => eprintln!(
+            "solocore: note: {n} pages were found in other frames on the way (compaction by the kernel) and moved back"
+        ),
+    }
+    Ok(())
+}
+
+fn moved_back(events: &Events) -> u64 {
+    events.ended.iter().map(|e| u64::from(e.moved_back)).sum()
+}

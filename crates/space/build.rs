@@ -1,0 +1,26 @@
+//! Compiles `client/preload`, which the command carries: a program that is started in its colours gets it from there.
+
+use std::path::PathBuf;
+
+const SOURCES: [&str; 6] = ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c"];
+
+fn main() {
+    let dir = PathBuf::from("../../client/preload");
+    println!("cargo::rerun-if-changed=../../client/preload");
+    println!("cargo::rerun-if-changed=build.rs");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let library = out.join("libsolocore-colours.so");
+    let machine = std::env::var("CARGO_CFG_TARGET_ARCH").unwrap_or_default();
+    if !["x86_64", "aarch64"].contains(&machine.as_str()) {
+        // `exec --colors` says then that it cannot be done.
+        std::fs::write(&library, []).expect("OUT_DIR can be written to");
+        return;
+    }
+    let mut command = cc::Build::new().opt_level(2).get_compiler().to_command();
+    command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-fno-builtin"]);
+    command.args(["-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-g0", "-shared"]);
+    command.args(["-Wl,-z,now,-z,relro,-z,initfirst", "-o"]).arg(&library);
+    command.args(SOURCES.map(|source| dir.join(source)));
+    let status = command.status().expect("the C compiler runs");
+    assert!(status.success(), "client/preload does not compile");
+}

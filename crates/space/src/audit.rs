@@ -1,0 +1,150 @@
+//! Are a process's pages where they should be? Looked at from outside.
+//!
+//! Problem: the library that moves a program's pages must not be the judge of it, and the kernel may move pages later.
+//! Rule: every present page of every mapping, by /proc/PID/maps and pagemap, against the chosen colours and banks.
+//! Does not cover: page tables and other memory that the kernel has for the process.
+
+use crate::error::SpaceError;
+use crate::map::{Choice, PAGE};
+use crate::sys::present_ranges;
+use serde::Serialize;
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+
+/// Pages of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Share {
+    /// In memory.
+    pub resident: u64,
+    /// Of these, in a frame of another colour or bank.
+    pub wrong: u64,
+}
+
+/// The pages of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Audit {
+    /// Private memory: data, heap, stacks, and the programs and libraries that were copied to it; with the pool.
+    pub anonymous: Share,
+    /// Private mappings of files: the page cache's pages, which other processes may share.
+    pub files: Share,
+    /// Shared mappings.
+    pub shared: Share,
+    /// The kernel's own: vdso, vvar, the page of zeroes.
+    pub kernel: Share,
+}
+
+impl Audit {
+    /// Looks at a process; one that is running may change meanwhile.
+    ///
+    /// # Errors
+    /// There is no such process, or its frames are hidden from this one.
+    pub fn of(pid: u32, choice: &Choice) -> Result<Self, SpaceError> {
+        let path = format!("/proc/{pid}/maps");
+        let maps = fs::read_to_string(&path)
+            .map_err(|e| SpaceError::of_io(&path, &e, "is the process there, and is this root?"))?;
+        let path = format!("/proc/{pid}/pagemap");
+        let remedy = "Linux 6.7 or newer is needed, and root";
+        let pagemap = File::open(&path).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+        let mut audit = Self::default();
+        for line in maps.lines() {
+            let Some((start, end, kind)) = mapping(line) else { continue };
+            let ranges = present_ranges(&pagemap, start, end).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+            for (from, to, zero) in ranges {
+                let share = match kind {
+                    _ if zero => &mut audit.kernel,
+                    Kind::Anonymous => &mut audit.anonymous,
+                    Kind::File => &mut audit.files,
+                    Kind::Shared => &mut audit.shared,
+                    Kind::Kernel => &mut audit.kernel,
+                };
+                count(&pagemap, from, to, choice, share).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+            }
+        }
+        Ok(audit)
+    }
+
+    /// One line for people.
+    pub fn describe(&self) -> String {
+        let part =
+            |name: &str, share: Share| format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong);
+        format!(
+            "{} ({:.2} %); {}; {}; the kernel's {}",
+            part("private", self.anonymous),
+            self.anonymous.wrong as f64 * 100.0 / self.anonymous.resident.max(1) as f64,
+            part("files'", self.files),
+            part("shared", self.shared),
+            self.kernel.resident
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Anonymous,
+    File,
+    Shared,
+    Kernel,
+}
+
+/// A line of /proc/PID/maps: first address, end, and whose pages they are.
+fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
+    let mut words = line.split_ascii_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let (start, end) = (u64::from_str_radix(start, 16).ok()?, u64::from_str_radix(end, 16).ok()?);
+    let rights = words.next()?;
+    let inode = words.nth(2)?;
+    let name = words.next().unwrap_or_default();
+    let kind = if name.starts_with("[v") || name == "[uprobes]" {
+        Kind::Kernel
+    } else if rights.ends_with('s') || name == "/anon_hugepage" {
+        Kind::Shared
+    } else if inode == "0" {
+        Kind::Anonymous
+    } else {
+        Kind::File
+    };
+    // The vsyscall page lies in the kernel's half of the addresses.
+    (start < 1 << 63).then_some((start, end, kind))
+}
+
+fn count(pagemap: &File, from: u64, to: u64, choice: &Choice, share: &mut Share) -> std::io::Result<()> {
+    const CHUNK: u64 = 4096;
+    let (mut page, last) = (from / PAGE, to / PAGE);
+    let mut bytes = vec![0u8; (CHUNK.min(last - page) * 8) as usize];
+    while page < last {
+        let n = CHUNK.min(last - page);
+        let chunk = &mut bytes[..(n * 8) as usize];
+        pagemap.read_exact_at(chunk, page * 8)?;
+        for entry in chunk.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default())) {
+            let frame = entry & ((1 << 55) - 1);
+            // It may have gone since the ranges were asked for.
+            if entry >> 63 == 1 {
+                if frame == 0 {
+                    return Err(std::io::ErrorKind::PermissionDenied.into());
+                }
+                share.resident += 1;
+                share.wrong += u64::from(!choice.allows(frame));
+            }
+        }
+        page += n;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_have_kinds() {
+        let kind = |line: &str| mapping(line).map(|m| m.2);
+        assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0 "), Some(Kind::Anonymous));
+        assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0     [heap]"), Some(Kind::Anonymous));
+        assert_eq!(kind("7f00-8000 r-xp 00001000 fe:00 316526   /usr/lib/a b.so"), Some(Kind::File));
+        assert_eq!(kind("7f00-8000 rw-s 00000000 00:01 1        /dev/zero (deleted)"), Some(Kind::Shared));
+        assert_eq!(kind("7f00-8000 r-xp 00000000 00:00 0        [vdso]"), Some(Kind::Kernel));
+        assert_eq!(kind("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]"), None);
+        assert_eq!(kind("nonsense"), None);
+        assert_eq!(mapping("1000-3000 rw-p 0 00:00 0"), Some((0x1000, 0x3000, Kind::Anonymous)));
+    }
+}

@@ -1,0 +1,415 @@
+//! Programs in their colours: solocore's side.
+//!
+//! Problem: the program runs unmodified, so a library in it (client/preload) moves its pages; somebody must give it the library,
+//! tell it the colours, look from outside whether it is right, and pass on that they change.
+//! Rule: library and colours are files in memory of the process that starts the program, which stays until the program ends. Every process
+//! of the program connects, says when its pages are where they belong, and before it ends; then its pages are counted here.
+//! `solocore recolor` connects to the same socket. Source: maracas IV-D (migration to pages of other colours).
+//! Does not cover: processes that are killed: nobody looks at their pages at the end.
+
+use crate::audit::Audit;
+use crate::error::SpaceError;
+use crate::map::{Choice, Map, parse_list};
+use crate::sys::{memory_file, owned};
+use crate::wire::{self, PACKET, Packet, kind};
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+use std::time::{Duration, Instant};
+
+/// The library that is preloaded; empty where there is none for the processor.
+pub(crate) const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
+const SPACE: &str = "SOLOCORE_SPACE";
+/// Memory that the library leaves to others when it looks for frames.
+const RESERVE: u64 = 512 << 20;
+
+/// What became of a process of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Its number.
+    pub pid: u32,
+    /// Its pages just before its end.
+    pub audit: Audit,
+    /// Pages that the kernel had moved to other frames, and that were moved back.
+    pub moved_back: u32,
+}
+
+/// What happened so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Events {
+    /// Processes that were coloured.
+    pub coloured: BTreeSet<u32>,
+    /// Processes that ended by themselves.
+    pub ended: Vec<Ended>,
+    /// Processes that ended as their colours had no memory left, and why.
+    pub failed: Vec<(u32, String)>,
+    /// Programs that were started and cannot be coloured, and why.
+    pub uncoloured: Vec<String>,
+}
+
+/// Serves the processes of one program.
+#[derive(Debug)]
+pub struct Coloured {
+    map: Map,
+    choice: Choice,
+    prefill: u64,
+    listener: OwnedFd,
+    config: File,
+    library: File,
+    name: String,
+    peers: Vec<Peer>,
+    /// Readable when the program's first process has ended.
+    child: Option<OwnedFd>,
+    asking: Option<Asking>,
+    /// What happened so far.
+    pub events: Events,
+}
+
+#[derive(Debug)]
+struct Peer {
+    socket: OwnedFd,
+    pid: u32,
+    /// It has said hello: a process of the program.
+    coloured: bool,
+}
+
+/// A `solocore recolor` that waits.
+#[derive(Debug)]
+struct Asking {
+    socket: RawFd,
+    waiting: Vec<u32>,
+}
+
+impl Coloured {
+    /// For a program on these colours and banks, with so many bytes of them ready before it starts.
+    ///
+    /// # Errors
+    /// The machine has no files in memory or no sockets for it.
+    pub fn new(map: Map, choice: Choice, prefill: u64) -> Result<Self, SpaceError> {
+        let prefill = prefill / 4096;
+        let config = memory_file(c"solocore-colours", &wire::config(&choice, prefill, RESERVE))?;
+        let library = memory_file(c"solocore-preload", LIBRARY)?;
+        let name = format!("solocore-space-{}", std::process::id());
+        let listener = listen(&name)?;
+        let (peers, events) = (Vec::new(), Events::default());
+        Ok(Self { map, choice, prefill, listener, config, library, name, peers, child: None, asking: None, events })
+    }
+
+    /// What the program needs in its environment; `preload` is what it has in LD_PRELOAD.
+    pub fn environment(&self, preload: Option<OsString>) -> [(&'static str, OsString); 2] {
+        let path = |file: &File| format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let mut list = OsString::from(path(&self.library));
+        if let Some(others) = preload.filter(|p| !p.is_empty()) {
+            list.push(":");
+            list.push(others);
+        }
+        [("LD_PRELOAD", list), (SPACE, format!("{}:{}", self.name, path(&self.config)).into())]
+    }
+
+    /// The choice as it is now.
+    pub fn choice(&self) -> &Choice {
+        &self.choice
+    }
+
+    /// [`Coloured::serve`] returns when this process ends, too.
+    pub fn watch(&mut self, pid: u32) {
+        // SAFETY: no pointers.
+        self.child = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).ok();
+    }
+
+    /// Answers what comes within this time; returns sooner if something came.
+    pub fn serve(&mut self, limit: Duration) {
+        let child = self.child.as_ref().map_or(-1, AsRawFd::as_raw_fd);
+        let mut fds: Vec<libc::pollfd> = [self.listener.as_raw_fd(), child]
+            .into_iter()
+            .chain(self.peers.iter().map(|p| p.socket.as_raw_fd()))
+            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+            .collect();
+        let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
+        // SAFETY: the array lives through the call and says its length.
+        let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit) };
+        if ready <= 0 {
+            return;
+        }
+        let readable: Vec<RawFd> = fds[2..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
+        for fd in readable {
+            self.serve_peer(fd);
+        }
+        if fds[0].revents != 0 {
+            self.accept();
+        }
+    }
+
+    fn accept(&mut self) {
+        // SAFETY: no address is asked for.
+        let fd = unsafe {
+            libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
+        };
+        let Ok(socket) = owned(fd.into()) else { return };
+        // SAFETY: asks for a number.
+        let me = unsafe { libc::geteuid() };
+        // Anybody may connect to the name; only this user and root are served.
+        if let Some((pid, user)) = peer_of(&socket)
+            && (user == me || user == 0)
+        {
+            self.peers.push(Peer { socket, pid, coloured: false });
+        }
+    }
+
+    fn serve_peer(&mut self, fd: RawFd) {
+        let Some(at) = self.peers.iter().position(|p| p.socket.as_raw_fd() == fd) else { return };
+        let Some(packet) = receive(fd) else {
+            let gone = self.peers.swap_remove(at);
+            self.answered(gone.pid);
+            if self.asking.as_ref().is_some_and(|a| a.socket == fd) {
+                self.asking = None;
+            }
+            return;
+        };
+        let pid = self.peers[at].pid;
+        match packet.kind {
+            kind::HELLO => {
+                self.peers[at].coloured = true;
+                self.events.coloured.insert(pid);
+                send(fd, &Packet::new(kind::GO, ""));
+            }
+            kind::EXIT => {
+                if let Ok(audit) = Audit::of(pid, &self.choice) {
+                    self.events.ended.push(Ended { pid, audit, moved_back: packet.pages });
+                }
+                send(fd, &Packet::new(kind::GO, ""));
+            }
+            kind::FAILED => self.events.failed.push((pid, packet.text)),
+            kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
+            kind::RECOLOURED => self.moved(pid, packet),
+            kind::ASK => {
+                if let Err(error) = self.ask(fd, &packet.text) {
+                    let code = if matches!(error, SpaceError::Input(_)) { 2 } else { 3 };
+                    send(fd, &Packet::new(kind::REFUSED, &format!("{code}{error}")));
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Starts to move every process to other colours.
+    fn ask(&mut self, asker: RawFd, text: &str) -> Result<(), SpaceError> {
+        if self.asking.is_some() {
+            return Err(SpaceError::Machine("it is being recoloured already; wait for that".into()));
+        }
+        let (colours, banks) = text.split_once('/').unwrap_or((text, ""));
+        let list = |option: &str, text: &str| match text {
+            "" => Ok(None),
+            text => parse_list(text).map(Some).map_err(|e| SpaceError::Input(format!("{option}: {e}"))),
+        };
+        let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
+        let choice = Choice::new(&self.map, colours.as_deref(), banks.as_deref())?;
+        let config = wire::config(&choice, self.prefill, RESERVE);
+        let written = self.config.write_all_at(&config, 0);
+        written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
+        self.choice = choice;
+        let coloured: Vec<(RawFd, u32)> =
+            self.peers.iter().filter(|p| p.coloured).map(|p| (p.socket.as_raw_fd(), p.pid)).collect();
+        for &(fd, _) in &coloured {
+            send(fd, &Packet::new(kind::RECOLOUR, ""));
+        }
+        self.asking = Some(Asking { socket: asker, waiting: coloured.iter().map(|c| c.1).collect() });
+        self.answered(0);
+        Ok(())
+    }
+
+    fn moved(&mut self, pid: u32, mut packet: Packet) {
+        if let Some(asking) = &self.asking {
+            let audit = Audit::of(pid, &self.choice).unwrap_or_default();
+            packet.kind = kind::MOVED;
+            packet.text = format!("{pid} {} {}", audit.anonymous.resident, audit.anonymous.wrong);
+            send(asking.socket, &packet);
+        }
+        self.answered(pid);
+    }
+
+    /// One less to wait for.
+    fn answered(&mut self, pid: u32) {
+        if let Some(asking) = &mut self.asking {
+            asking.waiting.retain(|&p| p != pid);
+            if asking.waiting.is_empty() {
+                send(asking.socket, &Packet::new(kind::DONE, ""));
+                self.asking = None;
+            }
+        }
+    }
+}
+
+/// What moving a process took.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Moved {
+    /// Its number.
+    pub pid: u32,
+    /// Pages that were moved.
+    pub pages: u32,
+    /// Pages that could not be moved: a device may be writing to them.
+    pub stuck: u64,
+    /// Time of taking out, copying and putting back, in nanoseconds.
+    pub move_ns: u64,
+    /// With finding pages of the new colours.
+    pub all_ns: u64,
+    /// Its private pages then, and how many of these are in wrong colours.
+    pub resident: u64,
+    /// See `resident`.
+    pub wrong: u64,
+}
+
+/// Moves a program that was started in colours, by any of its processes, to others.
+///
+/// # Errors
+/// There is no such process, it was not started so, or the colours do not exist.
+pub fn recolour(pid: u32, colours: &str, banks: Option<&str>, limit: Duration) -> Result<Vec<Moved>, SpaceError> {
+    let path = format!("/proc/{pid}/environ");
+    let environment = std::fs::read(&path).map_err(|e| match e.kind() {
+        io::ErrorKind::NotFound => SpaceError::Input(format!("there is no process {pid}; check the number")),
+        _ => SpaceError::of_io(&path, &e, "run it as root"),
+    })?;
+    let prefix = format!("{SPACE}=");
+    let name = environment
+        .split(|&b| b == 0)
+        .find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(&prefix)?.split(':').next())
+        .ok_or_else(|| {
+            SpaceError::Machine(format!(
+                "process {pid} was not started in colours, and nothing in it can move its pages; start it with solocore exec --colors"
+            ))
+        })?;
+    let gone = "the solocore exec that started it has ended; start the program again";
+    let socket = connect(name).map_err(|e| SpaceError::of_io(&format!("process {pid}"), &e, gone))?;
+    send(socket.as_raw_fd(), &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())));
+    let (begin, mut moved) = (Instant::now(), Vec::new());
+    loop {
+        let mut wait = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let left = limit.saturating_sub(begin.elapsed());
+        // SAFETY: one element, which lives through the call.
+        let ready = unsafe { libc::poll(&raw mut wait, 1, i32::try_from(left.as_millis()).unwrap_or(i32::MAX)) };
+        if ready <= 0 {
+            return Err(SpaceError::Machine(format!("process {pid} does not answer; is it stopped?")));
+        }
+        let Some(packet) = receive(socket.as_raw_fd()) else {
+            return Err(SpaceError::Machine(format!("process {pid}: {gone}")));
+        };
+        match packet.kind {
+            kind::MOVED => moved.push(moved_of(&packet)),
+            kind::DONE => return Ok(moved),
+            kind::REFUSED => {
+                return Err(match packet.text.split_at_checked(1) {
+                    Some(("2", why)) => SpaceError::Input(why.to_owned()),
+                    Some((_, why)) => SpaceError::Machine(why.to_owned()),
+                    None => SpaceError::Machine(format!("process {pid}: refused; start it again")),
+                });
+            }
+            _ => {}
+        }
+    }
+}
+
+fn moved_of(packet: &Packet) -> Moved {
+    let mut numbers = packet.text.split(' ').map(|n| n.parse::<u64>().unwrap_or(0));
+    let mut next = || numbers.next().unwrap_or(0);
+    Moved {
+        pid: u32::try_from(next()).unwrap_or(0),
+        resident: next(),
+        wrong: next(),
+        pages: packet.pages,
+        stuck: packet.stuck,
+        move_ns: packet.move_ns,
+        all_ns: packet.all_ns,
+    }
+}
+
+fn address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
+    // SAFETY: all zeroes is a valid address.
+    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+    // A first byte of 0: a name of the kernel's, no file.
+    let bytes = name.bytes().take(address.sun_path.len() - 1);
+    for (to, from) in address.sun_path[1..].iter_mut().zip(bytes) {
+        *to = from.cast_signed();
+    }
+    let length = size_of::<libc::sa_family_t>() + 1 + name.len().min(address.sun_path.len() - 1);
+    (address, libc::socklen_t::try_from(length).unwrap_or(0))
+}
+
+fn socket() -> io::Result<OwnedFd> {
+    // SAFETY: no pointers.
+    owned(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }.into())
+}
+
+fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
+    let (address, length) = address(name);
+    let fail =
+        |e: io::Error| SpaceError::of_io("a socket for the program", &e, "raise the limit on descriptors (ulimit -n)");
+    let socket = socket().map_err(fail)?;
+    // SAFETY: the address lives through the call and says its length.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    // SAFETY: no pointers.
+    if bound != 0 || unsafe { libc::listen(socket.as_raw_fd(), 128) } != 0 {
+        return Err(fail(io::Error::last_os_error()));
+    }
+    Ok(socket)
+}
+
+fn connect(name: &str) -> io::Result<OwnedFd> {
+    let (address, length) = address(name);
+    let socket = socket()?;
+    // SAFETY: the address lives through the call and says its length.
+    let result = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    if result == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Number and user of who is at the other end.
+fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
+    let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
+    // SAFETY: the kernel writes at most `length` bytes to `who`, which lives through the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut who).cast(),
+            &raw mut length,
+        )
+    };
+    (result == 0).then_some((u32::try_from(who.pid).ok()?, who.uid))
+}
+
+/// A packet to somebody who may have gone; that is noticed when reading.
+fn send(fd: RawFd, packet: &Packet) {
+    let bytes = packet.encode();
+    // SAFETY: the kernel reads the bytes, which live through the call.
+    unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+}
+
+/// The next packet; `None`: the other side has gone, or talks of something else.
+fn receive(fd: RawFd) -> Option<Packet> {
+    let mut bytes = [0u8; PACKET];
+    // SAFETY: the kernel writes at most so many bytes, which live through the call.
+    let n = unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    (usize::try_from(n) == Ok(PACKET)).then(|| Packet::decode(&bytes)).flatten()
+}
+
+/// Counts of all processes that ended.
+pub fn total(ended: &[Ended]) -> Audit {
+    let mut sum = Audit::default();
+    for e in ended {
+        for (to, from) in [
+            (&mut sum.anonymous, e.audit.anonymous),
+            (&mut sum.files, e.audit.files),
+            (&mut sum.shared, e.audit.shared),
+            (&mut sum.kernel, e.audit.kernel),
+        ] {
+            to.resident += from.resident;
+            to.wrong += from.wrong;
+        }
+    }
+    sum
+}

@@ -1,0 +1,178 @@
+//! The system calls that the standard library has no words for.
+
+use crate::error::SpaceError;
+use crate::map::PAGE;
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::unix::fs::FileExt;
+
+const FRAME: u64 = (1 << 55) - 1;
+const PRESENT: u64 = 1 << 63;
+
+/// Anonymous memory of this process, unmapped at the end.
+#[derive(Debug)]
+pub(crate) struct Area {
+    start: usize,
+    bytes: usize,
+}
+
+impl Area {
+    /// So many bytes, with a page under each, in huge pages where the kernel has some and they are asked for.
+    pub fn populated(bytes: usize, huge: bool) -> Result<Self, SpaceError> {
+        let area = Self::reserved(bytes)?;
+        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
+        // SAFETY: the area is this object's; a kernel without huge pages refuses, which is as good.
+        unsafe { libc::madvise(area.start as *mut libc::c_void, area.bytes, advice) };
+        // SAFETY: as above; the kernel writes zeroes to fresh pages.
+        if unsafe { libc::madvise(area.start as *mut libc::c_void, area.bytes, libc::MADV_POPULATE_WRITE) } != 0 {
+            return Err(SpaceError::os(
+                &format!("{} MiB of memory cannot be had", bytes >> 20),
+                "ask for less, or end other programs (Linux 5.14 is needed)",
+            ));
+        }
+        Ok(area)
+    }
+
+    /// Addresses without pages, aligned to a huge page.
+    pub fn reserved(bytes: usize) -> Result<Self, SpaceError> {
+        const HUGE: usize = 2 << 20;
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
+        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh mapping at an address of the kernel's choice.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes + HUGE, rights, flags, -1, 0) };
+        if at == libc::MAP_FAILED {
+            return Err(SpaceError::os(&format!("{} MiB cannot be mapped", bytes >> 20), "ask for less"));
+        }
+        let (at, start) = (at as usize, (at as usize).next_multiple_of(HUGE));
+        let end = start + bytes;
+        // SAFETY: the ends of the mapping above, which nobody uses.
+        unsafe {
+            if start > at {
+                libc::munmap(at as *mut libc::c_void, start - at);
+            }
+            if at + bytes + HUGE > end {
+                libc::munmap(end as *mut libc::c_void, at + bytes + HUGE - end);
+            }
+        }
+        Ok(Self { start, bytes })
+    }
+
+    /// First address.
+    pub fn start(&self) -> usize {
+        self.start
+    }
+
+    /// Bytes.
+    pub fn bytes(&self) -> usize {
+        self.bytes
+    }
+}
+
+impl Drop for Area {
+    fn drop(&mut self) {
+        // SAFETY: the area is this object's, and nothing refers to it any more.
+        unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes) };
+    }
+}
+
+/// Moves a page from one address to another, both within areas of the caller.
+pub(crate) fn move_page(from: usize, to: usize) -> io::Result<()> {
+    let page = PAGE as usize;
+    // The addresses stay taken: in a hole, another thread's mapping could come to lie.
+    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+    // SAFETY: the caller owns both places; what was at `to` is dropped.
+    let at = unsafe { libc::mremap(from as *mut libc::c_void, page, page, flags, to as *mut libc::c_void) };
+    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+}
+
+/// The frames under the pages of a range of this process.
+///
+/// # Errors
+/// The kernel hides frames from this process (CAP_SYS_ADMIN), or has no pagemap.
+pub(crate) fn frames_of(start: usize, pages: usize) -> Result<Vec<u64>, SpaceError> {
+    const PATH: &str = "/proc/self/pagemap";
+    let file = File::open(PATH).map_err(|e| SpaceError::of_io(PATH, &e, "mount /proc"))?;
+    let mut bytes = vec![0; pages * 8];
+    let at = start as u64 / PAGE * 8;
+    file.read_exact_at(&mut bytes, at).map_err(|e| SpaceError::of_io(PATH, &e, "is the memory there?"))?;
+    let entries = bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()));
+    let frames: Vec<u64> = entries.map(|e| if e & PRESENT == 0 { 0 } else { e & FRAME }).collect();
+    if frames.contains(&0) {
+        return Err(SpaceError::Machine(format!(
+            "{PATH} hides the frames from this process; CAP_SYS_ADMIN is needed: run as root"
+        )));
+    }
+    Ok(frames)
+}
+
+/// Can userfaultfd move pages here?
+pub(crate) fn can_move_pages() -> Result<(), SpaceError> {
+    const API: libc::c_ulong = 0xc018_aa3f;
+    // UFFD_FEATURE_PAGEFAULT_FLAG_WP, UFFD_FEATURE_MOVE.
+    let mut api = [0xaau64, 1 | 1 << 16, 0];
+    let remedy = "Linux 6.8 or newer with CONFIG_USERFAULTFD is needed, and CAP_SYS_PTRACE";
+    // SAFETY: no pointers; the descriptor is owned below.
+    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
+    let fd = owned(fd).map_err(|e| SpaceError::of_io("userfaultfd", &e, remedy))?;
+    // SAFETY: the kernel reads and writes three words, which live through the call.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), API, api.as_mut_ptr()) } != 0 {
+        return Err(SpaceError::os("userfaultfd cannot move pages", remedy));
+    }
+    Ok(())
+}
+
+/// A file without a name, with these bytes. Programs that this one starts inherit nothing of it.
+pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<File, SpaceError> {
+    let remedy = "is /proc/sys/vm/memfd_noexec 2?";
+    // SAFETY: the name is a C string that lives through the call.
+    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
+    let fd = owned(fd.into()).map_err(|e| SpaceError::of_io("memfd_create", &e, remedy))?;
+    let file = File::from(fd);
+    file.write_all_at(bytes, 0).map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
+    Ok(file)
+}
+
+/// The result of a system call that gives a descriptor.
+pub(crate) fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
+    match RawFd::try_from(fd) {
+        // SAFETY: a system call has just returned this descriptor, and nobody else has it.
+        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+/// Page ranges of a process that have a page under them: first address, end, and whether it is the kernel's page of zeroes.
+pub(crate) fn present_ranges(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<(u64, u64, bool)>> {
+    // PAGEMAP_SCAN of 12 words; PAGE_IS_PRESENT, PAGE_IS_PFNZERO.
+    const SCAN: libc::c_ulong = 0xc060_6610;
+    const IS_PRESENT: u64 = 1 << 3;
+    const IS_ZERO: u64 = 1 << 5;
+    let (mut found, mut at) = (Vec::new(), start);
+    while at < end {
+        let mut regions = [[0u64; 3]; 256];
+        let mut scan = [
+            96,
+            0,
+            at,
+            end,
+            0,
+            regions.as_mut_ptr() as u64,
+            regions.len() as u64,
+            0,
+            0,
+            IS_PRESENT,
+            0,
+            IS_PRESENT | IS_ZERO,
+        ];
+        // SAFETY: the kernel reads and writes `scan` and `regions`, which live through the call.
+        let n = unsafe { libc::ioctl(pagemap.as_raw_fd(), SCAN, scan.as_mut_ptr()) };
+        let n = usize::try_from(n).map_err(|_| io::Error::last_os_error())?;
+        found.extend(regions[..n].iter().map(|r| (r[0], r[1], r[2] & IS_ZERO != 0)));
+        if scan[4] <= at {
+            break;
+        }
+        at = scan[4];
+    }
+    Ok(found)
+}

@@ -1,0 +1,134 @@
+//! What the preloaded library and solocore tell each other (client/preload/space.h says the same).
+
+use crate::map::{Choice, MAX_FUNCTIONS};
+
+const MAGIC: u32 = 0x3165_7061;
+/// Bytes of a packet.
+pub const PACKET: usize = 256;
+const TEXT: usize = 224;
+
+/// Kinds of packets.
+pub mod kind {
+    /// A process is coloured from here on; waits for [`GO`].
+    pub const HELLO: u32 = 1;
+    /// A process is about to end; waits for [`GO`].
+    pub const EXIT: u32 = 2;
+    /// Go on.
+    pub const GO: u32 = 3;
+    /// The configuration has changed.
+    pub const RECOLOUR: u32 = 4;
+    /// The answer to it.
+    pub const RECOLOURED: u32 = 5;
+    /// A process ends, as it would have to go on in wrong colours.
+    pub const FAILED: u32 = 6;
+    /// A program is started that cannot be coloured.
+    pub const UNCOLOURED: u32 = 7;
+    /// From `solocore recolor`: the text is colours and banks.
+    pub const ASK: u32 = 16;
+    /// To it: one process has moved.
+    pub const MOVED: u32 = 17;
+    /// To it: that was all.
+    pub const DONE: u32 = 18;
+    /// To it: refused; the text says why, after a 2 (input) or 3 (machine).
+    pub const REFUSED: u32 = 19;
+}
+
+/// One packet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Packet {
+    /// See [`kind`].
+    pub kind: u32,
+    /// Pages that were moved; at an end, those that the kernel had moved and that were moved back.
+    pub pages: u32,
+    /// Pages that could not be.
+    pub stuck: u64,
+    /// Time of taking out, copying and putting back, in nanoseconds.
+    pub move_ns: u64,
+    /// The same with finding the new pages.
+    pub all_ns: u64,
+    /// Cut at 223 bytes.
+    pub text: String,
+}
+
+impl Packet {
+    /// A packet with a text.
+    pub fn new(kind: u32, text: &str) -> Self {
+        Self { kind, text: text.to_owned(), ..Self::default() }
+    }
+
+    /// Its bytes.
+    pub fn encode(&self) -> [u8; PACKET] {
+        let mut bytes = [0; PACKET];
+        bytes[0..4].copy_from_slice(&self.kind.to_ne_bytes());
+        bytes[4..8].copy_from_slice(&self.pages.to_ne_bytes());
+        for (at, value) in [(8, self.stuck), (16, self.move_ns), (24, self.all_ns)] {
+            bytes[at..at + 8].copy_from_slice(&value.to_ne_bytes());
+        }
+        let n = self.text.len().min(TEXT - 1);
+        bytes[32..32 + n].copy_from_slice(&self.text.as_bytes()[..n]);
+        bytes
+    }
+
+    /// The packet of these bytes; `None` if there are not as many as there should be.
+    pub fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes: &[u8; PACKET] = bytes.try_into().ok()?;
+        let four = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
+        let eight = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let text = bytes[32..].split(|&b| b == 0).next().unwrap_or_default();
+        Some(Self {
+            kind: four(0),
+            pages: four(4),
+            stuck: eight(8),
+            move_ns: eight(16),
+            all_ns: eight(24),
+            text: String::from_utf8_lossy(text).into_owned(),
+        })
+    }
+}
+
+/// The bytes of the configuration file.
+pub fn config(choice: &Choice, prefill_pages: u64, reserve: u64) -> Vec<u8> {
+    let functions = choice.masks.len().min(MAX_FUNCTIONS);
+    let mut bytes = Vec::with_capacity(8352);
+    bytes.extend(MAGIC.to_ne_bytes());
+    bytes.extend(u32::try_from(functions).unwrap_or(0).to_ne_bytes());
+    for i in 0..MAX_FUNCTIONS {
+        bytes.extend(choice.masks.get(i).copied().unwrap_or(0).to_ne_bytes());
+    }
+    // By the share of what there is, so that the library looks through enough and not too much.
+    let classes = ((1u64 << functions) as f64 * choice.share()).round().max(1.0);
+    bytes.extend((classes as u64).to_ne_bytes());
+    bytes.extend(prefill_pages.to_ne_bytes());
+    bytes.extend(reserve.to_ne_bytes());
+    let mut allowed = [0u8; (1 << MAX_FUNCTIONS) / 8];
+    for (class, _) in choice.allowed.iter().enumerate().filter(|(_, allowed)| **allowed) {
+        allowed[class / 8] |= 1 << (class % 8);
+    }
+    bytes.extend(allowed);
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::map::Map;
+
+    #[test]
+    fn packets_come_back() {
+        let packet = Packet { kind: 5, pages: 7, stuck: 8, move_ns: 9, all_ns: u64::MAX, text: "x".repeat(100) };
+        assert_eq!(Packet::decode(&packet.encode()), Some(packet));
+        let long = Packet::new(1, &"y".repeat(1000));
+        assert_eq!(Packet::decode(&long.encode()).map(|p| p.text.len()), Some(223));
+        assert_eq!(Packet::decode(&[0; 255]), None);
+    }
+
+    #[test]
+    fn the_configuration_has_its_layout() {
+        let map = Map { colours: vec![1 << 12, 1 << 13], banks: vec![] };
+        let bytes = config(&Choice::new(&map, Some(&[1, 2]), None).expect("valid"), 5, 6);
+        assert_eq!(bytes.len(), 8352);
+        assert_eq!(bytes[8..16], 4096u64.to_ne_bytes());
+        assert_eq!(bytes[136..144], 2u64.to_ne_bytes());
+        assert_eq!(bytes[160], 0b0110);
+    }
+}

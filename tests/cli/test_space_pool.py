@@ -1,0 +1,393 @@
+"""Cache colours and DRAM banks: maps, programs in their colours, recolouring, and what is refused.
+
+Frames are shown to root only, and moving pages needs Linux 6.8: where one is missing, what needs it is skipped, and the refusal is tested
+in its place. The colours are those of a map (32, by bits 12 to 16), so the tests do not depend on the machine's caches.
+"""
+
+import json
+import os
+import re
+import signal
+import subprocess
+
+import pytest
+from conftest import refused
+
+MAP = "".join(f"# colour: {bit}\n" for bit in range(12, 17)) + "13 20\n14 21\n"
+COLOURED = ["exec", "--map", "map.txt", "--colors", "0-7", "--pages", "pages.json"]
+
+# Heap, large blocks, threads' stacks, a file mapped privately and written to, rights that change, rewritten code.
+BUSY = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <fcntl.h>
+#include <unistd.h>
+static char big[3 << 20] = {1};
+static void fail(const char *what) { printf("BAD %s\n", what); exit(9); }
+static void *work(void *seed)
+{
+	unsigned s = (unsigned)(long)seed;
+	char stack[100000];
+	memset(stack, (int)s, sizeof stack);
+	for (int i = 0; i < 400; i++) {
+		size_t n = rand_r(&s) % 300000 + 1;
+		unsigned char *p = malloc(n), c = s & 255;
+		memset(p, c, n);
+		if (i % 3 == 0)
+			p = realloc(p, n * 2);
+		for (size_t k = 0; k < n; k += 991)
+			if (p[k] != c)
+				fail("heap");
+		free(p);
+	}
+	return (void *)(long)stack[5000];
+}
+int main(int count, char **arguments)
+{
+	pthread_t t[3];
+	memset(big, 7, sizeof big);
+	for (long i = 0; i < 3; i++)
+		pthread_create(&t[i], 0, work, (void *)(i + 1));
+	for (int i = 0; i < 3; i++)
+		pthread_join(t[i], 0);
+	int fd = open(arguments[0], O_RDONLY);
+	char *file = mmap(0, 8192, PROT_READ, MAP_PRIVATE, fd, 0);
+	char first = file[0];
+	mprotect(file, 8192, PROT_READ | PROT_WRITE);
+	file[1] = 'x';
+	if (file[0] != first || file[1] != 'x')
+		fail("file");
+	char *none = mmap(0, 1 << 20, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mprotect(none, 1 << 20, PROT_READ | PROT_WRITE);
+	memset(none, 3, 1 << 20);
+	char *fixed = mmap((void *)0x200000000000, 1 << 16, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	if (fixed != (void *)0x200000000000)
+		fail("fixed");
+	memset(fixed, 4, 1 << 16);
+	char *ready = mmap(0, 1 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	char *moved = mremap(ready, 1 << 20, 4 << 20, MREMAP_MAYMOVE);
+	memset(moved + (2 << 20), 5, 2 << 20);
+	char *read_only = mmap(0, 1 << 16, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (read_only[5000])
+		fail("zero");
+	mprotect(read_only, 1 << 16, PROT_READ | PROT_WRITE);
+	read_only[5000] = 1;
+	char *locked = mmap(0, 1 << 18, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	mlock(locked, 1 << 17);
+	memset(locked, 6, 1 << 18);
+	madvise(locked, 1 << 16, MADV_DONTNEED);
+	if (moved[2 << 20] != 5 || none[77777] != 3 || big[1 << 20] != 7 || locked[1 << 17] != 6 || fixed[9] != 4)
+		fail("contents");
+	if (count > 1) {
+		/* Waits to be recoloured, and keeps writing meanwhile. */
+		unsigned long n = 0;
+		puts("ready");
+		fflush(stdout);
+		while (access(arguments[1], F_OK)) {
+			for (int i = 0; i < 1000; i++) {
+				size_t at = (n++ * 4099) % (sizeof big - 8);
+				unsigned char expected = big[at];
+				big[at] = (char)(expected + 1);
+				if ((unsigned char)big[at] != (unsigned char)(expected + 1))
+					fail("lost write");
+			}
+		}
+		/* Every write is there. */
+		static unsigned char book[3 << 20];
+		memset(book, 7, sizeof book);
+		for (unsigned long k = 0; k < n; k++)
+			book[(k * 4099) % (sizeof big - 8)]++;
+		if (memcmp(book, big, sizeof book))
+			fail("lost writes");
+	}
+	puts("ok");
+	return 5;
+}
+"""
+
+FORKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static char data[2 << 20];
+int main(int count, char **arguments)
+{
+	int status, sum = 0;
+	memset(data, 1, sizeof data);
+	for (int i = 0; i < 3; i++) {
+		if (!fork()) {
+			memset(data, 2 + i, sizeof data);
+			char *p = malloc(1 << 20);
+			memset(p, i, 1 << 20);
+			exit(data[12345] == 2 + i && data[sizeof data - 1] == 2 + i ? 10 + i : 1);
+		}
+		memset(data + (1 << 20), 50 + i, 1 << 20);
+		wait(&status);
+		sum += WEXITSTATUS(status);
+		if (data[12345] != 1 || data[sizeof data - 1] != 50 + i)
+			return 2;
+	}
+	if (system("exit 4") >> 8 != 4)
+		return 3;
+	return sum == 33 ? 0 : 4;
+}
+"""
+
+
+@pytest.fixture
+def coloured(solocore):
+    """A directory with a map; skips, after the refusal has been seen to be one, where nothing can be coloured."""
+    solocore.write("map.txt", MAP)
+    done = solocore(*COLOURED, "--", "true")
+    if done.code == 3 and re.search("CAP_SYS_ADMIN|6.8|aarch64", done.err):
+        refused(done, codes=(3,))
+        pytest.skip(done.err)
+    assert done.code == 0, done.err
+    return solocore
+
+
+def pages(solocore, name="pages.json"):
+    return json.loads((solocore.dir / name).read_text())
+
+
+def test_a_program_lies_in_its_colours(coloured, compile_c):
+    done = coloured(*COLOURED, "--", compile_c(BUSY))
+    assert done.code == 5, done.err
+    assert done.out == b"ok\n"
+    found = pages(coloured)
+    assert found["pages"]["anonymous"]["wrong"] == 0
+    # Its own three megabytes, and the pool's pages with them.
+    assert found["pages"]["anonymous"]["resident"] > 1500
+    assert (found["coloured"], found["ended"], found["failed"], found["uncoloured"]) == (1, 1, 0, [])
+    assert "0 in wrong colours (0.00 %)" in done.err
+
+
+def test_the_audit_sees_wrong_pages(coloured, compile_c):
+    """Of a plain program, each page is wrong either in some colours or in the others; the kernel decides in which."""
+    gate = coloured.dir / "gate"
+    plain = subprocess.Popen([compile_c(BUSY), gate], stdout=subprocess.PIPE)
+    try:
+        assert plain.stdout.readline() == b"ready\n"
+        shares = []
+        for colours in ["0-7", "8-31", "0-31"]:
+            done = coloured("space", "audit", plain.pid, "--map", "map.txt", "--colors", colours, "--format", "json")
+            shares.append(done.json()["anonymous"])
+            assert done.code == (1 if shares[-1]["wrong"] else 0)
+        assert shares[0]["wrong"] + shares[1]["wrong"] == shares[2]["resident"] > 1000
+        assert shares[2]["wrong"] == 0
+    finally:
+        gate.touch()
+        plain.wait(10)
+
+
+def test_children_lie_in_them_too(coloured, compile_c):
+    done = coloured(*COLOURED, "--", compile_c(FORKS), timeout=120)
+    assert done.code == 0, done.err
+    found = pages(coloured)
+    # The program, three children, and the shell.
+    assert found["coloured"] == 5 and found["ended"] == 5
+    assert found["pages"]["anonymous"]["wrong"] == 0
+
+
+def test_children_without_the_environment_are_coloured(coloured):
+    done = coloured(*COLOURED, "--", "env", "-i", "/bin/sh", "-c", "/bin/true; exit 6")
+    assert done.code == 6
+    found = pages(coloured)
+    # env becomes the shell, which starts true.
+    assert found["coloured"] == 2 and found["pages"]["anonymous"]["wrong"] == 0
+
+
+def test_libraries_loaded_later(coloured):
+    python = "import ctypes, sqlite3, json, decimal; ctypes.CDLL('libm.so.6'); print(sqlite3.connect(':memory:').execute('select 41+1').fetchone()[0])"
+    done = coloured(*COLOURED, "--", "/usr/bin/python3", "-c", python)
+    assert done.code == 0, done.err
+    assert done.out == b"42\n"
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+
+
+def test_banks(coloured, compile_c):
+    done = coloured("exec", "--map", "map.txt", "--banks", "1,2", "--pages", "pages.json", "--", compile_c(BUSY))
+    assert done.code == 5, done.err
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+    both = coloured(*COLOURED, "--banks", "3", "--", compile_c(BUSY))
+    assert both.code == 5, both.err
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+
+
+def test_recolouring_moves_everything_and_loses_nothing(coloured, compile_c):
+    gate = coloured.dir / "gate"
+    process = coloured.start(*COLOURED, "--", compile_c(BUSY), gate)
+    try:
+        assert process.stdout.readline() == b"ready\n"
+        child = int(subprocess.check_output(["pgrep", "-P", str(process.pid)]).split()[0])
+        for colours in ["8-15", "16-31", "0,5,9", "8-15"]:
+            done = coloured("recolor", child, "--colors", colours, "--format", "json")
+            assert done.code == 0, done.err
+            moved = done.json()["processes"]
+            assert [m["pid"] for m in moved] == [child]
+            assert moved[0]["pages"] > 700 and moved[0]["stuck"] == 0 and moved[0]["wrong"] == 0
+            audit = coloured("space", "audit", child, "--map", "map.txt", "--colors", colours)
+            assert audit.code == 0, audit.out
+        refused(coloured("recolor", child, "--colors", "40"), "there is no colour 40", codes=(2,))
+        table = coloured("recolor", child, "--colors", "0-7")
+        assert table.code == 0 and b"GB/s" in table.out
+    finally:
+        gate.touch()
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 5, err
+    assert out == b"ok\n"
+    assert b"0 in wrong colours (0.00 %)" in err
+
+
+def test_other_options_beside_colours(coloured):
+    show = "import os; print(len(os.sched_getaffinity(0)), 'SOLOCORE_LATER_SPACE' in os.environ)"
+    done = coloured(*COLOURED, "--core", "0", "--", "/usr/bin/python3", "-c", show)
+    assert done.code == 0, done.err
+    assert done.out == b"1 False\n"
+    # What `exec --core` did before it became the program is not coloured.
+    assert pages(coloured)["coloured"] == 1
+
+
+def test_what_cannot_be_coloured_is_refused(coloured, compile_c):
+    program = "int main(void) { return 0; }"
+    static = compile_c(program, "-static", name="still")
+    refused(coloured(*COLOURED, "--", static), "linked statically", "still", codes=(2,))
+    owned = coloured.dir / "owned"
+    owned.write_bytes(compile_c(program).read_bytes())
+    owned.chmod(0o2755)
+    refused(coloured(*COLOURED, "--", owned), "set-user-ID or set-group-ID", codes=(2,))
+    narrow = coloured.dir / "narrow"
+    narrow.write_bytes(b"\x7fELF\x01" + bytes(200))
+    narrow.chmod(0o755)
+    refused(coloured(*COLOURED, "--", narrow), "32-bit", codes=(2,))
+    refused(coloured(*COLOURED, "--", "no-such-program"), "not in PATH", codes=(2,))
+
+
+def test_a_static_child_is_reported(coloured, compile_c):
+    static = compile_c("int main(void) { return 0; }", "-static", name="still")
+    done = coloured(*COLOURED, "--", "/bin/sh", "-c", f"{static}; exit 0")
+    assert done.code == 0
+    assert "still is linked statically: it ran uncoloured" in done.err
+    assert len(pages(coloured)["uncoloured"]) == 1
+
+
+def test_banks_that_no_memory_has_are_refused(coloured, compile_c):
+    """A bank function of a bit that no memory has: nothing is in bank 1."""
+    coloured.write("none.txt", "# colour: 12\n45\n")
+    done = coloured("exec", "--map", "none.txt", "--banks", "1", "--", "true", timeout=120)
+    assert done.code == 3
+    assert "no frame that the kernel gives has its colours and banks" in done.err
+
+
+def test_killed_programs(coloured):
+    done = coloured(*COLOURED, "--", "/bin/sh", "-c", "kill -9 $$")
+    assert done.code == 137
+    assert "was killed" in done.err
+
+
+def test_ctrl_c_reaches_it_and_leaves_nothing(coloured):
+    process = coloured.start(*COLOURED, "--", "/bin/sh", "-c", "trap 'exit 9' TERM INT; echo up; while :; do sleep 0.1; done")
+    assert process.stdout.readline() == b"up\n"
+    os.killpg(process.pid, signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 9
+    assert not subprocess.run(["pgrep", "-g", str(process.pid)], capture_output=True).stdout
+
+
+def test_bad_options(solocore):
+    solocore.write("map.txt", MAP)
+    exec_ = ("exec", "--map", "map.txt")
+    refused(solocore(*exec_, "--colors", "32", "--", "true"), "there is no colour 32", "0 to 31", codes=(2,))
+    refused(solocore(*exec_, "--colors", "7-0", "--", "true"), "`7-0` is no number or range", codes=(2,))
+    refused(solocore(*exec_, "--banks", "4", "--", "true"), "there is no bank 4", codes=(2,))
+    solocore.write("colours.txt", "# colour: 12\n")
+    refused(solocore("exec", "--map", "colours.txt", "--banks", "0", "--", "true"), "no bank functions", codes=(2,))
+    for text, words in [("13 13\n", "line 1: bit 13 is there twice"), ("13\nx\n", "line 2: `x`"),
+                        ("13\n14\n13 14\n", "line 3: 13 14 is the XOR"), ("# colour: 3\n", "line 1: a colour")]:
+        solocore.write("wrong.txt", text)
+        refused(solocore("exec", "--map", "wrong.txt", "--colors", "0", "--", "true"), "wrong.txt", words, codes=(2,))
+    refused(solocore("exec", "--map", "none.txt", "--colors", "0", "--", "true"), "none.txt", codes=(2,))
+    refused(solocore("space", "audit", 4194303, "--map", "map.txt", "--colors", "0"), "no process", codes=(2,))
+    refused(solocore("recolor", 4194303, "--colors", "0"), "no process 4194303", codes=(2,))
+    refused(solocore("recolor", 4194303, "--colors", "x"), "`x` is no number", codes=(2,))
+
+
+def test_recolor_refuses_other_programs(solocore):
+    if os.geteuid():
+        pytest.skip("needs root")
+    sleep = subprocess.Popen(["sleep", "30"])
+    try:
+        refused(solocore("recolor", sleep.pid, "--colors", "0"), "was not started in colours", codes=(3,))
+    finally:
+        sleep.kill()
+        sleep.wait()
+
+
+def test_without_privileges(program, tmp_path):
+    if os.geteuid():
+        pytest.skip("needs root to give up capabilities")
+    (tmp_path / "map.txt").write_text(MAP)
+    drop = ["setpriv", "--bounding-set", "-all", "--inh-caps", "-all", program]
+    done = subprocess.run([*drop, "exec", "--map", "map.txt", "--colors", "0-7", "--", "true"], cwd=tmp_path, capture_output=True)
+    assert done.returncode == 3
+    assert b"CAP_SYS_ADMIN" in done.stderr and done.stdout == b""
+
+
+def test_maps_without_timing(solocore):
+    done = solocore("space", "map", "--no-banks", "--platform", "core-i5-2500k")
+    assert done.code == 0, done.err
+    assert done.out.decode().count("# colour: ") == 5
+    written = solocore("space", "map", "--no-banks", "--platform", "core-i5-2500k", "-o", "new.txt")
+    assert written.code == 0 and (solocore.dir / "new.txt").read_bytes() == done.out
+
+
+def test_a_map_by_timing_is_made_or_refused(solocore):
+    """On a guest the timing rarely separates; then nothing is written."""
+    done = solocore("space", "map", "--memory", "64 MiB", "-o", "found.txt", timeout=120)
+    if done.code == 0:
+        text = (solocore.dir / "found.txt").read_text()
+        assert "confidence" in text and any(line[:1].isdigit() for line in text.splitlines())
+    else:
+        assert done.code == 3
+        assert re.search("does not separate|CAP_SYS_ADMIN|x86-64 only", done.err)
+        assert not (solocore.dir / "found.txt").exists()
+
+
+def test_the_pools_bench(solocore):
+    done = solocore("bench", "pool", "--requests", "2000", "--runs", "5", "--memory", "16 MiB", "--format", "json")
+    assert done.code == 0, done.err
+    rows = {r["what"]: r["ns"] for r in done.json()["rows"]}
+    assert all(ns > 0 for ns in rows.values()) and "mmap, a write and munmap of a page" in rows
+    refused(solocore("bench", "pool", "--memory", "1 MiB"), "--memory", codes=(2,))
+
+
+def test_the_banks_bench_needs_banks(solocore):
+    solocore.write("colours.txt", "# colour: 12\n")
+    refused(solocore("bench", "banks", "--map", "colours.txt"), "no bank function", codes=(2,))
+
+
+def test_colours_of_a_plan(coloured):
+    system = """platform = "core-i5-2500k"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+share = "even"
+[[task]]
+name = "one"
+core = 1
+period = "100 ms"
+wcet = "1 ms"
+misses = 100
+"""
+    coloured.plan(system)
+    done = coloured("exec", "--map", "map.txt", "--plan", "plan.json", "--task", "one", "--pages", "pages.json", "--", "true")
+    assert done.code == 0, done.err
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+    refused(coloured("exec", "--map", "map.txt", "--plan", "plan.json", "--task", "two", "--", "true"),
+            "no task `two`", "one", codes=(2,))
