@@ -11,9 +11,11 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    for name in ["sched_ext", "helper"] {
+    // The levels' scheduler holds the policy's state of each CPU in the kernel: 1024 tasks are enough.
+    for (name, defines) in [("sched_ext", &[][..]), ("helper", &[]), ("levels", &["-DSC_MAX_TASKS=1024u"])] {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-ffreestanding"])
+            .args(defines)
             .arg(format!("-I{}", bpf.display()))
             .arg("-I../../policy/include")
             // Debian keeps <asm/types.h> there, and clang does not look for it when the target is BPF.

@@ -1,6 +1,7 @@
 //! The command line.
 
 pub mod isolation;
+pub mod scheduling;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use solocore_model::{Bandwidth, Time};
@@ -325,6 +326,8 @@ pub struct RunArgs {
     pub format: Format,
     #[command(flatten)]
     pub isolation: isolation::IsolationArgs,
+    #[command(flatten)]
+    pub scheduling: scheduling::SchedulingArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -7,6 +7,7 @@ mod doctor;
 mod dram;
 mod exec;
 mod isolation;
+mod levels;
 mod plan;
 mod profile;
 mod report;

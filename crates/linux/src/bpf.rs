@@ -17,6 +17,8 @@ use std::sync::Mutex;
 pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched_ext.o"));
 /// `bpf/helper.bpf.c`.
 pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
+/// `bpf/levels.bpf.c`.
+pub(crate) const LEVELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/levels.o"));
 
 const PERF_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
@@ -36,18 +38,13 @@ fn complaint(said: &str) -> String {
     verdict.or(lines.first()).map_or_else(String::new, |l| format!(" ({l})"))
 }
 
-/// Opens an object, has it changed, and loads it.
+/// Opens an object of an engine, has it changed, and loads it.
 pub(crate) fn load(
     bytes: &[u8],
     settings: &Settings,
     change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
 ) -> Result<Object, LinuxError> {
-    /// One load at a time, so that each has its own log.
-    static TURN: Mutex<()> = Mutex::new(());
-    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
-    let before = set_print(Some((PrintLevel::Info, log)));
-    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
-    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
+    load_object(bytes, |open| {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
                 let place = map.initial_value_mut().and_then(|value| value.get_mut(..shared::SETTINGS_BYTES));
@@ -59,6 +56,21 @@ pub(crate) fn load(
                 map.set_max_entries(settings.cpus.max(1))?;
             }
         }
+        change(open)
+    })
+}
+
+/// Opens an object, has it changed, and loads it.
+pub(crate) fn load_object(
+    bytes: &[u8],
+    change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, LinuxError> {
+    /// One load at a time, so that each has its own log.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let before = set_print(Some((PrintLevel::Info, log)));
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
         change(&mut open)?;
         open.load()
     });
@@ -114,6 +126,27 @@ pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'
 /// Something that only a fault of this program can cause.
 pub(crate) fn inside(what: &str) -> LinuxError {
     LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
+}
+
+/// Is the scheduler of this object still the kernel's?
+pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
+    let ended = map(object, "ended")?;
+    let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
+        return Err(inside("the scheduler's state cannot be read"));
+    };
+    if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
+        return Ok(());
+    }
+    let text = |from: usize| {
+        let of = bytes.get(from..).unwrap_or_default();
+        let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
+        String::from_utf8_lossy(&of[..end]).into_owned()
+    };
+    let (reason, message) = (text(8), text(136));
+    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
+    Err(LinuxError::Machine(format!(
+        "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start solocore again"
+    )))
 }
 
 /// Writes the loader's part of every CPU.

@@ -14,6 +14,7 @@ pub mod history;
 mod instance;
 pub mod isolate;
 pub mod keeper;
+pub mod levels;
 pub mod lock;
 pub mod machine;
 pub mod notify;
