@@ -428,35 +428,37 @@ __s32 BPF_PROG(levels_init_task, struct task_struct *p, struct scx_init_task_arg
 	return 0;
 }
 
+/* A CPU's queue and timer. */
+static long init_cpu(__u32 cpu, __s32 *error)
+{
+	struct level_timer *timer = bpf_map_lookup_elem(&level_timers, &cpu);
+
+	*error = timer ? scx_bpf_create_dsq(cpu, -1) : -22; /* EINVAL */
+	if (*error || !timer)
+		return 1;
+	bpf_timer_init(&timer->timer, &level_timers, CLOCK_MONOTONIC);
+	bpf_timer_set_callback(&timer->timer, levels_timer);
+	return 0;
+}
+
+/* A task's queue. */
+static long init_queue(__u32 task, __s32 *error)
+{
+	*error = scx_bpf_create_dsq(QUEUE_OF(task), -1);
+	return *error != 0;
+}
+
 SEC("struct_ops.s/levels_init")
 __s32 BPF_PROG(levels_init)
 {
-	struct level_timer *timer;
-	__u32 at;
-	__s32 error;
+	__s32 error = 0;
 
 	if (!bpf_core_type_exists(struct cpumask))
 		return -22; /* EINVAL */
-	for (at = 0; at < SC_MAX_CPUS; at++) {
-		if (at >= levels_settings.cpus)
-			break;
-		error = scx_bpf_create_dsq(at, -1);
-		if (error)
-			return error;
-		timer = bpf_map_lookup_elem(&level_timers, &at);
-		if (!timer)
-			return -22;
-		bpf_timer_init(&timer->timer, &level_timers, CLOCK_MONOTONIC);
-		bpf_timer_set_callback(&timer->timer, levels_timer);
-	}
-	for (at = 0; at < SC_MAX_TASKS; at++) {
-		if (at >= levels_settings.tasks)
-			break;
-		error = scx_bpf_create_dsq(QUEUE_OF(at), -1);
-		if (error)
-			return error;
-	}
-	return 0;
+	bpf_loop(levels_settings.cpus, init_cpu, &error, 0);
+	if (!error)
+		bpf_loop(levels_settings.tasks, init_queue, &error, 0);
+	return error < 0 ? error : 0;
 }
 
 SEC("struct_ops/levels_exit")

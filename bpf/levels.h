@@ -116,7 +116,7 @@ static long lock_try(__u32 step, struct level_world **w)
 /* The lock, and a time that nobody else has had; 0 if it cannot be taken. */
 static __always_inline __u64 world_lock(struct level_world *w)
 {
-	static const char stuck[] = "the lock of the levels is stuck";
+	static char stuck[] = "the lock of the levels is stuck";
 	unsigned long long none = 0;
 	__u64 now;
 
@@ -124,7 +124,7 @@ static __always_inline __u64 world_lock(struct level_world *w)
 		long tries = bpf_loop(LEVEL_TRIES, lock_try, &w, 0);
 
 		if (tries >= LEVEL_TRIES) {
-			scx_bpf_error_bstr((char *)stuck, &none, 0);
+			scx_bpf_error_bstr(stuck, &none, 0);
 			return 0;
 		}
 	}

@@ -9,10 +9,13 @@ pub(super) const SETUP_BYTES: usize = 56;
 /// Bytes of `struct level_member`.
 pub(super) const MEMBER_BYTES: usize = 16;
 /// Bytes of `struct level_task`.
+#[cfg(test)]
 pub(super) const TASK_BYTES: usize = 152;
 /// Bytes of `struct level_cpu_run`.
+#[cfg(test)]
 pub(super) const CPU_BYTES: usize = 120;
 /// Bytes of `struct level_intruder`.
+#[cfg(test)]
 pub(super) const INTRUDER_BYTES: usize = 104;
 /// `LEVEL_PARTITIONS`.
 pub(super) const MOST_PARTITIONS: usize = 128;
