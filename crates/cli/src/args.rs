@@ -77,6 +77,11 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
+    /// Make a scheduler's decisions again from its trace, and say where they broke a rule.
+    #[command(
+        after_help = "Examples:\n  solocore run plan.json --duration \"10 s\" --sched-trace trace.csv && solocore check-trace trace.csv\n  solocore sim plan.json --sched-trace trace.csv && solocore check-trace trace.csv --format json\n\nEvery call of the policy in the trace is made again, and every answer is held against the policy's and against rules that are written\na second time. Exit code 1: a rule is broken; the first violation is shown with its time, core, rule and numbers. 2: this is no trace\nthat can be checked (it lost events, or is no trace)."
+    )]
+    CheckTrace(scheduling::CheckTraceArgs),
     /// Run a program under the bandwidth lock, on a core of its own, or within a bandwidth.
     #[command(
         after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. Exit code 3: it is not allowed, or this machine cannot do it."
@@ -215,6 +220,9 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write every decision of the scheduler of criticality levels here, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE", conflicts_with = "solo")]
+    pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
     #[arg(short, long)]
     pub output: Option<PathBuf>,

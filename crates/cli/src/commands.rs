@@ -3,6 +3,7 @@
 mod analyze;
 mod assess;
 mod check_io;
+mod check_trace;
 mod doctor;
 mod dram;
 mod exec;
@@ -40,6 +41,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::CheckTrace(args) => check_trace::run(&args),
         Command::Exec(args) => exec::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),

@@ -10,6 +10,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("policy-check", &["policy"]),
     ("analysis", &["model"]),
     ("cache", &["model"]),
+    ("check", &["model", "policy"]),
     ("dram", &["model"]),
     ("planner", &["model", "analysis", "ima", "study"]),
     ("sim", &["model", "policy", "cache", "dram"]),
@@ -25,6 +26,7 @@ const LAYERS: &[(&str, &[&str])] = &[
         "cli",
         &[
             "analysis",
+            "check",
             "client",
             "dram",
             "experiments",

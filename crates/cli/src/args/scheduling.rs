@@ -1,6 +1,8 @@
 //! Options of `solocore run` about who schedules.
 
+use super::Format;
 use clap::ValueEnum;
+use solocore_model::Time;
 use std::path::PathBuf;
 
 /// Which scheduler runs the plan's tasks.
@@ -25,4 +27,17 @@ pub struct SchedulingArgs {
     /// Write every decision of the scheduler here, for `solocore check-trace`.
     #[arg(long, value_name = "FILE")]
     pub sched_trace: Option<PathBuf>,
+}
+
+/// A trace to check.
+#[derive(Debug, clap::Args)]
+pub struct CheckTraceArgs {
+    /// Trace (CSV) of `solocore run --sched-trace` or `solocore sim --sched-trace`.
+    pub trace: PathBuf,
+    /// How late a decision, or a thread that must stop, may be [default: 10 ms in a kernel's trace, 0 in a simulation's].
+    #[arg(long, value_name = "TIME")]
+    pub tolerance: Option<Time>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }

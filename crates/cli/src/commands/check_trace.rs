@@ -1,0 +1,69 @@
+//! `solocore check-trace`.
+
+use crate::args::Format;
+use crate::args::scheduling::CheckTraceArgs;
+use crate::commands::print;
+use crate::fail::Failure;
+use serde::Serialize;
+use solocore_check::{Report, UNCHECKABLE, Violation, check};
+use solocore_model::files;
+use solocore_model::sched_trace::SchedTrace;
+use std::fs::File;
+use std::io::BufReader;
+use std::process::ExitCode;
+
+/// The answer.
+#[derive(Serialize)]
+struct Answer<'a> {
+    format: &'static str,
+    holds: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    report: Option<&'a Report>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    violation: Option<&'a Violation>,
+}
+
+/// Checks and prints; exit code 1 if a rule is broken.
+pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
+    let wrong = |what: String| Failure::Input(format!("{}: {what}", args.trace.display()));
+    let file = File::open(&args.trace).map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
+    let mut trace = SchedTrace::read(BufReader::new(file)).map_err(|e| wrong(e.to_string()))?;
+    if let Some(tolerance) = args.tolerance {
+        trace.about.insert("tolerance_ns".to_owned(), tolerance.ns_ceil().to_string());
+    }
+    let result = check(&trace);
+    if let Err(violation) = &result
+        && violation.rule == UNCHECKABLE
+    {
+        return Err(wrong(violation.what.clone()));
+    }
+    let answer = Answer {
+        format: "solocore-check-trace/1",
+        holds: result.is_ok(),
+        report: result.as_ref().ok(),
+        violation: result.as_ref().err(),
+    };
+    match args.format {
+        Format::Json => print(&files::to_json(&answer))?,
+        Format::Text => print(&result.as_ref().map_or_else(|v| format!("violated: {v}\n"), text))?,
+    }
+    Ok(ExitCode::from(u8::from(result.is_err())))
+}
+
+fn text(r: &Report) -> String {
+    let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
+    format!(
+        "{}: no rule is broken in {} events: {} decisions, {} jobs released, {} completed, {} overruns\nat most: decisions {} late, jobs in slots or windows {} late, {} run without being chosen, {} beyond a budget, {} tardy\n",
+        r.scheduler,
+        r.events,
+        r.decisions,
+        r.jobs,
+        r.completed,
+        r.overruns,
+        us(r.max_decision_late_ns),
+        us(r.max_start_late_ns),
+        us(r.max_stray_ns),
+        us(r.max_over_budget_ns),
+        us(r.max_tardiness_ns)
+    )
+}
