@@ -7,8 +7,8 @@
  * in which its threads wait; a CPU is given threads of the task that policy/ chooses for it (levels.h), and keeps them
  * until it decides anew: when its timer says so (the end of a slot or of a budget, a release), or when something concerns it
  * that happens elsewhere, by a kick. Timers do no more than kick, so every decision is made in `dispatch`. Threads that
- * belong to no task share what is left with level D: a queue per CPU, taken from by others, too. Kernel threads and the loader
- * run at once. Children belong to the task of their parent.
+ * belong to no task share what is left with level D: a queue per CPU, taken from by others, too. Kernel threads run at once, the loader
+ * where neither level A nor B is at work. Children belong to the task of their parent.
  * What real-time threads of the kernel's own classes take is not commanded here; it is seen at the change of threads,
  * charged to the job that had to wait, and reported.
  * If the loader ends, or an error is found, the kernel unloads the scheduler and its own goes on.
@@ -24,6 +24,10 @@
 #define WHOLE_NS 1000000000ull
 /* When a CPU looks again for a thread that is on its way to its queue. */
 #define AGAIN_NS 50000ull
+/* Queue of the loader's threads, and for how long levels A and B may keep them waiting. */
+#define QUEUE_OF_LOADER (2 * SC_MAX_CPUS + SC_MAX_TASKS)
+#define LOADER_WAITS_NS 100000000ull
+#define LOADER_TURN_NS 500000ull
 /* Queue of a task. */
 #define QUEUE_OF(task) ((task) + SC_MAX_CPUS)
 
@@ -109,9 +113,19 @@ struct {
 
 static __u64 virtual_now;
 
+extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
+
+/* Since when a thread of the loader waits, if one does. */
+static __u64 loader_since;
+
+static __always_inline __u32 is_loader(const struct task_struct *p)
+{
+	return p->tgid == levels_settings.loader_pid;
+}
+
 static __always_inline __u32 exempt(const struct task_struct *p)
 {
-	return (p->flags & PF_KTHREAD) != 0 || p->tgid == levels_settings.loader_pid;
+	return (p->flags & PF_KTHREAD) != 0 || is_loader(p);
 }
 
 static __always_inline struct level_member *member_of(struct task_struct *p)
@@ -211,6 +225,13 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 	struct level_world *w = world_of();
 	__u32 id, where;
 
+	if (is_loader(p)) {
+		scx_bpf_dsq_insert(p, QUEUE_OF_LOADER, LOADER_TURN_NS, enq_flags);
+		if (scx_bpf_dsq_nr_queued(QUEUE_OF_LOADER) == 0)
+			loader_since = bpf_ktime_get_ns();
+		level_offer(0);
+		return;
+	}
 	if (exempt(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, TURN_NS, enq_flags | SCX_ENQ_PREEMPT);
 		return;
@@ -274,6 +295,14 @@ static __always_inline __u32 dispatch_others(__u32 cpu)
 	return 0;
 }
 
+/* The loader runs where neither level A nor B nor a window is at work, or has waited for long. */
+static __always_inline __u32 dispatch_loader(const struct level_core *c, __u64 now)
+{
+	if ((c->level < SC_LEVEL_C || c->level == LEVEL_WINDOW) && sc_sub(now, loader_since) < LOADER_WAITS_NS)
+		return 0;
+	return scx_bpf_dsq_move_to_local(QUEUE_OF_LOADER);
+}
+
 /* 1: a thread of the chosen task runs. */
 static __always_inline __u32 dispatch_task(struct level_core *c, struct task_struct *prev)
 {
@@ -327,6 +356,10 @@ void BPF_PROG(levels_dispatch, __s32 cpu, struct task_struct *prev)
 	seen->max_decide_ns = sc_max(seen->max_decide_ns, begun);
 	seen->decide_ns += begun;
 	at = c->until_ns;
+	if (dispatch_loader(c, locked)) {
+		arm(c, cpu, at);
+		return;
+	}
 	c->turn ^= 1;
 	/* Level D and those without a task take turns. */
 	if (c->level == SC_LEVEL_D && c->turn && dispatch_others(cpu)) {
@@ -456,6 +489,8 @@ __s32 BPF_PROG(levels_init)
 	if (!bpf_core_type_exists(struct cpumask))
 		return -22; /* EINVAL */
 	bpf_loop(levels_settings.cpus, init_cpu, &error, 0);
+	if (!error)
+		error = scx_bpf_create_dsq(QUEUE_OF_LOADER, -1);
 	if (!error)
 		bpf_loop(levels_settings.tasks, init_queue, &error, 0);
 	return error < 0 ? error : 0;

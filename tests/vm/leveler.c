@@ -6,6 +6,7 @@
  *   leveler US sleep        the same, each ended by a short sleep
  *   leveler US once         one job
  *   leveler US threads N    N threads share the work of a job, then one yields
+ *   leveler tick US         sleeps so long again and again: no other CPU of the emulator runs for longer at a time
  *   leveler fifo PRIO US    as a SCHED_FIFO thread, runs for so long, sleeps for 10 ms, and so on
  *
  * Prints nothing; what was seen of it is the scheduler's to say.
@@ -61,6 +62,11 @@ int main(int argc, char **argv)
 			work(us);
 			usleep(10000);
 		}
+	}
+	if (strcmp(argv[1], "tick") == 0) {
+		us = atoll(argv[2]);
+		for (;;)
+			usleep(us);
 	}
 	us = atoll(argv[1]);
 	if (strcmp(argv[2], "threads") == 0 && argc > 3) {
