@@ -33,7 +33,7 @@ static void work(long long us)
 	long long end = cpu_ns() + us * 1000;
 
 	while (cpu_ns() < end)
-		for (volatile int i = 0; i < 1000; i++)
+		for (volatile int i = 0; i < 10000; i++)
 			;
 }
 

@@ -80,7 +80,8 @@ struct Rules {
 
 pub fn check(trace: &SchedTrace) -> Result<Report, Violation> {
     let (mut rules, mut policy) = set_up(trace)?;
-    for event in trace.events.iter().filter(|e| !matches!(e.event, Kind::LevelAdd | Kind::LevelTable | Kind::LevelSlot)) {
+    for event in trace.events.iter().filter(|e| !matches!(e.event, Kind::LevelAdd | Kind::LevelTable | Kind::LevelSlot))
+    {
         rules.report.events += 1;
         rules.pass(event.time_ns)?;
         rules.replay(&mut policy, event)?;
@@ -97,7 +98,8 @@ fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
     })?;
     let origin = trace.events.iter().find(|e| e.event == Kind::LevelTable).map_or(0, |e| e.b);
     let policy = Levels::with_origin(cpus, 0, origin);
-    let mut policy = policy.ok_or_else(|| Violation::of(0, 0, crate::UNCHECKABLE, format!("{cpus} cores are too many")))?;
+    let mut policy =
+        policy.ok_or_else(|| Violation::of(0, 0, crate::UNCHECKABLE, format!("{cpus} cores are too many")))?;
     let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
     let mut cores = vec![Core::default(); cpus as usize];
     for e in &trace.events {
@@ -107,7 +109,8 @@ fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
         match e.event {
             Kind::LevelAdd => {
                 let task = task_of(e);
-                let level = [Level::A, Level::B, Level::C, Level::D].get(usize::try_from(task.level).unwrap_or(9)).copied();
+                let level =
+                    [Level::A, Level::B, Level::C, Level::D].get(usize::try_from(task.level).unwrap_or(9)).copied();
                 let period = if task.period_ns == 0 { 1_000_000_000 } else { task.period_ns };
                 if task.core >= cpus || !level.is_some_and(|l| policy.add(e.id, l, task.core, period, task.pet_ns)) {
                     return wrong(e, format!("task {} cannot be: {task:?}", e.id));
@@ -173,7 +176,11 @@ impl Rules {
             Kind::LevelComplete => {
                 self.completed(e)?;
                 if !policy.complete(e.id, e.time_ns) {
-                    return self.broken(e.cpu, "replay", format!("task {} completes job {}, but the policy knows of none", e.id, e.a));
+                    return self.broken(
+                        e.cpu,
+                        "replay",
+                        format!("task {} completes job {}, but the policy knows of none", e.id, e.a),
+                    );
                 }
             }
             Kind::LevelPick => self.picked(policy, e)?,
@@ -183,9 +190,11 @@ impl Rules {
                 let used = t.used_ns;
                 let running = self.cores[e.cpu as usize].current == Some(e.id as usize);
                 if !running || used < t.pet_ns {
-                    return self.broken(e.cpu, "budget", format!(
-                        "task {} is said to overrun, with {used} ns used of {}", e.id, t.pet_ns
-                    ));
+                    return self.broken(
+                        e.cpu,
+                        "budget",
+                        format!("task {} is said to overrun, with {used} ns used of {}", e.id, t.pet_ns),
+                    );
                 }
                 self.spend(e.id as usize);
                 self.cores[e.cpu as usize].current = None;
@@ -241,7 +250,11 @@ impl Rules {
                 self.report.max_decision_late_ns = self.report.max_decision_late_ns.max(late);
                 if late > self.tolerance_ns {
                     self.now_ns = to_ns;
-                    return self.broken(number, "budget", format!("nothing was decided, {late} ns after the end of a slot or budget"));
+                    return self.broken(
+                        number,
+                        "budget",
+                        format!("nothing was decided, {late} ns after the end of a slot or budget"),
+                    );
                 }
             }
         }
@@ -261,9 +274,14 @@ impl Rules {
         let slot = c.slot(self.now_ns).filter(|s| self.tasks[s.0].ready);
         match slot {
             Some((task, from, to)) if current != Some(task) => {
-                return Some(("slot", format!("task {task} waits in its slot from {from} to {to} while {current:?} is chosen")));
+                return Some((
+                    "slot",
+                    format!("task {task} waits in its slot from {from} to {to} while {current:?} is chosen"),
+                ));
             }
-            None if level == 0 => return Some(("slot", format!("task {current:?} of level A is chosen outside of its slots"))),
+            None if level == 0 => {
+                return Some(("slot", format!("task {current:?} of level A is chosen outside of its slots")));
+            }
             Some(_) => return None,
             None => {}
         }
@@ -285,9 +303,13 @@ impl Rules {
                 return Some(("level", format!("task {id} of level C waits while {current:?} is chosen")));
             }
             if level == 2 && here.is_some_and(|here| (t.deadline_ns, id) < here) {
-                return Some(("priority", format!(
-                    "task {id} waits with its deadline at {} while {current:?} is chosen with its at {:?}", t.deadline_ns, here
-                )));
+                return Some((
+                    "priority",
+                    format!(
+                        "task {id} waits with its deadline at {} while {current:?} is chosen with its at {:?}",
+                        t.deadline_ns, here
+                    ),
+                ));
             }
         }
         if level <= 2 {
@@ -309,13 +331,20 @@ impl Rules {
         if at > e.time_ns {
             return self.broken(e.cpu, "release", format!("job {} of task {id} comes before its time, {at}", e.a));
         }
-        if self.strict && t.period_ns > 0 && t.level < 3
+        if self.strict
+            && t.period_ns > 0
+            && t.level < 3
             && let Some(before) = t.released_ns
             && (at <= before || (at - before) % t.period_ns != 0)
         {
-            return self.broken(e.cpu, "release", format!(
-                "job {} of task {id} is of {at} ns and the one before of {before}; the period is {} ns", e.a, t.period_ns
-            ));
+            return self.broken(
+                e.cpu,
+                "release",
+                format!(
+                    "job {} of task {id} is of {at} ns and the one before of {before}; the period is {} ns",
+                    e.a, t.period_ns
+                ),
+            );
         }
         if t.level == 2 && t.ready {
             return self.broken(e.cpu, "release", format!("task {id} has two jobs at once"));
@@ -346,7 +375,11 @@ impl Rules {
         self.report.completed += 1;
         let id = e.id as usize;
         if !self.tasks[id].ready {
-            return self.broken(e.cpu, "budget", format!("job {} of task {id} ends, which had none or had used it up", e.a));
+            return self.broken(
+                e.cpu,
+                "budget",
+                format!("job {} of task {id} ends, which had none or had used it up", e.a),
+            );
         }
         if let Some(core) = self.cores.iter().position(|c| c.current == Some(id)) {
             self.charge(core, e.time_ns);
@@ -371,9 +404,14 @@ impl Rules {
         let answer = policy.pick(e.cpu, e.time_ns);
         let said = answer.map(|c| (c.task.unwrap_or(NONE), c.until_ns, c.level.map_or(IDLE, |l| l as u64)));
         if said != Some((e.id, e.a, e.b)) {
-            return self.broken(e.cpu, "replay", format!(
-                "task {} was chosen until {} at level {}, and the policy says (task, until, level) {said:?}", e.id, e.a, e.b
-            ));
+            return self.broken(
+                e.cpu,
+                "replay",
+                format!(
+                    "task {} was chosen until {} at level {}, and the policy says (task, until, level) {said:?}",
+                    e.id, e.a, e.b
+                ),
+            );
         }
         self.charge(core, e.time_ns);
         // Levels A to C: a budget that ends goes to nobody.
@@ -381,16 +419,23 @@ impl Rules {
             && self.tasks[old].level < 3
             && self.tasks[old].used_ns >= self.tasks[old].pet_ns
         {
-            return self.broken(e.cpu, "budget", format!(
-                "task {old} has used {} ns of {}, and no overrun was counted", self.tasks[old].used_ns, self.tasks[old].pet_ns
-            ));
+            return self.broken(
+                e.cpu,
+                "budget",
+                format!(
+                    "task {old} has used {} ns of {}, and no overrun was counted",
+                    self.tasks[old].used_ns, self.tasks[old].pet_ns
+                ),
+            );
         }
         if let Some(id) = chosen {
             let t = &self.tasks[id];
             if !t.ready || t.spent || (t.level < 3 && t.used_ns >= t.pet_ns) {
-                return self.broken(e.cpu, "budget", format!(
-                    "task {id} is chosen without a job, or with {} ns used of {}", t.used_ns, t.pet_ns
-                ));
+                return self.broken(
+                    e.cpu,
+                    "budget",
+                    format!("task {id} is chosen without a job, or with {} ns used of {}", t.used_ns, t.pet_ns),
+                );
             }
             let elsewhere = self.cores.iter().position(|c| c.current == Some(id)).filter(|&c| c != core);
             if let Some(other) = elsewhere {
@@ -430,9 +475,11 @@ impl Rules {
         self.report.max_stray_ns = self.report.max_stray_ns.max(now - begun);
         c.runs = Some((thread, Some(task), strays.then_some(begun)));
         if now - begun > self.tolerance_ns {
-            return self.broken(cpu, "runs", format!(
-                "thread {thread} of task {task} runs for {} ns without being chosen", now - begun
-            ));
+            return self.broken(
+                cpu,
+                "runs",
+                format!("thread {thread} of task {task} runs for {} ns without being chosen", now - begun),
+            );
         }
         Ok(())
     }

@@ -122,7 +122,9 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
 
 impl Replay {
     fn job(&mut self, e: &Event) -> Result<(), Violation> {
-        let Some(t) = self.tasks.get_mut(&e.id) else { return broken(e, "replay", format!("there is no task {}", e.id)) };
+        let Some(t) = self.tasks.get_mut(&e.id) else {
+            return broken(e, "replay", format!("there is no task {}", e.id));
+        };
         let begins = e.event == Kind::LevelRelease;
         let set = self.ready.entry(t.partition).or_default();
         let changed = if begins { set.add(t.rank) } else { set.remove(t.rank) };
@@ -150,15 +152,21 @@ impl Replay {
         let rank = slot.and_then(|s| s.id).and_then(|p| self.ready.get(&p)?.first());
         let answer = rank.and_then(|rank| self.tasks.iter().find(|(_, t)| t.rank == rank).map(|(&id, _)| id));
         if (answer, edge) != (chosen, e.a) {
-            return broken(e, "replay", format!(
-                "task {chosen:?} was chosen until {}, and the policy says {answer:?} until {edge}", e.a
-            ));
+            return broken(
+                e,
+                "replay",
+                format!("task {chosen:?} was chosen until {}, and the policy says {answer:?} until {edge}", e.a),
+            );
         }
         let open = core.open(e.time_ns);
         if let Some(t) = chosen.and_then(|id| self.tasks.get(&id))
             && Some(t.partition) != open.map(|o| o.0)
         {
-            return broken(e, "window", format!("task {chosen:?} of partition {} is chosen while {open:?} is open", t.partition));
+            return broken(
+                e,
+                "window",
+                format!("task {chosen:?} of partition {} is chosen while {open:?} is open", t.partition),
+            );
         }
         let first = self
             .tasks
@@ -167,13 +175,21 @@ impl Replay {
             .min_by_key(|(_, t)| t.rank)
             .map(|(&id, _)| id);
         if first != chosen {
-            return broken(e, "priority", format!("task {first:?} is the first that is ready, and {chosen:?} is chosen"));
+            return broken(
+                e,
+                "priority",
+                format!("task {first:?} is the first that is ready, and {chosen:?} is chosen"),
+            );
         }
         if let Some(until) = core.until_ns {
             let late = e.time_ns.saturating_sub(until);
             self.report.max_decision_late_ns = self.report.max_decision_late_ns.max(late);
             if late > self.tolerance_ns {
-                return broken(e, "edge", format!("a window began or ended at {until}, {late} ns before anything was decided"));
+                return broken(
+                    e,
+                    "edge",
+                    format!("a window began or ended at {until}, {late} ns before anything was decided"),
+                );
             }
         }
         core.until_ns = Some(e.a);
@@ -204,7 +220,11 @@ impl Replay {
         let stray = e.time_ns - begun;
         self.report.max_stray_ns = self.report.max_stray_ns.max(stray);
         if stray > self.tolerance_ns {
-            return broken(e, "runs", format!("thread {thread} of task {task} runs for {stray} ns without being chosen"));
+            return broken(
+                e,
+                "runs",
+                format!("thread {thread} of task {task} runs for {stray} ns without being chosen"),
+            );
         }
         Ok(())
     }

@@ -84,7 +84,14 @@ impl World {
         let level = choice.level.map_or(4, |l| l as u64);
         self.put(now, core, Kind::LevelPick, choice.task.unwrap_or(NONE), choice.until_ns, level);
         if choice.task != old {
-            self.put(now, core, Kind::Runs, 100 + choice.task.unwrap_or(0), choice.task.map_or(0, |t| u64::from(t) + 1), 0);
+            self.put(
+                now,
+                core,
+                Kind::Runs,
+                100 + choice.task.unwrap_or(0),
+                choice.task.map_or(0, |t| u64::from(t) + 1),
+                0,
+            );
         }
         self.current[core as usize] = choice.task;
         choice.task != old
@@ -202,7 +209,10 @@ fn a_release_that_nobody_looks_at() {
             !(gone && (release.time_ns..release.time_ns + 2).contains(&e.time_ns))
         });
     });
-    assert!(["level", "priority", "slot", "budget"].contains(&said.rule) && said.time_ns <= release.time_ns + 2, "{said}");
+    assert!(
+        ["level", "priority", "slot", "budget"].contains(&said.rule) && said.time_ns <= release.time_ns + 2,
+        "{said}"
+    );
 }
 
 #[test]

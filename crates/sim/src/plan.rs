@@ -16,8 +16,8 @@ use crate::workload::params::{Profile as ProfileParams, Spread};
 use crate::workload::{Job, WorkloadSpec};
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::PageName;
-use solocore_model::sched_trace::SchedTrace;
 use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult};
+use solocore_model::sched_trace::SchedTrace;
 use solocore_model::system::Policy;
 use solocore_model::{ModelError, Time};
 use std::collections::HashSet;
@@ -99,7 +99,8 @@ pub fn simulate_traced(
         ));
     }
     let mut trace = SchedTrace::default();
-    let about = [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
+    let about =
+        [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
     trace.about.extend(about.map(|(key, value)| (key.to_owned(), value)));
     let result = run(plan, options, None, progress, Some(&mut trace))?;
     Ok((result, trace))

@@ -26,8 +26,12 @@ struct Answer<'a> {
 /// Checks and prints; exit code 1 if a rule is broken.
 pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", args.trace.display()));
-    let file = File::open(&args.trace).map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
-    let mut trace = SchedTrace::read(BufReader::new(file)).map_err(|e| wrong(e.to_string()))?;
+    let file =
+        File::open(&args.trace).map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
+    let mut trace = SchedTrace::read(BufReader::new(file)).map_err(|e| {
+        let said = e.to_string();
+        wrong(if said.contains(';') { said } else { format!("{said}; write the trace again with --sched-trace") })
+    })?;
     if let Some(tolerance) = args.tolerance {
         trace.about.insert("tolerance_ns".to_owned(), tolerance.ns_ceil().to_string());
     }

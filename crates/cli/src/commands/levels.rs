@@ -151,9 +151,9 @@ fn write(args: &RunArgs, layout: &Layout, summary: &Summary<'_>, recorder: Recor
 /// Writes a trace of decisions.
 pub fn write_trace(path: &Path, trace: &SchedTrace) -> Result<(), Failure> {
     let mut bytes = Vec::new();
-    trace.write(&mut bytes).map_err(|e| {
-        Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display()))
-    })?;
+    trace
+        .write(&mut bytes)
+        .map_err(|e| Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display())))?;
     Ok(files::write_atomically(path, &bytes)?)
 }
 
@@ -178,7 +178,10 @@ fn notes(plan: &Plan, layout: &Layout, wishes: &Wishes) -> Vec<String> {
         notes.push("the plan is not schedulable: deadlines may be missed, budgets are kept".to_owned());
     }
     if plan.cores.iter().any(|c| c.budget_accesses.is_some()) {
-        notes.push("budgets of memory accesses are not enforced beside this scheduler; the plan's response times rest on them".to_owned());
+        notes.push(
+            "budgets of memory accesses are not enforced beside this scheduler; the plan's response times rest on them"
+                .to_owned(),
+        );
     }
     if plan.mc2.is_some() {
         notes.push("ways and banks of the plan are not applied; its execution times rest on them".to_owned());
@@ -236,8 +239,20 @@ fn watch(args: &RunArgs, scheduler: &Scheduler, recorder: &mut Recorder) -> (Str
 
 fn text(s: &Summary<'_>) -> String {
     let head = [
-        "task", "level", "core", "how", "jobs", "done", "skipped", "overruns", "late", "start us", "longest ms",
-        "tardy ms", "bound ms", "charged ms",
+        "task",
+        "level",
+        "core",
+        "how",
+        "jobs",
+        "done",
+        "skipped",
+        "overruns",
+        "late",
+        "start us",
+        "longest ms",
+        "tardy ms",
+        "bound ms",
+        "charged ms",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &s.tasks {

@@ -14,9 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -107,7 +107,10 @@ impl Jobs {
     pub fn notes(&self) -> Vec<String> {
         let given_up = self.programs.iter().filter(|p| p.state.given_up.load(Ordering::Relaxed));
         let note = |p: &Arc<Program>| {
-            format!("task `{}` failed {FAILURES} times in a row and is not started again; run its command by hand", p.name)
+            format!(
+                "task `{}` failed {FAILURES} times in a row and is not started again; run its command by hand",
+                p.name
+            )
         };
         given_up.map(note).collect()
     }

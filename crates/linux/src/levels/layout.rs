@@ -249,7 +249,11 @@ fn level_a(tasks: &[Task], core: u32, table: Option<&Mc2Table>) -> Result<Option
     }
     let last = table.slots.last().map_or(0, |s| s.end_ns);
     if last > table.frame_ns {
-        return wrong(format!("{place}: a slot ends at {}, after the frame of {}; plan again", ms(last), ms(table.frame_ns)));
+        return wrong(format!(
+            "{place}: a slot ends at {}, after the frame of {}; plan again",
+            ms(last),
+            ms(table.frame_ns)
+        ));
     }
     for (id, task) in hard {
         for job in 0..table.frame_ns / task.period_ns {

@@ -184,7 +184,9 @@ fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(
         match program.test_run(input) {
             Ok(output) if output.return_value == 1 => Ok(()),
             Ok(_) => Err(inside(&format!("the programs refuse {what:?}"))),
-            Err(e) => Err(LinuxError::Machine(format!("the kernel does not run a program of type syscall: {e}; use a kernel from 6.14"))),
+            Err(e) => Err(LinuxError::Machine(format!(
+                "the kernel does not run a program of type syscall: {e}; use a kernel from 6.14"
+            ))),
         }
     };
     let now = tasks::monotonic_ns();

@@ -329,16 +329,8 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_the_programs() {
-        let task = Setup::Task {
-            id: 7,
-            level: 2,
-            core: 3,
-            period_ns: 10,
-            pet_ns: 4,
-            first_ns: 5,
-            partition: 1,
-            rank: 9,
-        };
+        let task =
+            Setup::Task { id: 7, level: 2, core: 3, period_ns: 10, pet_ns: 4, first_ns: 5, partition: 1, rank: 9 };
         let words: Vec<u64> = task.encode().chunks(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap())).collect();
         assert_eq!(words, [1, 7, 2 << 32 | 3, 10, 4, 5, 1 << 32 | 9]);
     }
