@@ -11,17 +11,18 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    // How many VCPUs a machine may have: the product's own limit of 4096 would take 1.5 MiB a CPU.
-    for (name, tasks) in [("sched_ext", None), ("helper", None), ("vcpu", Some(1024))] {
+    // The levels' and the VCPUs' schedulers hold the policy's state of each CPU in the kernel: 1024 tasks are enough.
+    let smaller = &["-DSC_MAX_TASKS=1024u"][..];
+    for (name, defines) in [("sched_ext", &[][..]), ("helper", &[]), ("levels", smaller), ("vcpu", smaller)] {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-ffreestanding"])
+            .args(defines)
             .arg(format!("-I{}", bpf.display()))
             .arg("-I../../policy/include")
             // Debian keeps <asm/types.h> there, and clang does not look for it when the target is BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
             // Type information names the source files; where they lie is nobody's business.
             .arg("-fdebug-prefix-map=../../=")
-            .args(tasks.map(|tasks: u32| format!("-DSC_MAX_TASKS={tasks}")))
             .arg("-c")
             .arg(bpf.join(format!("{name}.bpf.c")))
             .arg("-o")

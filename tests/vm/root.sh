@@ -16,6 +16,7 @@ for library in $(ldd "$solocore" | grep -o '/[^ ]*'); do
 	cp -L "$library" "$out$library"
 done
 gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
+gcc -static -O2 -Wall -Werror -o "$out/bin/leveler" "$here/leveler.c" -pthread
 client=$here/../../client/c
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
 gcc -static -O2 -Wall -Werror -o "$out/bin/worker" "$here/worker.c" -pthread
@@ -27,6 +28,7 @@ done
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
 "$here/writes.sh" "$solocore" "$out/plans/writes.json"
+"$here/levels.sh" "$solocore" "$out/plans"
 mkdir -p "$out/etc"
 printf 'root:x:0:0::/tmp:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\nmember:x:1001:1001::/tmp:/bin/sh\n' >"$out/etc/passwd"
 printf 'root:x:0:\nsolocore:x:900:member\nuser:x:1000:\nmember:x:1001:\n' >"$out/etc/group"

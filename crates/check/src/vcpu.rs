@@ -11,11 +11,27 @@
 //!   that was taken from the core (interrupt threads, real-time tasks, switches) counts against the admission's
 //!   allowance (`overhead_ns` a switch): a T in which more was taken is counted, and not judged.
 
-use crate::{Failure, Report, Violation};
+use crate::{UNCHECKABLE, Violation};
+use serde::Serialize;
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::sporadic_server::{Config, Replenishment, Server};
 use solocore_policy::vcpu::{Background, Core, Mode, State, Vcpu};
 use std::collections::{BTreeMap, VecDeque};
+
+/// What a trace of VCPUs without a violation shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct VcpuReport {
+    /// "vcpu".
+    pub scheduler: String,
+    /// Events that were looked at.
+    pub events: u64,
+    /// From the first to the last.
+    pub span_ns: u64,
+    /// What was checked how often, by the name of the rule.
+    pub checked: Vec<(String, u64)>,
+    /// What else the trace shows.
+    pub notes: Vec<String>,
+}
 
 /// What a trace says of itself.
 struct About {
@@ -27,8 +43,8 @@ struct About {
 }
 
 impl About {
-    fn of(trace: &SchedTrace) -> Result<Self, Failure> {
-        let missing = |key: &str| Failure::Unusable(format!("the trace does not say its {key} ({key}=...)"));
+    fn of(trace: &SchedTrace) -> Result<Self, Violation> {
+        let missing = |key: &str| Violation::of(0, 0, UNCHECKABLE, format!("it does not say its {key} ({key}=...)"));
         let number = |key: &str| trace.about.get(key).and_then(|v| v.parse::<u64>().ok()).ok_or_else(|| missing(key));
         let background = match trace.about.get("background").map(String::as_str) {
             Some("least-time" | "none") => Background::LeastTime,
@@ -129,7 +145,7 @@ struct Checker<'t> {
 ///
 /// # Errors
 /// As [`crate::check`].
-pub fn check(trace: &SchedTrace) -> Result<Report, Failure> {
+pub fn check(trace: &SchedTrace) -> Result<VcpuReport, Violation> {
     let mut checker = Checker {
         about: About::of(trace)?,
         trace,
@@ -156,7 +172,7 @@ pub fn check(trace: &SchedTrace) -> Result<Report, Failure> {
         ));
     }
     let checked = checker.counts.iter().map(|(rule, n)| ((*rule).to_owned(), *n)).collect();
-    Ok(Report { scheduler: "vcpu".to_owned(), events: trace.events.len() as u64, span_ns, checked, notes })
+    Ok(VcpuReport { scheduler: "vcpu".to_owned(), events: trace.events.len() as u64, span_ns, checked, notes })
 }
 
 /// A settling in the past of its core may bear an earlier time than what another core did before: the order of each core is kept.
@@ -169,15 +185,16 @@ fn in_order_on_each_core(order: Vec<usize>, trace: &SchedTrace) -> Vec<usize> {
 }
 
 impl Checker<'_> {
-    fn broken(&self, at: usize, rule: &'static str, what: String) -> Failure {
-        Failure::Violation(Box::new(Violation { event: self.trace.events[at], index: at, rule, what }))
+    fn broken(&self, at: usize, rule: &'static str, what: String) -> Violation {
+        let event = self.trace.events[at];
+        Violation::of(event.time_ns, event.cpu, rule, what)
     }
 
     fn count(&mut self, rule: &'static str) {
         *self.counts.entry(rule).or_default() += 1;
     }
 
-    fn event(&mut self, at: usize) -> Result<(), Failure> {
+    fn event(&mut self, at: usize) -> Result<(), Violation> {
         let event = self.trace.events[at];
         if event.cpu >= self.about.cores {
             return Err(self.broken(at, "core", format!("there are {} cores", self.about.cores)));
@@ -218,7 +235,7 @@ impl Checker<'_> {
     }
 
     /// Time has passed on a core: charges it, as the trace has it.
-    fn pass(&mut self, at: usize, event: Event) -> Result<(), Failure> {
+    fn pass(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Some(core) = self.cores.get_mut(&event.cpu) else { return Ok(()) };
         let (start, end) = (core.last_ns, event.time_ns);
         core.last_ns = end;
@@ -255,7 +272,7 @@ impl Checker<'_> {
     }
 
     /// Makes the call again.
-    fn replay(&mut self, at: usize, event: Event) -> Result<(), Failure> {
+    fn replay(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Event { time_ns: now, cpu, event: kind, id, a, b } = event;
         let (strict, limit) = (self.about.strict, self.about.limit);
         let Some(core) = self.cores.get_mut(&cpu) else { return Ok(()) };
@@ -354,7 +371,7 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn arrives(&mut self, id: u32, core: u32, capacity_ns: u64, period_ns: u64) -> Result<(), Failure> {
+    fn arrives(&mut self, id: u32, core: u32, capacity_ns: u64, period_ns: u64) -> Result<(), Violation> {
         let fresh =
             Seen { capacity_ns, period_ns, core, runnable: false, runs: VecDeque::new(), sum_ns: 0, period: None };
         let seen = self.vcpus.entry(id).or_insert(fresh);
@@ -364,7 +381,7 @@ impl Checker<'_> {
     }
 
     /// Periods that are over, that end early, or that begin on the core of the event.
-    fn judge_periods(&mut self, at: usize, event: Event) -> Result<(), Failure> {
+    fn judge_periods(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Some(core) = self.cores.get(&event.cpu) else { return Ok(()) };
         let now = event.time_ns;
         let claims: Vec<u64> = self.vcpus.values().filter(|v| v.core == event.cpu).map(|v| v.period_ns).collect();

@@ -2,6 +2,7 @@
 
 pub mod isolation;
 pub mod latency;
+pub mod scheduling;
 pub mod space;
 pub mod vcpu;
 
@@ -91,9 +92,9 @@ pub enum Command {
     Vcpu(vcpu::VcpuArgs),
     /// Check a trace of scheduling decisions: each followed from the policy, and the promises were kept.
     #[command(
-        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv\n  solocore check-trace t.csv\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
-    CheckTrace(CheckTraceArgs),
+    CheckTrace(scheduling::CheckTraceArgs),
     /// Move a program that runs in its colours to others.
     #[command(
         after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from\nthe new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
@@ -150,15 +151,6 @@ pub enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-}
-
-#[derive(Debug, clap::Args)]
-pub struct CheckTraceArgs {
-    /// The trace.
-    pub trace: PathBuf,
-    /// What to print.
-    #[arg(long, value_enum, default_value_t)]
-    pub format: Format,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -258,6 +250,9 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
+    /// Write every decision of the scheduler of criticality levels here, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE", conflicts_with = "solo")]
+    pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -369,6 +364,8 @@ pub struct RunArgs {
     pub format: Format,
     #[command(flatten)]
     pub isolation: isolation::IsolationArgs,
+    #[command(flatten)]
+    pub scheduling: scheduling::SchedulingArgs,
 }
 
 #[derive(Debug, clap::Args)]

@@ -11,6 +11,7 @@ mod exec;
 mod exec_coloured;
 mod isolation;
 mod latency;
+mod levels;
 mod plan;
 mod profile;
 mod report;

@@ -19,6 +19,8 @@ pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sc
 pub(crate) const VCPU: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.o"));
 /// `bpf/helper.bpf.c`.
 pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
+/// `bpf/levels.bpf.c`.
+pub(crate) const LEVELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/levels.o"));
 
 const PERF_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
@@ -126,6 +128,27 @@ pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'
 /// Something that only a fault of this program can cause.
 pub(crate) fn inside(what: &str) -> LinuxError {
     LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
+}
+
+/// Is the scheduler of this object still the kernel's?
+pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
+    let ended = map(object, "ended")?;
+    let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
+        return Err(inside("the scheduler's state cannot be read"));
+    };
+    if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
+        return Ok(());
+    }
+    let text = |from: usize| {
+        let of = bytes.get(from..).unwrap_or_default();
+        let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
+        String::from_utf8_lossy(&of[..end]).into_owned()
+    };
+    let (reason, message) = (text(8), text(136));
+    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
+    Err(LinuxError::Machine(format!(
+        "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start solocore again"
+    )))
 }
 
 /// Writes the loader's part of every CPU.

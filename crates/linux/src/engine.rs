@@ -11,8 +11,6 @@ use crate::machine;
 use crate::regulation::Regulation;
 use crate::shared::Counts;
 
-pub(crate) use sched_ext::check_ended;
-
 /// Something that regulates from when it is made until it is dropped; then the machine is as it was.
 pub trait Engine {
     /// "sched-ext" or "helper".

@@ -15,6 +15,7 @@ mod instance;
 pub mod isolate;
 pub mod keeper;
 pub mod latency;
+pub mod levels;
 pub mod lock;
 pub mod machine;
 pub mod notify;

@@ -106,6 +106,11 @@ fn state_of(word: u32) -> Option<State> {
 impl Levels {
     /// So many cores (1 to 256) without tasks; time tables start at `now_ns`.
     pub fn new(cores: u32, now_ns: u64) -> Option<Self> {
+        Self::with_origin(cores, now_ns, now_ns)
+    }
+
+    /// The same; time tables start at `origin_ns`.
+    pub fn with_origin(cores: u32, now_ns: u64, origin_ns: u64) -> Option<Self> {
         if cores == 0 || cores > 256 {
             return None;
         }
@@ -120,7 +125,7 @@ impl Levels {
                 core
             })
             .collect();
-        Some(Self { shared, cores, origin_ns: now_ns })
+        Some(Self { shared, cores, origin_ns })
     }
 
     /// Adds a task without a job; `core` does not matter at level C, `pet_ns` (execution time provisioned for a

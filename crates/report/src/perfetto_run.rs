@@ -53,7 +53,7 @@ pub struct RunTrace {
     pub tasks: Vec<TracedTask>,
 }
 
-fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
+pub(crate) fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
     let mut descriptor = Vec::new();
     number(&mut descriptor, field::DESCRIPTOR_UUID, id);
     bytes(&mut descriptor, field::DESCRIPTOR_NAME, name.as_bytes());
@@ -63,7 +63,7 @@ fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
     packet(out, None, field::PACKET_DESCRIPTOR, &descriptor);
 }
 
-fn slice(out: &mut Vec<u8>, track: u64, (category, name): (&str, &str), from: u64, to: u64) {
+pub(crate) fn slice(out: &mut Vec<u8>, track: u64, (category, name): (&str, &str), from: u64, to: u64) {
     let mut begin = Vec::new();
     number(&mut begin, field::EVENT_TYPE, SLICE_BEGIN);
     number(&mut begin, field::EVENT_TRACK, track);

@@ -17,6 +17,7 @@ use crate::workload::{Job, WorkloadSpec};
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::PageName;
 use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult};
+use solocore_model::sched_trace::SchedTrace;
 use solocore_model::system::Policy;
 use solocore_model::{ModelError, Time};
 use std::collections::HashSet;
@@ -73,10 +74,36 @@ pub fn simulate(
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<SimResult, SimError> {
     let started = std::time::Instant::now();
-    let mut result =
-        if options.mode == Mode::Solo { solo(plan, options, progress)? } else { run(plan, options, None, progress)? };
+    let mut result = if options.mode == Mode::Solo {
+        solo(plan, options, progress)?
+    } else {
+        run(plan, options, None, progress, None)?
+    };
     result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(result)
+}
+
+/// As [`simulate`], all tasks together, and every decision of the scheduler.
+///
+/// # Errors
+/// [`SimError`]; also for a plan without criticality levels, as no other scheduler tells its decisions.
+pub fn simulate_traced(
+    plan: &Plan,
+    options: &Options,
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<(SimResult, SchedTrace), SimError> {
+    if plan.mc2.is_none() || options.mode == Mode::Solo {
+        return Err(SimError::Input(
+            "only the scheduler of criticality levels tells its decisions; give a plan of a system with [mc2], without --solo"
+                .to_owned(),
+        ));
+    }
+    let mut trace = SchedTrace::default();
+    let about =
+        [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
+    trace.about.extend(about.map(|(key, value)| (key.to_owned(), value)));
+    let result = run(plan, options, None, progress, Some(&mut trace))?;
+    Ok((result, trace))
 }
 
 /// Each task by itself; core counts add up.
@@ -85,7 +112,7 @@ fn solo(plan: &Plan, options: &Options, progress: &(dyn Fn(f64) -> bool + Sync))
     let count = plan.tasks.len() as f64;
     for task in 0..plan.tasks.len() {
         let step = |share: f64| progress((task as f64 + share) / count);
-        let one = run(plan, options, Some(task), &step)?;
+        let one = run(plan, options, Some(task), &step, None)?;
         let Some(sum) = &mut sum else {
             sum = Some(one);
             continue;
@@ -120,6 +147,7 @@ fn run(
     options: &Options,
     only: Option<usize>,
     progress: &(dyn Fn(f64) -> bool + Sync),
+    trace: Option<&mut SchedTrace>,
 ) -> Result<SimResult, SimError> {
     let mut board = levels::board(plan, options)?;
     let ways = free_ways(plan);
@@ -163,10 +191,13 @@ fn run(
     }
     let mut step = |now: u64| progress(now as f64 / end as f64);
     let Some(execution) = execution else {
-        let mut timeline = timeline;
+        let mut timeline = if trace.is_some() { timeline.with_decisions(kernel.described()) } else { timeline };
         kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
         let requests = requests(&kernel);
         let result = kernel.finish(&mut timeline);
+        if let Some(trace) = trace {
+            trace.events = timeline.take_decisions();
+        }
         return Ok(finished(plan, options, &result, &added, (requests, timeline), None));
     };
     let mut watch = execution.watch(plan, timeline);

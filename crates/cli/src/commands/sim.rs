@@ -1,14 +1,14 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{plan, print};
+use crate::commands::{levels, plan, print};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::results::{CoreResult, Mode, TaskResult};
 use solocore_model::{Plan, SimResult, Time, files};
 use solocore_sim::scenario::{self, Scenario, ScenarioResult};
-use solocore_sim::{Options, simulate as run_plan};
+use solocore_sim::{Options, SimError, simulate as run_plan, simulate_traced};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,7 +26,14 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let duration = args.duration.unwrap_or(DURATION);
     let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
     let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
-    let mut result = simulate(&plan, &options)?;
+    let mut result = match &args.sched_trace {
+        None => simulate(&plan, &options)?,
+        Some(path) => {
+            let (result, trace) = with_progress(options.mode, |step| simulate_traced(&plan, &options, step))?;
+            levels::write_trace(path, &trace)?;
+            result
+        }
+    };
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
@@ -57,6 +64,12 @@ fn scenario_of(path: &Path) -> Result<Option<Scenario>, Failure> {
 
 /// Simulates a scenario; exit code 1 if a task with a deadline missed one.
 fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Failure> {
+    if args.sched_trace.is_some() {
+        return Err(Failure::Input(format!(
+            "{}: is a scenario, whose decisions are not traced; give a plan of a system with [mc2], or leave --sched-trace out",
+            args.input.display()
+        )));
+    }
     if args.solo || args.unmanaged {
         return Err(Failure::Input(format!(
             "{}: is a scenario: it says itself how its tasks run; leave --solo and --unmanaged out",
@@ -198,7 +211,14 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 
 /// Runs one simulation with progress.
 pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
-    let what = match options.mode {
+    with_progress(options.mode, |step| run_plan(plan, options, step))
+}
+
+fn with_progress<T>(
+    mode: Mode,
+    run: impl FnOnce(&(dyn Fn(f64) -> bool + Sync)) -> Result<T, SimError>,
+) -> Result<T, Failure> {
+    let what = match mode {
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
         Mode::Managed => "simulating all together, under the plan",
@@ -208,7 +228,7 @@ pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
         progress.share(share);
         !stopped()
     };
-    Ok(run_plan(plan, options, &step)?)
+    Ok(run(&step)?)
 }
 
 /// Was a promise broken: a deadline missed, or at level C of MC2 the bound on tardiness?

@@ -8,7 +8,7 @@ use crate::keeper::Changes;
 use crate::lock::{Service, ServiceOptions, Serving, table::Table};
 use crate::regulation::Regulation;
 use crate::shared::{Counts, Settings};
-use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use libbpf_rs::{Link, MapCore, Object};
 
 /// A task's turn while others wait: what the kernel's own scheduler gives.
 const SLICE_NS: u64 = 3_000_000;
@@ -68,27 +68,6 @@ impl SchedExt {
     }
 }
 
-/// Does the scheduler of an object still run? Its map `ended` holds what the kernel said when it unloaded it.
-pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
-    let ended = bpf::map(object, "ended")?;
-    let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
-        return Err(bpf::inside("the scheduler's state cannot be read"));
-    };
-    if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
-        return Ok(());
-    }
-    let text = |from: usize| {
-        let of = bytes.get(from..).unwrap_or_default();
-        let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
-        String::from_utf8_lossy(&of[..end]).into_owned()
-    };
-    let (reason, message) = (text(8), text(136));
-    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
-    Err(LinuxError::Machine(format!(
-        "the kernel unloaded the scheduler: {reason}{message}; tasks go on unregulated, start solocore again"
-    )))
-}
-
 impl Engine for SchedExt {
     fn name(&self) -> &'static str {
         "sched-ext"
@@ -99,7 +78,7 @@ impl Engine for SchedExt {
     }
 
     fn check(&self) -> Result<(), LinuxError> {
-        check_ended(&self.object)
+        bpf::check_ended(&self.object)
     }
 
     fn periods(&self) -> Vec<crate::history::Taken> {

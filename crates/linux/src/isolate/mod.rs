@@ -203,6 +203,11 @@ impl Layout {
         Ok(layout)
     }
 
+    /// Where commands run.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
     fn first_notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = Vec::new();
         if self.confine && self.rest.is_empty() {

@@ -114,6 +114,14 @@ pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
     owned(unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) })
 }
 
+/// A descriptor of this very thread.
+pub(crate) fn thread_fd(thread: u32) -> io::Result<OwnedFd> {
+    /// `PIDFD_THREAD`, from Linux 6.9 on.
+    const THREAD: libc::c_int = libc::O_EXCL;
+    // SAFETY: takes no pointers.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(thread), THREAD) })
+}
+
 /// Waits until one of the descriptors can be read; which ones can.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<bool> {
     let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };

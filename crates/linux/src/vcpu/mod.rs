@@ -264,7 +264,7 @@ impl Vcpus {
     /// # Errors
     /// Why not.
     pub fn check(&self) -> Result<(), LinuxError> {
-        crate::engine::check_ended(&self.object)
+        bpf::check_ended(&self.object)
     }
 
     /// Creates a VCPU; its number.

@@ -194,6 +194,11 @@ impl<H: Hardware> Kernel<H> {
         &mut self.hardware
     }
 
+    /// What a trace of the scheduler's decisions begins with; empty if it does not tell them.
+    pub fn described(&self) -> Vec<solocore_model::sched_trace::Event> {
+        self.scheduler.described()
+    }
+
     /// The time.
     pub fn now_ps(&self) -> u64 {
         self.now_ps

@@ -2,6 +2,7 @@
 
 use crate::hardware::Notice;
 use solocore_model::results::{Activity, Segment};
+use solocore_model::sched_trace::{Event, Kind, NONE};
 
 /// How a VCPU uses the core (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,8 @@ pub trait Observer {
     fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
     /// The throttling of background time was decided anew: so many cores have none.
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
+    /// The scheduler called its policy.
+    fn scheduled(&mut self, event: Event) {}
     /// A task passed a mark.
     fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
     /// Something else reached the kernel.
@@ -73,12 +76,25 @@ pub struct Timeline {
     limit_ps: u64,
     most: usize,
     segments: Vec<Segment>,
+    /// Decisions, where they are wanted.
+    decisions: Option<Vec<Event>>,
 }
 
 impl Timeline {
     /// Records what begins before `limit_ps`.
     pub fn new(limit_ps: u64, most: usize) -> Self {
-        Self { limit_ps, most, segments: Vec::new() }
+        Self { limit_ps, most, segments: Vec::new(), decisions: None }
+    }
+
+    /// Records decisions, too, after these events.
+    #[must_use]
+    pub fn with_decisions(self, first: Vec<Event>) -> Self {
+        Self { decisions: Some(first), ..self }
+    }
+
+    /// The decisions.
+    pub fn take_decisions(&mut self) -> Vec<Event> {
+        self.decisions.take().unwrap_or_default()
     }
 
     /// By core, then time; times cut to whole nanoseconds, what is shorter left out.
@@ -89,6 +105,17 @@ impl Timeline {
 }
 
 impl Observer for Timeline {
+    fn scheduled(&mut self, event: Event) {
+        self.decisions.iter_mut().for_each(|d| d.push(event));
+    }
+
+    fn dispatched(&mut self, core: usize, task: Option<usize>, _: RunMode, now_ps: u64) {
+        let number = |index: usize| u32::try_from(index).unwrap_or(NONE);
+        let (cpu, id) = (number(core), task.map_or(NONE, number));
+        let (event, a) = task.map_or((Kind::Stops, 0), |task| (Kind::Runs, task as u64 + 1));
+        self.scheduled(Event { time_ns: now_ps / 1000, cpu, event, id, a, b: 0 });
+    }
+
     fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {
         let (start_ns, end_ns) = (start_ps / 1000, end_ps.min(self.limit_ps) / 1000);
         let (Ok(core), Ok(task)) = (u32::try_from(core), u32::try_from(task)) else { return };

@@ -16,6 +16,7 @@ use super::cores::CoreSet;
 use super::observer::{Observer, RunMode};
 use super::timers::NEVER;
 use crate::hardware::Uncore;
+use solocore_model::sched_trace::Event;
 
 /// What a core runs from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,6 +129,11 @@ pub trait Scheduler: Send {
     fn take_moves(&mut self, core: usize) -> u64 {
         let _ = core;
         0
+    }
+
+    /// What a trace of its decisions begins with: tasks and tables. Empty: it does not tell.
+    fn described(&self) -> Vec<Event> {
+        Vec::new()
     }
 
     /// Where the task's releases are handled.

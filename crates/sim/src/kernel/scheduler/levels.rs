@@ -13,6 +13,7 @@ use super::time_table::{check_place, refused, windows_ns};
 use super::{Call, JobTimes, Overlap, Pick, Scheduler, core_of, id};
 use crate::kernel::config::{CoreTable, KernelError, Level, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
+use solocore_model::sched_trace::{Event, Kind};
 use solocore_policy::UNLIMITED;
 use solocore_policy::criticality::{Levels, State};
 
@@ -31,6 +32,10 @@ pub struct LevelScheduler {
     /// Level C: deadline after the release, and releases told of while a job was unfinished.
     span_ns: Vec<u64>,
     told: Vec<u64>,
+    /// By task: jobs that the policy was told of.
+    jobs: Vec<u64>,
+    /// For traces: tasks and tables.
+    described: Vec<Event>,
 }
 
 impl LevelScheduler {
@@ -39,29 +44,40 @@ impl LevelScheduler {
         let mut policy = Levels::new(id(cores), now_ps / 1000).ok_or_else(board)?;
         let mut level = Vec::new();
         let mut home = Vec::new();
+        let mut described = Vec::new();
+        let event = |core, event, of, a, b| Event { time_ns: now_ps / 1000, cpu: id(core), event, id: id(of), a, b };
         for (index, task) in tasks.iter().enumerate() {
-            let (its_level, core) = add_task(&mut policy, index, task, cores)?;
+            let (its_level, core, [period, pet]) = add_task(&mut policy, index, task, cores)?;
             level.push(its_level);
             home.push(core);
+            let detail = (its_level as u64) << 56 | (core as u64) << 48 | pet;
+            described.push(event(core, Kind::LevelAdd, index, period, detail));
         }
         let mut seen = CoreSet::default();
         for table in tables {
             check_place(table, cores, seen.iter().any(|core| core == table.core))?;
             seen.insert(table.core);
             let frame = span_ns(table.frame_ps, "scheduler", "the frame")?;
+            described.push(event(table.core, Kind::LevelTable, 0, frame, now_ps / 1000));
             for (at, (start, end, task)) in windows_ns(table)?.into_iter().enumerate() {
                 if !policy.slot(id(table.core), start, end, id(task), frame) {
                     return Err(refused(table, at));
                 }
+                described.push(event(table.core, Kind::LevelSlot, task, start, end));
             }
         }
         let span_ns = tasks.iter().map(|t| t.deadline_ps.or(t.period_ps()).map_or(0, |ps| ps / 1000)).collect();
-        let told = vec![0; tasks.len()];
-        Ok(Self { policy, level, home, current: vec![None; cores], ended: Vec::new(), span_ns, told })
+        let (told, jobs) = (vec![0; tasks.len()], vec![0; tasks.len()]);
+        let current = vec![None; cores];
+        Ok(Self { policy, level, home, current, ended: Vec::new(), span_ns, told, jobs, described })
     }
 
     fn state(&self, task: usize) -> State {
         self.policy.task(id(task)).map_or(State::Idle, solocore_policy::criticality::Task::state)
+    }
+
+    fn overruns(&self, task: usize) -> u64 {
+        self.policy.task(id(task)).map_or(0, solocore_policy::criticality::Task::overruns)
     }
 
     fn deadline_ns(&self, task: usize) -> u64 {
@@ -96,12 +112,27 @@ impl LevelScheduler {
     }
 
     fn release(&mut self, task: usize, call: &mut Call<'_>) {
-        self.policy.release(id(task), call.now_ns());
+        self.release_at(task, call.now_ns(), call);
+    }
+
+    fn release_at(&mut self, task: usize, at_ns: u64, call: &mut Call<'_>) {
+        self.policy.release(id(task), at_ns);
+        self.jobs[task] += 1;
+        self.tell(Kind::LevelRelease, (self.home[task], task), (self.jobs[task], at_ns), call);
         self.touch(task, call.dirty);
+    }
+
+    /// For traces.
+    fn tell(&self, event: Kind, (core, task): (usize, usize), (a, b): (u64, u64), call: &mut Call<'_>) {
+        let cpu = id(core);
+        call.observer.scheduled(Event { time_ns: call.now_ns(), cpu, event, id: id(task), a, b });
     }
 }
 
-fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) -> Result<(Level, usize), KernelError> {
+/// Level, core, period and PET.
+type Added = (Level, usize, [u64; 2]);
+
+fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) -> Result<Added, KernelError> {
     let level = task.level.ok_or_else(|| KernelError::task(task, "has no level; name A, B, C or D"))?;
     let core = if level == Level::C { 0 } else { core_of(task, cores)? };
     let place = format!("task `{}`", task.name);
@@ -120,7 +151,7 @@ fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) ->
     if !policy.add(id(index), level, id(core), period, pet) {
         return Err(KernelError::task(task, "has a period or PET out of range"));
     }
-    Ok((level, core))
+    Ok((level, core, [period, pet]))
 }
 
 impl Scheduler for LevelScheduler {
@@ -146,13 +177,14 @@ impl Scheduler for LevelScheduler {
             return;
         }
         self.unready(task, call);
-        self.policy.release(id(task), (job.deadline_ps / 1000).saturating_sub(self.span_ns[task]));
-        self.touch(task, call.dirty);
+        self.release_at(task, (job.deadline_ps / 1000).saturating_sub(self.span_ns[task]), call);
     }
 
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
         self.told[task] = 0;
-        self.policy.complete(id(task), call.now_ns());
+        if self.policy.complete(id(task), call.now_ns()) {
+            self.tell(Kind::LevelComplete, (self.home[task], task), (self.jobs[task], 0), call);
+        }
         match self.current.iter().position(|&c| c == Some(task)) {
             Some(core) => {
                 self.current[core] = None;
@@ -168,8 +200,14 @@ impl Scheduler for LevelScheduler {
 
     fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick {
         let before = self.current[core];
+        let overruns = before.map_or(0, |task| self.overruns(task));
         let Some(choice) = self.policy.pick(id(core), call.now_ns()) else { return Pick::new(None, UNLIMITED) };
         let task = choice.task.map(|task| task as usize);
+        if let Some(old) = before.filter(|&old| self.overruns(old) != overruns) {
+            self.tell(Kind::LevelOverrun, (core, old), (self.jobs[old], 0), call);
+        }
+        let level = choice.level.map_or(4, |level| level as u64);
+        self.tell(Kind::LevelPick, (core, task.unwrap_or(usize::MAX)), (choice.until_ns, level), call);
         self.current[core] = task;
         if let Some(old) = before.filter(|_| before != task) {
             match (self.level[old], self.state(old)) {
@@ -187,6 +225,10 @@ impl Scheduler for LevelScheduler {
 
     fn take_ended(&mut self, out: &mut Vec<usize>) {
         out.append(&mut self.ended);
+    }
+
+    fn described(&self) -> Vec<Event> {
+        self.described.clone()
     }
 
     fn home(&self, task: usize) -> usize {

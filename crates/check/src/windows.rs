@@ -1,0 +1,231 @@
+//! Traces of partitions and their windows (single-core-equivalence, section 2.4).
+//!
+//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them:
+//! * `window`: only tasks of the partition whose window is open are chosen;
+//! * `priority`: of these, the one of the lowest rank that is ready;
+//! * `edge`: a core decides at each begin and end of a window, with the tolerance of the trace;
+//! * `runs`: a thread of a partition runs only while its task is chosen.
+
+use crate::{LevelsReport, UNCHECKABLE, Violation, tolerance};
+use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
+use solocore_policy::ready_set::ReadySet;
+use solocore_policy::time_table::Table;
+use std::collections::BTreeMap;
+
+/// Level of what runs in windows.
+const WINDOW: u64 = 5;
+
+/// Is this trace about windows?
+pub fn concerns(trace: &SchedTrace) -> bool {
+    trace.events.iter().any(|e| e.event == Kind::LevelAdd && e.b >> 56 == WINDOW)
+}
+
+#[derive(Clone, Debug)]
+struct Task {
+    partition: u32,
+    rank: u32,
+    ready: bool,
+    unstarted: bool,
+    may_ns: u64,
+}
+
+#[derive(Default)]
+struct Core {
+    table: Option<Box<Table>>,
+    origin_ns: u64,
+    frame_ns: u64,
+    windows: Vec<(u64, u64, u32)>,
+    current: Option<u32>,
+    until_ns: Option<u64>,
+    runs: Option<(u32, u32, Option<u64>)>,
+}
+
+impl Core {
+    /// The window that is open, and when it began.
+    fn open(&self, at: u64) -> Option<(u32, u64)> {
+        let since = at.checked_sub(self.origin_ns).filter(|_| self.frame_ns > 0)?;
+        let offset = since % self.frame_ns;
+        let w = self.windows.iter().find(|w| w.0 <= offset && offset < w.1)?;
+        Some((w.2, at - offset + w.0))
+    }
+}
+
+struct Replay {
+    tasks: BTreeMap<u32, Task>,
+    cores: Vec<Core>,
+    ready: BTreeMap<u32, ReadySet>,
+    tolerance_ns: u64,
+    report: LevelsReport,
+}
+
+fn broken<T>(e: &Event, rule: &'static str, what: String) -> Result<T, Violation> {
+    Err(Violation::of(e.time_ns, e.cpu, rule, what))
+}
+
+pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
+    let mut replay = set_up(trace)?;
+    for e in &trace.events {
+        if matches!(e.event, Kind::LevelAdd | Kind::LevelTable | Kind::LevelSlot) {
+            continue;
+        }
+        replay.report.events += 1;
+        match e.event {
+            Kind::LevelRelease | Kind::LevelComplete => replay.job(e)?,
+            Kind::LevelPick => replay.pick(e)?,
+            Kind::Runs => replay.runs(e)?,
+            Kind::Stops => {
+                replay.stray(e)?;
+                replay.cores[e.cpu as usize].runs = None;
+            }
+            _ => {}
+        }
+    }
+    Ok(replay.report)
+}
+
+fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
+    let cpus = crate::number(trace, "cpus").filter(|n| (1..=256).contains(n)).unwrap_or(0);
+    let mut replay = Replay {
+        tasks: BTreeMap::new(),
+        cores: (0..cpus).map(|_| Core::default()).collect(),
+        ready: BTreeMap::new(),
+        tolerance_ns: tolerance(trace),
+        report: LevelsReport { scheduler: "windows".to_owned(), ..LevelsReport::default() },
+    };
+    for e in &trace.events {
+        let Some(core) = replay.cores.get_mut(e.cpu as usize) else {
+            return broken(e, UNCHECKABLE, format!("the trace has {cpus} cores (cpus=1 to 256)"));
+        };
+        match e.event {
+            Kind::LevelAdd => {
+                let half = |shift: u32| u32::try_from(e.b >> shift & 0xffff).unwrap_or(0);
+                let partition = u32::try_from(e.b >> 16 & 0xffff_ffff).unwrap_or(0);
+                let task = Task { partition, rank: half(0), ready: false, unstarted: false, may_ns: 0 };
+                replay.tasks.insert(e.id, task);
+                replay.ready.entry(partition).or_default();
+            }
+            Kind::LevelTable => {
+                (core.frame_ns, core.origin_ns) = (e.a, e.b);
+                core.table = Table::new(e.b, e.a);
+            }
+            Kind::LevelSlot => {
+                if !core.table.as_mut().is_some_and(|t| t.append(e.a, e.b, e.id)) {
+                    return broken(e, UNCHECKABLE, format!("a window from {} to {} does not fit its table", e.a, e.b));
+                }
+                core.windows.push((e.a, e.b, e.id));
+            }
+            _ => {}
+        }
+    }
+    Ok(replay)
+}
+
+impl Replay {
+    fn job(&mut self, e: &Event) -> Result<(), Violation> {
+        let Some(t) = self.tasks.get_mut(&e.id) else {
+            return broken(e, "replay", format!("there is no task {}", e.id));
+        };
+        let begins = e.event == Kind::LevelRelease;
+        let set = self.ready.entry(t.partition).or_default();
+        let changed = if begins { set.add(t.rank) } else { set.remove(t.rank) };
+        if !changed || t.ready == begins {
+            let what = if begins { "begins a job before the last one ended" } else { "ends a job that it has not" };
+            return broken(e, "replay", format!("task {} {what}", e.id));
+        }
+        (t.ready, t.unstarted, t.may_ns) = (begins, begins, e.time_ns);
+        let count = if begins { &mut self.report.jobs } else { &mut self.report.completed };
+        *count += 1;
+        if !begins {
+            for core in self.cores.iter_mut().filter(|c| c.current == Some(e.id)) {
+                core.current = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn pick(&mut self, e: &Event) -> Result<(), Violation> {
+        self.report.decisions += 1;
+        let chosen = (e.id != NONE).then_some(e.id);
+        let core = &mut self.cores[e.cpu as usize];
+        let slot = core.table.as_ref().map(|t| t.lookup(e.time_ns));
+        let edge = slot.map_or(u64::MAX, |s| s.edge_ns);
+        let rank = slot.and_then(|s| s.id).and_then(|p| self.ready.get(&p)?.first());
+        let answer = rank.and_then(|rank| self.tasks.iter().find(|(_, t)| t.rank == rank).map(|(&id, _)| id));
+        if (answer, edge) != (chosen, e.a) {
+            return broken(
+                e,
+                "replay",
+                format!("task {chosen:?} was chosen until {}, and the policy says {answer:?} until {edge}", e.a),
+            );
+        }
+        let open = core.open(e.time_ns);
+        if let Some(t) = chosen.and_then(|id| self.tasks.get(&id))
+            && Some(t.partition) != open.map(|o| o.0)
+        {
+            return broken(
+                e,
+                "window",
+                format!("task {chosen:?} of partition {} is chosen while {open:?} is open", t.partition),
+            );
+        }
+        let first = self
+            .tasks
+            .iter()
+            .filter(|(_, t)| t.ready && Some(t.partition) == open.map(|o| o.0))
+            .min_by_key(|(_, t)| t.rank)
+            .map(|(&id, _)| id);
+        if first != chosen {
+            return broken(
+                e,
+                "priority",
+                format!("task {first:?} is the first that is ready, and {chosen:?} is chosen"),
+            );
+        }
+        if let Some(until) = core.until_ns {
+            let late = e.time_ns.saturating_sub(until);
+            self.report.max_decision_late_ns = self.report.max_decision_late_ns.max(late);
+            if late > self.tolerance_ns {
+                return broken(
+                    e,
+                    "edge",
+                    format!("a window began or ended at {until}, {late} ns before anything was decided"),
+                );
+            }
+        }
+        core.until_ns = Some(e.a);
+        core.current = chosen;
+        self.stray(e)
+    }
+
+    fn runs(&mut self, e: &Event) -> Result<(), Violation> {
+        let task = u32::try_from(e.a).ok().and_then(|n| n.checked_sub(1));
+        let core = &mut self.cores[e.cpu as usize];
+        core.runs = task.map(|task| (e.id, task, None));
+        let open = core.open(e.time_ns).map_or(0, |o| o.1);
+        if let Some(t) = task.filter(|_| core.current == task).and_then(|id| self.tasks.get_mut(&id))
+            && t.unstarted
+        {
+            t.unstarted = false;
+            let late = e.time_ns.saturating_sub(open.max(t.may_ns));
+            self.report.max_start_late_ns = self.report.max_start_late_ns.max(late);
+        }
+        self.stray(e)
+    }
+
+    fn stray(&mut self, e: &Event) -> Result<(), Violation> {
+        let core = &mut self.cores[e.cpu as usize];
+        let Some((thread, task, since)) = core.runs else { return Ok(()) };
+        let begun = since.unwrap_or(e.time_ns);
+        core.runs = Some((thread, task, (core.current != Some(task)).then_some(begun)));
+        let stray = e.time_ns - begun;
+        self.report.max_stray_ns = self.report.max_stray_ns.max(stray);
+        if stray > self.tolerance_ns {
+            return broken(
+                e,
+                "runs",
+                format!("thread {thread} of task {task} runs for {stray} ns without being chosen"),
+            );
+        }
+        Ok(())
+    }
+}

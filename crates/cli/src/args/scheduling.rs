@@ -1,0 +1,43 @@
+//! Options of `solocore run` about who schedules.
+
+use super::Format;
+use clap::ValueEnum;
+use solocore_model::Time;
+use std::path::PathBuf;
+
+/// Which scheduler runs the plan's tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunScheduler {
+    /// `levels` for a plan with criticality levels, else `none`.
+    #[default]
+    Auto,
+    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals.
+    None,
+    /// MC2's levels A to D, or the windows of partitions, decided in the kernel (Linux 6.14 or later with sched_ext).
+    Levels,
+}
+
+/// Who schedules.
+#[derive(Debug, clap::Args)]
+#[command(next_help_heading = "Scheduling")]
+pub struct SchedulingArgs {
+    /// Who schedules the plan's tasks.
+    #[arg(long, value_enum, default_value_t)]
+    pub scheduler: RunScheduler,
+    /// Write every decision of the scheduler here, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE")]
+    pub sched_trace: Option<PathBuf>,
+}
+
+/// A trace to check.
+#[derive(Debug, clap::Args)]
+pub struct CheckTraceArgs {
+    /// Trace (CSV) of `solocore run --sched-trace` or `solocore sim --sched-trace`.
+    pub trace: PathBuf,
+    /// How late a decision, or a thread that must stop, may be [default: 10 ms in a kernel's trace, 0 in a simulation's].
+    #[arg(long, value_name = "TIME")]
+    pub tolerance: Option<Time>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
