@@ -193,17 +193,23 @@ static int take_area(struct state *s, uint64_t pages)
  * kept until the end, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
-	uint64_t classes = 1ul << s->config.functions, least = 0, looked = 0;
+	uint64_t classes = 1ul << s->config.functions, looked = 0;
 	uint64_t before = (s->tail - s->head) / PAGE;
 	while ((s->tail - s->head) / PAGE < pages) {
 		uint64_t want = pages - (s->tail - s->head) / PAGE;
-		uint64_t take = (want * classes / s->config.allowed_classes + 511) & ~511ul;
-		take = take > least ? take : least;
+		uint64_t found = (s->tail - s->head) / PAGE - before;
+		/* As many as its share of all frames says; later, as the yield so far says: what others have
+		 * just given back comes first, and may be all of one colour. */
+		uint64_t take = want * classes / s->config.allowed_classes;
+		if (looked)
+			take = found * 16 > looked * s->config.allowed_classes / classes
+				       ? want * looked / found
+				       : looked * 2;
+		take = (take + take / 8 + 511) & ~511ul;
 		take = take < 65536 ? take : 65536;
 		/* Not one in 256 MiB, and 64 times what it should take: there are none, whatever is left of
 		 * the memory. */
-		if (looked >= 65536 + 64 * classes / s->config.allowed_classes &&
-		    (s->tail - s->head) / PAGE <= before) {
+		if (looked >= 65536 + 64 * classes / s->config.allowed_classes && !found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does the map "
 				 "belong to this "
 				 "machine? Choose others";
@@ -212,8 +218,6 @@ int pool_fill(struct state *s, uint64_t pages)
 		if (take_area(s, take))
 			break;
 		looked += take;
-		/* What others have just given back comes first, and may be all of one colour. */
-		least = take * 2;
 	}
 	for (uint32_t i = 0; i < s->area_count; i++)
 		raw(SYS_munmap, s->areas[i].start, s->areas[i].length);
