@@ -16,6 +16,7 @@ mod levels;
 mod machine;
 mod perfetto;
 mod perfetto_run;
+mod perfetto_vcpus;
 mod plan;
 mod svg;
 mod time_table;
@@ -24,6 +25,7 @@ mod verdict;
 
 pub use perfetto::perfetto;
 pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
+pub use perfetto_vcpus::perfetto_vcpus;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};

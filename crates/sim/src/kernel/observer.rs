@@ -2,6 +2,7 @@
 
 use crate::hardware::Notice;
 use solocore_model::results::{Activity, Segment};
+use solocore_model::sched_trace::Event;
 
 /// How a VCPU uses the core (maracas, section III).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -53,6 +54,12 @@ pub trait Observer {
     fn vcpu_migrated(&mut self, vcpu: usize, from: usize, to: usize, now_ps: u64) {}
     /// The throttling of background time was decided anew: so many cores have none.
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
+    /// Does it want to know of the scheduler's calls of its policy?
+    fn wants_decisions(&self) -> bool {
+        false
+    }
+    /// A scheduler of VCPUs called its policy.
+    fn decided(&mut self, event: Event) {}
     /// A task passed a mark.
     fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
     /// Something else reached the kernel.
