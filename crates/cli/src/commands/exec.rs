@@ -6,11 +6,12 @@
 //! Does not cover: colours of pages; the budgets of a running solocore, which are its plan's.
 
 use crate::args::ExecArgs;
+use crate::commands::exec_vcpu;
 use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_client::{self as client, Status};
-use solocore_linux::engine::{self, Engine, Started};
+use solocore_linux::engine::{self, Started};
 use solocore_linux::lock::{self, ServiceOptions};
 use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Sharing, machine};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -29,6 +30,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Input(format!(
             "--core {core}: there is no such CPU online; `solocore doctor` counts them"
         )));
+    }
+    if let Some(reservation) = args.vcpu {
+        return exec_vcpu::run(args, reservation);
     }
     if args.budget.is_some() {
         return beside(args);
@@ -49,9 +53,14 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core {
         machine::keep_on(core)?;
     }
-    let program = &args.command[0];
-    let error = Command::new(program).args(&args.command[1..]).exec();
-    Err(Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", Path::new(program).display())))
+    let error = Command::new(&args.command[0]).args(&args.command[1..]).exec();
+    Err(cannot_run(args, &error))
+}
+
+/// The program does not start.
+pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
+    let program = Path::new(&args.command[0]).display();
+    Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
 }
 
 /// Regulates while the program runs.
@@ -94,15 +103,15 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let mut child = inner
         .spawn()
         .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
-    let ended = watch(&mut child, engine.as_ref());
+    let ended = watch(&mut child, &mut || engine.check());
     drop(service);
     drop(engine);
     drop(instance);
     ended
 }
 
-/// Waits for the program's end, and passes on a request to end.
-fn watch(child: &mut Child, engine: &dyn Engine) -> Result<ExitCode, Failure> {
+/// Waits for the program's end, and passes on a request to end. `check` is asked whether what it needs is still there.
+pub fn watch(child: &mut Child, check: &mut dyn FnMut() -> Result<(), LinuxError>) -> Result<ExitCode, Failure> {
     let (mut told, mut lost) = (false, None::<LinuxError>);
     loop {
         let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
@@ -114,7 +123,7 @@ fn watch(child: &mut Child, engine: &dyn Engine) -> Result<ExitCode, Failure> {
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
         if lost.is_none() {
-            lost = engine.check().err();
+            lost = check().err();
         }
         if stopped() && !told {
             told = true;

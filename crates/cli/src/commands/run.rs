@@ -79,6 +79,13 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let plan = read_plan(&args.plan)?;
+    if let Some(maracas) = &plan.maracas {
+        return run_vcpus::run(args, &plan, maracas);
+    }
+    if args.sched_trace.is_some() {
+        let what = "--sched-trace records the decisions about VCPUs, and the plan has none; leave it out";
+        return Err(Failure::Input(what.to_owned()));
+    }
     let regulation = regulation_of(args, &plan)?;
     let layout = isolation::layout(&args.isolation, &plan, &args.plan)?;
     machine::check_privileges()?;

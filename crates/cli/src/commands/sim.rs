@@ -1,14 +1,15 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{plan, print};
+use crate::commands::{plan, print, sched_trace};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::results::{CoreResult, Mode, TaskResult};
+use solocore_model::sched_trace::SchedTrace;
 use solocore_model::{Plan, SimResult, Time, files};
-use solocore_sim::scenario::{self, Scenario, ScenarioResult};
-use solocore_sim::{Options, simulate as run_plan};
+use solocore_sim::scenario::{self, Scenario, ScenarioResult, SchedulerEntry};
+use solocore_sim::{Options, simulate_traced};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,7 +27,11 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let duration = args.duration.unwrap_or(DURATION);
     let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
     let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
-    let mut result = simulate(&plan, &options)?;
+    if args.sched_trace.is_some() && (plan.maracas.is_none() || mode != Mode::Managed) {
+        return Err(no_decisions(args, "the plan has no [[vcpu]], or --solo or --unmanaged leaves them out"));
+    }
+    let (mut result, decisions) = run_plan(&plan, &options, args.sched_trace.is_some())?;
+    sched_trace::write_simulated(args.sched_trace.as_deref(), decisions.as_ref())?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
@@ -41,6 +46,14 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     }
     let broken = result.io.as_ref().is_some_and(|io| io.violations > 0);
     Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
+}
+
+/// There is nothing to record.
+fn no_decisions(args: &SimArgs, why: &str) -> Failure {
+    Failure::Input(format!(
+        "{}: --sched-trace records the decisions about VCPUs, but {why}; leave it out",
+        args.input.display()
+    ))
 }
 
 /// Simulated unless stated.
@@ -70,14 +83,18 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     options(Mode::Managed, s.duration, s.seed, None)?;
     let wanted = args.timeline.map_or(0, Time::ns_ceil);
     let timeline_ns = if args.trace.is_some() { s.duration.ns_ceil() } else { wanted };
+    if args.sched_trace.is_some() && !matches!(scenario.scheduler, SchedulerEntry::Vcpu(_)) {
+        return Err(no_decisions(args, "its [scheduler] is not of kind \"vcpu\""));
+    }
     let prepared = scenario::prepare(&scenario)?;
     let progress = Progress::checked("simulating the scenario");
     let step = |share: f64| {
         progress.share(share);
         !stopped()
     };
-    let mut result = scenario::run(&scenario, prepared, timeline_ns, &step)?;
+    let mut result = scenario::run(&scenario, prepared, timeline_ns, args.sched_trace.is_some(), &step)?;
     drop(progress);
+    sched_trace::write_simulated(args.sched_trace.as_deref(), result.sched_trace.as_ref())?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&as_schedule(&result)))?;
         result.timeline.retain(|segment| segment.end_ns <= wanted);
@@ -198,6 +215,11 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 
 /// Runs one simulation with progress.
 pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
+    run_plan(plan, options, false).map(|done| done.0)
+}
+
+/// As [`simulate`], with a trace of decisions if `traced`.
+fn run_plan(plan: &Plan, options: &Options, traced: bool) -> Result<(SimResult, Option<SchedTrace>), Failure> {
     let what = match options.mode {
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
@@ -208,7 +230,7 @@ pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
         progress.share(share);
         !stopped()
     };
-    Ok(run_plan(plan, options, &step)?)
+    Ok(simulate_traced(plan, options, traced, &step)?)
 }
 
 /// Was a promise broken: a deadline missed, or at level C of MC2 the bound on tardiness?

@@ -11,7 +11,7 @@ use serde::Serialize;
 use solocore_linux::vcpu::control::{self, Answer, Control, Request};
 use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine, notify};
-use solocore_model::files;
+use solocore_model::{Time, files};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -70,7 +70,7 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text_of(vcpus: &[VcpuState]) -> String {
+pub fn text_of(vcpus: &[VcpuState]) -> String {
     let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
     let row = |v: &VcpuState| {
         vec![
@@ -130,7 +130,7 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
     let started = Instant::now();
-    let (ended, lost) = look_after(args, &mut vcpus, &control, &mut record, started);
+    let (ended, lost) = look_after(args.duration, &mut vcpus, &control, &mut record, &mut || {});
     let summary = Summary {
         format: "solocore-vcpus/1",
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -155,15 +155,16 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
-/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler.
-fn look_after(
-    args: &ServeArgs,
+/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler; `each` is called at every look.
+pub fn look_after(
+    duration: Option<Time>,
     vcpus: &mut Vcpus,
     control: &Control,
     record: &mut Record,
-    started: Instant,
+    each: &mut dyn FnMut(),
 ) -> (String, Option<LinuxError>) {
-    let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
+    let started = Instant::now();
+    let limit = duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     notify::send("READY=1");
     let ended = loop {
         if stopped() {
@@ -181,6 +182,7 @@ fn look_after(
         }
         let (events, missing) = vcpus.events();
         record.add(events, missing);
+        each();
         notify::send("WATCHDOG=1");
         std::thread::sleep(left);
     };
@@ -189,7 +191,11 @@ fn look_after(
 }
 
 fn text(summary: &Summary) -> String {
-    let mut out = text_of(&summary.vcpus);
+    text_of(&summary.vcpus) + &cpus_text(&summary.cpus)
+}
+
+/// What happened on each CPU.
+pub fn cpus_text(cpus: &[CpuCounts]) -> String {
     let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms"];
     let row = |c: &CpuCounts| {
         vec![
@@ -203,8 +209,6 @@ fn text(summary: &Summary) -> String {
         ]
     };
     let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(summary.cpus.iter().map(row)).collect();
-    out.push('\n');
-    out += &table::render(&rows);
-    out
+        std::iter::once(head.map(str::to_owned).to_vec()).chain(cpus.iter().map(row)).collect();
+    format!("\n{}", table::render(&rows))
 }

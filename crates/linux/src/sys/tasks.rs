@@ -92,6 +92,12 @@ pub(crate) fn monotonic_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
+/// The number of the thread that asks.
+pub(crate) fn thread_id() -> u32 {
+    // SAFETY: no arguments, and it cannot fail.
+    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+}
+
 /// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody else's.
 pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     loop {
