@@ -230,24 +230,24 @@ fn window(
     for &t in inside {
         jobs.push((tasks[t].c_sce_ns, tasks[t].period_ns.filter(|&p| p > 0)?));
     }
-    // An access of what ran before may be under way.
-    let blocking = resources.blocking_ps().div_ceil(1000);
+    // Each time it is let in, an access of what ran before may be under way; so often at most, as the plan assumes.
+    let blocking = resources.blocking_ps().div_ceil(1000).saturating_mul(u64::from(settings.replenishments));
     let demand = |window: u64| {
-        jobs.iter()
-            .try_fold(blocking, |sum, &(c, period)| sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?))
+        let blocked = blocking.checked_mul(window.div_ceil(v.period_ns) + 1)?;
+        jobs.iter().try_fold(blocked, |sum, &(c, period)| sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?))
     };
     let mut window = 0;
     for _ in 0..STEPS {
         let next = supply.window_for(demand(window)?)?;
         if next == window {
             let mut d = Derivation::new(
-                "window W = shortest that supplies b + sum over the VCPU's tasks of ceil(W/T_i)*C_sce_i; every job ends within it, in whatever order they run",
+                "window W = shortest that supplies (ceil(W/T) + 1)*b + sum over the VCPU's tasks of ceil(W/T_i)*C_sce_i; every job ends within it, in whatever order they run",
                 "crates/planner/src/vcpus.rs; supply of the sporadic server: crates/analysis/src/uniprocessor/supply.rs",
             )
             .input("C ns", v.capacity_ns)
             .input("T ns", v.period_ns)
             .input("R of the VCPU ns", response)
-            .input("b: an access under way ns", blocking);
+            .input("b: accesses under way as it is let in ns", blocking);
             for &t in inside {
                 d = d.input(format!("C_sce of {} ns", tasks[t].name), tasks[t].c_sce_ns);
             }

@@ -3,6 +3,7 @@
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::isolation::{self, Watch};
 use crate::commands::print;
+use crate::commands::run_vcpus;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
