@@ -123,7 +123,7 @@ def test_a_plan_is_simulated_and_its_trace_is_checked(solocore):
     done = solocore("check-trace", "t.csv", "--format", "json")
     assert done.code == 0, done.out
     checked = dict(done.json()["kept"]["checked"])
-    assert all(checked[rule] > 100 for rule in ("answer", "runs", "window", "supply")), checked
+    assert all(checked[rule] >= 5 for rule in ("answer", "runs", "window", "supply")), checked
 
 
 def test_a_trace_that_was_changed_is_refused(solocore):

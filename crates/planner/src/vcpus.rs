@@ -329,6 +329,7 @@ fn task_reason(plan: &Plan, t: &PlanTask) -> String {
     let response = t.wcrt_ns.map_or_else(|| "is not bounded".to_owned(), |r| format!("at most {}", time(r)));
     let company = match v.tasks.len() {
         1 => "alone".to_owned(),
+        2 => "with one other, in any order".to_owned(),
         n => format!("with {} others, in any order", n - 1),
     };
     format!(
