@@ -135,7 +135,7 @@ fn what_keeps_the_rules_is_passed_and_every_rule_was_applied() {
     for strict in [true, false] {
         let report = check(&good(strict)).unwrap();
         for rule in ["answer", "runs", "supply"] {
-            assert!(count(&report, rule) > 10, "{rule}: {report:?}");
+            assert!(count(&report, rule) > 5, "{rule}: {report:?}");
         }
         assert_eq!(count(&report, "window") > 10, strict, "{report:?}");
     }
@@ -177,9 +177,13 @@ fn answer_vcpus_that_arrive_as_none_can() {
     // Too much budget, none at all, a capacity above the period, no capacity, twice.
     for (rule, said) in [
         arrival(&|events, at| events[at + 1].b += 1),
-        arrival(&|events, at| drop(events.remove(at + 1))),
+        arrival(&|events, at| {
+            events.remove(at + 1);
+        }),
         arrival(&|events, at| events[at].b = 100),
-        arrival(&|events, at| drop(events.remove(at))),
+        arrival(&|events, at| {
+            events.remove(at);
+        }),
         arrival(&|events, at| {
             let again: Vec<Event> = events[at..at + 3].to_vec();
             events.splice(at + 3..at + 3, again);
