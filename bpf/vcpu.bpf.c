@@ -718,14 +718,18 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	else if (c->core.paused)
 		c->running_ns = bpf_ktime_get_ns();
 	c->running_id = id;
+	/* Another VCPU than its own was picked meanwhile, or it was bound to another: it must not be charged.
+	 */
+	if (c->core.current != id && !c->core.paused) {
+		core_settle(cpu, c->running_ns);
+		core_call(cpu, TRACE_VCPU_PAUSE, 0, c->running_ns);
+	}
 	trace(cpu, c->running_ns, TRACE_RUNS, p->pid, id + 1, 0);
 	if (c->core.current == id) {
 		if (c->core.paused)
 			core_resumes(c, cpu, id);
 		return;
 	}
-	if (!c->core.paused)
-		core_now(cpu, TRACE_VCPU_PAUSE, 0);
 	c->strays++;
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }

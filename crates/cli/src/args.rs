@@ -34,7 +34,7 @@ pub enum Command {
     Plan(PlanArgs),
     /// Run a plan on a simulated board.
     #[command(
-        after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim system.toml --unmanaged --format json"
+        after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim system.toml --unmanaged --format json\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv"
     )]
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
@@ -80,9 +80,9 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
-    /// Run a program under the bandwidth lock, on a core of its own, within a bandwidth, or in cache colours and banks of its own.
+    /// Run a program under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache colours and banks of its own.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
@@ -250,7 +250,7 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every decision of the scheduler of criticality levels here, for `solocore check-trace`.
+    /// Write every decision of the scheduler here, of criticality levels or of VCPUs, for `solocore check-trace`.
     #[arg(long, value_name = "FILE", conflicts_with = "solo")]
     pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
@@ -322,6 +322,9 @@ pub struct RunArgs {
     /// Stop after so long, like "10 s" [default: at Ctrl-C or SIGTERM].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
+    /// A plan with VCPUs: write every decision, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE")]
+    pub sched_trace: Option<PathBuf>,
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
@@ -373,6 +376,9 @@ pub struct ExecArgs {
     /// Hold the bandwidth lock while it runs.
     #[arg(long)]
     pub lock: bool,
+    /// Give it a VCPU: so much time in each period, like 6ms/100ms.
+    #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget"])]
+    pub vcpu: Option<vcpu::Reservation>,
     /// Keep it on this core.
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,

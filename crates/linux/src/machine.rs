@@ -150,6 +150,15 @@ pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
     sys::pin_to(cpu).map_err(|e| LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?"))
 }
 
+/// Lets a thread run on every CPU.
+///
+/// # Errors
+/// There is no such thread, or it is not this process's to place.
+pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
+    sys::tasks::bind(tid, &online_cpus()?)
+        .map_err(|e| LinuxError::of_io(&format!("thread {tid}"), &e, "run as root; does it still run?"))
+}
+
 /// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
 pub fn ask_to_end(child: u32) {
     sys::terminate(child);

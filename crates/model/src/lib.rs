@@ -20,6 +20,8 @@ pub mod sched_trace;
 pub mod system;
 pub mod time_table;
 pub mod units;
+pub mod vcpu;
+pub mod vcpu_plan;
 
 pub use derivation::Derivation;
 pub use error::ModelError;

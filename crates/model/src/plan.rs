@@ -7,6 +7,7 @@ use crate::profile::PageName;
 use crate::results::TaskResult;
 use crate::sce::SceMethod;
 use crate::system::{Criticality, Policy, Share};
+use crate::vcpu_plan::{self, PlanMaracas, PlanVcpu};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 
@@ -203,6 +204,12 @@ pub struct Plan {
     /// Levels, ways, banks and buffers of a system with `[mc2]`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mc2: Option<Mc2Plan>,
+    /// How VCPUs are scheduled, in a plan with the policy `maracas`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub maracas: Option<PlanMaracas>,
+    /// Its VCPUs, in the order of the system file.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub vcpus: Vec<PlanVcpu>,
 }
 
 impl Plan {
@@ -272,6 +279,7 @@ impl Plan {
                 return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
             }
         }
+        vcpu_plan::check(self)?;
         self.mc2.as_ref().map_or(Ok(()), |mc2| mc2.check(self).map_err(|what| format!("mc2: {what}")))
     }
 }

@@ -7,6 +7,7 @@ use crate::instance::{DeviceEntry, Instance, MarginEntry, PartitionEntry, Sectio
 use crate::mc2::{Io, Ipc, Isolation, Mc2, TaskShape};
 use crate::platform::Platform;
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
+use crate::vcpu::{Settings, VcpuEntry, Vcpus};
 use serde::{Deserialize, Deserializer, Serialize};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
@@ -24,7 +25,7 @@ pub enum Policy {
     Bwlock,
     /// Budgets of the co-running cores follow the hard task that runs (dynamic budgeting).
     Dynamic,
-    /// Background time is throttled by memory latency (MARACAS).
+    /// VCPUs; background time is throttled by memory latency (MARACAS).
     Maracas,
 }
 
@@ -240,6 +241,8 @@ pub struct System {
     pub sce: Sce,
     /// `[mc2]` with its buffers: criticality levels on isolated hardware.
     pub mc2: Option<Isolation>,
+    /// `[maracas]` and `[[vcpu]]`.
+    pub vcpus: Option<Vcpus>,
 }
 
 #[derive(Deserialize)]
@@ -264,6 +267,9 @@ struct SystemFile {
     ipc: Vec<Spanned<Ipc>>,
     #[serde(default)]
     io: Vec<Spanned<Io>>,
+    maracas: Option<Spanned<Settings>>,
+    #[serde(default)]
+    vcpu: Vec<Spanned<VcpuEntry>>,
 }
 
 fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
@@ -361,7 +367,22 @@ impl System {
             let cores = regulation.active_cores.unwrap_or(platform.cores);
             isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
         }
-        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, ima, sce, mc2: isolation })
+        if let Some(p) =
+            ima.as_ref().filter(|_| regulation.policy == Policy::Maracas).and_then(|i| i.partitions.first())
+        {
+            return Err(on(
+                p.line,
+                "[[partition]] and policy = \"maracas\" are two ways to plan, of which one system has one; remove either"
+                    .to_owned(),
+            ));
+        }
+        let settings = file.maracas.map(|m| (line_of(m.span().start), m)).map(|(line, m)| (m.into_inner(), line));
+        let entries =
+            file.vcpu.into_iter().map(|e| (line_of(e.span().start), e)).map(|(line, e)| (e.into_inner(), line));
+        let active = regulation.active_cores.unwrap_or(platform.cores);
+        let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
+            .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
+        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, ima, sce, mc2: isolation, vcpus })
     }
 
     /// The directory commands run in and relative paths start from.
@@ -577,10 +598,8 @@ fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
 }
 
 fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
-    if regulation.policy == Policy::Maracas {
-        return Err(
-            "[regulation] policy = \"maracas\" cannot be planned for, as it promises no deadline; use \"memguard\", \"bwlock\", \"dynamic\" or \"none\", or simulate it in a scenario".to_owned()
-        );
+    if regulation.policy == Policy::Maracas && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"maracas\" has none of; remove it, and give [[vcpu]]s".to_owned());
     }
     if regulation.policy == Policy::Bwlock && regulation.share == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"bwlock\" has none of; remove it, and give lock_bandwidth".to_owned());

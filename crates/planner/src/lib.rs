@@ -5,7 +5,7 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
-//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`. With criticality levels on isolated hardware: `mc2`.
+//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `mc2`.
 //! Not covered: choosing explicit budgets.
 
 mod core_plan;
@@ -17,6 +17,7 @@ mod margin;
 mod mc2;
 mod resources;
 mod sce;
+mod vcpus;
 mod writes;
 
 pub use demand::Demand;
@@ -82,6 +83,9 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
         .collect();
     if let Some(ima) = &system.ima {
         return Ok(sce::plan(system, ima, &work, &resources, stop));
+    }
+    if let Some(vcpus) = &system.vcpus {
+        return Ok(vcpus::plan(system, vcpus, &work, &resources));
     }
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, &work, &resources)?;
@@ -265,5 +269,7 @@ fn whole(
         platform: platform::Platform::clone(&system.platform),
         sce: None,
         mc2: None,
+        maracas: None,
+        vcpus: Vec::new(),
     }
 }

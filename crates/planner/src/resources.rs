@@ -42,7 +42,7 @@ impl Resources {
         let regulation =
             Regulation { period_ps: system.regulation.period.ps(), latency_ps: p.dram.latency_max.ps(), cores };
         let budgets = match (system.regulation.policy, system.regulation.share) {
-            (Policy::None | Policy::Bwlock | Policy::Dynamic, _) => None,
+            (Policy::None | Policy::Bwlock | Policy::Dynamic | Policy::Maracas, _) => None,
             (_, Share::Even) => Some(vec![even_budget(&regulation)?; cores as usize]),
             (_, Share::Explicit) => Some(explicit_budgets(system, &regulation)?),
         };

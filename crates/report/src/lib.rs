@@ -17,6 +17,7 @@ mod machine;
 mod perfetto;
 mod perfetto_run;
 mod perfetto_sched;
+mod perfetto_vcpus;
 mod plan;
 mod svg;
 mod time_table;
@@ -26,6 +27,7 @@ mod verdict;
 pub use perfetto::perfetto;
 pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
 pub use perfetto_sched::perfetto_sched;
+pub use perfetto_vcpus::perfetto_vcpus;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};

@@ -1,15 +1,16 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
 //! Rule: what the plan promises to isolate is set up on the simulated board as the plan says (banks, locked pages, ways, budgets), and
-//! nothing else; a plan with partitions runs by its time table (`partitions`), one with criticality levels by `levels`. A task
+//! nothing else; a plan with partitions runs by its time table (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task
 //! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
 
 mod levels;
+mod vcpus;
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
 use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget};
-use crate::kernel::{KernelConfig, KernelError, KernelResult, Timeline};
+use crate::kernel::{Decisions, KernelConfig, KernelError, KernelResult, Timeline};
 use crate::partitions::{self, Execution};
 use crate::program::PageKind;
 use crate::workload::params::{Profile as ProfileParams, Spread};
@@ -73,36 +74,25 @@ pub fn simulate(
     options: &Options,
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<SimResult, SimError> {
-    let started = std::time::Instant::now();
-    let mut result = if options.mode == Mode::Solo {
-        solo(plan, options, progress)?
-    } else {
-        run(plan, options, None, progress, None)?
-    };
-    result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    Ok(result)
+    simulate_traced(plan, options, false, progress).map(|done| done.0)
 }
 
-/// As [`simulate`], all tasks together, and every decision of the scheduler.
+/// As [`simulate`]; if `traced`, and levels or VCPUs are scheduled, with a trace of every decision.
 ///
 /// # Errors
-/// [`SimError`]; also for a plan without criticality levels, as no other scheduler tells its decisions.
+/// [`SimError`].
 pub fn simulate_traced(
     plan: &Plan,
     options: &Options,
+    traced: bool,
     progress: &(dyn Fn(f64) -> bool + Sync),
-) -> Result<(SimResult, SchedTrace), SimError> {
-    if plan.mc2.is_none() || options.mode == Mode::Solo {
-        return Err(SimError::Input(
-            "only the scheduler of criticality levels tells its decisions; give a plan of a system with [mc2], without --solo"
-                .to_owned(),
-        ));
-    }
-    let mut trace = SchedTrace::default();
-    let about =
-        [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
-    trace.about.extend(about.map(|(key, value)| (key.to_owned(), value)));
-    let result = run(plan, options, None, progress, Some(&mut trace))?;
+) -> Result<(SimResult, Option<SchedTrace>), SimError> {
+    let started = std::time::Instant::now();
+    let (mut result, trace) = match options.mode {
+        Mode::Solo => (solo(plan, options, progress)?, None),
+        _ => run(plan, options, None, traced, progress)?,
+    };
+    result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok((result, trace))
 }
 
@@ -112,7 +102,7 @@ fn solo(plan: &Plan, options: &Options, progress: &(dyn Fn(f64) -> bool + Sync))
     let count = plan.tasks.len() as f64;
     for task in 0..plan.tasks.len() {
         let step = |share: f64| progress((task as f64 + share) / count);
-        let one = run(plan, options, Some(task), &step, None)?;
+        let (one, _) = run(plan, options, Some(task), false, &step)?;
         let Some(sum) = &mut sum else {
             sum = Some(one);
             continue;
@@ -146,9 +136,9 @@ fn run(
     plan: &Plan,
     options: &Options,
     only: Option<usize>,
+    traced: bool,
     progress: &(dyn Fn(f64) -> bool + Sync),
-    trace: Option<&mut SchedTrace>,
-) -> Result<SimResult, SimError> {
+) -> Result<(SimResult, Option<SchedTrace>), SimError> {
     let mut board = levels::board(plan, options)?;
     let ways = free_ways(plan);
     let mut execution = match options.mode {
@@ -170,8 +160,19 @@ fn run(
     if let Some(mc2) = mc2 {
         levels::devices(plan, mc2, options, &mut board)?;
     }
+    // Unmanaged, there are no VCPUs either.
+    let maracas = plan.maracas.as_ref().filter(|_| options.mode == Mode::Managed);
+    let vcpus = maracas.map(|maracas| vcpus::config(plan, maracas));
+    let of_task: Vec<usize> = added.iter().map(|&at| vcpus::of_task(plan, at)).collect();
+    if vcpus.is_some() {
+        of_task.iter().enumerate().for_each(|(task, &vcpu)| board.task(task).vcpu = Some(vcpu));
+    }
     let mut kernel = KernelConfig {
-        scheduler: mc2.map_or(SchedulerSpec::FixedPriority, |mc2| levels::scheduler(mc2, &added)),
+        scheduler: match (mc2, &vcpus) {
+            (Some(mc2), _) => levels::scheduler(mc2, &added),
+            (_, Some(vcpus)) => SchedulerSpec::Vcpu(vcpus.clone()),
+            _ => SchedulerSpec::FixedPriority,
+        },
         regulator: regulator(plan, options.mode),
         observe_period_ps: Some(plan.regulation.period_ns * PS),
         seed: options.seed,
@@ -190,15 +191,24 @@ fn run(
         return Err(SimError::Interrupted);
     }
     let mut step = |now: u64| progress(now as f64 / end as f64);
-    let Some(execution) = execution else {
-        let mut timeline = if trace.is_some() { timeline.with_decisions(kernel.described()) } else { timeline };
+    if let (Some(_), true) = (mc2, traced) {
+        let mut timeline = timeline.with_decisions(kernel.described());
         kernel.run(end, &mut timeline, &mut step).map_err(BoardError::from)?;
         let requests = requests(&kernel);
         let result = kernel.finish(&mut timeline);
-        if let Some(trace) = trace {
-            trace.events = timeline.take_decisions();
-        }
-        return Ok(finished(plan, options, &result, &added, (requests, timeline), None));
+        let trace = levels::trace(plan, timeline.take_decisions());
+        return Ok((finished(plan, options, &result, &added, (requests, timeline), None), Some(trace)));
+    }
+    let Some(execution) = execution else {
+        let mut watch = match vcpus.filter(|_| traced) {
+            Some(vcpus) => Decisions::of_vcpus(timeline, &vcpus, of_task, kernel.hardware().cores()),
+            None => Decisions::none(timeline),
+        };
+        kernel.run(end, &mut watch, &mut step).map_err(BoardError::from)?;
+        let requests = requests(&kernel);
+        let result = kernel.finish(&mut watch);
+        let (timeline, trace) = watch.finish();
+        return Ok((finished(plan, options, &result, &added, (requests, timeline), None), trace));
     };
     let mut watch = execution.watch(plan, timeline);
     kernel.run(end, &mut watch, &mut step).map_err(BoardError::from)?;
@@ -207,7 +217,7 @@ fn run(
     let timeline = watch.timeline.clone();
     let mut out = finished(plan, options, &result, &added, (requests, timeline), Some(&execution));
     out.io = Some(execution.verify(&watch, options.duration_ns));
-    Ok(out)
+    Ok((out, None))
 }
 
 fn requests<H: Hardware>(kernel: &crate::kernel::Kernel<H>) -> u64 {

@@ -7,6 +7,7 @@
 
 use crate::args::ExecArgs;
 use crate::commands::exec_coloured;
+use crate::commands::exec_vcpu;
 use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
@@ -34,6 +35,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.colours.any() {
         return exec_coloured::run(args);
     }
+    if let Some(reservation) = args.vcpu {
+        return exec_vcpu::run(args, reservation);
+    }
     if args.budget.is_some() {
         return beside(args);
     }
@@ -56,12 +60,17 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if let Some(core) = args.core {
         machine::keep_on(core)?;
     }
-    let program = &args.command[0];
-    let mut command = Command::new(program);
+    let mut command = Command::new(&args.command[0]);
     command.args(&args.command[1..]);
     exec_coloured::environment_for(&mut command);
     let error = command.exec();
-    Err(Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", Path::new(program).display())))
+    Err(cannot_run(args, &error))
+}
+
+/// The program does not start.
+pub fn cannot_run(args: &ExecArgs, error: &std::io::Error) -> Failure {
+    let program = Path::new(&args.command[0]).display();
+    Failure::Input(format!("cannot run {program}: {error}; is it there, and in PATH?"))
 }
 
 /// Keeps ways of the cache for the program while it runs.
@@ -80,7 +89,7 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     })?;
     // It may have ended already.
     let _ = reservation.add(child.id());
-    watch(&mut child, || None)
+    watch(&mut child, &mut || Ok(()))
 }
 
 /// Regulates while the program runs.
@@ -123,15 +132,15 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let mut child = inner
         .spawn()
         .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
-    let ended = watch(&mut child, || engine.check().err());
+    let ended = watch(&mut child, &mut || engine.check());
     drop(service);
     drop(engine);
     drop(instance);
     ended
 }
 
-/// Waits for the program's end, and passes on a request to end.
-fn watch(child: &mut Child, check: impl Fn() -> Option<LinuxError>) -> Result<ExitCode, Failure> {
+/// Waits for the program's end, and passes on a request to end. `check` is asked whether what it needs is still there.
+pub fn watch(child: &mut Child, check: &mut dyn FnMut() -> Result<(), LinuxError>) -> Result<ExitCode, Failure> {
     let (mut told, mut lost) = (false, None::<LinuxError>);
     loop {
         let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
@@ -143,7 +152,7 @@ fn watch(child: &mut Child, check: impl Fn() -> Option<LinuxError>) -> Result<Ex
             return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
         }
         if lost.is_none() {
-            lost = check();
+            lost = check().err();
         }
         if stopped() && !told {
             told = true;

@@ -19,6 +19,16 @@ use std::path::Path;
 
 /// The plan's tasks and everything else, as the options want them.
 pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, Failure> {
+    layout_with(args, plan, path, (!args.no_fifo, !args.no_confine))
+}
+
+/// As [`layout`]: are analysed tasks real-time ones, and are others kept off their cores?
+pub fn layout_with(
+    args: &IsolationArgs,
+    plan: &Plan,
+    path: &Path,
+    (fifo, confine): (bool, bool),
+) -> Result<Layout, Failure> {
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
     let pid = |(name, value): &(String, String)| match value.parse::<u32>() {
         Ok(pid) if pid > 0 => Ok((name.clone(), pid)),
@@ -30,9 +40,9 @@ pub fn layout(args: &IsolationArgs, plan: &Plan, path: &Path) -> Result<Layout, 
         commands: args.commands.iter().map(|(name, command)| (name.clone(), words(command))).collect(),
         attach: args.attach.iter().map(pid).collect::<Result<_, _>>()?,
         directory: args.directory.clone().unwrap_or_else(|| beside.to_owned()),
-        fifo: !args.no_fifo,
+        fifo,
         move_irqs: !args.no_move_irqs,
-        confine: !args.no_confine,
+        confine,
         irq_cpu: args.irq_cpu,
         resctrl: args.resctrl,
     };

@@ -2,7 +2,7 @@
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::isolation::{self, Watch};
-use crate::commands::{levels, print};
+use crate::commands::{levels, print, run_vcpus};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
@@ -79,6 +79,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let plan = read_plan(&args.plan)?;
+    if let Some(maracas) = &plan.maracas {
+        return run_vcpus::run(args, &plan, maracas);
+    }
     if levels::wanted(args, &plan) {
         return levels::run(args, &plan);
     }

@@ -57,11 +57,27 @@ impl Record {
         }
         self.trace.about.insert("lost".to_owned(), self.lost.to_string());
         if let Some(path) = csv {
-            let mut bytes = Vec::new();
-            self.trace.write(&mut bytes).map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
-            files::write_atomically(path, &bytes)?;
+            write_csv(path, &self.trace)?;
         }
-        let _ = (perfetto, vcpus);
+        if let Some(path) = perfetto {
+            let names = vcpus.iter().map(|v| (v.id, v.name.clone())).collect();
+            files::write_atomically(path, &solocore_report::perfetto_vcpus(&self.trace, &names))?;
+        }
         Ok(())
     }
+}
+
+/// Writes a simulation's decisions, if they are wanted.
+pub fn write_simulated(csv: Option<&Path>, trace: Option<&SchedTrace>) -> Result<(), Failure> {
+    let (Some(path), Some(trace)) = (csv, trace) else { return Ok(()) };
+    if trace.events.len() >= EVENTS {
+        eprintln!("solocore: note: the trace ends after {EVENTS} events");
+    }
+    write_csv(path, trace)
+}
+
+fn write_csv(path: &Path, trace: &SchedTrace) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    trace.write(&mut bytes).map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
+    Ok(files::write_atomically(path, &bytes)?)
 }

@@ -1,14 +1,15 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{levels, plan, print};
+use crate::commands::{plan, print, sched_trace};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::results::{CoreResult, Mode, TaskResult};
+use solocore_model::sched_trace::SchedTrace;
 use solocore_model::{Plan, SimResult, Time, files};
-use solocore_sim::scenario::{self, Scenario, ScenarioResult};
-use solocore_sim::{Options, SimError, simulate as run_plan, simulate_traced};
+use solocore_sim::scenario::{self, Scenario, ScenarioResult, SchedulerEntry};
+use solocore_sim::{Options, simulate_traced};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -26,14 +27,15 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let duration = args.duration.unwrap_or(DURATION);
     let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
     let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
-    let mut result = match &args.sched_trace {
-        None => simulate(&plan, &options)?,
-        Some(path) => {
-            let (result, trace) = with_progress(options.mode, |step| simulate_traced(&plan, &options, step))?;
-            levels::write_trace(path, &trace)?;
-            result
-        }
-    };
+    let decides = plan.mc2.is_some() && mode != Mode::Solo || plan.maracas.is_some() && mode == Mode::Managed;
+    if args.sched_trace.is_some() && !decides {
+        return Err(no_decisions(
+            args,
+            "the plan has no [mc2] and no [[vcpu]], or --solo or --unmanaged leaves them out",
+        ));
+    }
+    let (mut result, decisions) = run_plan(&plan, &options, args.sched_trace.is_some())?;
+    sched_trace::write_simulated(args.sched_trace.as_deref(), decisions.as_ref())?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&result))?;
         let wanted = args.timeline.map_or(0, Time::ns_ceil);
@@ -50,6 +52,14 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(missed(&plan, &result) || broken)))
 }
 
+/// There is nothing to record.
+fn no_decisions(args: &SimArgs, why: &str) -> Failure {
+    Failure::Input(format!(
+        "{}: --sched-trace records the decisions about levels or VCPUs, but {why}; leave it out",
+        args.input.display()
+    ))
+}
+
 /// Simulated unless stated.
 const DURATION: Time = Time::from_ns(1_000_000_000);
 
@@ -64,12 +74,6 @@ fn scenario_of(path: &Path) -> Result<Option<Scenario>, Failure> {
 
 /// Simulates a scenario; exit code 1 if a task with a deadline missed one.
 fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Failure> {
-    if args.sched_trace.is_some() {
-        return Err(Failure::Input(format!(
-            "{}: is a scenario, whose decisions are not traced; give a plan of a system with [mc2], or leave --sched-trace out",
-            args.input.display()
-        )));
-    }
     if args.solo || args.unmanaged {
         return Err(Failure::Input(format!(
             "{}: is a scenario: it says itself how its tasks run; leave --solo and --unmanaged out",
@@ -83,14 +87,18 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
     options(Mode::Managed, s.duration, s.seed, None)?;
     let wanted = args.timeline.map_or(0, Time::ns_ceil);
     let timeline_ns = if args.trace.is_some() { s.duration.ns_ceil() } else { wanted };
+    if args.sched_trace.is_some() && !matches!(scenario.scheduler, SchedulerEntry::Vcpu(_)) {
+        return Err(no_decisions(args, "its [scheduler] is not of kind \"vcpu\""));
+    }
     let prepared = scenario::prepare(&scenario)?;
     let progress = Progress::checked("simulating the scenario");
     let step = |share: f64| {
         progress.share(share);
         !stopped()
     };
-    let mut result = scenario::run(&scenario, prepared, timeline_ns, &step)?;
+    let mut result = scenario::run(&scenario, prepared, timeline_ns, args.sched_trace.is_some(), &step)?;
     drop(progress);
+    sched_trace::write_simulated(args.sched_trace.as_deref(), result.sched_trace.as_ref())?;
     if let Some(path) = &args.trace {
         files::write_atomically(path, &solocore_report::perfetto(&as_schedule(&result)))?;
         result.timeline.retain(|segment| segment.end_ns <= wanted);
@@ -211,14 +219,12 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 
 /// Runs one simulation with progress.
 pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
-    with_progress(options.mode, |step| run_plan(plan, options, step))
+    run_plan(plan, options, false).map(|done| done.0)
 }
 
-fn with_progress<T>(
-    mode: Mode,
-    run: impl FnOnce(&(dyn Fn(f64) -> bool + Sync)) -> Result<T, SimError>,
-) -> Result<T, Failure> {
-    let what = match mode {
+/// As [`simulate`], with a trace of decisions if `traced`.
+fn run_plan(plan: &Plan, options: &Options, traced: bool) -> Result<(SimResult, Option<SchedTrace>), Failure> {
+    let what = match options.mode {
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
         Mode::Managed => "simulating all together, under the plan",
@@ -228,7 +234,7 @@ fn with_progress<T>(
         progress.share(share);
         !stopped()
     };
-    Ok(run(&step)?)
+    Ok(simulate_traced(plan, options, traced, &step)?)
 }
 
 /// Was a promise broken: a deadline missed, or at level C of MC2 the bound on tardiness?

@@ -15,7 +15,7 @@ use solocore_linux::latency::{self, pmu};
 use solocore_linux::vcpu::control::{self, Answer, Control, Request};
 use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine, notify};
-use solocore_model::files;
+use solocore_model::{Time, files};
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -151,7 +151,7 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text_of(vcpus: &[VcpuState]) -> String {
+pub fn text_of(vcpus: &[VcpuState]) -> String {
     let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
     let row = |v: &VcpuState| {
         vec![
@@ -216,7 +216,8 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
     let started = Instant::now();
-    let (ended, lost) = look_after(args, &mut vcpus, &control, monitor.as_mut(), &mut record, started);
+    let mut look = |vcpus: &Vcpus| monitor.as_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
+    let (ended, lost) = look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
     let summary = Summary {
         format: "solocore-vcpus/1",
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
@@ -242,23 +243,22 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
-/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler.
-fn look_after(
-    args: &ServeArgs,
+/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler; `each` is called at every look, and may end it by failing.
+pub fn look_after(
+    duration: Option<Time>,
     vcpus: &mut Vcpus,
     control: &Control,
-    mut monitor: Option<&mut Monitor>,
     record: &mut Record,
-    started: Instant,
+    each: &mut dyn FnMut(&Vcpus) -> Result<(), LinuxError>,
 ) -> (String, Option<LinuxError>) {
-    let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
+    let started = Instant::now();
+    let limit = duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     notify::send("READY=1");
     let ended = loop {
         if stopped() {
             break ("signal".to_owned(), None);
         }
-        let looked = monitor.as_deref_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
-        if let Err(error) = vcpus.check().and(looked) {
+        if let Err(error) = vcpus.check().and_then(|()| each(vcpus)) {
             break (error.to_string(), Some(error));
         }
         let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
@@ -329,7 +329,21 @@ fn drill(times: u32, stall: bool, format: Format) -> Result<ExitCode, Failure> {
 }
 
 fn text(summary: &Summary) -> String {
-    let mut out = text_of(&summary.vcpus);
+    let memory = summary.throttling.as_ref().map(|t| {
+        format!(
+            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
+            t.source,
+            t.contended,
+            t.periods,
+            t.most_throttled,
+            t.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
+        )
+    });
+    text_of(&summary.vcpus) + &cpus_text(&summary.cpus) + &memory.unwrap_or_default()
+}
+
+/// What happened on each CPU.
+pub fn cpus_text(cpus: &[CpuCounts]) -> String {
     let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms"];
     let row = |c: &CpuCounts| {
         vec![
@@ -343,18 +357,6 @@ fn text(summary: &Summary) -> String {
         ]
     };
     let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(summary.cpus.iter().map(row)).collect();
-    out.push('\n');
-    out += &table::render(&rows);
-    if let Some(t) = &summary.throttling {
-        out += &format!(
-            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
-            t.source,
-            t.contended,
-            t.periods,
-            t.most_throttled,
-            t.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
-        );
-    }
-    out
+        std::iter::once(head.map(str::to_owned).to_vec()).chain(cpus.iter().map(row)).collect();
+    format!("\n{}", table::render(&rows))
 }

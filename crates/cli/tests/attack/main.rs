@@ -4,3 +4,4 @@ mod bounds;
 mod levels;
 mod recorded;
 mod sce_bounds;
+mod vcpus;

@@ -81,6 +81,8 @@ struct State {
     in_a_row: u64,
     /// Leader of the running job's process group, and its release.
     running: Option<(u32, u64)>,
+    /// Whose scheduling its jobs inherit.
+    thread: Option<u32>,
 }
 
 struct Task {
@@ -108,9 +110,18 @@ pub(crate) struct Jobs {
 /// When all are released, once that is known.
 pub(crate) type Epoch = Arc<OnceLock<u64>>;
 
+/// Puts a task's thread in a further place.
+pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
+
 impl Jobs {
-    /// Starts every task that is to be started; all are released together, at `epoch`, which is set here.
-    pub fn start(placed: &[Placed], directory: &std::path::Path, epoch: &Epoch) -> Result<Self, LinuxError> {
+    /// Starts every task that is to be started; all are released together, at `epoch`, which is set here. Before that, `bind` is
+    /// called with the name of each and the number of the thread whose scheduling its jobs inherit.
+    pub fn start(
+        placed: &[Placed],
+        directory: &std::path::Path,
+        epoch: &Epoch,
+        bind: &Bind<'_>,
+    ) -> Result<Self, LinuxError> {
         let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
         for p in placed {
             let run =
@@ -122,11 +133,11 @@ impl Jobs {
                 Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
             jobs.tasks.push(Arc::new(task));
         }
-        jobs.release(epoch)?;
+        jobs.release(epoch, bind)?;
         Ok(jobs)
     }
 
-    fn release(&mut self, barrier: &Epoch) -> Result<(), LinuxError> {
+    fn release(&mut self, barrier: &Epoch, bind: &Bind<'_>) -> Result<(), LinuxError> {
         let (ready, reports) = channel();
         for task in self.tasks.iter().filter(|t| t.placed.how.command().is_some()) {
             let (task, stop, ready, first) =
@@ -153,6 +164,10 @@ impl Jobs {
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
         for _ in 0..self.threads.len() {
             reports.recv().map_err(|_| crate::bpf::inside("a task's thread ended"))??;
+        }
+        for task in &self.tasks {
+            let thread = task.state().thread;
+            thread.map_or(Ok(()), |tid| bind(&task.placed.name, tid))?;
         }
         let drivers = self.tasks.iter().any(|t| matches!(t.placed.how, How::Drive(_)));
         let _ = barrier.set(tasks::monotonic_ns() + if drivers { DRIVERS_NS } else { 1_000_000 });
@@ -252,6 +267,7 @@ fn seen(task: &Task, now: u64) -> TaskRun {
 /// The life of a task's thread.
 fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
     let p = &task.placed;
+    task.state().thread = Some(tasks::thread_number());
     let placed = tasks::bind(0, &[p.core])
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
         // Jobs inherit the thread's ways of the cache.
@@ -446,7 +462,7 @@ mod tests {
     }
 
     fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {
-        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default()).unwrap();
+        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(())).unwrap();
         let since = Instant::now();
         while !done(&jobs.seen()[0]) {
             assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
@@ -485,7 +501,9 @@ mod tests {
         let file = dir.path().join("child");
         // It does not listen to a polite end, and neither does its child.
         let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
-        let jobs = Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref(), &Epoch::default()).unwrap();
+        let jobs =
+            Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(()))
+                .unwrap();
         let child = loop {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             if text.ends_with('\n') {
@@ -522,7 +540,7 @@ mod tests {
             Placed { name: name.into(), window, ..p }
         };
         let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-        let jobs = match Jobs::start(&both, "/".as_ref(), &Epoch::default()) {
+        let jobs = match Jobs::start(&both, "/".as_ref(), &Epoch::default(), &|_, _| Ok(())) {
             Ok(jobs) => jobs,
             // Real-time priorities need a privilege.
             Err(e) if !root() => return println!("skipped: {e}"),

@@ -22,7 +22,7 @@ pub(crate) mod windows;
 
 pub use cpuset::Confined;
 pub use irq::Moved;
-pub use jobs::{Job, TaskRun};
+pub use jobs::{Bind, Job, TaskRun};
 pub use locker::LockRun;
 pub use windows::{Window, WindowRun};
 
@@ -271,6 +271,15 @@ impl Layout {
     /// # Errors
     /// A task cannot be started or attached; then everything is put back.
     pub fn apply(&self) -> Result<Isolation, LinuxError> {
+        self.apply_bound(&|_, _| Ok(()))
+    }
+
+    /// As [`Self::apply`]; `bind` is called with the name of each started task and the number of the thread whose scheduling its jobs
+    /// inherit, before the first job is released.
+    ///
+    /// # Errors
+    /// As there, and those of `bind`.
+    pub fn apply_bound(&self, bind: &Bind<'_>) -> Result<Isolation, LinuxError> {
         let mut changes = Changes::begin()?;
         let mut notes = self.notes.clone();
         let (mut groups, mut locker) = (None, None);
@@ -303,7 +312,7 @@ impl Layout {
                 .stops_jobs()
                 .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
         }
-        let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch)?;
+        let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch, bind)?;
         Ok(Isolation { jobs, locker, confiner, moved, groups, notes, swept: Instant::now(), changes })
     }
 }

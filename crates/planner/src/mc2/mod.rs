@@ -129,6 +129,8 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         },
         platform: system.platform.clone(),
         sce: None,
+        maracas: None,
+        vcpus: Vec::new(),
         mc2: Some(mc2),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;

@@ -101,6 +101,8 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         platform,
         sce: None,
         mc2: None,
+        maracas: None,
+        vcpus: Vec::new(),
     }
 }
 

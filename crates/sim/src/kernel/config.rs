@@ -237,6 +237,10 @@ pub struct VcpuConfig {
     pub throttle: Option<ThrottleSpec>,
     /// Balancing.
     pub balancing: Balancing,
+    /// VCPUs that balancing leaves where they are, by number.
+    pub fixed: Vec<usize>,
+    /// Replenishments that a VCPU may have waiting; `None`: as many as the policy can hold.
+    pub replenishments: Option<u32>,
     /// Page colours of each core, if VCPUs only go where theirs are free (section V-B).
     pub colours: Option<Vec<u64>>,
     /// Take only what a core can schedule (RMS bound, or response times); otherwise anything.

@@ -15,6 +15,7 @@
 pub mod config;
 mod cores;
 mod decide;
+mod decisions;
 mod devices;
 mod events;
 mod observer;
@@ -32,6 +33,7 @@ mod test_board;
 mod tests;
 
 pub use config::{KernelConfig, KernelError, TaskSpec};
+pub use decisions::Decisions;
 pub use observer::{JobReport, Observer, RunMode, Timeline, Unobserved};
 pub use statistics::{CoreStatistics, Distribution, KernelResult, TaskStatistics};
 

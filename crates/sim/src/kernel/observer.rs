@@ -56,6 +56,12 @@ pub trait Observer {
     fn monitored(&mut self, contended: bool, throttled_cores: u32, now_ps: u64) {}
     /// The scheduler called its policy.
     fn scheduled(&mut self, event: Event) {}
+    /// Does it want to know of the scheduler's calls of its policy?
+    fn wants_decisions(&self) -> bool {
+        false
+    }
+    /// A scheduler of VCPUs called its policy.
+    fn decided(&mut self, event: Event) {}
     /// A task passed a mark.
     fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
     /// Something else reached the kernel.

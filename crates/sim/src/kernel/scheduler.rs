@@ -9,6 +9,7 @@ mod global_edf;
 mod levels;
 mod time_table;
 mod vcpu;
+mod vcpu_cores;
 mod vcpu_setup;
 
 use super::config::{KernelError, SchedulerSpec, TaskSpec};

@@ -21,6 +21,7 @@ use solocore_model::Plan;
 use solocore_model::mc2::Direction;
 use solocore_model::mc2_plan::{Mc2Plan, Ways};
 use solocore_model::plan::PlanTask;
+use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::system::Criticality;
 
 /// Rows below banks in the address: a page's bank does not choose its sets of the cache.
@@ -139,6 +140,13 @@ pub fn scheduler(mc2: &Mc2Plan, added: &[usize]) -> SchedulerSpec {
         })
         .collect();
     SchedulerSpec::Levels { tables }
+}
+
+/// What a trace of decisions says of itself, with the decisions.
+pub fn trace(plan: &Plan, events: Vec<Event>) -> SchedTrace {
+    let about =
+        [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
+    SchedTrace { about: about.map(|(key, value)| (key.to_owned(), value)).into(), events }
 }
 
 /// The devices, each moving its stream all the time.

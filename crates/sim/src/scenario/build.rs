@@ -259,6 +259,8 @@ fn vcpus(scenario: &Scenario, v: &VcpuScheduler) -> Result<VcpuConfig, String> {
         strict: v.strict,
         throttle: v.throttle.as_ref().map(|t| throttle(scenario, t)).transpose()?,
         balancing: if v.migrations == 0 { Balancing::Static } else { Balancing::Full { limit: v.migrations } },
+        fixed: Vec::new(),
+        replenishments: None,
         colours: v.colours.clone(),
         admission: v.admission,
     })

@@ -3,10 +3,12 @@
 use super::{Prepared, Resolution, Scenario};
 use crate::board::BoardError;
 use crate::hardware::{Counters, Hardware};
-use crate::kernel::{Kernel, KernelError, KernelResult, Timeline};
+use crate::kernel::config::SchedulerSpec;
+use crate::kernel::{Decisions, Kernel, KernelError, KernelResult, Timeline};
 use crate::plan::SimError;
 use serde::Serialize;
 use solocore_model::results::Segment;
+use solocore_model::sched_trace::SchedTrace;
 
 const PS: u64 = 1000;
 /// Segments of a timeline; more than a browser can draw.
@@ -88,9 +90,12 @@ pub struct ScenarioResult {
     /// First stretch of the schedule, when asked for.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub timeline: Vec<Segment>,
+    /// Every decision, where VCPUs are scheduled and it was asked for.
+    #[serde(skip)]
+    pub sched_trace: Option<SchedTrace>,
 }
 
-/// Runs it for its duration; `progress` is told the share done and stops it by returning false.
+/// Runs it for its duration, with a timeline of the first stretch, and a trace of VCPUs' decisions if `traced`; `progress` is told the share done and stops it by returning false.
 ///
 /// # Errors
 /// What the file asks for and the board cannot do, with the file's name.
@@ -98,6 +103,7 @@ pub fn run(
     scenario: &Scenario,
     prepared: Prepared,
     timeline_ns: u64,
+    traced: bool,
     progress: &dyn Fn(f64) -> bool,
 ) -> Result<ScenarioResult, SimError> {
     let started = std::time::Instant::now();
@@ -106,34 +112,48 @@ pub fn run(
         other => other,
     };
     let Prepared { board, kernel, resolution, duration_ps } = prepared;
-    let (result, segments) = match resolution {
-        Resolution::Requests => finish(board.requests(kernel).map_err(named)?, duration_ps, timeline_ns, progress),
+    let timeline = Timeline::new(timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+    let watch = match &kernel.scheduler {
+        SchedulerSpec::Vcpu(config) if traced => {
+            Decisions::of_vcpus(timeline, config, vcpus_of(scenario), board.platform().cores as usize)
+        }
+        _ => Decisions::none(timeline),
+    };
+    let (result, watch) = match resolution {
+        Resolution::Requests => finish(board.requests(kernel).map_err(named)?, duration_ps, watch, progress),
         Resolution::Fluid => {
             let kernel = board.fluid(kernel, &|| progress(0.0)).map_err(named)?;
-            finish(kernel, duration_ps, timeline_ns, progress)
+            finish(kernel, duration_ps, watch, progress)
         }
     }
     .map_err(named)?;
     let mut out = report(scenario, &result);
-    out.timeline = segments;
+    let (timeline, trace) = watch.finish();
+    out.timeline = timeline.segments();
+    out.sched_trace = trace;
     out.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok(out)
+}
+
+/// VCPU of each task.
+fn vcpus_of(scenario: &Scenario) -> Vec<usize> {
+    let of = |name: &Option<String>| scenario.vcpus.iter().position(|v| Some(&v.name) == name.as_ref());
+    scenario.tasks.iter().map(|(task, _)| of(&task.vcpu).unwrap_or(usize::MAX)).collect()
 }
 
 fn finish<H: Hardware>(
     mut kernel: Kernel<H>,
     end_ps: u64,
-    timeline_ns: u64,
+    mut watch: Decisions,
     progress: &dyn Fn(f64) -> bool,
-) -> Result<(KernelResult, Vec<Segment>), BoardError> {
-    let mut timeline = Timeline::new(timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
+) -> Result<(KernelResult, Decisions), BoardError> {
     // The scenario is right: whoever watches may be told.
     if !progress(0.0) {
         return Err(KernelError::Interrupted.into());
     }
-    kernel.run(end_ps, &mut timeline, &mut |now| progress(now as f64 / end_ps as f64))?;
-    let result = kernel.finish(&mut timeline);
-    Ok((result, timeline.segments()))
+    kernel.run(end_ps, &mut watch, &mut |now| progress(now as f64 / end_ps as f64))?;
+    let result = kernel.finish(&mut watch);
+    Ok((result, watch))
 }
 
 fn report(scenario: &Scenario, result: &KernelResult) -> ScenarioResult {
@@ -190,5 +210,6 @@ fn report(scenario: &Scenario, result: &KernelResult) -> ScenarioResult {
         wall_ns: 0,
         requests: result.cores.iter().map(|c| c.counters.accesses).sum(),
         timeline: Vec::new(),
+        sched_trace: None,
     }
 }

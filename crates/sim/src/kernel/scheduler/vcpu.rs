@@ -2,11 +2,10 @@
 //! and balancing (`balance.h`).
 //!
 //! Inside a VCPU the most urgent task runs. A core that blocks or wakes a VCPU runs the migration thread that Algorithm 2
-//! names. A VCPU takes its budget along: the destination gives a new VCPU its whole capacity, so the move that the policy
-//! has decided is made when the capacity is whole; after four periods of waiting for that it is made anyway, which
-//! grants at most one capacity too much. The background time it has had goes along (section III).
+//! names. A VCPU moves at once and takes its budget and its background time along (section III), as on Linux (bpf/vcpu.bpf.c).
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
+use super::vcpu_cores::Cores;
 use super::{Call, JobTimes, Overlap, Pick, Readings, Scheduler, id};
 use crate::hardware::Uncore;
 use crate::kernel::config::ThrottleSpec;
@@ -16,10 +15,7 @@ use solocore_policy::balance::Balance;
 use solocore_policy::ready_set::ReadySet;
 use solocore_policy::sporadic_server::Config;
 use solocore_policy::throttle::{Rule, Throttle};
-use solocore_policy::vcpu::{Core, Mode};
-
-/// Periods that a move waits for a whole budget.
-const PATIENCE: u64 = 4;
+use solocore_policy::vcpu::Mode;
 
 /// A VCPU and its tasks.
 pub struct Vcpu {
@@ -27,8 +23,6 @@ pub struct Vcpu {
     pub config: Config,
     /// Ranks of its tasks that have work.
     pub ready: ReadySet,
-    /// Where the policy has sent it, and how long it waits for a whole budget, in ns.
-    pub leaving: Option<(usize, u64)>,
     /// At the last monitor: transactions, time run in ns.
     pub seen: (u64, u64),
 }
@@ -45,7 +39,7 @@ pub struct Throttling {
 
 /// See the module.
 pub struct VcpuScheduler {
-    pub cores: Vec<Box<Core>>,
+    pub cores: Cores,
     pub vcpus: Vec<Vcpu>,
     /// VCPU of each task.
     pub vcpu: Vec<usize>,
@@ -59,8 +53,6 @@ pub struct VcpuScheduler {
     pub throttling: Option<Throttling>,
     pub balance: Option<(Box<Balance>, u32)>,
     pub monitor_ps: Option<u64>,
-    /// VCPUs that wait to move.
-    pub leaving: usize,
     /// By core: VCPUs that have moved off and are not yet reported.
     pub moves: Vec<u64>,
 }
@@ -72,7 +64,7 @@ impl VcpuScheduler {
         let core = self.vcpus[v].core;
         call.dirty.insert(core);
         if self.vcpus[v].ready.len() == 1 {
-            self.cores[core].wake(id(v), call.now_ns());
+            self.cores.wake(core, v, call.now_ns());
             self.rebalance(core, call);
         }
     }
@@ -81,50 +73,27 @@ impl VcpuScheduler {
     fn rebalance(&mut self, from: usize, call: &mut Call<'_>) {
         let Some((balance, limit)) = &mut self.balance else { return };
         let Some(moves) = balance.rebalance(id(from), *limit) else { return };
-        let now = call.now_ns();
-        let mut moved = Vec::new();
-        for (v, vcpu) in self.vcpus.iter_mut().enumerate() {
-            // Also those that were on their way here: they are redirected.
-            let target = vcpu.leaving.map_or(vcpu.core, |(to, _)| to);
-            if target == from && balance.core_of(id(v)) == Some(moves.to) {
-                self.leaving += usize::from(vcpu.leaving.is_none());
-                vcpu.leaving = Some((moves.to as usize, now.saturating_add(PATIENCE * vcpu.config.period_ns)));
-                moved.push(v);
-            }
-        }
+        let moved: Vec<usize> = (0..self.vcpus.len())
+            .filter(|&v| self.vcpus[v].core == from && balance.core_of(id(v)) == Some(moves.to))
+            .collect();
         for v in moved {
-            self.try_move(v, call);
+            self.move_to(v, moves.to as usize, call);
         }
     }
 
-    /// Makes a move that has been decided, if the VCPU has its whole budget.
-    fn try_move(&mut self, v: usize, call: &mut Call<'_>) {
+    /// Makes a move that has been decided.
+    fn move_to(&mut self, v: usize, to: usize, call: &mut Call<'_>) {
         let vcpu = &mut self.vcpus[v];
-        let Some((to, give_up_ns)) = vcpu.leaving else { return };
         let (from, now) = (vcpu.core, call.now_ns());
-        if to != from {
-            self.cores[from].tick(now);
-            let available = self.cores[from].vcpu(id(v)).map_or(0, |s| s.server().available_ns(now));
-            if available < vcpu.config.capacity_ns && now < give_up_ns {
-                return;
-            }
-            let moved = self.cores[from].vcpu(id(v)).cloned();
-            self.cores[from].remove(id(v), now);
-            match moved {
-                Some(moved) => self.cores[to].add_moved(id(v), vcpu.config, &moved, now),
-                None => self.cores[to].add(id(v), vcpu.config, now),
-            };
-            if !vcpu.ready.is_empty() {
-                self.cores[to].wake(id(v), now);
-            }
-            vcpu.core = to;
-            self.moves[from] += 1;
-            call.observer.vcpu_migrated(v, from, to, call.now_ps);
-            call.dirty.insert(from);
-            call.dirty.insert(to);
+        self.cores.move_to((from, to), v, vcpu.config, now);
+        if !vcpu.ready.is_empty() {
+            self.cores.wake(to, v, now);
         }
-        vcpu.leaving = None;
-        self.leaving -= 1;
+        vcpu.core = to;
+        self.moves[from] += 1;
+        call.observer.vcpu_migrated(v, from, to, call.now_ps);
+        call.dirty.insert(from);
+        call.dirty.insert(to);
     }
 
     /// Tells the throttling how long the core ran in the background, and asks whether it may go on.
@@ -136,7 +105,7 @@ impl VcpuScheduler {
         let allowed = self.background && throttling.policy.allowed(id(core));
         if allowed != self.allowed[core] {
             self.allowed[core] = allowed;
-            self.cores[core].allow_background(allowed, now_ns);
+            self.cores.allow_background(core, allowed, now_ns);
         }
     }
 
@@ -149,7 +118,7 @@ impl VcpuScheduler {
         (open && c.with_budget() == 0 && c.waiting() > 0).then(|| now_ps.saturating_add(throttling.spec.check_ps))
     }
 
-    fn monitor_intensity(&mut self, readings: &Readings<'_>) {
+    fn monitor_intensity(&mut self, readings: &Readings<'_>, now_ns: u64) {
         let mut transactions = vec![0; self.vcpus.len()];
         self.vcpu.iter().zip(readings.tasks).for_each(|(&v, n)| transactions[v] += n);
         for (v, vcpu) in self.vcpus.iter_mut().enumerate() {
@@ -160,7 +129,7 @@ impl VcpuScheduler {
             if time > 0 {
                 // Transactions per ms: what a VCPU does when it runs, however seldom.
                 let rate = u128::from(made) * 1_000_000 / u128::from(time);
-                self.cores[vcpu.core].set_intensity(id(v), u64::try_from(rate).unwrap_or(u64::MAX));
+                self.cores.set_intensity(vcpu.core, v, u64::try_from(rate).unwrap_or(u64::MAX), now_ns);
             }
         }
     }
@@ -186,6 +155,7 @@ impl Scheduler for VcpuScheduler {
     fn released(&mut self, task: usize, _: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
         if !unfinished {
             self.wake(task, call);
+            self.cores.tell(call);
         }
         Overlap::Queue
     }
@@ -198,10 +168,11 @@ impl Scheduler for VcpuScheduler {
         self.vcpus[v].ready.remove(self.rank[task]);
         call.dirty.insert(core);
         if self.vcpus[v].ready.is_empty() {
-            self.cores[core].block(id(v), call.now_ns());
+            self.cores.block(core, v, call.now_ns());
             if let Some(trigger) = self.balance.as_ref().and_then(|(balance, _)| balance.trigger()) {
                 self.rebalance(trigger as usize, call);
             }
+            self.cores.tell(call);
         }
     }
 
@@ -216,21 +187,14 @@ impl Scheduler for VcpuScheduler {
 
     fn woken(&mut self, task: usize, _: JobTimes, call: &mut Call<'_>) {
         self.wake(task, call);
+        self.cores.tell(call);
     }
 
     fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick {
         let now = call.now_ns();
-        self.cores[core].tick(now);
-        if self.leaving > 0 {
-            (0..self.vcpus.len()).filter(|&v| self.vcpus[v].core == core).collect::<Vec<_>>().into_iter().for_each(
-                |v| {
-                    self.try_move(v, call);
-                },
-            );
-            // Its own picks are in what follows; this core needs no other turn.
-            call.dirty.remove(core);
-        }
+        self.cores.tick(core, now);
         self.ask_throttling(core, now);
+        self.cores.tell(call);
         let (v, mode) = match self.cores[core].mode() {
             Mode::Idle => (None, RunMode::Foreground),
             Mode::Foreground(v) => (Some(v), RunMode::Foreground),
@@ -252,16 +216,17 @@ impl Scheduler for VcpuScheduler {
     fn monitor(&mut self, readings: &Readings<'_>, call: &mut Call<'_>) {
         // What ran until now, background time too, belongs to the period that ends.
         for core in 0..self.cores.len() {
-            self.cores[core].tick(call.now_ns());
+            self.cores.tick(core, call.now_ns());
             self.ask_throttling(core, call.now_ns());
         }
         if self.by_intensity {
-            self.monitor_intensity(readings);
+            self.monitor_intensity(readings, call.now_ns());
         }
         if let Some(throttling) = &mut self.throttling {
             let contended = throttling.monitor(readings);
             call.observer.monitored(contended, throttling.policy.throttled(), call.now_ps);
         }
+        self.cores.tell(call);
         call.dirty.extend(CoreSet::all(self.cores.len()));
     }
 

@@ -5,6 +5,7 @@
 //! least slack that has room for it, so that its own core is the answer only if no other can take it.
 
 use super::vcpu::{Throttling, Vcpu, VcpuScheduler};
+use super::vcpu_cores::Cores;
 use super::{id, ranks};
 use crate::hardware::Uncore;
 use crate::kernel::config::{Background, Balancing, KernelError, TaskSpec, ThrottleSpec, VcpuConfig, span_ns};
@@ -14,7 +15,6 @@ use solocore_policy::balance::Balance;
 use solocore_policy::ready_set::ReadySet;
 use solocore_policy::sporadic_server::{Config, MAX_REPLENISHMENTS};
 use solocore_policy::throttle::Throttle;
-use solocore_policy::vcpu::Core;
 
 fn error(what: impl Into<String>) -> KernelError {
     KernelError::config("scheduler", what)
@@ -36,22 +36,16 @@ pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64)
     }
     let now_ns = now_ps / 1000;
     let policy = config.background.unwrap_or_default();
-    let mut policies: Vec<Box<Core>> = (0..cores).map(|_| Core::new(policy, now_ns)).collect();
+    let mut policies = Cores::new(cores, policy, now_ns);
     for (v, (&server, &core)) in servers.iter().zip(&places).enumerate() {
-        if !policies[core].add(id(v), server, now_ns) {
+        if !policies.add(core, v, server, now_ns) {
             return Err(error(format!("VCPU {v} has a capacity or period out of range")));
         }
     }
     if config.background.is_none() {
-        policies.iter_mut().for_each(|core| core.allow_background(false, now_ns));
+        (0..cores).for_each(|core| policies.allow_background(core, false, now_ns));
     }
-    let seat = |(&config, &core): (&Config, &usize)| Vcpu {
-        core,
-        config,
-        ready: ReadySet::new(),
-        leaving: None,
-        seen: (0, 0),
-    };
+    let seat = |(&config, &core): (&Config, &usize)| Vcpu { core, config, ready: ReadySet::new(), seen: (0, 0) };
     let throttling = config.throttle.map(|spec| throttling(spec, cores)).transpose()?;
     let by_intensity = config.background == Some(Background::LeastMemory);
     let longest = config.vcpus.iter().map(|v| v.period_ps).max();
@@ -72,7 +66,6 @@ pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64)
             Balancing::Full { limit: 0 } => return Err(error("balancing moves 0 VCPUs at a time; allow at least 1")),
             Balancing::Full { limit } => Some((balance, limit)),
         },
-        leaving: 0,
         moves: vec![0; cores],
     })
 }
@@ -88,7 +81,11 @@ fn vcpu_of(task: &TaskSpec, config: &VcpuConfig) -> Result<usize, KernelError> {
 }
 
 fn servers(config: &VcpuConfig) -> Result<Vec<Config>, KernelError> {
-    let limit = id(MAX_REPLENISHMENTS);
+    let most = id(MAX_REPLENISHMENTS);
+    let limit = config.replenishments.unwrap_or(most);
+    if limit == 0 || limit > most {
+        return Err(error(format!("VCPUs have {limit} replenishments; 1 to {most} are possible")));
+    }
     let server = |(v, spec): (usize, &crate::kernel::config::VcpuSpec)| {
         let place = format!("VCPU {v}");
         let capacity_ns = span_ns(spec.capacity_ps, &place, "a capacity")?;
@@ -135,6 +132,7 @@ fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<B
             );
             return Err(error(what));
         }
+        balance.fix(id(v), config.fixed.contains(&v));
         places.push(core);
     }
     Ok((balance, places))

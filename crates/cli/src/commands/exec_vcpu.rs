@@ -1,0 +1,78 @@
+//! `solocore exec --vcpu C/T`: a program in a VCPU of its own for as long as it takes.
+//!
+//! Rule: where VCPUs are scheduled (`solocore vcpu serve`, `solocore run` of a plan with VCPUs), one is created for this process, the program is
+//! its child and inherits it, and the VCPU is destroyed at its end. Where none are, this process schedules them meanwhile, and the
+//! program is started by `solocore exec --vcpu` again, as its client. What does not fit is refused before the program starts.
+//! Does not cover: an end by SIGKILL, which leaves the VCPU behind (`solocore vcpu destroy exec-PID`); page colours.
+
+use crate::args::ExecArgs;
+use crate::args::vcpu::Reservation;
+use crate::commands::exec::{cannot_run, watch};
+use crate::fail::Failure;
+use solocore_linux::vcpu::control::{self, Control, Request};
+use solocore_linux::vcpu::{Options, Vcpus, Wanted};
+use solocore_linux::{Instance, LinuxError, machine};
+use solocore_model::vcpu::check_times;
+use std::io::ErrorKind;
+use std::os::unix::net::UnixStream;
+use std::process::{Command, ExitCode};
+
+/// Runs the program in its VCPU; its exit code.
+pub fn run(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
+    check_times(reservation.capacity_ns, reservation.period_ns)
+        .map_err(|what| Failure::Input(format!("--vcpu: {what}")))?;
+    match UnixStream::connect(control::SOCKET).map_err(|e| e.kind()) {
+        Err(ErrorKind::NotFound | ErrorKind::ConnectionRefused) => beside(args, reservation),
+        _ => inside(args, reservation),
+    }
+}
+
+/// Where VCPUs are scheduled.
+fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
+    let me = std::process::id();
+    let name = format!("exec-{me}");
+    let wanted = Wanted {
+        name: name.clone(),
+        capacity_ns: reservation.capacity_ns,
+        period_ns: reservation.period_ns,
+        core: args.core,
+        fixed: args.core.is_some(),
+        colours: 0,
+    };
+    control::ask(&Request::Create { wanted, pid: Some(me) }).map_err(|e| Failure::from(e).of("--vcpu"))?;
+    let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
+    let ended = match spawned {
+        Ok(mut child) => watch(&mut child, &mut || Ok(())),
+        Err(error) => Err(cannot_run(args, &error)),
+    };
+    // If the scheduler has ended meanwhile, so has the VCPU.
+    if let Err(error) = control::ask(&Request::Destroy { vcpu: name.clone() }) {
+        eprintln!("solocore: note: VCPU {name} is not destroyed: {error}");
+    }
+    ended
+}
+
+/// Where none are: schedules them while the program runs.
+fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
+    machine::check_privileges()?;
+    let instance = Instance::take()?;
+    let mut vcpus = Vcpus::start(Options::default())?;
+    let control = Control::open()?;
+    let mut inner = Command::new("/proc/self/exe");
+    inner.arg("exec").arg("--vcpu").arg(format!("{}ns/{}ns", reservation.capacity_ns, reservation.period_ns));
+    if let Some(core) = args.core {
+        inner.args(["--core", &core.to_string()]);
+    }
+    inner.arg("--").args(&args.command);
+    let mut child = inner
+        .spawn()
+        .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
+    let ended = watch(&mut child, &mut || -> Result<(), LinuxError> {
+        control.serve(&mut vcpus);
+        vcpus.check()
+    });
+    drop(control);
+    drop(vcpus);
+    drop(instance);
+    ended
+}

@@ -1,0 +1,248 @@
+//! `solocore run` of a plan with VCPUs: schedules them as planned, with the plan's tasks in them.
+//!
+//! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's cores, each admitted again before anything
+//! runs; tasks are started or attached as in every run, as ordinary threads, and bound to their VCPUs before the first job is released. What
+//! is bound to none is best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find it.
+//! Does not cover: budgets of accesses, and throttling of background time, which no bound rests on.
+
+use crate::args::{Format, RunArgs, RunEngine, RunSharing};
+use crate::commands::sched_trace::Record;
+use crate::commands::{isolation, print, vcpu};
+use crate::fail::Failure;
+use crate::table;
+use serde::Serialize;
+use solocore_linux::isolate::{self, How, Isolation, Layout, TaskRun};
+use solocore_linux::vcpu::control::Control;
+use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::{Instance, LinuxError, machine};
+use solocore_model::vcpu_plan::{PlanMaracas, PlanVcpu};
+use solocore_model::{Plan, files, vcpu as model};
+use std::cell::RefCell;
+use std::process::ExitCode;
+
+/// What is printed at the end.
+#[derive(Serialize)]
+struct Summary<'a> {
+    format: &'static str,
+    duration_ns: u64,
+    /// "duration", "signal", or why it could not go on.
+    ended: String,
+    background: &'static str,
+    notes: Vec<String>,
+    vcpus: Vec<VcpuState>,
+    cpus: Vec<CpuCounts>,
+    /// The plan's tasks; times of jobs count from the begin.
+    tasks: Vec<TaskRun>,
+    plan: &'a Plan,
+}
+
+/// What `--dry-run` says.
+#[derive(Serialize)]
+struct DryRun<'a> {
+    format: &'static str,
+    background: &'static str,
+    /// Why this machine cannot; `null` if it can.
+    machine: Option<String>,
+    notes: &'a [String],
+    vcpus: &'a [PlanVcpu],
+    isolation: isolate::Preview,
+}
+
+/// Checks, schedules, and says what happened.
+pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCode, Failure> {
+    check_arguments(args)?;
+    let layout = isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?;
+    let notes = notes(plan, maracas, &layout);
+    let options = options(args, maracas);
+    if args.dry_run {
+        return dry_run(args, plan, &options, &layout, &notes);
+    }
+    machine::check_privileges()?;
+    let instance = Instance::take()?;
+    let mut vcpus = Vcpus::start(options)?;
+    let ids = create(&mut vcpus, plan).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
+    let control = Control::open()?;
+    let mut record = Record::of_vcpus(&options, vcpus.counts().len());
+    let begun = isolate::now_ns();
+    let tasks = RefCell::new(bind(&vcpus, plan, &layout, &ids)?);
+    for note in notes.iter().chain(&tasks.borrow().notes()) {
+        eprintln!("solocore: note: {note}");
+    }
+    eprintln!("scheduling {} VCPUs of the plan on {} CPUs; Ctrl-C ends it", ids.len(), vcpus.counts().len());
+    let mut look = |_: &Vcpus| {
+        tasks.borrow_mut().look();
+        Ok(())
+    };
+    let (ended, lost) = vcpu::look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
+    let tasks = tasks.into_inner();
+    let summary = Summary {
+        format: "solocore-run-vcpus/1",
+        duration_ns: isolate::now_ns().saturating_sub(begun),
+        ended,
+        background: options.background.name(),
+        notes: notes.into_iter().chain(tasks.notes()).collect(),
+        vcpus: vcpus.list(),
+        cpus: vcpus.counts(),
+        tasks: since(begun, tasks.tasks()),
+        plan,
+    };
+    drop(control);
+    drop(tasks);
+    let (events, missing) = vcpus.events();
+    record.add(events, missing);
+    drop(vcpus);
+    drop(instance);
+    record.write(args.sched_trace.as_deref(), args.isolation.trace.as_deref(), &summary.vcpus)?;
+    if let Some(path) = &args.output {
+        files::write_json(path, &summary)?;
+    }
+    match args.format {
+        Format::Json => print(&files::to_json(&summary))?,
+        Format::Text => print(&text(&summary))?,
+    }
+    lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// What is about budgets of accesses has no place here.
+fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
+    let given = [
+        ("--engine helper", args.engine == RunEngine::Helper),
+        ("--write-event", args.write_event.is_some()),
+        ("--sample", args.sample.is_some()),
+        ("--reclaim", args.reclaim),
+        ("--share", args.share != RunSharing::None),
+        ("--metrics", args.metrics.is_some()),
+        ("--resctrl", args.isolation.resctrl),
+    ];
+    match given.iter().find(|g| g.1) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::Input(format!(
+            "{option} is for budgets of accesses, which a plan with VCPUs has none of; leave it out"
+        ))),
+    }
+}
+
+fn options(args: &RunArgs, m: &PlanMaracas) -> Options {
+    Options {
+        background: match m.background {
+            model::Background::LeastTime => Background::LeastTime,
+            model::Background::Keep => Background::Keep,
+            model::Background::LeastMemory => Background::LeastMemory,
+            model::Background::None => Background::None,
+        },
+        strict: m.strict,
+        replenishments: m.replenishments,
+        best_effort_ns: m.best_effort_ns,
+        overhead_ns: m.overhead_ns,
+        balance_ns: m.balance_ns.map(|ns| ns.max(100_000)),
+        colours: m.core_colours,
+        traced: args.sched_trace.is_some() || args.isolation.trace.is_some(),
+        ..Options::default()
+    }
+}
+
+fn notes(plan: &Plan, maracas: &PlanMaracas, layout: &Layout) -> Vec<String> {
+    let mut notes = layout.notes.clone();
+    if !plan.schedulable {
+        notes.push("the plan is not schedulable: see its reasons; what does not fit is refused".to_owned());
+    }
+    if maracas.throttle.is_some() {
+        notes.push("background time is not throttled here: the plan's throttle is not applied".to_owned());
+    }
+    notes
+}
+
+/// The plan's VCPUs, and their numbers. One that does not fit leaves nothing behind, as the scheduler ends.
+fn create(vcpus: &mut Vcpus, plan: &Plan) -> Result<Vec<u32>, LinuxError> {
+    let wanted = |v: &PlanVcpu| Wanted {
+        name: v.name.clone(),
+        capacity_ns: v.capacity_ns,
+        period_ns: v.period_ns,
+        core: Some(v.core),
+        fixed: v.fixed,
+        colours: v.colours,
+    };
+    plan.vcpus.iter().map(|v| vcpus.create(&wanted(v))).collect()
+}
+
+/// Starts or attaches the tasks, each in its VCPU.
+fn bind(vcpus: &Vcpus, plan: &Plan, layout: &Layout, ids: &[u32]) -> Result<Isolation, LinuxError> {
+    let of = |name: &str| plan.vcpus.iter().position(|v| v.tasks.iter().any(|t| t == name));
+    let moves = |v: usize| vcpus.options().balance_ns.is_some() && !plan.vcpus[v].fixed;
+    let bind = |name: &str, tid: u32| {
+        let Some(v) = of(name) else { return Ok(()) };
+        // A thread that is bound to a core cannot follow its VCPU.
+        if moves(v) {
+            machine::free_thread(tid)?;
+        }
+        vcpus.bind_thread(tid, Some(ids[v]))
+    };
+    let isolation = layout.apply_bound(&bind)?;
+    for task in &layout.tasks {
+        if let (How::Attach(pid), Some(v)) = (&task.how, of(&task.name)) {
+            if moves(v) {
+                machine::threads_of(*pid)?.into_iter().try_for_each(machine::free_thread)?;
+            }
+            vcpus.bind_process(*pid, Some(ids[v]))?;
+        }
+    }
+    Ok(isolation)
+}
+
+fn since(begun: u64, mut tasks: Vec<TaskRun>) -> Vec<TaskRun> {
+    for job in tasks.iter_mut().flat_map(|t| &mut t.latest) {
+        for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
+            *time = time.saturating_sub(begun);
+        }
+    }
+    tasks
+}
+
+fn dry_run(
+    args: &RunArgs,
+    plan: &Plan,
+    options: &Options,
+    layout: &Layout,
+    notes: &[String],
+) -> Result<ExitCode, Failure> {
+    let machine = machine::check_privileges().and_then(|()| machine::check_sched_ext());
+    let result = DryRun {
+        format: "solocore-dry-run-vcpus/1",
+        background: options.background.name(),
+        machine: machine.as_ref().err().map(ToString::to_string),
+        notes,
+        vcpus: &plan.vcpus,
+        isolation: layout.preview(),
+    };
+    match args.format {
+        Format::Json => print(&files::to_json(&result))?,
+        Format::Text => {
+            let mut rows = vec![["VCPU", "core", "C ms", "T ms", "response ms", "tasks"].map(str::to_owned).to_vec()];
+            rows.extend(plan.vcpus.iter().map(|v| {
+                let ms = |ns| table::ms(ns);
+                vec![
+                    v.name.clone(),
+                    v.core.to_string(),
+                    ms(Some(v.capacity_ns)),
+                    ms(Some(v.period_ns)),
+                    ms(v.response_ns),
+                    v.tasks.join(" "),
+                ]
+            }));
+            let mut out = table::render(&rows) + "\n" + &isolation::preview_text(&result.isolation);
+            for note in notes {
+                out += &format!("note: {note}\n");
+            }
+            print(&(out + "nothing was changed\n"))?;
+        }
+    }
+    machine?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(s: &Summary<'_>) -> String {
+    vcpu::text_of(&s.vcpus)
+        + &vcpu::cpus_text(&s.cpus)
+        + &isolation::tasks_text(s.tasks.iter())
+        + &format!("\nVCPUs, background {}, {:.3} s; ended by {}\n", s.background, s.duration_ns as f64 / 1e9, s.ended)
+}

@@ -1,0 +1,435 @@
+//! `[maracas]` and `[[vcpu]]` of a system: tasks that have a capacity in each period of their own, and what is left over.
+//!
+//! Problem: which tasks have which share of a core, and what is done with the rest, must be said before anybody can admit it.
+//! Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a VCPU; what is bound to none is best effort and shares the
+//! best-effort VCPU of its core. Names are those of scenarios (`solocore_sim::scenario`).
+//! Source: maracas, sections II to V. Does not cover: how memory is given (colours are counted, not given), response times (the planner).
+
+use crate::system::{Criticality, Policy, Task};
+use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
+use serde::{Deserialize, Serialize};
+
+/// Longest period: below the time after which the kernel takes a thread that does not run for lost.
+pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
+/// Shortest capacity: less would be spent on switching.
+pub const MIN_CAPACITY_NS: u64 = 10_000;
+/// VCPUs of a machine, the best-effort ones of its cores included.
+pub const MAX_VCPUS: usize = 1024;
+/// What the names of the best-effort VCPUs begin with.
+pub const BEST_EFFORT: &str = "best-effort/";
+
+/// Which of the VCPUs without budget runs when none has budget (maracas, section III).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Background {
+    /// The one with the least background time so far.
+    #[default]
+    LeastTime,
+    /// The one that ran before.
+    Keep,
+    /// The least memory-intensive one.
+    LeastMemory,
+    /// Nobody.
+    None,
+}
+
+/// C and T.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Reservation {
+    /// C.
+    #[serde(deserialize_with = "positive_time")]
+    pub capacity: Time,
+    /// T.
+    #[serde(deserialize_with = "positive_time")]
+    pub period: Time,
+}
+
+/// `throttle`: background time is taken from some cores while the memory is contended (maracas, Algorithm 1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Throttle {
+    /// Latency rule: mean latency of a read from which on the memory is contended.
+    #[serde(default, deserialize_with = "positive_time_option", skip_serializing_if = "Option::is_none")]
+    pub max_latency: Option<Time>,
+    /// Rate rule: traffic of the whole system.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_rate: Option<Bandwidth>,
+    /// Throttling is reduced when requests have fallen to so many thousandths.
+    #[serde(default)]
+    pub idle_per_mille: u32,
+    /// How often the memory is looked at.
+    #[serde(default = "two_seconds", deserialize_with = "positive_time")]
+    pub period: Time,
+    /// How often a core asks anew.
+    #[serde(default = "one_millisecond", deserialize_with = "positive_time")]
+    pub check: Time,
+}
+
+fn two_seconds() -> Time {
+    Time::from_ns(2_000_000_000)
+}
+
+fn one_millisecond() -> Time {
+    Time::from_ns(1_000_000)
+}
+
+/// `[maracas]`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// Who gets background time.
+    pub background: Background,
+    /// No window of T may have more than C, at the expense of VCPUs that are preempted.
+    pub strict: bool,
+    /// Replenishments that a VCPU may have waiting.
+    pub replenishments: u32,
+    /// What everything that is bound to no VCPU gets on each core.
+    pub best_effort: Reservation,
+    /// What a switch and a late timer may cost; admission adds it to each capacity.
+    pub overhead: Time,
+    /// VCPUs are balanced so long after a change; left out: they stay.
+    #[serde(deserialize_with = "positive_time_option")]
+    pub balance: Option<Time>,
+    /// Page colours of each core; VCPUs go only where theirs are free.
+    pub core_colours: Option<u64>,
+    /// Throttling of background time.
+    pub throttle: Option<Throttle>,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        let ms = |n: u64| Time::from_ns(n * 1_000_000);
+        Self {
+            background: Background::default(),
+            strict: true,
+            replenishments: 16,
+            best_effort: Reservation { capacity: ms(5), period: ms(100) },
+            overhead: Time::from_ns(20_000),
+            balance: None,
+            core_colours: None,
+            throttle: None,
+        }
+    }
+}
+
+/// `[[vcpu]]`, as written.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VcpuEntry {
+    name: String,
+    #[serde(deserialize_with = "positive_time")]
+    capacity: Time,
+    #[serde(deserialize_with = "positive_time")]
+    period: Time,
+    core: Option<u32>,
+    #[serde(default)]
+    colours: u64,
+    #[serde(default)]
+    fixed: bool,
+    #[serde(default)]
+    tasks: Vec<String>,
+}
+
+/// A VCPU, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vcpu {
+    /// Unique name.
+    pub name: String,
+    /// C.
+    pub capacity_ns: u64,
+    /// T.
+    pub period_ns: u64,
+    /// Its core, where the file states one.
+    pub core: Option<u32>,
+    /// Page colours it needs.
+    pub colours: u64,
+    /// Balancing leaves it where it is.
+    pub fixed: bool,
+    /// Its tasks, by number.
+    pub tasks: Vec<usize>,
+    /// Line of its table in the file.
+    pub line: usize,
+}
+
+/// The VCPUs of a system.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Vcpus {
+    /// `[maracas]`.
+    pub settings: Settings,
+    /// `[[vcpu]]` in file order.
+    pub vcpus: Vec<Vcpu>,
+}
+
+/// A table and its line.
+type Lined<T> = (T, usize);
+/// What is wrong, and in which line.
+type Fault = (usize, String);
+
+impl Vcpus {
+    /// Checks the tables of a system with so many cores; `None` under another policy.
+    ///
+    /// # Errors
+    /// The line at fault and what to do.
+    pub fn of(
+        policy: Policy,
+        settings: Option<Lined<Settings>>,
+        entries: Vec<Lined<VcpuEntry>>,
+        tasks: &[Task],
+        cores: u32,
+    ) -> Result<Option<Self>, Fault> {
+        if policy != Policy::Maracas {
+            let first =
+                settings.map(|s| (s.1, "[maracas]")).into_iter().chain(entries.first().map(|e| (e.1, "[[vcpu]]")));
+            return match first.min_by_key(|f| f.0) {
+                None => Ok(None),
+                Some((line, what)) => Err((
+                    line,
+                    format!("{what} is read under [regulation] policy = \"maracas\" only; set that, or remove it"),
+                )),
+            };
+        }
+        let (settings, line) = settings.unwrap_or((Settings::default(), 0));
+        check_settings(&settings).map_err(|what| (line, format!("[maracas] {what}")))?;
+        if entries.is_empty() || entries.len() + cores as usize > MAX_VCPUS {
+            let most = MAX_VCPUS - cores as usize;
+            let what =
+                format!("policy = \"maracas\" needs 1 to {most} [[vcpu]], and there are {}; add some", entries.len());
+            return Err((line, what));
+        }
+        let mut vcpus: Vec<Vcpu> = Vec::new();
+        for (entry, line) in entries {
+            let vcpu = check(entry, line, &settings, &vcpus, tasks, cores).map_err(|what| (line, what))?;
+            vcpus.push(vcpu);
+        }
+        let all = Self { settings, vcpus };
+        for (index, task) in tasks.iter().enumerate() {
+            all.check_task(index, task).map_err(|what| (task.line, what))?;
+        }
+        Ok(Some(all))
+    }
+
+    /// The VCPU of a task; `None`: best effort.
+    #[must_use]
+    pub fn of_task(&self, task: usize) -> Option<usize> {
+        self.vcpus.iter().position(|v| v.tasks.contains(&task))
+    }
+
+    fn check_task(&self, index: usize, task: &Task) -> Result<(), String> {
+        let name = &task.name;
+        let analysed = task.criticality != Criticality::D;
+        match self.of_task(index).map(|v| &self.vcpus[v].name) {
+            None if analysed => Err(format!(
+                "task `{name}` is of level {:?} and bound to no VCPU, so nothing is promised to it; name it in the tasks of a [[vcpu]], or give it criticality = \"D\"",
+                task.criticality
+            )),
+            Some(vcpu) if task.core.is_some() => {
+                Err(format!("task `{name}` states a core, but runs where its VCPU does; state the core of `{vcpu}`"))
+            }
+            _ if analysed && self.settings.balance.is_some() => Err(format!(
+                "task `{name}` is of level {:?}, but [maracas] balance moves VCPUs by utilisation, which bounds no response time; remove balance, or give it criticality = \"D\"",
+                task.criticality
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn check_settings(s: &Settings) -> Result<(), String> {
+    let (capacity, period) = (s.best_effort.capacity.ns_ceil(), s.best_effort.period.ns_ceil());
+    check_times(capacity, period).map_err(|what| format!("best_effort: {what}"))?;
+    if s.replenishments == 0 || s.replenishments > 16 {
+        return Err(format!("replenishments = {}; give 1 to 16", s.replenishments));
+    }
+    if s.overhead.ns_ceil() > MAX_PERIOD_NS {
+        return Err(format!("overhead = {} is longer than any period; some 20 us are usual", s.overhead));
+    }
+    if s.core_colours.is_some() && s.balance.is_none() {
+        return Err("core_colours say where balancing may move VCPUs; add balance, or remove it".to_owned());
+    }
+    let Some(t) = &s.throttle else { return Ok(()) };
+    if t.max_latency.is_some() == t.max_rate.is_some() {
+        return Err("throttle: give max_latency or max_rate, one of the two".to_owned());
+    }
+    if t.max_rate.is_some_and(|rate| rate.0 == 0) {
+        return Err("throttle: max_rate is zero, so nothing could run in the background; raise it".to_owned());
+    }
+    if t.idle_per_mille > 1000 {
+        return Err(format!("throttle: idle_per_mille = {}; give 0 to 1000", t.idle_per_mille));
+    }
+    Ok(())
+}
+
+fn check(
+    e: VcpuEntry,
+    line: usize,
+    settings: &Settings,
+    seen: &[Vcpu],
+    tasks: &[Task],
+    cores: u32,
+) -> Result<Vcpu, String> {
+    let name = e.name;
+    if name.is_empty() || name.chars().any(char::is_control) || name.starts_with(BEST_EFFORT) {
+        return Err(format!("a VCPU needs a name without control characters that does not begin with `{BEST_EFFORT}`"));
+    }
+    if let Some(twin) = seen.iter().find(|v| v.name == name) {
+        return Err(format!("VCPU `{name}` is defined twice (first on line {}); rename one", twin.line));
+    }
+    let (capacity_ns, period_ns) = (e.capacity.ns_ceil(), e.period.ns_ceil());
+    check_times(capacity_ns, period_ns).map_err(|what| format!("VCPU `{name}`: {what}"))?;
+    if let Some(core) = e.core.filter(|&core| core >= cores) {
+        return Err(format!("VCPU `{name}`: core {core} is out of range; there are cores 0 to {}", cores - 1));
+    }
+    match settings.core_colours {
+        None if e.colours > 0 => {
+            return Err(format!("VCPU `{name}` needs page colours, but no core has any; add [maracas] core_colours"));
+        }
+        Some(most) if e.colours > most => {
+            return Err(format!("VCPU `{name}` needs {} page colours, but each core has {most}; give less", e.colours));
+        }
+        _ => {}
+    }
+    let bound = tasks_of(&name, &e.tasks, seen, tasks)?;
+    let level = |best: bool| bound.iter().find(|&&t| (tasks[t].criticality == Criticality::D) == best);
+    if let (Some(&hard), Some(&best)) = (level(false), level(true)) {
+        return Err(format!(
+            "VCPU `{name}` has `{}` of level {:?} and `{}`, which is best effort and may use any time; give them VCPUs of their own",
+            tasks[hard].name, tasks[hard].criticality, tasks[best].name
+        ));
+    }
+    Ok(Vcpu { name, capacity_ns, period_ns, core: e.core, colours: e.colours, fixed: e.fixed, tasks: bound, line })
+}
+
+/// Numbers of the tasks that a VCPU names.
+fn tasks_of(vcpu: &str, names: &[String], seen: &[Vcpu], tasks: &[Task]) -> Result<Vec<usize>, String> {
+    let mut bound = Vec::new();
+    for name in names {
+        let Some(task) = tasks.iter().position(|t| &t.name == name) else {
+            return Err(format!("VCPU `{vcpu}`: there is no task `{name}`; add a [[task]] of that name, or remove it"));
+        };
+        if bound.contains(&task) {
+            return Err(format!("VCPU `{vcpu}` names task `{name}` twice; remove one"));
+        }
+        if let Some(other) = seen.iter().find(|v| v.tasks.contains(&task)) {
+            return Err(format!("task `{name}` is in the VCPUs `{}` and `{vcpu}`; leave it in one", other.name));
+        }
+        bound.push(task);
+    }
+    Ok(bound)
+}
+
+/// Are these times any VCPU's?
+///
+/// # Errors
+/// What is wrong with them.
+pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), String> {
+    let time = |ns: u64| Time::from_ns(ns);
+    if capacity_ns > period_ns {
+        return Err(format!(
+            "a capacity of {} in a period of {} is more than a whole core; give at most the period",
+            time(capacity_ns),
+            time(period_ns)
+        ));
+    }
+    if capacity_ns < MIN_CAPACITY_NS {
+        return Err(format!(
+            "a capacity of {} is below {}, the least; give more",
+            time(capacity_ns),
+            time(MIN_CAPACITY_NS)
+        ));
+    }
+    if period_ns > MAX_PERIOD_NS {
+        return Err(format!(
+            "a period of {} is above {}, after which the kernel takes waiting threads for lost; give less",
+            time(period_ns),
+            time(MAX_PERIOD_NS)
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::System;
+    use std::path::Path;
+
+    const GOOD: &str = r#"platform = "core-i5-2500k"
+[regulation]
+policy = "maracas"
+[maracas]
+background = "keep"
+[[vcpu]]
+name = "v"
+capacity = "6 ms"
+period = "20 ms"
+core = 1
+tasks = ["a"]
+[[task]]
+name = "a"
+period = "100 ms"
+wcet = "10 ms"
+misses = 100
+[[task]]
+name = "d"
+criticality = "D"
+wcet = "1 ms"
+misses = 0
+"#;
+
+    #[test]
+    fn vcpus_have_their_tasks() {
+        let system = System::parse(Path::new("s.toml"), GOOD).unwrap();
+        let vcpus = system.vcpus.unwrap();
+        assert_eq!((vcpus.of_task(0), vcpus.of_task(1)), (Some(0), None));
+        assert_eq!((vcpus.vcpus[0].capacity_ns, vcpus.vcpus[0].core), (6_000_000, Some(1)));
+        assert!(vcpus.settings.strict && vcpus.settings.background == super::Background::Keep);
+    }
+
+    #[test]
+    fn bad_input_names_line_and_remedy() {
+        for (from, to, expect) in [
+            (
+                "\"6 ms\"",
+                "\"21 ms\"",
+                "s.toml:6: VCPU `v`: a capacity of 21 ms in a period of 20 ms is more than a whole core",
+            ),
+            ("\"6 ms\"", "\"0 ms\"", "s.toml:8"),
+            ("\"6 ms\"", "\"-6 ms\"", "negative"),
+            ("\"6 ms\"", "\"6 us\"", "below 10 us, the least"),
+            ("\"20 ms\"", "\"20 s\"", "above 10 s"),
+            ("core = 1", "core = 4", "core 4 is out of range; there are cores 0 to 3"),
+            ("core = 1", "colours = 3", "add [maracas] core_colours"),
+            ("[\"a\"]", "[\"b\"]", "there is no task `b`"),
+            ("[\"a\"]", "[\"a\", \"a\"]", "twice"),
+            ("[\"a\"]", "[\"a\", \"d\"]", "VCPUs of their own"),
+            ("[\"a\"]", "[\"d\"]", "s.toml:12: task `a` is of level B and bound to no VCPU"),
+            ("name = \"v\"", "name = \"best-effort/0\"", "does not begin with"),
+            ("\"maracas\"", "\"none\"", "s.toml:4: [maracas] is read under [regulation] policy"),
+            ("\"keep\"", "\"last\"", "s.toml:5"),
+            ("\"keep\"", "\"keep\"\nbalance = \"1 ms\"", "balance moves VCPUs"),
+            ("\"keep\"", "\"keep\"\nreplenishments = 17", "s.toml:4: [maracas] replenishments = 17"),
+            ("\"keep\"", "\"keep\"\nthrottle = { check = \"1 ms\" }", "one of the two"),
+            (
+                "\"keep\"",
+                "\"keep\"\nbest_effort = { capacity = \"2 ms\", period = \"1 ms\" }",
+                "best_effort: a capacity",
+            ),
+            ("period = \"100 ms\"", "period = \"100 ms\"\ncore = 0", "state the core of `v`"),
+            (
+                "[[task]]\nname = \"d\"",
+                "[[vcpu]]\nname = \"v\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\n[[task]]\nname = \"d\"",
+                "defined twice",
+            ),
+            (
+                "[[task]]\nname = \"d\"",
+                "[[vcpu]]\nname = \"w\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\ntasks = [\"a\"]\n[[task]]\nname = \"d\"",
+                "leave it in one",
+            ),
+        ] {
+            assert!(GOOD.contains(from), "{from}");
+            let error = System::parse(Path::new("s.toml"), &GOOD.replacen(from, to, 1)).expect_err(to).to_string();
+            assert!(error.contains(expect), "{error}\nlacks {expect}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}

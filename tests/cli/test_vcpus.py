@@ -1,0 +1,190 @@
+"""VCPUs in plans, in the simulator's traces, and on the command line; what needs a kernel with sched_ext is refused here."""
+
+import os
+
+import pytest
+
+from conftest import ROOT
+
+EXAMPLE = (ROOT / "examples" / "vcpus" / "system.toml").read_text()
+
+SCENARIO = """
+[simulation]
+platform = "core-i5-2500k"
+duration = "50 ms"
+[scheduler]
+kind = "vcpu"
+admission = true
+strict = true
+migrations = 1
+[[vcpu]]
+name = "a"
+capacity = "1 ms"
+period = "5 ms"
+core = 0
+[[vcpu]]
+name = "b"
+capacity = "2 ms"
+period = "10 ms"
+core = 0
+[[task]]
+name = "t"
+vcpu = "a"
+workload = { kind = "spread", wcet = "500 us", misses = 100 }
+period = "7 ms"
+[[task]]
+name = "u"
+vcpu = "b"
+workload = { kind = "spread", wcet = "500 us", misses = 100 }
+"""
+
+
+def test_a_plan_says_where_vcpus_are_and_why(solocore):
+    plan = solocore.plan(EXAMPLE)
+    assert plan["schedulable"] and plan["regulation"]["policy"] == "maracas"
+    assert [v["name"] for v in plan["vcpus"]] == ["control", "video", "audio"]
+    for v in plan["vcpus"]:
+        assert v["admitted"] and v["capacity_ns"] <= v["response_ns"] <= v["period_ns"]
+        assert v["derivation"]["result"] == v["response_ns"]
+    core = {v["name"]: v["core"] for v in plan["vcpus"]}
+    assert core["control"] == 0, "as stated"
+    tasks = {t["name"]: t for t in plan["tasks"]}
+    assert tasks["decode"]["core"] == tasks["scale"]["core"] == core["video"] == 1, "worst fit"
+    for name in ("control", "decode", "scale", "audio"):
+        assert tasks[name]["c_sce_ns"] < tasks[name]["wcrt_ns"] <= tasks[name]["deadline_ns"]
+    # Worked out by hand: requests under way on each of 2 cores, 16 times in each T and one more, C_sce, and the gaps of a strict
+    # server.
+    video = plan["vcpus"][1]
+    c, t, r = video["capacity_ns"], video["period_ns"], video["response_ns"]
+    work = tasks["decode"]["c_sce_ns"] + tasks["scale"]["c_sce_ns"]
+    rounds = -(-work // c)
+    gap = (t - c) + (r - c)
+    window = tasks["decode"]["wcrt_ns"]
+    latency = 2 * 61.076
+    assert window == pytest.approx(rounds * gap + work + 16 * latency * (-(-window // t) + 1), abs=200)
+    assert tasks["index"]["wcrt_ns"] is None and tasks["index"]["schedulable"]
+    text = "\n".join(plan["reasons"])
+    assert "VCPU video: 6.000 ms in 20.000 ms on core 1 (worst fit)" in text and "index: best effort" in text
+    done = solocore("plan", "system.toml", "--explain")
+    assert done.code == 0 and b"longest time without supply" in done.out and b"sporadic" in done.out
+
+
+@pytest.mark.parametrize("old, new, said", [
+    # Over-admission: the numbers that do not fit.
+    ('capacity = "6 ms"', 'capacity = "19.5 ms"', ["utilisation 1.02", "VCPU best-effort/1 on core 1 would have its 2.000 ms"]),
+    ('capacity = "1 ms"\nperiod = "5 ms"', 'capacity = "5 ms"\nperiod = "5 ms"', ["VCPU control on core 0 would have its 5.000 ms", "not within 5.000 ms"]),
+    # A VCPU that fits, with too little for its task.
+    ('deadline = "15 ms"', 'deadline = "5 ms"', ["control may take", "beyond its deadline"]),
+    ('capacity = "6 ms"', 'capacity = "2 ms"', ["decode has no bounded response time", "supplies less"]),
+])
+def test_what_does_not_fit_is_not_schedulable(solocore, old, new, said):
+    assert old in EXAMPLE
+    plan = solocore.plan(EXAMPLE.replace(old, new, 1), code=1)
+    assert not plan["schedulable"]
+    verdict = plan["reasons"][-1]
+    for words in said:
+        assert words in verdict
+
+
+@pytest.mark.parametrize("old, new, said", [
+    ('capacity = "6 ms"', 'capacity = "21 ms"', "more than a whole core"),
+    ('capacity = "6 ms"', 'capacity = "-6 ms"', "negative"),
+    ('capacity = "6 ms"', 'capacity = "0 ms"', "system.toml:"),
+    ('capacity = "6 ms"', 'capacity = "1 us"', "below 10 us"),
+    ('period = "20 ms"\ntasks', 'period = "11 s"\ntasks', "above 10 s"),
+    ('tasks = ["audio"]', 'tasks = ["radio"]', "no task `radio`"),
+    ('tasks = ["audio"]', "", "`audio` is of level B and bound to no VCPU"),
+    ('tasks = ["audio"]', 'tasks = ["audio", "index"]', "VCPUs of their own"),
+    ('core = 0 ', 'core = 2 ', "there are cores 0 to 1"),
+    ('policy = "maracas"', 'policy = "memguard"', "[maracas] is read under"),
+    ('overhead = "20 us"', 'balance = "10 ms"', "bounds no response time"),
+    ('name = "audio"\ncapacity', 'nam = "audio"\ncapacity', "unknown field `nam`"),
+])
+def test_bad_vcpus_are_refused(solocore, old, new, said):
+    assert old in EXAMPLE
+    solocore.write("system.toml", EXAMPLE.replace(old, new, 1))
+    before = solocore.files()
+    done = solocore("plan", "system.toml", "-o", "plan.json")
+    assert done.code == 2 and said in done.err and "system.toml" in done.err, done.err
+    assert len(done.err.strip().splitlines()) == 1 and solocore.files() == before
+
+
+def test_a_plan_is_simulated_and_its_trace_is_checked(solocore):
+    solocore.plan(EXAMPLE)
+    result = solocore.sim("plan.json", "--duration", "400 ms", "--sched-trace", "t.csv")
+    plan = solocore("plan", "system.toml", "--format", "json").json()
+    for task, seen in zip(plan["tasks"], result["tasks"]):
+        if task["wcrt_ns"] is not None:
+            assert seen["jobs"] > 0 and seen["misses_deadline"] == 0
+            assert seen["max_response_ns"] <= task["wcrt_ns"]
+    again = solocore.sim("plan.json", "--duration", "400 ms", "--sched-trace", "u.csv")
+    assert again["tasks"] == result["tasks"]
+    assert (solocore.dir / "t.csv").read_bytes() == (solocore.dir / "u.csv").read_bytes(), "the same seed, the same trace"
+    done = solocore("check-trace", "t.csv", "--format", "json")
+    assert done.code == 0, done.out
+    checked = dict(done.json()["kept"]["checked"])
+    assert all(checked[rule] >= 5 for rule in ("answer", "runs", "window", "supply")), checked
+
+
+def test_a_trace_that_was_changed_is_refused(solocore):
+    solocore.write("s.toml", SCENARIO)
+    assert solocore("sim", "s.toml", "--sched-trace", "t.csv").code == 0
+    assert solocore("check-trace", "t.csv").code == 0
+    head, columns, *lines = (solocore.dir / "t.csv").read_text().splitlines()
+    assert "source=sim" in head and "scheduler=vcpu" in head
+    block = next(i for i, line in enumerate(lines) if ",vcpu-block," in line)
+    solocore.write("bad.csv", "\n".join([head, columns, *lines[:block], *lines[block + 1:]]) + "\n")
+    done = solocore("check-trace", "bad.csv")
+    assert done.code == 1 and b"bad.csv:" in done.out and b": at " in done.out, done.out
+    solocore.write("bad.csv", head + "\n" + columns + "\n1,0,vcpu-tock,0,0,0\n")
+    done = solocore("check-trace", "bad.csv")
+    assert done.code == 2 and "line 3" in done.err
+
+
+def test_there_is_no_trace_without_vcpus(solocore):
+    solocore.plan(EXAMPLE)
+    for args in (["plan.json", "--unmanaged"], ["plan.json", "--solo"], ["other.toml"]):
+        solocore.write("other.toml", SCENARIO.split("[scheduler]")[0] + '[[task]]\nname = "t"\ncore = 0\nworkload = { kind = "compute" }\n')
+        done = solocore("sim", *args, "--sched-trace", "t.csv")
+        assert done.code == 2 and "--sched-trace" in done.err and not (solocore.dir / "t.csv").exists()
+
+
+def test_running_such_a_plan_says_what_it_would_do_and_what_is_lacking(solocore):
+    plan = solocore.plan(EXAMPLE)
+    done = solocore("run", "plan.json", "--dry-run", "--command", "control=/bin/true")
+    assert done.code in (0, 3), done.err
+    out = done.out.decode()
+    assert "control" in out and "nothing was changed" in out and "as an ordinary task: would be started" in out
+    seen = solocore("run", "plan.json", "--dry-run", "--format", "json").json()
+    assert seen["vcpus"] == plan["vcpus"] and seen["background"] == "least-time"
+    if done.code == 3:
+        assert solocore("run", "plan.json", "--duration", "1 s").code == 3
+    for option in ("--reclaim", "--resctrl", "--sample=7", "--engine=helper", "--share=spare"):
+        done = solocore("run", "plan.json", option)
+        assert done.code == 2 and "leave it out" in done.err, done.err
+    done = solocore("run", "plan.json", "--command", "radio=/bin/true")
+    assert done.code == 2 and "no such task" in done.err
+
+
+@pytest.mark.parametrize("vcpu, said", [
+    ("6ms", "write it like 6ms/100ms"),
+    ("-6ms/100ms", "6ms/100ms"),
+    ("7ms/6ms", "more than a whole core"),
+    ("0ms/6ms", "below 10 us"),
+    ("1ms/1h", "6ms/100ms"),
+    ("1ms/60s", "above 10 s"),
+])
+def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
+    done = solocore("exec", f"--vcpu={vcpu}", "--", "touch", "ran")
+    assert done.code == 2 and said in done.err and not (solocore.dir / "ran").exists(), done.err
+
+
+def test_exec_needs_a_scheduler(solocore):
+    if os.path.exists("/sys/kernel/sched_ext"):
+        pytest.skip("this kernel has sched_ext")
+    done = solocore("exec", "--vcpu", "6ms/100ms", "--", "touch", "ran")
+    assert done.code == 3 and not (solocore.dir / "ran").exists(), done.err
+    done = solocore("exec", "--vcpu", "6ms/100ms", "--core", "4000", "--", "touch", "ran")
+    assert done.code == 2 and "--core 4000" in done.err
+    done = solocore("exec", "--vcpu", "6ms/100ms", "--lock", "--", "touch", "ran")
+    assert done.code == 2
