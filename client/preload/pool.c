@@ -135,6 +135,11 @@ static int keep_allowed(struct state *s, uint64_t start, uint64_t pages)
 				continue;
 			}
 			long moved = move_pages(s, s->tail, start + (at + i) * PAGE, run);
+			if (moved == -EEXIST_) {
+				/* Nothing lies beyond the queue that anybody needs. */
+				raw(SYS_madvise, s->tail, run * PAGE, MADV_DONTNEED_LOCKED_);
+				moved = move_pages(s, s->tail, start + (at + i) * PAGE, run);
+			}
 			if (moved > 0)
 				s->tail += (uint64_t)moved * PAGE;
 			/* A page that does not move (pinned by nobody knows whom) goes back with the rest. */
