@@ -178,7 +178,10 @@ fn a_job_that_ends_without_having_begun() {
         events.insert(at, twice);
     });
     assert_eq!(said.rule, "budget", "{said}");
-    let said = after(|events| events[nth(&events.clone(), Kind::LevelRelease, Some(2), 1)].id = 77);
+    let said = after(|events| {
+        let at = nth(events, Kind::LevelRelease, Some(2), 1);
+        events[at].id = 77;
+    });
     assert_eq!(said.rule, "replay", "{said}");
 }
 
