@@ -105,6 +105,7 @@ impl World {
                 if self.left[id as usize] == 0 && self.state(id) == State::Ready && tasks[id as usize].0 != Level::D {
                     assert!(self.policy.complete(id, now));
                     self.put(now, core, Kind::LevelComplete, id, self.jobs[id as usize], 0);
+                    self.put(now, core, Kind::Stops, 100 + id, 0, 0);
                     self.current[core as usize] = None;
                 }
             }
