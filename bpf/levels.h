@@ -23,8 +23,8 @@
 #include "levels_intf.h"
 #include "sched_trace.h"
 
-/* Releases that one decision makes. */
-#define LEVEL_RELEASES 64u
+/* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through each. */
+#define LEVEL_RELEASES 4u
 /* Tries to take the lock: milliseconds, where holding it takes microseconds. */
 #define LEVEL_TRIES (1u << 20)
 /* Late jobs that are remembered. */

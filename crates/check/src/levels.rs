@@ -186,6 +186,7 @@ impl Rules {
             Kind::LevelPick => self.picked(policy, e)?,
             Kind::LevelOverrun => {
                 self.report.overruns += 1;
+                self.charge(e.cpu as usize, e.time_ns);
                 let t = &self.tasks[e.id as usize];
                 let used = t.used_ns;
                 let running = self.cores[e.cpu as usize].current == Some(e.id as usize);
