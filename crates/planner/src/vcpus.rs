@@ -234,7 +234,8 @@ fn window(
     let blocking = resources.blocking_ps().div_ceil(1000).saturating_mul(u64::from(settings.replenishments));
     let demand = |window: u64| {
         let blocked = blocking.checked_mul(window.div_ceil(v.period_ns) + 1)?;
-        jobs.iter().try_fold(blocked, |sum, &(c, period)| sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?))
+        jobs.iter()
+            .try_fold(blocked, |sum, &(c, period)| sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?))
     };
     let mut window = 0;
     for _ in 0..STEPS {
