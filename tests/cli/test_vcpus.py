@@ -122,7 +122,7 @@ def test_a_plan_is_simulated_and_its_trace_is_checked(solocore):
     assert (solocore.dir / "t.csv").read_bytes() == (solocore.dir / "u.csv").read_bytes(), "the same seed, the same trace"
     done = solocore("check-trace", "t.csv", "--format", "json")
     assert done.code == 0, done.out
-    checked = dict(done.json()["kept"]["checked"])
+    checked = dict(done.json()["report"]["checked"])
     assert all(checked[rule] >= 5 for rule in ("answer", "runs", "window", "supply")), checked
 
 

@@ -1,6 +1,6 @@
 //! Traces of VCPUs that keep every rule, and what is done to them so that they break one.
 
-use solocore_check::{Failure, Report, check};
+use solocore_check::{Report, UNCHECKABLE, VcpuReport, check};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::sporadic_server::Config;
 use solocore_policy::vcpu::{Background, Core, Mode};
@@ -113,14 +113,15 @@ fn good(strict: bool) -> SchedTrace {
 }
 
 fn count(report: &Report, rule: &str) -> u64 {
-    report.checked.iter().find(|c| c.0 == rule).map_or(0, |c| c.1)
+    let Report::Vcpus(VcpuReport { checked, .. }) = report else { panic!("a report of VCPUs") };
+    checked.iter().find(|c| c.0 == rule).map_or(0, |c| c.1)
 }
 
 /// The rule that a trace breaks, and what is said of it.
 #[track_caller]
 fn broken(trace: &SchedTrace) -> (&'static str, String) {
     match check(trace) {
-        Err(Failure::Violation(v)) => (v.rule, v.to_string()),
+        Err(v) if v.rule != UNCHECKABLE => (v.rule, v.to_string()),
         other => panic!("no violation: {other:?}"),
     }
 }
@@ -243,7 +244,7 @@ fn window_a_move_must_not_refill_the_budget() {
     // Only strict servers promise it.
     let mut lenient = moved(true);
     lenient.about.insert("strict".to_owned(), "0".to_owned());
-    assert!(!matches!(check(&lenient), Err(Failure::Violation(v)) if v.rule == "window"));
+    assert!(!matches!(check(&lenient), Err(v) if v.rule == "window"));
 }
 
 /// Two VCPUs that do not fit: the policy is obeyed, and the promise broken.
@@ -282,7 +283,8 @@ fn supply_time_that_is_taken() {
         trace
     };
     let report = check(&taken("10")).unwrap();
-    assert!(report.notes.iter().any(|n| n.contains("not judged")), "{report:?}");
+    let Report::Vcpus(VcpuReport { notes, .. }) = &report else { panic!("a report of VCPUs") };
+    assert!(notes.iter().any(|n| n.contains("not judged")), "{report:?}");
     // Two switches a T: with 300 ns each, admission has allowed for the 600.
     let (rule, said) = broken(&taken("300"));
     assert!(rule == "supply" && said.contains("600 ns were taken"), "{said}");
@@ -300,8 +302,8 @@ fn a_core_that_is_not_there() {
 #[test]
 fn traces_that_cannot_be_checked() {
     for (key, value, word) in [
-        ("lost", Some("3"), "3 events are missing"),
-        ("scheduler", Some("fair"), "no rules"),
+        ("lost", Some("3"), "3 events were overwritten"),
+        ("scheduler", Some("fair"), "no checker"),
         ("scheduler", None, "does not say which"),
         ("strict", None, "strict"),
         ("limit", Some("-1"), "limit"),
@@ -315,7 +317,7 @@ fn traces_that_cannot_be_checked() {
             None => trace.about.remove(key),
         };
         match check(&trace) {
-            Err(Failure::Unusable(said)) => assert!(said.contains(word), "{said}"),
+            Err(v) if v.rule == UNCHECKABLE => assert!(v.what.contains(word), "{}", v.what),
             other => panic!("{key}: {other:?}"),
         }
     }

@@ -49,7 +49,10 @@ pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     };
     match args.format {
         Format::Json => print(&files::to_json(&answer))?,
-        Format::Text => print(&result.as_ref().map_or_else(|v| format!("violated: {v}\n"), text))?,
+        Format::Text => {
+            let said = result.as_ref().map_or_else(|v| format!("violated: {v}\n"), text);
+            print(&format!("{}: {said}", args.trace.display()))?;
+        }
     }
     Ok(ExitCode::from(u8::from(result.is_err())))
 }

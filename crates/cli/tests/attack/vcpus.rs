@@ -90,7 +90,8 @@ fn the_random_scenarios_reach_what_is_checked() {
         let trace = trace_of(&scenario(seed, background, seed % 3 != 0, 4, throttled));
         moves += trace.events.iter().filter(|e| e.event == Kind::VcpuLeave).count();
         refusals += trace.events.iter().filter(|e| e.event == Kind::VcpuAllow && e.id == 0).count();
-        for (rule, n) in solocore_check::check(&trace).unwrap().checked {
+        let solocore_check::Report::Vcpus(report) = solocore_check::check(&trace).unwrap() else { panic!("VCPUs") };
+        for (rule, n) in report.checked {
             *counts.entry(rule).or_default() += n;
         }
     }
