@@ -52,9 +52,10 @@ struct DryRun<'a> {
 pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCode, Failure> {
     check_arguments(args)?;
     let layout = isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?;
-    let notes = notes(plan, maracas, &layout);
+    let notes = notes(plan, maracas);
     let options = options(args, maracas);
     if args.dry_run {
+        let notes: Vec<String> = layout.notes.iter().cloned().chain(notes).collect();
         return dry_run(args, plan, &options, &layout, &notes);
     }
     machine::check_privileges()?;
@@ -141,8 +142,8 @@ fn options(args: &RunArgs, m: &PlanMaracas) -> Options {
     }
 }
 
-fn notes(plan: &Plan, maracas: &PlanMaracas, layout: &Layout) -> Vec<String> {
-    let mut notes = layout.notes.clone();
+fn notes(plan: &Plan, maracas: &PlanMaracas) -> Vec<String> {
+    let mut notes = Vec::new();
     if !plan.schedulable {
         notes.push("the plan is not schedulable: see its reasons; what does not fit is refused".to_owned());
     }

@@ -8,7 +8,7 @@
 use super::{Call, id};
 use solocore_model::sched_trace::{Event, Kind, NONE};
 use solocore_policy::sporadic_server::Config;
-use solocore_policy::vcpu::{Background, Core, Mode, Vcpu};
+use solocore_policy::vcpu::{Background, Core, Mode};
 use std::ops::Index;
 
 /// See the module.
@@ -111,7 +111,7 @@ impl Cores {
     }
 
     fn arrived(&mut self, core: usize, vcpu: usize, config: Config, now_ns: u64) {
-        let Some(v) = self.cores[core].vcpu(id(vcpu)).filter(|_| self.recording).map(Vcpu::clone) else { return };
+        let Some(v) = self.cores[core].vcpu(id(vcpu)).filter(|_| self.recording).cloned() else { return };
         self.push(core, now_ns, Kind::VcpuAdd, id(vcpu), (config.capacity_ns, config.period_ns));
         for r in v.server().replenishments() {
             self.push(core, now_ns, Kind::VcpuBudget, id(vcpu), (r.time_ns, r.amount_ns));
