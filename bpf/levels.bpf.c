@@ -2,20 +2,22 @@
 /*
  * The scheduler of criticality levels (MC2) and of IMA partitions.
  *
- * Problem: on a stock kernel, tasks of four levels share cores as in mc2-os-isolation, section 2, and partitions
- * run in the windows of their tables (single-core-equivalence, section 2.4). Rule: each task of the plan has a queue (DSQ),
- * in which its threads wait; a CPU is given threads of the task that policy/ chooses for it (levels.h), and keeps them
- * until it decides anew: when its timer says so (the end of a slot or of a budget, a release), or when something concerns it
- * that happens elsewhere, by a kick. Timers do no more than kick, so every decision is made in `dispatch`. Threads that
- * belong to no task share what is left with level D: a queue per CPU, taken from by others, too. Kernel threads run at once, the loader
- * where neither level A nor B is at work. Children belong to the task of their parent.
- * What real-time threads of the kernel's own classes take is not commanded here; it is seen at the change of threads,
- * charged to the job that had to wait, and reported.
- * If the loader ends, or an error is found, the kernel unloads the scheduler and its own goes on.
+ * Problem: on a stock kernel, tasks of four levels share cores as in mc2-os-isolation, section 2, and
+ * partitions run in the windows of their tables (single-core-equivalence, section 2.4). Rule: each task of
+ * the plan has a queue (DSQ), in which its threads wait; a CPU is given threads of the task that policy/
+ * chooses for it (levels.h), and keeps them until it decides anew: when its timer says so (the end of a slot
+ * or of a budget, a release), or when something concerns it that happens elsewhere, by a kick. Timers do no
+ * more than kick, so every decision is made in `dispatch`. Threads that belong to no task share what is left
+ * with level D: a queue per CPU, taken from by others, too. Kernel threads run at once, the loader where
+ * neither level A nor B is at work. Children belong to the task of their parent. What real-time threads of
+ * the kernel's own classes take is not commanded here; it is seen at the change of threads, charged to the
+ * job that had to wait, and reported. If the loader ends, or an error is found, the kernel unloads the
+ * scheduler and its own goes on.
  *
- * Does not cover: a yield of one thread ends the job of all. Time that the kernel takes (interrupts, its threads) counts as the job's
- * that it interrupts. Threads that belong to no task wait for as long as levels A to C take every CPU; after
- * `timeout_ms` of that, or of a period that long, the kernel unloads the scheduler.
+ * Does not cover: a yield of one thread ends the job of all. Time that the kernel takes (interrupts, its
+ * threads) counts as the job's that it interrupts. Threads that belong to no task wait for as long as levels
+ * A to C take every CPU; after `timeout_ms` of that, or of a period that long, the kernel unloads the
+ * scheduler.
  */
 #include "levels.h"
 
@@ -294,7 +296,8 @@ static __always_inline __u32 dispatch_others(__u32 cpu)
 /* The loader runs where neither level A nor B nor a window is at work, or has waited for long. */
 static __always_inline __u32 dispatch_loader(const struct level_core *c, __u64 now)
 {
-	if ((c->level < SC_LEVEL_C || c->level == LEVEL_WINDOW) && sc_sub(now, loader_since) < LOADER_WAITS_NS)
+	if ((c->level < SC_LEVEL_C || c->level == LEVEL_WINDOW) &&
+	    sc_sub(now, loader_since) < LOADER_WAITS_NS)
 		return 0;
 	return scx_bpf_dsq_move_to_local(QUEUE_OF_LOADER);
 }
@@ -513,8 +516,8 @@ static __always_inline __u32 intrudes(struct task_struct *p)
 	return !exempt(p) && (policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE);
 }
 
-static __always_inline void intruder_ends(struct task_struct *p, struct level_core *c, struct level_cpu_run *seen,
-					  __u64 now)
+static __always_inline void intruder_ends(struct task_struct *p, struct level_core *c,
+					  struct level_cpu_run *seen, __u64 now)
 {
 	struct level_intruder fresh = {}, *i;
 	struct task_struct___levels *t = (void *)p;
@@ -561,9 +564,9 @@ int BPF_PROG(intruders, _Bool preempt, struct task_struct *prev, struct task_str
 		c->intruder_ns = now;
 		seen->intrusions++;
 		trace(cpu, now, TRACE_INTRUDER, next->pid,
-		      ((struct task_struct___levels *)next)->policy == SCHED_DEADLINE ?
-			      SC_UNLIMITED :
-			      ((struct task_struct___levels *)next)->rt_priority,
+		      ((struct task_struct___levels *)next)->policy == SCHED_DEADLINE
+			      ? SC_UNLIMITED
+			      : ((struct task_struct___levels *)next)->rt_priority,
 		      c->level);
 	}
 	return 0;
@@ -572,7 +575,7 @@ int BPF_PROG(intruders, _Bool preempt, struct task_struct *prev, struct task_str
 static __always_inline int setup_task(struct level_setup *s)
 {
 	__u32 id = s->a, level = s->b >> 32, core = s->b, partition = s->f >> 32, rank = s->f;
-	sc_u64 period_and_pet[2] = { s->c ? s->c : 1000000000ull, s->d };
+	sc_u64 period_and_pet[2] = {s->c ? s->c : 1000000000ull, s->d};
 	struct level_world *w = world_of();
 	struct level_task *r = level_task_of(id);
 	struct level_core *c = level_core_of(core);

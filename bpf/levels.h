@@ -2,19 +2,19 @@
 /*
  * Criticality levels and partitions: what the scheduler keeps, and the decisions on it.
  *
- * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor timers. Rule: all
- * state lies behind one lock (level C is global), a word that is taken by compare and swap and only where a
- * runqueue is locked, so interrupts are off and nobody who holds it can be interrupted by somebody who wants
- * it. Whoever waits too long for it ends the scheduler. Times read under it are distinct, so a trace
+ * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor timers. Rule:
+ * all state lies behind one lock (level C is global), a word that is taken by compare and swap and only where
+ * a runqueue is locked, so interrupts are off and nobody who holds it can be interrupted by somebody who
+ * wants it. Whoever waits too long for it ends the scheduler. Times read under it are distinct, so a trace
  * has one order.
  *
  * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of the task
- * wants to run then; if all sleep, it is skipped, and who wakes later waits for the next one (as under a polling
- * server: a task that wakes late takes from nobody else what they were promised). At level A, whose slots are its own,
- * it may begin late. A job is done when all threads of its task block, or one yields. Late jobs as in
- * crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow each other within the
- * budget of the latest release, at A the job before is given up.
- * Does not cover: jobs that sleep before they are done (the rest belongs to the next job).
+ * wants to run then; if all sleep, it is skipped, and who wakes later waits for the next one (as under a
+ * polling server: a task that wakes late takes from nobody else what they were promised). At level A, whose
+ * slots are its own, it may begin late. A job is done when all threads of its task block, or one yields. Late
+ * jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
+ * each other within the budget of the latest release, at A the job before is given up. Does not cover: jobs
+ * that sleep before they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H
@@ -35,7 +35,7 @@ const volatile struct levels_settings levels_settings SEC(".rodata.levels");
 struct level_world {
 	sc_u64 lock;
 	sc_u64 last_ns;
-	sc_u64 waits; /* failed tries of who waits now; only to be looked at */
+	sc_u64 waits;		  /* failed tries of who waits now; only to be looked at */
 	sc_u64 room[SC_MAX_CPUS]; /* by CPU: who would have to make way; the larger, the sooner */
 	struct sc_levels levels;
 	struct sc_ready_set ready[LEVEL_PARTITIONS];
@@ -184,9 +184,9 @@ static __always_inline __u32 level_state(const struct level_world *w, const stru
 		return w->levels.task[SC_TASK(id)].state;
 	if (r->partition >= LEVEL_PARTITIONS)
 		return SC_TASK_NONE;
-	return sc_ready_contains(&w->ready[SC_MASKED(r->partition, LEVEL_PARTITIONS)], r->rank) ?
-		       SC_TASK_READY :
-		       SC_TASK_IDLE;
+	return sc_ready_contains(&w->ready[SC_MASKED(r->partition, LEVEL_PARTITIONS)], r->rank)
+		       ? SC_TASK_READY
+		       : SC_TASK_IDLE;
 }
 
 /* Tells the policy of a job that was released at `at`. */
@@ -282,7 +282,8 @@ __noinline int level_due(__u32 id, __u32 cpu)
 }
 
 /* What was seen of a job that is done. */
-static __always_inline void level_record(const struct level_world *w, struct level_task *r, __u32 id, __u64 now)
+static __always_inline void level_record(const struct level_world *w, struct level_task *r, __u32 id,
+					 __u64 now)
 {
 	__u64 response = sc_sub(now, r->release_ns);
 
@@ -393,8 +394,8 @@ static __always_inline void level_pick(struct level_world *w, struct level_core 
 }
 
 /* Who runs in the window that is open. */
-static __always_inline void level_pick_window(struct level_world *w, struct level_core *c, __u64 now, __u32 cpu,
-					      struct sc_level_choice *choice)
+static __always_inline void level_pick_window(struct level_world *w, struct level_core *c, __u64 now,
+					      __u32 cpu, struct sc_level_choice *choice)
 {
 	struct level_cpu_run *seen = level_cpu_of(cpu);
 	struct sc_table_slot slot;

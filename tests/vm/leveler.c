@@ -6,8 +6,8 @@
  *   leveler US sleep        the same, each ended by a short sleep
  *   leveler US once         one job
  *   leveler US threads N    N threads share the work of a job, then one yields
- *   leveler tick US         sleeps so long again and again: no other CPU of the emulator runs for longer at a time
- *   leveler fifo PRIO US    as a SCHED_FIFO thread, runs for so long, sleeps for 10 ms, and so on
+ *   leveler tick US         sleeps so long again and again: no other CPU of the emulator runs for longer at a
+ * time leveler fifo PRIO US    as a SCHED_FIFO thread, runs for so long, sleeps for 10 ms, and so on
  *
  * Prints nothing; what was seen of it is the scheduler's to say.
  */
@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	if (argc < 3)
 		return 2;
 	if (strcmp(argv[1], "fifo") == 0 && argc > 3) {
-		struct sched_param priority = { .sched_priority = atoi(argv[2]) };
+		struct sched_param priority = {.sched_priority = atoi(argv[2])};
 
 		us = atoll(argv[3]);
 		if (sched_setscheduler(0, SCHED_FIFO, &priority) != 0)

@@ -322,9 +322,6 @@ pub struct RunArgs {
     /// Stop after so long, like "10 s" [default: at Ctrl-C or SIGTERM].
     #[arg(long, value_name = "TIME")]
     pub duration: Option<Time>,
-    /// A plan with VCPUs: write every decision, for `solocore check-trace`.
-    #[arg(long, value_name = "FILE")]
-    pub sched_trace: Option<PathBuf>,
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,

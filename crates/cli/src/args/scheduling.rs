@@ -8,10 +8,8 @@ use std::path::PathBuf;
 /// Which scheduler runs the plan's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunScheduler {
-    /// `levels` for a plan with criticality levels, else `none`.
+    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals. Plans with VCPUs always have their own.
     #[default]
-    Auto,
-    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals.
     None,
     /// MC2's levels A to D, or the windows of partitions, decided in the kernel (Linux 6.14 or later with sched_ext).
     Levels,

@@ -43,13 +43,9 @@ struct Summary<'a> {
     plan: &'a Plan,
 }
 
-/// Is this plan for the scheduler of levels?
-pub fn wanted(args: &RunArgs, plan: &Plan) -> bool {
-    match args.scheduling.scheduler {
-        RunScheduler::Levels => true,
-        RunScheduler::None => false,
-        RunScheduler::Auto => plan.mc2.is_some(),
-    }
+/// Is the scheduler of levels asked for?
+pub fn wanted(args: &RunArgs) -> bool {
+    args.scheduling.scheduler == RunScheduler::Levels
 }
 
 /// What is traced, as it comes in.

@@ -82,8 +82,14 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if let Some(maracas) = &plan.maracas {
         return run_vcpus::run(args, &plan, maracas);
     }
-    if levels::wanted(args, &plan) {
+    if levels::wanted(args) {
         return levels::run(args, &plan);
+    }
+    if args.scheduling.sched_trace.is_some() {
+        return Err(Failure::Input(
+            "--sched-trace records decisions about levels or VCPUs; give --scheduler levels, or a plan with [[vcpu]]"
+                .to_owned(),
+        ));
     }
     let regulation = regulation_of(args, &plan)?;
     let layout = isolation::layout(&args.isolation, &plan, &args.plan)?;

@@ -93,7 +93,7 @@ pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCod
     record.add(events, missing);
     drop(vcpus);
     drop(instance);
-    record.write(args.sched_trace.as_deref(), args.isolation.trace.as_deref(), &summary.vcpus)?;
+    record.write(args.scheduling.sched_trace.as_deref(), args.isolation.trace.as_deref(), &summary.vcpus)?;
     if let Some(path) = &args.output {
         files::write_json(path, &summary)?;
     }
@@ -137,7 +137,7 @@ fn options(args: &RunArgs, m: &PlanMaracas) -> Options {
         overhead_ns: m.overhead_ns,
         balance_ns: m.balance_ns.map(|ns| ns.max(100_000)),
         colours: m.core_colours,
-        traced: args.sched_trace.is_some() || args.isolation.trace.is_some(),
+        traced: args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some(),
         ..Options::default()
     }
 }

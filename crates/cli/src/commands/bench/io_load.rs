@@ -125,7 +125,7 @@ fn checked(pieces: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
 /// Reads the pieces, one after the other.
 enum Reader {
     Direct(Vec<Mapping>),
-    Ring(Ring, Vec<usize>),
+    Ring(Box<Ring>, Vec<usize>),
 }
 
 impl Reader {
@@ -133,7 +133,7 @@ impl Reader {
         let sizes = buffers.iter().map(|b| b.len()).collect();
         Ok(match engine {
             Engine::Direct => Self::Direct(buffers),
-            Engine::Uring => Self::Ring(Ring::new(buffers)?, sizes),
+            Engine::Uring => Self::Ring(Box::new(Ring::new(buffers)?), sizes),
         })
     }
 
