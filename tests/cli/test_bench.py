@@ -135,6 +135,16 @@ def test_the_share_in_level_c(solocore, disk):
         assert done.json()["level_c_bytes"] == expected
 
 
+@pytest.mark.parametrize("engine", ["direct", "uring"])
+def test_io_load_into_coloured_pages(solocore, disk, engine):
+    done = solocore("bench", "io-load", disk, "--coloured", "--platform", "imx6q", "--engine", engine, "--level-c", 50,
+                    "--duration", "60 ms", "--format", "json")
+    if done.code == 3:
+        pytest.skip(done.err.strip())
+    result = done.json()
+    assert result["placed"] and result["level_c_bytes"] == 204800 and result["reads"] >= 1
+
+
 def test_io_load_of_a_plan(solocore, disk):
     from conftest import ROOT
     done = solocore("plan", ROOT / "examples/mc2/system.toml", "-o", "plan.json")

@@ -121,10 +121,10 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
     Ok((map, choice))
 }
 
-type Lists = (Vec<u32>, Option<Vec<u32>>);
+pub type Lists = (Vec<u32>, Option<Vec<u32>>);
 
 /// The colours that stand for the ways of a task's core, and its banks if the map has as many as the plan's board.
-fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
+pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let task = plan
         .tasks
         .iter()

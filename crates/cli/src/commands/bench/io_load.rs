@@ -3,19 +3,28 @@
 //! Rule: each read is released an interval after the one before and takes the file's next piece, from the beginning again at its end;
 //! one that takes longer than the interval delays the next, which is counted. Buffers are placed as a plan says, a share of them in
 //! level C's list and the rest in the core's.
-//! Does not cover: pages of a list, where no coloured pool gives them: then they are any pages, and the output says so.
+//! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and level C's, by cache colour: the colours
+//! that stand for the core's ways in the plan, or half of them. Without it they are any pages, and the output says so.
 
 use super::{Output, Place, show};
+use crate::args::space::MapArgs;
+use crate::commands::exec_coloured;
 use crate::commands::run::read_plan;
+use crate::commands::space::map_of;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use clap::ValueEnum;
 use serde::Serialize;
 use solocore_buffers::io::{DirectFile, Ring};
-use solocore_buffers::{AnyFrames, Frames, List, Mapping};
+use solocore_buffers::{AnyFrames, BufferError, Frames, List, Mapping};
 use solocore_model::{Bytes, Time};
+use solocore_space::SpaceError;
+use solocore_space::backing::Pool;
+use solocore_space::map::Choice;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -52,6 +61,11 @@ pub struct Args {
     /// The task of the plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
     task: Option<String>,
+    /// Take the buffer's pages from lists of their own cache colours; needs root.
+    #[arg(long)]
+    coloured: bool,
+    #[command(flatten)]
+    map: MapArgs,
     #[command(flatten)]
     place: Place,
     /// What to print.
@@ -122,6 +136,65 @@ fn checked(pieces: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
     Ok(pieces)
 }
 
+/// Two lists of a coloured pool: the core's, then level C's.
+struct ColouredFrames {
+    pool: Arc<Mutex<Pool>>,
+}
+
+/// Gives a buffer's pages back.
+struct Lent {
+    pool: Arc<Mutex<Pool>>,
+    mapping: Option<solocore_space::backing::Mapping>,
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(mapping) = self.mapping.take() {
+            // What cannot be moved back is lost to the pool, which ends with this program.
+            let _ = self.pool.lock().unwrap_or_else(|e| e.into_inner()).unmap(mapping);
+        }
+    }
+}
+
+impl ColouredFrames {
+    fn new(args: &Args, bytes: usize) -> Result<Self, Failure> {
+        let map = map_of(&args.map, true)?;
+        let all = map.colour_count();
+        let (core, banks) = match (&args.plan, &args.task) {
+            (Some(path), Some(task)) => exec_coloured::of_plan(&read_plan(path)?, task, &map)
+                .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?,
+            _ => ((0..all / 2).collect(), None),
+        };
+        let rest: Vec<u32> = (0..all).filter(|colour| !core.contains(colour)).collect();
+        let choices = [Choice::new(&map, Some(&core), banks.as_deref())?, Choice::new(&map, Some(&rest), None)?];
+        // Enough for all of it in the smaller list, with room for frames that are not spread evenly.
+        let least = choices.iter().map(Choice::share).fold(1.0, f64::min).max(1e-3);
+        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2 TiB")]
+        let wanted = (bytes as f64 / least * 1.5) as usize + (16 << 20);
+        Ok(Self { pool: Arc::new(Mutex::new(Pool::new(wanted, false, &choices)?)) })
+    }
+}
+
+impl Frames for ColouredFrames {
+    fn frames(&self, list: List, bytes: usize) -> Result<Mapping, BufferError> {
+        let failed = |e: SpaceError| BufferError::Machine(e.to_string());
+        let mut pool = self.pool.lock().unwrap_or_else(|e| e.into_inner());
+        let mapping = pool.map(usize::from(list == List::LevelC), bytes).map_err(failed)?;
+        let at = NonNull::new(std::ptr::with_exposed_provenance_mut(mapping.address()));
+        let at = at.ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
+        let bytes = mapping.bytes();
+        let lent = Lent { pool: Arc::clone(&self.pool), mapping: Some(mapping) };
+        // SAFETY: the pages are those of `lent`, whom nobody else has, until it is dropped.
+        let mapping = unsafe { Mapping::of(at, bytes, Box::new(lent)) }?;
+        mapping.pin()?;
+        Ok(mapping)
+    }
+
+    fn placed(&self) -> bool {
+        true
+    }
+}
+
 /// Reads the pieces, one after the other.
 enum Reader {
     Direct(Vec<Mapping>),
@@ -174,7 +247,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         ));
     }
     args.place.take()?;
-    let frames = AnyFrames;
+    let frames: Box<dyn Frames> =
+        if args.coloured { Box::new(ColouredFrames::new(args, bytes)?) } else { Box::new(AnyFrames) };
     let buffers = pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<_, _>>()?;
     let mut reader = Reader::new(args.engine, buffers)?;
     let level_c_bytes = pieces.iter().filter(|p| p.list == List::LevelC).map(|p| p.bytes).sum();
