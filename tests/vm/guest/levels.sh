@@ -26,7 +26,7 @@ back() {
 	is "$1: sched_ext" "$(cat /sys/kernel/sched_ext/state)" disabled
 	[ "$(pidof leveler | wc -w)" = "$2" ] && pass "$1: $2 programs alive" || fail "$1: programs alive: $(pidof leveler)"
 }
-run="solocore run /plans/levels.json --format json"
+run="solocore run /plans/levels.json --scheduler levels --format json"
 if [ "$WANT" != sched-ext ]; then
 	expect 3 "sched_ext" $run --duration "1 s"
 	echo "failures: $failures"
