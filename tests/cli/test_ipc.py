@@ -89,9 +89,11 @@ def test_kills_lose_no_committed_message(build, place):
 
 
 def test_the_kills_see_a_receiver_that_says_done_too_early(build):
-    program = build("crash", "-O2", change=[("\tslot_read(slot, data, bytes,", "\tcounter_store(&lane->taken, taken + 1);\n\tslot_read(slot, data, bytes,"),
+    # It dawdles in between, so that few kills suffice.
+    dawdle = "\tfor (volatile int turn = 0; turn < 30000; turn++)\n\t\t;\n"
+    program = build("crash", "-O2", change=[("\tslot_read(slot, data, bytes,", "\tcounter_store(&lane->taken, taken + 1);\n" + dawdle + "\tslot_read(slot, data, bytes,"),
                                             ("\tcounter_store(&lane->taken, counter_load(&lane->taken) + 1);\n", "\t(void)lane;\n")])
-    done = run(program, 600, 1, 0)
+    done = run(program, 200, 1, 0)
     assert done.returncode == 1, done.stdout
 
 

@@ -329,7 +329,7 @@ def test_dynamic_budgets_keep_best_effort_apart(solocore):
     (dynamic_system(task("a", criticality="D", soft_budget=7)), ["best effort"]),
     (dynamic_system(*(task(f"h{i}", core=i) for i in range(8))), ["there is no core for task `soft0`"]),
     (system(task("a", soft_budget=7)), ["soft_budget needs"]),
-    (system(task("a"), regulation='policy = "maracas"'), ["maracas", "promises no deadline"]),
+    (system(task("a"), regulation='policy = "maracas"'), ["maracas", "[[vcpu]]"]),
     (system(task("a"), regulation='lock_bandwidth = "100 MB/s"'), ["lock_bandwidth", "bwlock"]),
     (system(task("a"), regulation='policy = "bwlock"\nlock_bandwidth = "1 B/s"'), ["below one access"]),
     (system(task("a"), regulation='policy = "bwlock"\nshare = "explicit"'), ["explicit", "bwlock"]),
