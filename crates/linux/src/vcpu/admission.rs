@@ -123,9 +123,9 @@ mod tests {
     fn who_is_there_is_protected_too() {
         let said = admit(3, &[claim(4, 9, 10)], claim(5, 1, 5), 0).unwrap_err().to_string();
         assert!(said.contains("VCPU 4 would have its 9 ms at no bounded time, not within 10 ms"), "{said}");
-        // 6 and three times 2, of a core that is not full.
-        let said = admit(3, &[claim(4, 6, 11)], claim(5, 2, 5), 0).unwrap_err().to_string();
-        assert!(said.contains("VCPU 4 would have its 6 ms after 12 ms, not within 11 ms"), "{said}");
+        // 4 and twice 2, of a core that is not full.
+        let said = admit(3, &[claim(4, 4, 7)], claim(5, 2, 5), 0).unwrap_err().to_string();
+        assert!(said.contains("VCPU 4 would have its 4 ms after 8 ms, not within 7 ms"), "{said}");
     }
 
     #[test]
