@@ -212,9 +212,9 @@ int pool_fill(struct state *s, uint64_t pages)
 				       : looked * 2;
 		take = (take + take / 8 + 511) & ~511ul;
 		take = take < 65536 ? take : 65536;
-		/* Not one in 256 MiB, and 64 times what it should take: there are none, whatever is left of
+		/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of
 		 * the memory. */
-		if (looked >= 65536 + 64 * classes / s->config.allowed_classes && !found) {
+		if (looked >= 262144 + 64 * classes / s->config.allowed_classes && !found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does the map "
 				 "belong to this "
 				 "machine? Choose others";
