@@ -32,4 +32,14 @@ start() {
 	done
 	fail "the daemon does not start: $(cat /tmp/errors)"
 }
-
+# serve ARGUMENTS...: a scheduler of VCPUs in the background, and until it schedules.
+serve() {
+	: >/tmp/errors
+	solocore vcpu serve "$@" >/tmp/run.json 2>/tmp/errors &
+	daemon=$!
+	for _ in $(seq 300); do
+		grep -q "^scheduling" /tmp/errors && return
+		sleep 0.1
+	done
+	fail "the scheduler does not start: $(cat /tmp/errors)"
+}

@@ -1,15 +1,5 @@
 # What scheduling costs: threads that wake each other, under the kernel's scheduler and under VCPUs, and with ever more VCPUs. The emulator
 # counts instructions, not time, so figures repeat; the other CPUs idle meanwhile. After common.sh.
-serve() {
-	: >/tmp/errors
-	solocore vcpu serve "$@" >/tmp/run.json 2>/tmp/errors &
-	daemon=$!
-	for _ in $(seq 300); do
-		grep -q "^scheduling" /tmp/errors && break
-		sleep 0.1
-	done
-	sleep 1
-}
 median() {
 	sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
@@ -32,6 +22,7 @@ echo "kernel $(uname -r)"
 own_pingpong=$(pingpong) own_groups=$(groups)
 echo "the kernel's scheduler: round $own_pingpong ns, message $own_groups ns"
 serve
+sleep 1
 best_pingpong=$(pingpong) best_groups=$(groups)
 echo "best effort: round $best_pingpong ns, message $best_groups ns"
 kill -INT $daemon
@@ -39,6 +30,7 @@ wait $daemon
 ratio "best effort, round" "$best_pingpong" "$own_pingpong"
 ratio "best effort, message" "$best_groups" "$own_groups"
 serve --background none --overhead "10 us" --vcpu p=80ms/100ms@1
+sleep 1
 solocore vcpu bind $$ p
 of_one=$(pingpong)
 echo "VCPUs 5: round $of_one ns"

@@ -1,15 +1,5 @@
 # MARACAS' figures 4 and 8 on a real kernel: background time adds progress and is shared evenly, and balancing evens it out between
 # cores. After common.sh. $FIGURE_SECONDS (6): how long each case is watched; $SETS (3): sets of parameters for Fig. 8.
-serve() {
-	: >/tmp/errors
-	solocore vcpu serve "$@" >/tmp/run.json 2>/tmp/errors &
-	daemon=$!
-	for _ in $(seq 300); do
-		grep -q "^scheduling" /tmp/errors && return
-		sleep 0.1
-	done
-	fail "the scheduler does not start: $(cat /tmp/errors)"
-}
 # times: "name foreground background", in ns, of each VCPU.
 times() {
 	solocore vcpu list --format json | tr -d ' \n' | sed 's/},{/}\n{/g' |

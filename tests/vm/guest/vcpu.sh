@@ -5,16 +5,6 @@
 # The emulator runs its CPUs by turns of up to some ms, and time goes on in all of them meanwhile: timers come late by as much, which
 # admission is told of (--overhead).
 
-serve() {
-	: >/tmp/errors
-	solocore vcpu serve "$@" >/tmp/run.json 2>/tmp/errors &
-	daemon=$!
-	for _ in $(seq 300); do
-		grep -q "^scheduling" /tmp/errors && return
-		sleep 0.1
-	done
-	fail "the scheduler does not start: $(cat /tmp/errors)"
-}
 state() {
 	cat /sys/kernel/sched_ext/state
 }
