@@ -1,7 +1,7 @@
 # MARACAS' figures 4 and 8 on a real kernel: background time adds progress and is shared evenly, and balancing evens it out between
 # cores. After common.sh. $FIGURE_SECONDS (6): how long each case is watched; $SETS (3): sets of parameters for Fig. 8.
-# times: "name foreground background", in ns, of each VCPU.
-times() {
+# spent: "name foreground background", in ns, of each VCPU.
+spent() {
 	solocore vcpu list --format json | tr -d ' \n' | sed 's/},{/}\n{/g' |
 		sed -n 's/.*"name":"\([^"]*\)".*"foreground_ns":\([0-9]*\),"background_ns":\([0-9]*\).*/\1 \2 \3/p'
 }
@@ -14,13 +14,13 @@ begin() {
 		solocore vcpu bind $! $name
 		workers="$workers $!"
 	done
-	times >/tmp/before
+	spent >/tmp/before
 	kill -CONT $workers
 }
 # over: what each VCPU has had since.
 over() {
-	times >/tmp/after
-	join /tmp/before /tmp/after 2>/dev/null || awk 'NR == FNR { f[$1] = $2; b[$1] = $3; next } { print $1, $2 - f[$1], $3 - b[$1] }' /tmp/before /tmp/after
+	spent >/tmp/after
+	awk 'NR == FNR { f[$1] = $2; b[$1] = $3; next } { print $1, $2 - f[$1], $3 - b[$1] }' /tmp/before /tmp/after
 	kill $workers
 	kill -INT $daemon
 	wait $daemon
@@ -65,6 +65,5 @@ for balance in static "1 ms"; do
 done | tee /tmp/both
 awk '{ for (i = 1; i <= NF; i++) if ($i == "deviation") d[NR] = $(i + 1) } END { exit d[2] >= d[1] }' /tmp/both &&
 	pass "balancing evens out background progress" || fail "balancing does not even out background progress"
-grep -c . /tmp/fig8 >/dev/null
 echo "failures: $failures"
 [ $failures = 0 ]
