@@ -5,13 +5,15 @@
 //! What is asserted is a factor of four between a hog that is held down and one that is free; what was measured is printed:
 //! `cargo test -p solocore-linux --test lock`.
 
+mod support;
+
 use solocore_client as client;
 use solocore_client::Status;
 use solocore_linux::engine::{self, Choice, Engine};
 use solocore_linux::lock::jobs::{DynamicRegulation, HardTask};
 use solocore_linux::lock::{LockRegulation, Service, ServiceOptions};
 use solocore_linux::regulation::CoreBudget;
-use solocore_linux::{Event, Instance, Regulation, Sharing, doctor, keeper, machine};
+use solocore_linux::{Event, Regulation, Sharing, keeper, machine};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -49,21 +51,11 @@ fn main() -> ExitCode {
         Some("--list") => return ExitCode::SUCCESS,
         _ => {}
     }
-    if let Err(reason) = machine::check_privileges() {
-        println!("skipped: {reason}");
-        return ExitCode::SUCCESS;
-    }
-    let findings = doctor::examine(None, "").expect("no event is named");
-    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
-        println!("skipped: {}", bpf.found);
-        return ExitCode::SUCCESS;
-    }
     if cpus().len() < 2 {
         println!("skipped: a lock needs two CPUs, one for who holds it and one for whom it limits");
         return ExitCode::SUCCESS;
     }
-    let Ok(instance) = Instance::take() else {
-        println!("skipped: another solocore regulates this machine");
+    let Some(instance) = support::take_machine() else {
         return ExitCode::SUCCESS;
     };
     let dir = tempfile::tempdir().expect("a directory");

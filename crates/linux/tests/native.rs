@@ -5,9 +5,11 @@
 //! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With the argument `overhead`
 //! (`cargo test -p solocore-linux --test native -- overhead`) it measures what regulating costs who is never throttled.
 
+mod support;
+
 use solocore_linux::engine::{self, Choice};
 use solocore_linux::regulation::{CoreBudget, WriteBudget};
-use solocore_linux::{Counts, Event, Instance, Regulation, Sharing, doctor, keeper, machine};
+use solocore_linux::{Counts, Event, Regulation, Sharing, keeper, machine};
 use std::fs;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
@@ -27,17 +29,7 @@ fn main() -> ExitCode {
         Some("--list") => return ExitCode::SUCCESS,
         _ => {}
     }
-    if let Err(reason) = machine::check_privileges() {
-        println!("skipped: {reason}");
-        return ExitCode::SUCCESS;
-    }
-    let findings = doctor::examine(None, "").expect("no event is named");
-    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
-        println!("skipped: {}", bpf.found);
-        return ExitCode::SUCCESS;
-    }
-    let Ok(instance) = Instance::take() else {
-        println!("skipped: another solocore regulates this machine");
+    let Some(instance) = support::take_machine() else {
         return ExitCode::SUCCESS;
     };
     budgets_are_kept();

@@ -4,11 +4,13 @@
 //! began in its slot, and that what is counted as late, missed or unattended is what the clients saw. What was measured is printed:
 //! `cargo test -p solocore-linux --test slots`.
 
+mod support;
+
 use solocore_client::{self as client, Status};
 use solocore_linux::engine::{self, Choice, Engine};
 use solocore_linux::lock::{Service, ServiceOptions, Slot, SlotRun, SlotTable, slots};
 use solocore_linux::regulation::CoreBudget;
-use solocore_linux::{Event, Instance, Regulation, Sharing, doctor, keeper, machine};
+use solocore_linux::{Event, Regulation, Sharing, keeper, machine};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -30,17 +32,7 @@ fn main() -> ExitCode {
         Some("--list") => return ExitCode::SUCCESS,
         _ => {}
     }
-    if let Err(reason) = machine::check_privileges() {
-        println!("skipped: {reason}");
-        return ExitCode::SUCCESS;
-    }
-    let findings = doctor::examine(None, "").expect("no event is named");
-    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
-        println!("skipped: {}", bpf.found);
-        return ExitCode::SUCCESS;
-    }
-    let Ok(instance) = Instance::take() else {
-        println!("skipped: another solocore regulates this machine");
+    let Some(instance) = support::take_machine() else {
         return ExitCode::SUCCESS;
     };
     let dir = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,6 @@
 //! Random VCPUs on a few cores, rebalanced from time to time; now and then every core is looked at.
 
+use super::follow;
 use super::heap::{Step, steps};
 use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
@@ -228,16 +229,10 @@ impl Ledger {
 /// No core that a VCPU was moved to is above its bound, VCPUs are neither lost nor made, no core is emptied, and
 /// the core with the least slack is the one to wake.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
-    let mut ledger: Option<Ledger> = None;
-    for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        if let Some(ledger) = ledger.as_mut() {
-            let verdict = ledger.apply(event, &answer.word);
-            verdict.map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
-        } else if event.op == 0 && answer.word[0] == 1 {
-            let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
-            let (load, moved_to) = (vec![None; cores], vec![false; cores]);
-            ledger = Some(Ledger { vcpus: BTreeMap::new(), fixed: BTreeSet::new(), load, moved_to });
-        }
-    }
-    Ok(())
+    let open = |event: &Event| {
+        let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
+        let (load, moved_to) = (vec![None; cores], vec![false; cores]);
+        Ok(Ledger { vcpus: BTreeMap::new(), fixed: BTreeSet::new(), load, moved_to })
+    };
+    follow(events, answers, open, Ledger::apply)
 }

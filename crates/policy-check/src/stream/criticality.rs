@@ -1,5 +1,6 @@
 //! Random tasks of all levels on a few cores, with tables; jobs are released, complete and overrun.
 
+use super::follow;
 use super::heap::{Clock, Step, steps};
 use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
@@ -284,17 +285,11 @@ impl Ledger {
 /// Whenever a core is asked: a ready Level-A job runs in its slot, A goes before B before C before D, no task runs
 /// on two cores, budgets are enforced, and the answer holds until the time it names.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
-    let mut ledger: Option<Ledger> = None;
-    for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        if let Some(ledger) = ledger.as_mut() {
-            let verdict = ledger.apply(event, &answer.word);
-            verdict.map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
-        } else if event.op == 0 && answer.word[0] == 1 {
-            let origin = event.now.min(MAX_TIME);
-            let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
-            let cores = vec![Core { last: origin, ..Core::default() }; cores];
-            ledger = Some(Ledger { origin, overruns: 0, cores, tasks: BTreeMap::new() });
-        }
-    }
-    Ok(())
+    let open = |event: &Event| {
+        let origin = event.now.min(MAX_TIME);
+        let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;
+        let cores = vec![Core { last: origin, ..Core::default() }; cores];
+        Ok(Ledger { origin, overruns: 0, cores, tasks: BTreeMap::new() })
+    };
+    follow(events, answers, open, Ledger::apply)
 }

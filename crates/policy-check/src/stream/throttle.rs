@@ -1,5 +1,6 @@
 //! Random traffic: quiet and busy periods, background time between the monitor's calls.
 
+use super::follow;
 use super::heap::{Step, amount, steps};
 use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
@@ -158,17 +159,11 @@ impl Ledger {
 /// num_throttle goes by single steps and at most to n, exactly n - num_throttle cores are allowed, namely those
 /// with the least virtual time.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
-    let mut ledger: Option<Ledger> = None;
-    for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        if let Some(ledger) = ledger.as_mut() {
-            let verdict = ledger.apply(event, &answer.word);
-            verdict.map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
-        } else if event.op == 0 && answer.word[0] == 1 {
-            let zeros = vec![0; usize::try_from(event.a).map_err(|error| error.to_string())?];
-            let (staged, weight, background) = (zeros.clone(), zeros.clone(), zeros);
-            let (rule, threshold) = (event.b, event.c);
-            ledger = Some(Ledger { rule, threshold, staged, weight, background, ..Ledger::default() });
-        }
-    }
-    Ok(())
+    let open = |event: &Event| {
+        let zeros = vec![0; usize::try_from(event.a).map_err(|error| error.to_string())?];
+        let (staged, weight, background) = (zeros.clone(), zeros.clone(), zeros);
+        let (rule, threshold) = (event.b, event.c);
+        Ok(Ledger { rule, threshold, staged, weight, background, ..Ledger::default() })
+    };
+    follow(events, answers, open, Ledger::apply)
 }

@@ -1,6 +1,7 @@
 //! Random VCPUs on a core; in every other stream the scheduler is punctual: it is asked again no later than it
 //! wanted to be.
 
+use super::follow;
 use super::heap::{Clock, Step, steps};
 use super::sporadic_server::{Window, parameters};
 use crate::{Answer, Event, Operations, model};
@@ -336,27 +337,21 @@ impl Ledger {
 /// goes before background, nobody with budget waits while the core idles, background time goes to whom the policy
 /// favours, and all time is accounted for.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
-    let mut ledger: Option<Ledger> = None;
-    for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        if let Some(ledger) = ledger.as_mut() {
-            let verdict = ledger.apply(event, &answer.word);
-            verdict.map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
-        } else if event.op == 0 && answer.word[0] == 1 {
-            let last = event.now.min(MAX_TIME);
-            let vcpus = BTreeMap::new();
-            ledger = Some(Ledger {
-                policy: event.a,
-                allowed: true,
-                last,
-                current: NONE,
-                mode: 0,
-                until: last,
-                unseen: false,
-                paused: false,
-                vcpus,
-                taken: None,
-            });
-        }
-    }
-    Ok(())
+    let open = |event: &Event| {
+        let last = event.now.min(MAX_TIME);
+        let vcpus = BTreeMap::new();
+        Ok(Ledger {
+            policy: event.a,
+            allowed: true,
+            last,
+            current: NONE,
+            mode: 0,
+            until: last,
+            unseen: false,
+            paused: false,
+            vcpus,
+            taken: None,
+        })
+    };
+    follow(events, answers, open, Ledger::apply)
 }
