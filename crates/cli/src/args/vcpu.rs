@@ -133,17 +133,7 @@ pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
     /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing left behind?
-    Drill {
-        /// How often.
-        #[arg(long, default_value_t = 10, value_name = "N")]
-        times: u32,
-        /// By letting nobody in, until the kernel's watchdog notices, not by an error.
-        #[arg(long)]
-        stall: bool,
-        /// What to print.
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
-    },
+    Drill(DrillArgs),
     /// Create a VCPU.
     Create {
         /// What to call it.
@@ -188,6 +178,37 @@ pub enum VcpuCommand {
         /// Name or number; without it, best effort.
         vcpu: Option<String>,
     },
+}
+
+/// What goes wrong in a drill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrillFault {
+    /// The scheduler finds an error of its own.
+    Error,
+    /// It is taken away.
+    Exit,
+    /// It lets nobody in, until the kernel's watchdog notices; needs --pid.
+    Stall,
+    /// A CPU goes offline, and comes back.
+    Offline,
+    /// The verifier refuses it.
+    Refused,
+}
+
+#[derive(Debug, Args)]
+pub struct DrillArgs {
+    /// How often.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    pub times: u32,
+    /// What goes wrong, by turns; what is to come more often is listed more than once.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "error,exit", value_name = "LIST")]
+    pub faults: Vec<DrillFault>,
+    /// A process that is in a VCPU each time, and must survive; may be repeated.
+    #[arg(long = "pid", value_name = "PID")]
+    pub pids: Vec<u32>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]
