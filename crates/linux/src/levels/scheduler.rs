@@ -134,8 +134,7 @@ impl Scheduler {
 
     /// Real-time threads that ran beside the levels, the most of them first.
     pub fn intruders(&self) -> Vec<Intruder> {
-        let mut all: Vec<Intruder> =
-            intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
+        let mut all: Vec<Intruder> = intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }

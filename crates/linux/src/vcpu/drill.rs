@@ -122,7 +122,8 @@ impl Drill {
         for (n, pid) in self.pids.iter().enumerate() {
             let (capacity_ns, period_ns) = (10_000_000, 100_000_000);
             let name = format!("drill-{n}");
-            let id = self.vcpus.create(&Wanted { name, capacity_ns, period_ns, core: None, fixed: false, colours: 0 })?;
+            let id =
+                self.vcpus.create(&Wanted { name, capacity_ns, period_ns, core: None, fixed: false, colours: 0 })?;
             self.vcpus.bind_process(*pid, Some(id))?;
         }
         let begun = Instant::now();
@@ -172,7 +173,8 @@ fn wrong(what: &str) -> LinuxError {
 }
 
 fn state() -> Result<String, LinuxError> {
-    let text = fs::read_to_string(STATE).map_err(|e| LinuxError::of_io(STATE, &e, "is this kernel without sched_ext?"))?;
+    let text =
+        fs::read_to_string(STATE).map_err(|e| LinuxError::of_io(STATE, &e, "is this kernel without sched_ext?"))?;
     Ok(text.trim().to_owned())
 }
 

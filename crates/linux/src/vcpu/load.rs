@@ -132,7 +132,7 @@ impl Vcpus {
                 put(&infos, id, &Info::absent_since(info.generation))?;
             }
         }
-        for name in ["cpus", "ended"] {
+        for name in ["cpus", "balances", "throttles", "ended"] {
             let map = bpf::map(&self.object, name)?;
             let nothing = vec![0; map.value_size() as usize];
             for key in 0..map.max_entries() {
