@@ -21,13 +21,15 @@ echo "kernel $(uname -r)"
 expect 3 "nobody schedules" solocore vcpu list
 expect 2 "below 10 us" solocore vcpu serve --vcpu a=1us/10ms
 expect 2 "more than a whole core" solocore vcpu serve --vcpu a=11ms/10ms
+expect 2 "is negative" solocore vcpu serve --vcpu a=-1ms/10ms
+expect 2 "is negative" solocore vcpu create a -1ms/10ms
 is "after refusals" "$(state)" disabled
 
 serve --overhead "1 ms" --vcpu a=40ms/100ms@1 --sched-trace /tmp/trace.csv
 is "scheduler" "$(state)" enabled
 expect 2 "does not fit on core 1: with it the utilisation is 1.08" solocore vcpu create b 60ms/100ms --core 1
 expect 2 "more than a whole core" solocore vcpu create b 20ms/10ms
-expect 2 "the kernel takes threads" solocore vcpu create b 10ms/100s
+expect 2 "above 10 s, after which" solocore vcpu create b 10ms/100s
 expect 2 "there is no VCPU .c." solocore vcpu move c 2
 expect 2 "best effort and stays" solocore vcpu destroy best-effort/1
 expect 2 "there is no core 9" solocore vcpu create b 6ms/100ms --core 9

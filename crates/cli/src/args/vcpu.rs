@@ -72,13 +72,13 @@ pub struct SchedulerArgs {
     #[arg(long, value_enum, default_value_t)]
     pub background: BackgroundPolicy,
     /// What everything that is bound to no VCPU gets on each core at least.
-    #[arg(long, default_value = "5ms/100ms", value_name = "C/T")]
+    #[arg(long, default_value = "5ms/100ms", value_name = "C/T", allow_hyphen_values = true)]
     pub best_effort: Reservation,
     /// What a switch and a late timer may cost; admission adds it to each capacity.
-    #[arg(long, default_value = "20 us", value_name = "TIME")]
+    #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
     pub overhead: Time,
     /// Balance VCPUs so long after one wakes, blocks, comes or goes; without it they stay.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub balance: Option<Time>,
     /// Page colours of each core; VCPUs go only where theirs are free.
     #[arg(long, value_name = "N", requires = "balance")]
@@ -112,7 +112,7 @@ pub struct ThrottlingArgs {
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Source,
     /// How often memory is looked at.
-    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
     pub memory_period: Time,
     /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults].
     #[arg(long, value_name = "NAME", requires = "threshold")]
@@ -139,6 +139,7 @@ pub enum VcpuCommand {
         /// What to call it.
         name: String,
         /// Capacity and period, like 6ms/100ms.
+        #[arg(allow_hyphen_values = true)]
         reservation: Reservation,
         /// Its core; without it, the one with the most room.
         #[arg(long, value_name = "N")]

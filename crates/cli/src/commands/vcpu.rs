@@ -1,7 +1,7 @@
 //! `solocore vcpu`: VCPUs on this machine.
 
 use crate::args::Format;
-use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
+use crate::args::vcpu::{BackgroundPolicy, Reservation, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
 use crate::commands::sched_trace::Record;
 use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
 use crate::commands::{print, vcpu_drill};
@@ -10,8 +10,9 @@ use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::vcpu::control::{self, Answer, Control, Request};
-use solocore_linux::vcpu::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::vcpu::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted, check_name};
 use solocore_linux::{Instance, LinuxError, machine, notify};
+use solocore_model::vcpu::check_times;
 use solocore_model::{Time, files};
 use std::path::Path;
 use std::process::ExitCode;
@@ -42,6 +43,8 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
         VcpuCommand::Serve(args) => return serve(args),
         VcpuCommand::Drill(args) => return vcpu_drill::run(args),
         VcpuCommand::Create { name, reservation, core, fixed, colors, pid } => {
+            check_name(name).map_err(Failure::Input)?;
+            check(*reservation, &format!("VCPU {name}"))?;
             let wanted = Wanted {
                 name: name.clone(),
                 capacity_ns: reservation.capacity_ns,
@@ -117,7 +120,18 @@ pub fn options(args: &SchedulerArgs) -> Options {
     }
 }
 
+/// What is no VCPU's on any machine is refused before this one is looked at.
+fn check(reservation: Reservation, whose: &str) -> Result<(), Failure> {
+    check_times(reservation.capacity_ns, reservation.period_ns)
+        .map_err(|what| Failure::Input(format!("{whose}: {what}")))
+}
+
 fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
+    check(args.scheduler.best_effort, "--best-effort")?;
+    for v in &args.vcpus {
+        check_name(&v.name).map_err(|what| Failure::Input(format!("--vcpu: {what}")))?;
+        check(v.reservation, &format!("--vcpu {}", v.name))?;
+    }
     let mut options = options(&args.scheduler);
     let throttling = Throttling::of_arguments(&args.throttling, options.check_ns)?;
     options.throttling = throttling.as_ref().map(|t| t.settings);

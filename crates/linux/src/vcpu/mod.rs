@@ -236,6 +236,7 @@ impl Vcpus {
     /// # Errors
     /// It does not fit, with the numbers, or its times are wrong; nothing has changed then.
     pub fn create(&mut self, wanted: &Wanted) -> Result<u32, LinuxError> {
+        check_name(&wanted.name).map_err(LinuxError::Input)?;
         if self.book.iter().any(|e| e.name == wanted.name) {
             return Err(LinuxError::Input(format!("there is a VCPU `{}` already; choose another name", wanted.name)));
         }
@@ -496,6 +497,28 @@ impl Vcpus {
     }
 }
 
+/// Longest name of a VCPU.
+const NAME_CHARS: usize = 64;
+
+/// Can a VCPU be called so, and be told from a number and from its neighbours in a table?
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let why = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > NAME_CHARS {
+        "has more than 64 characters"
+    } else if name.trim() != name || name.chars().any(char::is_control) {
+        "has a control character, or a blank at an end"
+    } else if name.parse::<u32>().is_ok() {
+        "is a number, and VCPUs have numbers besides"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the name {name:?} of a VCPU {why}; choose another"))
+}
+
 /// Runs a program of type syscall: 0 if it refuses.
 fn run(object: &Object, program: &str, request: &Request) -> Result<u32, LinuxError> {
     answer(object, program, request).map(|answer| answer.done)
@@ -514,6 +537,19 @@ fn answer(object: &Object, program: &str, request: &Request) -> Result<shared::A
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["video", "exec-4711", "best-effort/1", "4711a", "two words"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        let long = "x".repeat(65);
+        for (bad, word) in [("", "empty"), ("7", "number"), ("a ", "blank"), ("a\nb", "control"), (long.as_str(), "64")]
+        {
+            let said = check_name(bad).unwrap_err();
+            assert!(said.contains(word) && !said.contains('\n'), "{said}");
+        }
+    }
 
     #[test]
     fn a_real_time_thread_is_described() {
