@@ -49,7 +49,7 @@ spread() {
 
 # Time of cores 1 and 2 by how many of them run a VCPU of ours (those above the best-effort ones), from when both have begun.
 together() {
-	awk -F, '($2 == 1 || $2 == 2) && $3 == "runs" { print $1, $2, $5 > 4 } ($2 == 1 || $2 == 2) && $3 == "stops" { print $1, $2, 0 }' "$1" | sort -n |
+	awk -F, '($2 == 1 || $2 == 2) && $3 == "runs" { print $1, $2, ($5 > 4) } ($2 == 1 || $2 == 2) && $3 == "stops" { print $1, $2, 0 }' "$1" | sort -n |
 		awk '{ if (seen[1] && seen[2]) s[on[1] + on[2]] += $1 - t; t = $1; on[$2] = $3; if ($3) seen[$2] = 1 }
 			END { all = s[0] + s[1] + s[2]; printf "%.1f %.1f %.1f\n", (s[1] + 2 * s[2]) * 50 / all, 200 * s[2] / (s[1] + 2 * s[2]), 100 * s[0] / all }'
 }

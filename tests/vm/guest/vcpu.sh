@@ -137,6 +137,39 @@ tr -d ' \n' </tmp/run.json | grep -q "\"intruders\":\[{\"thread\":$rude,.*SCHED_
 lost=$(sed -n 's/^ *"lost_foreground_ns": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
 [ "${lost:-0}" -gt 1000000 ] && pass "it took $lost ns from VCPUs with budget" || fail "it took ${lost:-nothing} from VCPUs with budget"
 
+# A plan's throttle: more page faults than it allows take background time from cores.
+cat >/tmp/system.toml <<'TOML'
+platform = "imx6q"
+[regulation]
+policy = "maracas"
+[maracas]
+overhead = "1 ms"
+throttle = { max_rate = "100 kB/s", period = "200 ms" }
+[[vcpu]]
+name = "work"
+capacity = "20 ms"
+period = "100 ms"
+core = 1
+tasks = ["work"]
+[[task]]
+name = "work"
+criticality = "C"
+period = "100 ms"
+wcet = "1 ms"
+misses = 10
+TOML
+solocore plan /tmp/system.toml -o /tmp/plan.json >/dev/null || fail "no plan"
+expect 0 "background time is throttled while" solocore run /tmp/plan.json --dry-run --event page-faults
+hog 2 &
+worker=$!
+solocore run /tmp/plan.json --event page-faults --duration "3 s" --format json >/tmp/run.json 2>/tmp/errors
+is "exit code" $? 0
+kill $worker
+contended=$(sed -n 's/^ *"contended": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+most=$(sed -n 's/^ *"most_throttled": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+[ "${contended:-0}" -gt 2 ] && [ "${most:-0}" -gt 0 ] && pass "a plan's throttle: contended in $contended periods, up to $most cores throttled" ||
+	fail "a plan's throttle: contended in ${contended:-no} periods, ${most:-no} cores throttled; $(cat /tmp/errors)"
+
 # However the scheduler ends, the kernel's own goes on with every thread.
 for how in KILL TERM; do
 	serve --vcpu a=40ms/100ms@1

@@ -67,6 +67,7 @@ pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCod
     let options = options(args, maracas, throttling.as_ref());
     if args.dry_run {
         let notes: Vec<String> = layout.notes.iter().cloned().chain(notes).collect();
+        let notes: Vec<String> = notes.into_iter().chain(throttling.as_ref().map(Throttling::text)).collect();
         return dry_run(args, plan, &options, &layout, &notes);
     }
     machine::check_privileges()?;

@@ -19,6 +19,9 @@ use std::time::{Duration, Instant};
 /// For how long the kernel may take to free what nobody has any more.
 const FREED: Duration = Duration::from_secs(10);
 
+/// For how long nothing goes when all is gone that was to go.
+const REST: Duration = Duration::from_secs(1);
+
 /// What one kind of fault showed.
 #[derive(Clone, Debug, Serialize)]
 struct OfFault {
@@ -67,7 +70,7 @@ pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
     }
     machine::check_privileges()?;
     let instance = Instance::take()?;
-    let before = machine::bpf_objects();
+    let before = at_rest();
     let mut drill = Drill::load(&args.pids)?;
     let mut found = Found {
         format: "solocore-vcpu-drill/1",
@@ -118,6 +121,20 @@ fn round(drill: &mut Drill, of: DrillFault, found: &mut Found) -> Result<(), Fai
         None => found.faults.push(OfFault { fault: name, times: 1, longest_ms: ms, said: outcome.said }),
     }
     Ok(())
+}
+
+/// BPF's objects once nobody lets any go: a scheduler that has just ended leaves some for a moment.
+fn at_rest() -> [u32; 3] {
+    let begun = Instant::now();
+    let mut seen = machine::bpf_objects();
+    loop {
+        std::thread::sleep(REST);
+        let now = machine::bpf_objects();
+        if now == seen || begun.elapsed() > FREED {
+            return now;
+        }
+        seen = now;
+    }
 }
 
 /// BPF's objects once they are no more than before; the kernel frees them a little later than they are let go.

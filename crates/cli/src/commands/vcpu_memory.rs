@@ -65,6 +65,15 @@ impl Wanted {
         }
     }
 
+    /// For people: what would be done.
+    pub fn text(&self) -> String {
+        let what = match self.settings.rule {
+            Rule::Latency => format!("a request takes {} ns or more", self.settings.threshold),
+            Rule::Rate => format!("{} requests or more are counted in {:?}", self.settings.threshold, self.period),
+        };
+        format!("background time is throttled while {what}")
+    }
+
     /// What the rule looks at here, and what to tell the user of it.
     fn watch(&self, config: &Config, cpuinfo: &str) -> Result<(Watched, Option<String>), LinuxError> {
         let sysfs = Path::new(pmu::SYSFS);
@@ -179,6 +188,7 @@ mod tests {
         let latency = of("max_latency = \"200 ns\"\nidle_per_mille = 700\ncheck = \"2 ms\"");
         assert_eq!(latency.settings, Settings { rule: Rule::Latency, threshold: 200, idle_per_mille: 700 });
         assert_eq!((latency.check_ns, latency.period), (2_000_000, Duration::from_secs(2)));
+        assert!(latency.text().ends_with("a request takes 200 ns or more"));
         // 64 MB/s for half a second, in lines.
         let rate = of("max_rate = \"64 MB/s\"\nperiod = \"500 ms\"");
         assert_eq!((rate.settings.rule, rate.settings.threshold), (Rule::Rate, 32_000_000 / machine::cache_line()));
