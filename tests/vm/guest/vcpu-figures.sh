@@ -2,7 +2,8 @@
 # evenly, balancing that evens it out between cores. After common.sh. $FIGURES (2 4 8): which; $FIGURE_SECONDS (10): how long each case
 # is watched; $SETS (5): sets of parameters for Fig. 8.
 #
-# Progress is what a thread that computes has counted, where all of them are on one core. Between cores it is the VCPU's time as the policy
+# Commands of this script are best effort and may take a while, so progress is by the second from when the threads went on until
+# their end. Progress is what a thread that computes has counted, where all of them are on one core. Between cores it is the VCPU's time as the policy
 # accounts it: the emulator's CPUs take turns, and how many turns a CPU gets has nothing to do with scheduling.
 FIGURES=${FIGURES:-2 4 8}
 seconds=${FIGURE_SECONDS:-10}
@@ -17,18 +18,21 @@ begin() {
 	workers=
 	for name in "$@"; do
 		: >"/tmp/rounds-$name"
-		worker 1 >"/tmp/rounds-$name" &
-		kill -STOP $!
+		# Stopped before it counts anything.
+		sh -c 'kill -STOP $$; exec worker 1' >"/tmp/rounds-$name" &
+		until grep -q "^State:.T" /proc/$!/status; do sleep 0.01; done
 		solocore vcpu bind $! "$name"
 		workers="$workers $!"
 	done
 	spent >/tmp/before
+	begun=$(cut -d ' ' -f 1 /proc/uptime)
 	kill -CONT $workers
 }
-# over: what each VCPU has had since, as spent says it; then ends threads and scheduler.
+# over: ends the threads; what each VCPU has had since, as spent says it. /tmp/window: for how long, in s.
 over() {
-	spent >/tmp/after
 	kill $workers 2>/dev/null
+	awk -v b="$begun" '{ print $1 - b }' /proc/uptime >/tmp/window
+	spent >/tmp/after
 	awk 'NR == FNR { f[$1] = $2; b[$1] = $3; next } { print $1, $2 - f[$1], $3 - b[$1], $4, $5 }' /tmp/before /tmp/after
 }
 # end: of the scheduler, after the threads have said what they counted.
@@ -44,7 +48,7 @@ end() {
 }
 # spread FILE COLUMN: largest less smallest, in hundredths of the mean.
 spread() {
-	awk -v c="$2" '{ s += $c; if (NR == 1 || $c > m) m = $c; if (NR == 1 || $c < l) l = $c } END { printf "%.2f", s > 0 ? (m - l) * 100 * NR / s : 100 }' "$1"
+	awk -v c="$2" '{ s += $c; if (NR == 1 || $c > m) m = $c; if (NR == 1 || $c < l) l = $c } END { printf "%.2f", (m - l) * 100 * NR / s }' "$1"
 }
 
 # Time of cores 1 and 2 by how many of them run a VCPU of ours (those above the best-effort ones), from when both have begun.
@@ -57,7 +61,8 @@ figure2() {
 	for case in "in phase" apart background; do
 		background=none
 		[ "$case" = background ] && background=least-time
-		serve --background $background --overhead "500 us" --best-effort 1ms/100ms --sched-trace /tmp/trace.csv --vcpu p1=40ms/100ms@1 --vcpu p2=40ms/100ms@2
+		# Lenient: each budget comes back at whole periods from when its VCPU woke, however late the emulator lets it in.
+		serve --background $background --lenient --overhead "500 us" --best-effort 10ms/100ms --sched-trace /tmp/trace.csv --vcpu p1=40ms/100ms@1 --vcpu p2=40ms/100ms@2
 		begin p1 p2
 		if [ "$case" = apart ]; then
 			# Half a period later.
@@ -82,16 +87,16 @@ figure2() {
 figure4() {
 	for c in ${CAPACITIES:-3 6 12 18}; do
 		for background in none least-time; do
-			serve --background $background --overhead "500 us" --best-effort 1ms/100ms \
+			serve --background $background --overhead "500 us" --best-effort 10ms/100ms \
 				$(for p in 1 2 3 4; do echo "--vcpu p$p=${c}ms/100ms@1"; done)
 			begin p1 p2 p3 p4
 			sleep "$seconds"
 			over | grep "^p" >/tmp/times
 			end
 			for p in 1 2 3 4; do
-				echo "p$p $(cat /tmp/rounds-p$p)"
+				echo "p$p $(awk -v r="$(cat /tmp/rounds-p$p)" '{ print r / $1 }' /tmp/window)"
 			done >/tmp/$background
-			awk -v c="$c" -v b=$background 'NR == FNR { rounds[$1] = $2; next } { printf "Fig. 4: C %d ms, background %s, %s: %d rounds; foreground %.1f ms, background %.1f ms\n", c, b, $1, rounds[$1], $2 / 1e6, $3 / 1e6 }' /tmp/$background /tmp/times
+			awk -v c="$c" -v b=$background -v w="$(cat /tmp/window)" 'NR == FNR { rounds[$1] = $2; next } { printf "Fig. 4: C %d ms, background %s, %s: %.0f rounds a second; of the time %.1f %% foreground, %.1f %% background\n", c, b, $1, rounds[$1], $2 / 1e7 / w, $3 / 1e7 / w }' /tmp/$background /tmp/times
 		done
 		awk 'NR == FNR { none[$1] = $2; next } $2 <= none[$1] { exit 1 }' /tmp/none /tmp/least-time &&
 			pass "C $c ms: background time adds progress for each" || fail "C $c ms: no progress"
@@ -108,7 +113,7 @@ figure8() {
 		for balance in static "1 ms"; do
 			options=
 			[ "$balance" = static ] || options="--balance 1ms"
-			serve --overhead "500 us" --best-effort 1ms/100ms $options --sched-trace /tmp/trace.csv $(awk '{ print "--vcpu", $1 "=" $2 }' /tmp/set)
+			serve --overhead "500 us" --best-effort 10ms/100ms $options --sched-trace /tmp/trace.csv $(awk '{ print "--vcpu", $1 "=" $2 }' /tmp/set)
 			begin $(awk '{ print $1 }' /tmp/set)
 			ends=
 			while read -r name _ length; do
@@ -119,7 +124,7 @@ figure8() {
 			sleep "$seconds"
 			over >/tmp/times
 			awk '/^t/ { m += $4; if ($5 > l) l = $5 } END { printf "%d moves of those that are left, the longest %.1f us", m, l / 1e3 }' /tmp/times >/tmp/moved
-			grep -E "^t[01] " /tmp/times | awk -v set="$set" -v b="$balance" -v moved="$(cat /tmp/moved)" '{ printf "Fig. 8: k%d, %s, %s: background %.1f ms (%s)\n", set, b, $1, $3 / 1e6, moved }' | tee -a /tmp/fig8
+			grep -E "^t[01] " /tmp/times | awk -v set="$set" -v b="$balance" -v moved="$(cat /tmp/moved)" -v w="$(cat /tmp/window)" '{ printf "Fig. 8: k%d, %s, %s: background %.1f ms a second (%s)\n", set, b, $1, $3 / 1e6 / w, moved }' | tee -a /tmp/fig8
 			kill $ends 2>/dev/null
 			end
 			solocore check-trace /tmp/trace.csv >/tmp/said && pass "Fig. 8, k$set, $balance: no violation" || fail "Fig. 8, k$set, $balance: $(head -n 3 /tmp/said)"
@@ -127,7 +132,7 @@ figure8() {
 	done
 	# Between all sets and both tasks: the ratio of the largest to the smallest.
 	for balance in static "1 ms"; do
-		grep ", $balance," /tmp/fig8 | sed 's/.*background \(.*\) ms (.*/\1/' | sort -n | awk -v b="$balance" '{ v[NR] = $1; s += $1 } END { for (i in v) q += (v[i] - s / NR) ^ 2; printf "%s: mean %.1f ms, deviation %.1f %%, largest by smallest %.2f\n", b, s / NR, 100 * sqrt(q / NR) / (s / NR), v[NR] / (v[1] > 0 ? v[1] : 1) }'
+		grep ", $balance," /tmp/fig8 | sed 's/.*background \(.*\) ms a second (.*/\1/' | sort -n | awk -v b="$balance" '{ v[NR] = $1; s += $1 } END { for (i in v) q += (v[i] - s / NR) ^ 2; printf "%s: mean %.1f ms a second, deviation %.1f %%, largest by smallest %.2f\n", b, s / NR, 100 * sqrt(q / NR) / (s / NR), v[NR] / (v[1] > 0 ? v[1] : 1) }'
 	done | tee /tmp/both
 	awk '{ for (i = 1; i <= NF; i++) if ($i == "deviation") d[NR] = $(i + 1) } END { exit d[2] >= d[1] }' /tmp/both &&
 		pass "balancing evens out background progress" || fail "balancing does not even out background progress"
