@@ -58,16 +58,8 @@ struct run_core {
 	sc_u64 unseen_writes;	  /* writes whose overflow was not reported and that were found later */
 };
 
-/* Why the kernel unloaded the scheduler. */
-struct run_exit {
-	sc_u64 kind; /* SCX_EXIT_*; 0: it runs */
-	char reason[128];
-	char message[256];
-};
-
 _Static_assert(sizeof(struct sc_memguard_core) == 112, "shared with crates/linux/src/shared.rs");
 _Static_assert(sizeof(struct run_settings) == 48, "shared with crates/linux/src/shared.rs");
 _Static_assert(sizeof(struct run_core) == 312, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/shared.rs");
 
 #endif

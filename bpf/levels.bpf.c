@@ -20,6 +20,8 @@
  * scheduler.
  */
 #include "levels.h"
+#include "ended.h"
+#include "intruders.h"
 
 /* A turn of one thread among several of a task, and of level D and others. */
 #define TURN_NS 3000000ull
@@ -33,24 +35,11 @@
 /* Queue of a task. */
 #define QUEUE_OF(task) ((task) + SC_MAX_CPUS)
 
-#define SCHED_FIFO 1u
-#define SCHED_RR 2u
-#define SCHED_DEADLINE 6u
 #define CLOCK_MONOTONIC 1
 #define BPF_F_TIMER_ABS 1ull
 #define BPF_F_TIMER_CPU_PIN 2ull
 #define SCX_DEQ_SLEEP 1ull
 #define SCX_DSQ_LOCAL_ON 0xc000000000000000ull
-
-#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
-
-struct task_struct___levels {
-	unsigned int policy;
-	unsigned int rt_priority;
-	char comm[16];
-};
-
-#pragma clang attribute pop
 
 /* As in kfuncs.h, with what is needed here. */
 struct sched_ext_ops___levels {
@@ -88,26 +77,6 @@ struct {
 	__type(key, int);
 	__type(value, struct level_member);
 } level_members SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u32);
-	__type(value, struct level_intruder);
-} level_intruders SEC(".maps");
-
-struct level_exit {
-	sc_u64 kind; /* SCX_EXIT_*; 0: it runs */
-	char reason[128];
-	char message[256];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct level_exit);
-} ended SEC(".maps");
 
 static __u64 virtual_now;
 
@@ -498,50 +467,24 @@ __s32 BPF_PROG(levels_init)
 SEC("struct_ops/levels_exit")
 void BPF_PROG(levels_exit, struct scx_exit_info *info)
 {
-	__u32 zero = 0;
-	struct level_exit *e = bpf_map_lookup_elem(&ended, &zero);
-
-	if (!e)
-		return;
-	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
-	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
-	e->kind = info->kind;
+	exit_written(info);
 }
 
 /* Is it a real-time thread of a program? */
 static __always_inline __u32 intrudes(struct task_struct *p)
 {
-	__u32 policy = ((struct task_struct___levels *)p)->policy;
-
-	return !exempt(p) && (policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE);
+	return !exempt(p) && is_real_time(p);
 }
 
 static __always_inline void intruder_ends(struct task_struct *p, struct level_core *c,
 					  struct level_cpu_run *seen, __u64 now)
 {
-	struct level_intruder fresh = {}, *i;
-	struct task_struct___levels *t = (void *)p;
 	__u64 ns = sc_sub(now, c->intruder_ns);
-	__u32 pid = p->pid, level = c->level < 6 ? c->level : SC_LEVEL_IDLE;
+	__u32 level = c->level < 6 ? c->level : SC_LEVEL_IDLE;
 
 	seen->intruder_ns += ns;
 	seen->lost_ns[level] += ns;
-	i = bpf_map_lookup_elem(&level_intruders, &pid);
-	if (!i) {
-		fresh.pid = pid;
-		fresh.tgid = p->tgid;
-		bpf_probe_read_kernel_str(fresh.name, sizeof(fresh.name), t->comm);
-		bpf_map_update_elem(&level_intruders, &pid, &fresh, BPF_NOEXIST);
-		i = bpf_map_lookup_elem(&level_intruders, &pid);
-		if (!i)
-			return;
-	}
-	i->policy = t->policy;
-	i->priority = t->rt_priority;
-	i->ns += ns;
-	i->times++;
-	i->longest_ns = sc_max(i->longest_ns, ns);
-	i->lost_ns[level] += ns;
+	intruder_ran(p, ns, level);
 }
 
 SEC("tp_btf/sched_switch")
@@ -563,11 +506,7 @@ int BPF_PROG(intruders, _Bool preempt, struct task_struct *prev, struct task_str
 	if (intrudes(next)) {
 		c->intruder_ns = now;
 		seen->intrusions++;
-		trace(cpu, now, TRACE_INTRUDER, next->pid,
-		      ((struct task_struct___levels *)next)->policy == SCHED_DEADLINE
-			      ? SC_UNLIMITED
-			      : ((struct task_struct___levels *)next)->rt_priority,
-		      c->level);
+		intruder_traced(cpu, now, next, c->level);
 	}
 	return 0;
 }

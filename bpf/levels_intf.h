@@ -93,24 +93,10 @@ struct level_cpu_run {
 	sc_u64 slots;	   /* windows that have ended */
 };
 
-/* A real-time thread that ran beside the levels. */
-struct level_intruder {
-	sc_u64 ns;
-	sc_u64 times;
-	sc_u64 longest_ns;
-	sc_u64 lost_ns[6];
-	sc_u32 pid;
-	sc_u32 tgid;
-	sc_u32 policy;
-	sc_u32 priority; /* of SCHED_FIFO and SCHED_RR */
-	char name[16];
-};
-
 _Static_assert(sizeof(struct levels_settings) == 16, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_setup) == 56, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_member) == 16, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_task) == 152, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_cpu_run) == 120, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_intruder) == 104, "shared with crates/linux/src/levels/shared.rs");
 
 #endif

@@ -18,19 +18,13 @@
  * not looked at beyond the kernel's own choice of an idle CPU.
  */
 #include "kfuncs.h"
+#include "ended.h"
 #include "regulate.h"
 
 static __u64 virtual_now;
 
 /* Number of a CPU's queue of clients. */
 #define CLIENTS_OF(cpu) ((cpu) + SC_MAX_CPUS)
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct run_exit);
-} ended SEC(".maps");
 
 static void cpu_stop(__u32 cpu, struct run_core *c)
 {
@@ -205,14 +199,7 @@ __s32 BPF_PROG(solocore_init)
 SEC("struct_ops/solocore_exit")
 void BPF_PROG(solocore_exit, struct scx_exit_info *info)
 {
-	__u32 zero = 0;
-	struct run_exit *e = bpf_map_lookup_elem(&ended, &zero);
-
-	if (!e)
-		return;
-	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
-	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
-	e->kind = info->kind;
+	exit_written(info);
 }
 
 SEC(".struct_ops.link")

@@ -14,7 +14,7 @@
  * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the VCPU is. A
  * thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on, and an idle CPU takes
  * such threads from others. Kernel threads and solocore itself go straight to the local queue, real-time
- * threads never come here: the core is paused meanwhile, and nobody is charged.
+ * threads never come here: the core is paused meanwhile, nobody is charged, and they are reported.
  *
  * A timer that comes late does not enlarge a budget: what ran beyond it is settled at the instant at which it
  * was used up, and the rest is counted (`late_ns`) but is nobody's. Admission allows for it.
@@ -23,6 +23,8 @@
  * thread whose affinity excludes its VCPU's core is best effort meanwhile; the kernel's own threads are not
  * held to anything.
  */
+#include "ended.h"
+#include "intruders.h"
 #include "kfuncs.h"
 #include "sched_trace.h"
 #include "vcpu_intf.h"
@@ -94,19 +96,6 @@ struct {
 	__type(key, __u32);
 	__type(value, struct sc_balance);
 } balances SEC(".maps");
-
-struct run_exit {
-	__u64 kind;
-	char reason[128];
-	char message[256];
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct run_exit);
-} ended SEC(".maps");
 
 static __always_inline struct vcpu_cpu *cpu_of(__u32 cpu)
 {
@@ -744,7 +733,7 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	if (!c || exempt(p))
 		return;
 	/* By the clock, not by what is left of the turn: a kick takes all of that. */
-	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / (p->scx.weight | 1);
+	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / sc_max(p->scx.weight, 1);
 	trace(cpu, now, TRACE_STOPS, p->pid, runnable, c->running_id + 1);
 	if (!runnable) {
 		/* Whether its VCPU has another thread, `dispatch` will see, at once: the switch is the
@@ -769,6 +758,37 @@ void BPF_PROG(vcpu_cpu_release, __s32 cpu, struct scx_cpu_release_args *args)
 	c->stopped_ns = 0;
 	if (!c->core.paused)
 		core_now(cpu, TRACE_VCPU_PAUSE, 0);
+}
+
+static __always_inline __u32 intrudes(struct task_struct *p)
+{
+	/* The idle thread has a lower priority than all, and most threads are not real-time. */
+	return p->prio < MAX_RT_PRIO && !exempt(p) && is_real_time(p);
+}
+
+/* Real-time threads, seen at each change of threads: theirs is the time of whoever was picked. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(intruders, _Bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	__u32 cpu = bpf_get_smp_processor_id();
+	struct vcpu_cpu *c = cpu_of(cpu);
+	__u64 now, ns;
+
+	if (!c || (c->intruding_ns == 0 && !intrudes(next)))
+		return 0;
+	now = bpf_ktime_get_ns();
+	if (c->intruding_ns != 0) {
+		ns = sc_sub(now, c->intruding_ns);
+		c->intruder_ns += ns;
+		intruder_ran(prev, ns, c->core.mode);
+		c->intruding_ns = 0;
+	}
+	if (intrudes(next)) {
+		c->intruding_ns = now;
+		c->intrusions++;
+		intruder_traced(cpu, now, next, c->core.mode);
+	}
+	return 0;
 }
 
 SEC("struct_ops/vcpu_enable")
@@ -824,8 +844,10 @@ __s32 BPF_PROG(vcpu_init)
 			return -22;
 		c->core.allowed = settings.allowed != 0;
 		c->core.paused = 1;
+		/* It exists already if the scheduler is installed again. */
 		bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
 		bpf_timer_set_callback(&timer->timer, timer_fired);
+		timer->armed_ns = 0;
 		trace(key, now, TRACE_VCPU_PAUSE, 0, answer_of(c), c->core.until_ns);
 		if (!settings.allowed)
 			trace(key, now, TRACE_VCPU_ALLOW, 0, answer_of(c), c->core.until_ns);
@@ -838,20 +860,14 @@ __s32 BPF_PROG(vcpu_init)
 		return 0;
 	bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&timer->timer, balance_fired);
+	timer->armed_ns = 0;
 	return 0;
 }
 
 SEC("struct_ops/vcpu_exit")
 void BPF_PROG(vcpu_exit, struct scx_exit_info *info)
 {
-	__u32 zero = 0;
-	struct run_exit *e = bpf_map_lookup_elem(&ended, &zero);
-
-	if (!e)
-		return;
-	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
-	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
-	e->kind = info->kind;
+	exit_written(info);
 }
 
 #include "vcpu_control.h"

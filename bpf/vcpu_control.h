@@ -74,9 +74,14 @@ static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
 		__u32 moves;
 	} c = {0, 0};
 
-	__sync_lock_test_and_set(&timer->armed_ns, 0);
-	if (!b || !turn_taken())
+	if (!b)
 		return 0;
+	if (!turn_taken()) {
+		/* Still armed for whoever looks. */
+		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
+		return 0;
+	}
+	__sync_lock_test_and_set(&timer->armed_ns, 0);
 	c.woken = __sync_lock_test_and_set(&woken_cores, 0);
 	c.moves = balance_core(SC_NONE);
 	bpf_loop(settings.cpus, balance_woken, &c, 0);
@@ -185,7 +190,10 @@ int vcpu_monitor(struct vcpu_request *r)
 	return 0;
 }
 
-/* Before the scheduler is installed: cores for sc_balance, the rule of the throttling. */
+/*
+ * Before the scheduler is installed, for the first time or again: cores for sc_balance, the rule of the
+ * throttling, and nothing of a former one.
+ */
 SEC("syscall")
 int vcpu_begin(struct vcpu_request *r)
 {
@@ -193,6 +201,10 @@ int vcpu_begin(struct vcpu_request *r)
 	struct sc_throttle *t = bpf_map_lookup_elem(&throttles, &zero);
 	struct sc_balance *b = bpf_map_lookup_elem(&balances, &zero);
 
+	live = 0;
+	stuck = 0;
+	woken_cores = 0;
+	turn_given();
 	if (!t || !b || !sc_balance_init(b, settings.cpus, settings.colours != 0))
 		return 0;
 	if (settings.check_ns != 0 && !sc_throttle_init(t, settings.cpus, r->server, r->occupancy, r->limit))

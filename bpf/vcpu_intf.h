@@ -45,15 +45,18 @@ struct vcpu_cpu {
 	sc_u64 running_id;	     /* and for which VCPU */
 	sc_u64 direct;		     /* 1: a thread of the VCPU that runs is next, past its queue */
 	sc_u64 stopped_ns;	     /* when the last one blocked, until somebody has asked; 0 */
+	sc_u64 intruding_ns;	     /* since when a real-time thread runs; 0 */
 	/* Counts. */
 	sc_u64 switches; /* threads that were let in */
 	sc_u64 late;	 /* how often a budget was exceeded, as the timer came late */
 	sc_u64 late_ns;	 /* by how much in all */
 	sc_u64 most_late_ns;
-	sc_u64 strays;	/* threads that ran although another VCPU was picked */
-	sc_u64 moves;	/* VCPUs that left */
-	sc_u64 told_ns; /* background time that the throttling has been told */
-	sc_u64 errors;	/* mail that could not be done */
+	sc_u64 strays;	    /* threads that ran although another VCPU was picked */
+	sc_u64 moves;	    /* VCPUs that left */
+	sc_u64 told_ns;	    /* background time that the throttling has been told */
+	sc_u64 errors;	    /* mail that could not be done */
+	sc_u64 intrusions;  /* how often a real-time thread ran */
+	sc_u64 intruder_ns; /* and for how long */
 };
 
 /* A VCPU, wherever it is. */

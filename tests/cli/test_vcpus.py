@@ -168,7 +168,7 @@ def test_running_such_a_plan_says_what_it_would_do_and_what_is_lacking(solocore)
 
 @pytest.mark.parametrize("vcpu, said", [
     ("6ms", "write it like 6ms/100ms"),
-    ("-6ms/100ms", "6ms/100ms"),
+    ("-6ms/100ms", "`-6ms` is negative"),
     ("7ms/6ms", "more than a whole core"),
     ("0ms/6ms", "below 10 us"),
     ("1ms/1h", "6ms/100ms"),
@@ -177,6 +177,28 @@ def test_running_such_a_plan_says_what_it_would_do_and_what_is_lacking(solocore)
 def test_exec_refuses_absurd_vcpus(solocore, vcpu, said):
     done = solocore("exec", f"--vcpu={vcpu}", "--", "touch", "ran")
     assert done.code == 2 and said in done.err and not (solocore.dir / "ran").exists(), done.err
+
+
+@pytest.mark.parametrize("command, said", [
+    (["create", "x", "-6ms/100ms"], "`-6ms` is negative"),
+    (["create", "x", "200ms/100ms"], "VCPU x: a capacity of 200 ms in a period of 100 ms is more than a whole core"),
+    (["create", "x", "1ns/100ms"], "below 10 us"),
+    (["create", "x", "1ms/60s"], "above 10 s"),
+    (["create", "x", "99999999999s/99999999999s"], "too large"),
+    (["create", "", "1ms/10ms"], "is empty"),
+    (["create", "7", "1ms/10ms"], "is a number"),
+    (["create", "a\nb", "1ms/10ms"], 'the name "a\\nb"'),
+    (["serve", "--vcpu", "a=5ms/4ms"], "--vcpu a: a capacity of 5 ms"),
+    (["serve", "--best-effort", "5ms/4ms"], "--best-effort: a capacity of 5 ms"),
+    (["serve", "--overhead", "-1ms"], "`-1ms` is negative"),
+    (["serve", "--threshold", "4", "--memory-period", "-1s"], "`-1s` is negative"),
+    (["drill", "--faults", "stall"], "--pid"),
+    (["drill", "--times", "0"], "1.."),
+    (["drill", "--faults", "earthquake"], "earthquake"),
+])
+def test_absurd_vcpus_are_refused_whatever_the_machine_can(solocore, command, said):
+    done = solocore("vcpu", *command)
+    assert done.code == 2 and said in done.err, done.err
 
 
 def test_exec_needs_a_scheduler(solocore):

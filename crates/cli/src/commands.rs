@@ -26,6 +26,8 @@ mod space;
 mod study;
 mod top;
 mod vcpu;
+mod vcpu_drill;
+mod vcpu_memory;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;

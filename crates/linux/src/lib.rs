@@ -12,6 +12,7 @@ mod error;
 pub mod event;
 pub mod history;
 mod instance;
+pub mod intruders;
 pub mod isolate;
 pub mod keeper;
 pub mod latency;

@@ -1,5 +1,5 @@
 # What a guest does in `make test`: the shortest run that would notice a broken engine, a budget that is not kept, or a machine that
-# is not put back. After common.sh; $WANT is the engine that must run by itself.
+# is not put back; with sched_ext, also VCPUs that get their capacities. After common.sh; $WANT is the engine that must run by itself.
 mask() {
 	taskset -p "$1" | sed 's/.*: //'
 }
@@ -70,6 +70,27 @@ is "exit code" $? 0
 [ "$(sum jobs)" -gt 3 ] && pass "$(sum jobs) jobs" || fail "$(sum jobs) jobs in a second: $(tail -n 2 /tmp/errors)"
 grep -q "put back" /tmp/errors && fail "$(grep "put back" /tmp/errors)"
 same "isolated"
+
+# VCPUs: one that does not fit is refused, two that compute have their capacities, and the trace says so.
+if [ "$WANT" = sched-ext ]; then
+	serve --overhead "1 ms" --vcpu a=30ms/100ms@1 --vcpu b=10ms/50ms@1 --sched-trace /tmp/trace.csv
+	expect 2 "does not fit on core 1: with it the utilisation is 1.1" solocore vcpu create c 50ms/100ms --core 1
+	workers=
+	for name in a b; do
+		worker 1 >/dev/null &
+		solocore vcpu bind $! $name
+		workers="$workers $!"
+	done
+	sleep 1
+	kill -INT $daemon
+	wait $daemon
+	is "exit code" $? 0
+	kill $workers || fail "a thread died with its VCPU"
+	expect 0 "no violation" solocore check-trace /tmp/trace.csv
+	judged=$(sed -n 's/^  supply: \([0-9]*\) times$/\1/p' /tmp/said)
+	[ "${judged:-0}" -gt 10 ] && pass "$judged periods of VCPUs were judged" || fail "${judged:-no} periods were judged, so nothing was tested"
+	is "the kernel's scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
+fi
 
 echo "failures: $failures, after $(cut -d ' ' -f 1 /proc/uptime) s"
 [ $failures = 0 ]

@@ -1,6 +1,6 @@
 # What a guest does to test VCPUs: refusals, supply, moves, the end of the scheduler however it comes. After common.sh.
 #
-# $VCPU_SECONDS (5): how long random VCPUs are watched; $DRILLS (3): how often the scheduler fails.
+# $VCPU_SECONDS (5): how long random VCPUs are watched; $DRILLS (6): how often the scheduler fails.
 #
 # The emulator runs its CPUs by turns of up to some ms, and time goes on in all of them meanwhile: timers come late by as much, which
 # admission is told of (--overhead).
@@ -21,13 +21,15 @@ echo "kernel $(uname -r)"
 expect 3 "nobody schedules" solocore vcpu list
 expect 2 "below 10 us" solocore vcpu serve --vcpu a=1us/10ms
 expect 2 "more than a whole core" solocore vcpu serve --vcpu a=11ms/10ms
+expect 2 "is negative" solocore vcpu serve --vcpu a=-1ms/10ms
+expect 2 "is negative" solocore vcpu create a -1ms/10ms
 is "after refusals" "$(state)" disabled
 
 serve --overhead "1 ms" --vcpu a=40ms/100ms@1 --sched-trace /tmp/trace.csv
 is "scheduler" "$(state)" enabled
 expect 2 "does not fit on core 1: with it the utilisation is 1.08" solocore vcpu create b 60ms/100ms --core 1
 expect 2 "more than a whole core" solocore vcpu create b 20ms/10ms
-expect 2 "the kernel takes threads" solocore vcpu create b 10ms/100s
+expect 2 "above 10 s, after which" solocore vcpu create b 10ms/100s
 expect 2 "there is no VCPU .c." solocore vcpu move c 2
 expect 2 "best effort and stays" solocore vcpu destroy best-effort/1
 expect 2 "there is no core 9" solocore vcpu create b 6ms/100ms --core 9
@@ -89,6 +91,85 @@ cat /tmp/said
 judged=$(sed -n 's/^  supply: \([0-9]*\) times$/\1/p' /tmp/said)
 [ "${judged:-0}" -gt 20 ] || fail "hardly a period was judged, so nothing was tested"
 
+# Balancing: six VCPUs begin on core 1. One of them is fixed; core 2 has not one page colour left.
+serve --balance "1 ms" --core-colors 8 --overhead "1 ms" --best-effort 1ms/100ms --sched-trace /tmp/trace.csv
+solocore vcpu create full 1ms/100ms --core 2 --colors 8 --fixed >/tmp/said || fail "$(cat /tmp/said)"
+workers=
+for n in 0 1 2 3 4 5; do
+	fixed=
+	[ $n = 0 ] && fixed=--fixed
+	# shellcheck disable=SC2086
+	solocore vcpu create b$n 8ms/100ms --core 1 --colors 1 $fixed >/tmp/said || fail "$(cat /tmp/said)"
+	worker $n 20000 20000 >/dev/null &
+	solocore vcpu bind $! b$n
+	workers="$workers $!"
+done
+sleep 3
+solocore vcpu list
+moved=0 on1=0
+for n in 1 2 3 4 5; do
+	moved=$((moved + $(value b$n moves)))
+	[ "$(value b$n core)" = 1 ] && on1=$((on1 + 1))
+	[ "$(value b$n core)" = 2 ] && fail "b$n went where its colours are not free"
+	[ "$(value b$n moves)" = 0 ] || [ "$(value b$n longest_move_ns)" -gt 0 ] || fail "b$n moved, and it took no time"
+done
+[ $moved -gt 0 ] && [ $on1 -lt 5 ] && pass "balancing moved VCPUs $moved times; $on1 of 5 are on core 1" || fail "balancing moved $moved times, $on1 of 5 are on core 1"
+is "a fixed VCPU: core and moves" "$(value b0 core) $(value b0 moves)" "1 0"
+kill -INT $daemon
+wait $daemon
+is "exit code" $? 0
+kill $workers
+expect 0 "no violation" solocore check-trace /tmp/trace.csv
+
+# Real-time threads are held to nothing, but seen.
+serve --vcpu a=40ms/100ms@1 --format json
+worker 1 >/dev/null &
+worker=$!
+solocore vcpu bind $worker a
+taskset 2 leveler fifo 50 3000 &
+rude=$!
+sleep 0.5
+kill -KILL $rude
+kill -INT $daemon
+wait $daemon
+kill $worker
+tr -d ' \n' </tmp/run.json | grep -q "\"intruders\":\[{\"thread\":$rude,.*SCHED_FIFO.*\"priority\":50" && pass "a real-time thread is reported" || fail "no real-time thread is reported: $(grep -A12 intruders /tmp/run.json)"
+lost=$(sed -n 's/^ *"lost_foreground_ns": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+[ "${lost:-0}" -gt 1000000 ] && pass "it took $lost ns from VCPUs with budget" || fail "it took ${lost:-nothing} from VCPUs with budget"
+
+# A plan's throttle: more page faults than it allows take background time from cores.
+cat >/tmp/system.toml <<'TOML'
+platform = "imx6q"
+[regulation]
+policy = "maracas"
+[maracas]
+overhead = "1 ms"
+throttle = { max_rate = "100 kB/s", period = "200 ms" }
+[[vcpu]]
+name = "work"
+capacity = "20 ms"
+period = "100 ms"
+core = 1
+tasks = ["work"]
+[[task]]
+name = "work"
+criticality = "C"
+period = "100 ms"
+wcet = "1 ms"
+misses = 10
+TOML
+solocore plan /tmp/system.toml -o /tmp/plan.json >/dev/null || fail "no plan"
+expect 0 "background time is throttled while" solocore run /tmp/plan.json --dry-run --event page-faults
+hog 2 &
+worker=$!
+solocore run /tmp/plan.json --event page-faults --duration "3 s" --format json >/tmp/run.json 2>/tmp/errors
+is "exit code" $? 0
+kill $worker
+contended=$(sed -n 's/^ *"contended": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+most=$(sed -n 's/^ *"most_throttled": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)
+[ "${contended:-0}" -gt 2 ] && [ "${most:-0}" -gt 0 ] && pass "a plan's throttle: contended in $contended periods, up to $most cores throttled" ||
+	fail "a plan's throttle: contended in ${contended:-no} periods, ${most:-no} cores throttled; $(cat /tmp/errors)"
+
 # However the scheduler ends, the kernel's own goes on with every thread.
 for how in KILL TERM; do
 	serve --vcpu a=40ms/100ms@1
@@ -113,10 +194,15 @@ code=$?
 	fail "a CPU goes offline: exit code $code, $(cat /tmp/errors)"
 echo 1 >/sys/devices/system/cpu/cpu3/online
 kill $worker
-solocore vcpu drill --times ${DRILLS:-3} >/tmp/said
+expect 2 "give a process that computes" solocore vcpu drill --faults stall
+expect 3 "does it still run" solocore vcpu drill --pid 999999
+worker 1 >/dev/null &
+worker=$!
+solocore vcpu drill --times ${DRILLS:-6} --faults error,exit,stall,offline,refused --pid $worker >/tmp/said 2>&1
 got=$?
 cat /tmp/said
-[ $got = 0 ] && pass "it failed ${DRILLS:-3} times, and nothing is left" || fail "drill: $(cat /tmp/said)"
+[ $got = 0 ] && pass "it failed ${DRILLS:-6} times, and nothing is left" || fail "drill: $(cat /tmp/said)"
+kill $worker || fail "a thread died in the drill"
 is "after the drill" "$(state)" disabled
 
 echo "failures: $failures"

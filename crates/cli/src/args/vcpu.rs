@@ -72,13 +72,13 @@ pub struct SchedulerArgs {
     #[arg(long, value_enum, default_value_t)]
     pub background: BackgroundPolicy,
     /// What everything that is bound to no VCPU gets on each core at least.
-    #[arg(long, default_value = "5ms/100ms", value_name = "C/T")]
+    #[arg(long, default_value = "5ms/100ms", value_name = "C/T", allow_hyphen_values = true)]
     pub best_effort: Reservation,
     /// What a switch and a late timer may cost; admission adds it to each capacity.
-    #[arg(long, default_value = "20 us", value_name = "TIME")]
+    #[arg(long, default_value = "20 us", value_name = "TIME", allow_hyphen_values = true)]
     pub overhead: Time,
     /// Balance VCPUs so long after one wakes, blocks, comes or goes; without it they stay.
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub balance: Option<Time>,
     /// Page colours of each core; VCPUs go only where theirs are free.
     #[arg(long, value_name = "N", requires = "balance")]
@@ -112,7 +112,7 @@ pub struct ThrottlingArgs {
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
     pub source: Source,
     /// How often memory is looked at.
-    #[arg(long, default_value = "2 s", value_name = "TIME")]
+    #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
     pub memory_period: Time,
     /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults].
     #[arg(long, value_name = "NAME", requires = "threshold")]
@@ -133,22 +133,13 @@ pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
     /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing left behind?
-    Drill {
-        /// How often.
-        #[arg(long, default_value_t = 10, value_name = "N")]
-        times: u32,
-        /// By letting nobody in, until the kernel's watchdog notices, not by an error.
-        #[arg(long)]
-        stall: bool,
-        /// What to print.
-        #[arg(long, value_enum, default_value_t)]
-        format: Format,
-    },
+    Drill(DrillArgs),
     /// Create a VCPU.
     Create {
         /// What to call it.
         name: String,
         /// Capacity and period, like 6ms/100ms.
+        #[arg(allow_hyphen_values = true)]
         reservation: Reservation,
         /// Its core; without it, the one with the most room.
         #[arg(long, value_name = "N")]
@@ -188,6 +179,37 @@ pub enum VcpuCommand {
         /// Name or number; without it, best effort.
         vcpu: Option<String>,
     },
+}
+
+/// What goes wrong in a drill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DrillFault {
+    /// The scheduler finds an error of its own.
+    Error,
+    /// It is taken away.
+    Exit,
+    /// It lets nobody in, until the kernel's watchdog notices; needs --pid.
+    Stall,
+    /// A CPU goes offline, and comes back.
+    Offline,
+    /// The verifier refuses it.
+    Refused,
+}
+
+#[derive(Debug, Args)]
+pub struct DrillArgs {
+    /// How often.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
+    pub times: u32,
+    /// What goes wrong, by turns; what is to come more often is listed more than once.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "error,exit", value_name = "LIST")]
+    pub faults: Vec<DrillFault>,
+    /// A process that is in a VCPU each time, and must survive; may be repeated.
+    #[arg(long = "pid", value_name = "PID")]
+    pub pids: Vec<u32>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, Args)]

@@ -3,22 +3,27 @@
 //! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's cores, each admitted again before anything
 //! runs; tasks are started or attached as in every run, as ordinary threads, and bound to their VCPUs before the first job is released. What
 //! is bound to none is best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find it.
-//! Does not cover: budgets of accesses, and throttling of background time, which no bound rests on.
+//! A plan's `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests on it.
+//! Does not cover: budgets of accesses.
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::sched_trace::Record;
+use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
 use crate::commands::{isolation, print, vcpu};
 use crate::fail::Failure;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::isolate::{self, How, Isolation, Layout, TaskRun};
 use solocore_linux::vcpu::control::Control;
-use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::vcpu::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine};
 use solocore_model::vcpu_plan::{PlanMaracas, PlanVcpu};
 use solocore_model::{Plan, files, vcpu as model};
 use std::cell::RefCell;
 use std::process::ExitCode;
+
+/// What `--event` is when nobody asks: the first that can be counted is taken then.
+const DEFAULT_EVENT: &str = "llc-misses";
 
 /// What is printed at the end.
 #[derive(Serialize)]
@@ -29,8 +34,12 @@ struct Summary<'a> {
     ended: String,
     background: &'static str,
     notes: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    throttling: Option<Throttled>,
     vcpus: Vec<VcpuState>,
     cpus: Vec<CpuCounts>,
+    /// Real-time threads, which no VCPU holds.
+    intruders: Vec<Intruder>,
     /// The plan's tasks; times of jobs count from the begin.
     tasks: Vec<TaskRun>,
     plan: &'a Plan,
@@ -52,27 +61,31 @@ struct DryRun<'a> {
 pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCode, Failure> {
     check_arguments(args)?;
     let layout = isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?;
-    let notes = notes(plan, maracas);
-    let options = options(args, maracas);
+    let notes = notes(plan);
+    let event = (args.event != DEFAULT_EVENT).then_some(args.event.as_str());
+    let throttling = maracas.throttle.map(|t| Throttling::of_plan(&t, event));
+    let options = options(args, maracas, throttling.as_ref());
     if args.dry_run {
         let notes: Vec<String> = layout.notes.iter().cloned().chain(notes).collect();
+        let notes: Vec<String> = notes.into_iter().chain(throttling.as_ref().map(Throttling::text)).collect();
         return dry_run(args, plan, &options, &layout, &notes);
     }
     machine::check_privileges()?;
     let instance = Instance::take()?;
+    let mut monitor = throttling.as_ref().map(Monitor::begin).transpose()?;
     let mut vcpus = Vcpus::start(options)?;
     let ids = create(&mut vcpus, plan).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
     let control = Control::open()?;
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     let begun = isolate::now_ns();
     let tasks = RefCell::new(bind(&vcpus, plan, &layout, &ids)?);
-    for note in notes.iter().chain(&tasks.borrow().notes()) {
+    for note in notes.iter().chain(vcpus.notes()).chain(&tasks.borrow().notes()) {
         eprintln!("solocore: note: {note}");
     }
     eprintln!("scheduling {} VCPUs of the plan on {} CPUs; Ctrl-C ends it", ids.len(), vcpus.counts().len());
-    let mut look = |_: &Vcpus| {
+    let mut look = |vcpus: &Vcpus| {
         tasks.borrow_mut().look();
-        Ok(())
+        monitor.as_mut().map_or(Ok(()), |monitor| monitor.look(vcpus))
     };
     let (ended, lost) = vcpu::look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
     let tasks = tasks.into_inner();
@@ -82,25 +95,22 @@ pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCod
         ended,
         background: options.background.name(),
         notes: notes.into_iter().chain(tasks.notes()).collect(),
+        throttling: monitor.as_ref().map(Monitor::found),
         vcpus: vcpus.list(),
         cpus: vcpus.counts(),
+        intruders: vcpus.intruders(),
         tasks: since(begun, tasks.tasks()),
         plan,
     };
     drop(control);
     drop(tasks);
-    let (events, missing) = vcpus.events();
-    record.add(events, missing);
-    drop(vcpus);
-    drop(instance);
-    record.write(args.scheduling.sched_trace.as_deref(), args.isolation.trace.as_deref(), &summary.vcpus)?;
-    if let Some(path) = &args.output {
-        files::write_json(path, &summary)?;
-    }
-    match args.format {
-        Format::Json => print(&files::to_json(&summary))?,
-        Format::Text => print(&text(&summary))?,
-    }
+    let ending = vcpu::Ending {
+        sched_trace: args.scheduling.sched_trace.as_deref(),
+        trace: args.isolation.trace.as_deref(),
+        output: args.output.as_deref(),
+        format: args.format,
+    };
+    ending.conclude((vcpus, instance), record, &summary.vcpus, &summary, text)?;
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
@@ -123,7 +133,8 @@ fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-fn options(args: &RunArgs, m: &PlanMaracas) -> Options {
+fn options(args: &RunArgs, m: &PlanMaracas, throttling: Option<&Throttling>) -> Options {
+    let defaults = Options::default();
     Options {
         background: match m.background {
             model::Background::LeastTime => Background::LeastTime,
@@ -138,19 +149,15 @@ fn options(args: &RunArgs, m: &PlanMaracas) -> Options {
         balance_ns: m.balance_ns.map(|ns| ns.max(100_000)),
         colours: m.core_colours,
         traced: args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some(),
-        ..Options::default()
+        throttling: throttling.map(|t| t.settings),
+        check_ns: throttling.map_or(defaults.check_ns, |t| t.check_ns),
+        ..defaults
     }
 }
 
-fn notes(plan: &Plan, maracas: &PlanMaracas) -> Vec<String> {
-    let mut notes = Vec::new();
-    if !plan.schedulable {
-        notes.push("the plan is not schedulable: see its reasons; what does not fit is refused".to_owned());
-    }
-    if maracas.throttle.is_some() {
-        notes.push("background time is not throttled here: the plan's throttle is not applied".to_owned());
-    }
-    notes
+fn notes(plan: &Plan) -> Vec<String> {
+    let refused = "the plan is not schedulable: see its reasons; what does not fit is refused";
+    if plan.schedulable { Vec::new() } else { vec![refused.to_owned()] }
 }
 
 /// The plan's VCPUs, and their numbers. One that does not fit leaves nothing behind, as the scheduler ends.
@@ -244,6 +251,8 @@ fn dry_run(
 fn text(s: &Summary<'_>) -> String {
     vcpu::text_of(&s.vcpus)
         + &vcpu::cpus_text(&s.cpus)
+        + &s.throttling.as_ref().map(Throttled::text).unwrap_or_default()
+        + &vcpu::intruders_text(&s.intruders)
         + &isolation::tasks_text(s.tasks.iter())
         + &format!("\nVCPUs, background {}, {:.3} s; ended by {}\n", s.background, s.duration_ns as f64 / 1e9, s.ended)
 }

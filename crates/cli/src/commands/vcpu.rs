@@ -1,20 +1,18 @@
 //! `solocore vcpu`: VCPUs on this machine.
 
 use crate::args::Format;
-use crate::args::vcpu::{BackgroundPolicy, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs, VcpuCommand};
+use crate::args::vcpu::{BackgroundPolicy, Reservation, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
 use crate::commands::sched_trace::Record;
-use crate::commands::{latency as memory, print};
+use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
+use crate::commands::{print, vcpu_drill};
 use crate::fail::Failure;
-use crate::progress::{Progress, stopped};
+use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::latency::probe::Config;
-use solocore_linux::latency::requests::CoreRequests;
-use solocore_linux::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling};
-use solocore_linux::latency::{self, pmu};
 use solocore_linux::vcpu::control::{self, Answer, Control, Request};
-use solocore_linux::vcpu::{Background, CpuCounts, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::vcpu::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted, check_name};
 use solocore_linux::{Instance, LinuxError, machine, notify};
+use solocore_model::vcpu::check_times;
 use solocore_model::{Time, files};
 use std::path::Path;
 use std::process::ExitCode;
@@ -35,87 +33,18 @@ struct Summary {
     throttling: Option<Throttled>,
     vcpus: Vec<VcpuState>,
     cpus: Vec<CpuCounts>,
-}
-
-/// What came of the throttling of background time.
-#[derive(Clone, Debug, Serialize)]
-struct Throttled {
-    /// What is read.
-    source: String,
-    /// What counts as a request of a CPU.
-    event: String,
-    rule: &'static str,
-    threshold: u64,
-    /// Memory periods, and in how many memory was contended.
-    periods: u64,
-    contended: u64,
-    /// Most cores that got no background time at once.
-    most_throttled: u32,
-    /// The highest latency of a period.
-    highest_latency: Option<f64>,
-}
-
-/// The readings come to [`Vcpus::monitor`] by themselves.
-struct Elsewhere;
-
-impl Mechanism for Elsewhere {
-    fn monitor(&mut self, _: u64, _: u64, _: &[u64]) -> Result<Decision, LinuxError> {
-        Ok(Decision::default())
-    }
-}
-
-/// Reads the memory's latency or the requests to it, and hands them to the scheduler.
-struct Monitor {
-    driver: Throttling<Elsewhere>,
-    found: Throttled,
-}
-
-impl Monitor {
-    fn begin(args: &ThrottlingArgs, settings: &Settings) -> Result<Self, Failure> {
-        let (cpus, cpuinfo) = (machine::online_cpus()?, machine::cpuinfo());
-        let (cores, instead) = CoreRequests::choose(args.event.as_deref(), &cpuinfo, &cpus)?;
-        let config = Config::on(&cpus);
-        let sysfs = Path::new(pmu::SYSFS);
-        let (watched, why) = latency::watch(settings.rule, memory::choice(args.source), sysfs, &cpuinfo, &config)?;
-        for note in instead.iter().chain(&why) {
-            eprintln!("solocore: note: {note}");
-        }
-        let found = Throttled {
-            source: watched.about(),
-            event: cores.event().name().to_owned(),
-            rule: if settings.rule == Rule::Rate { "rate" } else { "latency" },
-            threshold: settings.threshold,
-            periods: 0,
-            contended: 0,
-            most_throttled: 0,
-            highest_latency: None,
-        };
-        let every = Duration::from_nanos(args.memory_period.ns_ceil());
-        let driver = Throttling::new(every, settings.rule, watched, cores, Elsewhere)?;
-        Ok(Self { driver, found })
-    }
-
-    fn look(&mut self, vcpus: &Vcpus) -> Result<(), LinuxError> {
-        if Instant::now() < self.driver.due() {
-            return Ok(());
-        }
-        let tick = self.driver.tick()?;
-        let decision = vcpus.monitor(&tick)?;
-        self.found.periods += 1;
-        self.found.contended += u64::from(decision.contended);
-        self.found.most_throttled = self.found.most_throttled.max(decision.throttled);
-        let latency = tick.reading.latency();
-        self.found.highest_latency = self.found.highest_latency.into_iter().chain(latency).reduce(f64::max);
-        Ok(())
-    }
+    /// Real-time threads, which no VCPU holds.
+    intruders: Vec<Intruder>,
 }
 
 /// Carries it out.
 pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         VcpuCommand::Serve(args) => return serve(args),
-        VcpuCommand::Drill { times, stall, format } => return drill(*times, *stall, *format),
+        VcpuCommand::Drill(args) => return vcpu_drill::run(args),
         VcpuCommand::Create { name, reservation, core, fixed, colors, pid } => {
+            check_name(name).map_err(Failure::Input)?;
+            check(*reservation, &format!("VCPU {name}"))?;
             let wanted = Wanted {
                 name: name.clone(),
                 capacity_ns: reservation.capacity_ns,
@@ -191,15 +120,24 @@ pub fn options(args: &SchedulerArgs) -> Options {
     }
 }
 
+/// What is no VCPU's on any machine is refused before this one is looked at.
+fn check(reservation: Reservation, whose: &str) -> Result<(), Failure> {
+    check_times(reservation.capacity_ns, reservation.period_ns)
+        .map_err(|what| Failure::Input(format!("{whose}: {what}")))
+}
+
 fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
-    let mut options = options(&args.scheduler);
-    let throttling = &args.throttling;
-    if throttling.threshold.is_some() {
-        options.throttling = Some(memory::settings(throttling.rule, throttling.threshold, throttling.idle)?);
+    check(args.scheduler.best_effort, "--best-effort")?;
+    for v in &args.vcpus {
+        check_name(&v.name).map_err(|what| Failure::Input(format!("--vcpu: {what}")))?;
+        check(v.reservation, &format!("--vcpu {}", v.name))?;
     }
+    let mut options = options(&args.scheduler);
+    let throttling = Throttling::of_arguments(&args.throttling, options.check_ns)?;
+    options.throttling = throttling.as_ref().map(|t| t.settings);
     machine::check_privileges()?;
     let instance = Instance::take()?;
-    let mut monitor = options.throttling.as_ref().map(|settings| Monitor::begin(throttling, settings)).transpose()?;
+    let mut monitor = throttling.as_ref().map(Monitor::begin).transpose()?;
     let mut vcpus = Vcpus::start(options)?;
     for v in &args.vcpus {
         let wanted = Wanted {
@@ -214,6 +152,9 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     }
     let control = Control::open()?;
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
+    for note in vcpus.notes() {
+        eprintln!("solocore: note: {note}");
+    }
     eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
     let started = Instant::now();
     let mut look = |vcpus: &Vcpus| monitor.as_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
@@ -223,24 +164,53 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
         ended,
         background: options.background.name(),
-        throttling: monitor.as_ref().map(|m| m.found.clone()),
+        throttling: monitor.as_ref().map(Monitor::found),
         vcpus: vcpus.list(),
         cpus: vcpus.counts(),
+        intruders: vcpus.intruders(),
     };
     drop(control);
-    let (events, missing) = vcpus.events();
-    record.add(events, missing);
-    drop(vcpus);
-    drop(instance);
-    record.write(args.scheduler.sched_trace.as_deref(), args.scheduler.trace.as_deref(), &summary.vcpus)?;
-    if let Some(path) = &args.output {
-        files::write_json(path, &summary)?;
-    }
-    match args.format {
-        Format::Json => print(&files::to_json(&summary))?,
-        Format::Text => print(&text(&summary))?,
-    }
+    let ending = Ending {
+        sched_trace: args.scheduler.sched_trace.as_deref(),
+        trace: args.scheduler.trace.as_deref(),
+        output: args.output.as_deref(),
+        format: args.format,
+    };
+    ending.conclude((vcpus, instance), record, &summary.vcpus, &summary, text)?;
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// Where a run's results go.
+pub struct Ending<'a> {
+    pub sched_trace: Option<&'a Path>,
+    pub trace: Option<&'a Path>,
+    pub output: Option<&'a Path>,
+    pub format: Format,
+}
+
+impl Ending<'_> {
+    /// The scheduler goes first: whatever fails afterwards, the machine is as it was.
+    pub fn conclude<S: Serialize>(
+        &self,
+        (vcpus, instance): (Vcpus, Instance),
+        mut record: Record,
+        states: &[VcpuState],
+        summary: &S,
+        text: impl FnOnce(&S) -> String,
+    ) -> Result<(), Failure> {
+        let (events, missing) = vcpus.events();
+        record.add(events, missing);
+        drop(vcpus);
+        drop(instance);
+        record.write(self.sched_trace, self.trace, states)?;
+        if let Some(path) = self.output {
+            files::write_json(path, summary)?;
+        }
+        match self.format {
+            Format::Json => print(&files::to_json(summary)),
+            Format::Text => print(&text(summary)),
+        }
+    }
 }
 
 /// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler; `each` is called at every look, and may end it by failing.
@@ -277,74 +247,22 @@ pub fn look_after(
     ended
 }
 
-/// What a drill showed.
-#[derive(Serialize)]
-struct Drill {
-    times: u32,
-    /// From the failure until the kernel's scheduler had taken over, at most.
-    longest_ms: f64,
-    /// What the kernel said the last time.
-    said: String,
-    /// Programs, maps and links of BPF in the kernel before and after.
-    before: [u32; 3],
-    after: [u32; 3],
-}
-
-fn drill(times: u32, stall: bool, format: Format) -> Result<ExitCode, Failure> {
-    machine::check_privileges()?;
-    let instance = Instance::take()?;
-    let before = machine::bpf_objects();
-    let mut found = Drill { times: 0, longest_ms: 0.0, said: String::new(), before, after: before };
-    let progress = Progress::new("drill");
-    while found.times < times && !stopped() {
-        let vcpus = Vcpus::start(Options::default())?;
-        let (took, said) = vcpus.fail(stall)?;
-        found.longest_ms = found.longest_ms.max(took.as_secs_f64() * 1e3);
-        found.said = said;
-        found.times += 1;
-        progress.share(f64::from(found.times) / f64::from(times.max(1)));
-    }
-    drop(progress);
-    drop(instance);
-    // The kernel frees what nobody has any more a little later.
-    let freed = Instant::now();
-    loop {
-        found.after = machine::bpf_objects();
-        if found.after.iter().zip(before).all(|(after, before)| *after <= before)
-            || freed.elapsed() > Duration::from_secs(10)
-        {
-            break;
-        }
-        std::thread::sleep(LOOK);
-    }
-    match format {
-        Format::Json => print(&files::to_json(&found))?,
-        Format::Text => print(&format!(
-            "failed {} times; the kernel's scheduler took over within {:.1} ms; it said: {}\nprograms, maps, links of BPF: {:?} before, {:?} after\n",
-            found.times, found.longest_ms, found.said, found.before, found.after
-        ))?,
-    }
-    let leaked = found.after.iter().zip(before).any(|(after, before)| *after > before);
-    Ok(ExitCode::from(u8::from(leaked)))
-}
-
 fn text(summary: &Summary) -> String {
-    let memory = summary.throttling.as_ref().map(|t| {
-        format!(
-            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
-            t.source,
-            t.contended,
-            t.periods,
-            t.most_throttled,
-            t.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
-        )
-    });
-    text_of(&summary.vcpus) + &cpus_text(&summary.cpus) + &memory.unwrap_or_default()
+    let memory = summary.throttling.as_ref().map(Throttled::text);
+    text_of(&summary.vcpus)
+        + &cpus_text(&summary.cpus)
+        + &memory.unwrap_or_default()
+        + &intruders_text(&summary.intruders)
+}
+
+/// Real-time threads, a line each.
+pub fn intruders_text(intruders: &[Intruder]) -> String {
+    intruders.iter().map(|i| format!("real-time thread beside the VCPUs: {}\n", i.text())).collect()
 }
 
 /// What happened on each CPU.
 pub fn cpus_text(cpus: &[CpuCounts]) -> String {
-    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms"];
+    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms", "real-time ms"];
     let row = |c: &CpuCounts| {
         vec![
             c.cpu.to_string(),
@@ -354,6 +272,7 @@ pub fn cpus_text(cpus: &[CpuCounts]) -> String {
             c.strays.to_string(),
             c.moves.to_string(),
             table::ms(Some(c.background_ns)),
+            table::ms(Some(c.intruder_ns)),
         ]
     };
     let rows: Vec<Vec<String>> =

@@ -7,6 +7,7 @@ use super::layout::{Layout, Level};
 use super::shared::{self, CpuRun, Intruder, Setup, TaskRun};
 use crate::bpf::{self, inside};
 use crate::error::LinuxError;
+use crate::intruders;
 use crate::isolate::threads;
 use crate::machine;
 use crate::sched_trace::Rings;
@@ -51,11 +52,7 @@ impl Scheduler {
         tell(&object, layout, cpus, origin_ns)?;
         let rings = trace.then(|| Rings::open(&object, cpus)).transpose()?;
         let mut notes = Vec::new();
-        let found = object.progs_mut().find(|p| p.name() == "intruders");
-        let intruders = found.ok_or_else(|| inside("there is no program `intruders`"))?.attach();
-        if let Err(e) = &intruders {
-            notes.push(format!("real-time threads beside the levels are not seen: {e}"));
-        }
+        let intruders = intruders::watch(&object, "the levels").map_err(|note| notes.push(note));
         let link = object
             .maps_mut()
             .find(|m| m.name() == "levels_ops")
@@ -137,10 +134,8 @@ impl Scheduler {
 
     /// Real-time threads that ran beside the levels, the most of them first.
     pub fn intruders(&self) -> Vec<Intruder> {
-        let Ok(map) = bpf::map(&self.object, "level_intruders") else { return Vec::new() };
-        let found = map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten());
-        let mut all: Vec<Intruder> = found.map(|bytes| Intruder::decode(&bytes)).collect();
-        all.sort_by_key(|i| (std::cmp::Reverse(i.ran_ns), i.thread));
+        let mut all: Vec<Intruder> = intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
+        all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
 

@@ -1,5 +1,6 @@
 //! `bpf/levels_intf.h` seen from here.
 
+use crate::intruders::{self, Seen, word};
 use serde::Serialize;
 
 /// Bytes of `struct levels_settings`.
@@ -14,9 +15,6 @@ pub(super) const TASK_BYTES: usize = 152;
 /// Bytes of `struct level_cpu_run`.
 #[cfg(test)]
 pub(super) const CPU_BYTES: usize = 120;
-/// Bytes of `struct level_intruder`.
-#[cfg(test)]
-pub(super) const INTRUDER_BYTES: usize = 104;
 /// `LEVEL_PARTITIONS`.
 pub(super) const MOST_PARTITIONS: usize = 128;
 /// `SC_MAX_TASKS` of the object.
@@ -25,8 +23,6 @@ pub(super) const MOST_TASKS: usize = 1024;
 pub(super) const WINDOW: u64 = 5;
 /// `LEVEL_PARENT`.
 pub(super) const PARENT: u32 = 1;
-/// `SCHED_DEADLINE`.
-const DEADLINE: u32 = 6;
 
 /// What the loader asks of the program `setup`.
 #[derive(Clone, Copy, Debug)]
@@ -63,14 +59,6 @@ impl Setup {
 /// Words of 32 bits, one after the other.
 pub(super) fn halves<const N: usize>(words: [u32; N]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
-}
-
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 /// What was seen of a task.
@@ -213,60 +201,21 @@ impl CpuRun {
 /// A real-time thread that ran beside the levels.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Intruder {
-    /// Its number.
-    pub thread: u32,
-    /// Its process.
-    pub process: u32,
-    /// Its name.
-    pub name: String,
-    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
-    pub policy: &'static str,
-    /// Real-time priority; 0 for `SCHED_DEADLINE`.
-    pub priority: u32,
-    /// How often it ran.
-    pub times: u64,
-    /// For how long in all.
-    pub ran_ns: u64,
-    /// For how long at most.
-    pub max_ns: u64,
+    /// Which, and for how long.
+    #[serde(flatten)]
+    pub seen: Seen,
     /// Who lost it.
     pub lost: Lost,
 }
 
 impl Intruder {
     pub(super) fn decode(bytes: &[u8]) -> Self {
-        let name: Vec<u8> = bytes.get(88..104).unwrap_or_default().iter().copied().take_while(|&b| b != 0).collect();
-        let policy = match half(bytes, 80) {
-            2 => "SCHED_RR",
-            DEADLINE => "SCHED_DEADLINE",
-            _ => "SCHED_FIFO",
-        };
-        Self {
-            thread: half(bytes, 72),
-            process: half(bytes, 76),
-            name: String::from_utf8_lossy(&name).into_owned(),
-            policy,
-            priority: half(bytes, 84),
-            times: word(bytes, 8),
-            ran_ns: word(bytes, 0),
-            max_ns: word(bytes, 16),
-            lost: Lost::decode(bytes, 24),
-        }
+        Self { seen: Seen::decode(bytes), lost: Lost::decode(bytes, intruders::LOST) }
     }
 
     /// For people.
     pub fn text(&self) -> String {
-        format!(
-            "{} ({}, {} {}) ran {} times for {:.3} ms, at most {:.3} ms at a time; lost: {}",
-            self.name,
-            self.thread,
-            self.policy,
-            self.priority,
-            self.times,
-            self.ran_ns as f64 / 1e6,
-            self.max_ns as f64 / 1e6,
-            self.lost.text()
-        )
+        format!("{}; lost: {}", self.seen.text(), self.lost.text())
     }
 }
 
@@ -284,7 +233,6 @@ mod tests {
             ("level_member", MEMBER_BYTES),
             ("level_task", TASK_BYTES),
             ("level_cpu_run", CPU_BYTES),
-            ("level_intruder", INTRUDER_BYTES),
         ] {
             assert_eq!(size(LEVELS, of), bytes, "{of}");
         }
@@ -319,12 +267,6 @@ mod tests {
         for (member, at) in [("intruder_ns", 48), ("intrusions", 56), ("lost_ns", 64), ("slots", 112)] {
             assert_eq!(offset(LEVELS, "level_cpu_run", member), at, "{member}");
         }
-        for (member, at) in [("ns", 0), ("times", 8), ("longest_ns", 16), ("lost_ns", 24), ("pid", 72), ("tgid", 76)] {
-            assert_eq!(offset(LEVELS, "level_intruder", member), at, "{member}");
-        }
-        for (member, at) in [("policy", 80), ("priority", 84), ("name", 88)] {
-            assert_eq!(offset(LEVELS, "level_intruder", member), at, "{member}");
-        }
     }
 
     #[test]
@@ -337,15 +279,7 @@ mod tests {
 
     #[test]
     fn an_intruder_is_described() {
-        let mut bytes = [0u8; INTRUDER_BYTES];
-        bytes[..8].copy_from_slice(&2_500_000u64.to_ne_bytes());
-        bytes[8] = 3;
-        bytes[24..32].copy_from_slice(&1_500_000u64.to_ne_bytes());
-        bytes[72] = 42;
-        bytes[80] = 1;
-        bytes[84] = 50;
-        bytes[88..92].copy_from_slice(b"rude");
-        let said = Intruder::decode(&bytes).text();
+        let said = Intruder::decode(&intruders::tests::rude()).text();
         assert_eq!(
             said,
             "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time; lost: level A 1.500 ms"

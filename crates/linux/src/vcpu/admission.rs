@@ -9,11 +9,7 @@
 use crate::error::LinuxError;
 use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
-
-/// Longest period: below the time after which the kernel takes a thread that does not run for lost.
-pub const MAX_PERIOD_NS: u64 = 10_000_000_000;
-/// Shortest capacity: less would be spent on switching.
-pub const MIN_CAPACITY_NS: u64 = 10_000;
+use solocore_model::vcpu::check_times;
 
 /// A VCPU's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,32 +20,6 @@ pub struct Claim {
     pub capacity_ns: u64,
     /// T.
     pub period_ns: u64,
-}
-
-/// Are these times any VCPU's?
-///
-/// # Errors
-/// What is wrong with them.
-pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), LinuxError> {
-    let wrong = |what: String| Err(LinuxError::Input(what));
-    if capacity_ns > period_ns {
-        return wrong(format!(
-            "a capacity of {} in a period of {} is more than a whole core; give at most the period",
-            time(capacity_ns),
-            time(period_ns)
-        ));
-    }
-    if capacity_ns < MIN_CAPACITY_NS {
-        return wrong(format!("a capacity of {} is below {}, the least", time(capacity_ns), time(MIN_CAPACITY_NS)));
-    }
-    if period_ns > MAX_PERIOD_NS {
-        return wrong(format!(
-            "a period of {} is above {}: the kernel takes threads that wait longer for lost",
-            time(period_ns),
-            time(MAX_PERIOD_NS)
-        ));
-    }
-    Ok(())
 }
 
 /// A time as people write it.
@@ -63,7 +33,7 @@ pub(super) fn time(ns: u64) -> String {
 /// # Errors
 /// Whose capacity would not be there in time, with the utilisation and the response time that say so.
 pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result<(), LinuxError> {
-    check_times(new.capacity_ns, new.period_ns)?;
+    check_times(new.capacity_ns, new.period_ns).map_err(LinuxError::Input)?;
     let mut claims: Vec<Claim> = there.iter().copied().chain([new]).collect();
     claims.sort_by_key(|claim| (claim.period_ns, claim.id));
     let tasks: Vec<SporadicTask> = claims

@@ -7,11 +7,14 @@
 
 pub mod admission;
 pub mod control;
+pub mod drill;
+mod load;
 mod shared;
 
 use crate::bpf;
 use crate::error::LinuxError;
-use crate::latency::throttling::{Decision, Rule, Settings, Tick};
+use crate::intruders::{self, Seen};
+use crate::latency::throttling::{Decision, Settings, Tick};
 use crate::machine;
 use crate::sched_trace::Rings;
 use crate::sys::{self, Mapped};
@@ -21,7 +24,7 @@ use serde::{Deserialize, Serialize};
 use shared::{Info, Layout, Request};
 use solocore_model::sched_trace::Event;
 use std::os::fd::AsRawFd;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub use shared::MAX_VCPUS;
 
@@ -54,9 +57,6 @@ impl Background {
     }
 }
 
-/// How often a core in background mode asks whether it may go on.
-const CHECK_NS: u64 = 1_000_000;
-
 /// How the scheduler is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -76,6 +76,8 @@ pub struct Options {
     pub colours: Option<u64>,
     /// Throttling of background time.
     pub throttling: Option<Settings>,
+    /// How often a core in background mode asks whether it may go on, where that is throttled.
+    pub check_ns: u64,
     /// A thread's turn among those of its VCPU.
     pub slice_ns: u64,
     /// Are decisions to be recorded?
@@ -93,6 +95,7 @@ impl Default for Options {
             balance_ns: None,
             colours: None,
             throttling: None,
+            check_ns: 1_000_000,
             slice_ns: 3_000_000,
             traced: false,
         }
@@ -162,6 +165,40 @@ pub struct CpuCounts {
     pub background_ns: u64,
     /// Moves that the policy refused: there are none.
     pub errors: u64,
+    /// How often a real-time thread ran.
+    pub intrusions: u64,
+    /// And for how long in all.
+    pub intruder_ns: u64,
+}
+
+/// A real-time thread that ran beside the VCPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Intruder {
+    /// Which, and for how long.
+    #[serde(flatten)]
+    pub seen: Seen,
+    /// What of it a VCPU with budget had to wait.
+    pub lost_foreground_ns: u64,
+    /// What of it one in background time had to wait.
+    pub lost_background_ns: u64,
+}
+
+impl Intruder {
+    fn decode(bytes: &[u8]) -> Self {
+        // By the mode of the core: idle, foreground, background.
+        let lost = |mode: usize| intruders::word(bytes, intruders::LOST + 8 * mode);
+        Self { seen: Seen::decode(bytes), lost_foreground_ns: lost(1), lost_background_ns: lost(2) }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        format!(
+            "{}; lost: foreground {:.3} ms, background {:.3} ms",
+            self.seen.text(),
+            self.lost_foreground_ns as f64 / 1e6,
+            self.lost_background_ns as f64 / 1e6
+        )
+    }
 }
 
 /// A VCPU in the book.
@@ -173,7 +210,9 @@ struct Entry {
 /// The scheduler, from when it is started until it is dropped.
 pub struct Vcpus {
     // Dropped first: the kernel's own scheduler takes over.
-    _scheduler: Link,
+    scheduler: Option<Link>,
+    _intruders: Option<Link>,
+    notes: Vec<String>,
     rings: Rings,
     mapped: Mapped,
     layout: Layout,
@@ -183,82 +222,7 @@ pub struct Vcpus {
     book: Vec<Entry>,
 }
 
-/// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
-const KFUNCS: &[(&str, usize)] =
-    &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2), ("scx_bpf_error_bstr", 3)];
-
-fn load(settings: &shared::Settings, traced: bool) -> Result<Object, LinuxError> {
-    bpf::load_object(bpf::VCPU, |open| {
-        for mut map in open.maps_mut() {
-            match map.name().to_string_lossy().as_ref() {
-                "cpus" | "trace_rings" => map.set_max_entries(settings.cpus.max(1))?,
-                ".rodata.vcpu" => map.set_initial_value(&settings.encode())?,
-                ".rodata.trace" => map.set_initial_value(&u32::from(traced).to_ne_bytes())?,
-                _ => {}
-            }
-        }
-        Ok(())
-    })
-}
-
 impl Vcpus {
-    /// Installs the scheduler, with the best-effort VCPUs only.
-    ///
-    /// # Errors
-    /// What this machine lacks, or what is wrong with the options. Nothing is left behind then.
-    pub fn start(options: Options) -> Result<Self, LinuxError> {
-        machine::check_sched_ext()?;
-        machine::check_kfuncs(KFUNCS)?;
-        let cpus = machine::online_cpus()?;
-        let count = cpus.last().map_or(1, |last| last + 1);
-        if cpus.len() as u32 != count || count > MAX_VCPUS / 2 {
-            return Err(LinuxError::Machine(format!(
-                "VCPUs need the CPUs 0 to {} online, all of them; switch them on, or boot with maxcpus=",
-                count - 1
-            )));
-        }
-        admission::admit(
-            0,
-            &[],
-            Claim { id: 0, capacity_ns: options.best_effort_ns.0, period_ns: options.best_effort_ns.1 },
-            0,
-        )
-        .map_err(|e| LinuxError::Input(format!("the best-effort VCPU: {e}")))?;
-        let settings = shared::Settings {
-            slice_ns: options.slice_ns,
-            check_ns: options.throttling.map_or(0, |_| CHECK_NS),
-            balance_ns: options.balance_ns.unwrap_or(0),
-            overhead_ns: options.overhead_ns,
-            cpus: count,
-            background: options.background as u32 % 3,
-            allowed: u32::from(options.background != Background::None),
-            loader_pid: std::process::id(),
-            moves: 1,
-            colours: u32::from(options.colours.is_some()),
-        };
-        let mut object = load(&settings, options.traced)?;
-        let layout = Layout::of_object()?;
-        let mapped = Mapped::new(&bpf::map(&object, "cpus")?, layout.bytes * count as usize)?;
-        let rings = Rings::open(&object, count)?;
-        let infos = bpf::map(&object, "vcpus")?;
-        for id in 0..MAX_VCPUS {
-            infos
-                .update(&id.to_ne_bytes(), &Info::absent(), MapFlags::ANY)
-                .map_err(|e| bpf::inside(&format!("the table of VCPUs cannot be filled: {e}")))?;
-        }
-        prepare(&object, &options, &cpus)?;
-        let scheduler = object
-            .maps_mut()
-            .find(|m| m.name() == "vcpu_ops")
-            .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
-            .attach_struct_ops()
-            .map_err(|e| {
-                LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
-            })?;
-        let book = cpus.iter().map(|&cpu| best_effort(cpu, &options)).collect();
-        Ok(Self { _scheduler: scheduler, rings, mapped, layout, object, cpus, options, book })
-    }
-
     /// Does the scheduler still run?
     ///
     /// # Errors
@@ -272,6 +236,7 @@ impl Vcpus {
     /// # Errors
     /// It does not fit, with the numbers, or its times are wrong; nothing has changed then.
     pub fn create(&mut self, wanted: &Wanted) -> Result<u32, LinuxError> {
+        check_name(&wanted.name).map_err(LinuxError::Input)?;
         if self.book.iter().any(|e| e.name == wanted.name) {
             return Err(LinuxError::Input(format!("there is a VCPU `{}` already; choose another name", wanted.name)));
         }
@@ -460,9 +425,23 @@ impl Vcpus {
                 moves: word(self.layout.moves),
                 background_ns: word(self.layout.background_ns),
                 errors: word(self.layout.errors),
+                intrusions: word(self.layout.intrusions),
+                intruder_ns: word(self.layout.intruder_ns),
             }
         };
         self.cpus.iter().map(of).collect()
+    }
+
+    /// Real-time threads that ran beside the VCPUs, the most of them first.
+    pub fn intruders(&self) -> Vec<Intruder> {
+        let mut all: Vec<Intruder> = intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
+        all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
+        all
+    }
+
+    /// What the user should know of this machine.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
     }
 
     /// The events since the last call, if they are recorded, and how many were lost.
@@ -486,23 +465,6 @@ impl Vcpus {
             requests: answer.requests,
             most_requests: answer.occupancy,
         })
-    }
-
-    /// A drill: has the scheduler fail, by an error of its own or (`stall`) by letting nobody in any more, and waits until the kernel's
-    /// scheduler has taken over; how long that took, and what the kernel said.
-    ///
-    /// # Errors
-    /// The kernel has not taken over within a minute.
-    pub fn fail(&self, stall: bool) -> Result<(Duration, String), LinuxError> {
-        let begun = Instant::now();
-        run(&self.object, "vcpu_fail", &Request { flags: u32::from(stall), ..Request::default() })?;
-        while begun.elapsed() < Duration::from_secs(60) {
-            if let Err(said) = self.check() {
-                return Ok((begun.elapsed(), said.to_string()));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        Err(LinuxError::Machine("the kernel has not taken over within a minute; look at its log (dmesg)".to_owned()))
     }
 
     /// What the scheduler was started with.
@@ -535,9 +497,26 @@ impl Vcpus {
     }
 }
 
-fn best_effort(cpu: u32, options: &Options) -> Entry {
-    let (capacity_ns, period_ns) = options.best_effort_ns;
-    Entry { name: format!("best-effort/{cpu}"), claim: Claim { id: cpu, capacity_ns, period_ns } }
+/// Longest name of a VCPU.
+const NAME_CHARS: usize = 64;
+
+/// Can a VCPU be called so, and be told from a number and from its neighbours in a table?
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let why = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > NAME_CHARS {
+        "has more than 64 characters"
+    } else if name.trim() != name || name.chars().any(char::is_control) {
+        "has a control character, or a blank at an end"
+    } else if name.parse::<u32>().is_ok() {
+        "is a number, and VCPUs have numbers besides"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the name {name:?} of a VCPU {why}; choose another"))
 }
 
 /// Runs a program of type syscall: 0 if it refuses.
@@ -555,36 +534,31 @@ fn answer(object: &Object, program: &str, request: &Request) -> Result<shared::A
     Ok(shared::Answer::decode(&context))
 }
 
-/// Before the scheduler runs: the throttling's rule, free colours, the best-effort VCPUs.
-fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), LinuxError> {
-    let throttling = options.throttling;
-    let begin = Request {
-        server: throttling.map_or(0, |t| u32::from(t.rule == Rule::Rate)),
-        occupancy: throttling.map_or(0, |t| t.threshold),
-        limit: throttling.map_or(0, |t| t.idle_per_mille),
-        ..Request::default()
-    };
-    if run(object, "vcpu_begin", &begin)? == 0 {
-        let what = "the threshold of the throttling is 0, or it is to end above 1000 thousandths; choose others";
-        return Err(LinuxError::Input(what.to_owned()));
-    }
-    for &cpu in cpus {
-        if let Some(colours) = options.colours {
-            run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..Request::default() })?;
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["video", "exec-4711", "best-effort/1", "4711a", "two words"] {
+            assert_eq!(check_name(good), Ok(()));
         }
-        let request = Request {
-            capacity_ns: options.best_effort_ns.0,
-            period_ns: options.best_effort_ns.1,
-            id: cpu,
-            cpu,
-            flags: 1,
-            server: u32::from(options.strict),
-            limit: options.replenishments,
-            ..Request::default()
-        };
-        if run(object, "vcpu_create", &request)? == 0 {
-            return Err(bpf::inside("a best-effort VCPU is refused"));
+        let long = "x".repeat(65);
+        for (bad, word) in [("", "empty"), ("7", "number"), ("a ", "blank"), ("a\nb", "control"), (long.as_str(), "64")]
+        {
+            let said = check_name(bad).unwrap_err();
+            assert!(said.contains(word) && !said.contains('\n'), "{said}");
         }
     }
-    Ok(())
+
+    #[test]
+    fn a_real_time_thread_is_described() {
+        let mut bytes = intruders::tests::rude();
+        bytes[intruders::LOST + 16..intruders::LOST + 24].copy_from_slice(&250_000u64.to_ne_bytes());
+        let said = Intruder::decode(&bytes).text();
+        // What it took while the core idled, 1.5 ms, nobody lost.
+        assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
+        bytes[intruders::LOST + 8..intruders::LOST + 16].copy_from_slice(&750_000u64.to_ne_bytes());
+        assert_eq!(Intruder::decode(&bytes).lost_foreground_ns, 750_000);
+    }
 }

@@ -100,9 +100,15 @@ impl Info {
         (info.core != NONE).then_some(info)
     }
 
-    /// What the map holds of a VCPU that is not there.
+    /// What the map holds of a VCPU that was never there.
     pub fn absent() -> [u8; INFO_BYTES] {
+        Self::absent_since(0)
+    }
+
+    /// What it holds of one that is no more: threads of this generation are nobody's.
+    pub fn absent_since(generation: u32) -> [u8; INFO_BYTES] {
         let mut bytes = [0; INFO_BYTES];
+        bytes[68..72].copy_from_slice(&generation.to_ne_bytes());
         bytes[56..60].copy_from_slice(&NONE.to_ne_bytes());
         bytes[60..64].copy_from_slice(&NONE.to_ne_bytes());
         bytes
@@ -129,6 +135,8 @@ pub(super) struct Layout {
     pub strays: usize,
     pub moves: usize,
     pub errors: usize,
+    pub intrusions: usize,
+    pub intruder_ns: usize,
 }
 
 fn member(of: &Struct<'_>, name: &str) -> Option<(usize, TypeId)> {
@@ -137,6 +145,17 @@ fn member(of: &Struct<'_>, name: &str) -> Option<(usize, TypeId)> {
         MemberAttr::Normal { offset } => Some((offset as usize / 8, found.ty)),
         MemberAttr::BitField { .. } => None,
     }
+}
+
+/// Where the kernel's patience with the scheduler lies among its callbacks.
+pub(super) fn place_of_timeout() -> Result<usize, LinuxError> {
+    Btf::from_raw("vcpu", bpf::VCPU)
+        .ok()
+        .flatten()
+        .as_ref()
+        .and_then(|btf| member(&btf.type_by_name::<Struct<'_>>("sched_ext_ops")?, "timeout_ms"))
+        .map(|(at, _)| at)
+        .ok_or_else(|| bpf::inside("the BPF object of VCPUs does not say how its scheduler is laid out"))
 }
 
 impl Layout {
@@ -173,6 +192,8 @@ impl Layout {
             strays: of_cpu("strays")?,
             moves: of_cpu("moves")?,
             errors: of_cpu("errors")?,
+            intrusions: of_cpu("intrusions")?,
+            intruder_ns: of_cpu("intruder_ns")?,
         })
     }
 }
@@ -210,6 +231,8 @@ mod tests {
         let info = ["moves", "move_ns", "core", "to", "generation"].map(|name| at("vcpu_info", name));
         assert_eq!(info, [24, 32, 56, 60, 68]);
         assert_eq!(Info::decode(&Info::absent()), None);
+        // Eight callbacks or more lie before it.
+        assert!(place_of_timeout().unwrap() > 64);
         let layout = Layout::of_object().unwrap();
         assert!(
             layout.vcpu + layout.vcpu_bytes * MAX_VCPUS as usize <= layout.switches && layout.errors < layout.bytes

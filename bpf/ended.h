@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Why a scheduler ended.
+ *
+ * Problem: the kernel unloads a sched_ext scheduler at any time (an error of its own, the watchdog, a CPU
+ * that goes offline, a request), and solocore must say why. Rule: the callback `exit` writes what the kernel
+ * gives as the reason; crates/linux/src/bpf.rs reads it (check_ended), and knows the layout. `kind` is
+ * written last: whoever sees it sees the texts.
+ */
+#ifndef SOLOCORE_ENDED_H
+#define SOLOCORE_ENDED_H
+
+#include "kfuncs.h"
+
+struct run_exit {
+	__u64 kind; /* SCX_EXIT_*; 0: it runs */
+	char reason[128];
+	char message[256];
+};
+
+_Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/shared.rs");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_exit);
+} ended SEC(".maps");
+
+static __always_inline void exit_written(struct scx_exit_info *info)
+{
+	__u32 zero = 0;
+	struct run_exit *e = bpf_map_lookup_elem(&ended, &zero);
+
+	if (!e)
+		return;
+	bpf_probe_read_kernel_str(e->reason, sizeof(e->reason), info->reason);
+	bpf_probe_read_kernel_str(e->message, sizeof(e->message), info->msg);
+	e->kind = info->kind;
+}
+
+#endif

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Real-time threads that run beside a sched_ext scheduler.
+ *
+ * Problem: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE threads are scheduled before every sched_ext thread, so
+ * they take time that was promised to others, and the scheduler is not asked. Rule: it is seen at the change
+ * of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and whose time that was. 256 threads
+ * are told apart; the scheduler's own counts have all of them. Priorities are those that the threads asked
+ * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/intruders.rs repeats the
+ * layout.
+ */
+#ifndef SOLOCORE_INTRUDERS_H
+#define SOLOCORE_INTRUDERS_H
+
+#include "kfuncs.h"
+#include "sched_trace.h"
+#include <solocore/types.h>
+
+#define SCHED_FIFO 1u
+#define SCHED_RR 2u
+#define SCHED_DEADLINE 6u
+/* Whose time it was: the levels and the windows, or the modes of a core with VCPUs. */
+#define INTRUDER_WHOSE 6
+
+struct sched_intruder {
+	sc_u64 ns;
+	sc_u64 times;
+	sc_u64 longest_ns;
+	sc_u64 lost_ns[INTRUDER_WHOSE];
+	sc_u32 pid;
+	sc_u32 tgid;
+	sc_u32 policy;
+	sc_u32 priority; /* of SCHED_FIFO and SCHED_RR */
+	char name[16];
+};
+
+_Static_assert(sizeof(struct sched_intruder) == 104, "shared with crates/linux/src/intruders.rs");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct sched_intruder);
+} sched_intruders SEC(".maps");
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct task_struct___intruder {
+	unsigned int policy;
+	unsigned int rt_priority;
+	char comm[16];
+};
+
+#pragma clang attribute pop
+
+static __always_inline __u32 is_real_time(struct task_struct *p)
+{
+	__u32 policy = ((struct task_struct___intruder *)p)->policy;
+
+	return policy == SCHED_FIFO || policy == SCHED_RR || policy == SCHED_DEADLINE;
+}
+
+/* It ran for so long; `whose` time that was, below INTRUDER_WHOSE. */
+static __always_inline void intruder_ran(struct task_struct *p, __u64 ns, __u32 whose)
+{
+	struct task_struct___intruder *t = (void *)p;
+	struct sched_intruder fresh = {}, *i;
+	__u32 pid = p->pid;
+
+	i = bpf_map_lookup_elem(&sched_intruders, &pid);
+	if (!i) {
+		fresh.pid = pid;
+		fresh.tgid = p->tgid;
+		bpf_probe_read_kernel_str(fresh.name, sizeof(fresh.name), t->comm);
+		bpf_map_update_elem(&sched_intruders, &pid, &fresh, BPF_NOEXIST);
+		i = bpf_map_lookup_elem(&sched_intruders, &pid);
+		if (!i)
+			return;
+	}
+	i->policy = t->policy;
+	i->priority = t->rt_priority;
+	i->ns += ns;
+	i->times++;
+	i->longest_ns = sc_max(i->longest_ns, ns);
+	if (whose < INTRUDER_WHOSE)
+		i->lost_ns[whose] += ns;
+}
+
+static __always_inline void intruder_traced(__u32 cpu, __u64 now, struct task_struct *p, __u64 beside)
+{
+	struct task_struct___intruder *t = (void *)p;
+
+	trace(cpu, now, TRACE_INTRUDER, p->pid, t->policy == SCHED_DEADLINE ? SC_UNLIMITED : t->rt_priority,
+	      beside);
+}
+
+#endif
