@@ -1,6 +1,7 @@
 //! `bpf/levels_intf.h` seen from here.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Bytes of `struct levels_settings`.
 pub(super) const SETTINGS_BYTES: usize = 16;
@@ -73,18 +74,23 @@ fn half(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
+/// Task plus 1, and flags (`struct level_member`).
+pub(super) fn member(bytes: &[u8]) -> Option<(u32, u32)> {
+    (bytes.len() == MEMBER_BYTES).then(|| (half(bytes, 0), half(bytes, 4)))
+}
+
 /// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRun {
     /// Its name.
     pub name: String,
     /// "A" to "D", "window".
-    pub level: &'static str,
+    pub level: Cow<'static, str>,
     /// Its core; none at level C.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// How it came to run.
-    pub how: &'static str,
+    pub how: Cow<'static, str>,
     /// Jobs released.
     pub jobs: u64,
     /// Jobs that were done.
@@ -127,7 +133,7 @@ impl TaskRun {
 }
 
 /// Time lost to real-time threads that no level commands, by who had to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Level A.
     pub a_ns: u64,
@@ -165,7 +171,7 @@ impl Lost {
 }
 
 /// What was seen of a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuRun {
     /// Which.
     pub cpu: u32,
@@ -211,7 +217,7 @@ impl CpuRun {
 }
 
 /// A real-time thread that ran beside the levels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intruder {
     /// Its number.
     pub thread: u32,
@@ -220,7 +226,7 @@ pub struct Intruder {
     /// Its name.
     pub name: String,
     /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
-    pub policy: &'static str,
+    pub policy: Cow<'static, str>,
     /// Real-time priority; 0 for `SCHED_DEADLINE`.
     pub priority: u32,
     /// How often it ran.
@@ -245,7 +251,7 @@ impl Intruder {
             thread: half(bytes, 72),
             process: half(bytes, 76),
             name: String::from_utf8_lossy(&name).into_owned(),
-            policy,
+            policy: policy.into(),
             priority: half(bytes, 84),
             times: word(bytes, 8),
             ran_ns: word(bytes, 0),
