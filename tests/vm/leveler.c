@@ -8,7 +8,7 @@
  *   leveler US threads N    N threads share the work of a job, then one yields
  *   leveler US job          jobs between sc_job_begin() and sc_job_end()
  *   leveler US join TASK    attaches itself as this task of the plan, and ends its jobs by sc_job_end()
- *   leveler tick US         interrupts CPU 3 so often, and computes nothing (below)
+ *   leveler tick US         interrupts each CPU so often, and computes nothing (below)
  *   leveler fifo PRIO US    as a SCHED_FIFO thread, runs for so long, sleeps for 10 ms, and so on
  *
  * Prints nothing but what is wrong; what was seen of it is the scheduler's to say.
@@ -68,16 +68,21 @@ static int fifo(int number, long long us)
 	}
 }
 
+/* One by one, so that they do not all go off at once. */
 static int tick(long long us)
 {
 	struct perf_event_attr clock = {.type = PERF_TYPE_SOFTWARE,
 					.size = sizeof(clock),
 					.config = PERF_COUNT_SW_CPU_CLOCK,
 					.sample_period = (unsigned long long)us * 1000};
+	long cpus = sysconf(_SC_NPROCESSORS_ONLN);
 
-	if (syscall(SYS_perf_event_open, &clock, -1, 3, -1, 0) < 0) {
-		perror("leveler: perf_event_open");
-		return 1;
+	for (long cpu = 0; cpu < cpus; cpu++) {
+		if (syscall(SYS_perf_event_open, &clock, -1, (int)cpu, -1, 0) < 0) {
+			perror("leveler: perf_event_open");
+			return 1;
+		}
+		usleep((useconds_t)(us / cpus));
 	}
 	for (;;)
 		pause();

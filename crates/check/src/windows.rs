@@ -184,9 +184,14 @@ impl Replay {
             return broken(e, "replay", format!("task {} {what}", e.id));
         }
         (t.ready, t.unstarted, t.may_ns) = (begins, begins, e.time_ns);
+        let (partition, rank) = (t.partition, t.rank);
         let count = if begins { &mut self.report.jobs } else { &mut self.report.completed };
         *count += 1;
         if !begins {
+            // Who waited for it may start from now on.
+            for t in self.tasks.values_mut().filter(|t| t.unstarted && t.partition == partition && t.rank > rank) {
+                t.may_ns = e.time_ns;
+            }
             for core in self.cores.iter_mut().filter(|c| c.current == Some(e.id)) {
                 core.current = None;
             }

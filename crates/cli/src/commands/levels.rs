@@ -55,6 +55,7 @@ pub fn wanted(args: &RunArgs) -> bool {
 struct Recorder {
     events: Vec<Event>,
     lost: u64,
+    cpus: u32,
 }
 
 impl Recorder {
@@ -66,11 +67,11 @@ impl Recorder {
     }
 
     /// In the order of time.
-    fn trace(self, layout: &Layout) -> SchedTrace {
+    fn trace(self) -> SchedTrace {
         let about = [
             ("scheduler", "levels".to_owned()),
             ("source", "linux".to_owned()),
-            ("cpus", layout.cores.to_string()),
+            ("cpus", self.cpus.to_string()),
             ("lost", self.lost.to_string()),
         ];
         let mut events = self.events;
@@ -167,7 +168,7 @@ pub fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     let scheduler = Scheduler::start(&layout, traced)?;
     let jobs = begin(&scheduler, &layout, &wishes)?;
     let notes = notes(plan, &layout, &wishes).into_iter().chain(scheduler.notes().to_vec()).collect();
-    let mut recorder = Recorder { events: scheduler.first_events(), lost: 0 };
+    let mut recorder = Recorder { events: scheduler.first_events(), lost: 0, cpus: scheduler.cpus };
     let running = Running { layout: &layout, wishes: &wishes, scheduler, jobs, notes, started: Instant::now() };
     announce(&running);
     let (ended, lost) = watch(args, &running, &status, clients, &mut recorder);
@@ -197,7 +198,7 @@ fn announce(running: &Running<'_>) {
 }
 
 fn write(args: &RunArgs, layout: &Layout, summary: &Summary<'_>, recorder: Recorder) -> Result<(), Failure> {
-    let trace = recorder.trace(layout);
+    let trace = recorder.trace();
     if let Some(path) = &args.scheduling.sched_trace {
         write_trace(path, &trace)?;
     }

@@ -27,6 +27,8 @@ pub struct Scheduler {
     object: Object,
     rings: Option<Rings>,
     layout: Layout,
+    /// CPUs of the machine, which may be more than the plan's cores.
+    pub cpus: u32,
     /// When all are released and all tables start.
     pub origin_ns: u64,
     notes: Vec<String>,
@@ -65,7 +67,7 @@ impl Scheduler {
                 LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
             })?;
         let layout = layout.clone();
-        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, origin_ns, notes })
+        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, cpus, origin_ns, notes })
     }
 
     /// Makes a thread, or its children only, one of a task.
@@ -99,7 +101,7 @@ impl Scheduler {
         let wanted = &self.layout.tasks[task];
         // One that the scheduler chooses and the kernel does not let run would keep the CPU from others.
         if let Ok(allowed) = tasks::affinity_of(thread) {
-            let needed = if wanted.level == Level::C { 0..self.layout.cores } else { wanted.core..wanted.core + 1 };
+            let needed = if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
             if let Some(core) = needed.into_iter().find(|core| !allowed.contains(core)) {
                 return Err(LinuxError::Input(format!(
                     "task `{}` runs on CPU {core}, where thread {thread} may not run; let it run there (taskset -p)",
@@ -155,7 +157,7 @@ impl Scheduler {
         Ok(seen)
     }
 
-    /// What was seen of each CPU of the plan.
+    /// What was seen of each CPU.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -165,7 +167,7 @@ impl Scheduler {
             let bytes = map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             bytes.map(|b| CpuRun::decode(cpu, &b)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
-        (0..self.layout.cores).map(of).collect()
+        (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.
