@@ -25,8 +25,9 @@
 
 /* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through each. */
 #define LEVEL_RELEASES 4u
-/* Tries to take the lock: milliseconds, where holding it takes microseconds. */
-#define LEVEL_TRIES (1u << 20)
+/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may stop
+ * the CPU that holds it meanwhile. As many as bpf_loop allows. */
+#define LEVEL_TRIES (1u << 23)
 /* Late jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
 
@@ -409,6 +410,8 @@ static __always_inline void level_pick_window(struct level_world *w, struct leve
 		seen->slots++;
 	c->window = slot.id;
 	c->slot_ns = slot.start_ns;
+	/* Where no window is open, the loader may run. */
+	w->room[SC_CPU(cpu)] = slot.id >= LEVEL_PARTITIONS ? SC_UNLIMITED : 0;
 	if (slot.id >= LEVEL_PARTITIONS)
 		return;
 	/* Nobody else may have what a partition leaves of its window. */

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -28,7 +29,8 @@
 #define PATIENCE_S 2
 
 struct client {
-	struct sc_page *page; /* 0: not attached */
+	struct sc_page *page; /* 0: not attached, or `yields` */
+	int yields;	      /* 1: attached without a page, and a yield ends a job */
 	int tried;	      /* 1: do not attach by itself any more */
 	int status;	      /* why it is not attached */
 	int socket;
@@ -51,11 +53,14 @@ static void unlink_client(struct client *c)
 
 static void detach(struct client *c)
 {
-	if (!c->page)
+	if (!c->page && !c->yields)
 		return;
-	__atomic_store_n(&c->page->sections, 0, __ATOMIC_RELAXED);
-	munmap(c->page, SC_PAGE_BYTES);
+	if (c->page) {
+		__atomic_store_n(&c->page->sections, 0, __ATOMIC_RELAXED);
+		munmap(c->page, SC_PAGE_BYTES);
+	}
 	c->page = NULL;
+	c->yields = 0;
 	pthread_mutex_lock(&attached_mutex);
 	unlink_client(c);
 	pthread_mutex_unlock(&attached_mutex);
@@ -89,6 +94,7 @@ static void in_child(void)
 		close(c->socket);
 		unlink_client(c);
 		c->page = NULL;
+		c->yields = 0;
 		c->tried = 0;
 	}
 	pthread_mutex_unlock(&attached_mutex);
@@ -126,7 +132,7 @@ static int connect_daemon(int flags)
 	return fd;
 }
 
-/* Receives the answer; the descriptor that came with it, or a negative status. */
+/* Receives the answer; the descriptor that came with it, any number for SC_BY_YIELD, or a negative status. */
 static int receive(int socket, struct sc_answer *answer)
 {
 	union {
@@ -151,12 +157,14 @@ static int receive(int socket, struct sc_answer *answer)
 		memcpy(&fd, CMSG_DATA(first), sizeof(fd));
 	if (answer->verdict != SC_GRANTED && fd >= 0)
 		close(fd);
+	if (answer->verdict == SC_BY_YIELD)
+		return 0;
 	if (answer->verdict != SC_GRANTED)
 		return -meanings[answer->verdict <= SC_NOT_SERVED ? answer->verdict : 0];
 	return fd;
 }
 
-/* Gets a page. On success the connection is left in *socket. */
+/* Gets a page, or none (SC_BY_YIELD). On success the connection is left in *socket. */
 static int ask(uint32_t scope, const char *task, int flags, int *socket, struct sc_page **page,
 	       struct sc_answer *answer)
 {
@@ -179,6 +187,9 @@ static int ask(uint32_t scope, const char *task, int flags, int *socket, struct 
 		close(fd);
 		return -map;
 	}
+	*socket = fd;
+	if (answer->verdict == SC_BY_YIELD)
+		return SC_OK;
 	*page = mmap(NULL, SC_PAGE_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, map, 0);
 	close(map);
 	if (*page == MAP_FAILED) {
@@ -186,7 +197,6 @@ static int ask(uint32_t scope, const char *task, int flags, int *socket, struct 
 		return SC_SYSTEM;
 	}
 	madvise(*page, SC_PAGE_BYTES, MADV_DONTFORK);
-	*socket = fd;
 	return SC_OK;
 }
 
@@ -211,6 +221,10 @@ static int attach(struct client *c, uint32_t scope, const char *task)
 	pthread_mutex_unlock(&attached_mutex);
 	pthread_setspecific(at_thread_end, c);
 	c->page = page;
+	c->yields = !page;
+	/* Who wants a page hears that nobody has one to give. */
+	if (!page)
+		c->status = SC_NO_DAEMON;
 	return SC_OK;
 }
 
@@ -220,8 +234,9 @@ static inline struct sc_page *my_page(int *status)
 	struct client *c = &self;
 
 	if (__builtin_expect(!c->page, 0)) {
-		*status = c->tried ? c->status : attach(c, SC_SCOPE_THREAD, "");
-		return c->page;
+		if (!c->tried)
+			attach(c, SC_SCOPE_THREAD, "");
+		*status = c->status;
 	}
 	return c->page;
 }
@@ -267,7 +282,7 @@ int sc_job_begin(void)
 	uint64_t word;
 
 	if (!page)
-		return status;
+		return self.yields ? SC_OK : status;
 	word = __atomic_load_n(&page->jobs, __ATOMIC_RELAXED);
 	if (word & 1)
 		return SC_UNMATCHED;
@@ -278,11 +293,16 @@ int sc_job_begin(void)
 
 int sc_job_end(void)
 {
-	struct sc_page *page = self.page;
+	int status = SC_OK;
+	struct sc_page *page = my_page(&status);
 	uint64_t word;
 
+	if (self.yields) {
+		sched_yield();
+		return SC_OK;
+	}
 	if (!page)
-		return self.tried ? self.status : SC_UNMATCHED;
+		return status;
 	word = __atomic_load_n(&page->jobs, __ATOMIC_RELAXED);
 	if (!(word & 1))
 		return SC_UNMATCHED;
@@ -293,7 +313,7 @@ int sc_job_end(void)
 
 int sc_attach(void)
 {
-	return self.page ? SC_OK : attach(&self, SC_SCOPE_THREAD, "");
+	return self.page || self.yields ? SC_OK : attach(&self, SC_SCOPE_THREAD, "");
 }
 
 int sc_attach_task(const char *task)
@@ -430,7 +450,7 @@ int sc_check(void)
 {
 	struct pollfd connection = {.fd = self.socket, .events = POLLIN};
 
-	if (!self.page)
+	if (!self.page && !self.yields)
 		return self.tried ? self.status : SC_NO_DAEMON;
 	/* The daemon says nothing more: what can be read is the end. */
 	return poll(&connection, 1, 0) > 0 ? SC_NO_DAEMON : SC_OK;
@@ -446,6 +466,10 @@ int sc_hold_program(void)
 	status = ask(SC_SCOPE_PROGRAM, "", 0, &socket, &page, &answer);
 	if (status != SC_OK)
 		return status;
+	if (!page) {
+		close(socket);
+		return SC_NO_DAEMON;
+	}
 	self.max_hold_ns = answer.max_hold_ns;
 	__atomic_store_n(&page->sections, 1ull << 32 | 1, __ATOMIC_RELAXED);
 	munmap(page, SC_PAGE_BYTES);
@@ -462,7 +486,7 @@ const char *sc_strstatus(int status)
 	static const char *const texts[] = {
 		[SC_OK] = "success",
 		[SC_NO_DAEMON] = "no solocore serves clients here (solocore run, with a plan that has some: "
-				 "bwlock, dynamic, transfers)",
+				 "bwlock, dynamic, transfers, levels)",
 		[SC_DENIED] = "the user may not: not in the group that `solocore run --group` names",
 		[SC_FULL] = "too many clients",
 		[SC_UNKNOWN] = "the running plan has no such task or slot, or somebody has it already",

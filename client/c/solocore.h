@@ -46,16 +46,25 @@ int bw_lock(void);
 /* Leaves it. */
 int bw_unlock(void);
 
-/* A job of the calling thread's task begins. */
+/*
+ * A job of the calling thread's task begins. Where solocore schedules the plan's levels (solocore run
+ * --scheduler levels), jobs begin with their releases, and this does nothing.
+ */
 int sc_job_begin(void);
 
-/* It ends. */
+/*
+ * It ends. Under the scheduler of levels this is a sched_yield(): the thread, and with it all threads of its
+ * task, goes on with the task's next release.
+ */
 int sc_job_end(void);
 
 /* Attaches the calling thread now, also if an earlier attempt failed. */
 int sc_attach(void);
 
-/* The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. */
+/*
+ * The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. Under the
+ * scheduler of levels the thread becomes one of that task, and stays one until it ends.
+ */
 int sc_attach_task(const char *task);
 
 /*

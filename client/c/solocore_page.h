@@ -36,6 +36,7 @@
 #define SC_NO_TASK 3u	  /* the plan has no task of this name, or it is taken */
 #define SC_BAD_REQUEST 4u
 #define SC_NOT_SERVED 5u /* the plan has neither lock nor jobs, only transfers */
+#define SC_BY_YIELD 6u	 /* granted without a page: the plan's levels are scheduled, and a yield ends a job */
 
 /* Transfers that the page remembers: a power of two. */
 #define SC_SLOTS_KEPT 64u

@@ -294,12 +294,47 @@ print(solocore._library.bw_lock())
     assert len(daemon.requests) == 1, "a failed attempt is not repeated with each section"
 
 
+def test_where_levels_are_scheduled_a_yield_ends_a_job(library, tmp_path):
+    """Counted by the C library itself: the binding cannot tell a yield from nothing."""
+    counter = tmp_path / "counter.c"
+    counter.write_text("#include <sched.h>\nint yields;\nint sched_yield(void) { yields++; return 0; }\n"
+                       "int counted(void) { return yields; }\n")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-o", tmp_path / "counter.so", counter], check=True)
+    daemon = Daemon(tmp_path / "socket", 6)
+    finish(python(library, daemon.path, f"""
+import ctypes
+counter = ctypes.CDLL({str(tmp_path / "counter.so")!r}, mode=ctypes.RTLD_GLOBAL)
+if "LD_PRELOAD" not in os.environ:
+    os.environ["LD_PRELOAD"] = {str(tmp_path / "counter.so")!r}
+    os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+solocore.attach("pilot")
+before = counter.counted()
+for _ in range(3):
+    with solocore.job(): pass
+L = solocore._library
+assert L.sc_job_end() == solocore.OK, "a job begins with its release"
+print(counter.counted() - before)
+solocore.check()
+# There is no page: neither a lock nor slots.
+assert L.bw_lock() == solocore.NO_DAEMON and L.sc_hold_program() == solocore.NO_DAEMON
+assert L.sc_wait_slot(None) != solocore.OK
+if os.fork() == 0:
+    # A child is attached by its first call.
+    os._exit(L.sc_job_end())
+assert os.waitstatus_to_exitcode(os.wait()[1]) == 0
+solocore.detach()
+assert L.sc_check() == solocore.NO_DAEMON
+"""), "4\n")
+    assert daemon.gone()
+    assert [r[1:2] + r[4:5] for r in daemon.requests] == [(1, "pilot"), (2, ""), (1, "")]
+
+
 def test_without_a_daemon_nothing_happens(library, tmp_path):
     finish(python(library, tmp_path / "nobody", """
 with solocore.lock() as lock, solocore.job(): print(lock.status)
 try: solocore.attach()
 except solocore.Error as e: print(e)
-"""), "1\n[Errno 1] no solocore serves clients here (solocore run, with a plan that has some: bwlock, dynamic, transfers)\n")
+"""), "1\n[Errno 1] no solocore serves clients here (solocore run, with a plan that has some: bwlock, dynamic, transfers, levels)\n")
 
 
 def test_the_daemons_end_is_noticed(library, daemon):

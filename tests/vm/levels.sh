@@ -35,3 +35,42 @@ wcet = "1 ms"
 misses = 1
 TOML
 "$solocore" plan "$work/levels.toml" -o "$out/levels.json" >/dev/null
+
+# Partitions: frames of 40 ms on core 0 and of 60 ms on core 1; core 3 moves the devices' data.
+{
+	cat <<'TOML'
+platform = "imx6q"
+[regulation]
+policy = "memguard"
+period = "1 ms"
+[[device]]
+name = "sensor"
+[[device]]
+name = "actuator"
+TOML
+	# NAME CORE PERIOD DURATION
+	while read -r name core period duration; do
+		printf '[[partition]]\nname = "%s"\ncore = %s\nperiod = "%s ms"\nduration = "%s ms"\n' "$name" "$core" "$period" "$duration"
+		[ "$name" != nav ] || cat <<'TOML'
+[[partition.chain]]
+input = { device = "sensor", physical = "1 ms", transfer = "1 ms" }
+output = { device = "actuator", physical = "1 ms", transfer = "1 ms" }
+TOML
+	done <<'LIST'
+nav 0 20 6
+display 0 40 12
+radio 1 30 9
+log 1 60 15
+LIST
+	# NAME PARTITION PERIOD WCET
+	while read -r name partition period wcet; do
+		printf '[[task]]\nname = "%s"\npartition = "%s"\nperiod = "%s ms"\nwcet = "%s ms"\nmisses = 10\n' "$name" "$partition" "$period" "$wcet"
+	done <<'LIST'
+steer nav 20 2
+chart nav 40 2
+draw display 40 5
+receive radio 30 4
+archive log 60 6
+LIST
+} >"$work/windows.toml"
+"$solocore" plan "$work/windows.toml" -o "$out/windows.json" >/dev/null

@@ -16,8 +16,8 @@ for library in $(ldd "$solocore" | grep -o '/[^ ]*'); do
 	cp -L "$library" "$out$library"
 done
 gcc -static -O2 -Wall -Werror -o "$out/bin/hog" "$here/hog.c"
-gcc -static -O2 -Wall -Werror -o "$out/bin/leveler" "$here/leveler.c" -pthread
 client=$here/../../client/c
+gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/leveler" "$here/leveler.c" "$client/solocore.c" -pthread
 gcc -std=gnu11 -static -O2 -Wall -Werror -I"$client" -o "$out/bin/locker" "$here/locker.c" "$client/solocore.c" -pthread
 gcc -static -O2 -Wall -Werror -o "$out/bin/worker" "$here/worker.c" -pthread
 "$here/lock.sh" "$solocore" "$out/plans"

@@ -1,10 +1,12 @@
 //! Traces of partitions and their windows (single-core-equivalence, section 2.4).
 //!
-//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them:
+//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them, at every instant and not only at picks:
 //! * `window`: only tasks of the partition whose window is open are chosen;
 //! * `priority`: of these, the one of the lowest rank that is ready;
-//! * `edge`: a core decides at each begin and end of a window, with the tolerance of the trace;
+//! * `edge`: a core on which nothing is chosen decides at each begin of a window;
 //! * `runs`: a thread of a partition runs only while its task is chosen.
+//!
+//! What must change as something happens has the tolerance of the trace to change.
 
 use crate::{LevelsReport, UNCHECKABLE, Violation, tolerance};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
@@ -37,6 +39,8 @@ struct Core {
     windows: Vec<(u64, u64, u32)>,
     current: Option<u32>,
     until_ns: Option<u64>,
+    /// Since when it ought to choose somebody else.
+    wrong_ns: Option<u64>,
     runs: Option<(u32, u32, Option<u64>)>,
 }
 
@@ -55,6 +59,7 @@ struct Replay {
     cores: Vec<Core>,
     ready: BTreeMap<u32, ReadySet>,
     tolerance_ns: u64,
+    now_ns: u64,
     report: LevelsReport,
 }
 
@@ -69,6 +74,7 @@ pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
             continue;
         }
         replay.report.events += 1;
+        replay.pass(e.time_ns)?;
         match e.event {
             Kind::LevelRelease | Kind::LevelComplete => replay.job(e)?,
             Kind::LevelPick => replay.pick(e)?,
@@ -90,6 +96,7 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
         cores: (0..cpus).map(|_| Core::default()).collect(),
         ready: BTreeMap::new(),
         tolerance_ns: tolerance(trace),
+        now_ns: 0,
         report: LevelsReport { scheduler: "windows".to_owned(), ..LevelsReport::default() },
     };
     for e in &trace.events {
@@ -121,6 +128,50 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
 }
 
 impl Replay {
+    /// Time passes: what had to be done by now was done?
+    fn pass(&mut self, to_ns: u64) -> Result<(), Violation> {
+        if to_ns == self.now_ns {
+            return Ok(());
+        }
+        for at in 0..self.cores.len() {
+            let number = u32::try_from(at).unwrap_or(u32::MAX);
+            // Before time passes, not after: what changes at this very instant has changed.
+            let first = self.first(at);
+            let core = &mut self.cores[at];
+            let Some(until) = core.until_ns else { continue };
+            let late = to_ns.saturating_sub(until);
+            self.report.max_decision_late_ns = self.report.max_decision_late_ns.max(late);
+            if late > self.tolerance_ns {
+                let rule = if core.current.is_some() { "window" } else { "edge" };
+                let what = format!(
+                    "a window began or ended at {until}, and {late} ns later {:?} is chosen still",
+                    core.current
+                );
+                return Err(Violation::of(to_ns, number, rule, what));
+            }
+            // What is due at the edge is judged above.
+            let wrong = first.is_some() && first != core.current && self.now_ns < until;
+            core.wrong_ns = wrong.then(|| core.wrong_ns.unwrap_or(self.now_ns));
+            if let Some(since) = core.wrong_ns
+                && to_ns - since > self.tolerance_ns
+            {
+                let waits = to_ns - since;
+                let what =
+                    format!("task {first:?} waits in its window for {waits} ns while {:?} is chosen", core.current);
+                return Err(Violation::of(since, number, "priority", what));
+            }
+        }
+        self.now_ns = to_ns;
+        Ok(())
+    }
+
+    /// Of the partition whose window is open on a core: the first task that is ready.
+    fn first(&self, core: usize) -> Option<u32> {
+        let (open, _) = self.cores[core].open(self.now_ns)?;
+        let of_it = self.tasks.iter().filter(|(_, t)| t.ready && t.partition == open);
+        of_it.min_by_key(|(_, t)| t.rank).map(|(&id, _)| id)
+    }
+
     fn job(&mut self, e: &Event) -> Result<(), Violation> {
         let Some(t) = self.tasks.get_mut(&e.id) else {
             return broken(e, "replay", format!("there is no task {}", e.id));
@@ -133,9 +184,14 @@ impl Replay {
             return broken(e, "replay", format!("task {} {what}", e.id));
         }
         (t.ready, t.unstarted, t.may_ns) = (begins, begins, e.time_ns);
+        let (partition, rank) = (t.partition, t.rank);
         let count = if begins { &mut self.report.jobs } else { &mut self.report.completed };
         *count += 1;
         if !begins {
+            // Who waited for it may start from now on.
+            for t in self.tasks.values_mut().filter(|t| t.unstarted && t.partition == partition && t.rank > rank) {
+                t.may_ns = e.time_ns;
+            }
             for core in self.cores.iter_mut().filter(|c| c.current == Some(e.id)) {
                 core.current = None;
             }
@@ -157,40 +213,6 @@ impl Replay {
                 "replay",
                 format!("task {chosen:?} was chosen until {}, and the policy says {answer:?} until {edge}", e.a),
             );
-        }
-        let open = core.open(e.time_ns);
-        if let Some(t) = chosen.and_then(|id| self.tasks.get(&id))
-            && Some(t.partition) != open.map(|o| o.0)
-        {
-            return broken(
-                e,
-                "window",
-                format!("task {chosen:?} of partition {} is chosen while {open:?} is open", t.partition),
-            );
-        }
-        let first = self
-            .tasks
-            .iter()
-            .filter(|(_, t)| t.ready && Some(t.partition) == open.map(|o| o.0))
-            .min_by_key(|(_, t)| t.rank)
-            .map(|(&id, _)| id);
-        if first != chosen {
-            return broken(
-                e,
-                "priority",
-                format!("task {first:?} is the first that is ready, and {chosen:?} is chosen"),
-            );
-        }
-        if let Some(until) = core.until_ns {
-            let late = e.time_ns.saturating_sub(until);
-            self.report.max_decision_late_ns = self.report.max_decision_late_ns.max(late);
-            if late > self.tolerance_ns {
-                return broken(
-                    e,
-                    "edge",
-                    format!("a window began or ended at {until}, {late} ns before anything was decided"),
-                );
-            }
         }
         core.until_ns = Some(e.a);
         core.current = chosen;

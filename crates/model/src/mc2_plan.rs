@@ -217,7 +217,10 @@ impl Mc2Plan {
             if self.pets_of(&task.name).is_none_or(|p| p.a_ns == 0 || p.b_ns == 0 || p.c_ns == 0)
                 || task.period_ns.is_none()
             {
-                return Err(format!("task `{}` has no provisioned execution times or no period", task.name));
+                return Err(format!(
+                    "task `{}` has no provisioned execution times or no period: each must be above 0 ns",
+                    task.name
+                ));
             }
         }
         for table in &self.tables {
@@ -227,9 +230,18 @@ impl Mc2Plan {
                     && s.end_ns <= table.frame_ns
                     && task.is_some_and(|t| t.core == table.core && t.criticality == Criticality::A)
             };
-            let apart = table.slots.windows(2).all(|w| w[0].end_ns <= w[1].start_ns);
-            if !table.slots.iter().all(fits) || !apart {
-                return Err(format!("the time table of core {} has impossible slots", table.core));
+            let core = table.core;
+            if let Some(s) = table.slots.iter().find(|s| !fits(s)) {
+                return Err(format!(
+                    "the time table of core {core} has impossible slots: one of task {} from {} to {} ns in a frame of {} ns",
+                    s.task, s.start_ns, s.end_ns, table.frame_ns
+                ));
+            }
+            if let Some(two) = table.slots.windows(2).find(|w| w[0].end_ns > w[1].start_ns) {
+                return Err(format!(
+                    "the time table of core {core} has slots that overlap: one ends at {} ns, the next starts at {} ns",
+                    two[0].end_ns, two[1].start_ns
+                ));
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ pub struct Table {
     origin_ns: u64,
     frame_ns: u64,
     count: u32,
-    reserved: u32,
+    zero: u32,
     entry: [Entry; MAX_TASKS],
 }
 

@@ -80,23 +80,33 @@ SC_FN void sc_heap_rise(struct sc_heap *h, sc_u32 at, sc_u64 key, sc_u32 id)
 	sc_heap_set(h, at, key, id);
 }
 
+/* Index of the smaller entry below the one at index `at`; SC_NONE if there is none. */
+SC_SUBPROGRAM sc_u32 sc_heap_child(const struct sc_heap *h, sc_u32 at)
+{
+	sc_u32 child = 2 * at + 1;
+
+	if (!h || at >= SC_MAX_TASKS)
+		return SC_NONE;
+	if (child >= h->count || child >= SC_MAX_TASKS)
+		return SC_NONE;
+	if (child + 1 < h->count && child + 1 < SC_MAX_TASKS &&
+	    sc_heap_before(h, h->key[SC_TASK(child + 1)], h->id[SC_TASK(child + 1)], child))
+		child++;
+	return child;
+}
+
 /* Puts (key, id) at the free index `at`, or as far below it as it belongs. */
 SC_FN void sc_heap_sink(struct sc_heap *h, sc_u32 at, sc_u64 key, sc_u32 id)
 {
-	sc_u32 count = h->count < SC_MAX_TASKS ? h->count : SC_MAX_TASKS, level;
+	sc_u32 level;
 
 	for (level = 0; level < SC_HEAP_DEPTH; level++) {
-		sc_u32 child = 2 * at + 1;
+		sc_u32 child = sc_heap_child(h, at);
 
-		if (child >= count || child >= SC_MAX_TASKS)
-			break;
-		if (child + 1 < count && child + 1 < SC_MAX_TASKS &&
-		    sc_heap_before(h, h->key[SC_TASK(child + 1)], h->id[SC_TASK(child + 1)], child))
-			child++;
-		if (sc_heap_before(h, key, id, child))
+		if (child >= SC_MAX_TASKS || sc_heap_before(h, key, id, child))
 			break;
 		sc_heap_move(h, child, at);
-		at = child | h->zero;
+		at = child;
 	}
 	sc_heap_set(h, at, key, id);
 }

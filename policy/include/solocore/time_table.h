@@ -26,7 +26,7 @@ struct sc_table {
 	sc_u64 origin_ns; /* start of frame 0 */
 	sc_u64 frame_ns;
 	sc_u32 count;
-	sc_u32 reserved;
+	sc_u32 zero; /* always 0: as in struct sc_heap */
 	struct sc_table_entry entry[SC_MAX_TASKS];
 };
 
@@ -46,7 +46,7 @@ SC_FN sc_u32 sc_table_init(struct sc_table *t, sc_u64 origin_ns, sc_u64 frame_ns
 	t->origin_ns = sc_time(origin_ns);
 	t->frame_ns = frame_ns;
 	t->count = 0;
-	t->reserved = 0;
+	t->zero = 0;
 	return 1;
 }
 
@@ -68,10 +68,13 @@ SC_FN sc_u32 sc_table_append(struct sc_table *t, sc_u64 start_ns, sc_u64 end_ns,
 }
 
 /* How many entries start at or before `offset_ns`. */
-SC_FN sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns)
+SC_SUBPROGRAM sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns)
 {
-	sc_u32 low = 0, high = t->count, step;
+	sc_u32 low = 0, high, step;
 
+	if (!t)
+		return 0;
+	high = t->count;
 	/* Refused, not clamped: a number that the BPF verifier knows makes it walk every path of the search.
 	 */
 	if (high > SC_MAX_TASKS)
@@ -83,9 +86,9 @@ SC_FN sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns)
 		if (low >= high || middle >= SC_MAX_TASKS)
 			break;
 		if (t->entry[SC_TASK(middle)].start_ns <= offset_ns)
-			low = middle + 1;
+			low = (middle + 1) | t->zero;
 		else
-			high = middle;
+			high = middle | t->zero;
 	}
 	return low;
 }

@@ -1,15 +1,16 @@
 //! `solocore run --scheduler levels`: a plan's levels or partitions, scheduled in the kernel.
 
 use crate::args::scheduling::RunScheduler;
-use crate::args::{Format, RunArgs};
+use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::{isolation, print};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::isolate::{How, Layout as Wishes};
-use solocore_linux::levels::{CpuRun, Intruder, JobRun, Jobs, Layout, Scheduler, TaskRun};
-use solocore_linux::{Instance, LinuxError, machine, notify};
+use solocore_linux::levels::{Clients, CpuRun, Intruder, JobRun, Jobs, Layout, Scheduler, TaskRun, prometheus};
+use solocore_linux::status::Status;
+use solocore_linux::{Instance, LinuxError, lock, machine, notify};
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::{Plan, files};
 use std::path::Path;
@@ -40,7 +41,9 @@ struct Summary<'a> {
     /// Events that were overwritten before they were read.
     #[serde(skip_serializing_if = "Option::is_none")]
     events_lost: Option<u64>,
-    plan: &'a Plan,
+    /// The plan; `solocore top` has no need of it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    plan: Option<&'a Plan>,
 }
 
 /// Is the scheduler of levels asked for?
@@ -52,6 +55,7 @@ pub fn wanted(args: &RunArgs) -> bool {
 struct Recorder {
     events: Vec<Event>,
     lost: u64,
+    cpus: u32,
 }
 
 impl Recorder {
@@ -63,11 +67,11 @@ impl Recorder {
     }
 
     /// In the order of time.
-    fn trace(self, layout: &Layout) -> SchedTrace {
+    fn trace(self) -> SchedTrace {
         let about = [
             ("scheduler", "levels".to_owned()),
             ("source", "linux".to_owned()),
-            ("cpus", layout.cores.to_string()),
+            ("cpus", self.cpus.to_string()),
             ("lost", self.lost.to_string()),
         ];
         let mut events = self.events;
@@ -76,9 +80,79 @@ impl Recorder {
     }
 }
 
+/// What is about budgets of accesses has no place here.
+fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
+    let given = [
+        ("--engine helper", args.engine == RunEngine::Helper),
+        ("--write-event", args.write_event.is_some()),
+        ("--sample", args.sample.is_some()),
+        ("--reclaim", args.reclaim),
+        ("--share", args.share != RunSharing::None),
+        ("--resctrl", args.isolation.resctrl),
+    ];
+    match given.iter().find(|g| g.1) {
+        None => Ok(()),
+        Some((option, _)) => Err(Failure::Input(format!(
+            "{option} is for budgets of accesses, which --scheduler levels does not enforce; leave one of them out"
+        ))),
+    }
+}
+
+/// A run, while it goes on.
+struct Running<'a> {
+    layout: &'a Layout,
+    wishes: &'a Wishes,
+    scheduler: Scheduler,
+    jobs: Jobs,
+    notes: Vec<String>,
+    started: Instant,
+}
+
+impl Running<'_> {
+    fn tasks(&self) -> Result<Vec<TaskRun>, LinuxError> {
+        let mut tasks = self.scheduler.tasks()?;
+        for task in &mut tasks {
+            let placed = self.wishes.tasks.iter().find(|p| p.name == task.name);
+            task.how = placed.map_or("not run", |p| p.how.word()).into();
+        }
+        Ok(tasks)
+    }
+
+    fn summary<'p>(&self, ended: String, plan: Option<&'p Plan>) -> Result<Summary<'p>, LinuxError> {
+        Ok(Summary {
+            format: "solocore-levels/1",
+            scheduler: if self.layout.windows() { "windows" } else { "levels" },
+            duration_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
+            ended,
+            notes: self.notes.iter().cloned().chain(self.jobs.notes()).collect(),
+            tasks: self.tasks()?,
+            programs: self.jobs.seen(),
+            cpus: self.scheduler.cpus()?,
+            intruders: self.scheduler.intruders(),
+            events_lost: None,
+            plan,
+        })
+    }
+
+    /// Answers `solocore top` and whoever collects metrics.
+    fn answer(&self, status: &Status) {
+        let snapshot =
+            || self.summary("not yet".to_owned(), None).map_or_else(|e| e.to_string(), |s| files::to_json(&s));
+        let metrics = || {
+            let seen = self.tasks().and_then(|tasks| Ok((tasks, self.scheduler.cpus()?)));
+            seen.map_or_else(
+                |e| format!("# {e}\n"),
+                |(tasks, cpus)| prometheus(&tasks, &cpus, &self.scheduler.intruders()),
+            )
+        };
+        status.serve(snapshot, metrics);
+    }
+}
+
 /// Checks, schedules, and says what happened.
 pub fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     let of_plan = |e: LinuxError| Failure::from(e).of(&args.plan.display().to_string());
+    check_arguments(args)?;
     let layout = Layout::of(plan).map_err(of_plan)?;
     let wishes = isolation::layout(&args.isolation, plan, &args.plan)?;
     machine::check_privileges()?;
@@ -88,46 +162,43 @@ pub fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
         print(&preview(&layout, &wishes))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let status = Status::open(args.metrics)?;
+    let clients = Clients::open(Path::new(lock::SOCKET), &args.group)?;
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
     let scheduler = Scheduler::start(&layout, traced)?;
     let jobs = begin(&scheduler, &layout, &wishes)?;
-    let notes: Vec<String> = notes(plan, &layout, &wishes).into_iter().chain(scheduler.notes().to_vec()).collect();
-    for note in &notes {
-        eprintln!("solocore: note: {note}");
-    }
-    let what = if layout.windows() { "windows of partitions" } else { "criticality levels" };
-    eprintln!("scheduling {} tasks on {} CPUs by {what}; Ctrl-C ends it", layout.tasks.len(), layout.cores);
-    let started = Instant::now();
-    let mut recorder = Recorder { events: scheduler.first_events(), lost: 0 };
-    let (ended, lost) = watch(args, &scheduler, &mut recorder);
-    recorder.take(&scheduler);
-    let mut tasks = scheduler.tasks()?;
-    for task in &mut tasks {
-        task.how = wishes.tasks.iter().find(|p| p.name == task.name).map_or("not run", |p| p.how.word());
-    }
-    let summary = Summary {
-        format: "solocore-levels/1",
-        scheduler: if layout.windows() { "windows" } else { "levels" },
-        duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        ended,
-        notes: notes.into_iter().chain(jobs.notes()).collect(),
-        tasks,
-        programs: jobs.seen(),
-        cpus: scheduler.cpus()?,
-        intruders: scheduler.intruders(),
-        events_lost: traced.then_some(recorder.lost),
-        plan,
-    };
+    let notes = notes(plan, &layout, &wishes).into_iter().chain(scheduler.notes().to_vec()).collect();
+    let mut recorder = Recorder { events: scheduler.first_events(), lost: 0, cpus: scheduler.cpus };
+    let running = Running { layout: &layout, wishes: &wishes, scheduler, jobs, notes, started: Instant::now() };
+    announce(&running);
+    let (ended, lost) = watch(args, &running, &status, clients, &mut recorder);
+    recorder.take(&running.scheduler);
+    let mut summary = running.summary(ended, Some(plan))?;
+    summary.events_lost = traced.then_some(recorder.lost);
     // First the kernel's scheduler takes over: who was held back hears that it should end.
+    let Running { scheduler, jobs, .. } = running;
     drop(scheduler);
     jobs.end();
+    drop(status);
     drop(instance);
     write(args, &layout, &summary, recorder)?;
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
+fn announce(running: &Running<'_>) {
+    for note in &running.notes {
+        eprintln!("solocore: note: {note}");
+    }
+    let what = if running.layout.windows() { "windows of partitions" } else { "criticality levels" };
+    eprintln!(
+        "scheduling {} tasks on {} CPUs by {what}; Ctrl-C ends it",
+        running.layout.tasks.len(),
+        running.layout.cores
+    );
+}
+
 fn write(args: &RunArgs, layout: &Layout, summary: &Summary<'_>, recorder: Recorder) -> Result<(), Failure> {
-    let trace = recorder.trace(layout);
+    let trace = recorder.trace();
     if let Some(path) = &args.scheduling.sched_trace {
         write_trace(path, &trace)?;
     }
@@ -210,7 +281,13 @@ fn preview(layout: &Layout, wishes: &Wishes) -> String {
 }
 
 /// Until the time is over, somebody asks for the end, or the kernel takes over: why, and the failure.
-fn watch(args: &RunArgs, scheduler: &Scheduler, recorder: &mut Recorder) -> (String, Option<LinuxError>) {
+fn watch(
+    args: &RunArgs,
+    running: &Running<'_>,
+    status: &Status,
+    mut clients: Clients,
+    recorder: &mut Recorder,
+) -> (String, Option<LinuxError>) {
     let started = Instant::now();
     let limit = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     notify::send("READY=1");
@@ -218,14 +295,18 @@ fn watch(args: &RunArgs, scheduler: &Scheduler, recorder: &mut Recorder) -> (Str
         if stopped() {
             break ("signal".to_owned(), None);
         }
-        if let Err(error) = scheduler.check() {
+        if let Err(error) = running.scheduler.check() {
             break (error.to_string(), Some(error));
         }
         let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
         if left.is_zero() {
             break ("duration".to_owned(), None);
         }
-        recorder.take(scheduler);
+        recorder.take(&running.scheduler);
+        for message in clients.serve(&running.scheduler) {
+            eprintln!("solocore: {message}");
+        }
+        running.answer(status);
         notify::send("WATCHDOG=1");
         std::thread::sleep(left);
     };
@@ -253,12 +334,13 @@ fn text(s: &Summary<'_>) -> String {
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &s.tasks {
         let some = |ns: u64| table::ms((t.completed > 0).then_some(ns));
-        let bound = s.plan.tasks.iter().find(|p| p.name == t.name).and_then(|p| p.tardiness_ns);
+        let planned = s.plan.and_then(|p| p.tasks.iter().find(|p| p.name == t.name));
+        let bound = planned.and_then(|p| p.tardiness_ns);
         rows.push(vec![
             t.name.clone(),
-            t.level.to_owned(),
+            t.level.to_string(),
             t.core.map_or("all".to_owned(), |c| c.to_string()),
-            t.how.to_owned(),
+            t.how.to_string(),
             t.jobs.to_string(),
             t.completed.to_string(),
             t.skipped.to_string(),

@@ -1,5 +1,7 @@
 //! `solocore top`: what a running `solocore run` does, a table a look.
 
+mod levels;
+
 use crate::args::TopArgs;
 use crate::commands::print;
 use crate::fail::Failure;
@@ -99,7 +101,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         let now = look()?;
         // On a terminal each look takes the place of the last.
         let clear = if std::io::stdout().is_terminal() { "\x1b[H\x1b[2J" } else { "" };
-        print(&format!("{clear}{}\n", text(&before, &now)))?;
+        print(&format!("{clear}{}\n", shown(&before, &now)))?;
         before = now;
         looks += 1;
     }
@@ -113,11 +115,30 @@ fn wait(time: Duration) {
     }
 }
 
-fn look() -> Result<Snapshot, Failure> {
+/// What the daemon does: regulate, or schedule levels.
+enum Seen {
+    Budgets(Box<Snapshot>),
+    Levels(levels::Snapshot),
+}
+
+fn look() -> Result<Seen, Failure> {
     let text = status::ask()?;
-    serde_json::from_str(&text).map_err(|e| {
+    if let Ok(levels) = serde_json::from_str(&text) {
+        return Ok(Seen::Levels(levels));
+    }
+    serde_json::from_str(&text).map(Seen::Budgets).map_err(|e| {
         Failure::Machine(format!("the running solocore answers what this one does not know: {e}; use the same version"))
     })
+}
+
+/// What happened since; all that happened where another daemon answers now.
+fn shown(before: &Seen, now: &Seen) -> String {
+    match (before, now) {
+        (Seen::Budgets(before), Seen::Budgets(now)) => text(before, now),
+        (_, Seen::Budgets(now)) => text(now, now),
+        (Seen::Levels(before), Seen::Levels(now)) => levels::text(Some(before), now),
+        (_, Seen::Levels(now)) => levels::text(None, now),
+    }
 }
 
 fn text(before: &Snapshot, now: &Snapshot) -> String {

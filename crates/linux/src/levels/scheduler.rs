@@ -28,6 +28,8 @@ pub struct Scheduler {
     object: Object,
     rings: Option<Rings>,
     layout: Layout,
+    /// CPUs of the machine, which may be more than the plan's cores.
+    pub cpus: u32,
     /// When all are released and all tables start.
     pub origin_ns: u64,
     notes: Vec<String>,
@@ -62,7 +64,7 @@ impl Scheduler {
                 LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
             })?;
         let layout = layout.clone();
-        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, origin_ns, notes })
+        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, cpus, origin_ns, notes })
     }
 
     /// Makes a thread, or its children only, one of a task.
@@ -85,7 +87,39 @@ impl Scheduler {
                 "--attach {name}={process}: there is no such process, or it is the kernel's; give the number of a running program"
             )));
         }
-        all.iter().try_for_each(|t| self.claim(task, t.tid, false))
+        all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
+    }
+
+    /// Makes one thread the task's.
+    ///
+    /// # Errors
+    /// It may not run where the task does, or is not there any more.
+    pub fn attach_thread(&self, task: usize, thread: u32) -> Result<(), LinuxError> {
+        let wanted = &self.layout.tasks[task];
+        // One that the scheduler chooses and the kernel does not let run would keep the CPU from others.
+        if let Ok(allowed) = tasks::affinity_of(thread) {
+            let needed = if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
+            if let Some(core) = needed.into_iter().find(|core| !allowed.contains(core)) {
+                return Err(LinuxError::Input(format!(
+                    "task `{}` runs on CPU {core}, where thread {thread} may not run; let it run there (taskset -p)",
+                    wanted.name
+                )));
+            }
+        }
+        self.claim(task, thread, false)
+    }
+
+    /// The number of a task.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.layout.tasks.iter().position(|t| t.name == name)
+    }
+
+    /// The task that a thread belongs to.
+    pub fn task_of(&self, thread: u32) -> Option<usize> {
+        let fd = seqpacket::thread_fd(thread).ok()?;
+        let found = bpf::map(&self.object, "level_members").ok()?.lookup(&fd.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
+        let (task, flags) = shared::member(&found.ok()??)?;
+        (flags & shared::PARENT == 0).then(|| task.checked_sub(1)).flatten().map(|t| t as usize)
     }
 
     /// What is to be known, for the user.
@@ -112,14 +146,15 @@ impl Scheduler {
             let bytes = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             let bytes = bytes.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
             let core = (task.level != Level::C).then_some(task.core);
-            let mut run = TaskRun { name: task.name.clone(), level: task.level.name(), core, ..TaskRun::default() };
+            let mut run =
+                TaskRun { name: task.name.clone(), level: task.level.name().into(), core, ..TaskRun::default() };
             run.decode(&bytes);
             seen.push(run);
         }
         Ok(seen)
     }
 
-    /// What was seen of each CPU of the plan.
+    /// What was seen of each CPU.
     ///
     /// # Errors
     /// The kernel does not tell.
@@ -129,7 +164,7 @@ impl Scheduler {
             let bytes = map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             bytes.map(|b| CpuRun::decode(cpu, &b)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
-        (0..self.layout.cores).map(of).collect()
+        (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.

@@ -1,7 +1,8 @@
 //! `bpf/levels_intf.h` seen from here.
 
-use crate::intruders::{self, Seen, word};
-use serde::Serialize;
+use crate::intruders::{self, Seen, half, word};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Bytes of `struct levels_settings`.
 pub(super) const SETTINGS_BYTES: usize = 16;
@@ -61,18 +62,23 @@ pub(super) fn halves<const N: usize>(words: [u32; N]) -> Vec<u8> {
     words.iter().flat_map(|w| w.to_ne_bytes()).collect()
 }
 
+/// Task plus 1, and flags (`struct level_member`).
+pub(super) fn member(bytes: &[u8]) -> Option<(u32, u32)> {
+    (bytes.len() == MEMBER_BYTES).then(|| (half(bytes, 0), half(bytes, 4)))
+}
+
 /// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskRun {
     /// Its name.
     pub name: String,
     /// "A" to "D", "window".
-    pub level: &'static str,
+    pub level: Cow<'static, str>,
     /// Its core; none at level C.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub core: Option<u32>,
     /// How it came to run.
-    pub how: &'static str,
+    pub how: Cow<'static, str>,
     /// Jobs released.
     pub jobs: u64,
     /// Jobs that were done.
@@ -115,7 +121,7 @@ impl TaskRun {
 }
 
 /// Time lost to real-time threads that no level commands, by who had to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lost {
     /// Level A.
     pub a_ns: u64,
@@ -153,7 +159,7 @@ impl Lost {
 }
 
 /// What was seen of a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuRun {
     /// Which.
     pub cpu: u32,
@@ -199,7 +205,7 @@ impl CpuRun {
 }
 
 /// A real-time thread that ran beside the levels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Intruder {
     /// Which, and for how long.
     #[serde(flatten)]

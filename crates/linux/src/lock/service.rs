@@ -146,14 +146,7 @@ impl Service {
         if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE) {
             notes.push("this process is in a container, where processes have other numbers than the kernel's: no client will be known by its number; run solocore outside".to_owned());
         }
-        let _ = fs::remove_file(&path);
-        let listener = seqpacket::listen(&path).map_err(fail)?;
-        // The group first: nobody else may connect in between.
-        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(fail)?;
-        if group.is_some() {
-            chown(&path, None, group).map_err(fail)?;
-            fs::set_permissions(&path, Permissions::from_mode(0o660)).map_err(fail)?;
-        }
+        let listener = listen(&path, group).map_err(fail)?;
         let stop = Arc::new(AtomicBool::new(false));
         let board = Board::new(&options.slots);
         let changes = options.slots.slots.iter().any(|s| s.core.is_some()).then(Changes::begin).transpose()?;
@@ -476,14 +469,27 @@ impl Desk {
     }
 }
 
+/// Listens for clients: root and the members of the group.
+pub(crate) fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
+    let _ = fs::remove_file(path);
+    let listener = seqpacket::listen(path)?;
+    // The group first: nobody else may connect in between.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    if group.is_some() {
+        chown(path, None, group)?;
+        fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    }
+    Ok(listener)
+}
+
 /// Root, and the members of the group.
-fn allowed(peer: &Peer, group: Option<u32>) -> bool {
+pub(crate) fn allowed(peer: &Peer, group: Option<u32>) -> bool {
     peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
 }
 
 /// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
 /// is dead.
-fn start_of(pid: u32, thread: u32) -> Option<u64> {
+pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
     started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }
 
