@@ -338,7 +338,7 @@ static void count_area(struct state *s, const struct area *area, void *argument)
 {
 	uint64_t *pages = argument;
 	if (area->private_ && area->anonymous && !area->kernel &&
-	    !(area->start >= s->base && area->end <= s->end))
+	    !(area->start >= s->base && area->end <= s->limit))
 		for (uint64_t at = area->start; at < area->end; at += 512 * PAGE) {
 			uint64_t n = (area->end - at) / PAGE < 512 ? (area->end - at) / PAGE : 512;
 			if (raw(SYS_pread64, s->pagemap, s->entries, n * 8, at / PAGE * 8) != (long)(n * 8))
@@ -386,7 +386,7 @@ static void adopt_area(struct state *s, const struct area *whole, void *argument
 	if (area.end > range->end)
 		area.end = range->end;
 	if (area.start >= area.end || !area.private_ || area.kernel || area.hugetlb ||
-	    (area.start >= s->base && area.end <= s->end))
+	    (area.start >= s->base && area.end <= s->limit))
 		return;
 	if (!area.anonymous) {
 		/* Files that are only read stay in the page cache, which is not the program's. */
@@ -429,7 +429,7 @@ static void protect_area(struct state *s, const struct area *area, void *argumen
 	(void)argument;
 	/* In a child nothing is registered yet. */
 	if (area->private_ && area->anonymous && !area->kernel && area->protection & PROT_WRITE &&
-	    !(area->start >= s->base && area->end <= s->end) && !register_range(s, area->start, area->end))
+	    !(area->start >= s->base && area->end <= s->limit) && !register_range(s, area->start, area->end))
 		write_protect(s, area->start, area->end - area->start, 1);
 }
 

@@ -152,6 +152,7 @@ static void recolour(struct state *s)
 	s->moved = s->stuck = s->move_ns = 0;
 	if (config_read(&s->config, s->path))
 		give_up(s, "the new configuration cannot be read");
+	pool_release(s, 0);
 	/* What is free is in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
@@ -163,6 +164,7 @@ static void recolour(struct state *s)
 	packet.stuck = s->stuck;
 	packet.move_ns = s->move_ns;
 	packet.all_ns = now_ns() - began;
+	pool_release(s, 0);
 	/* Pages that the kernel has moved under way. */
 	keep_right(s);
 	s->repaired = repaired;
@@ -193,6 +195,7 @@ static void serve_request(struct state *s)
 		adopt_range(s, 0, ~0ul, 1);
 		break;
 	case REQUEST_EXIT:
+		pool_release(s, 0);
 		keep_right(s);
 		if (!send_packet(s, PACKET_EXIT, 0))
 			wait_for_go(s);
@@ -255,8 +258,13 @@ int handler_main(void *argument)
 	for (;;) {
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
-		long limit[2] = {LOOK_NS / 1000000000, LOOK_NS % 1000000000};
+		/* What the pool holds is given back soon. */
+		int holds = s->raw > s->end;
+		uint64_t patience = holds ? LOOK_NS / 10 : LOOK_NS;
+		long limit[2] = {(long)(patience / 1000000000), (long)(patience % 1000000000)};
 		raw(SYS_ppoll, wait, 2, limit, 0);
+		if (holds && now_ns() >= s->release_at)
+			pool_release(s, 0);
 		if (wait[1].revents)
 			serve_socket(s);
 		look_again(s);

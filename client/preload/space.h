@@ -68,15 +68,18 @@ struct shared {
 };
 
 #define HANDLER_STACK (16 * PAGE)
+/* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the second-level cache
+ * then when it is used. */
+#define PIECE 512
 #define STREAMS 4
-#define RAW_AREAS 256
 
 /* What only the handler touches. Lies in the pool's own first pages, so in the program's colours, too. */
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags;
 	int forked;
-	uint64_t base, end;	/* all of the pool's addresses */
+	uint64_t base, end;	/* the pool's addresses, but for the raw pages, */
+	uint64_t limit;		/* which lie from `end` to here */
 	uint64_t scratch;	/* where pages lie that were taken out; SCRATCH_PAGES of them */
 	uint64_t floor;		/* the first address of the queue of free pages */
 	uint64_t head, tail;	/* the queue of free pages */
@@ -92,10 +95,8 @@ struct state {
 	struct {
 		uint64_t start, end, categories;
 	} regions[64];
-	struct {
-		uint64_t start, length;
-	} areas[RAW_AREAS];
-	uint32_t area_count;
+	uint64_t raw;		/* the end of the raw pages that are held */
+	uint64_t release_at;	/* when they are given back */
 	const char *why;	/* the pool could not be filled */
 	uint64_t objects[1024]; /* inodes of what is mapped for execution */
 	uint32_t object_count;
@@ -116,6 +117,7 @@ struct area {
 int frame_allowed(const struct config *config, uint64_t frame);
 int pool_fill(struct state *s, uint64_t pages);
 void pool_need(struct state *s, uint64_t pages);
+void pool_release(struct state *s, uint64_t most);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
