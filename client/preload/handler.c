@@ -68,6 +68,7 @@ static void missing_page(struct state *s, uint64_t page)
 {
 	uint32_t stream;
 	uint32_t width = width_of(s, page, &stream);
+	pool_expect(s, width);
 	long placed = pool_place(s, page, width);
 	if (placed <= 0) {
 		/* Another thread's fault has been served already, or the mapping has gone. */
@@ -156,17 +157,16 @@ static void recolour(struct state *s)
 	/* What is free is in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
-	/* All at once, as what is given back comes again. If there is not enough, it comes piece by piece. */
-	pool_fill(s, count_wrong(s) + STATE_PAGES + 1);
 	uint64_t repaired = s->repaired;
 	keep_right(s);
+	pool_release(s, 0);
 	packet.pages = (uint32_t)s->moved;
 	packet.stuck = s->stuck;
 	packet.move_ns = s->move_ns;
 	packet.all_ns = now_ns() - began;
-	pool_release(s, 0);
 	/* Pages that the kernel has moved under way. */
 	keep_right(s);
+	pool_release(s, 0);
 	s->repaired = repaired;
 	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
 }
@@ -195,8 +195,8 @@ static void serve_request(struct state *s)
 		adopt_range(s, 0, ~0ul, 1);
 		break;
 	case REQUEST_EXIT:
-		pool_release(s, 0);
 		keep_right(s);
+		pool_release(s, 0);
 		if (!send_packet(s, PACKET_EXIT, 0))
 			wait_for_go(s);
 		break;
@@ -259,7 +259,7 @@ int handler_main(void *argument)
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
 		/* What the pool holds is given back soon. */
-		int holds = s->raw > s->end;
+		int holds = pool_holds(s);
 		uint64_t patience = holds ? LOOK_NS / 10 : LOOK_NS;
 		long limit[2] = {(long)(patience / 1000000000), (long)(patience % 1000000000)};
 		raw(SYS_ppoll, wait, 2, limit, 0);

@@ -16,9 +16,6 @@
 
 /* Pages that a fault may make the pool get beyond its own. */
 #define MOST_AT_ONCE 2048
-/* What is not allowed is held while the pool is being filled again and again: so many pages, so long. */
-#define HOLD_MOST 65536
-#define HOLD_NS 100000000ul
 /* How often the memory that is left is looked at: every so many pages. */
 #define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
@@ -105,7 +102,7 @@ static void rewind_queue(struct state *s, uint64_t pages)
 {
 	if (s->head == s->tail)
 		s->head = s->tail = s->floor;
-	if (s->tail + pages * PAGE <= s->end || s->head == s->floor)
+	if (s->tail + pages * PAGE <= s->outside || s->head == s->floor)
 		return;
 	uint64_t to = s->floor;
 	while (s->head < s->tail && to < s->head) {
@@ -149,7 +146,8 @@ static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 	return (uint64_t)moved;
 }
 
-/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if there are none. */
+/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if there are
+ * none. */
 static long look_through(struct state *s, uint64_t start)
 {
 	long kept = 0;
@@ -168,7 +166,7 @@ static long look_through(struct state *s, uint64_t start)
 	return kept;
 }
 
-/* Gives back what is not allowed, but for the first so many pages of it. */
+/* Gives back what is held, but for so many pages of each kind. */
 void pool_release(struct state *s, uint64_t most)
 {
 	/* By the piece, as threads of the program that map something have to wait meanwhile. */
@@ -176,21 +174,35 @@ void pool_release(struct state *s, uint64_t most)
 		s->raw -= PIECE * PAGE;
 		raw(SYS_madvise, s->raw, PIECE * PAGE, MADV_DONTNEED_LOCKED_);
 	}
+	while (s->out > s->outside + most * PAGE) {
+		uint64_t pages = (s->out - s->outside) / PAGE;
+		pages = pages < PIECE ? pages : PIECE;
+		s->out -= pages * PAGE;
+		raw(SYS_madvise, s->out, pages * PAGE, MADV_DONTNEED_LOCKED_);
+	}
+}
+
+int pool_holds(const struct state *s)
+{
+	return s->raw > s->end || s->out > s->outside;
 }
 
 /* May so many more raw pages be taken? If not, `why` says why. */
 static int may_take(struct state *s, uint64_t pages)
 {
-	uint64_t need = s->config.reserve + pages * PAGE;
+	uint64_t need = s->config.reserve + pages * PAGE, free = available_bytes();
 	rewind_queue(s, pages);
 	s->why = "no memory is left in its colours and banks; give it more of them, or end other programs";
-	if (s->tail + pages * PAGE > s->end)
+	if (s->tail + pages * PAGE > s->outside)
 		return 0;
-	if (available_bytes() < need || s->raw + pages * PAGE > s->limit)
+	if (free < need || s->raw + pages * PAGE > s->limit) {
 		pool_release(s, 0);
+		free = available_bytes();
+	}
+	s->hold = free / 2 / PAGE < HOLD_MOST ? free / 2 / PAGE / PIECE * PIECE : HOLD_MOST;
 	s->why = "less memory is free than it would have to look through for frames of its colours and "
 		 "banks; give it more of them, or end other programs";
-	return available_bytes() >= need;
+	return free >= need;
 }
 
 /* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not allowed is
@@ -223,20 +235,27 @@ int pool_fill(struct state *s, uint64_t pages)
 		looked += PIECE;
 		allowance -= PIECE;
 	}
-	pool_release(s, HOLD_MOST);
+	pool_release(s, s->hold);
 	s->release_at = now_ns() + HOLD_NS;
 	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
 }
 
-/* So many pages in the queue, and more if it has to be filled, as it will have to be again. */
+/* So many pages in the queue. */
 void pool_need(struct state *s, uint64_t pages)
+{
+	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
+		give_up(s, s->why);
+}
+
+/* The same for a fault; more if the queue has to be filled, as it will have to be again. */
+void pool_expect(struct state *s, uint64_t pages)
 {
 	if ((s->tail - s->head) / PAGE >= pages)
 		return;
 	uint64_t more = pages > s->grow ? pages : s->grow;
 	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
-	if (pool_fill(s, more) && pool_fill(s, pages))
-		give_up(s, s->why);
+	if (pool_fill(s, more))
+		pool_need(s, pages);
 }
 
 /* One page into an area that the pool's own differs from: locked, or with other rights. */
