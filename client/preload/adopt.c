@@ -57,16 +57,15 @@ static void parse_line(const char *p, struct area *area)
 }
 
 /* Calls `act` for the lines of /proc/self/maps. What it changes does not matter: the kernel goes on by
- * address. */
-static void each_area(struct state *s, void (*act)(struct state *, const struct area *, void *),
-		      void *argument)
+ * address. -1: it cannot be read. */
+int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument)
 {
 	long fd = raw(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	char lines[4096];
 	size_t have = 0;
 	int skipping = 0;
 	if (failed(fd))
-		give_up(s, "/proc/self/maps cannot be read; is /proc mounted?");
+		return -1;
 	for (;;) {
 		long got = raw(SYS_read, fd, lines + have, sizeof lines - 1 - have);
 		if (got <= 0)
@@ -97,6 +96,15 @@ static void each_area(struct state *s, void (*act)(struct state *, const struct 
 		}
 	}
 	raw(SYS_close, fd);
+	return 0;
+}
+
+/* The same for the handler, which cannot go on without. */
+static void each_area_or_end(struct state *s, void (*act)(struct state *, const struct area *, void *),
+			     void *argument)
+{
+	if (each_area(s, act, argument))
+		give_up(s, "/proc/self/maps cannot be read; is /proc mounted?");
 }
 
 struct seek {
@@ -119,7 +127,7 @@ static void seek_area(struct state *s, const struct area *area, void *argument)
 int area_at(struct state *s, uint64_t address, struct area *area)
 {
 	struct seek seek = {address, area, 0};
-	each_area(s, seek_area, &seek);
+	each_area_or_end(s, seek_area, &seek);
 	return seek.done ? 0 : -1;
 }
 
@@ -187,11 +195,12 @@ void write_fault(struct state *s, uint64_t page)
 		unshare_page(s, page);
 }
 
-/* Pages that could be taken out lie in `scratch` now: copies of them go where they were. */
+/* Pages that could be taken out lie at `out` now: copies of them go where they were. They are held a while,
+ * or the kernel would give them again as raw pages. */
 static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 {
 	uint64_t from = s->head, placed = 0;
-	copy_bytes((void *)from, (void *)s->scratch, pages * PAGE);
+	copy_bytes((void *)from, (void *)s->out, pages * PAGE);
 	while (placed < pages) {
 		long n = pool_place(s, page + placed * PAGE, pages - placed);
 		if (n > 0) {
@@ -204,7 +213,8 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 		wake(s, page + placed * PAGE, PAGE);
 		placed++;
 	}
-	drop(s->scratch, pages * PAGE);
+	s->out += pages * PAGE;
+	s->release_at = now_ns() + HOLD_NS;
 }
 
 /* Takes a run of wrong pages out, and puts copies in their place. */
@@ -213,13 +223,15 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 	pool_need(s, pages);
 	uint64_t began = now_ns();
 	for (uint64_t done = 0; done < pages;) {
-		uint64_t n = pages - done < SCRATCH_PAGES ? pages - done : SCRATCH_PAGES;
-		long out = move_pages(s, s->scratch, page + done * PAGE, n);
+		uint64_t n = pages - done;
+		if (s->out + n * PAGE > s->end)
+			pool_release(s, 0);
+		long out = move_pages(s, s->out, page + done * PAGE, n);
 		if (out == -EINVAL_) {
 			/* A locked area: its pages move between locked areas only. */
-			raw(SYS_mlock2, s->scratch, PAGE, 1);
-			out = move_pages(s, s->scratch, page + done * PAGE, 1);
-			raw(SYS_munlock, s->scratch, PAGE);
+			raw(SYS_mlock2, s->out, PAGE, 1);
+			out = move_pages(s, s->out, page + done * PAGE, 1);
+			raw(SYS_munlock, s->out, PAGE);
 		}
 		if (out > 0) {
 			put_copies(s, page + done * PAGE, (uint64_t)out);
@@ -334,29 +346,6 @@ int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
 	return 0;
 }
 
-static void count_area(struct state *s, const struct area *area, void *argument)
-{
-	uint64_t *pages = argument;
-	if (area->private_ && area->anonymous && !area->kernel &&
-	    !(area->start >= s->base && area->end <= s->end))
-		for (uint64_t at = area->start; at < area->end; at += 512 * PAGE) {
-			uint64_t n = (area->end - at) / PAGE < 512 ? (area->end - at) / PAGE : 512;
-			if (raw(SYS_pread64, s->pagemap, s->entries, n * 8, at / PAGE * 8) != (long)(n * 8))
-				return;
-			for (uint64_t i = 0; i < n; i++)
-				*pages += s->entries[i] & PRESENT &&
-					  !frame_allowed(&s->config, s->entries[i] & FRAME_MASK);
-		}
-}
-
-/* Private pages that lie in wrong frames. */
-uint64_t count_wrong(struct state *s)
-{
-	uint64_t pages = 0;
-	each_area(s, count_area, &pages);
-	return pages;
-}
-
 struct range {
 	uint64_t start, end;
 	int only_objects;
@@ -386,7 +375,7 @@ static void adopt_area(struct state *s, const struct area *whole, void *argument
 	if (area.end > range->end)
 		area.end = range->end;
 	if (area.start >= area.end || !area.private_ || area.kernel || area.hugetlb ||
-	    (area.start >= s->base && area.end <= s->end))
+	    (area.start >= s->base && area.end <= s->limit))
 		return;
 	if (!area.anonymous) {
 		/* Files that are only read stay in the page cache, which is not the program's. */
@@ -412,8 +401,8 @@ int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects)
 {
 	struct range range = {start, end, only_objects};
 	s->object_count = 0;
-	each_area(s, note_object, 0);
-	each_area(s, adopt_area, &range);
+	each_area_or_end(s, note_object, 0);
+	each_area_or_end(s, adopt_area, &range);
 	return 0;
 }
 
@@ -429,12 +418,12 @@ static void protect_area(struct state *s, const struct area *area, void *argumen
 	(void)argument;
 	/* In a child nothing is registered yet. */
 	if (area->private_ && area->anonymous && !area->kernel && area->protection & PROT_WRITE &&
-	    !(area->start >= s->base && area->end <= s->end) && !register_range(s, area->start, area->end))
+	    !(area->start >= s->base && area->end <= s->limit) && !register_range(s, area->start, area->end))
 		write_protect(s, area->start, area->end - area->start, 1);
 }
 
 /* After fork: the first write to a page must not get a copy from the kernel. */
 void protect_all(struct state *s)
 {
-	each_area(s, protect_area, 0);
+	each_area_or_end(s, protect_area, 0);
 }

@@ -68,6 +68,7 @@ static void missing_page(struct state *s, uint64_t page)
 {
 	uint32_t stream;
 	uint32_t width = width_of(s, page, &stream);
+	pool_expect(s, width);
 	long placed = pool_place(s, page, width);
 	if (placed <= 0) {
 		/* Another thread's fault has been served already, or the mapping has gone. */
@@ -152,19 +153,20 @@ static void recolour(struct state *s)
 	s->moved = s->stuck = s->move_ns = 0;
 	if (config_read(&s->config, s->path))
 		give_up(s, "the new configuration cannot be read");
+	pool_release(s, 0);
 	/* What is free is in the old colours. */
 	raw(SYS_madvise, s->floor, s->tail - s->floor, MADV_DONTNEED);
 	s->head = s->tail = s->floor;
-	/* All at once, as what is given back comes again. If there is not enough, it comes piece by piece. */
-	pool_fill(s, count_wrong(s) + STATE_PAGES + 1);
 	uint64_t repaired = s->repaired;
 	keep_right(s);
+	pool_release(s, 0);
 	packet.pages = (uint32_t)s->moved;
 	packet.stuck = s->stuck;
 	packet.move_ns = s->move_ns;
 	packet.all_ns = now_ns() - began;
 	/* Pages that the kernel has moved under way. */
 	keep_right(s);
+	pool_release(s, 0);
 	s->repaired = repaired;
 	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
 }
@@ -194,6 +196,7 @@ static void serve_request(struct state *s)
 		break;
 	case REQUEST_EXIT:
 		keep_right(s);
+		pool_release(s, 0);
 		if (!send_packet(s, PACKET_EXIT, 0))
 			wait_for_go(s);
 		break;
@@ -255,8 +258,13 @@ int handler_main(void *argument)
 	for (;;) {
 		struct uffd_event events[16];
 		struct pollfd wait[2] = {{s->uffd, POLLIN, 0}, {s->socket, POLLIN, 0}};
-		long limit[2] = {LOOK_NS / 1000000000, LOOK_NS % 1000000000};
+		/* What the pool holds is given back soon. */
+		int holds = pool_holds(s);
+		uint64_t patience = holds ? LOOK_NS / 10 : LOOK_NS;
+		long limit[2] = {(long)(patience / 1000000000), (long)(patience % 1000000000)};
 		raw(SYS_ppoll, wait, 2, limit, 0);
+		if (holds && now_ns() >= s->release_at)
+			pool_release(s, 0);
 		if (wait[1].revents)
 			serve_socket(s);
 		look_again(s);

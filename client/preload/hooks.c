@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: libc maps memory for itself (malloc, thread stacks) through functions of its own that nothing
- * interposes. Rule: the first instructions of libc's mmap, brk, mremap, mprotect, madvise, execve and _exit
- * become a jump to the functions below, which do the whole work of those they replace and tell the handler;
- * so does the loader's hook for debuggers, which runs whenever objects have been mapped. Fork is followed by
- * pthread_atfork. Does not cover: programs that make system calls without libc: their new mappings are found
- * at the next load, fork or recolour, and are seen by the audit.
+ * interposes. Rule: the first instructions of libc's mmap, brk, mremap, mprotect, madvise, mlockall, execve
+ * and _exit become a jump to the functions below, which do the whole work of those they replace and tell the
+ * handler; so does the loader's hook for debuggers, which runs whenever objects have been mapped. Fork is
+ * followed by pthread_atfork. Does not cover: programs that make system calls without libc: their new
+ * mappings are found at the next load, fork or recolour, and are seen by the audit.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 
 #define MAP_KIND 0x0f
+#define MCL_ONFAULT_ 4
 
 extern void *__curbrk;
 
@@ -127,6 +128,28 @@ static int hook_madvise(void *start, size_t length, int advice)
 	return (int)answer(raw(SYS_madvise, start, length, advice));
 }
 
+static void lock_area(struct state *unused, const struct area *area, void *argument)
+{
+	(void)unused;
+	if (!area->kernel && !overlaps_pool((void *)area->start, area->end - area->start))
+		raw(SYS_mlock2, area->start, area->end - area->start, *(const int *)argument);
+}
+
+/* The pool's addresses are more than there is memory: of them, only pages that the program has are locked.
+ * What cannot be locked (a mapping without rights) is left out, as the kernel does. */
+static int hook_mlockall(int flags)
+{
+	int on_fault = (flags & MCL_ONFAULT_) != 0;
+	if (!self || !(flags & MCL_CURRENT) || flags & ~(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT_))
+		return (int)answer(raw(SYS_mlockall, flags));
+	if (flags & MCL_FUTURE) {
+		long result = raw(SYS_mlockall, flags & ~MCL_CURRENT);
+		if (failed(result))
+			return (int)answer(result);
+	}
+	return each_area(0, lock_area, &on_fault) ? (int)answer(-ENOMEM) : 0;
+}
+
 static int hook_brk(void *end)
 {
 	uint64_t before = (uint64_t)raw(SYS_brk, 0), after;
@@ -228,12 +251,13 @@ int install_hooks(void)
 	} hooks[] = {{"mmap", (void *)hook_mmap},	{"brk", (void *)hook_brk},
 		     {"mremap", (void *)hook_mremap},	{"mprotect", (void *)hook_mprotect},
 		     {"madvise", (void *)hook_madvise}, {"execve", (void *)hook_execve},
-		     {"_exit", (void *)hook_exit}};
-	void *found[7];
-	for (unsigned i = 0; i < 7; i++)
+		     {"_exit", (void *)hook_exit},	{"mlockall", (void *)hook_mlockall}};
+	enum { HOOKS = sizeof hooks / sizeof hooks[0] };
+	void *found[HOOKS];
+	for (unsigned i = 0; i < HOOKS; i++)
 		if (!(found[i] = in_libc(hooks[i].name)))
 			return -1;
-	for (unsigned i = 0; i < 7; i++)
+	for (unsigned i = 0; i < HOOKS; i++)
 		patch(found[i], hooks[i].hook);
 	patch_loader();
 	return 0;

@@ -15,7 +15,9 @@
 #include <sys/mman.h>
 
 /* Pages that a fault may make the pool get beyond its own. */
-#define MOST_AT_ONCE 8192
+#define MOST_AT_ONCE 2048
+/* How often the memory that is left is looked at: every so many pages. */
+#define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
 
 int frame_allowed(const struct config *config, uint64_t frame)
@@ -100,7 +102,7 @@ static void rewind_queue(struct state *s, uint64_t pages)
 {
 	if (s->head == s->tail)
 		s->head = s->tail = s->floor;
-	if (s->tail + pages * PAGE <= s->end || s->head == s->floor)
+	if (s->tail + pages * PAGE <= s->outside || s->head == s->floor)
 		return;
 	uint64_t to = s->floor;
 	while (s->head < s->tail && to < s->head) {
@@ -117,39 +119,6 @@ static void rewind_queue(struct state *s, uint64_t pages)
 	s->tail = to;
 }
 
-/* Moves the allowed pages of a raw area to the queue. */
-static int keep_allowed(struct state *s, uint64_t start, uint64_t pages)
-{
-	for (uint64_t at = 0; at < pages;) {
-		uint64_t n = pages - at < 512 ? pages - at : 512;
-		long got = raw(SYS_pread64, s->pagemap, s->entries, n * 8, (start / PAGE + at) * 8);
-		if (got <= 0)
-			return -1;
-		n = (uint64_t)got / 8;
-		for (uint64_t i = 0; i < n;) {
-			uint64_t run = 0;
-			while (i + run < n && frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
-				run++;
-			if (!run) {
-				i++;
-				continue;
-			}
-			long moved = move_pages(s, s->tail, start + (at + i) * PAGE, run);
-			if (moved == -EEXIST_) {
-				/* Nothing lies beyond the queue that anybody needs. */
-				raw(SYS_madvise, s->tail, run * PAGE, MADV_DONTNEED_LOCKED_);
-				moved = move_pages(s, s->tail, start + (at + i) * PAGE, run);
-			}
-			if (moved > 0)
-				s->tail += (uint64_t)moved * PAGE;
-			/* A page that does not move (pinned by nobody knows whom) goes back with the rest. */
-			i += moved > 0 ? (uint64_t)moved : 1;
-		}
-		at += n;
-	}
-	return 0;
-}
-
 /* Writes to so many pages; a signal, or memory that is being freed, only delays it. */
 static int populate(uint64_t start, uint64_t bytes)
 {
@@ -163,82 +132,130 @@ static int populate(uint64_t start, uint64_t bytes)
 	return -1;
 }
 
-/* One more raw area: what is allowed of it goes to the queue, the rest is kept in `areas`. */
-static int take_area(struct state *s, uint64_t pages)
+/* Moves a run to the queue; where something lies there already, nobody needs it. */
+static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 {
-	if (available_bytes() < s->config.reserve + pages * PAGE) {
-		s->why = "less memory is free than it would have to look through for frames of its colours "
-			 "and banks; "
-			 "give it more of them, or end other programs";
-		return -1;
+	long moved = move_pages(s, s->tail, from, pages);
+	if (moved == -EEXIST_) {
+		raw(SYS_madvise, s->tail, pages * PAGE, MADV_DONTNEED_LOCKED_);
+		moved = move_pages(s, s->tail, from, pages);
 	}
+	if (moved <= 0)
+		return 0;
+	s->tail += (uint64_t)moved * PAGE;
+	return (uint64_t)moved;
+}
+
+/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if there are
+ * none. */
+static long look_through(struct state *s, uint64_t start)
+{
+	long kept = 0;
+	if (populate(start, PIECE * PAGE) ||
+	    raw(SYS_pread64, s->pagemap, s->entries, PIECE * 8, start / PAGE * 8) != PIECE * 8)
+		return -1;
+	for (uint64_t i = 0; i < PIECE;) {
+		uint64_t run = 0;
+		while (i + run < PIECE && frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
+			run++;
+		/* One that does not move (pinned by nobody knows whom) stays where it is. */
+		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;
+		kept += (long)moved;
+		i += moved ? moved : 1;
+	}
+	return kept;
+}
+
+/* Gives back what is held, but for so many pages of each kind. */
+void pool_release(struct state *s, uint64_t most)
+{
+	/* By the piece, as threads of the program that map something have to wait meanwhile. */
+	while (s->raw > s->end + most * PAGE) {
+		s->raw -= PIECE * PAGE;
+		raw(SYS_madvise, s->raw, PIECE * PAGE, MADV_DONTNEED_LOCKED_);
+	}
+	while (s->out > s->outside + most * PAGE) {
+		uint64_t pages = (s->out - s->outside) / PAGE;
+		pages = pages < PIECE ? pages : PIECE;
+		s->out -= pages * PAGE;
+		raw(SYS_madvise, s->out, pages * PAGE, MADV_DONTNEED_LOCKED_);
+	}
+}
+
+int pool_holds(const struct state *s)
+{
+	return s->raw > s->end || s->out > s->outside;
+}
+
+/* May so many more raw pages be taken? If not, `why` says why. */
+static int may_take(struct state *s, uint64_t pages)
+{
+	uint64_t need = s->config.reserve + pages * PAGE, free = available_bytes();
 	rewind_queue(s, pages);
 	s->why = "no memory is left in its colours and banks; give it more of them, or end other programs";
-	if (s->tail + pages * PAGE > s->end || s->area_count == RAW_AREAS)
-		return -1;
-	long area = raw(SYS_mmap, 0, pages * PAGE, PROT_READ | PROT_WRITE,
-			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-	if (failed(area)) {
-		s->why = "no more memory can be mapped; raise vm.max_map_count or the limit on addresses "
-			 "(ulimit -v)";
-		return -1;
+	if (s->tail + pages * PAGE > s->outside)
+		return 0;
+	if (free < need || s->raw + pages * PAGE > s->limit) {
+		pool_release(s, 0);
+		free = available_bytes();
 	}
-	s->areas[s->area_count].start = (uint64_t)area;
-	s->areas[s->area_count++].length = pages * PAGE;
-	raw(SYS_madvise, area, pages * PAGE, MADV_NOHUGEPAGE);
-	if (populate((uint64_t)area, pages * PAGE)) {
-		s->why = "the kernel has no memory for it; end other programs, or raise the limit of its "
-			 "memory cgroup";
-		return -1;
-	}
-	return keep_allowed(s, (uint64_t)area, pages);
+	s->hold = free / 2 / PAGE < HOLD_MOST ? free / 2 / PAGE / PIECE * PIECE : HOLD_MOST;
+	s->why = "less memory is free than it would have to look through for frames of its colours and "
+		 "banks; give it more of them, or end other programs";
+	return free >= need;
 }
 
 /* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not allowed is
- * kept until the end, or the kernel would give the same frames again. */
+ * held a while, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
-	uint64_t classes = 1ul << s->config.functions, looked = 0;
-	uint64_t before = (s->tail - s->head) / PAGE;
+	uint64_t classes = 1ul << s->config.functions, looked = 0, found = 0, allowance = 0;
+	/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of the memory.
+	 * What others have just given back comes first, and may be all of one colour. */
+	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
 	while ((s->tail - s->head) / PAGE < pages) {
-		uint64_t want = pages - (s->tail - s->head) / PAGE;
-		uint64_t found = (s->tail - s->head) / PAGE - before;
-		/* As many as its share of all frames says; later, as the yield so far says: what others have
-		 * just given back comes first, and may be all of one colour. */
-		uint64_t take = want * classes / s->config.allowed_classes;
-		if (looked)
-			take = found * 16 > looked * s->config.allowed_classes / classes
-				       ? want * looked / found
-				       : looked * 2;
-		take = (take + take / 8 + 511) & ~511ul;
-		take = take < 65536 ? take : 65536;
-		/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of
-		 * the memory. */
-		if (looked >= 262144 + 64 * classes / s->config.allowed_classes && !found) {
+		if (looked >= most && !found) {
 			s->why = "no frame that the kernel gives has its colours and banks; does the map "
-				 "belong to this "
-				 "machine? Choose others";
+				 "belong to this machine? Choose others";
 			break;
 		}
-		if (take_area(s, take))
+		if (!allowance) {
+			if (!may_take(s, STEP))
+				break;
+			allowance = STEP;
+		}
+		long kept = look_through(s, s->raw);
+		s->raw += PIECE * PAGE;
+		if (kept < 0) {
+			s->why = "the kernel has no memory for it; end other programs, or raise the limit of "
+				 "its memory cgroup";
 			break;
-		looked += take;
+		}
+		found += (uint64_t)kept;
+		looked += PIECE;
+		allowance -= PIECE;
 	}
-	for (uint32_t i = 0; i < s->area_count; i++)
-		raw(SYS_munmap, s->areas[i].start, s->areas[i].length);
-	s->area_count = 0;
+	pool_release(s, s->hold);
+	s->release_at = now_ns() + HOLD_NS;
 	return (s->tail - s->head) / PAGE >= pages ? 0 : -1;
 }
 
-/* So many pages in the queue, and more if it has to be filled, as it will have to be again. */
+/* So many pages in the queue. */
 void pool_need(struct state *s, uint64_t pages)
+{
+	if ((s->tail - s->head) / PAGE < pages && pool_fill(s, pages))
+		give_up(s, s->why);
+}
+
+/* The same for a fault; more if the queue has to be filled, as it will have to be again. */
+void pool_expect(struct state *s, uint64_t pages)
 {
 	if ((s->tail - s->head) / PAGE >= pages)
 		return;
 	uint64_t more = pages > s->grow ? pages : s->grow;
 	s->grow = s->grow * 2 < MOST_AT_ONCE ? s->grow * 2 : MOST_AT_ONCE;
-	if (pool_fill(s, more) && pool_fill(s, pages))
-		give_up(s, s->why);
+	if (pool_fill(s, more))
+		pool_need(s, pages);
 }
 
 /* One page into an area that the pool's own differs from: locked, or with other rights. */

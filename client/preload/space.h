@@ -68,16 +68,25 @@ struct shared {
 };
 
 #define HANDLER_STACK (16 * PAGE)
+/* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the second-level
+ * cache then when it is used. */
+#define PIECE 512
+/* What is not allowed is held while the pool is being filled again and again: so many pages, or half of those
+ * that are free, so long. */
+#define HOLD_MOST 262144
+#define HOLD_NS 100000000ul
 #define STREAMS 4
-#define RAW_AREAS 256
 
 /* What only the handler touches. Lies in the pool's own first pages, so in the program's colours, too. */
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags;
 	int forked;
-	uint64_t base, end;	/* all of the pool's addresses */
-	uint64_t scratch;	/* where pages lie that were taken out; SCRATCH_PAGES of them */
+	uint64_t base, limit;	/* all of the pool's addresses */
+	uint64_t outside, out;	/* where pages lie that were taken out, and the end of those that are held */
+	uint64_t end, raw;	/* where raw pages lie, and the end of those that are held */
+	uint64_t hold;		/* at most so many of each */
+	uint64_t release_at;	/* when they are given back */
 	uint64_t floor;		/* the first address of the queue of free pages */
 	uint64_t head, tail;	/* the queue of free pages */
 	uint64_t grow;		/* pages to get when the queue is empty */
@@ -92,17 +101,12 @@ struct state {
 	struct {
 		uint64_t start, end, categories;
 	} regions[64];
-	struct {
-		uint64_t start, length;
-	} areas[RAW_AREAS];
-	uint32_t area_count;
 	const char *why;	/* the pool could not be filled */
 	uint64_t objects[1024]; /* inodes of what is mapped for execution */
 	uint32_t object_count;
 	char stack[HANDLER_STACK] __attribute__((aligned(64)));
 };
 
-#define SCRATCH_PAGES 512
 #define STATE_PAGES ((sizeof(struct state) + PAGE - 1) / PAGE)
 
 /* A line of /proc/self/maps. */
@@ -116,6 +120,9 @@ struct area {
 int frame_allowed(const struct config *config, uint64_t frame);
 int pool_fill(struct state *s, uint64_t pages);
 void pool_need(struct state *s, uint64_t pages);
+void pool_expect(struct state *s, uint64_t pages);
+void pool_release(struct state *s, uint64_t most);
+int pool_holds(const struct state *s);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
 long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int register_range(const struct state *s, uint64_t start, uint64_t end);
@@ -125,12 +132,12 @@ void give_up(struct state *s, const char *why) __attribute__((noreturn));
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
 int has_wrong_page(struct state *s, uint64_t start, uint64_t end);
-uint64_t count_wrong(struct state *s);
 void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);
 void protect_all(struct state *s);
 void write_fault(struct state *s, uint64_t page);
 int area_at(struct state *s, uint64_t address, struct area *area);
+int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument);
 
 /* handler.c */
 int handler_main(void *state);

@@ -79,19 +79,22 @@ static uint64_t memory_bytes(void)
 	return failed(raw(SYS_sysinfo, &info)) ? 1ul << 34 : info.total;
 }
 
-/* The pool's addresses: the shared page, the state, the doorbell, the scratch area, the queue. */
+/* The pool's addresses: the shared page, the state, the doorbell, the queue; then pages that were taken out,
+ * and raw pages that are looked through, which alone may not wait for this thread to serve their faults. */
 static void lay_out(struct state *s)
 {
 	uint64_t size = (memory_bytes() + (1ul << 30)) & ~((2ul << 20) - 1);
-	long base = raw(SYS_mmap, 0, size, PROT_READ | PROT_WRITE,
+	long base = raw(SYS_mmap, 0, 3 * size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (failed(base))
 		refuse("there is no room for the pool's addresses; raise the limit on addresses (ulimit -v)");
 	s->base = (uint64_t)base;
-	s->end = s->base + size;
-	s->scratch = s->base + (2 + STATE_PAGES) * PAGE;
-	s->floor = s->head = s->tail = s->scratch + SCRATCH_PAGES * PAGE;
-	raw(SYS_madvise, s->base, size, MADV_DONTFORK);
+	s->floor = s->head = s->tail = s->base + (2 + STATE_PAGES) * PAGE;
+	s->outside = s->out = s->base + size;
+	s->end = s->raw = s->outside + size;
+	s->limit = s->end + size;
+	raw(SYS_madvise, s->base, 3 * size, MADV_DONTFORK);
+	raw(SYS_madvise, s->end, size, MADV_NOHUGEPAGE);
 	if (register_range(s, s->base, s->end))
 		refuse("userfaultfd does not take the pool");
 }
@@ -115,7 +118,7 @@ static struct state *settle(struct state *early)
 	s->shared->pid = (int)raw(SYS_getpid, 0);
 	s->shared->doorbell = s->base + (1 + STATE_PAGES) * PAGE;
 	s->shared->base = s->base;
-	s->shared->end = s->end;
+	s->shared->end = s->limit;
 	return s;
 }
 

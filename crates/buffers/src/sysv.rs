@@ -16,11 +16,22 @@ pub struct SysVQueue {
 const TYPE: usize = size_of::<libc::c_long>();
 
 impl SysVQueue {
-    /// One that holds so many bytes, or as many as this process may have.
+    /// One that holds so many bytes, or as many as this process may have. Where `kernel.msgmnb` is less, root gets a
+    /// namespace for this thread, whose limits are its own: nothing of the machine's changes.
     ///
     /// # Errors
     /// The kernel has none, or no more.
     pub fn new(wanted: usize, longest: usize) -> Result<Self, BufferError> {
+        let queue = Self::within_limits(wanted, longest)?;
+        if queue.capacity >= wanted {
+            return Ok(queue);
+        }
+        drop(queue);
+        raise_limits(wanted, longest);
+        Self::within_limits(wanted, longest)
+    }
+
+    fn within_limits(wanted: usize, longest: usize) -> Result<Self, BufferError> {
         // SAFETY: the calls are given numbers, and a structure that they fill and read.
         unsafe {
             let id = libc::msgget(libc::IPC_PRIVATE, 0o600 | libc::IPC_CREAT);
@@ -31,7 +42,7 @@ impl SysVQueue {
             let mut state: libc::msqid_ds = std::mem::zeroed();
             if libc::msgctl(id, libc::IPC_STAT, &raw mut state) == 0 {
                 state.msg_qbytes = wanted as libc::msglen_t;
-                // Beyond kernel.msgmnb only root may.
+                // Beyond kernel.msgmnb only CAP_SYS_RESOURCE may.
                 let _ = libc::msgctl(id, libc::IPC_SET, &raw mut state);
                 libc::msgctl(id, libc::IPC_STAT, &raw mut state);
             }
@@ -78,6 +89,18 @@ impl SysVQueue {
     }
 }
 
+/// Gives this thread an IPC namespace of its own with higher limits, as far as it may have one; the queue says what it
+/// holds then.
+fn raise_limits(bytes: usize, longest: usize) {
+    // SAFETY: a flag; the namespace holds no queues of others.
+    if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
+        return;
+    }
+    for (limit, value) in [("msgmnb", bytes), ("msgmax", longest.max(8192))] {
+        let _ = std::fs::write(format!("/proc/sys/kernel/{limit}"), value.to_string());
+    }
+}
+
 impl Drop for SysVQueue {
     fn drop(&mut self) {
         // SAFETY: the queue is this one's.
@@ -107,5 +130,26 @@ mod tests {
             libc::msgctl(id, libc::IPC_STAT, &raw mut state) == 0
         };
         assert!(!there, "it is removed");
+    }
+
+    #[test]
+    fn root_gets_queues_beyond_the_limit_and_the_limit_stays() {
+        let limit = || std::fs::read_to_string("/proc/sys/kernel/msgmnb").unwrap().trim().parse::<usize>().unwrap();
+        let before = limit();
+        let mine = std::thread::spawn(move || {
+            let Ok(queue) = SysVQueue::new(before + 8192, 8192) else { return None };
+            Some((queue.capacity, limit()))
+        });
+        // SAFETY: a flag; the thread ends at once.
+        let may = std::thread::spawn(|| unsafe { libc::unshare(libc::CLONE_NEWIPC) } == 0).join().unwrap();
+        match mine.join().unwrap() {
+            Some((capacity, _)) if capacity < before + 8192 => {
+                assert!(!may, "a namespace can be had; it got {capacity}");
+                assert_eq!(capacity, before);
+            }
+            Some((capacity, _)) => assert_eq!(capacity, before + 8192),
+            None => eprintln!("skipped: no System V queues here"),
+        }
+        assert_eq!(limit(), before, "the machine's limit is as it was");
     }
 }

@@ -3,8 +3,8 @@
 //! Rule: the driver is asked for buffers that the program brings (`V4L2_MEMORY_USERPTR`); each is handed over, filled by the device and
 //! taken back. A driver that only knows buffers of its own is refused.
 //! Source: mc2-os-isolation, section 4.3 (frame buffers); the kernel's linux/videodev2.h, whose sizes and places a test here compares.
-//! Does not cover: formats (the device's as it is set), several planes. No machine of this project has a camera or lets one be
-//! imitated (vivid is not there): the layout is tested against the kernel's header, the refusals on other devices, frames nowhere.
+//! Does not cover: formats (the device's as it is set), several planes. The layout is tested against the kernel's header, the
+//! refusals on other devices; frames of the kernel's imitated camera (vivid) come in tests/vm/camera.sh.
 
 use crate::{BufferError, Mapping};
 use std::fs::File;
@@ -13,6 +13,9 @@ use std::path::Path;
 
 const CAPTURE: u32 = 1;
 const USERPTR: u32 = 2;
+/// Longest wait for a frame.
+const PATIENCE_MS: i32 = 5000;
+const G_FMT: libc::c_ulong = request(3, 4, size_of::<Format>());
 const REQBUFS: libc::c_ulong = request(3, 8, size_of::<RequestBuffers>());
 const QBUF: libc::c_ulong = request(3, 15, size_of::<Buffer>());
 const DQBUF: libc::c_ulong = request(3, 17, size_of::<Buffer>());
@@ -34,6 +37,22 @@ struct RequestBuffers {
     capabilities: u32,
     flags: u8,
     reserved: [u8; 3],
+}
+
+/// `struct v4l2_format` of a capture device, of 64-bit kernels.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+struct Format {
+    kind: u32,
+    /// The union that follows holds pointers.
+    padding: u32,
+    width: u32,
+    height: u32,
+    pixels: u32,
+    field: u32,
+    line_bytes: u32,
+    image_bytes: u32,
+    rest: [u32; 44],
 }
 
 /// `struct v4l2_buffer`, of 64-bit kernels.
@@ -63,15 +82,55 @@ pub struct Camera {
     streams: bool,
 }
 
+/// What the device writes for a frame, as it is set.
+///
+/// # Errors
+/// It is no V4L2 capture device.
+pub fn frame_bytes(path: &Path) -> Result<usize, BufferError> {
+    let (file, name) = open(path)?;
+    // SAFETY: numbers only, for which zero is valid.
+    let mut format: Format = unsafe { std::mem::zeroed() };
+    format.kind = CAPTURE;
+    call(&file, &name, G_FMT, &mut format, "name a V4L2 capture device")?;
+    match format.image_bytes as usize {
+        0 => Err(BufferError::Machine(format!("{name}: its frames have no bytes; set a format (v4l2-ctl)"))),
+        bytes => Ok(bytes),
+    }
+}
+
+fn open(path: &Path) -> Result<(File, String), BufferError> {
+    let name = path.display().to_string();
+    let file = File::options().read(true).write(true).open(path);
+    let file = file.map_err(|e| BufferError::io(&name, &e, "name a device like /dev/video0"))?;
+    Ok((file, name))
+}
+
+fn call<T>(
+    file: &File,
+    name: &str,
+    request: libc::c_ulong,
+    argument: &mut T,
+    remedy: &str,
+) -> Result<(), BufferError> {
+    loop {
+        // SAFETY: the request's number holds the argument's size, which the kernel reads and writes.
+        if unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(argument)) } == 0 {
+            return Ok(());
+        }
+        let error = std::io::Error::last_os_error();
+        if error.kind() != std::io::ErrorKind::Interrupted {
+            return Err(BufferError::io(name, &error, remedy));
+        }
+    }
+}
+
 impl Camera {
     /// Opens it and hands all buffers over.
     ///
     /// # Errors
     /// It is no V4L2 device, does not take user pointers, or not these.
     pub fn open(path: &Path, buffers: Vec<Mapping>) -> Result<Self, BufferError> {
-        let name = path.display().to_string();
-        let file = File::options().read(true).write(true).open(path);
-        let file = file.map_err(|e| BufferError::io(&name, &e, "name a device like /dev/video0"))?;
+        let (file, name) = open(path)?;
         let count = u32::try_from(buffers.len()).unwrap_or(u32::MAX);
         let mut camera = Self { file, name, buffers, streams: false };
         let mut asked = RequestBuffers { count, kind: CAPTURE, memory: USERPTR, ..RequestBuffers::default() };
@@ -89,16 +148,13 @@ impl Camera {
     }
 
     fn call<T>(&self, request: libc::c_ulong, argument: &mut T, remedy: &str) -> Result<(), BufferError> {
-        loop {
-            // SAFETY: the request's number holds the argument's size, which the kernel reads and writes.
-            if unsafe { libc::ioctl(self.file.as_raw_fd(), request, std::ptr::from_mut(argument)) } == 0 {
-                return Ok(());
-            }
-            let error = std::io::Error::last_os_error();
-            if error.kind() != std::io::ErrorKind::Interrupted {
-                return Err(BufferError::io(&self.name, &error, remedy));
-            }
-        }
+        call(&self.file, &self.name, request, argument, remedy)
+    }
+
+    /// The buffers, whoever has them at the moment.
+    #[must_use]
+    pub fn buffers(&self) -> &[Mapping] {
+        &self.buffers
     }
 
     /// Hands a buffer over, to be filled.
@@ -122,6 +178,15 @@ impl Camera {
         if !self.streams {
             self.call(STREAMON, &mut CAPTURE.clone(), "is somebody else using the device?")?;
             self.streams = true;
+        }
+        let mut ready = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        // SAFETY: one element, which lives through the call.
+        if unsafe { libc::poll(&raw mut ready, 1, PATIENCE_MS) } == 0 {
+            return Err(BufferError::Machine(format!(
+                "{}: no frame came within {} s; does it have a signal?",
+                self.name,
+                PATIENCE_MS / 1000
+            )));
         }
         let mut buffer = Buffer { kind: CAPTURE, memory: USERPTR, ..Buffer::default() };
         self.call(DQBUF, &mut buffer, "is the device still there?")?;
@@ -158,6 +223,7 @@ mod tests {
     #[test]
     fn what_is_no_camera_is_refused() {
         let buffers = || vec![Mapping::new(PAGE).unwrap()];
+        assert!(frame_bytes(Path::new("/dev/null")).unwrap_err().to_string().contains("capture device"));
         for path in ["/dev/null", "/nonexistent"] {
             let error = Camera::open(Path::new(path), buffers()).err().unwrap().to_string();
             assert!(error.contains(path) && error.contains(';'), "{error}");
@@ -180,8 +246,12 @@ mod tests {
         for (member, at) in members {
             text += &format!("_Static_assert(offsetof(struct v4l2_buffer, {member}) == {at}, \"{member}\");\n");
         }
+        text += &format!(
+            "_Static_assert(offsetof(struct v4l2_format, fmt.pix.sizeimage) == {}, \"\");\n",
+            offset_of!(Format, image_bytes)
+        );
         let numbers =
-            [("REQBUFS", REQBUFS), ("QBUF", QBUF), ("DQBUF", DQBUF), ("STREAMON", STREAMON), ("STREAMOFF", STREAMOFF)];
+            [("G_FMT", G_FMT), ("REQBUFS", REQBUFS), ("QBUF", QBUF), ("DQBUF", DQBUF), ("STREAMON", STREAMON), ("STREAMOFF", STREAMOFF)];
         for (name, number) in numbers {
             text += &format!("_Static_assert(VIDIOC_{name} == {number}u, \"{name}\");\n");
         }

@@ -140,6 +140,14 @@ impl Pool {
         self.lists.stats(list)
     }
 
+    /// The frames that pages lie in now.
+    ///
+    /// # Errors
+    /// They are hidden from this process.
+    pub fn frames(address: usize, bytes: usize) -> Result<Vec<u64>, SpaceError> {
+        sys::frames_of(address, bytes.div_ceil(PAGE as usize))
+    }
+
     fn address(&self, block: Block) -> usize {
         self.area.start() + self.pages[block.first as usize] as usize * PAGE as usize
     }

@@ -1,6 +1,8 @@
 //! `solocore bench colour-start`: what it costs a program to start, and run, in its colours.
 //!
-//! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end, with all that solocore does.
+//! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end, with all that solocore does; the ratio
+//! is the median of those of neighbouring runs, so that what else the machine does falls on both. A program that is started again in
+//! the same colours gets what it gave back itself; --before starts it in others first, whose frames are then in the way.
 
 use super::{Output, median, show};
 use crate::fail::Failure;
@@ -15,6 +17,9 @@ pub struct Args {
     /// Its colours.
     #[arg(long, visible_alias = "colours", value_name = "LIST", default_value = "0-7")]
     colors: String,
+    /// Before each coloured start that is timed, start it in these: what they give back then comes first, and is of no use.
+    #[arg(long, value_name = "LIST")]
+    before: Option<String>,
     /// What `solocore exec` gets beside.
     #[arg(long, value_name = "FILE")]
     map: Option<std::path::PathBuf>,
@@ -34,38 +39,65 @@ struct Report {
     format: &'static str,
     plain_ms: f64,
     coloured_ms: f64,
+    /// Median of the ratios of neighbouring runs, and the middle half of them.
     ratio: f64,
+    ratio_from: f64,
+    ratio_to: f64,
+    runs: u32,
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let standard = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"].map(OsString::from).to_vec();
     let program = if args.command.is_empty() { &standard } else { &args.command };
-    let mut coloured = vec![OsString::from("exec"), "--colors".into(), args.colors.clone().into()];
-    if let Some(map) = &args.map {
-        coloured.extend(["--map".into(), map.into()]);
-    }
-    coloured.push("--".into());
-    coloured.extend(program.iter().cloned());
-    let mut times = [Vec::new(), Vec::new()];
+    let coloured = arguments(args, &args.colors, program);
+    let before = args.before.as_ref().map(|colours| arguments(args, colours, program));
+    let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
     for round in 0..=args.runs {
+        if let Some(before) = &before {
+            time("/proc/self/exe".as_ref(), before)?;
+        }
         let plain = time(&program[0], &program[1..])?;
         let moved = time("/proc/self/exe".as_ref(), &coloured)?;
         // The first brings the files into memory.
         if round > 0 {
             times[0].push(plain);
             times[1].push(moved);
+            ratios.push(moved / plain);
         }
     }
-    let (plain_ms, coloured_ms) = (median(&mut times[0]), median(&mut times[1]));
-    let report =
-        Report { format: "solocore-bench-colour-start/1", plain_ms, coloured_ms, ratio: coloured_ms / plain_ms };
+    let (plain_ms, coloured_ms, ratio) = (median(&mut times[0]), median(&mut times[1]), median(&mut ratios));
+    let report = Report {
+        format: "solocore-bench-colour-start/2",
+        plain_ms,
+        coloured_ms,
+        ratio,
+        // Sorted by now.
+        ratio_from: ratios[ratios.len() / 4],
+        ratio_to: ratios[ratios.len() * 3 / 4],
+        runs: args.runs,
+    };
     let row = |what: &str, ms: f64| vec![what.to_owned(), format!("{ms:.1}")];
     let rows = [
         vec!["start to end".to_owned(), "ms, median".to_owned()],
         row("plain", plain_ms),
         row("coloured", coloured_ms),
     ];
-    show(args.format, &report, &rows, &format!("coloured takes {:.2} times as long\n", report.ratio))
+    let below = format!(
+        "coloured takes {ratio:.2} times as long (median of {} neighbouring runs; half of them {:.2} to {:.2})\n",
+        args.runs, report.ratio_from, report.ratio_to
+    );
+    show(args.format, &report, &rows, &below)
+}
+
+/// What starts the program in these colours.
+fn arguments(args: &Args, colours: &str, program: &[OsString]) -> Vec<OsString> {
+    let mut list = vec![OsString::from("exec"), "--colors".into(), colours.into()];
+    if let Some(map) = &args.map {
+        list.extend(["--map".into(), map.into()]);
+    }
+    list.push("--".into());
+    list.extend(program.iter().cloned());
+    list
 }
 
 fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failure> {

@@ -21,7 +21,7 @@ use solocore_model::{Bytes, Time};
 use solocore_space::SpaceError;
 use solocore_space::backing::Pool;
 use solocore_space::map::Choice;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::ptr::NonNull;
 use std::sync::{Arc, Mutex};
@@ -137,8 +137,9 @@ fn checked(pieces: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
 }
 
 /// Two lists of a coloured pool: the core's, then level C's.
-struct ColouredFrames {
+pub(super) struct ColouredFrames {
     pool: Arc<Mutex<Pool>>,
+    choices: [Choice; 2],
 }
 
 /// Gives a buffer's pages back.
@@ -157,13 +158,14 @@ impl Drop for Lent {
 }
 
 impl ColouredFrames {
-    fn new(args: &Args, bytes: usize) -> Result<Self, Failure> {
-        let map = map_of(&args.map, true)?;
+    /// By the colours that stand for a task's ways in a plan, or by half of all.
+    pub(super) fn new(map: &MapArgs, task: Option<(&Path, &str)>, bytes: usize) -> Result<Self, Failure> {
+        let map = map_of(map, true)?;
         let all = map.colour_count();
-        let (core, banks) = match (&args.plan, &args.task) {
-            (Some(path), Some(task)) => exec_coloured::of_plan(&read_plan(path)?, task, &map)
+        let (core, banks) = match task {
+            Some((path, task)) => exec_coloured::of_plan(&read_plan(path)?, task, &map)
                 .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?,
-            _ => ((0..all / 2).collect(), None),
+            None => ((0..all / 2).collect(), None),
         };
         let rest: Vec<u32> = (0..all).filter(|colour| !core.contains(colour)).collect();
         let choices = [Choice::new(&map, Some(&core), banks.as_deref())?, Choice::new(&map, Some(&rest), None)?];
@@ -171,7 +173,14 @@ impl ColouredFrames {
         let least = choices.iter().map(Choice::share).fold(1.0, f64::min).max(1e-3);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2 TiB")]
         let wanted = (bytes as f64 / least * 1.5) as usize + (16 << 20);
-        Ok(Self { pool: Arc::new(Mutex::new(Pool::new(wanted, false, &choices)?)) })
+        Ok(Self { pool: Arc::new(Mutex::new(Pool::new(wanted, false, &choices)?)), choices })
+    }
+
+    /// Pages of this memory whose frames are not those of the list.
+    pub(super) fn wrong(&self, list: List, memory: &Mapping) -> Result<usize, Failure> {
+        let choice = &self.choices[usize::from(list == List::LevelC)];
+        let frames = Pool::frames(memory.as_ptr() as usize, memory.len())?;
+        Ok(frames.iter().filter(|&&frame| !choice.allows(frame)).count())
     }
 }
 
@@ -247,8 +256,9 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         ));
     }
     args.place.take()?;
+    let task = args.plan.as_deref().zip(args.task.as_deref());
     let frames: Box<dyn Frames> =
-        if args.coloured { Box::new(ColouredFrames::new(args, bytes)?) } else { Box::new(AnyFrames) };
+        if args.coloured { Box::new(ColouredFrames::new(&args.map, task, bytes)?) } else { Box::new(AnyFrames) };
     let buffers = pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<_, _>>()?;
     let mut reader = Reader::new(args.engine, buffers)?;
     let level_c_bytes = pieces.iter().filter(|p| p.list == List::LevelC).map(|p| p.bytes).sum();

@@ -320,7 +320,7 @@ fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> 
     }
     if burst < args.messages {
         setup.notes.push(format!(
-            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more (kernel.msgmnb; CAP_SYS_RESOURCE may exceed it)"
+            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more (kernel.msgmnb); run it as root for queues as large as they should be"
         ));
     }
     let failed = |e: std::io::Error| {

@@ -2,6 +2,7 @@
 
 mod bandwidth;
 mod banks;
+mod camera;
 mod colour_start;
 mod colours;
 mod io_load;
@@ -47,6 +48,11 @@ pub enum Bench {
         after_help = "Examples:\n  solocore bench io-load disk.img\n  solocore bench io-load disk.img --size \"400 KB\" --interval \"2 ms\" --engine uring -c 1\n  solocore bench io-load disk.img --plan plan.json --task video"
     )]
     IoLoad(io_load::Args),
+    /// Frames of a V4L2 device, straight into pinned buffers.
+    #[command(
+        after_help = "Examples:\n  solocore bench camera /dev/video0\n  solocore bench camera /dev/video0 --coloured --level-c 50\n\nNeeds a driver that takes user pointers. Exit code 1: a page lay in a frame of another list."
+    )]
+    Camera(camera::Args),
     /// Getting and putting back pages and objects of a coloured pool, beside mmap and munmap.
     #[command(
         after_help = "Examples:\n  solocore bench pool\n  solocore bench pool --memory \"256 MiB\" --format json\n\nWith the frames of this machine as root, else with made-up ones: the lists do not know the difference."
@@ -89,6 +95,7 @@ pub fn run(bench: &Bench) -> Result<ExitCode, Failure> {
         Bench::Ipc(args) => ipc::run(args),
         Bench::Lockdown(args) => lockdown::run(args),
         Bench::IoLoad(args) => io_load::run(args),
+        Bench::Camera(args) => camera::run(args),
         Bench::Pool(args) => pool::run(args),
         Bench::Banks(args) => banks::run(args),
         Bench::Colours(args) => colours::run(args),
