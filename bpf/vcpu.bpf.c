@@ -29,6 +29,7 @@
 
 /* Tries of a dispatch to find a VCPU whose threads are there. */
 #define TRIES 8
+
 /* The VCPU has a thread that wants to run. `cpu`: whose runqueue is locked. 1: that CPU must pick anew. */
 static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 {
