@@ -4,9 +4,12 @@
  *
  *   worker                       computes all the time
  *   worker SEED RUN SLEEP        computes and sleeps by turns, for random times of up to 2 RUN and 2 SLEEP
- * microseconds worker pingpong ROUNDS       two threads wake each other through pipes; prints the nanoseconds
- * of a round worker groups N MESSAGES     N pairs do so at once, in processes; prints the nanoseconds of a
- * message
+ *                                microseconds
+ *   worker until MS VCPU         computes for so many milliseconds by the clock, then has the VCPU destroyed,
+ *                                and ends
+ *   worker pingpong ROUNDS       two threads wake each other through pipes; prints the nanoseconds of a round
+ *   worker groups N MESSAGES     N pairs do so at once, in processes; prints the nanoseconds of a message
+ *   worker fill FIRST LAST CPUS  a VCPU and a process that computes in it for each number below LAST
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -115,23 +118,42 @@ static void pingpong(long rounds)
 	pthread_join(thread, NULL);
 }
 
-/* Asks for a VCPU, as `solocore vcpu create` does; 1 if it is there. */
-static int create_vcpu(long number, long cpu, long pid)
+/* Asks the process that schedules VCPUs, as `solocore vcpu` does; 1 if it is done. */
+static int ask(const char *request)
 {
 	struct sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = "/run/solocore-vcpu.sock"};
 	int fd = socket(AF_UNIX, SOCK_STREAM, 0);
 	char text[512] = "";
-	int length = snprintf(
-		text, sizeof(text),
-		"{\"create\":{\"wanted\":{\"name\":\"f%ld\",\"capacity_ns\":10000,"
-		"\"period_ns\":2000000000,\"core\":%ld,\"fixed\":false,\"colours\":0},\"pid\":%ld}}\n",
-		number, cpu, pid);
+	size_t length = strlen(request);
 
 	if (fd < 0 || connect(fd, (struct sockaddr *)&address, sizeof(address)) ||
-	    write(fd, text, (size_t)length) != length || read(fd, text, sizeof(text) - 1) <= 0)
+	    write(fd, request, length) != (ssize_t)length || read(fd, text, sizeof(text) - 1) <= 0)
 		return 0;
 	close(fd);
 	return strstr(text, "done") != NULL;
+}
+
+static int create_vcpu(long number, long cpu, long pid)
+{
+	char text[512];
+
+	snprintf(text, sizeof(text),
+		 "{\"create\":{\"wanted\":{\"name\":\"f%ld\",\"capacity_ns\":10000,"
+		 "\"period_ns\":2000000000,\"core\":%ld,\"fixed\":false,\"colours\":0},\"pid\":%ld}}\n",
+		 number, cpu, pid);
+	return ask(text);
+}
+
+/* A task that ends, and its VCPU with it. */
+static int until(uint64_t ms, const char *vcpu)
+{
+	uint64_t end_ns = now_ns(CLOCK_MONOTONIC) + ms * 1000000;
+	char text[256];
+
+	while (!over && now_ns(CLOCK_MONOTONIC) < end_ns)
+		compute();
+	snprintf(text, sizeof(text), "{\"destroy\":{\"vcpu\":\"%s\"}}\n", vcpu);
+	return over || ask(text) ? 0 : 1;
 }
 
 static int fill(long first, long last, long cpus)
@@ -185,5 +207,7 @@ int main(int argc, char **argv)
 	if (argc > 4 && strcmp(argv[1], "fill") == 0)
 		return fill(atol(argv[2]), atol(argv[3]), atol(argv[4]));
 	signal(SIGTERM, end);
+	if (argc > 3 && strcmp(argv[1], "until") == 0)
+		return until(strtoull(argv[2], NULL, 10), argv[3]);
 	return work(argc, argv);
 }

@@ -49,7 +49,6 @@ for last in 10 30 100 300 1000; do
 	echo "VCPUs $last: round $round ns"
 done
 awk -v a="$round" -v b="$of_one" 'BEGIN { exit a > b * 3 }' && pass "1000 VCPUs: a round takes $round ns, with 5 $of_one ns" || fail "1000 VCPUs: $round ns"
-kill -INT $daemon
-wait $daemon
+# The guest ends here: a thousand threads that compute would let nobody else end for minutes.
 echo "failures: $failures"
 [ $failures = 0 ]
