@@ -25,8 +25,8 @@
 
 /* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through each. */
 #define LEVEL_RELEASES 4u
-/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may stop
- * the CPU that holds it meanwhile. As many as bpf_loop allows. */
+/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may
+ * stop the CPU that holds it meanwhile. As many as bpf_loop allows. */
 #define LEVEL_TRIES (1u << 23)
 /* Late jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
@@ -36,7 +36,6 @@ const volatile struct levels_settings levels_settings SEC(".rodata.levels");
 struct level_world {
 	sc_u64 lock;
 	sc_u64 last_ns;
-	sc_u64 waits;		  /* failed tries of who waits now; only to be looked at */
 	sc_u64 room[SC_MAX_CPUS]; /* by CPU: who would have to make way; the larger, the sooner */
 	struct sc_levels levels;
 	struct sc_ready_set ready[LEVEL_PARTITIONS];
@@ -55,6 +54,8 @@ struct level_core {
 	sc_u32 level;
 	sc_u32 turn;
 	sc_u32 window; /* that was open at the last decision */
+	sc_u32 waits;  /* 1: for a thread of the task, which is on its way to its queue */
+	sc_u32 reserved;
 };
 
 struct {
