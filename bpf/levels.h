@@ -13,8 +13,9 @@
  * polling server: a task that wakes late takes from nobody else what they were promised). At level A, whose
  * slots are its own, it may begin late. A job is done when all threads of its task block, or one yields. Late
  * jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
- * each other within the budget of the latest release, at A the job before is given up. Does not cover: jobs
- * that sleep before they are done (the rest belongs to the next job).
+ * each other within the budget of the latest release, at A the job before is given up. Other than there, a
+ * job of C whose budget is used up while releases wait goes on at once with that of the oldest. Does not
+ * cover: jobs that sleep before they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H

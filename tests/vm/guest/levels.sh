@@ -171,7 +171,7 @@ start --duration "$seconds s" --sched-trace /tmp/t.csv --command "steer=/bin/lev
 wait $daemon
 is "exit code" $? 0
 is "major frames, ms" "$(awk -F , '$3 == "level-table" { print $2 ":" $5 / 1000000 }' /tmp/t.csv | tr '\n' ' ')" "0:40 1:60 3:20 "
-checked "windows of a core" 5000000
+checked "windows of a core" 20000000
 shown steer chart draw
 for task in steer chart; do
 	finished $task
