@@ -183,6 +183,34 @@ _Bool BPF_PROG(levels_yield, struct task_struct *from, struct task_struct *to)
 	return 0;
 }
 
+/* May the loader run where this was decided? */
+static __always_inline __u32 has_room(const struct level_core *c)
+{
+	return c->level >= SC_LEVEL_C && c->level != LEVEL_WINDOW;
+}
+
+/*
+ * A CPU is told of the loader when it wakes, and when the CPU that it was on has no room for it any more. Not
+ * each time that it ends a turn: two of its threads would drive each other off.
+ */
+static __always_inline void enqueue_loader(struct task_struct *p, __u32 cpu, __u64 enq_flags)
+{
+	struct level_core *c = level_core_of(cpu);
+	__s32 idle;
+
+	if (scx_bpf_dsq_nr_queued(QUEUE_OF_LOADER) == 0)
+		loader_since = bpf_ktime_get_ns();
+	scx_bpf_dsq_insert(p, QUEUE_OF_LOADER, LOADER_TURN_NS, enq_flags);
+	if ((enq_flags & SCX_ENQ_WAKEUP) == 0 && c && has_room(c))
+		return;
+	idle = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	c = idle >= 0 ? level_core_of(idle) : 0;
+	if (c && has_room(c))
+		scx_bpf_kick_cpu(idle, SCX_KICK_IDLE);
+	else
+		level_offer(0);
+}
+
 SEC("struct_ops/levels_enqueue")
 void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 {
@@ -190,13 +218,11 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct level_member *m;
 	struct level_world *w = world_of();
+	struct level_core *c;
 	__u32 id, where;
 
 	if (is_loader(p)) {
-		scx_bpf_dsq_insert(p, QUEUE_OF_LOADER, LOADER_TURN_NS, enq_flags);
-		if (scx_bpf_dsq_nr_queued(QUEUE_OF_LOADER) == 0)
-			loader_since = bpf_ktime_get_ns();
-		level_offer(0);
+		enqueue_loader(p, cpu, enq_flags);
 		return;
 	}
 	if (exempt(p)) {
@@ -212,7 +238,8 @@ void BPF_PROG(levels_enqueue, struct task_struct *p, __u64 enq_flags)
 			return;
 		/* Somebody may wait for it: who decided for it while it was on its way here. */
 		where = w->levels.task[SC_TASK(id)].running;
-		if (where < levels_settings.cpus)
+		c = level_core_of(where);
+		if (c && c->waits)
 			kick(where);
 		return;
 	}
@@ -265,8 +292,7 @@ static __always_inline __u32 dispatch_others(__u32 cpu)
 /* The loader runs where neither level A nor B nor a window is at work, or has waited for long. */
 static __always_inline __u32 dispatch_loader(const struct level_core *c, __u64 now)
 {
-	if ((c->level < SC_LEVEL_C || c->level == LEVEL_WINDOW) &&
-	    sc_sub(now, loader_since) < LOADER_WAITS_NS)
+	if (!has_room(c) && sc_sub(now, loader_since) < LOADER_WAITS_NS)
 		return 0;
 	return scx_bpf_dsq_move_to_local(QUEUE_OF_LOADER);
 }
@@ -287,12 +313,17 @@ static __always_inline __u32 dispatch_task(struct level_core *c, struct task_str
 	if (stays)
 		m = member_of(prev);
 	stays = m && m->task == id + 1;
+	c->waits = 0;
 	if (stays && r->runnable <= 1) {
 		prev->scx.slice = WHOLE_NS;
 		return 1;
 	}
-	if (scx_bpf_dsq_move_to_local(QUEUE_OF(id)))
+	/* First, so that who comes meanwhile sees it. */
+	c->waits = !stays;
+	if (scx_bpf_dsq_move_to_local(QUEUE_OF(id))) {
+		c->waits = 0;
 		return 1;
+	}
 	if (stays)
 		prev->scx.slice = TURN_NS;
 	return stays;
@@ -324,6 +355,7 @@ void BPF_PROG(levels_dispatch, __s32 cpu, struct task_struct *prev)
 	seen->max_decide_ns = sc_max(seen->max_decide_ns, begun);
 	seen->decide_ns += begun;
 	at = c->until_ns;
+	c->waits = 0;
 	if (dispatch_loader(c, locked)) {
 		arm(c, cpu, at);
 		return;

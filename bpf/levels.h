@@ -13,8 +13,9 @@
  * polling server: a task that wakes late takes from nobody else what they were promised). At level A, whose
  * slots are its own, it may begin late. A job is done when all threads of its task block, or one yields. Late
  * jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
- * each other within the budget of the latest release, at A the job before is given up. Does not cover: jobs
- * that sleep before they are done (the rest belongs to the next job).
+ * each other within the budget of the latest release, at A the job before is given up. Other than there, a
+ * job of C whose budget is used up while releases wait goes on at once with that of the oldest. Does not
+ * cover: jobs that sleep before they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H
@@ -25,8 +26,8 @@
 
 /* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through each. */
 #define LEVEL_RELEASES 4u
-/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may stop
- * the CPU that holds it meanwhile. As many as bpf_loop allows. */
+/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may
+ * stop the CPU that holds it meanwhile. As many as bpf_loop allows. */
 #define LEVEL_TRIES (1u << 23)
 /* Late jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
@@ -36,7 +37,6 @@ const volatile struct levels_settings levels_settings SEC(".rodata.levels");
 struct level_world {
 	sc_u64 lock;
 	sc_u64 last_ns;
-	sc_u64 waits;		  /* failed tries of who waits now; only to be looked at */
 	sc_u64 room[SC_MAX_CPUS]; /* by CPU: who would have to make way; the larger, the sooner */
 	struct sc_levels levels;
 	struct sc_ready_set ready[LEVEL_PARTITIONS];
@@ -55,6 +55,8 @@ struct level_core {
 	sc_u32 level;
 	sc_u32 turn;
 	sc_u32 window; /* that was open at the last decision */
+	sc_u32 waits;  /* 1: for a thread of the task, which is on its way to its queue */
+	sc_u32 reserved;
 };
 
 struct {
@@ -202,6 +204,9 @@ __noinline int level_release(__u32 id, __u64 at, __u32 cpu)
 		return 0;
 	r->job++;
 	r->release_ns = at;
+	/* While jobs before it are unfinished, the first of them is the next to be done. */
+	if (r->inside == 0)
+		r->oldest_ns = at;
 	r->unstarted = 1;
 	trace(cpu, w->last_ns, TRACE_LEVEL_RELEASE, id, r->job, at);
 	if (r->level == LEVEL_WINDOW) {
@@ -248,13 +253,12 @@ __noinline int level_admit(__u32 id, __u32 cpu)
 	}
 	if (state == SC_TASK_IDLE && r->runnable == 0)
 		return 0;
-	if (state == SC_TASK_SUSPENDED) {
-		/* The job goes on with the newest release's budget, and the next one with what it leaves. */
-		at = r->next_ns - r->period_ns;
+	/* A job whose budget was used up goes on with that of a release, and the job of that with what it
+	 * leaves. */
+	if (state == SC_TASK_SUSPENDED && r->level == SC_LEVEL_C)
 		r->inside++;
-	} else if (state == SC_TASK_READY && r->level == SC_LEVEL_B) {
-		r->inside++;
-	}
+	else if (state == SC_TASK_SUSPENDED || (state == SC_TASK_READY && r->level == SC_LEVEL_B))
+		r->inside += r->backlog;
 	r->backlog = r->level == SC_LEVEL_C || r->level == LEVEL_WINDOW ? r->backlog - 1 : 0;
 	level_release(id, at, cpu);
 	return 1;
@@ -286,7 +290,7 @@ __noinline int level_due(__u32 id, __u32 cpu)
 static __always_inline void level_record(const struct level_world *w, struct level_task *r, __u32 id,
 					 __u64 now)
 {
-	__u64 response = sc_sub(now, r->release_ns);
+	__u64 response = sc_sub(now, r->oldest_ns);
 
 	r->done++;
 	r->sum_response_ns += response;
@@ -312,6 +316,7 @@ __noinline int level_done(__u32 id, __u32 blocked, __u32 cpu)
 	if (r->inside != 0 && !blocked) {
 		r->inside--;
 		level_record(w, r, id, w->last_ns);
+		r->oldest_ns += r->period_ns;
 		return 0;
 	}
 	r->inside = 0;
@@ -356,12 +361,14 @@ static __always_inline void level_releases(struct level_core *c, __u64 now, __u3
 	}
 }
 
-/* Who runs among the levels; and what is to be told of the job that ran before. */
-static __always_inline void level_pick(struct level_world *w, struct level_core *c, __u64 now, __u32 cpu,
-				       struct sc_level_choice *choice)
+/* Who runs among the levels; and what is to be told of the job that ran before. The task whose budget ended.
+ */
+static __always_inline __u32 level_pick(struct level_world *w, struct level_core *c, __u64 now, __u32 cpu,
+					struct sc_level_choice *choice)
 {
 	__u32 old = c->core.current, top;
 	struct sc_table_slot slot;
+	__u32 spent = SC_NONE;
 	__u64 overruns = 0;
 	struct level_task *r;
 
@@ -374,6 +381,7 @@ static __always_inline void level_pick(struct level_world *w, struct level_core 
 			trace(cpu, now, TRACE_LEVEL_OVERRUN, old, r->job, 0);
 			r->overruns = w->levels.task[SC_TASK(old)].overruns;
 			r->max_used_ns = sc_max(r->max_used_ns, w->levels.task[SC_TASK(old)].used_ns);
+			spent = old;
 		}
 	}
 	if (choice->level == SC_LEVEL_A) {
@@ -392,6 +400,7 @@ static __always_inline void level_pick(struct level_world *w, struct level_core 
 	top = sc_heap_top(&w->levels.ready_c);
 	if (top < SC_MAX_TASKS)
 		level_offer(w->levels.task[SC_TASK(top)].deadline_ns);
+	return spent;
 }
 
 /* Who runs in the window that is open. */
@@ -427,6 +436,7 @@ __noinline int level_decide(__u32 cpu)
 	struct level_world *w = world_of();
 	struct level_core *c = level_core_of(cpu);
 	struct sc_level_choice choice = {};
+	__u32 spent = SC_NONE;
 	__u64 now;
 
 	if (!w || !c)
@@ -436,11 +446,14 @@ __noinline int level_decide(__u32 cpu)
 	if (levels_settings.windows)
 		level_pick_window(w, c, now, cpu, &choice);
 	else
-		level_pick(w, c, now, cpu, &choice);
+		spent = level_pick(w, c, now, cpu, &choice);
 	trace(cpu, now, TRACE_LEVEL_PICK, choice.task, choice.until_ns, choice.level);
 	c->task = choice.task;
 	c->level = choice.level;
 	c->until_ns = sc_min(choice.until_ns, sc_heap_top_key(&c->releases));
+	/* Late at level C: a release has come already, whose budget it goes on with. */
+	if (spent != SC_NONE)
+		level_admit(spent, cpu);
 	return 1;
 }
 

@@ -77,6 +77,7 @@ struct level_task {
 	sc_u32 level;	  /* SC_LEVEL_*, LEVEL_WINDOW */
 	sc_u32 partition;
 	sc_u32 rank;
+	sc_u64 oldest_ns; /* release of the first job that is not done yet */
 };
 
 /* What was seen of a CPU. */
@@ -96,7 +97,7 @@ struct level_cpu_run {
 _Static_assert(sizeof(struct levels_settings) == 16, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_setup) == 56, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_member) == 16, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_task) == 152, "shared with crates/linux/src/levels/shared.rs");
+_Static_assert(sizeof(struct level_task) == 160, "shared with crates/linux/src/levels/shared.rs");
 _Static_assert(sizeof(struct level_cpu_run) == 120, "shared with crates/linux/src/levels/shared.rs");
 
 #endif

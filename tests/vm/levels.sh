@@ -1,7 +1,7 @@
 #!/bin/sh
 # Makes the plans of guest/levels.sh: MC2's levels on four cores, and partitions with their windows.
 #
-#   tests/vm/levels.sh SOLOCORE OUT_DIR     writes levels.json and windows.json
+#   tests/vm/levels.sh SOLOCORE OUT_DIR     writes levels.json, tardy.json and windows.json
 set -eu
 solocore=$1
 out=$2
@@ -19,10 +19,10 @@ task() {
 		[ -z "${5:-}" ] || echo "core = $5"
 	} >>"$work/levels.toml"
 }
-task pilot A "20 ms" "2 ms" 1
-task rudder A "40 ms" "4 ms" 1
-task gps B "40 ms" "6 ms" 1
-task radio B "80 ms" "10 ms" 1
+task pilot A "20 ms" "2 ms" 0
+task rudder A "40 ms" "4 ms" 0
+task gps B "40 ms" "6 ms" 0
+task radio B "80 ms" "10 ms" 0
 task video C "60 ms" "15 ms"
 task map C "100 ms" "30 ms"
 task log C "50 ms" "10 ms"
@@ -35,6 +35,16 @@ wcet = "1 ms"
 misses = 1
 TOML
 "$solocore" plan "$work/levels.toml" -o "$out/levels.json" >/dev/null
+
+# Five tasks of level C on four cores: the fifth cannot begin before another has ended, and is late in every period. Jobs are shorter than
+# they may be by as much as an emulator is late.
+{
+	printf 'platform = "imx6q"\n[mc2]\npet_scale = 1.5\n'
+	for name in one two three four five; do
+		printf '[[task]]\nname = "%s"\ncriticality = "C"\nperiod = "60 ms"\nwcet = "45 ms"\nmisses = 10\n' $name
+	done
+} >"$work/tardy.toml"
+"$solocore" plan "$work/tardy.toml" -o "$out/tardy.json" >/dev/null
 
 # Partitions: frames of 40 ms on core 0 and of 60 ms on core 1; core 3 moves the devices' data.
 {

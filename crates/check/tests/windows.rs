@@ -75,9 +75,9 @@ impl World {
     fn run(mut self, until: u64) -> SchedTrace {
         for now in 0..until {
             let mut asked = [now == 0, now == 0];
-            for core in 0..2 {
+            for (core, asked) in asked.iter_mut().enumerate() {
                 let cpu = u32::try_from(core).unwrap();
-                asked[core] |= now >= self.until[core];
+                *asked |= now >= self.until[core];
                 let Some(id) = self.current[core] else { continue };
                 let job = &mut self.jobs[id as usize];
                 job.1 -= 1;
@@ -87,13 +87,13 @@ impl World {
                     assert!(self.ready[partition as usize].remove(rank));
                     self.put(now, cpu, Kind::LevelComplete, id, number, 0);
                     self.put(now, cpu, Kind::Stops, 100 + id, 0, 0);
-                    (self.current[core], asked[core]) = (None, true);
+                    (self.current[core], *asked) = (None, true);
                 }
             }
             for id in 0..self.tasks.len() {
                 let (core, partition, rank, period, execution) = self.tasks[id];
                 // A late job goes on; the release is left out.
-                if now < ORIGIN || (now - ORIGIN) % period != 0 || self.jobs[id].1 > 0 {
+                if now < ORIGIN || !(now - ORIGIN).is_multiple_of(period) || self.jobs[id].1 > 0 {
                     continue;
                 }
                 self.jobs[id] = (self.jobs[id].0 + 1, execution);
@@ -101,10 +101,8 @@ impl World {
                 self.put(now, core, Kind::LevelRelease, u32::try_from(id).unwrap(), self.jobs[id].0, now);
                 asked[core as usize] = true;
             }
-            for core in 0..2 {
-                if asked[core] {
-                    self.pick(core, now);
-                }
+            for (core, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
+                self.pick(core, now);
             }
         }
         let about = [("scheduler", "levels"), ("source", "sim"), ("cpus", "2")];

@@ -92,5 +92,16 @@ if [ "$WANT" = sched-ext ]; then
 	is "the kernel's scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
 fi
 
+if [ "$WANT" = sched-ext ]; then
+	# Criticality levels: one task of level A, and one of level C that never ends a job by itself.
+	solocore run /plans/levels.json --scheduler levels --format json --duration "500 ms" --sched-trace /tmp/t.csv \
+		--command "pilot=/bin/leveler 1500 yield" --command "log=/bin/leveler 9999999 yield" >/tmp/run.json 2>/tmp/errors
+	is "exit code" $? 0
+	solocore check-trace /tmp/t.csv || fail "a rule of the levels is broken"
+	[ "$(sum overruns)" -gt 3 ] && pass "a budget of level C is kept: $(sum overruns) overruns" || fail "$(sum overruns) overruns in 500 ms"
+	[ "$(sum completed)" -gt 10 ] && pass "$(sum completed) jobs of level A" || fail "$(sum completed) jobs of level A: $(tail -n 2 /tmp/errors)"
+	same "levels"
+fi
+
 echo "failures: $failures, after $(cut -d ' ' -f 1 /proc/uptime) s"
 [ $failures = 0 ]

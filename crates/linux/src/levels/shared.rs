@@ -12,7 +12,7 @@ pub(super) const SETUP_BYTES: usize = 56;
 pub(super) const MEMBER_BYTES: usize = 16;
 /// Bytes of `struct level_task`.
 #[cfg(test)]
-pub(super) const TASK_BYTES: usize = 152;
+pub(super) const TASK_BYTES: usize = 160;
 /// Bytes of `struct level_cpu_run`.
 #[cfg(test)]
 pub(super) const CPU_BYTES: usize = 120;
