@@ -79,11 +79,42 @@ static void missing_page(struct state *s, uint64_t page)
 	s->next[stream] = page + (uint64_t)placed * PAGE;
 }
 
-/* The pool's own first pages, on which this runs: the copy and the move in one go, with nothing written
- * between. */
-static void replace_own(struct state *s)
+/* Copies this thread's own memory, stack included, and moves the copy over it, with nothing written between.
+ */
+static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 {
 #if defined(__x86_64__)
+	register long flags __asm__("r10") = MREMAP_MAYMOVE | MREMAP_FIXED;
+	register long target __asm__("r8") = (long)to;
+	long result;
+	__asm__ volatile(
+		"mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
+		"mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], %%eax\n\tsyscall"
+		: "=&a"(result)
+		: [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap), "r"(flags), "r"(target)
+		: "rdi", "rsi", "rdx", "rcx", "r11", "memory");
+	return result;
+#else
+	register long x0 __asm__("x0") = at;
+	register long x1 __asm__("x1") = (long)bytes;
+	register long x2 __asm__("x2") = (long)bytes;
+	register long x3 __asm__("x3") = MREMAP_MAYMOVE | MREMAP_FIXED;
+	register long x4 __asm__("x4") = (long)to;
+	register long x8 __asm__("x8") = SYS_mremap;
+	__asm__ volatile(
+		"mov x9, x4\n\tmov x10, x0\n\tadd x11, x0, x1\n"
+		"1:\tldp x12, x13, [x9], #16\n\tstp x12, x13, [x10], #16\n\tcmp x10, x11\n\tb.lo 1b\n\t"
+		"svc 0"
+		: "+r"(x0)
+		: "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x8)
+		: "x9", "x10", "x11", "x12", "x13", "cc", "memory");
+	return x0;
+#endif
+}
+
+/* The pool's own first pages, on which this runs. */
+static void replace_own(struct state *s)
+{
 	uint64_t to = (uint64_t)s, bytes = STATE_PAGES * PAGE;
 	long at = raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
 		      -1, 0);
@@ -99,20 +130,8 @@ static void replace_own(struct state *s)
 	}
 	struct uffd_range range = {(uint64_t)at, bytes};
 	raw(SYS_ioctl, s->uffd, _IOR(0xAA, 0x01, struct uffd_range), &range);
-	register long flags __asm__("r10") = MREMAP_MAYMOVE | MREMAP_FIXED;
-	register long target __asm__("r8") = (long)to;
-	long result;
-	__asm__ volatile(
-		"mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
-		"mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], %%eax\n\tsyscall"
-		: "=&a"(result)
-		: [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap), "r"(flags), "r"(target)
-		: "rdi", "rsi", "rdx", "rcx", "r11", "memory");
-	if (failed(result))
+	if (failed(copy_and_remap(at, to, bytes)))
 		raw(SYS_munmap, at, bytes);
-#else
-	(void)s; /* They stay, and are counted as in the wrong colour. */
-#endif
 }
 
 /* The kernel moves pages to other frames when it makes room for large blocks: they are moved back, and

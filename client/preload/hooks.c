@@ -232,14 +232,39 @@ static void *in_libc(const char *name)
 	return found.dli_fbase == libc.dli_fbase ? function : 0;
 }
 
-/* The loader's empty function: `ret`, and nothing else before the next multiple of 16. */
-static void patch_loader(void)
+/* The loader's empty function, which is one return; on x86-64, nothing else lies before the next multiple
+ * of 16. */
+static int is_empty_function(const void *function)
 {
 #if defined(__x86_64__)
-	const unsigned char *code = (const unsigned char *)_r_debug.r_brk;
-	if (!code || (uint64_t)code % 16 || !(code[0] == 0xc3 || (code[0] == 0xf3 && code[4] == 0xc3)))
+	/* ret, perhaps after endbr64 */
+	const unsigned char *code = function;
+	return code[0] == 0xc3 || (code[0] == 0xf3 && code[4] == 0xc3);
+#else
+	/* ret, perhaps after bti c */
+	const uint32_t *code = function;
+	return code[0] == 0xd65f03c0 || (code[0] == 0xd503245f && code[1] == 0xd65f03c0);
+#endif
+}
+
+static void patch_loader(void)
+{
+	void *function = (void *)_r_debug.r_brk;
+	if (!function || !is_empty_function(function))
 		return;
-	patch((void *)code, (void *)hook_loaded);
+#if defined(__x86_64__)
+	if ((uint64_t)function % 16 == 0)
+		patch(function, (void *)hook_loaded);
+#else
+	/* The next function begins after four bytes: there is room for one branch. */
+	int64_t distance = (int64_t)hook_loaded - (int64_t)function;
+	uint64_t page = (uint64_t)function & ~(PAGE - 1);
+	if (distance < -(1l << 27) || distance >= 1l << 27)
+		return;
+	raw(SYS_mprotect, page, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC);
+	*(volatile uint32_t *)function = 0x14000000u | ((uint32_t)(distance >> 2) & 0x3ffffffu);
+	__builtin___clear_cache((char *)function, (char *)function + 4);
+	raw(SYS_mprotect, page, PAGE, PROT_READ | PROT_EXEC);
 #endif
 }
 

@@ -16,7 +16,7 @@
 
 /* Pages that a fault may make the pool get beyond its own. */
 #define MOST_AT_ONCE 2048
-/* How often the memory that is left is looked at: every so many pages. */
+/* How often the memory that is left is looked at: every so many pages, or as many as it should take. */
 #define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
 
@@ -72,29 +72,6 @@ long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t page
 		move.moved = 0;
 	}
 	return -EAGAIN_;
-}
-
-static uint64_t available_bytes(void)
-{
-	/* The line is the third. */
-	char text[256];
-	long fd = raw(SYS_openat, AT_FDCWD, "/proc/meminfo", O_RDONLY | O_CLOEXEC);
-	if (failed(fd))
-		return 0;
-	long got = raw(SYS_read, fd, text, sizeof text - 1);
-	raw(SYS_close, fd);
-	text[got > 0 ? got : 0] = 0;
-	for (const char *p = text; *p; p++) {
-		if ((p == text || p[-1] == '\n') && starts_with(p, "MemAvailable:")) {
-			uint64_t kib = 0;
-			for (p += 13; *p == ' '; p++)
-				;
-			for (; *p >= '0' && *p <= '9'; p++)
-				kib = kib * 10 + (uint64_t)(*p - '0');
-			return kib * 1024;
-		}
-	}
-	return 0;
 }
 
 /* The queue moves up as it is used; before its room ends, what is left goes to the start again. */
@@ -190,19 +167,23 @@ int pool_holds(const struct state *s)
 /* May so many more raw pages be taken? If not, `why` says why. */
 static int may_take(struct state *s, uint64_t pages)
 {
-	uint64_t need = s->config.reserve + pages * PAGE, free = available_bytes();
+	uint64_t need = pages * PAGE, room = memory_room(need, s->config.reserve);
 	rewind_queue(s, pages);
 	s->why = "no memory is left in its colours and banks; give it more of them, or end other programs";
-	if (s->tail + pages * PAGE > s->outside)
+	if (s->tail + need > s->outside)
 		return 0;
-	if (free < need || s->raw + pages * PAGE > s->limit) {
+	if (room < need || s->raw + need > s->limit) {
+		/* What is given back comes again; if nothing was found in it, it would go on for ever. */
+		int barren =
+			s->found * 16 * (1ul << s->config.functions) < s->looked * s->config.allowed_classes;
 		pool_release(s, 0);
-		free = available_bytes();
+		s->looked = s->found = 0;
+		room = barren ? 0 : memory_room(need, s->config.reserve);
 	}
-	s->hold = free / 2 / PAGE < HOLD_MOST ? free / 2 / PAGE / PIECE * PIECE : HOLD_MOST;
-	s->why = "less memory is free than it would have to look through for frames of its colours and "
-		 "banks; give it more of them, or end other programs";
-	return free >= need;
+	s->hold = room / PAGE < HOLD_MOST ? room / PAGE / PIECE * PIECE : HOLD_MOST;
+	s->why = "less memory is free, or left to its cgroup, than it would have to look through for frames "
+		 "of its colours and banks; give it more of them, or end other programs";
+	return room >= need;
 }
 
 /* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not allowed is
@@ -210,6 +191,7 @@ static int may_take(struct state *s, uint64_t pages)
 int pool_fill(struct state *s, uint64_t pages)
 {
 	uint64_t classes = 1ul << s->config.functions, looked = 0, found = 0, allowance = 0;
+	s->looked = s->found = 0;
 	/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of the memory.
 	 * What others have just given back comes first, and may be all of one colour. */
 	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
@@ -220,9 +202,11 @@ int pool_fill(struct state *s, uint64_t pages)
 			break;
 		}
 		if (!allowance) {
-			if (!may_take(s, STEP))
+			uint64_t want = (pages - (s->tail - s->head) / PAGE) * classes;
+			want = (want / s->config.allowed_classes + PIECE) / PIECE * PIECE;
+			allowance = want < STEP ? want : STEP;
+			if (!may_take(s, allowance))
 				break;
-			allowance = STEP;
 		}
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
@@ -233,6 +217,8 @@ int pool_fill(struct state *s, uint64_t pages)
 		}
 		found += (uint64_t)kept;
 		looked += PIECE;
+		s->found += (uint64_t)kept;
+		s->looked += PIECE;
 		allowance -= PIECE;
 	}
 	pool_release(s, s->hold);

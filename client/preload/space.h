@@ -71,8 +71,8 @@ struct shared {
 /* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the second-level
  * cache then when it is used. */
 #define PIECE 512
-/* What is not allowed is held while the pool is being filled again and again: so many pages, or half of those
- * that are free, so long. */
+/* What is not allowed is held while the pool is being filled again and again: so many pages, or as many as
+ * may still be taken, so long. */
 #define HOLD_MOST 262144
 #define HOLD_NS 100000000ul
 #define STREAMS 4
@@ -82,14 +82,16 @@ struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags;
 	int forked;
-	uint64_t base, limit;	/* all of the pool's addresses */
-	uint64_t outside, out;	/* where pages lie that were taken out, and the end of those that are held */
-	uint64_t end, raw;	/* where raw pages lie, and the end of those that are held */
-	uint64_t hold;		/* at most so many of each */
-	uint64_t release_at;	/* when they are given back */
-	uint64_t floor;		/* the first address of the queue of free pages */
-	uint64_t head, tail;	/* the queue of free pages */
-	uint64_t grow;		/* pages to get when the queue is empty */
+	uint64_t base, limit;  /* all of the pool's addresses */
+	uint64_t outside, out; /* where pages lie that were taken out, and the end of those that are held */
+	uint64_t end, raw;     /* where raw pages lie, and the end of those that are held */
+	uint64_t hold;	       /* at most so many of each */
+	uint64_t looked,
+		found;	     /* raw pages since the pool was last filled, or had to give back what it held */
+	uint64_t release_at; /* when they are given back */
+	uint64_t floor;	     /* the first address of the queue of free pages */
+	uint64_t head, tail; /* the queue of free pages */
+	uint64_t grow;	     /* pages to get when the queue is empty */
 	uint64_t next[STREAMS]; /* where a thread that touches page after page will fault next */
 	uint32_t width[STREAMS];
 	uint32_t victim;
@@ -128,6 +130,9 @@ long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t page
 int register_range(const struct state *s, uint64_t start, uint64_t end);
 int config_read(struct config *config, const char *path);
 void give_up(struct state *s, const char *why) __attribute__((noreturn));
+
+/* memory.c */
+uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);

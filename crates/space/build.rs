@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 6] = ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c"];
+const SOURCES: [&str; 7] = ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c", "memory.c"];
 
 fn main() {
     let dir = PathBuf::from("../../client/preload");

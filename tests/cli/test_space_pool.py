@@ -11,7 +11,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import refused
+from conftest import ROOT, refused
 
 MAP = "".join(f"# colour: {bit}\n" for bit in range(12, 17)) + "13 20\n14 21\n"
 COLOURED = ["exec", "--map", "map.txt", "--colors", "0-7", "--pages", "pages.json"]
@@ -275,6 +275,99 @@ def test_a_static_child_is_reported(coloured, compile_c):
     assert done.code == 0
     assert "still is linked statically: it ran uncoloured" in done.err
     assert len(pages(coloured)["uncoloured"]) == 1
+
+
+LOCKS = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+static unsigned long locked_kib(void)
+{
+	char line[256];
+	unsigned long kib = 0;
+	FILE *status = fopen("/proc/self/status", "r");
+	while (fgets(line, sizeof line, status))
+		if (sscanf(line, "VmLck: %lu", &kib) == 1)
+			break;
+	fclose(status);
+	return kib;
+}
+int main(void)
+{
+	char *before = malloc(8 << 20), *after;
+	memset(before, 1, 4 << 20);
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		return 2;
+	after = malloc(8 << 20);
+	memset(after, 2, 8 << 20);
+	printf("%lu %d\n", locked_kib(), before[5 << 20] + before[12345] + after[12345]);
+	return 0;
+}
+"""
+
+
+def test_locking_all_memory_locks_the_programs(coloured, compile_c):
+    """The pool's addresses are more than there is memory: a plain mlockall() would fill it all."""
+    done = coloured(*COLOURED, "--", compile_c(LOCKS))
+    assert done.code == 0, done.err
+    locked, sum_ = map(int, done.out.split())
+    assert 16 << 10 <= locked < 100 << 10 and sum_ == 3
+    assert pages(coloured)["pages"]["anonymous"]["wrong"] == 0
+
+
+FILLS = r"""
+#include <stdlib.h>
+#include <string.h>
+int main(int count, char **arguments)
+{
+	size_t bytes = (size_t)atoi(arguments[1]) << 20;
+	char *p = malloc(bytes);
+	memset(p, 1, bytes);
+	return count == 2 && p[bytes - 1] == 1 ? 0 : 1;
+}
+"""
+
+
+@pytest.fixture
+def small_cgroup():
+    """A memory cgroup of 100 MiB: its directory."""
+    second = os.path.exists("/sys/fs/cgroup/cgroup.controllers")
+    lines = open("/proc/self/cgroup").read().splitlines()
+    own = next(line.split(":", 2)[2] for line in lines if line.startswith("0::" if second else "") and (second or ":memory:" in line))
+    place = ("/sys/fs/cgroup" if second else "/sys/fs/cgroup/memory") + own.rstrip("/") + f"/solocore-test-{os.getpid()}"
+    try:
+        os.mkdir(place)
+        open(place + ("/memory.max" if second else "/memory.limit_in_bytes"), "w").write(str(100 << 20))
+    except OSError as error:
+        pytest.skip(f"no memory cgroup can be made here: {error}")
+    yield place
+    os.rmdir(place)
+
+
+def test_a_memory_cgroup_is_not_exceeded(coloured, compile_c, small_cgroup):
+    """To look through four frames for each that is kept must not bring the kernel to end the program."""
+    inside = ["/bin/sh", "-c", f'echo $$ > {small_cgroup}/cgroup.procs; exec "$@"', "sh", coloured.program, *COLOURED, "--", compile_c(FILLS)]
+    fits = subprocess.run([*inside, "10"], cwd=coloured.dir, capture_output=True, text=True, timeout=60)
+    assert fits.returncode == 0, fits.stderr
+    does_not = subprocess.run([*inside, "80"], cwd=coloured.dir, capture_output=True, text=True, timeout=60)
+    assert does_not.returncode == 3, does_not.stderr
+    assert "left to its cgroup" in does_not.stderr
+
+
+def test_the_library_is_built_for_aarch64(tmp_path):
+    made = subprocess.run(["make", "-C", ROOT / "client" / "preload", "CC=aarch64-linux-gnu-gcc", f"OUT={tmp_path}"], capture_output=True, text=True)
+    assert made.returncode == 0, made.stderr
+    assert (tmp_path / "libsolocore-colours.so").read_bytes()[18] == 0xb7  # EM_AARCH64
+
+
+def test_what_a_coloured_start_costs(coloured):
+    done = coloured("bench", "colour-start", "--map", "map.txt", "--runs", "2", "--before", "8-31", "--format", "json", "--", "true")
+    assert done.code == 0, done.err
+    found = done.json()
+    assert found["runs"] == 2 and found["ratio_from"] <= found["ratio"] <= found["ratio_to"]
+    assert found["coloured_ms"] > found["plain_ms"] > 0
+    refused(coloured("bench", "colour-start", "--map", "map.txt", "--before", "99", "--", "true"), "there is no colour 99", codes=(2,))
 
 
 def test_banks_that_no_memory_has_are_refused(coloured, compile_c):

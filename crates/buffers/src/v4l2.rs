@@ -101,7 +101,12 @@ pub fn frame_bytes(path: &Path) -> Result<usize, BufferError> {
 fn open(path: &Path) -> Result<(File, String), BufferError> {
     let name = path.display().to_string();
     let file = File::options().read(true).write(true).open(path);
-    let file = file.map_err(|e| BufferError::io(&name, &e, "name a device like /dev/video0"))?;
+    let file = file.map_err(|e| match e.kind() {
+        std::io::ErrorKind::NotFound => {
+            BufferError::Input(format!("{name}: there is no such device; name one like /dev/video0"))
+        }
+        _ => BufferError::io(&name, &e, "name a device like /dev/video0"),
+    })?;
     Ok((file, name))
 }
 

@@ -2,6 +2,8 @@
 //!
 //! Problem: the library that moves a program's pages must not be the judge of it, and the kernel may move pages later.
 //! Rule: every present page of every mapping, by /proc/PID/maps and pagemap, against the chosen colours and banks.
+//! Pages that the library looks through, and old ones that it has taken out, are nobody's until it gives them back; it names
+//! their addresses, and they are left out.
 //! Does not cover: page tables and other memory that the kernel has for the process.
 
 use crate::error::SpaceError;
@@ -10,6 +12,9 @@ use crate::sys::present_ranges;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
+
+/// What client/preload/start.c calls the addresses of pages that are not the program's.
+const LOOKED_THROUGH: &str = "[anon:solocore-looks]";
 
 /// Pages of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
@@ -104,7 +109,7 @@ fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
         Kind::File
     };
     // The vsyscall page lies in the kernel's half of the addresses.
-    (start < 1 << 63).then_some((start, end, kind))
+    (start < 1 << 63 && name != LOOKED_THROUGH).then_some((start, end, kind))
 }
 
 fn count(pagemap: &File, from: u64, to: u64, choice: &Choice, share: &mut Share) -> std::io::Result<()> {
@@ -144,6 +149,8 @@ mod tests {
         assert_eq!(kind("7f00-8000 rw-s 00000000 00:01 1        /dev/zero (deleted)"), Some(Kind::Shared));
         assert_eq!(kind("7f00-8000 r-xp 00000000 00:00 0        [vdso]"), Some(Kind::Kernel));
         assert_eq!(kind("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]"), None);
+        assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0        [anon:solocore-looks]"), None);
+        assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0        [anon:mine]"), Some(Kind::Anonymous));
         assert_eq!(kind("nonsense"), None);
         assert_eq!(mapping("1000-3000 rw-p 0 00:00 0"), Some((0x1000, 0x3000, Kind::Anonymous)));
     }

@@ -56,7 +56,7 @@ pub fn find(program: &OsStr) -> Result<PathBuf, SpaceError> {
 pub fn check(path: &Path) -> Result<(), SpaceError> {
     let mut path = path.to_owned();
     for _ in 0..4 {
-        let refuse = |what: &str| Err(SpaceError::Input(format!("{}: {what}; {REMEDY}", path.display())));
+        let refuse = |what: &str| Err(SpaceError::Input(format!("{}: {what}", path.display())));
         let mut file = File::open(&path)
             .map_err(|e| SpaceError::Input(format!("cannot run {}: {e}; check the path", path.display())))?;
         let mut head = Vec::new();
@@ -69,27 +69,33 @@ pub fn check(path: &Path) -> Result<(), SpaceError> {
             continue;
         }
         if !head.starts_with(b"\x7fELF") {
-            return refuse("it is neither an ELF program nor a script, so nothing can be preloaded into it");
+            return refuse(
+                "it is neither an ELF program nor a script, so nothing can be preloaded into it; name a program",
+            );
         }
         if head.get(4) != Some(&2) {
-            return refuse("it is a 32-bit program, into which a 64-bit library cannot be preloaded");
+            return refuse(
+                "it is a 32-bit program, into which a 64-bit library cannot be preloaded; build it for 64 bits, or isolate it by cache ways",
+            );
         }
         let meta =
             file.metadata().map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
         // SAFETY: asks for a number.
         let me = unsafe { libc::geteuid() };
         if meta.mode() & 0o4000 != 0 && meta.uid() != me || meta.mode() & 0o2000 != 0 {
-            return refuse("it is set-user-ID or set-group-ID, and the loader preloads nothing into such programs");
+            return refuse(
+                "it is set-user-ID or set-group-ID, and the loader preloads nothing into such programs; run a copy without that bit, or isolate it by cache ways",
+            );
         }
         return match interpreter(&file, &head) {
-            None => refuse("it is linked statically, so there is no loader to preload the library"),
+            None => refuse(&format!("it is linked statically, so there is no loader to preload the library; {REMEDY}")),
             Some(name) if !name.contains("/ld-linux") => {
-                refuse(&format!("its loader is {name}, and the library needs that of the GNU C library"))
+                refuse(&format!("its loader is {name}, and the library needs that of the GNU C library; {REMEDY}"))
             }
             Some(_) => Ok(()),
         };
     }
-    Err(SpaceError::Input(format!("{}: its interpreters go round in circles; {REMEDY}", path.display())))
+    Err(SpaceError::Input(format!("{}: its interpreters go round in circles; check the scripts", path.display())))
 }
 
 /// The loader that an ELF program names.

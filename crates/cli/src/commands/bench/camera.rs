@@ -63,8 +63,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let frame_bytes = frame_bytes(&args.device)?;
     let level_c_buffers = (args.buffers * args.level_c + 50) / 100;
     let core = List::Core(args.place.cpu.unwrap_or(0));
-    let lists: Vec<List> =
-        (0..args.buffers).map(|i| if i < level_c_buffers { List::LevelC } else { core }).collect();
+    let lists: Vec<List> = (0..args.buffers).map(|i| if i < level_c_buffers { List::LevelC } else { core }).collect();
     let coloured = args
         .coloured
         .then(|| ColouredFrames::new(&args.map, None, frame_bytes.saturating_mul(lists.len())))

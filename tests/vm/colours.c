@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * Problem: client/preload is to be tested where there is no solocore for the processor.
+ * Rule: starts a program with the library, in the lower half of 32 colours, as `solocore exec --colors` does;
+ * moves it to the upper half after a second if that is asked for; counts its private pages by
+ * /proc/PID/pagemap when it says that it has moved, and before it ends. Exit code 0: the program's was, and
+ * no page was wrong. Does not cover: more than that one process tree, and options.
+ *
+ *   colours LIBRARY stay|move PROGRAM [ARGUMENTS]
+ *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
+ */
+#define _GNU_SOURCE
+#include "../../client/preload/space.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PEERS 64
+
+static struct config config;
+static int config_file, failures, moved;
+
+static void choose(int upper)
+{
+	config.magic = CONFIG_MAGIC;
+	config.functions = 5;
+	for (int i = 0; i < 5; i++)
+		config.masks[i] = 1ul << (12 + i);
+	config.allowed_classes = 16;
+	config.prefill = 256;
+	config.reserve = 64ul << 20;
+	memset(config.classes, 0, sizeof config.classes);
+	config.classes[upper ? 2 : 0] = config.classes[upper ? 3 : 1] = 0xff;
+	if (pwrite(config_file, &config, sizeof config, 0) != sizeof config)
+		exit(2);
+}
+
+static int is_wrong(uint64_t entry)
+{
+	uint64_t frame = entry & ((1ul << 55) - 1);
+	/* Present, and neither of a file nor of a shared mapping. */
+	return entry >> 63 && !(entry >> 61 & 1) && !(config.classes[(frame & 31) / 8] >> (frame & 7) & 1);
+}
+
+/* Private pages of a process that are in wrong frames. */
+static void count(int pid, const char *when)
+{
+	char path[64], line[4096];
+	unsigned long start, end, present = 0, wrong = 0;
+	snprintf(path, sizeof path, "/proc/%d/pagemap", pid);
+	int pagemap = open(path, O_RDONLY);
+	snprintf(path, sizeof path, "/proc/%d/maps", pid);
+	FILE *maps = fopen(path, "r");
+	if (pagemap < 0 || !maps)
+		exit(2);
+	while (fgets(line, sizeof line, maps)) {
+		char rights[8] = "";
+		/* Not [vvar] and [vdso], which are the kernel's. */
+		if (sscanf(line, "%lx-%lx %7s", &start, &end, rights) != 3 || rights[3] != 'p' ||
+		    strstr(line, " [v"))
+			continue;
+		static uint64_t entries[4096];
+		for (unsigned long at = start / PAGE; at < end / PAGE;) {
+			unsigned long n = end / PAGE - at < 4096 ? end / PAGE - at : 4096;
+			long got = pread(pagemap, entries, n * 8, (long)(at * 8));
+			for (long i = 0; i < got / 8; i++) {
+				present += entries[i] >> 63;
+				wrong += (unsigned long)is_wrong(entries[i]);
+			}
+			at += n;
+		}
+	}
+	fclose(maps);
+	close(pagemap);
+	printf("%s: process %d has %lu pages, %lu wrong\n", when, pid, present, wrong);
+	failures += wrong > 0 || present < 100;
+}
+
+/* -1: it has gone. */
+static int answer(int peer)
+{
+	struct packet packet;
+	struct ucred who;
+	socklen_t length = sizeof who;
+	if (recv(peer, &packet, sizeof packet, 0) != sizeof packet) {
+		close(peer);
+		return -1;
+	}
+	getsockopt(peer, SOL_SOCKET, SO_PEERCRED, &who, &length);
+	if (packet.kind == PACKET_FAILED) {
+		printf("process %d was stopped: %s\n", who.pid, packet.text);
+		failures++;
+	}
+	if (packet.kind == PACKET_RECOLOURED) {
+		moved = 1;
+		printf("moved %u pages, %lu stuck\n", packet.pages, (unsigned long)packet.stuck);
+		failures += packet.stuck > 0 || packet.pages < 100;
+		count(who.pid, "moved");
+	}
+	if (packet.kind == PACKET_EXIT)
+		count(who.pid, "at the end");
+	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT) {
+		packet.kind = PACKET_GO;
+		send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
+	}
+	return peer;
+}
+
+static int listen_as(const char *name)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	int listener = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	strcpy(address.sun_path + 1, name);
+	socklen_t length = (socklen_t)(sizeof address.sun_family + 1 + strlen(name));
+	if (bind(listener, (struct sockaddr *)&address, length) || listen(listener, PEERS))
+		exit(2);
+	return listener;
+}
+
+/* A program without the library, a second after its start: its pages must be wrong ones, too. */
+static int count_plain(int child)
+{
+	int status, before = failures;
+	sleep(1);
+	count(child, "plain");
+	waitpid(child, &status, 0);
+	return failures > before && WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : 1;
+}
+
+static int serve(int child, int listener, int move)
+{
+	struct pollfd fds[PEERS] = {{listener, POLLIN, 0}};
+	int peers = 1, ended = 0, status = 1;
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	time_t begun = now.tv_sec;
+	while (!ended) {
+		poll(fds, (nfds_t)peers, 10);
+		for (int i = 1; i < peers; i++)
+			if (fds[i].revents)
+				fds[i].fd = answer(fds[i].fd);
+		if (fds[0].revents && peers < PEERS)
+			fds[peers++] = (struct pollfd){accept4(listener, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
+		clock_gettime(CLOCK_MONOTONIC, &now);
+		if (move && peers > 1 && now.tv_sec > begun) {
+			struct packet packet = {.kind = PACKET_RECOLOUR};
+			choose(1);
+			for (int i = 1; i < peers; i++)
+				send(fds[i].fd, &packet, sizeof packet, MSG_NOSIGNAL);
+			move = 0;
+		}
+		ended = waitpid(child, &status, WNOHANG) == child;
+	}
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 99;
+}
+
+int main(int argc, char **argv)
+{
+	char space[128], name[32];
+	if (argc < 4)
+		return 2;
+	config_file = memfd_create("colours", 0);
+	choose(0);
+	snprintf(name, sizeof name, "colours-%d", getpid());
+	snprintf(space, sizeof space, "%s:/proc/%d/fd/%d", name, getpid(), config_file);
+	int listener = listen_as(name);
+	fflush(stdout);
+	int child = fork(), plain = strcmp(argv[2], "plain") == 0;
+	if (child == 0) {
+		if (!plain) {
+			setenv("LD_PRELOAD", argv[1], 1);
+			setenv("SOLOCORE_SPACE", space, 1);
+		}
+		execvp(argv[3], argv + 3);
+		_exit(127);
+	}
+	if (plain)
+		return count_plain(child);
+	int move = strcmp(argv[2], "move") == 0, code = serve(child, listener, move);
+	failures += move && !moved;
+	printf("exit code %d, %d failures\n", code, failures);
+	return code || failures;
+}
