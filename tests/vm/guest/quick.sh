@@ -92,8 +92,8 @@ if [ "$WANT" = sched-ext ]; then
 	is "the kernel's scheduler" "$(cat /sys/kernel/sched_ext/state)" disabled
 fi
 
+# Criticality levels: one task of level A, and one of level C that never ends a job by itself.
 if [ "$WANT" = sched-ext ]; then
-	# Criticality levels: one task of level A, and one of level C that never ends a job by itself.
 	solocore run /plans/levels.json --scheduler levels --format json --duration "500 ms" --sched-trace /tmp/t.csv \
 		--command "pilot=/bin/leveler 1500 yield" --command "log=/bin/leveler 9999999 yield" >/tmp/run.json 2>/tmp/errors
 	is "exit code" $? 0
