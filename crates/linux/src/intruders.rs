@@ -5,7 +5,8 @@
 
 use crate::bpf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
 
 /// Bytes of `struct sched_intruder`.
 #[cfg(test)]
@@ -20,12 +21,13 @@ pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
     bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
-fn half(bytes: &[u8], at: usize) -> u32 {
+/// The 32-bit word at an offset; 0 beyond the end.
+pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
 /// A real-time thread that was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Seen {
     /// Its number.
     pub thread: u32,
@@ -34,7 +36,7 @@ pub struct Seen {
     /// Its name.
     pub name: String,
     /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
-    pub policy: &'static str,
+    pub policy: Cow<'static, str>,
     /// Real-time priority; 0 for `SCHED_DEADLINE`.
     pub priority: u32,
     /// How often it ran.
@@ -57,7 +59,7 @@ impl Seen {
             thread: half(bytes, 72),
             process: half(bytes, 76),
             name: String::from_utf8_lossy(&name).into_owned(),
-            policy,
+            policy: policy.into(),
             priority: half(bytes, 84),
             times: word(bytes, 8),
             ran_ns: word(bytes, 0),
