@@ -40,6 +40,13 @@ def starts_late(plan):
     return ["starts at 0.001 ms, not at 0"]
 
 
+def overlaps(plan):
+    slots = table(plan)["slots"]
+    first = slots[0]
+    slots.insert(1, {**first, "start_ns": first["end_ns"] - 1000})
+    return ["slots that overlap", f"one ends at {first['end_ns']} ns, the next starts at {first['end_ns'] - 1000} ns"]
+
+
 def too_short(plan):
     slot = table(plan)["slots"][0]
     slot["end_ns"] -= 1000
@@ -81,11 +88,16 @@ def too_long(plan):
     return ["`video` has a period of 25000 ms", "20000 ms"]
 
 
-@pytest.mark.parametrize("change", [not_harmonic, starts_late, too_short, no_slots, above_period, core_full, all_full, too_long])
+@pytest.mark.parametrize("change", [not_harmonic, starts_late, overlaps, too_short, no_slots, above_period, core_full, all_full, too_long])
 def test_a_plan_that_does_not_fit_is_refused_with_its_numbers(solocore, plan, change):
     said = change(plan)
     done = run(solocore, plan)
     refused(done, *said, codes=(2,))
+
+
+@pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"], ["--resctrl"]])
+def test_options_about_budgets_of_accesses_are_refused(solocore, plan, option):
+    refused(run(solocore, plan, *option), option[0], "leave one of them out", codes=(2,))
 
 
 def test_a_plan_that_fits_is_not(solocore, plan):
