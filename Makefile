@@ -74,6 +74,7 @@ vm-test: setup-test build
 vm-test-aarch64: setup-test build
 	@scripts/setup.sh aarch64
 	tests/vm/aarch64.sh $(SOLOCORE)
+	tests/vm/colours.sh
 
 # The shortest form of it: a guest with each kernel, at the same time. Skipped, and said to be, only if the
 # kernels cannot be fetched.
@@ -116,6 +117,7 @@ nightly: test bench
 	VM_SECONDS=3600 VM_KERNELS="6.19.14:sched-ext 7.0.13:sched-ext 7.2.12:helper" $(MAKE) --no-print-directory vm-test VM_PERIODS=10000
 	VM_SECONDS=3600 VM_KERNELS=6.19.14:sched-ext VM_PARTS="vcpu-cost vcpu-figures vcpu-drill" $(MAKE) --no-print-directory vm-test
 	VM_SECONDS=3600 $(MAKE) --no-print-directory vm-test-aarch64
+	VM_SECONDS=3600 tests/vm/camera.sh $(SOLOCORE)
 	command -v cargo-deny >/dev/null || cargo install --locked --quiet cargo-deny
 	cargo deny --offline check licenses bans sources
 

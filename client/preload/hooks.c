@@ -81,7 +81,7 @@ static void *hook_mmap(void *start, size_t length, int protection, int flags, in
 	int early = private ? flags & ~(MAP_POPULATE | MAP_LOCKED) : flags;
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) && overlaps_pool(start, length)) {
 		/* An address that the program was linked for; the pool lies where the kernel chose. */
-		errno = ENOMEM;
+		errno = flags & MAP_FIXED_NOREPLACE ? EEXIST : ENOMEM;
 		return MAP_FAILED;
 	}
 	long at = raw(SYS_mmap, start, length, protection, early, fd, offset);

@@ -19,6 +19,7 @@
 /* How often the memory that is left is looked at: every so many pages, or as many as it should take. */
 #define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
+#define PRESENT (1ul << 63)
 
 int frame_allowed(const struct config *config, uint64_t frame)
 {
@@ -133,7 +134,8 @@ static long look_through(struct state *s, uint64_t start)
 		return -1;
 	for (uint64_t i = 0; i < PIECE;) {
 		uint64_t run = 0;
-		while (i + run < PIECE && frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
+		while (i + run < PIECE && s->entries[i + run] & PRESENT &&
+		       frame_allowed(&s->config, s->entries[i + run] & FRAME_MASK))
 			run++;
 		/* One that does not move (pinned by nobody knows whom) stays where it is. */
 		uint64_t moved = run ? keep_run(s, start + i * PAGE, run) : 0;

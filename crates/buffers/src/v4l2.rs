@@ -110,13 +110,7 @@ fn open(path: &Path) -> Result<(File, String), BufferError> {
     Ok((file, name))
 }
 
-fn call<T>(
-    file: &File,
-    name: &str,
-    request: libc::c_ulong,
-    argument: &mut T,
-    remedy: &str,
-) -> Result<(), BufferError> {
+fn call<T>(file: &File, name: &str, request: libc::c_ulong, argument: &mut T, remedy: &str) -> Result<(), BufferError> {
     loop {
         // SAFETY: the request's number holds the argument's size, which the kernel reads and writes.
         if unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(argument)) } == 0 {
@@ -255,8 +249,14 @@ mod tests {
             "_Static_assert(offsetof(struct v4l2_format, fmt.pix.sizeimage) == {}, \"\");\n",
             offset_of!(Format, image_bytes)
         );
-        let numbers =
-            [("G_FMT", G_FMT), ("REQBUFS", REQBUFS), ("QBUF", QBUF), ("DQBUF", DQBUF), ("STREAMON", STREAMON), ("STREAMOFF", STREAMOFF)];
+        let numbers = [
+            ("G_FMT", G_FMT),
+            ("REQBUFS", REQBUFS),
+            ("QBUF", QBUF),
+            ("DQBUF", DQBUF),
+            ("STREAMON", STREAMON),
+            ("STREAMOFF", STREAMOFF),
+        ];
         for (name, number) in numbers {
             text += &format!("_Static_assert(VIDIOC_{name} == {number}u, \"{name}\");\n");
         }
