@@ -187,7 +187,9 @@ static void recolour(struct state *s)
 	keep_right(s);
 	pool_release(s, 0);
 	s->repaired = repaired;
-	raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0);
+	/* Its pages are counted now: nothing else may be looked through meanwhile. */
+	if (!failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)))
+		wait_for_go(s);
 }
 
 static void serve_request(struct state *s)

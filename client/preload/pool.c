@@ -166,8 +166,9 @@ int pool_holds(const struct state *s)
 	return s->raw > s->end || s->out > s->outside;
 }
 
-/* May so many more raw pages be taken? If not, `why` says why. */
-static int may_take(struct state *s, uint64_t pages)
+/* May so many more raw pages be taken? If not, `why` says why. `patient`: even if the last brought nothing.
+ */
+static int may_take(struct state *s, uint64_t pages, int patient)
 {
 	uint64_t need = pages * PAGE, room = memory_room(need, s->config.reserve);
 	rewind_queue(s, pages);
@@ -175,9 +176,9 @@ static int may_take(struct state *s, uint64_t pages)
 	if (s->tail + need > s->outside)
 		return 0;
 	if (room < need || s->raw + need > s->limit) {
-		/* What is given back comes again; if nothing was found in it, it would go on for ever. */
-		int barren =
-			s->found * 16 * (1ul << s->config.functions) < s->looked * s->config.allowed_classes;
+		/* What is given back comes again, in another order if at all; it must not go on for ever. */
+		int barren = !patient && s->found * 16 * (1ul << s->config.functions) <
+						 s->looked * s->config.allowed_classes;
 		pool_release(s, 0);
 		s->looked = s->found = 0;
 		room = barren ? 0 : memory_room(need, s->config.reserve);
@@ -207,7 +208,7 @@ int pool_fill(struct state *s, uint64_t pages)
 			uint64_t want = (pages - (s->tail - s->head) / PAGE) * classes;
 			want = (want / s->config.allowed_classes + PIECE) / PIECE * PIECE;
 			allowance = want < STEP ? want : STEP;
-			if (!may_take(s, allowance))
+			if (!may_take(s, allowance, looked < most / 4))
 				break;
 		}
 		long kept = look_through(s, s->raw);

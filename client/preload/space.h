@@ -36,7 +36,7 @@ struct packet {
 enum packet_kind {
 	PACKET_HELLO = 1,  /* to solocore: this process is coloured from here on */
 	PACKET_EXIT,	   /* to solocore: look at the pages now, the process is about to end */
-	PACKET_GO,	   /* from solocore: go on, after HELLO and EXIT */
+	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT and RECOLOURED */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
 	PACKET_FAILED,	   /* to solocore: the process ends, as it would have to go on in wrong colours */

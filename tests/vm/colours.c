@@ -108,7 +108,7 @@ static int answer(int peer)
 	}
 	if (packet.kind == PACKET_EXIT)
 		count(who.pid, "at the end");
-	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT) {
+	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT || packet.kind == PACKET_RECOLOURED) {
 		packet.kind = PACKET_GO;
 		send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
 	}

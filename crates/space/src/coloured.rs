@@ -184,7 +184,7 @@ impl Coloured {
             }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
-            kind::RECOLOURED => self.moved(pid, packet),
+            kind::RECOLOURED => self.moved(fd, pid, packet),
             kind::ASK => {
                 if let Err(error) = self.ask(fd, &packet.text) {
                     let code = if matches!(error, SpaceError::Input(_)) { 2 } else { 3 };
@@ -221,9 +221,11 @@ impl Coloured {
         Ok(())
     }
 
-    fn moved(&mut self, pid: u32, mut packet: Packet) {
+    /// Counts the pages of a process that has moved, which waits for that.
+    fn moved(&mut self, fd: RawFd, pid: u32, mut packet: Packet) {
+        let audit = Audit::of(pid, &self.choice).unwrap_or_default();
+        send(fd, &Packet::new(kind::GO, ""));
         if let Some(asking) = &self.asking {
-            let audit = Audit::of(pid, &self.choice).unwrap_or_default();
             packet.kind = kind::MOVED;
             packet.text = format!("{pid} {} {}", audit.anonymous.resident, audit.anonymous.wrong);
             send(asking.socket, &packet);

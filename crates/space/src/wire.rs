@@ -17,7 +17,7 @@ pub mod kind {
     pub const GO: u32 = 3;
     /// The configuration has changed.
     pub const RECOLOUR: u32 = 4;
-    /// The answer to it.
+    /// The answer to it; waits for [`GO`].
     pub const RECOLOURED: u32 = 5;
     /// A process ends, as it would have to go on in wrong colours.
     pub const FAILED: u32 = 6;
