@@ -298,7 +298,7 @@ static __always_inline __u32 dispatch_loader(const struct level_core *c, __u64 n
 }
 
 /* 1: a thread of the chosen task runs. */
-static __always_inline __u32 dispatch_task(struct level_core *c, struct task_struct *prev)
+static __always_inline __u32 dispatch_task(struct level_core *c, struct task_struct *prev, __u64 now)
 {
 	__u32 id = c->task;
 	struct level_task *r;
@@ -315,7 +315,8 @@ static __always_inline __u32 dispatch_task(struct level_core *c, struct task_str
 	stays = m && m->task == id + 1;
 	c->waits = 0;
 	if (stays && r->runnable <= 1) {
-		prev->scx.slice = WHOLE_NS;
+		/* Should the timer be lost, the kernel's own tick asks again. */
+		prev->scx.slice = sc_min(WHOLE_NS, sc_sub(c->until_ns, now) + 1);
 		return 1;
 	}
 	/* First, so that who comes meanwhile sees it. */
@@ -366,7 +367,7 @@ void BPF_PROG(levels_dispatch, __s32 cpu, struct task_struct *prev)
 		arm(c, cpu, at);
 		return;
 	}
-	found = dispatch_task(c, prev);
+	found = dispatch_task(c, prev, locked);
 	if (!found && c->task < SC_MAX_TASKS)
 		at = sc_min(at, locked + AGAIN_NS);
 	arm(c, cpu, at);
