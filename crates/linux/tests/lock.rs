@@ -177,13 +177,24 @@ impl Bench {
             if faults < 2 * Self::allowed() {
                 return;
             }
-            if lost < LOST {
+            if lost < LOST && self.nobody_is_seen() {
+                println!("{what}: the kernel did not report the switch to the holder; it is switched to once more");
+                signal(by, libc::SIGSTOP);
+                std::thread::sleep(Duration::from_millis(5));
+                signal(by, libc::SIGCONT);
+            } else if lost < LOST {
                 println!("{:?} {:?}", self.service.clients(), self.service.cores());
                 println!("{:?}", self.engine.counts());
                 panic!("{what}: the hog is held down");
             }
         }
-        panic!("{what}: others took the holder's CPU in each of six windows");
+        panic!("{what}: others took the holder's CPU, or it was not seen, in each of six windows");
+    }
+
+    /// No client is known to run. Some sandboxes have threads of their own, and from these the kernel changes to another
+    /// thread without its tracepoint `sched_switch`: `perf record -e sched:sched_switch` misses the same changes.
+    fn nobody_is_seen(&self) -> bool {
+        self.service.clients().iter().all(|client| client.cpu.is_none())
     }
 
     fn allowed() -> u64 {
@@ -401,10 +412,15 @@ impl Holder {
         assert_eq!(self.hear(), what);
     }
 
-    fn signal(&self, signal: libc::c_int) {
-        // SAFETY: the child has not been waited for, so its number is its own.
-        unsafe { libc::kill(libc::pid_t::try_from(self.child.id()).expect("a number"), signal) };
+    fn signal(&self, number: libc::c_int) {
+        signal(self.child.id(), number);
     }
+}
+
+/// To a child that has not been waited for, or a child of one that lives, so its number is its own.
+fn signal(pid: u32, number: libc::c_int) {
+    // SAFETY: no memory is involved.
+    unsafe { libc::kill(libc::pid_t::try_from(pid).expect("a number"), number) };
 }
 
 impl Drop for Holder {
