@@ -10,6 +10,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 use solocore_model::{Bandwidth, Time};
 use std::path::PathBuf;
 
+/// What counts as an access where nobody says.
+pub const DEFAULT_EVENT: &str = "llc-misses";
+
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
 
 /// Makes every core of a multicore machine behave like a chip of its own.
@@ -326,7 +329,7 @@ pub struct RunArgs {
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
     /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter; with :u programs' own only.
-    #[arg(long, default_value = "llc-misses", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
     /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an event as for --event
     /// [default: the CPU's own event of write-backs, where it has one].
@@ -389,7 +392,7 @@ pub struct ExecArgs {
     #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
     pub lock_bandwidth: Bandwidth,
     /// Where no solocore runs: what counts as an access, as for `solocore run`.
-    #[arg(long, default_value = "llc-misses", value_name = "NAME")]
+    #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
     /// Where no solocore runs: how tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]

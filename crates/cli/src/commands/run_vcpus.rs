@@ -6,7 +6,7 @@
 //! A plan's `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests on it.
 //! Does not cover: budgets of accesses.
 
-use crate::args::{Format, RunArgs, RunEngine, RunSharing};
+use crate::args::{DEFAULT_EVENT, Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::sched_trace::Record;
 use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
 use crate::commands::{isolation, print, vcpu};
@@ -21,9 +21,6 @@ use solocore_model::vcpu_plan::{PlanMaracas, PlanVcpu};
 use solocore_model::{Plan, files, vcpu as model};
 use std::cell::RefCell;
 use std::process::ExitCode;
-
-/// What `--event` is when nobody asks: the first that can be counted is taken then.
-const DEFAULT_EVENT: &str = "llc-misses";
 
 /// What is printed at the end.
 #[derive(Serialize)]
@@ -62,6 +59,7 @@ pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCod
     check_arguments(args)?;
     let layout = isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?;
     let notes = notes(plan);
+    // When nobody asks, the first that can be counted is taken.
     let event = (args.event != DEFAULT_EVENT).then_some(args.event.as_str());
     let throttling = maracas.throttle.map(|t| Throttling::of_plan(&t, event));
     let options = options(args, maracas, throttling.as_ref());

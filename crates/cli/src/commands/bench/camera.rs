@@ -6,7 +6,7 @@
 //! Does not cover: what becomes of the picture; devices that only know buffers of their own are refused.
 
 use super::io_load::ColouredFrames;
-use super::{Output, Place, show};
+use super::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::fail::Failure;
 use crate::progress::stopped;
@@ -116,8 +116,7 @@ fn report(args: &Args, o: &Outcome) -> Result<ExitCode, Failure> {
         o.written_pages.to_string(),
         o.wrong_pages.to_string(),
     ];
-    let below =
-        if o.placed { "" } else { "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n" };
+    let below = if o.placed { "" } else { UNPLACED };
     show(args.format, o, &[head.map(str::to_owned).to_vec(), row], below)?;
     Ok(ExitCode::from(u8::from(o.wrong_pages > 0)))
 }

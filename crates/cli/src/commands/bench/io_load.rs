@@ -6,7 +6,7 @@
 //! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and level C's, by cache colour: the colours
 //! that stand for the core's ways in the plan, or half of them. Without it they are any pages, and the output says so.
 
-use super::{Output, Place, show};
+use super::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::commands::exec_coloured;
 use crate::commands::run::read_plan;
@@ -321,7 +321,6 @@ fn report(args: &Args, o: &Outcome) -> Result<ExitCode, Failure> {
         format!("{:.1}", o.mean_ns / 1e3),
         format!("{:.1}", o.max_ns as f64 / 1e3),
     ];
-    let below =
-        if o.placed { "" } else { "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n" };
+    let below = if o.placed { "" } else { UNPLACED };
     show(args.format, o, &[head.map(str::to_owned).to_vec(), row], below)
 }

@@ -20,6 +20,9 @@ use solocore_buffers::BufferError;
 use solocore_model::files;
 use std::process::ExitCode;
 
+/// Below the figures of a bench whose buffers nobody placed.
+const UNPLACED: &str = "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
+
 /// Which one.
 #[derive(Debug, clap::Subcommand)]
 pub enum Bench {
