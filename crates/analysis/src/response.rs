@@ -8,7 +8,7 @@
 //! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990: look at all jobs
 //! `q = 0, 1, ...` of task `i` in a level-`i` busy window. Here with the stall charged on the total of the window:
 //!
-//! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall((q+1)*mu_i + sum over j < i of n_j*mu_j)`
+//! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall(the same work, (q+1)*mu_i + sum over j < i of n_j*mu_j)`
 //!
 //! with `n_j = max(1, ceil(W_q/T_j))`, the least solution; `R_i = max over q of W_q - q*T_i`, up to the first `q` with
 //! `W_q <= (q+1)*T_i`.
@@ -42,6 +42,10 @@ pub struct Task {
     pub wcet_ps: u64,
     /// Most DRAM transactions of one job, those included that reload what it evicts by preempting.
     pub misses: u64,
+    /// Of these, at most so many are writes; all of them, where that is not known.
+    pub writes: u64,
+    /// Of these, at most so many are reads; all of them, where that is not known.
+    pub reads: u64,
     /// Least time between releases, in picoseconds. Not zero.
     pub period_ps: u64,
     /// Relative deadline in picoseconds; it may exceed the period.
@@ -51,14 +55,82 @@ pub struct Task {
     pub preemption_ps: u64,
 }
 
+impl Task {
+    /// A task whose accesses may be of either kind, and whose preemptions cost nothing.
+    #[must_use]
+    pub const fn new(wcet_ps: u64, misses: u64, period_ps: u64, deadline_ps: u64) -> Self {
+        Self { wcet_ps, misses, writes: misses, reads: misses, period_ps, deadline_ps, preemption_ps: 0 }
+    }
+
+    /// The same with other accesses, in the same proportion of kinds to `before`, each rounded up; `None` if that does not fit.
+    #[must_use]
+    pub fn with_misses(&self, before: u64, misses: u64) -> Option<Self> {
+        let part = |kind: u64| match u128::from(before) {
+            0 => Some(misses),
+            before => u64::try_from((u128::from(kind) * u128::from(misses)).div_ceil(before)).ok(),
+        };
+        Some(Self { misses, writes: part(self.writes)?, reads: part(self.reads)?, ..*self })
+    }
+}
+
+/// What the jobs of a window ask for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Demand {
+    /// Execution time alone, in picoseconds, with the service of all DRAM transactions.
+    pub work_ps: u64,
+    /// DRAM transactions.
+    pub misses: u64,
+    /// At most so many of them are writes.
+    pub writes: u64,
+    /// At most so many of them are reads.
+    pub reads: u64,
+}
+
+impl Demand {
+    /// One job, without what its preemptions cost.
+    #[must_use]
+    pub fn of(task: &Task) -> Self {
+        Self { work_ps: task.wcet_ps, misses: task.misses, writes: task.writes, reads: task.reads }
+    }
+
+    /// With `jobs` jobs of `task` more, each with what it costs by preempting if `preempts`. `None` if it does not fit in 64 bits.
+    #[must_use]
+    pub fn plus(self, task: &Task, jobs: u64, preempts: bool) -> Option<Self> {
+        let job_ps = task.wcet_ps.checked_add(if preempts { task.preemption_ps } else { 0 })?;
+        Some(Self {
+            work_ps: self.work_ps.checked_add(job_ps.checked_mul(jobs)?)?,
+            misses: self.misses.checked_add(task.misses.checked_mul(jobs)?)?,
+            writes: self.writes.checked_add(task.writes.checked_mul(jobs)?)?,
+            reads: self.reads.checked_add(task.reads.checked_mul(jobs)?)?,
+        })
+    }
+
+    /// Accesses of unknown kind, without work.
+    #[must_use]
+    pub const fn accesses(misses: u64) -> Self {
+        Self { work_ps: 0, misses, writes: misses, reads: misses }
+    }
+
+    /// Both; `None` if it does not fit in 64 bits.
+    #[must_use]
+    pub fn and(self, other: Self) -> Option<Self> {
+        Some(Self {
+            work_ps: self.work_ps.checked_add(other.work_ps)?,
+            misses: self.misses.checked_add(other.misses)?,
+            writes: self.writes.checked_add(other.writes)?,
+            reads: self.reads.checked_add(other.reads)?,
+        })
+    }
+}
+
 /// The stall of a busy window.
 #[derive(Clone, Copy)]
 pub struct Window<'a> {
     /// Charged once per busy window, in picoseconds: see [`crate::stall::carry_in`].
     pub once_ps: u64,
-    /// From the number of DRAM transactions of all jobs of the window to their stall in picoseconds. Must be monotone;
-    /// [`u64::MAX`] stands for "no bound".
-    pub stall: &'a dyn Fn(u64) -> u64,
+    /// From what all jobs of the window ask for to their stall in picoseconds. Must be monotone; [`u64::MAX`] stands for "no
+    /// bound".
+    pub stall: &'a dyn Fn(Demand) -> u64,
 }
 
 impl std::fmt::Debug for Window<'_> {
@@ -73,16 +145,13 @@ struct Interference<'a> {
     tasks: &'a [Task],
     /// Per task, the jobs counted so far times the period: they are all that can be released before this instant.
     covered_ps: Vec<u64>,
-    work_ps: u64,
-    misses: u64,
+    demand: Demand,
 }
 
 impl<'a> Interference<'a> {
     /// Counts `jobs` more jobs of `task`. None if the demand does not fit in 64 bits.
     fn count(&mut self, task: &Task, jobs: u64) -> Option<()> {
-        let job_ps = task.wcet_ps.checked_add(task.preemption_ps)?;
-        self.work_ps = self.work_ps.checked_add(job_ps.checked_mul(jobs)?)?;
-        self.misses = self.misses.checked_add(task.misses.checked_mul(jobs)?)?;
+        self.demand = self.demand.plus(task, jobs, true)?;
         Some(())
     }
 
@@ -114,15 +183,15 @@ impl<'a> Interference<'a> {
     /// Response time of `task` below the tasks admitted. What has been counted before must be in its window for sure.
     fn response(&mut self, task: &Task, window: &Window, limit_ps: u64) -> Option<u64> {
         let (mut worst_ps, mut release_ps) = (0, 0u64);
-        let (mut own_ps, mut own_misses) = (window.once_ps, 0u64);
+        let mut own = Demand::default();
         let mut steps = 0;
         loop {
-            own_ps = own_ps.checked_add(task.wcet_ps)?;
-            own_misses = own_misses.checked_add(task.misses)?;
+            own = own.plus(task, 1, false)?;
             let window_ps = loop {
                 steps += 1;
-                let stall_ps = (window.stall)(self.misses.checked_add(own_misses)?);
-                let end_ps = self.work_ps.checked_add(own_ps)?.checked_add(stall_ps)?;
+                let all = self.demand.and(own)?;
+                let stall_ps = (window.stall)(all);
+                let end_ps = all.work_ps.checked_add(window.once_ps)?.checked_add(stall_ps)?;
                 let endless = end_ps == u64::MAX || steps > MAX_STEPS;
                 if endless || end_ps.saturating_sub(release_ps) > limit_ps {
                     return None;
@@ -160,23 +229,23 @@ pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -
 #[must_use]
 pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>) -> Derivation {
     let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + \
-                stall((q+1)*mu_i + sum over j < i of n_j*mu_j), n_j = max(1, ceil(W_q/T_j))";
+                stall(work, (q+1)*mu_i + sum over j < i of n_j*mu_j), n_j = max(1, ceil(W_q/T_j))";
     let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990; crates/analysis/src/response.rs");
     let Some((task, higher)) = tasks.get(..=i).and_then(<[Task]>::split_last) else { return d };
     d = d.input("C_i ps", task.wcet_ps).input("mu_i", task.misses).input("T_i ps", task.period_ps);
     d = d.input("D_i ps", task.deadline_ps).input("once ps", window.once_ps);
     if let Some(first) = first_window(tasks, i, window) {
-        let mut misses = task.misses;
+        let mut all = Demand::of(task);
         for (j, t) in higher.iter().enumerate() {
             let jobs = first.div_ceil(t.period_ps).max(1);
-            misses = misses.saturating_add(jobs.saturating_mul(t.misses));
+            all = all.plus(t, jobs, true).unwrap_or(all);
             d = d.step(format!("n_{j}"), jobs);
             d = d.step(
                 format!("n_{j}*(C_{j} + preemption_{j}) ps"),
                 jobs.saturating_mul(t.wcet_ps.saturating_add(t.preemption_ps)),
             );
         }
-        d = d.step("accesses of the window", misses).step("stall(accesses) ps", (window.stall)(misses));
+        d = d.step("accesses of the window", all.misses).step("stall ps", (window.stall)(all));
         d = d.step("W_0 ps", first);
     }
     d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline_ps)).result(response)

@@ -13,10 +13,7 @@
 //! # Precondition
 //! The predicate must be monotone: what passes with a value passes with every smaller (for [`least_passing`]: larger)
 //! one. Exact tests for one core are, in execution times and misses: fixed priorities by response times, EDF by
-//! processor demand, both also with the stall of a regulated core, as [`stall()`] is monotone in the misses. It is
-//! monotone in the budget too: a larger budget shortens the suspension and does not raise the number of full periods.
-//! The suspension `P - q*L` *falls* with the latency `L`, so that a search over latencies would be wrong; there is
-//! none. Sufficient tests for several cores need not be monotone; then the value found passes and the next fails, but a
+//! processor demand, both also with the stall of [`crate::interference`], which is monotone in work and misses. Sufficient tests for several cores need not be monotone; then the value found passes and the next fails, but a
 //! smaller one might fail.
 //!
 //! # Scaling
@@ -28,7 +25,6 @@
 
 use crate::derivation::Derivation;
 use crate::response::{Task, Window, response_time};
-use crate::stall::{Regulation, carry_in, stall};
 use crate::task_set::SporadicTask;
 use serde::{Deserialize, Serialize};
 use std::cmp::Ordering;
@@ -268,127 +264,11 @@ pub fn wcet_slacks(tasks: &[SporadicTask], mut schedulable: impl FnMut(&[Sporadi
 /// Fixed priorities on one core without stall: does every task meet its deadline? Index 0 has the highest priority.
 #[must_use]
 pub fn fixed_priority(tasks: &[SporadicTask]) -> bool {
-    let tasks: Vec<Task> = tasks
-        .iter()
-        .map(|t| Task { wcet_ps: t.wcet, misses: 0, period_ps: t.period, deadline_ps: t.deadline, preemption_ps: 0 })
-        .collect();
+    let tasks: Vec<Task> = tasks.iter().map(|t| Task::new(t.wcet, 0, t.period, t.deadline)).collect();
     meets_deadlines(&tasks, &Window { once_ps: 0, stall: &|_| 0 })
 }
 
 fn meets_deadlines(tasks: &[Task], window: &Window) -> bool {
     // From the lowest priority up: it is the likeliest to fail.
     (0..tasks.len()).rev().all(|i| response_time(tasks, i, window, tasks[i].deadline_ps).is_some())
-}
-
-/// A core under a bandwidth regulator, with [`stall()`] and [`carry_in()`] charged per busy window.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct RegulatedCore {
-    /// Tasks, highest priority first.
-    pub tasks: Vec<Task>,
-    /// The memory.
-    pub regulation: Regulation,
-    /// Accesses of this core per regulation period.
-    pub budget: u64,
-}
-
-impl RegulatedCore {
-    /// Does every task meet its deadline?
-    #[must_use]
-    pub fn schedulable(&self) -> bool {
-        let once_ps = carry_in(&self.regulation, self.budget);
-        let stall = |misses| stall(&self.regulation, self.budget, misses);
-        meets_deadlines(&self.tasks, &Window { once_ps, stall: &stall })
-    }
-
-    /// The largest value in `low..=high` that `set` may put in.
-    fn vary(&self, range: (u64, u64), near: u64, set: impl Fn(&mut Self, u64) -> bool) -> Found {
-        let mut varied = self.clone();
-        largest_passing(range.0, range.1, near, |value| set(&mut varied, value) && varied.schedulable())
-    }
-
-    /// How long may a job of task `i` take alone, up to its deadline? `None` if there is no task `i`.
-    #[must_use]
-    pub fn wcet_edge(&self, i: usize) -> Option<Edge> {
-        let task = self.tasks.get(i)?;
-        let found = self.vary((0, task.deadline_ps), task.wcet_ps, |core, wcet_ps| {
-            core.tasks[i].wcet_ps = wcet_ps;
-            true
-        });
-        Some(edge(Quantity::Wcet { task: i }, task.wcet_ps, found))
-    }
-
-    /// How many DRAM transactions may a job of task `i` make, its execution time kept? `None` if there is no task `i`.
-    ///
-    /// Where more misses are also more execution time, at least their service time, this is too much: count that time
-    /// in `wcet_ps` first.
-    #[must_use]
-    pub fn misses_edge(&self, i: usize) -> Option<Edge> {
-        let misses = self.tasks.get(i)?.misses;
-        let found = self.vary((0, u64::MAX), misses, |core, misses| {
-            core.tasks[i].misses = misses;
-            true
-        });
-        Some(edge(Quantity::Misses { task: i }, misses, found))
-    }
-
-    /// By which factor `k/resolution` may all execution times grow, preemption costs kept? `None` if `resolution` or
-    /// all execution times are zero.
-    #[must_use]
-    pub fn wcets_edge(&self, resolution: u64) -> Option<Edge> {
-        let high = self.tasks.iter().map(|task| largest_factor(task.wcet_ps, resolution, task.deadline_ps)).min();
-        let high = high.filter(|_| resolution > 0 && self.tasks.iter().any(|task| task.wcet_ps > 0))?;
-        let found = self.vary((1, high), resolution, |core, k| {
-            core.tasks
-                .iter_mut()
-                .zip(&self.tasks)
-                .all(|(to, from)| scaled(from.wcet_ps, k, resolution).map(|wcet_ps| to.wcet_ps = wcet_ps).is_some())
-        });
-        Some(edge(Quantity::AllWcets { resolution }, resolution, found))
-    }
-
-    /// By which factor `k/resolution` may all miss counts grow, execution times kept? `None` if `resolution` or all
-    /// miss counts are zero.
-    #[must_use]
-    pub fn all_misses_edge(&self, resolution: u64) -> Option<Edge> {
-        if resolution == 0 || self.tasks.iter().all(|task| task.misses == 0) {
-            return None;
-        }
-        let found = self.vary((1, u64::MAX), resolution, |core, k| {
-            core.tasks
-                .iter_mut()
-                .zip(&self.tasks)
-                .all(|(to, from)| scaled(from.misses, k, resolution).map(|misses| to.misses = misses).is_some())
-        });
-        Some(edge(Quantity::AllMisses { resolution }, resolution, found))
-    }
-
-    /// The least budget that does, up to the accesses that fit in a period, or the budget as given if that is more.
-    #[must_use]
-    pub fn budget_edge(&self) -> Edge {
-        let fit = self.regulation.period_ps.checked_div(self.regulation.latency_ps).unwrap_or(self.budget);
-        let mut varied = self.clone();
-        let found = least_passing(0, fit.max(self.budget), self.budget, |budget| {
-            varied.budget = budget;
-            varied.schedulable()
-        });
-        edge(Quantity::Budget, self.budget, found)
-    }
-
-    /// How many cores may share the memory, this one included, its budget kept?
-    #[must_use]
-    pub fn cores_edge(&self) -> Edge {
-        let found = self.vary((1, u64::from(u32::MAX)), u64::from(self.regulation.cores), |core, cores| {
-            u32::try_from(cores).map(|cores| core.regulation.cores = cores).is_ok()
-        });
-        edge(Quantity::Cores, u64::from(self.regulation.cores), found)
-    }
-
-    /// The edges of all execution times, and the critical task. `None` if an execution time is zero.
-    #[must_use]
-    pub fn wcet_slacks(&self) -> Option<Slacks> {
-        if self.tasks.iter().any(|task| task.wcet_ps == 0) {
-            return None;
-        }
-        (0..self.tasks.len()).map(|i| self.wcet_edge(i)).collect::<Option<Vec<Edge>>>().map(Slacks::of)
-    }
 }

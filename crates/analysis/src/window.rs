@@ -10,7 +10,7 @@
 //! and lock as each window begins. As in [`crate::response`], with job `q` of task `i` in a level-`i` busy window:
 //!
 //! `need(n) = n*each + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j)
-//!          + stall(n*each_misses + (q+1)*mu_i + sum over j < i of n_j*mu_j)`
+//!          + stall(the same work, n*each_misses + (q+1)*mu_i + sum over j < i of n_j*mu_j)`
 //!
 //! `n` is the least number of windows with `need(n) <= n*W`, and the job ends by
 //! `W_q = (n-1)*T_p + need(n) - (n-1)*W + late`, with `n_j = max(1, ceil(W_q/T_j))`, the least solution;
@@ -34,7 +34,7 @@
 //! Windows that are not strictly periodic, blocking by resources, several windows in a period.
 
 use crate::Derivation;
-use crate::response::Task;
+use crate::response::{Demand, Task};
 
 /// Steps after which a busy window counts as endless.
 const MAX_STEPS: u32 = 1 << 20;
@@ -65,7 +65,7 @@ impl Windows {
 struct Level<'a> {
     tasks: &'a [Task],
     windows: &'a Windows,
-    stall: &'a dyn Fn(u64) -> u64,
+    stall: &'a dyn Fn(Demand) -> u64,
     aligned: bool,
     steps: u32,
 }
@@ -80,28 +80,33 @@ struct End {
 
 impl Level<'_> {
     /// Work and accesses of jobs: `own` of the last task, of the others as many as arrive before `end_ps`.
-    fn demand(&self, own: u64, end_ps: u64) -> Option<(u64, u64)> {
+    fn demand(&self, own: u64, end_ps: u64) -> Option<Demand> {
         let (last, higher) = self.tasks.split_last()?;
-        let (mut work, mut misses) = (last.wcet_ps.checked_mul(own)?, last.misses.checked_mul(own)?);
-        for t in higher {
-            let jobs = end_ps.div_ceil(t.period_ps).max(1);
-            work = work.checked_add(t.wcet_ps.checked_add(t.preemption_ps)?.checked_mul(jobs)?)?;
-            misses = misses.checked_add(t.misses.checked_mul(jobs)?)?;
-        }
-        Some((work, misses))
+        let own = Demand::default().plus(last, own, false)?;
+        higher.iter().try_fold(own, |sum, t| sum.plus(t, end_ps.div_ceil(t.period_ps).max(1), true))
+    }
+
+    /// The same with what `n` windows' starts cost.
+    fn charged(&self, demand: Demand, n: u64) -> Option<Demand> {
+        let w = self.windows;
+        // A busy window that opens inside a window has that one's start behind it, and yet what it stands for.
+        let charged = if self.aligned { n } else { n.checked_add(1)? };
+        let starts = Demand {
+            work_ps: charged.checked_mul(w.each_ps)?,
+            ..Demand::accesses(charged.checked_mul(w.each_misses)?)
+        };
+        demand.and(starts)
     }
 
     /// Fewest windows that hold so much, and what they must hold.
-    fn windows(&mut self, (work, misses): (u64, u64), from: u64, limit_ps: u64) -> Option<(u64, u64)> {
+    fn windows(&mut self, demand: Demand, from: u64, limit_ps: u64) -> Option<(u64, u64)> {
         let w = self.windows;
         let mut n = from.max(1);
         loop {
             self.steps += 1;
-            // A busy window that opens inside a window has that one's start behind it, and yet what it stands for.
-            let charged = if self.aligned { n } else { n.checked_add(1)? };
-            let all = misses.checked_add(charged.checked_mul(w.each_misses)?)?;
+            let all = self.charged(demand, n)?;
             let stall = (self.stall)(all);
-            let need = work.checked_add(charged.checked_mul(w.each_ps)?)?.checked_add(stall)?;
+            let need = all.work_ps.checked_add(stall)?;
             if stall == u64::MAX
                 || self.steps > MAX_STEPS
                 || n.checked_mul(w.period_ps)? > limit_ps.checked_add(w.period_ps)?
@@ -138,7 +143,7 @@ impl Level<'_> {
     }
 }
 
-fn level<'a>(tasks: &'a [Task], i: usize, windows: &'a Windows, stall: &'a dyn Fn(u64) -> u64) -> Option<Level<'a>> {
+fn level<'a>(tasks: &'a [Task], i: usize, windows: &'a Windows, stall: &'a dyn Fn(Demand) -> u64) -> Option<Level<'a>> {
     let tasks = tasks.get(..=i)?;
     let possible = windows.duration_ps > 0 && windows.duration_ps <= windows.period_ps;
     if !possible || tasks.iter().any(|t| t.period_ps == 0) {
@@ -158,7 +163,7 @@ pub fn response_time(
     tasks: &[Task],
     i: usize,
     windows: &Windows,
-    stall: &dyn Fn(u64) -> u64,
+    stall: &dyn Fn(Demand) -> u64,
     limit_ps: u64,
 ) -> Option<u64> {
     let mut level = level(tasks, i, windows, stall)?;
@@ -177,7 +182,7 @@ pub fn response_time(
 
 /// Do all tasks meet their deadlines? A level is a task, last, after those that can hold it up, highest priority first.
 #[must_use]
-pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(u64) -> u64) -> bool {
+pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(Demand) -> u64) -> bool {
     levels.iter().all(|tasks| {
         let deadline = tasks.last().map_or(0, |t| t.deadline_ps);
         response_time(tasks, tasks.len().wrapping_sub(1), windows, stall, deadline).is_some_and(|r| r <= deadline)
@@ -191,7 +196,7 @@ pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(u64) 
 pub fn least_duration(
     levels: &[Vec<Task>],
     windows: &Windows,
-    stall: &dyn Fn(u64) -> u64,
+    stall: &dyn Fn(Demand) -> u64,
     unit_ps: u64,
     most_ps: u64,
 ) -> Option<u64> {
@@ -220,7 +225,7 @@ pub fn explain(
     tasks: &[Task],
     i: usize,
     windows: &Windows,
-    stall: &dyn Fn(u64) -> u64,
+    stall: &dyn Fn(Demand) -> u64,
     response: Option<u64>,
 ) -> Derivation {
     let rule = "R_i = max over q of W_q - q*T_i, W_q = (n-1)*T_p + need(n) - (n-1)*W + late, n least with need(n) <= n*W, \
@@ -240,10 +245,8 @@ pub fn explain(
         for (j, t) in tasks[..i].iter().enumerate() {
             d = d.step(format!("n_{j}"), end.end_ps.div_ceil(t.period_ps).max(1));
         }
-        let (_, misses) = level.demand(1, end.end_ps).unwrap_or((0, 0));
-        let charged = end.windows + u64::from(!level.aligned);
-        let all = misses.saturating_add(charged.saturating_mul(windows.each_misses));
-        d = d.step("n", end.windows).step("accesses", all).step("stall(accesses) ps", stall(all));
+        let all = level.demand(1, end.end_ps).and_then(|d| level.charged(d, end.windows)).unwrap_or_default();
+        d = d.step("n", end.windows).step("accesses", all.misses).step("stall ps", stall(all));
         d = d.step("need(n) ps", end.need_ps).step("W_0 ps", end.end_ps);
     }
     d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline_ps)).result(response)
@@ -255,14 +258,14 @@ mod tests {
     use proptest::prelude::*;
 
     fn task(wcet_ps: u64, period_ps: u64) -> Task {
-        Task { wcet_ps, misses: 0, period_ps, deadline_ps: period_ps, preemption_ps: 0 }
+        Task::new(wcet_ps, 0, period_ps, period_ps)
     }
 
     fn windows(period_ps: u64, duration_ps: u64) -> Windows {
         Windows { period_ps, duration_ps, late_ps: 0, each_ps: 0, each_misses: 0 }
     }
 
-    fn none(_: u64) -> u64 {
+    fn none(_: Demand) -> u64 {
         0
     }
 

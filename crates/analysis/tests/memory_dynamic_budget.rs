@@ -4,6 +4,7 @@
 //! adversary chooses whose it is: a soft core's, as long as the policy lets it go on, a hard core's, as long as its job
 //! has accesses left, or nobody's. The soft cores' budgets are kept by `solocore-policy`, not by code of this test.
 
+use solocore_analysis::interference::Refresh;
 use solocore_analysis::memory::dynamic_budget::{
     HardTask, Memory, Objective, analyse, bandwidth_limit, explain, explain_largest, largest_budget, largest_budgets,
     response_paper, shares,
@@ -11,7 +12,8 @@ use solocore_analysis::memory::dynamic_budget::{
 use solocore_dram::random::Random;
 use solocore_policy::dynamic_budget::DynamicBudget;
 
-const TICK: Memory = Memory { latency_ps: 1, switch_accesses: 0 };
+const TICK: Memory =
+    Memory { latency_ps: 1, switch_accesses: 0, refresh: Refresh { each_ps: 0, every_ps: 0, ranks: 0 } };
 
 fn task(core: u32, wcet: u64, period: u64, deadline: u64, misses: u64, budget: u64) -> HardTask {
     HardTask { wcet_ps: wcet, period_ps: period, deadline_ps: deadline, misses, core, budget, reload_ps: 0 }
@@ -290,7 +292,7 @@ fn no_schedule_exceeds_the_bounds() {
 /// Accesses of three ticks, of which one may be under way when a budget comes into force: the paper counts none.
 #[test]
 fn accesses_under_way_at_a_switch_count() {
-    let (paper, counted) = (Memory { latency_ps: 3, switch_accesses: 0 }, Memory { latency_ps: 3, switch_accesses: 1 });
+    let (paper, counted) = (Memory { latency_ps: 3, ..TICK }, Memory { latency_ps: 3, switch_accesses: 1, ..TICK });
     assert_eq!(attack(&counted, 600, &counted), [0, 0]);
     // By more than what was not counted: a budget that expires before its job ends limits nothing any more.
     let [beyond, by_more] = attack(&paper, 600, &counted);
@@ -369,7 +371,7 @@ fn impossible_values_are_refused_and_extremes_have_no_bound() {
     assert!(analyse(&[HardTask { deadline_ps: 11, ..good }], &TICK).is_err());
     assert!(largest_budget(&[good], 1, &TICK).is_err());
     let huge = task(0, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
-    let memory = Memory { latency_ps: u64::MAX, switch_accesses: u64::MAX };
+    let memory = Memory { latency_ps: u64::MAX, switch_accesses: u64::MAX, ..TICK };
     assert_eq!(analyse(&[huge, huge], &memory).unwrap(), Err(0));
     assert_eq!(largest_budgets(&[huge, HardTask { core: 1, ..huge }], &memory, Objective::MaxMin).unwrap(), None);
     assert!(explain(&[huge], 0, &memory).unwrap().to_string().contains("no bound"));

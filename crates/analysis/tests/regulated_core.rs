@@ -41,11 +41,11 @@ impl Scenario {
 
     fn analysed(&self) -> Vec<Option<u64>> {
         let (r, budget) = (self.regulation(), self.budgets[0]);
-        let window = Window { once_ps: carry_in_in_flight(&r, budget), stall: &|misses| stall(&r, budget, misses) };
+        let window = Window { once_ps: carry_in_in_flight(&r, budget), stall: &|all| stall(&r, budget, all.misses) };
         let tasks = self.tasks.iter().map(|(program, period_ps)| {
             let misses = program.iter().filter(|&&access| access).count() as u64;
             let wcet_ps = program.len() as u64 + misses * (LATENCY - 1);
-            Task { wcet_ps, misses, period_ps: *period_ps, deadline_ps: *period_ps, preemption_ps: 0 }
+            Task::new(wcet_ps, misses, *period_ps, *period_ps)
         });
         response_times(&tasks.collect::<Vec<_>>(), &window)
     }

@@ -6,7 +6,7 @@ use solocore_analysis::{Task, Window, response_time, response_times};
 const NO_STALL: Window<'static> = Window { once_ps: 0, stall: &|_| 0 };
 
 fn task(wcet_ps: u64, period_ps: u64) -> Task {
-    Task { wcet_ps, misses: 0, period_ps, deadline_ps: period_ps, preemption_ps: 0 }
+    Task::new(wcet_ps, 0, period_ps, period_ps)
 }
 
 fn tasks(set: &[(u64, u64)]) -> Vec<Task> {
@@ -78,7 +78,7 @@ fn preemption_cost_is_charged_to_lower_priorities_only() {
 #[test]
 fn stall_is_charged_on_the_window_total_and_carry_in_once() {
     // Four misses per throttling of 10. Two jobs of 2 misses each make one throttling that neither causes alone.
-    let window = Window { once_ps: 5, stall: &|misses| misses / 4 * 10 };
+    let window = Window { once_ps: 5, stall: &|all| all.misses / 4 * 10 };
     let mut set = tasks(&[(3, 100), (4, 200)]);
     set[0].misses = 2;
     set[1].misses = 2;
@@ -109,11 +109,8 @@ fn feasible_set() -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 fn stalled_set() -> impl Strategy<Value = Vec<Task>> {
     let one = (1u64..60, 0u64..6, 40u64..400, 0u64..5).prop_map(|(wcet_ps, misses, period_ps, preemption_ps)| Task {
-        wcet_ps,
-        misses,
-        period_ps,
-        deadline_ps: period_ps,
         preemption_ps,
+        ..Task::new(wcet_ps, misses, period_ps, period_ps)
     });
     prop::collection::vec(one, 1..5)
 }
@@ -135,7 +132,7 @@ proptest! {
 
     #[test]
     fn warm_start_changes_nothing(set in stalled_set(), once_ps in 0u64..30) {
-        let window = Window { once_ps, stall: &|misses| misses * 2 + misses / 4 * 10 };
+        let window = Window { once_ps, stall: &|all| all.misses * 2 + all.misses / 4 * 10 };
         let limit_ps = set.iter().map(|task| task.period_ps).max().unwrap() * 1000;
         let cold: Vec<_> = (0..set.len()).map(|i| response_time(&set, i, &window, limit_ps)).collect();
         prop_assert_eq!(response_times(&set, &window), cold);
@@ -143,7 +140,7 @@ proptest! {
 
     #[test]
     fn monotone(set in stalled_set(), at in any::<prop::sample::Index>(), once_ps in 0u64..30) {
-        let window = Window { once_ps, stall: &|misses| misses * 2 + misses / 4 * 10 };
+        let window = Window { once_ps, stall: &|all| all.misses * 2 + all.misses / 4 * 10 };
         let base = response_times(&set, &window);
         let at = at.index(set.len());
         let changed = |change: &dyn Fn(&mut Task)| {

@@ -1,10 +1,10 @@
 //! Sensitivity: at the value found the test passes, at the next it fails, and a scan over all values agrees.
 
 use proptest::prelude::*;
+use solocore_analysis::SporadicTask;
 use solocore_analysis::sensitivity::{
-    Edge, RegulatedCore, fixed_priority, largest_passing, least_passing, scale_edge, wcet_edge, wcet_slacks,
+    Edge, fixed_priority, largest_passing, least_passing, scale_edge, wcet_edge, wcet_slacks,
 };
-use solocore_analysis::{Regulation, SporadicTask, Task};
 
 fn seeded(cases: u32, seed: u64) -> ProptestConfig {
     let rng_seed = proptest::test_runner::RngSeed::Fixed(seed);
@@ -35,26 +35,6 @@ fn sets() -> impl Strategy<Value = Vec<SporadicTask>> {
         deadline: (period + later).saturating_sub(4).max(1),
     });
     prop::collection::vec(task, 1..4)
-}
-
-fn cores() -> impl Strategy<Value = RegulatedCore> {
-    let task = (1u64..30, 0u64..8, 20u64..200, 0u64..3).prop_map(|(wcet_ps, misses, period_ps, preemption_ps)| Task {
-        wcet_ps,
-        misses,
-        period_ps,
-        deadline_ps: period_ps,
-        preemption_ps,
-    });
-    let regulation = (10u64..60, 1u64..5, 1u32..5).prop_map(|(period_ps, latency_ps, cores)| Regulation {
-        period_ps,
-        latency_ps,
-        cores,
-    });
-    (prop::collection::vec(task, 1..4), regulation, 1u64..12).prop_map(|(tasks, regulation, budget)| RegulatedCore {
-        tasks,
-        regulation,
-        budget,
-    })
 }
 
 /// The largest of `values` up to which all pass; and no value passes after one has failed.
@@ -120,53 +100,6 @@ proptest! {
             exact(&edge, |k| possible(k) && test(&by(k)));
         }
     }
-
-    #[test]
-    fn regulated_cores_agree_with_a_scan(core in cores(), resolution in 1u64..9) {
-        for i in 0..core.tasks.len() {
-            let varied = |set: &dyn Fn(&mut RegulatedCore)| {
-                let mut core = core.clone();
-                set(&mut core);
-                core.schedulable()
-            };
-            let wcet = |c: u64| varied(&|core| core.tasks[i].wcet_ps = c);
-            let edge = core.wcet_edge(i).unwrap();
-            prop_assert_eq!(edge.passes, scan(0..=core.tasks[i].deadline_ps, wcet));
-            exact(&edge, wcet);
-            let misses = |n: u64| varied(&|core| core.tasks[i].misses = n);
-            let edge = core.misses_edge(i).unwrap();
-            exact(&edge, misses);
-            prop_assert_eq!(edge.passes.map(|n| n.min(300)), scan(0..=300, misses));
-            let budget = |q: u64| varied(&|core| core.budget = q);
-            let edge = core.budget_edge();
-            exact(&edge, budget);
-            let high = core.budget.max(core.regulation.period_ps / core.regulation.latency_ps);
-            prop_assert_eq!(edge.passes, scan((0..=high).rev(), budget));
-            let share = |m: u64| varied(&|core| core.regulation.cores = u32::try_from(m).unwrap());
-            let edge = core.cores_edge();
-            exact(&edge, share);
-            prop_assert_eq!(edge.passes.map(|m| m.min(20)), scan(1..=20, share));
-        }
-        let scaled = |field: fn(&mut Task) -> &mut u64, k: u64| {
-            let mut core = core.clone();
-            let fits = core.tasks.iter_mut().all(|task| {
-                let value = field(task);
-                let scaled = (u128::from(*value) * u128::from(k)).div_ceil(u128::from(resolution));
-                u64::try_from(scaled).map(|scaled| *value = scaled).is_ok()
-            });
-            fits && core.schedulable()
-        };
-        let wcets = |k: u64| scaled(|task| &mut task.wcet_ps, k);
-        let edge = core.wcets_edge(resolution).unwrap();
-        exact(&edge, wcets);
-        prop_assert_eq!(edge.passes, scan(1..=200 * resolution, wcets));
-        if let Some(edge) = core.all_misses_edge(resolution) {
-            let misses = |k: u64| scaled(|task| &mut task.misses, k);
-            exact(&edge, misses);
-            prop_assert_eq!(edge.passes.map(|k| k.min(200)), scan(1..=200, misses));
-        }
-    }
-
 }
 
 proptest! {
@@ -177,22 +110,6 @@ proptest! {
     fn extremes_neither_panic_nor_wrap(
         values in prop::collection::vec(prop::sample::select(vec![0u64, 1, 2, 1 << 32, u64::MAX - 1, u64::MAX]), 12)
     ) {
-        let task = |v: &[u64]| {
-            let (wcet_ps, misses, period_ps, deadline_ps) = (v[0], v[1], v[2], v[3]);
-            Task { wcet_ps, misses, period_ps, deadline_ps, preemption_ps: wcet_ps }
-        };
-        let cores = u32::try_from(values[10] >> 32).unwrap();
-        let regulation = Regulation { period_ps: values[8], latency_ps: values[9], cores };
-        let tasks = vec![task(&values), task(&values[4..])];
-        let core = RegulatedCore { tasks, regulation, budget: values[11] };
-        let mut edges = vec![core.budget_edge(), core.cores_edge()];
-        edges.extend([core.wcet_edge(0), core.misses_edge(1)].into_iter().flatten());
-        let factors = [core.wcets_edge(values[7]), core.all_misses_edge(values[6]), core.wcets_edge(u64::MAX)];
-        edges.extend(factors.into_iter().flatten());
-        for edge in edges {
-            prop_assert!(edge.evaluations < 200, "{:?}", edge);
-            let _ = edge.derivation().to_string();
-        }
         let plain: Vec<SporadicTask> =
             values.chunks(3).map(|v| SporadicTask { wcet: v[0], period: v[1], deadline: v[2] }).collect();
         for i in 0..5 {

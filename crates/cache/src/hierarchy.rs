@@ -25,7 +25,7 @@ pub struct Geometry {
     cpi_q: u64,
     llc_latency: u64,
     frequency: u64,
-    latency_max_ps: u64,
+    conflict_ps: u64,
 }
 
 impl Geometry {
@@ -46,7 +46,7 @@ impl Geometry {
             cpi_q,
             llc_latency: p.llc.latency.0,
             frequency: p.frequency.0,
-            latency_max_ps: p.dram.latency_max.ps(),
+            conflict_ps: p.row_conflict().ps(),
         }
     }
 
@@ -406,7 +406,7 @@ impl Shared {
             self.llc_transactions += transactions;
             let cycles = self.clock_q / Q + self.llc_reads * self.g.llc_latency;
             let ps = u128::from(cycles) * 1_000_000_000_000 / u128::from(self.g.frequency)
-                + u128::from(self.llc_transactions) * u128::from(self.g.latency_max_ps);
+                + u128::from(self.llc_transactions) * u128::from(self.g.conflict_ps);
             self.series.add(u64::try_from(ps).unwrap_or(u64::MAX), transactions);
         }
         sink(Access { at_cycles: self.clock_q / Q, line, kind });

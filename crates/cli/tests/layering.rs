@@ -12,7 +12,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("cache", &["model"]),
     ("check", &["model", "policy"]),
     ("dram", &["model"]),
-    ("planner", &["model", "analysis", "ima", "study"]),
+    ("planner", &["model", "analysis", "dram", "ima", "study"]),
     ("sim", &["model", "policy", "cache", "dram"]),
     ("experiments", &["model", "analysis", "planner", "policy", "dram", "sim"]),
     ("ima", &["model"]),

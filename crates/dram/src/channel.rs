@@ -48,6 +48,30 @@ const FLUSH_AFTER: u64 = 200;
 /// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as well,
 /// because a request that arrives in a cycle is seen in the next.
 const ANSWER: u64 = 1;
+
+/// What the controller's queues hold, and how long it serves writes while reads wait: for bounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Places of the write queue.
+    pub writes: u32,
+    /// With a row-hit cap, writes of one drain after which reads that wait are served.
+    pub drain_most: u32,
+    /// Reads in the queue of each bank.
+    pub bank_reads: u32,
+    /// Reads that wait behind those of all banks.
+    pub reads: u32,
+}
+
+impl Limits {
+    /// Of the controller as it is modelled.
+    pub const MODELLED: Self = Self {
+        writes: WRITES as u32,
+        drain_most: DRAIN_MOST,
+        bank_reads: crate::queue::BANK_QUEUE as u32,
+        reads: crate::queue::TRANSACTIONS as u32,
+    };
+}
+
 const NEVER: u64 = u64::MAX;
 const NO_ROW: u32 = u32::MAX;
 const BANKS: usize = MAX_BANKS as usize;

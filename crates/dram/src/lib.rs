@@ -13,13 +13,16 @@ mod command;
 mod gaps;
 mod map;
 mod memory;
+mod platform;
 mod queue;
 pub mod random;
 mod spec;
 pub mod traffic;
 
+pub use channel::Limits;
 pub use checker::Checker;
 pub use command::{Command, CommandKind};
 pub use map::{AddressMap, MapSpec, Place};
 pub use memory::{Completion, Counters, Memory, Options, Request};
+pub use platform::OfPlatform;
 pub use spec::{Organisation, PRESETS, Spec, Timing};

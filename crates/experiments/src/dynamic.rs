@@ -90,7 +90,7 @@ fn benchmark(
 ) -> Result<usize, ExperimentError> {
     let place = pages(board, banks)?;
     let p = board.platform();
-    let miss_ps = p.dram.latency_max.ps() + p.cycles_to_ps(p.llc.latency.0);
+    let miss_ps = p.latency_of_paper().ps() + p.cycles_to_ps(p.llc.latency.0);
     let spec = ProfileLike {
         wcet: Some(Time::from_ns(wcet_ps / 1000)),
         misses: Some(wcet_ps / 1000 * MEMORY * rate / 1000 / miss_ps),

@@ -6,7 +6,7 @@ use crate::platform::Platform;
 use crate::profile::PageName;
 use crate::results::TaskResult;
 use crate::sce::SceMethod;
-use crate::system::{Criticality, Policy, Share};
+use crate::system::{Criticality, Model, Policy, Share};
 use crate::vcpu_plan::{self, PlanMaracas, PlanVcpu};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -38,6 +38,12 @@ pub struct PlanTask {
     pub deadline_ns: Option<u64>,
     /// Does it meet its deadline (always true where none is promised).
     pub schedulable: bool,
+    /// The same in words; `null` where nothing is promised.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// What its bound rests on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumes: Vec<String>,
     /// Period; `null` for best effort that runs back to back.
     pub period_ns: Option<u64>,
     /// Priority on its core, 1 highest; best effort comes after all.
@@ -73,6 +79,42 @@ pub struct PlanTask {
     /// How its response time came about; `null` where nothing is promised.
     #[serde(default)]
     pub derivation: Option<Derivation>,
+}
+
+/// What a plan says of an analysed task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Its bound is within its deadline.
+    #[serde(rename = "meets")]
+    Meets,
+    /// Its bound is beyond its deadline.
+    #[serde(rename = "may miss")]
+    MayMiss,
+    /// Nothing bounds its response time.
+    #[serde(rename = "no bound")]
+    NoBound,
+}
+
+impl Verdict {
+    /// Of a task of a plan; `None` where nothing is promised.
+    pub fn of(task: &PlanTask) -> Option<Self> {
+        match (task.best_effort(), task.schedulable, task.wcrt_ns) {
+            (true, ..) => None,
+            (_, true, _) => Some(Self::Meets),
+            (_, false, Some(_)) => Some(Self::MayMiss),
+            _ => Some(Self::NoBound),
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Meets => "meets",
+            Self::MayMiss => "may miss",
+            Self::NoBound => "no bound",
+        })
+    }
 }
 
 /// A job without locked pages.
@@ -178,6 +220,10 @@ pub struct PlanRegulation {
     pub lock_budget_accesses: Option<u64>,
 }
 
+fn papers_model() -> Model {
+    Model::Sce
+}
+
 /// A plan file, also the output of `solocore plan --format json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -186,6 +232,9 @@ pub struct Plan {
     pub format: String,
     /// Every analysed task meets its deadline.
     pub schedulable: bool,
+    /// What the bounds take the memory for. Plans of before have the papers' model.
+    #[serde(default = "papers_model")]
+    pub model: Model,
     /// Tasks, in the order of the system file.
     pub tasks: Vec<PlanTask>,
     /// Cores, by id.

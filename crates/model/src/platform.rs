@@ -103,6 +103,11 @@ pub struct Pipeline {
     pub window: Cycles,
 }
 
+impl Pipeline {
+    /// Lines that a core may have written that the memory controller has not taken yet. Assumed of every board.
+    pub const WRITE_BUFFER: u32 = 16;
+}
+
 impl Default for Pipeline {
     /// A core that waits for each of its reads.
     fn default() -> Self {
@@ -130,6 +135,10 @@ pub struct Llc {
     /// Which line of a set gives way.
     #[serde(default, skip_serializing_if = "is_lru")]
     pub replacement: Replacement,
+    /// Misses that it can have under way for all cores together; left out: as many as the cores have miss registers. With
+    /// fewer, a core waits for the others' misses even on a hit (Valsan et al., RTAS 2016). The simulator models no such limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mshrs: Option<u32>,
 }
 
 fn one() -> u32 {
@@ -139,6 +148,64 @@ fn one() -> u32 {
 #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
 fn is_one(n: &u32) -> bool {
     *n == 1
+}
+
+/// How many younger row hits may pass an older request of their bank (`row_hit_cap` of `[dram]`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RowHitCap {
+    /// At most so many; the controller then also gives ranks, reads and writes turns (docs/dram.md).
+    Limit(u32),
+    /// Any number, for good: no read's delay is bounded beside others that are not regulated.
+    Off,
+}
+
+impl RowHitCap {
+    /// The number, where there is one.
+    pub const fn limit(self) -> Option<u32> {
+        match self {
+            Self::Limit(n) => Some(n),
+            Self::Off => None,
+        }
+    }
+
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
+    fn is_default(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for RowHitCap {
+    /// Assumed of every board, as in the fair schedulers of Mutlu and Moscibroda (MICRO 2007).
+    fn default() -> Self {
+        Self::Limit(4)
+    }
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(untagged)]
+enum RowHitCapEntry {
+    Limit(u32),
+    Named(String),
+}
+
+impl Serialize for RowHitCap {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Limit(n) => RowHitCapEntry::Limit(*n),
+            Self::Off => RowHitCapEntry::Named("off".to_owned()),
+        }
+        .serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for RowHitCap {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        match RowHitCapEntry::deserialize(deserializer) {
+            Ok(RowHitCapEntry::Limit(n)) => Ok(Self::Limit(n)),
+            Ok(RowHitCapEntry::Named(name)) if name == "off" => Ok(Self::Off),
+            _ => Err(serde::de::Error::custom("row_hit_cap is a number of row hits, or \"off\"")),
+        }
+    }
 }
 
 /// Main memory, as the first memory model needs it.
@@ -171,8 +238,19 @@ pub struct Dram {
     pub t_burst: Time,
     /// Controller and interconnect time of a request, beyond the DRAM commands.
     pub overhead: Time,
-    /// `L_max`: worst service time of one request that meets no other core's request.
+    /// `L_max`: worst service time of one request that meets no other core's request: row conflict right after a write, refresh
+    /// apart.
     pub latency_max: Time,
+    /// `L_max` of the papers' memory, which posts no writes: as a paper states it, or a row conflict after a read. `[regulation]
+    /// model = "sce"` uses this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub latency_max_paper: Option<Time>,
+    /// Younger row hits that may pass an older request of their bank.
+    #[serde(default, skip_serializing_if = "RowHitCap::is_default")]
+    pub row_hit_cap: RowHitCap,
+    /// Can each core's write-backs be counted apart from its reads? Then budgets of writes can be enforced.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub counts_writes: bool,
 }
 
 /// A board.
@@ -344,6 +422,11 @@ impl Platform {
         Time::from_ps(self.dram.overhead.ps() + self.dram.t_cl.ps() + self.dram.t_burst.ps())
     }
 
+    /// `L_max` of the papers' memory, where the file has one.
+    pub fn latency_of_paper(&self) -> Time {
+        self.dram.latency_max_paper.unwrap_or(self.dram.latency_max)
+    }
+
     /// Guaranteed bandwidth `BW_min = S_line / L_max` (SCE section 3.2), rounded down.
     pub fn guaranteed_bandwidth(&self) -> Bandwidth {
         let per_second = u128::from(self.llc.line.0) * 1_000_000_000_000 / u128::from(self.dram.latency_max.ps());
@@ -364,6 +447,17 @@ impl Platform {
     /// only the set index within a slice follows from the page number.
     pub fn colours(&self) -> u32 {
         (self.llc_sets() / self.llc.slices / self.lines_per_page()).max(1)
+    }
+
+    /// Pages that one way of the shared cache holds.
+    pub fn pages_per_way(&self) -> u32 {
+        (self.llc_sets() / self.lines_per_page()).max(1)
+    }
+
+    /// Pages of one colour that the shared cache holds: its ways in each slice. In a sliced cache the pages of a colour must
+    /// be spread evenly over the slices' hash.
+    pub fn pages_per_colour(&self) -> u32 {
+        self.llc.ways * (self.pages_per_way() / self.colours()).max(1)
     }
 
     /// All DRAM banks, over channels and ranks.
@@ -399,7 +493,7 @@ impl Platform {
             self.page.0,
             self.cpi,
             self.frequency.0,
-            self.dram.latency_max.ps()
+            self.row_conflict().ps()
         )
     }
 }
@@ -420,16 +514,18 @@ mod tests {
     fn p4080_has_the_papers_figures() {
         let p = Platform::find("p4080", Path::new(".")).unwrap();
         assert_eq!((p.cores, p.total_banks(), p.colours()), (8, 32, 16));
-        assert_eq!(p.dram.latency_max, Time::from_ps(49_600));
+        assert_eq!(p.latency_of_paper(), Time::from_ps(49_600));
         // SCE section 4 prints 1.2 GB/s: GiB/s, see the preset.
-        assert_eq!(p.guaranteed_bandwidth().0, 1_290_322_580);
+        let mut paper = p.clone();
+        paper.dram.latency_max = p.latency_of_paper();
+        assert_eq!(paper.guaranteed_bandwidth().0, 1_290_322_580);
     }
 
     #[test]
     fn impossible_boards_are_refused() {
         let (_, text) = PRESETS[0];
         for (from, to, expect) in [
-            ("\"49.6 ns\"", "\"20 ns\"", "latency_max"),
+            ("\"86.3 ns\"", "\"20 ns\"", "latency_max"),
             ("cores = 8", "cores = 0", "cores"),
             ("cores = 8", "cores = 8\ncolour = 3", "unknown field"),
             ("cores = 8", "cores = -8", "invalid value"),

@@ -51,6 +51,28 @@ pub enum Objective {
     TotalBandwidth,
 }
 
+/// What the bounds take the memory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// A controller with several reads of each core under way, posted writes and refreshes
+    /// (`solocore_analysis::interference`).
+    #[default]
+    Sound,
+    /// That of the papers: one request of each core, served in turn (single-core-equivalence, eq. (1)).
+    Sce,
+}
+
+impl Model {
+    /// As files have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Sce => "sce",
+        }
+    }
+}
+
 /// `[regulation]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -62,8 +84,11 @@ pub struct Regulation {
     pub period: Time,
     /// Even or explicit budgets.
     pub share: Share,
-    /// Charge the budget that an earlier task may have drained; `false` is the paper's eq. (1).
-    pub carry_in: bool,
+    /// What the bounds take the memory for; default: sound, or `sce` where `carry_in = false`.
+    pub model: Option<Model>,
+    /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true` beside `model = "sce"` adds what
+    /// eq. (1) leaves out of its own memory model.
+    pub carry_in: Option<bool>,
     /// Cores that may access memory (`m`); default: all cores of the platform.
     pub active_cores: Option<u32>,
     /// What budgets of the policy `dynamic` are chosen for.
@@ -72,13 +97,27 @@ pub struct Regulation {
     pub lock_bandwidth: Option<Bandwidth>,
 }
 
+impl Regulation {
+    /// The model in force.
+    pub fn model(&self) -> Model {
+        let of_carry_in = if self.carry_in == Some(false) { Model::Sce } else { Model::Sound };
+        self.model.unwrap_or(of_carry_in)
+    }
+
+    /// Is a drained budget charged?
+    pub fn carries_in(&self) -> bool {
+        self.carry_in.unwrap_or(self.model() == Model::Sound)
+    }
+}
+
 impl Default for Regulation {
     fn default() -> Self {
         Self {
             policy: Policy::default(),
             period: Time::from_ns(1_000_000),
             share: Share::default(),
-            carry_in: true,
+            model: None,
+            carry_in: None,
             active_cores: None,
             objective: Objective::default(),
             lock_bandwidth: None,
@@ -291,7 +330,7 @@ impl System {
     /// As [`System::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
         let file: SystemFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
-        let platform = Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
+        let mut platform = Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
             ModelError::Invalid { message, line: None, path: p } if p == Path::new("platform") => {
                 ModelError::Invalid { path: path.to_owned(), line: None, message }
             }
@@ -306,6 +345,10 @@ impl System {
         let (regulation, isolation) =
             isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
 
+        if regulation.model() == Model::Sce {
+            // The papers' figures, where the platform has them beside the sound ones.
+            platform.dram.latency_max = platform.latency_of_paper();
+        }
         check_regulation(&regulation, &platform).map_err(whole)?;
         let mut cores: Vec<CoreEntry> = Vec::new();
         for entry in &file.core {
@@ -613,6 +656,18 @@ fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), 
     if regulation.objective != Objective::default() && regulation.policy != Policy::Dynamic {
         return Err("[regulation] objective needs policy = \"dynamic\"; remove it".to_owned());
     }
+    if regulation.model == Some(Model::Sound) && regulation.carry_in == Some(false) {
+        return Err(
+            "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; remove one of the two"
+                .to_owned(),
+        );
+    }
+    if !regulation.period.ps().is_multiple_of(1000) {
+        return Err(format!(
+            "[regulation] period = {} is not a whole number of nanoseconds; 1 ms is usual",
+            regulation.period
+        ));
+    }
     if regulation.period.ps() < platform.dram.latency_max.ps() {
         return Err(format!(
             "[regulation] period = {} is shorter than one memory access ({}); 1 ms is usual",
@@ -807,7 +862,7 @@ misses = 100
     #[test]
     fn defaults_are_the_interfaces() {
         let s = System::parse(Path::new("s.toml"), GOOD).unwrap();
-        assert!(s.regulation.carry_in);
+        assert!(s.regulation.carries_in());
         assert_eq!(s.regulation.period, Time::from_ns(1_000_000));
         assert_eq!(s.tasks[0].deadline, s.tasks[0].period);
         assert_eq!(s.active_cores(), 8);

@@ -2,10 +2,12 @@
 
 use crate::resources::Resources;
 use crate::{Demand, Work};
-use solocore_analysis::response::{Task as RtaTask, Window, response_time};
+use solocore_analysis::interference::Stall;
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
 use solocore_analysis::{Derivation, stall};
 use solocore_model::plan::{PlanTask, Unlocked};
 use solocore_model::profile::PageName;
+use solocore_model::system::Model;
 use std::collections::{BinaryHeap, HashMap};
 
 /// Rounds of giving more cache to tasks that fail.
@@ -85,6 +87,13 @@ impl CorePlan {
         self.tasks.iter().all(|t| t.meets)
     }
 
+    /// The same tasks with the same pages, under other resources.
+    pub fn again(&self, work: &[Work], resources: &Resources) -> Self {
+        let locked: HashMap<usize, usize> = self.tasks.iter().map(|t| (t.index, t.locked)).collect();
+        let on_core: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
+        Self::with_pages(self.core, &on_core, &locked, work, resources)
+    }
+
     fn with_pages(
         core: u32,
         on_core: &[usize],
@@ -102,8 +111,8 @@ impl CorePlan {
         for &index in &order {
             let w = &work[index];
             let k = locked.get(&index).copied().unwrap_or(0);
-            let (wcet_ps, misses) = (w.demand.wcet_ps(k, &resources.platform), w.demand.misses(k));
-            let stall_ps = own.stall(misses).saturating_add(own.once(false));
+            let (wcet_ps, misses) = (w.wcet_ps(k, resources), w.demand.misses(k));
+            let stall_ps = own.stall(w.asked(k, resources)).saturating_add(own.once(false));
             let crpd_ps = resources.access_ps(preemption_accesses(index, &order, work, resources));
             let (response_ps, meets) = if w.hard() {
                 if let Some(period) = w.task.period {
@@ -127,6 +136,14 @@ impl CorePlan {
         let best_effort = self.tasks.len() > hard.len();
         let locked: HashMap<usize, usize> = self.tasks.iter().map(|t| (t.index, t.locked)).collect();
         hard.iter().filter_map(|&index| own.level(index, &hard, best_effort, &locked, work)).collect()
+    }
+
+    /// DRAM transactions of a job, with what its preemptions make others read again. A job of lower priority pushes nothing out of
+    /// other cores' banks.
+    pub fn accesses_with_reloads(&self, index: usize, work: &[Work], resources: &Resources) -> Option<u64> {
+        let order: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
+        let extra = preemption_accesses(index, &order, work, resources);
+        self.demand_of(index).map(|(_, misses)| misses.saturating_add(extra))
     }
 
     /// Execution time alone of a job, in picoseconds, and its DRAM transactions.
@@ -183,10 +200,13 @@ impl TaskPlan {
             wcet_ns,
             misses: t.misses,
             stall_ns,
-            c_sce_ns: wcet_ns + stall_ns,
+            c_sce_ns: if t.stall_ps == u64::MAX { u64::MAX } else { wcet_ns.saturating_add(stall_ns) },
             wcrt_ns: t.response_ps.map(ns),
-            deadline_ns: w.task.deadline.map(|d| ns(d.ps())),
+            // What is compared with it is rounded up.
+            deadline_ns: w.task.deadline.map(|d| d.ps() / 1000),
             schedulable: t.meets,
+            verdict: None,
+            assumes: Vec::new(),
             period_ns: w.task.period.map(|p| ns(p.ps())),
             priority: w.priority,
             crpd_ns: ns(t.crpd_ps),
@@ -217,9 +237,18 @@ pub struct CoreBounds<'a> {
 }
 
 impl CoreBounds<'_> {
-    /// Stall of `misses` accesses without what an earlier task left behind.
-    pub fn stall(&self, misses: u64) -> u64 {
+    /// The core's stall under the interference model; `None` where there is no model of the memory.
+    fn sound(&self) -> Option<&Stall> {
+        self.resources.stalls.get(self.core as usize)
+    }
+
+    /// Stall of what jobs ask for, without what an earlier task left behind; [`u64::MAX`]: no bound.
+    pub fn stall(&self, asked: Asked) -> u64 {
         let r = &self.resources.regulation;
+        if self.resources.model == Model::Sound {
+            return self.sound().map_or(u64::MAX, |s| s.of(asked));
+        }
+        let misses = asked.misses;
         let Some(budgets) = &self.resources.budgets else { return stall::stall_unregulated(r, misses) };
         let own = self.core as usize;
         match (self.resources.explicit, self.resources.carry_in) {
@@ -229,10 +258,13 @@ impl CoreBounds<'_> {
         }
     }
 
-    /// Once per busy window: the budget that an earlier task may have drained, by the fastest accesses
-    /// the memory can serve. With an access of a lower-priority task `in_flight`, that comes on top.
+    /// Once per busy window: the budget that an earlier task may have drained, and what is under way. In the papers' model, by the
+    /// fastest accesses the memory can serve; with an access of a lower-priority task `in_flight`, that comes on top.
     pub fn once(&self, in_flight: bool) -> u64 {
         let r = &self.resources.regulation;
+        if self.resources.model == Model::Sound {
+            return self.sound().map_or(u64::MAX, Stall::once);
+        }
         match &self.resources.budgets {
             _ if !self.resources.carry_in => 0,
             None if in_flight => self.resources.blocking_ps(),
@@ -246,8 +278,17 @@ impl CoreBounds<'_> {
         }
     }
 
+    /// What each window of a partition costs besides: its last regulation period may have begun shortly before its end.
+    pub fn each_window(&self) -> u64 {
+        let sound = self.sound().filter(|_| self.resources.model == Model::Sound);
+        self.once(true).saturating_add(sound.map_or(0, Stall::in_period))
+    }
+
     /// Which stall and carry-in these are.
     pub fn explain(&self) -> Derivation {
+        if let (Model::Sound, Some(sound)) = (self.resources.model, self.sound()) {
+            return sound.explain();
+        }
         let r = &self.resources.regulation;
         let (rule, source) = match (&self.resources.budgets, self.resources.explicit, self.resources.carry_in) {
             (None, ..) => ("stall(mu) = (m-1)*mu*L", "crates/analysis/src/stall.rs, stall_unregulated"),
@@ -283,7 +324,7 @@ impl CoreBounds<'_> {
         let level = self.level(index, hard, best_effort, locked, work)?;
         let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
         let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
-        let stall = |misses: u64| self.stall(misses);
+        let stall = |asked: Asked| self.stall(asked);
         let window = Window { once_ps: self.once(level.company), stall: &stall };
         response_time(&tasks, tasks.len() - 1, &window, limit)
     }
@@ -300,7 +341,6 @@ impl CoreBounds<'_> {
         work: &[Work],
     ) -> Option<Level> {
         let at = hard.iter().position(|&t| t == index)?;
-        let platform = &self.resources.platform;
         let affected = &hard[..=at];
         let tasks = affected
             .iter()
@@ -308,9 +348,13 @@ impl CoreBounds<'_> {
                 let w = &work[t];
                 let k = locked.get(&t).copied().unwrap_or(0);
                 let extra = preemption_accesses(t, affected, work, self.resources);
+                let asked = w.asked(k, self.resources);
                 let task = RtaTask {
-                    wcet_ps: w.demand.wcet_ps(k, platform),
-                    misses: w.demand.misses(k).saturating_add(extra),
+                    wcet_ps: asked.work_ps,
+                    misses: asked.misses.saturating_add(extra),
+                    // Half of them reads, half write-backs.
+                    reads: asked.reads.saturating_add(extra),
+                    writes: asked.writes.saturating_add(extra),
                     period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
                     deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
                     preemption_ps: self.resources.access_ps(extra),

@@ -34,6 +34,18 @@ impl Demand {
         }
     }
 
+    /// The same by kind: at most so many reads, at most so many writes. Stated numbers do not tell the kinds apart.
+    pub fn kinds(&self, k: usize) -> (u64, u64) {
+        let all = self.misses(k);
+        match self {
+            Self::Given { .. } | Self::Curve(_) => (all, all),
+            Self::Profiled { profile, .. } => {
+                let left = profile.pages.get(k..).unwrap_or(&[]);
+                (left.iter().map(|p| p.llc_reads).sum(), left.iter().map(|p| p.llc_writes).sum())
+            }
+        }
+    }
+
     /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
     /// private caches, and `L_max` for every DRAM transaction.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {

@@ -13,11 +13,12 @@ use crate::Work;
 use crate::core_plan::CorePlan;
 use crate::resources::{PlanError, Resources};
 use solocore_analysis::Derivation;
+use solocore_analysis::interference::{Costs, Refresh};
 use solocore_analysis::memory::dynamic_budget::{
     HardTask, Memory, Objective, TaskBound, analyse, explain, largest_budgets_of,
 };
 use solocore_model::System;
-use solocore_model::system;
+use solocore_model::system::{self, Model};
 
 /// What holds for an analysed task.
 #[derive(Debug)]
@@ -114,12 +115,26 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
 }
 
-/// When a budget comes into force, each soft core may have as many reads under way as it has miss registers, and each
-/// may push out a dirty line.
+/// When a budget comes into force, soft cores may have accesses under way. In the papers' model: each as many reads as it has miss registers,
+/// and a dirty line pushed out for each. Under the interference model: all that can be left in the queues.
 fn memory(soft: &[bool], resources: &Resources) -> Memory {
-    let cores = soft.iter().filter(|&&s| s).count() as u64;
-    let each = 2 * u64::from(resources.platform.pipeline.mshrs.max(1));
-    Memory { latency_ps: resources.regulation.latency_ps, switch_accesses: cores * each }
+    if resources.model == Model::Sce {
+        let cores = soft.iter().filter(|&&s| s).count() as u64;
+        let each = 2 * u64::from(resources.platform.pipeline.mshrs.max(1));
+        return Memory {
+            latency_ps: resources.regulation.latency_ps,
+            switch_accesses: cores * each,
+            refresh: Refresh::default(),
+        };
+    }
+    let costs = resources.stalls.iter().map(|s| s.costs);
+    let most = |of: fn(&Costs) -> u64| costs.clone().map(|c| of(&c)).max().unwrap_or(u64::MAX);
+    let latency_ps = most(|c| c.any_ps).max(1);
+    Memory {
+        latency_ps,
+        switch_accesses: most(|c| c.left_ps).div_ceil(latency_ps),
+        refresh: resources.stalls.first().map_or_else(Refresh::default, |s| s.costs.refresh),
+    }
 }
 
 fn cores(placement: &[u32], work: &[Work], resources: &Resources) -> (Vec<CorePlan>, Vec<bool>) {
@@ -184,7 +199,7 @@ fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u3
     let mut open: Vec<usize> = (0..work.len()).filter(|&t| placed[t] == NOWHERE && work[t].hard()).collect();
     let load = |t: usize| {
         let period = work[t].task.period.map_or(u64::MAX, |p| p.ps());
-        work[t].demand.wcet_ps(0, &resources.platform) as f64 / period as f64
+        work[t].wcet_ps(0, resources) as f64 / period as f64
     };
     open.sort_by(|&a, &b| load(b).total_cmp(&load(a)).then(a.cmp(&b)));
     for task in open {

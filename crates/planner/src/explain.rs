@@ -3,9 +3,12 @@
 use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::{Demand, Work};
-use solocore_model::Time;
-use solocore_model::plan::{Plan, PlanCore, PlanTask};
-use solocore_model::platform::Partition;
+use solocore_analysis::interference::Others;
+use solocore_model::mc2::Contention;
+use solocore_model::plan::{Plan, PlanCore, PlanTask, Verdict};
+use solocore_model::platform::{Partition, Pipeline};
+use solocore_model::system::{Model, Policy};
+use solocore_model::{Bandwidth, System, Time};
 
 fn ms(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
@@ -21,6 +24,72 @@ pub fn reasons(plan: &Plan, work: &[Work], r: &Resources, dynamic: Option<&Dynam
     out.extend(plan.cores.iter().filter_map(margin_reason));
     out.push(dynamic.map_or_else(|| verdict(plan), |d| dynamic_verdict(plan, d)));
     out
+}
+
+/// Bandwidth and stall under the interference model.
+fn sound_shares(r: &Resources, out: &mut Vec<String>) {
+    let ns = |ps: u64| format!("{:.1} ns", ps as f64 / 1000.0);
+    let Some(stall) = r.stalls.first() else {
+        let why = r.memory.as_ref().err().map_or("its timing is impossible", String::as_str);
+        out.push(format!(
+            "bandwidth: no bound can be given without the memory's timing ({why}); name dram.memory in the platform file, or set [regulation] model = \"sce\""
+        ));
+        return;
+    };
+    let c = &stall.costs;
+    let p = &r.platform;
+    if let Some(budgets) = &r.budgets {
+        let rule = if r.explicit {
+            "as stated per core".to_owned()
+        } else {
+            "even, the largest with which the bounds are, in the mean, at most 2 % above the least that even budgets give".to_owned()
+        };
+        out.push(format!(
+            "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {} ({})",
+            budgets[0],
+            p.llc.line,
+            Time::from_ps(r.regulation.period_ps),
+            Bandwidth(r.bandwidth(budgets[0]))
+        ));
+        for (core, writes) in r.write_budgets.iter().enumerate() {
+            if let Some(writes) = writes {
+                out.push(format!(
+                    "core {core}: of its {} accesses a period {writes} are for writes and {} for reads",
+                    budgets[core],
+                    budgets[core] - writes
+                ));
+            }
+        }
+        if r.write_budgets.iter().all(Option::is_none) {
+            out.push(format!(
+                "writes: {}; so each access of another core is charged as the costlier kind, {} (a read alone would be {})",
+                if p.dram.counts_writes {
+                    "one budget for both kinds gives the lower bounds here"
+                } else {
+                    "this board counts no write-backs by core, and no budget of writes can be kept"
+                },
+                ns(c.any_ps),
+                ns(c.read_ps)
+            ));
+        }
+        out.push(format!(
+            "stall: a period in which core 0 is stopped costs at most P - Q*L_max, any other at most {} by the other cores' budgets, refreshes and what is under way; once per busy window {}, as somebody may have drained the budget",
+            ms(stall.in_period().div_ceil(1000)),
+            ms(stall.once().div_ceil(1000))
+        ));
+        return;
+    }
+    out.push(match (&stall.others, c.request_ps) {
+        (Others::Jobs(_), _) => format!(
+            "bandwidth: not regulated; the others make no more accesses than their tasks' jobs, {} each",
+            ns(c.any_ps)
+        ),
+        (_, Some(each)) => format!(
+            "bandwidth: not regulated; others can hold up each access by {}: reads that are older, and two drains of the write queue",
+            ns(each)
+        ),
+        (_, None) => "bandwidth: not regulated, and the controller gives no turns: nothing bounds how long posted writes and row hits of others hold up an access; set [regulation] policy = \"memguard\", or a row_hit_cap in the platform file if the controller has one".to_owned(),
+    });
 }
 
 /// What each core gets: cache, bandwidth, banks.
@@ -41,6 +110,7 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
     )];
     match &r.budgets {
         None if dynamic.is_some() => out.extend(dynamic.map(|d| budget_reason(plan, d, r))),
+        _ if r.model == Model::Sound => sound_shares(r, &mut out),
         None => out.push(format!(
             "bandwidth: not regulated; each access waits for one of each of the {} other cores: stall = (m-1)*mu*L_max",
             m - 1
@@ -58,7 +128,7 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
             out.push(match (r.carry_in, r.explicit) {
                 (true, false) => format!(
                     "stall: contention and throttling, at most (m-1)*mu*L_max up to rounding of Q, plus P - Q*l = {} once per busy window, because an earlier task may have drained the budget with row hits (l = {})",
-                    ms((r.regulation.period_ps - budgets[0] * p.row_hit().ps()).div_ceil(1000)),
+                    ms(r.regulation.period_ps.saturating_sub(budgets[0] * p.row_hit().ps()).div_ceil(1000)),
                     p.row_hit()
                 ),
                 (true, true) => "stall: worst distribution of the accesses over periods, given all cores' budgets, plus P - Q*l once per busy window, l the time of a row hit".to_owned(),
@@ -196,7 +266,7 @@ fn verdict(plan: &Plan) -> String {
         .map(|t| {
             let by = match (t.wcrt_ns, t.deadline_ns) {
                 (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
-                _ => "no bounded response time: its core is overloaded".to_owned(),
+                _ => "no bound: its core is overloaded, or nothing limits what others may do to it".to_owned(),
             };
             format!("{} on core {} ({by})", t.name, t.core)
         })
@@ -210,16 +280,94 @@ fn verdict(plan: &Plan) -> String {
     )
 }
 
+/// The verdict on each analysed task, and what its bound rests on.
+pub fn verdicts(system: &System, plan: &mut Plan) {
+    let assumes = bound_assumptions(system, plan);
+    for task in &mut plan.tasks {
+        task.verdict = Verdict::of(task);
+        if task.verdict.is_some() {
+            task.assumes.clone_from(&assumes);
+        }
+    }
+}
+
+/// What the bounds take the machine for.
+fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
+    let (p, r) = (&plan.platform, &plan.regulation);
+    let measured =
+        plan.mc2.is_some() && system.mc2.as_ref().is_some_and(|m| m.settings.contention == Contention::Measured);
+    if measured {
+        return vec!["stated times were measured under the contention that there will be".to_owned()];
+    }
+    let mut out = Vec::new();
+    match plan.model {
+        Model::Sce => {
+            let m = p.pipeline.mshrs;
+            let contradicted = |yes: bool| if yes { " (the platform file contradicts this)" } else { "" };
+            out.push(format!(
+                "under eq. (1)'s assumptions: each core has one access under way{}, and the memory serves cores in turn{}",
+                if m > 1 { format!(" (the platform file says {m} miss registers)") } else { String::new() },
+                contradicted(p.dram.memory.is_some()),
+            ));
+            out.push(format!(
+                "no write is posted, and none drained in batches{}",
+                contradicted(p.dram.memory.is_some())
+            ));
+            out.push(format!(
+                "L_max = {} holds refreshes as well{}",
+                p.dram.latency_max,
+                contradicted(p.dram.memory.is_some())
+            ));
+            if !r.carry_in {
+                out.push("no earlier task has drained the budget of the period in which a job is released".to_owned());
+            }
+        }
+        Model::Sound => {
+            out.push(format!(
+                "memory {}: timing, queues, drains and row-hit cap as docs/dram.md has them; L_max = {} by itself",
+                p.dram.memory.as_deref().unwrap_or("unknown"),
+                p.dram.latency_max
+            ));
+            out.push(format!(
+                "a core has at most {} reads and {} posted writes under way",
+                p.pipeline.mshrs,
+                Pipeline::WRITE_BUFFER
+            ));
+            if plan.mc2.is_none() && plan.cores.iter().all(|c| c.banks.is_some()) {
+                out.push("each core's pages lie in its own DRAM banks".to_owned());
+            }
+            match r.policy {
+                Policy::Memguard => {
+                    out.push(
+                        "every core keeps its budget in every period, analysed tasks too; periods begin together"
+                            .to_owned(),
+                    );
+                }
+                Policy::Dynamic => out.push("soft cores keep the budgets of the jobs that run".to_owned()),
+                Policy::None | Policy::Bwlock | Policy::Maracas => {}
+            }
+            out.push("no prefetcher and no device adds traffic that no budget counts".to_owned());
+        }
+    }
+    out
+}
+
 /// What has to hold for the verdict to hold.
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
-    let mut out = vec![
-        format!(
-            "L_max = {} bounds the service of one DRAM transaction that meets no other core's (platform file)",
-            plan.platform.dram.latency_max
-        ),
-        "each core has one memory request under way at a time, and the memory serves the cores in turn".to_owned(),
-        "DMA and devices stay within what L_max leaves them".to_owned(),
-    ];
+    let mut out = vec![format!(
+        "L_max = {} bounds the service of one DRAM transaction that meets no other core's (platform file)",
+        plan.platform.dram.latency_max
+    )];
+    match plan.model {
+        Model::Sce => {
+            out.push("each core has one memory request under way at a time, and the memory serves the cores in turn (model = \"sce\")".to_owned());
+            out.push("DMA and devices stay within what L_max leaves them".to_owned());
+        }
+        Model::Sound => {
+            out.push("the memory controller is like that of docs/dram.md: first ready, first come, with a row-hit cap, a write queue and turns".to_owned());
+            out.push("every core's misses under way, posted writes and budgets are as the plan has them; no prefetcher or device adds to them".to_owned());
+        }
+    }
     if work.iter().any(|w| matches!(w.demand, Demand::Profiled { .. })) {
         out.push(format!(
             "a job's C and mu are those of the profiled run: {} cycles per instruction, the modelled caches, its input; other inputs can take longer",
@@ -236,7 +384,7 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
             plan.regulation.active_cores, plan.platform.cores
         ));
     }
-    if !plan.regulation.carry_in {
+    if plan.model == Model::Sce && !plan.regulation.carry_in {
         out.push("carry_in = false: no earlier task on the core has used up the period's budget when a job starts (not enforced)".to_owned());
     }
     out.push("interrupts, timer ticks and context switches are not charged".to_owned());

@@ -5,9 +5,11 @@
 //! Rule (SCE section 3.1): the cache, the banks and the guaranteed bandwidth are shared out evenly (or
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
+//! Even budgets are chosen by `budgets`: the largest with which the bounds are nearly as low as they can be.
 //! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `mc2`.
 //! Not covered: choosing explicit budgets.
 
+mod budgets;
 mod core_plan;
 mod demand;
 mod dynamic;
@@ -15,6 +17,7 @@ mod explain;
 mod lock;
 mod margin;
 mod mc2;
+mod memory;
 mod resources;
 mod sce;
 mod vcpus;
@@ -27,9 +30,11 @@ use core_plan::CorePlan;
 use dynamic::Dynamic;
 use margin::Margins;
 use resources::Resources;
+use solocore_analysis::interference::Job;
+use solocore_analysis::response::Demand as Asked;
 use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
-use solocore_model::system::{Criticality, Policy, Task};
-use solocore_model::{System, platform};
+use solocore_model::system::{Criticality, Model, Policy, Task};
+use solocore_model::{System, Time};
 
 /// A task together with what is known of its jobs.
 #[derive(Debug)]
@@ -41,6 +46,22 @@ pub(crate) struct Work<'a> {
 }
 
 impl Work<'_> {
+    /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not less than its DRAM accesses take
+    /// at `L_max` each: a stated time is to hold that.
+    fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
+        let stated = self.demand.wcet_ps(k, &r.platform);
+        match r.model {
+            Model::Sce => stated,
+            Model::Sound => stated.max(r.access_ps(self.demand.misses(k))),
+        }
+    }
+
+    /// What a job with `k` locked pages asks for.
+    fn asked(&self, k: usize, r: &Resources) -> Asked {
+        let (reads, writes) = self.demand.kinds(k);
+        Asked { work_ps: self.wcet_ps(k, r), misses: self.demand.misses(k), writes, reads }
+    }
+
     fn hard(&self) -> bool {
         self.task.criticality != Criticality::D
     }
@@ -66,6 +87,20 @@ pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
 /// # Panics
 /// As [`plan`].
 pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
+    // `L_max` is what the memory's timing says, where the platform file says less.
+    let mut system = system.clone();
+    if system.regulation.model() == Model::Sound
+        && let Some(latency_ps) = memory::of(&system.platform).ok().and_then(|m| m.latency_ps())
+    {
+        let stated = &mut system.platform.dram.latency_max;
+        *stated = (*stated).max(Time::from_ps(latency_ps));
+    }
+    let mut plan = planned(&system, demands, stop)?;
+    explain::verdicts(&system, &mut plan);
+    Ok(plan)
+}
+
+fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     writes::check(system)?;
     if let Some(isolation) = &system.mc2 {
@@ -81,6 +116,7 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
         .zip(&priorities)
         .map(|((task, demand), &priority)| Work { task, demand, priority })
         .collect();
+    let resources = budgets::choose(system, &work, resources);
     if let Some(ima) = &system.ima {
         return Ok(sce::plan(system, ima, &work, &resources, stop));
     }
@@ -98,10 +134,39 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
             CorePlan::best(core, on_core, &work, &resources)
         })
         .collect();
+    let (cores, resources) = with_known_rivals(cores, &placement, &work, resources);
     let mut plan = assemble(system, &work, &placement, &cores, &resources);
     lock::note(&mut plan, lock_budget);
-    writes::set(system, &mut plan)?;
     Ok(plan)
+}
+
+/// Without budgets: where no rival of a core runs best effort, the others make no more accesses than their jobs do. That holds if
+/// all of them end by their deadlines; if one may not, everything stays as it was.
+fn with_known_rivals(
+    cores: Vec<CorePlan>,
+    placement: &[u32],
+    work: &[Work],
+    resources: Resources,
+) -> (Vec<CorePlan>, Resources) {
+    let best_effort = work.iter().any(|w| !w.hard());
+    if resources.model == Model::Sce || resources.budgets.is_some() || resources.stalls.is_empty() || best_effort {
+        return (cores, resources);
+    }
+    let known = resources.with_jobs(&|core, costs| {
+        let rivals = memory::rivals(&resources, core);
+        let of = |&index: &usize| -> Option<Job> {
+            let other = rivals.contains(&placement[index]).then(|| cores.get(placement[index] as usize))??;
+            let task = work[index].task;
+            Some(Job {
+                period_ps: task.period?.ps(),
+                reach_ps: task.deadline?.ps(),
+                cost_ps: other.accesses_with_reloads(index, work, &resources)?.saturating_mul(costs.any_ps),
+            })
+        };
+        (0..work.len()).collect::<Vec<_>>().iter().filter_map(of).collect()
+    });
+    let again: Vec<CorePlan> = cores.iter().map(|core| core.again(work, &known)).collect();
+    if again.iter().all(CorePlan::schedulable) { (again, known) } else { (cores, resources) }
 }
 
 /// Stated priorities, or rate monotonic; best effort comes after all others.
@@ -191,7 +256,7 @@ fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> Plan
         id: core.core,
         ways: resources.ways,
         budget_accesses: budget,
-        write_budget_accesses: None,
+        write_budget_accesses: resources.write_budgets.get(core.core as usize).copied().flatten(),
         bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
         lock_capacity_pages: resources.lock_capacity,
         locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
@@ -254,6 +319,7 @@ fn whole(
     Plan {
         format: FORMAT.to_owned(),
         schedulable,
+        model: resources.model,
         tasks,
         cores: plan_cores,
         reasons: Vec::new(),
@@ -262,11 +328,11 @@ fn whole(
             policy: system.regulation.policy,
             period_ns: system.regulation.period.ns_ceil(),
             share: system.regulation.share,
-            carry_in: system.regulation.carry_in,
+            carry_in: resources.carry_in,
             active_cores: resources.cores,
             lock_budget_accesses: None,
         },
-        platform: platform::Platform::clone(&system.platform),
+        platform: resources.platform.clone(),
         sce: None,
         mc2: None,
         maracas: None,

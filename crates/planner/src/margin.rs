@@ -7,10 +7,11 @@
 use crate::Work;
 use crate::core_plan::{CoreBounds, CorePlan, Level};
 use crate::resources::Resources;
-use solocore_analysis::response::{Task, explain, response_time};
+use solocore_analysis::response::{Demand as Asked, Task, explain, response_time};
 use solocore_analysis::sensitivity::{Found, largest_passing, least_passing};
 use solocore_analysis::{Derivation, Window};
 use solocore_model::plan::{CoreMargin, TaskMargin};
+use solocore_model::system::Model;
 
 /// Factors are in thousandths, and looked for up to a thousandfold.
 const UNITY: u64 = 1000;
@@ -42,7 +43,7 @@ impl<'a> Margins<'a> {
             let tasks: Option<Vec<Task>> = level.tasks.iter().map(|(index, t)| change(*index, t)).collect();
             let Some(tasks) = tasks else { return false };
             let Some((last, _)) = tasks.split_last() else { return true };
-            let stall = |misses: u64| bounds.stall(misses);
+            let stall = |asked: Asked| bounds.stall(asked);
             let window = Window { once_ps: bounds.once(level.company), stall: &stall };
             response_time(&tasks, tasks.len() - 1, &window, last.deadline_ps).is_some()
         })
@@ -67,8 +68,7 @@ impl<'a> Margins<'a> {
         let (_, own) = self.core.demand_of(index)?;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
             self.passes(self.resources, |i, t| {
-                let misses = if i == index { (t.misses - own).checked_add(misses)? } else { t.misses };
-                Some(Task { misses, ..*t })
+                if i == index { t.with_misses(t.misses, (t.misses - own).checked_add(misses)?) } else { Some(*t) }
             })
         });
         Some(TaskMargin { wcet_ns: wcet.passes.map(|ps| ps / 1000), misses: misses.fails.and(misses.passes) })
@@ -85,7 +85,7 @@ impl<'a> Margins<'a> {
             self.passes(self.resources, |_, t| Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t }))
         });
         let misses = largest_passing(1, MOST, UNITY, |k| {
-            self.passes(self.resources, |_, t| Some(Task { misses: grow(t.misses, k)?, ..*t }))
+            self.passes(self.resources, |_, t| t.with_misses(t.misses, grow(t.misses, k)?))
         });
         let relative = |level: &&Level| {
             let Some((index, t)) = level.tasks.last().copied() else { return u128::MAX };
@@ -107,15 +107,16 @@ impl<'a> Margins<'a> {
         let own = self.core.core as usize;
         let budget = *budgets.get(own)?;
         // Eq. (1) alone does not look at the budget.
-        if !self.resources.carry_in && !self.resources.explicit {
+        if self.resources.model == Model::Sce && !self.resources.carry_in && !self.resources.explicit {
             return None;
         }
-        let mut varied = self.resources.clone();
-        let found = least_passing(0, budget, budget, |budget| {
-            if let Some(budgets) = &mut varied.budgets {
-                budgets[own] = budget;
-            }
-            self.passes(&varied, |_, t| Some(*t))
+        let writes = &self.resources.write_budgets;
+        // Its part for writes stays; a core needs one read as well.
+        let least = writes.get(own).copied().flatten().map_or(0, |w| w + 1);
+        let found = least_passing(least, budget, budget, |budget| {
+            let mut varied = budgets.clone();
+            varied[own] = budget;
+            self.passes(&self.resources.with_budgets(varied, writes.clone()), |_, t| Some(*t))
         });
         found.passes
     }
@@ -124,7 +125,7 @@ impl<'a> Margins<'a> {
     pub fn derivation(&self, index: usize, demand: Derivation) -> Option<Derivation> {
         let level = self.levels.iter().find(|l| l.index == index)?;
         let bounds = self.bounds(self.resources);
-        let stall = |misses: u64| bounds.stall(misses);
+        let stall = |asked: Asked| bounds.stall(asked);
         let window = Window { once_ps: bounds.once(level.company), stall: &stall };
         let tasks: Vec<Task> = level.tasks.iter().map(|(_, t)| *t).collect();
         let response = self.core.response_ps(index);

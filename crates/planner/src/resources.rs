@@ -1,9 +1,11 @@
 //! Each core's share of the machine.
 
+use crate::{memory, writes};
+use solocore_analysis::interference::{Budget, Costs, Job, Memory, Others, Requester, Stall};
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
-use solocore_model::system::{Policy, Share};
-use solocore_model::{Platform, System};
+use solocore_model::system::{Model, Policy, Share};
+use solocore_model::{Bandwidth, Platform, System};
 
 /// The shares a system asks for cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -15,14 +17,26 @@ pub struct PlanError(pub(crate) String);
 pub struct Resources {
     /// Cores that may access memory (`m`).
     pub cores: u32,
-    /// The numbers of the bounds.
+    /// The numbers of the papers' bounds.
     pub regulation: Regulation,
     /// Accesses per period and core; `None` without regulation.
     pub budgets: Option<Vec<u64>>,
+    /// Of these, by core, so many are for writes; `None`: one budget for both kinds.
+    pub write_budgets: Vec<Option<u64>>,
     /// Budgets differ between cores.
     pub explicit: bool,
-    /// The bound with carry-in.
+    /// The papers' bound with carry-in.
     pub carry_in: bool,
+    /// What the bounds take the memory for.
+    pub model: Model,
+    /// The memory of the bounds; why there is none.
+    pub memory: Result<Memory, String>,
+    /// Has each core DRAM banks of its own?
+    pub private: bool,
+    /// The core that moves the devices' data, and what they may have under way.
+    pub io: Option<(u32, Vec<Requester>)>,
+    /// Under the interference model, by core; empty without one.
+    pub stalls: Vec<Stall>,
     /// Ways of the shared cache per core.
     pub ways: u32,
     /// Pages a core can hold locked.
@@ -32,30 +46,147 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Shares the machine out as the system asks.
+    /// Shares the machine out as the system asks. Even budgets under the interference model are chosen later
+    /// ([`Resources::with_budgets`]).
     ///
     /// # Errors
     /// When budgets are impossible.
     pub fn of(system: &System) -> Result<Self, PlanError> {
+        let model = system.regulation.model();
         let p = &system.platform;
+        let memory = memory::of(p);
         let cores = system.active_cores();
         let regulation =
             Regulation { period_ps: system.regulation.period.ps(), latency_ps: p.dram.latency_max.ps(), cores };
-        let budgets = match (system.regulation.policy, system.regulation.share) {
-            (Policy::None | Policy::Bwlock | Policy::Dynamic | Policy::Maracas, _) => None,
-            (_, Share::Even) => Some(vec![even_budget(&regulation)?; cores as usize]),
-            (_, Share::Explicit) => Some(explicit_budgets(system, &regulation)?),
-        };
-        Ok(Self {
+        let private = p.total_banks() >= cores
+            && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
+        let io = system.ima.as_ref().filter(|ima| !ima.devices.is_empty()).map(|ima| {
+            // One transfer at a time, one line of it under way.
+            (ima.cores, vec![Requester { reads: 1, writes: 1 }])
+        });
+        let mut out = Self {
             cores,
             regulation,
-            budgets,
+            budgets: None,
+            write_budgets: vec![None; cores as usize],
             explicit: system.regulation.share == Share::Explicit,
-            carry_in: system.regulation.carry_in,
+            carry_in: system.regulation.carries_in(),
+            model,
+            memory,
+            private,
+            io,
+            stalls: Vec::new(),
             ways: p.llc.ways / cores,
             lock_capacity: lock_capacity(p, cores),
             platform: p.clone(),
-        })
+        };
+        if system.regulation.policy == Policy::Memguard {
+            let budgets = match (system.regulation.share, model) {
+                (Share::Explicit, _) => explicit_budgets(system, &out)?,
+                (Share::Even, Model::Sce) => vec![even_budget(&regulation)?; cores as usize],
+                (Share::Even, Model::Sound) => vec![out.guaranteed()?; cores as usize],
+            };
+            out.write_budgets = writes::stated(system, &budgets)?;
+            out.budgets = Some(budgets);
+        }
+        out.settle();
+        Ok(out)
+    }
+
+    /// The same with other budgets: accesses of each core, and of these so many writes.
+    #[must_use]
+    pub fn with_budgets(&self, budgets: Vec<u64>, writes: Vec<Option<u64>>) -> Self {
+        let mut out = Self { budgets: Some(budgets), write_budgets: writes, ..self.clone() };
+        out.settle();
+        out
+    }
+
+    /// The same where the others do no more than these jobs, by core.
+    #[must_use]
+    pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
+        let mut out = self.clone();
+        for (core, stall) in (0..).zip(&mut out.stalls) {
+            stall.others = Others::Jobs(jobs(core, &stall.costs));
+        }
+        out
+    }
+
+    /// Derives the stalls from the budgets.
+    fn settle(&mut self) {
+        let (Model::Sound, Ok(memory)) = (self.model, &self.memory) else { return };
+        let devices = self.io.as_ref().map_or(&[][..], |(_, devices)| devices);
+        let counted_ps = self.regulation.latency_ps;
+        let stall = |core: u32| {
+            let costs = memory.costs(&memory::sharing(self, core, devices))?;
+            let others = match &self.budgets {
+                None => Others::Unlimited,
+                Some(_) => Others::Budgets {
+                    period_ps: self.regulation.period_ps,
+                    own: self.budget(core),
+                    others: self.rival_budgets(core),
+                },
+            };
+            Some(Stall { costs, others, counted_ps })
+        };
+        self.stalls = (0..self.cores).map_while(stall).collect();
+    }
+
+    /// The budgets of the cores that share a channel with this one; the I/O core's is what its devices are paced to.
+    fn rival_budgets(&self, core: u32) -> Vec<Budget> {
+        let rivals = memory::rivals(self, core);
+        let of = |other: &u32| match &self.io {
+            Some((io, _)) if io == other => Budget::Together(self.paced()),
+            _ => self.budget(*other),
+        };
+        let everywhere = self.io.iter().filter(|(io, _)| *io != core && !rivals.contains(io));
+        rivals.iter().chain(everywhere.map(|(io, _)| io)).map(of).collect()
+    }
+
+    /// Lines that the I/O core's devices move in one period at most: each waits for its turn of the others.
+    fn paced(&self) -> u64 {
+        let r = &self.regulation;
+        let wait = u64::from(r.cores.saturating_sub(1)).saturating_mul(r.latency_ps);
+        r.period_ps.checked_div(wait).map_or(u64::MAX, |n| n.saturating_add(2))
+    }
+
+    /// Budget of a core.
+    pub fn budget(&self, core: u32) -> Budget {
+        let at = core as usize;
+        let all = self.budgets.as_ref().and_then(|b| b.get(at)).copied().unwrap_or(u64::MAX);
+        match self.write_budgets.get(at).copied().flatten() {
+            Some(writes) => Budget::Apart { reads: all.saturating_sub(writes), writes },
+            None => Budget::Together(all),
+        }
+    }
+
+    /// The largest even budget that each core can use up in every period, whatever the others do with theirs.
+    fn guaranteed(&self) -> Result<u64, PlanError> {
+        let Ok(memory) = &self.memory else { return even_budget(&self.regulation) };
+        let mut least = u64::MAX;
+        for core in 0..self.cores {
+            let devices = self.io.as_ref().map_or(&[][..], |(_, devices)| devices);
+            let Some(costs) = memory.costs(&memory::sharing(self, core, devices)) else { continue };
+            let rivals = memory::rivals(self, core).len() as u64;
+            let r = &self.regulation;
+            let free = r.period_ps.saturating_sub(costs.left_ps).saturating_sub(costs.refresh.within(r.period_ps));
+            let each = costs.service_ps.saturating_add(costs.any_ps.saturating_mul(rivals));
+            least = least.min(free / each.max(1));
+        }
+        if least == 0 || least == u64::MAX {
+            return Err(PlanError(format!(
+                "[regulation] period = {} ns leaves no core a whole access beside what others have under way; lengthen the period",
+                self.regulation.period_ps / 1000
+            )));
+        }
+        Ok(least)
+    }
+
+    /// Accesses a period that all cores of a channel may state together.
+    fn stated_most(&self) -> u64 {
+        let r = &self.regulation;
+        let sound = self.memory.as_ref().ok().filter(|_| self.model == Model::Sound);
+        let each = sound.and_then(|m| m.costs(&memory::sharing(self, 0, &[]))).map_or(r.latency_ps, |c| c.any_ps);
+        r.period_ps / each.max(1)
     }
 
     /// Bandwidth of a budget, bytes per second.
@@ -76,9 +207,12 @@ impl Resources {
         accesses.saturating_mul(p.dram.latency_max.ps().saturating_add(p.cycles_to_ps(p.llc.latency.0)))
     }
 
-    /// Longest time one access can hold the core when every other core has one before it.
+    /// Longest time that what was under way before can hold a core.
     pub fn blocking_ps(&self) -> u64 {
-        self.regulation.latency_ps.saturating_mul(u64::from(self.cores))
+        match self.model {
+            Model::Sce => self.regulation.latency_ps.saturating_mul(u64::from(self.cores)),
+            Model::Sound => self.stalls.iter().map(|s| s.costs.left_ps).max().unwrap_or(u64::MAX),
+        }
     }
 }
 
@@ -95,15 +229,16 @@ fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
 }
 
 /// Stated bandwidths in accesses; cores that state none share evenly what is left.
-fn explicit_budgets(system: &System, r: &Regulation) -> Result<Vec<u64>, PlanError> {
-    let total = r.period_ps / r.latency_ps;
+fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, PlanError> {
+    let r = &resources.regulation;
+    let total = resources.stated_most();
     let line = u128::from(system.platform.llc.line.0);
     let stated = |core: u32| system.cores.iter().find(|c| c.id == core).and_then(|c| c.bandwidth);
     let accesses = |bytes: u64| {
         u64::try_from(u128::from(bytes) * u128::from(r.period_ps) / 1_000_000_000_000 / line).unwrap_or(u64::MAX)
     };
     let used: u64 = (0..r.cores).filter_map(stated).map(|b| accesses(b.0)).fold(0, u64::saturating_add);
-    let guaranteed = system.platform.guaranteed_bandwidth();
+    let guaranteed = Bandwidth(resources.bandwidth(total));
     if used > total {
         return Err(PlanError(format!(
             "the cores state {used} accesses a period, but only {total} are guaranteed ({guaranteed}); lower their bandwidths"
@@ -128,8 +263,8 @@ fn lock_capacity(p: &Platform, cores: u32) -> u64 {
     let (ways, colours) = (u64::from(p.llc.ways), u64::from(p.colours()));
     let cores = u64::from(cores);
     match p.llc.partition {
-        Partition::Lock => ways / cores * colours,
-        Partition::Way => (ways / cores).saturating_sub(1) * colours,
-        Partition::Colour => (colours / cores).saturating_sub(1) * ways,
+        Partition::Lock => ways / cores * u64::from(p.pages_per_way()),
+        Partition::Way => (ways / cores).saturating_sub(1) * u64::from(p.pages_per_way()),
+        Partition::Colour => (colours / cores).saturating_sub(1) * u64::from(p.pages_per_colour()),
     }
 }

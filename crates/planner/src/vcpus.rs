@@ -135,9 +135,10 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
         work.iter().enumerate().map(|(t, w)| cores[placement[t] as usize].task(t, w)).collect();
     for (t, w) in work.iter().enumerate() {
         let found = vcpus.of_task(t).filter(|_| w.hard()).map(|v| (&vcpus.vcpus[v].tasks, &plan_vcpus[v]));
-        let bound = found.and_then(|(inside, v)| window(v, inside, &tasks, settings, resources));
+        let bound = found.and_then(|(inside, v)| window(v, inside, &tasks, work, settings, resources));
         let task = &mut tasks[t];
         task.wcrt_ns = bound.as_ref().map(|b| b.0);
+        // `deadline_ns` is rounded down.
         task.schedulable = !w.hard() || matches!((task.wcrt_ns, task.deadline_ns), (Some(r), Some(d)) if r <= d);
         let demand = cores[placement[t] as usize].demand(t, w, resources);
         task.derivation = bound.map(|b| b.1.because(demand));
@@ -221,6 +222,7 @@ fn window(
     v: &PlanVcpu,
     inside: &[usize],
     tasks: &[PlanTask],
+    work: &[Work],
     settings: &Settings,
     resources: &Resources,
 ) -> Option<(u64, Derivation)> {
@@ -228,7 +230,9 @@ fn window(
     let supply = Rounds::sporadic_server(v.capacity_ns, v.period_ns, response, settings.strict).ok()?;
     let mut jobs = Vec::new();
     for &t in inside {
-        jobs.push((tasks[t].c_sce_ns, tasks[t].period_ns.filter(|&p| p > 0)?));
+        // Rounded down: no more jobs can come.
+        let period_ns = work[t].task.period.map(|p| p.ps() / 1000);
+        jobs.push((tasks[t].c_sce_ns, period_ns.filter(|&p| p > 0)?));
     }
     // Each time it is let in, an access of what ran before may be under way; so often at most, as the plan assumes.
     let blocking = resources.blocking_ps().div_ceil(1000).saturating_mul(u64::from(settings.replenishments));

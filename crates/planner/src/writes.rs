@@ -1,14 +1,13 @@
 //! Budgets of writes: a part of a core's budget that only writes may use.
 //!
-//! Problem: write-backs and reads cost a memory differently, and a best-effort core that streams writes uses its whole budget for them.
-//! Rule: of a core's Q accesses per period W are for writes and Q - W for reads (MemGuard counts the kinds apart, `memguard.h`). Together it
-//! makes Q at most, so every bound of the other cores, which rest on Q, stays as it was.
-//! Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
-//! Does not cover: cores with analysed tasks. These may be stopped with a part of Q unused, which no bound here counts: refused.
+//! Problem: a write costs the other cores more than a read, as reads wait while the write queue is drained. Rule: of a core's Q accesses
+//! per period W are for writes and Q - W for reads (MemGuard counts the kinds apart, `memguard.h`), so that the others are charged W
+//! writes and Q - W reads. A core's own tasks may be stopped by either budget; their bounds count both.
+//! Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013. Does not cover: partitions and levels.
 
 use crate::PlanError;
 use solocore_model::system::Policy;
-use solocore_model::{Bandwidth, Plan, System};
+use solocore_model::{Bandwidth, System};
 
 /// May the system's cores have them?
 pub(crate) fn check(system: &System) -> Result<(), PlanError> {
@@ -21,34 +20,27 @@ pub(crate) fn check(system: &System) -> Result<(), PlanError> {
     Err(PlanError(format!("core {}: write_bandwidth {what}; remove it", core.id)))
 }
 
-/// Writes them into a plan.
-pub(crate) fn set(system: &System, plan: &mut Plan) -> Result<(), PlanError> {
+/// Stated write budgets by core, given the whole budgets.
+///
+/// # Errors
+/// When one is no part of its core's budget.
+pub(crate) fn stated(system: &System, budgets: &[u64]) -> Result<Vec<Option<u64>>, PlanError> {
+    let mut out = vec![None; budgets.len()];
     for entry in &system.cores {
         let Some(Bandwidth(bytes)) = entry.write_bandwidth else { continue };
         let id = entry.id;
-        if let Some(task) = plan.tasks.iter().find(|t| t.core == id && !t.best_effort()) {
-            return Err(PlanError(format!(
-                "core {id}: write_bandwidth is for cores without analysed tasks, and `{}` is there, whose bound counts one budget for both kinds; remove it, or place the task elsewhere",
-                task.name
-            )));
-        }
         let line = u128::from(system.platform.llc.line.0).max(1);
         let accesses = u128::from(bytes) * u128::from(system.regulation.period.ps()) / 1_000_000_000_000 / line;
         let writes = u64::try_from(accesses).unwrap_or(u64::MAX);
-        let Some(core) = plan.cores.iter_mut().find(|c| c.id == id) else { continue };
-        let all = core.budget_accesses.unwrap_or(0);
+        let all = budgets.get(id as usize).copied().unwrap_or(0);
         if writes == 0 || writes >= all {
             return Err(PlanError(format!(
                 "core {id}: write_bandwidth comes to {writes} of its {all} accesses a period; give at least one access, and less than the whole"
             )));
         }
-        core.write_budget_accesses = Some(writes);
-        plan.reasons.push(format!(
-            "core {id}: of its {all} accesses a period {writes} are for writes and {} for reads ([[core]] write_bandwidth)",
-            all - writes
-        ));
+        out[id as usize] = Some(writes);
     }
-    Ok(())
+    Ok(out)
 }
 
 #[cfg(test)]

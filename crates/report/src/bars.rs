@@ -58,7 +58,9 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
             bars.push(Bar { series, label, fill, value_ns: seen.moet_ns, note });
         }
     }
-    bars.push(Bar { series: "bound", label: "bound", fill: "url(#fill-bound)", value_ns: task.c_sce_ns, note: "" });
+    if task.c_sce_ns != u64::MAX {
+        bars.push(Bar { series: "bound", label: "bound", fill: "url(#fill-bound)", value_ns: task.c_sce_ns, note: "" });
+    }
     bars
 }
 

@@ -4,7 +4,7 @@ use crate::{caption, format, task_name, wide_table};
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
 use solocore_model::plan::{PlanCore, PlanTask, TaskMargin};
-use solocore_model::system::{Policy, Share};
+use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Derivation, Plan};
 
 pub fn section(plan: &Plan) -> Markup {
@@ -89,12 +89,19 @@ fn regulation(plan: &Plan) -> String {
         Share::Even => "shared evenly",
         Share::Explicit => "shared as the system file states",
     };
+    let cores = format::plural(u64::from(r.active_cores), "core");
+    let period = format::time(r.period_ns);
+    if plan.model == Model::Sound {
+        return format!(
+            "Regulation: {policy}, {share} between m = {cores}; period P = {period}; bounds by the interference model: \
+             several reads of each core under way, posted writes, refreshes."
+        );
+    }
     let bound = if r.carry_in { "with carry-in" } else { "without carry-in: the paper's eq. (1)" };
     format!(
-        "Regulation: {policy}; period P = {}; the guaranteed {} {share} between m = {}; bound {bound}.",
-        format::time(r.period_ns),
+        "Regulation: {policy}; period P = {period}; the guaranteed {} {share} between m = {cores}; bound {bound}, under the \
+         paper's assumptions (one access of each core under way, served in turn).",
         format::bandwidth(plan.platform.guaranteed_bandwidth().0),
-        format::plural(u64::from(r.active_cores), "core"),
     )
 }
 
@@ -167,7 +174,7 @@ fn tasks(tasks: &[PlanTask]) -> Markup {
                         td.num { (format::time_cell(task.wcet_ns)) }
                         td.num { (format::count(task.misses)) }
                         td.num { (format::time_cell(task.stall_ns)) }
-                        td.num { (format::time_cell(task.c_sce_ns)) }
+                        td.num { (format::time_or(Some(task.c_sce_ns).filter(|&c| c != u64::MAX), "no bound")) }
                         td.num { (format::time_cell(task.crpd_ns)) }
                         td.num { (format::count(format::len(&task.locked_pages))) }
                         td.num { (margin(task, |m| m.wcet_ns.map(format::time))) }

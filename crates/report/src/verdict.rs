@@ -163,7 +163,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
             @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {
                 td.num { (measured(inputs, result.map(|r| result_of(Some(r), &task.name)))) }
             }
-            td.num { (format::time_cell(task.c_sce_ns)) }
+            td.num { (format::time_or(Some(task.c_sce_ns).filter(|&c| c != u64::MAX), "no bound")) }
             td.num { (format::time_or(task.wcrt_ns, if promised { "unbounded" } else { "–" })) }
             td.num { (format::time_or(task.deadline_ns, "none")) }
             td {
@@ -171,6 +171,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
                     (true, true) if task.tardiness_ns.is_some() => span.good { "✓ late by at most " (format::time_or(task.tardiness_ns, "")) },
                     (false, _) => span.muted { "best effort" },
                     (true, true) => span.good { "✓ meets" },
+                    (true, false) if task.wcrt_ns.is_none() => span.bad { "✗ no bound" },
                     (true, false) => span.bad { "✗ may miss" },
                 }
             }

@@ -366,22 +366,25 @@ impl Load {
     /// `m * L_max` each at worst. One of a stated time moves as many lines as surely fit.
     fn of(plan: &Plan, sce: &SceMethod, row: &Row) -> Self {
         let m = u64::from(plan.regulation.active_cores.max(1));
-        let line_ps = plan.platform.dram.latency_max.ps().saturating_mul(m).max(1);
+        let service_ps = plan.platform.dram.latency_max.ps();
+        let line_ps = service_ps.saturating_mul(m).max(1);
+        // Line by line at the I/O core's share: each waits for the others' turns.
+        let turns_ps = line_ps.saturating_sub(service_ps);
         let line = plan.platform.llc.line.0;
         let same =
             |t: &&PlanTransfer| t.partition == row.partition && Some(t.chain) == row.chain && t.stage == row.stage;
         let paced = sce.transfers.iter().find(same).and_then(|t| Some((t.bytes?, t.block_bytes?, t.block_ps?)));
         let Some((bytes, block, block_ps)) = paced else {
             let length = row.duration_ns.saturating_sub(sce.margin.of(row.stage)).saturating_mul(PS);
-            return Self { lines: length / line_ps, block_lines: 1, wait_ps: 0 };
+            return Self { lines: length / line_ps, block_lines: 1, wait_ps: turns_ps };
         };
         // Blocks shorter than a line wait several times for each.
         let block_lines = (block / line).max(1);
         let block_ps = if block < line { block_ps.saturating_mul(line / block.max(1)) } else { block_ps };
         Self {
             lines: bytes.div_ceil(line),
-            block_lines: u32::try_from(block_lines).unwrap_or(u32::MAX),
-            wait_ps: block_ps.saturating_sub(block_lines.saturating_mul(line_ps)),
+            block_lines: 1,
+            wait_ps: (block_ps / block_lines).saturating_sub(service_ps).max(turns_ps),
         }
     }
 }

@@ -119,7 +119,7 @@ fn solo(plan: &Plan, options: &Options, progress: &(dyn Fn(f64) -> bool + Sync))
 
 /// Ways of each core that locking leaves to its best-effort tasks: consecutive ones, core after core.
 fn free_ways(plan: &Plan) -> Vec<u64> {
-    let per_way = u64::from(plan.platform.colours());
+    let per_way = u64::from(plan.platform.pages_per_way());
     let mut first = 0;
     let mut mask = |core: &solocore_model::plan::PlanCore| {
         let locked = u32::try_from(core.locked_pages.div_ceil(per_way)).unwrap_or(u32::MAX);

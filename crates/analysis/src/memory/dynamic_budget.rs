@@ -50,6 +50,7 @@
 //! message overheads (likewise), release jitter, `D > P`.
 
 use crate::Derivation;
+use crate::interference::Refresh;
 use serde::{Deserialize, Serialize};
 
 /// Steps of one recurrence, after which there is no bound. Each adds a job; real task sets need some tens.
@@ -89,6 +90,9 @@ pub struct Memory {
     /// accesses that each can have outstanding. 0 as in the paper.
     #[serde(default)]
     pub switch_accesses: u64,
+    /// Refreshes, which stop everybody: those of the window of a job's response are part of its budget's time. None as in the paper.
+    #[serde(default)]
+    pub refresh: Refresh,
 }
 
 /// Why a system cannot be analysed.
@@ -206,7 +210,9 @@ fn bound(tasks: &[HardTask], i: usize, memory: &Memory, known: &[TaskBound]) -> 
         let late = returns.checked_add(1)?.checked_mul(memory.switch_accesses.into())?.checked_mul(latency)?;
         let reloads = returns.checked_mul(task.reload_ps.into())?;
         let demand = own.checked_add(late)?.checked_add(reloads)?;
-        let length = demand.checked_add(cross(tasks, task.core, memory.latency_ps, window_ps))?;
+        let length = demand
+            .checked_add(cross(tasks, task.core, memory.latency_ps, window_ps))?
+            .checked_add(memory.refresh.within(window_ps).into())?;
         let response_ps = u64::try_from(length.checked_add(higher_ps)?).ok()?;
         if response_ps > task.deadline_ps {
             return None;

@@ -141,7 +141,7 @@ struct Terms {
 }
 
 impl Dram {
-    fn is_possible(&self) -> bool {
+    pub(crate) fn is_possible(&self) -> bool {
         let all = [
             self.clock_ps,
             self.ranks,
@@ -181,11 +181,11 @@ impl Dram {
     }
 
     /// From a read until the row may close; the row was open `rcd` before the read.
-    fn read_to_pre(&self) -> u64 {
+    pub(crate) fn read_to_pre(&self) -> u64 {
         self.rtp.max(self.ras - self.rcd)
     }
 
-    fn write_to_pre(&self) -> u64 {
+    pub(crate) fn write_to_pre(&self) -> u64 {
         self.cwl + self.burst + self.wr
     }
 
@@ -194,7 +194,7 @@ impl Dram {
     }
 
     /// The longest gap that one column command forces on another.
-    fn column_gap(&self) -> u64 {
+    pub(crate) fn column_gap(&self) -> u64 {
         let write_to_read = self.cwl + self.burst + self.wtr_l.max(self.wtr_s);
         let read_to_write = (self.cl + self.sw()).saturating_sub(self.cwl);
         write_to_read.max(read_to_write).max(self.ccd_l).max(self.ccd_l_write).max(self.sw())
@@ -357,6 +357,26 @@ pub fn solo_latency(dram: &Dram, controller: &Controller) -> Option<u64> {
     let terms = dram.terms(controller, 0)?;
     let quiet = Terms { first: [0; 3], ..terms };
     u64::try_from(without_refresh(dram, controller, &alone, &quiet, 0)?).ok()
+}
+
+/// What the others' reads can add to one read of a core, at most, in cycles, if there are only reads: [`read_latency`] without its own
+/// service and without refreshes. `None` as there.
+#[must_use]
+pub fn read_delay(dram: &Dram, controller: &Controller, contention: &Contention) -> Option<u64> {
+    if !dram.is_possible() || contention.same_bank > contention.others {
+        return None;
+    }
+    let terms = dram.terms(controller, contention.others)?;
+    let (_, base) = worst(dram, controller, contention, &terms)?;
+    u64::try_from(base).ok()?.checked_sub(solo_latency(dram, controller)?)
+}
+
+/// What one command of each kind that went before can add to a read, in cycles: the first delays of PRE, ACT and RD. `None` as for
+/// [`read_latency`].
+#[must_use]
+pub fn first_delay(dram: &Dram, controller: &Controller, others: u64) -> Option<u64> {
+    let first: u128 = dram.terms(controller, others)?.first.iter().sum();
+    u64::try_from(first).ok()
 }
 
 /// Longest gap between two column commands of the channel while a request waits and no rank refreshes, in cycles.

@@ -59,7 +59,7 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             longest(material.solo.as_ref()),
             longest(material.unmanaged.as_ref()),
             longest(Some(managed)),
-            if t.best_effort() { "-".to_owned() } else { table::ms(Some(t.c_sce_ns)) },
+            if t.best_effort() { "-".to_owned() } else { table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX)) },
             table::ms(t.deadline_ns),
             if late { "LATE".to_owned() } else { plan::verdict(t).to_owned() },
         ]);

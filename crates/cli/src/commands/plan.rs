@@ -7,7 +7,7 @@ use crate::commands::print;
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::system::{self, Task};
+use solocore_model::system::{self, Model, Task};
 use solocore_model::{Plan, Profile, System, files};
 use solocore_planner::Demand;
 use solocore_profile::{Cache, Job};
@@ -117,7 +117,7 @@ fn text(plan: &Plan, explain: bool) -> String {
             format!("{:?}", t.criticality),
             table::ms(Some(t.wcet_ns)),
             t.misses.to_string(),
-            table::ms(Some(t.c_sce_ns)),
+            table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX)),
             table::ms(t.wcrt_ns),
             table::ms(t.deadline_ns),
             table::ms(t.margin.and_then(|m| m.wcet_ns)),
@@ -137,7 +137,15 @@ fn text(plan: &Plan, explain: bool) -> String {
             out += &format!("\n{}\n{derivation}", t.name);
         }
     }
-    out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
+    let assumed = plan.tasks.iter().find(|t| !t.assumes.is_empty()).filter(|_| explain || plan.model == Model::Sce);
+    for what in assumed.map_or(&[][..], |t| &t.assumes) {
+        out += &format!("\n  assumed: {what}");
+    }
+    out += match (plan.schedulable, plan.model) {
+        (true, Model::Sound) => "\nschedulable\n",
+        (true, Model::Sce) => "\nschedulable, under eq. (1)'s assumptions\n",
+        (false, _) => "\nNOT schedulable\n",
+    };
     out
 }
 
@@ -158,6 +166,7 @@ pub fn verdict(t: &solocore_model::plan::PlanTask) -> &'static str {
         (true, _) => "best effort",
         (false, true) if t.tardiness_ns.is_some() => "bounded",
         (false, true) => "meets",
-        (false, false) => "MISSES",
+        (false, false) if t.wcrt_ns.is_none() => "no bound",
+        (false, false) => "may miss",
     }
 }

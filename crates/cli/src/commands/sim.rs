@@ -255,7 +255,7 @@ fn text(plan: &Plan, result: &SimResult) -> String {
             some(r.moet_ns),
             some(r.acet_ns),
             some(r.max_response_ns),
-            table::ms(Some(t.c_sce_ns)),
+            table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX)),
         ]);
     }
     let mut out = table::render(&rows);

@@ -10,6 +10,7 @@
 use super::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
 use crate::run::{MS, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
+use solocore_analysis::interference::Refresh;
 use solocore_analysis::memory::dynamic_budget::{HardTask, Memory, TaskBound, analyse, largest_budget};
 use solocore_model::{Bytes, Time};
 use solocore_sim::board::Board;
@@ -74,7 +75,7 @@ struct Found {
 }
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let latency_ps = platform("xeon-x5650")?.dram.latency_max.ps();
+    let latency_ps = platform("xeon-x5650")?.latency_of_paper().ps();
     let numbers: Vec<usize> = (0..2 * TABLE2.len()).collect();
     let sets = points(context, &numbers, |&n| set(context, n, latency_ps))?;
     let groups = groups(context);
@@ -131,7 +132,7 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
     };
     let mut tasks: Vec<HardTask> = (0..).zip(rows).map(hard).collect();
     // Each soft core can have an access under way when a budget comes into force.
-    let memory = Memory { latency_ps, switch_accesses: SOFT.len() as u64 };
+    let memory = Memory { latency_ps, switch_accesses: SOFT.len() as u64, refresh: Refresh::default() };
     let wrong = |what: String| ExperimentError::Setup(format!("T{}: {what}", number + 1));
     for i in 0..tasks.len() {
         let budget = largest_budget(&tasks, i, &memory).map_err(|e| wrong(e.to_string()))?;

@@ -21,7 +21,7 @@ const LONGEST_PS: u64 = 100_000 * MS;
 
 /// `m` active cores that share the guaranteed bandwidth evenly.
 pub fn regulation(platform: &Platform, active: u32) -> Regulation {
-    Regulation { period_ps: MS, latency_ps: platform.dram.latency_max.ps(), cores: active }
+    Regulation { period_ps: MS, latency_ps: platform.latency_of_paper().ps(), cores: active }
 }
 
 /// `C_sce = C + Stall`, by eq. (1).

@@ -15,7 +15,7 @@ use solocore_analysis::mc2::Verdict;
 use solocore_model::mc2::BufferScheme;
 use solocore_model::mc2_plan::Choice;
 use solocore_model::plan::Plan;
-use solocore_model::system::Criticality;
+use solocore_model::system::{Criticality, Model};
 use solocore_study::allocate::Problem;
 use solocore_study::placement::Kind;
 use solocore_study::scheme::Io;
@@ -431,10 +431,16 @@ pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
         "the tardiness bound of level C holds while no job of any level exceeds its level-C PET".to_owned(),
     ];
     if bounded(found) {
-        out.push(format!(
-            "L_max = {} bounds the service of one DRAM access; each core has one under way at a time, and the memory serves cores and devices in turn",
-            p.dram.latency_max
-        ));
+        out.push(match found.system.regulation.model() {
+            Model::Sce => format!(
+                "L_max = {} bounds the service of one DRAM access; each core has one under way at a time, and the memory serves cores and devices in turn (model = \"sce\")",
+                p.dram.latency_max
+            ),
+            Model::Sound => format!(
+                "L_max = {} bounds one DRAM access by itself; what others can add to it follows from their miss registers, posted writes and the controller of docs/dram.md",
+                p.dram.latency_max
+            ),
+        });
     } else {
         out.push("the stated times were measured under contention for everything that is not isolated; [mc2.costs] are this board's".to_owned());
     }

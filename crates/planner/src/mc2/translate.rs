@@ -6,7 +6,9 @@
 //! level C: `average` of it.
 //!
 //! With `contention = "bounded"` everything that can lengthen a job is in it:
-//! * each DRAM access takes `L_max` and waits for one of each other core and of each device;
+//! * each DRAM access takes `L_max`, and as much longer as anything that other cores and devices do can make it
+//!   (`solocore_analysis::interference`, request-driven, all banks shared); with `model = "sce"` it waits for one access of each other core
+//!   and of each device;
 //! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's accesses;
 //! * of a profiled task, each fetched line may push out a dirty one that another task left (at most the lines of the ways
 //!   and of the private caches);
@@ -21,10 +23,11 @@
 //!
 //! Not covered: what the kernel itself does for a message or a transfer; state it in the execution times.
 
-use crate::Demand;
+use crate::{Demand, memory};
+use solocore_analysis::interference::{self, Requester, Sharing};
 use solocore_analysis::mc2::Level;
 use solocore_model::mc2::{Contention, Costs, Isolation, TaskShape};
-use solocore_model::system::{Criticality, Task};
+use solocore_model::system::{Criticality, Model, Task};
 use solocore_model::{Platform, System, Time};
 use solocore_study::generator::{Accesses, Edge, IoBuffer, Task as StudyTask};
 use solocore_study::random::saturation;
@@ -88,8 +91,10 @@ struct Memory<'a> {
     platform: &'a Platform,
     /// `L_max`.
     latency_ps: u64,
-    /// Who takes turns at the memory; 1 if contention was measured.
-    masters: u64,
+    /// One access with what others add, ps; `L_max` if contention was measured.
+    access_ps: u64,
+    /// What may be under way as a piece of a job begins, ps.
+    under_way_ps: u64,
     bounded: bool,
     ways: usize,
     /// How long a refresh takes, and the time from one to the next, ps.
@@ -99,20 +104,49 @@ struct Memory<'a> {
 impl<'a> Memory<'a> {
     fn of(system: &'a System, isolation: &Isolation) -> Self {
         let bounded = isolation.settings.contention == Contention::Bounded;
-        let masters = u64::from(system.active_cores()) + isolation.io.len() as u64;
+        let latency_ps = system.platform.dram.latency_max.ps();
+        let (access_ps, under_way_ps) = match (bounded, system.regulation.model()) {
+            (false, _) => (latency_ps, 0),
+            (true, Model::Sce) => {
+                let masters = u64::from(system.active_cores()) + isolation.io.len() as u64;
+                let turn = latency_ps.saturating_mul(masters);
+                (turn, turn)
+            }
+            // No bound is a time that fits nowhere.
+            (true, Model::Sound) => Self::interference(system, isolation.io.len())
+                .and_then(|c| Some((latency_ps.saturating_add(c.request_ps?), c.left_ps)))
+                .unwrap_or((u64::MAX, u64::MAX)),
+        };
         Self {
             platform: &system.platform,
-            latency_ps: system.platform.dram.latency_max.ps(),
-            masters: if bounded { masters } else { 1 },
+            latency_ps,
+            access_ps,
+            under_way_ps,
             bounded,
             ways: isolation.ways(&system.platform) as usize,
             refresh: [isolation.settings.refresh.ps(), isolation.settings.refresh_period.ps()],
         }
     }
 
-    /// One access, with those it waits for.
+    /// What accesses cost beside the other cores and the devices, each of which has one line under way.
+    fn interference(system: &System, devices: usize) -> Option<interference::Costs> {
+        let own = memory::core(&system.platform);
+        let others = std::iter::repeat_n(own, system.active_cores().saturating_sub(1) as usize)
+            .chain(std::iter::repeat_n(Requester { reads: 1, writes: 1 }, devices))
+            .collect();
+        let cache_mshrs = system.platform.llc.mshrs.map(u64::from);
+        memory::of(&system.platform).ok()?.costs(&Sharing { own, others, private: false, cache_mshrs })
+    }
+
+    /// One access, with what others add.
     fn access_ps(&self) -> u64 {
-        self.latency_ps.saturating_mul(self.masters)
+        self.access_ps
+    }
+
+    /// How long what takes `alone_ps` can take, if all of it may be waiting for the memory.
+    fn all_waiting(&self, alone_ps: u64) -> u64 {
+        let accesses = alone_ps.div_ceil(self.latency_ps.max(1));
+        accesses.saturating_mul(self.access_ps).max(alone_ps)
     }
 
     /// A time with the refreshes that so many accesses can wait for in it: at most one each, at most one per period and one
@@ -140,8 +174,7 @@ impl<'a> Memory<'a> {
     }
 
     fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
-        // All of it may be waiting for the memory.
-        let stated = task.shape.reload.map(|alone| alone.ps().saturating_mul(self.masters));
+        let stated = task.shape.reload.map(|alone| self.all_waiting(alone.ps()));
         let accesses = self.reload_accesses(demand);
         match stated {
             Some(time) => self.with_refresh(time, u64::MAX),
@@ -243,7 +276,7 @@ fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -
         _ => 1,
     };
     // An access of what ran before may be under way as the piece begins.
-    let under_way = if memory.bounded { memory.access_ps() } else { 0 };
+    let under_way = memory.under_way_ps;
     let own = reload(index).saturating_mul(pieces - 1);
     pieces.saturating_mul(below.saturating_add(under_way)).saturating_add(own).saturating_add(ROUNDING_PS)
 }
@@ -335,7 +368,7 @@ impl Translated {
             let lines = ipc.size.0.div_ceil(system.platform.llc.line.0);
             let alone = |stated: Option<Time>| stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps);
             let alone = [ipc.send, ipc.receive].map(alone);
-            let time = alone.map(|t| memory.with_refresh(t.saturating_mul(memory.masters), u64::MAX));
+            let time = alone.map(|t| memory.with_refresh(memory.all_waiting(t), u64::MAX));
             let evicted = memory.with_refresh(lines.saturating_mul(memory.access_ps()), lines);
             let accesses = |task: usize, time: u64, ce: f64, cl: f64| {
                 let (whole, sbp) = (self.shapes[task].whole() as f64, time as f64);

@@ -131,7 +131,7 @@ impl<'a> Inside<'a> {
             period_ps: self.partition.period_ns.saturating_mul(PS),
             duration_ps: duration_ns.saturating_mul(PS),
             late_ps: self.margin_ns.saturating_mul(PS),
-            each_ps: bounds.once(true).saturating_add(bounds.resources.access_ps(each_misses)),
+            each_ps: bounds.each_window().saturating_add(bounds.resources.access_ps(each_misses)),
             each_misses,
         }
     }
@@ -153,7 +153,8 @@ impl<'a> Inside<'a> {
         let bounds = self.bounds(core);
         let windows = self.windows(core, self.unit_ns, locked, others);
         let most = self.longest_ns().saturating_mul(PS);
-        let least = least_duration(&levels, &windows, &|n| bounds.stall(n), self.unit_ns.saturating_mul(PS), most)?;
+        let least =
+            least_duration(&levels, &windows, &|asked| bounds.stall(asked), self.unit_ns.saturating_mul(PS), most)?;
         Some(least / PS)
     }
 
@@ -161,7 +162,7 @@ impl<'a> Inside<'a> {
     fn fits(&self, core: u32, duration_ns: u64, locked: &Locked, others: Others) -> bool {
         let levels: Vec<Vec<Task>> = self.levels(core, locked).iter().map(tasks_of).collect();
         let bounds = self.bounds(core);
-        schedulable(&levels, &self.windows(core, duration_ns, locked, others), &|n| bounds.stall(n))
+        schedulable(&levels, &self.windows(core, duration_ns, locked, others), &|asked| bounds.stall(asked))
     }
 
     /// The pages that give the least duration among those tried: greedily by accesses saved per second, with more weight for the
@@ -197,7 +198,7 @@ impl<'a> Inside<'a> {
             let tasks = tasks_of(level);
             let last = tasks.last()?;
             let limit = last.deadline_ps.saturating_mul(4);
-            let response = response_time(&tasks, tasks.len() - 1, &windows, &|n| bounds.stall(n), limit);
+            let response = response_time(&tasks, tasks.len() - 1, &windows, &|asked| bounds.stall(asked), limit);
             let share = u128::from(response.unwrap_or(limit)) * 1_000_000 / u128::from(last.deadline_ps.max(1));
             Some((share, std::cmp::Reverse(level.index)))
         };
@@ -244,16 +245,16 @@ impl<'a> Inside<'a> {
             let response_ps = level.and_then(|l| {
                 let tasks = tasks_of(l);
                 let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
-                response_time(&tasks, tasks.len() - 1, &windows, &|n| bounds.stall(n), limit)
+                response_time(&tasks, tasks.len() - 1, &windows, &|asked| bounds.stall(asked), limit)
             });
             let late = !matches!((response_ps, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
             let misses = w.demand.misses(k);
             TaskPlan {
                 index,
                 locked: k,
-                wcet_ps: w.demand.wcet_ps(k, &self.resources.platform),
+                wcet_ps: w.wcet_ps(k, self.resources),
                 misses,
-                stall_ps: bounds.stall(misses).saturating_add(bounds.once(false)),
+                stall_ps: bounds.stall(w.asked(k, self.resources)).saturating_add(bounds.once(false)),
                 crpd_ps: bounds.resources.access_ps(preemption_accesses(index, &order, self.work, self.resources)),
                 response_ps,
                 meets: !(w.hard() && late),
@@ -276,7 +277,7 @@ impl<'a> Inside<'a> {
         let k = locked.get(&index).copied().unwrap_or(0);
         let demand = self.work[index].demand.explain(k, &self.resources.platform);
         let last = tasks.len().checked_sub(1)?;
-        let d = explain(&tasks, last, windows, &|n| bounds.stall(n), response);
+        let d = explain(&tasks, last, windows, &|asked| bounds.stall(asked), response);
         Some(d.because(demand).because(bounds.explain()))
     }
 
@@ -301,14 +302,14 @@ impl<'a> Inside<'a> {
                 l.tasks.iter().map(|(t, task)| if *t == index { change(task) } else { Some(*task) }).collect()
             };
             let levels: Option<Vec<Vec<Task>>> = levels.iter().map(changed).collect();
-            levels.is_some_and(|levels| schedulable(&levels, &windows, &|n| bounds.stall(n)))
+            levels.is_some_and(|levels| schedulable(&levels, &windows, &|asked| bounds.stall(asked)))
         };
         let k = locked.get(&index).copied().unwrap_or(0);
         let mu = self.work[index].demand.misses(k);
         let wcet =
             largest_passing(0, own.1.deadline_ps, own.1.wcet_ps, |wcet_ps| passes(&|t| Some(Task { wcet_ps, ..*t })));
         let misses = largest_passing(0, MOST_MISSES, mu, |n| {
-            passes(&|t| Some(Task { misses: (t.misses - mu).checked_add(n)?, ..*t }))
+            passes(&|t| t.with_misses(t.misses, (t.misses - mu).checked_add(n)?))
         });
         Some(TaskMargin { wcet_ns: wcet.passes.map(|ps| ps / PS), misses: misses.fails.and(misses.passes) })
     }

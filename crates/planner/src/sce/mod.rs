@@ -16,6 +16,7 @@ use crate::resources::Resources;
 use crate::{Work, explain, whole};
 use inside::{Inside, Others};
 use rounds::{Attempt, Choice, Rounds, neighbours};
+use solocore_analysis::response::Demand as Asked;
 use solocore_model::instance::Instance;
 use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::sce::{PlanMargin, PlanPartition, PlanTransfer, SceMethod};
@@ -133,7 +134,10 @@ impl Found<'_> {
         let (inside, choice) = (&self.inside[p], &self.choices[p]);
         let start = inside.start(&choice.locked, others);
         let bounds = inside.bounds(core);
-        let of = |n: u64| bounds.resources.access_ps(n).saturating_add(bounds.stall(n)).div_ceil(PS);
+        let of = |n: u64| {
+            let alone = bounds.resources.access_ps(n);
+            alone.saturating_add(bounds.stall(Asked { work_ps: alone, ..Asked::accesses(n) })).div_ceil(PS)
+        };
         PlanPartition {
             name: inside.partition.name.clone(),
             core: self.attempt.cores[p],
@@ -148,7 +152,7 @@ impl Found<'_> {
             locked_pages: choice.locked.values().map(|&k| k as u64).sum(),
             prefetch_accesses: start.prefetch,
             prefetch_ns: of(start.prefetch),
-            switch_ns: of(start.refill).saturating_add(bounds.once(true).div_ceil(PS)),
+            switch_ns: of(start.refill).saturating_add(bounds.each_window().div_ceil(PS)),
             schedulable: results.iter().all(|t| t.meets),
         }
     }

@@ -1,12 +1,12 @@
 //! Hand-made inputs: five tasks on eight cores, one of them best effort without a period, one with a hostile name.
 
 use solocore_model::Platform;
-use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask};
+use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Verdict};
 use solocore_model::profile::{
     self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef, WorkingSet,
 };
 use solocore_model::results::{self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult};
-use solocore_model::system::{Criticality, Policy, Share};
+use solocore_model::system::{Criticality, Model, Policy, Share};
 use std::path::{Path, PathBuf};
 
 /// A name that breaks a page which does not escape.
@@ -78,6 +78,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
     Plan {
         format: plan::FORMAT.to_owned(),
         schedulable: true,
+        model: Model::Sce,
         tasks: rows.iter().map(|r| plan_task(r, profiles)).collect(),
         cores: (0..8).map(plan_core).collect(),
         reasons: vec![
@@ -136,6 +137,8 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         wcrt_ns: analysed.then_some(row.bound_ns + row.bound_ns / 10),
         deadline_ns: row.period_ns,
         schedulable: true,
+        verdict: analysed.then_some(Verdict::Meets),
+        assumes: Vec::new(),
         period_ns: row.period_ns,
         priority: row.core + 1,
         crpd_ns: 12_000,

@@ -6,7 +6,7 @@
 //! there are several channels, the channel goes above it: a page then lies in one bank of one channel. A memory file whose map
 //! has XOR functions is taken as it is; [`Layout::one_bank`] says what came of it.
 
-use solocore_dram::{AddressMap, Options, Spec};
+use solocore_dram::{AddressMap, OfPlatform, Spec};
 use solocore_model::platform::{L1, L2, Llc, Pipeline};
 use solocore_model::{ModelError, Platform};
 
@@ -40,6 +40,15 @@ pub enum MachineError {
     /// The memory that `dram.memory` names is missing or impossible.
     #[error("dram.memory: {0}")]
     Memory(#[from] ModelError),
+}
+
+impl From<OfPlatform> for MachineError {
+    fn from(error: OfPlatform) -> Self {
+        match error {
+            OfPlatform::Key { key, message } => config_error(key, message),
+            OfPlatform::Memory(error) => Self::Memory(error),
+        }
+    }
 }
 
 pub(super) fn config_error(key: &'static str, message: impl Into<String>) -> MachineError {
@@ -117,12 +126,6 @@ impl MachineConfig {
     /// # Errors
     /// The key at fault; a platform without `dram.memory` cannot be simulated request by request.
     pub fn of(p: &Platform, seed: u64) -> Result<Self, MachineError> {
-        let Some(name) = &p.dram.memory else {
-            return Err(config_error(
-                "dram.memory",
-                format!("the platform `{}` names none; add one, for instance memory = \"ddr3-1333\"", p.name),
-            ));
-        };
         let config = Self {
             cores: p.cores,
             frequency: p.frequency.0,
@@ -132,8 +135,8 @@ impl MachineConfig {
             l2: p.l2.clone(),
             llc: p.llc.clone(),
             pipeline: p.pipeline,
-            memory: fit(Spec::find(name)?, p)?,
-            row_hit_cap: Some(Options::ROW_HIT_CAP),
+            memory: Spec::of_platform(p)?,
+            row_hit_cap: p.dram.row_hit_cap.limit(),
             overhead_ps: p.dram.overhead.ps(),
             quantum_ps: Self::QUANTUM_PS,
             seed,
@@ -248,59 +251,6 @@ impl MachineConfig {
 /// Sets of a cache.
 pub(super) fn sets(size: u64, ways: u32, line: u64) -> u64 {
     size / (u64::from(ways.max(1)) * line.max(1))
-}
-
-/// Puts the platform's organisation into its memory.
-fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, MachineError> {
-    let (d, o) = (&p.dram, &mut spec.organisation);
-    for (key, value) in [("dram.channels", d.channels), ("dram.ranks", d.ranks), ("dram.banks", d.banks)] {
-        if !value.is_power_of_two() {
-            return Err(config_error(
-                key,
-                format!(
-                    "{value}; the request-level memory takes powers of two, so choose one or use the fluid machine"
-                ),
-            ));
-        }
-    }
-    o.channels = d.channels;
-    o.ranks = d.ranks;
-    o.bank_groups = o.bank_groups.min(d.banks);
-    o.banks = d.banks / o.bank_groups;
-    let device_bytes = u64::from(o.bus_bits / 8);
-    o.columns = u32::try_from(d.row.0 / device_bytes)
-        .map_err(|_| config_error("dram.row", format!("{}; give a row of at most 16384 columns", d.row)))?;
-    let row_set = u64::from(o.channels) * u64::from(o.channel_banks()) * d.row.0;
-    let rows = d.capacity.0 / row_set;
-    if !rows.is_power_of_two() || rows * row_set != d.capacity.0 {
-        return Err(config_error(
-            "dram.capacity",
-            format!(
-                "{} over channels, ranks, banks and row is not a power-of-two number of rows; correct one",
-                d.capacity
-            ),
-        ));
-    }
-    o.rows = u32::try_from(rows).map_err(|_| config_error("dram.capacity", format!("{rows} rows; at most 2^20")))?;
-    if o.line_bytes() < p.llc.line.0 {
-        return Err(config_error(
-            "llc.line",
-            format!("{} is more than the {} bytes of a burst of dram.memory", p.llc.line, o.line_bytes()),
-        ));
-    }
-    let m = &mut spec.map;
-    let plain = [&m.row, &m.bank, &m.bank_group, &m.rank, &m.column, &m.channel].iter().all(|f| f.is_empty());
-    let place = |m: &[String], name: &str| m.iter().position(|f| f == name);
-    if plain
-        && d.channels > 1
-        && let (Some(channel), Some(column)) = (place(&m.order, "channel"), place(&m.order, "column"))
-        && channel > column
-    {
-        let field = m.order.remove(channel);
-        m.order.insert(column, field);
-    }
-    spec.check().map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
-    Ok(spec)
 }
 
 /// Which banks and which colour a page frame has.

@@ -58,7 +58,7 @@ use std::collections::VecDeque;
 const NEVER: u64 = u64::MAX;
 
 /// Lines that a core may have written that the memory controller has not taken yet.
-pub const WRITE_BUFFER: u32 = 16;
+pub const WRITE_BUFFER: u32 = solocore_model::platform::Pipeline::WRITE_BUFFER;
 
 /// Most lines that one access can send to DRAM: each of its uses of the shared cache one, and a fill that stores one more.
 const PENDING_WRITES: u32 = self::core::PENDING as u32 + 1;

@@ -1,0 +1,515 @@
+//! How long other cores' memory traffic, a regulator and refreshes can hold a core up: the one model under every bound.
+//!
+//! # Problem
+//! A core runs jobs that need `C` alone and make `n` DRAM transactions. Other cores, with several reads under way and posted
+//! writes, share the channel. How much later than alone do the jobs end, at worst?
+//!
+//! # Rule
+//! Two bounds on the delay of the core's accesses, of which the smaller holds.
+//! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever they do.
+//! * *Job-driven*: each request that others can issue in the window at all adds at most its cost, [`Costs::read_ps`] or
+//!   [`Costs::write_ps`]; their number follows from budgets ([`Others::Budgets`]) or from their tasks ([`Others::Jobs`]).
+//!
+//! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and Yun, Pellizzoni, Valsan, ECRTS 2015
+//! (parallel misses, write batching). The terms are derived here for the controller of crates/dram (docs/dram.md); Kim et al. leave out
+//! write batching, Yun et al. take one batch per read as the worst, and neither covers a rival on the core's own processor.
+//!
+//! # Costs
+//! All in the time of the memory clock; names of JEDEC. The controller is work conserving: while a request waits, the next command of
+//! some request is issued as soon as timing permits. So whatever a request waits for is a command that was issued at most
+//! one timing gap earlier, and each command of another core moves at most one command in wait, by one gap.
+//! * `service` of an own access, alone: a read in its turn is looked up (`overhead`), closes and opens a row, and transfers,
+//!   `rp + rcd + cl + burst`; a write keeps its bank for `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and
+//!   once what a write leaves behind for the read after it.
+//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write: `write-to-precharge + rp + rcd + cl + burst`.
+//! * A *read* of another core in a bank of its own moves a waiting PRE, ACT and RD by one gap each
+//!   ([`latency::delay_per_access`]); in a shared bank it takes a row cycle as well.
+//! * A *write* of another core: while writes are drained, reads wait. The drain serves a write at least every
+//!   `write-to-precharge + rp + rcd` (all of them in one bank, row after row), so that is what each costs; a posted write moves other
+//!   commands by less.
+//! * `row`: the core's own posted writes may wait for a place in the write queue while the reads that the last drain was cut short for
+//!   are served. Those of one core may all lie in one bank, a row cycle each: once for each [`Queue::drain_most`] writes.
+//! * A *refresh* stops its rank for `rfc`, and what closes and opens the banks around it. While writes are drained, a refresh of
+//!   any rank can hold up the drain. A window `t` meets `floor((t + refresh)/refi) + 1` for each rank.
+//! * What is *left* at the start of a window or of a regulation period: reads under way, as many as there are miss registers, a full
+//!   write queue, and each core's posted writes in front of it.
+//!
+//! One access beside others of any rate (*request-driven*): reads that are older, and those that pass ([`latency::read_delay`]);
+//! a drain that was under way, which may end with fewer than `drain_most` writes, and one whole drain after it, which is cut
+//! short for the reads that wait; and the first delays again after each. Without a row-hit cap the controller gives no turns: no bound.
+//! A full read queue would let reads wait in front of it, where each older one costs a row cycle; where it can fill: no bound.
+//!
+//! # Stall under budgets
+//! All cores have budgets per period `P`, replenished at the same instants. Let `a` be the time alone that `C` counts for each access, `D` what
+//! others may add in one period (their budgets' cost, what is left, refreshes). Of the periods that lie in the window,
+//! * one in which the core is stopped, as it has used a budget of `Q`, makes at least `Q*a` of progress: it costs at most `P - Q*a`;
+//! * any other costs at most `D`.
+//!
+//! With `K = floor(n/Q)` periods of the first kind at most, the time of `n` periods must hold the work: the least `n` with
+//! `work + K*max(0, P - Q*a - D) + n*D <= n*P`. The opening period is charged whole ([`Stall::once`]): somebody on the core may have
+//! drained the budget, with misses in parallel or with writes that merge, in no time at all.
+//!
+//! # Not covered
+//! Prefetchers (their reads count against budgets where the counter sees them), closed pages, per-bank refresh, interrupts and skid of the
+//! counter, budgets of cores that are replenished at different instants (add one period's budgets), DRAM controllers that
+//! differ from the one of docs/dram.md.
+
+use crate::Derivation;
+use crate::memory::latency::{self, Contention, Controller, Dram};
+use crate::response::Demand;
+use serde::{Deserialize, Serialize};
+
+/// The controller's write queue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Queue {
+    /// Writes that it holds.
+    pub writes: u64,
+    /// Writes of one drain after which the reads that wait are served.
+    pub drain_most: u64,
+    /// Reads that each bank's queue holds, and those that wait behind all of them.
+    pub bank_reads: u64,
+    /// See `bank_reads`.
+    pub reads: u64,
+}
+
+/// A channel and the way to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Memory {
+    /// Timing.
+    pub dram: Dram,
+    /// Order of reads.
+    pub controller: Controller,
+    /// Queues.
+    pub queue: Queue,
+    /// From a core to the controller and back, in picoseconds.
+    pub overhead_ps: u64,
+    /// Clock period of the cores, in picoseconds.
+    pub cycle_ps: u64,
+}
+
+/// What a core or a device can have under way.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Requester {
+    /// Reads: its miss registers.
+    pub reads: u64,
+    /// Posted writes that the controller has not taken.
+    pub writes: u64,
+}
+
+/// Who shares a channel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sharing {
+    /// The core under analysis.
+    pub own: Requester,
+    /// The others.
+    pub others: Vec<Requester>,
+    /// Has each core banks of its own?
+    pub private: bool,
+    /// Misses that the shared cache can have under way for all; `None`: as many as the cores can.
+    pub cache_mshrs: Option<u64>,
+}
+
+/// What accesses cost, in picoseconds.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Costs {
+    /// `L_max`: one read by itself, right after a write to its bank, refresh apart.
+    pub latency_ps: u64,
+    /// One of many own accesses, alone.
+    pub service_ps: u64,
+    /// A read of another core.
+    pub read_ps: u64,
+    /// A write of another core.
+    pub write_ps: u64,
+    /// An access of another core whose kind is not known, at most.
+    pub any_ps: u64,
+    /// What others can add to one own access; `None`: there is no bound.
+    pub request_ps: Option<u64>,
+    /// What is under way as a window or a period opens.
+    pub left_ps: u64,
+    /// For each `drain_most` writes: reads of one core in one bank, beyond `read_ps` each.
+    pub phase_ps: u64,
+    /// Writes to one phase.
+    pub phase_writes: u64,
+    /// Refreshes.
+    pub refresh: Refresh,
+}
+
+/// Refreshes of a channel.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Refresh {
+    /// How long one holds up a core.
+    pub each_ps: u64,
+    /// From one to the next, of a rank.
+    pub every_ps: u64,
+    /// Ranks.
+    pub ranks: u64,
+}
+
+impl Refresh {
+    /// Of all ranks in a window of `window_ps`.
+    #[must_use]
+    pub fn within(&self, window_ps: u64) -> u64 {
+        if self.every_ps == 0 {
+            return 0;
+        }
+        let number = u128::from(window_ps) + u128::from(self.each_ps);
+        let number = number / u128::from(self.every_ps) + 1;
+        narrow(number * u128::from(self.ranks) * u128::from(self.each_ps))
+    }
+
+    /// `time_ps` and the refreshes that it meets; [`u64::MAX`] if they take all the time.
+    #[must_use]
+    pub fn lengthen(&self, time_ps: u64) -> u64 {
+        let mut total = time_ps;
+        for _ in 0..STEPS {
+            let next = time_ps.saturating_add(self.within(total));
+            if next <= total || next == u64::MAX {
+                return next.max(total);
+            }
+            total = next;
+        }
+        u64::MAX
+    }
+}
+
+/// Steps of a recurrence, after which there is no bound.
+const STEPS: u32 = 1 << 16;
+
+fn narrow(value: u128) -> u64 {
+    u64::try_from(value).unwrap_or(u64::MAX)
+}
+
+impl Memory {
+    /// `write-to-precharge + rp + rcd`: a write's hold on its bank. What waits in a drain waits for a chain of commands, each at most
+    /// its gap after the one before; a chain has each command once, so that a conflict on the command bus takes the place of a gap.
+    fn write_cycles(&self) -> u64 {
+        let d = &self.dram;
+        d.write_to_pre() + d.rp.max(d.ppd) + d.rcd.max(d.command)
+    }
+
+    /// A row cycle of reads.
+    fn row_cycles(&self) -> u64 {
+        let d = &self.dram;
+        d.ras.max(d.rcd + d.rtp) + d.rp.max(d.ppd)
+    }
+
+    /// From the arrival of a read at an idle controller to its answer, the row closed. The arrival waits for an edge of the clock.
+    fn read_cycles(&self) -> u64 {
+        let (d, c) = (&self.dram, &self.controller);
+        let bus = 3 * (d.command - 1) + 2 * d.ppd.saturating_sub(1);
+        1 + c.way_in + d.rp + d.rcd + d.cl + d.burst + c.way_out + bus
+    }
+
+    fn refresh_cycles(&self) -> u64 {
+        let d = &self.dram;
+        let close = d.banks * (d.ppd.max(1) + d.command - 1);
+        d.rcd + d.write_to_pre().max(d.read_to_pre()) + close + d.rp + d.command + d.rfc
+    }
+
+    /// `L_max` in picoseconds: see the head of this file. `None` if a timing is impossible.
+    #[must_use]
+    pub fn latency_ps(&self) -> Option<u64> {
+        let d = &self.dram;
+        let cycles = d.is_possible().then(|| d.write_to_pre() + self.read_cycles())?;
+        d.to_ps(cycles)?.checked_add(self.overhead_ps)?.checked_add(self.cycle_ps)
+    }
+
+    /// Could the read queue fill, so that reads wait in front of it?
+    fn fills(&self, sharing: &Sharing) -> bool {
+        let all = sharing.others.iter().chain([&sharing.own]);
+        let behind = if sharing.private {
+            all.map(|r| r.reads.saturating_sub(self.queue.bank_reads)).sum()
+        } else {
+            all.map(|r| r.reads).sum::<u64>().saturating_sub(self.queue.bank_reads)
+        };
+        self.queue.reads < behind
+    }
+
+    /// What others can add to one own access, in cycles.
+    fn request_cycles(&self, sharing: &Sharing, others: u64) -> Option<u64> {
+        let (d, c) = (&self.dram, &self.controller);
+        c.hit_cap?;
+        if others == 0 && sharing.others.iter().all(|r| r.writes == 0) {
+            return Some(0);
+        }
+        let same_bank = if sharing.private { 0 } else { others };
+        let reads = latency::read_delay(d, c, &Contention { others, same_bank })?;
+        let again = latency::first_delay(d, c, others)?.checked_add(d.column_gap())?.checked_mul(2)?;
+        let drains = (2 * self.queue.drain_most - 1).checked_mul(self.write_cycles())?;
+        reads.checked_add(again)?.checked_add(drains)
+    }
+
+    /// What accesses cost. `None` if a timing is impossible or does not fit in 64 bits.
+    #[must_use]
+    pub fn costs(&self, sharing: &Sharing) -> Option<Costs> {
+        let d = &self.dram;
+        let latency_ps = self.latency_ps()?;
+        let read_alone = d.to_ps(self.read_cycles())?.checked_add(self.overhead_ps)?.checked_add(self.cycle_ps)?;
+        let (write, row) = (self.write_cycles(), self.row_cycles());
+        let moved = latency::delay_per_access(d, false)?;
+        let all_reads = sharing.others.iter().chain([&sharing.own]).map(|r| r.reads).sum::<u64>();
+        let held = sharing.cache_mshrs.is_some_and(|n| n < all_reads);
+        let fills = self.fills(sharing);
+        let mut read = if sharing.private { moved } else { latency::delay_per_access(d, true)? };
+        if fills || held {
+            read = read.max(row);
+        }
+        let write = if sharing.private { write } else { write.checked_add(moved)? };
+        let others: u64 = sharing.others.iter().map(|r| r.reads).sum();
+        let alone = sharing.others.is_empty();
+        let request = if alone {
+            Some(0)
+        } else if fills || held {
+            None
+        } else {
+            self.request_cycles(sharing, others)
+        };
+        let request_ps = request.and_then(|cycles| d.to_ps(cycles));
+        let posted = sharing.others.iter().chain([&sharing.own]).map(|r| r.writes).sum::<u64>();
+        let left =
+            all_reads.checked_mul(read.max(row))?.checked_add((self.queue.writes + posted).checked_mul(write)?)?;
+        let most_reads = sharing.others.iter().map(|r| r.reads).max().unwrap_or(0);
+        Some(Costs {
+            latency_ps,
+            service_ps: read_alone.max(d.to_ps(self.write_cycles())?).max(d.to_ps(row)?),
+            read_ps: d.to_ps(read)?,
+            write_ps: d.to_ps(write)?,
+            any_ps: d.to_ps(read.max(write).max(row))?,
+            request_ps,
+            left_ps: d.to_ps(left)?,
+            phase_ps: d.to_ps(most_reads.checked_mul(row)?)?,
+            phase_writes: self.queue.drain_most,
+            refresh: Refresh { each_ps: d.to_ps(self.refresh_cycles())?, every_ps: d.to_ps(d.refi)?, ranks: d.ranks },
+        })
+    }
+}
+
+/// A budget of a core per regulation period.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Budget {
+    /// Accesses of both kinds together.
+    Together(u64),
+    /// Reads and writes, each by itself; the core is stopped when one of them is used up.
+    Apart {
+        /// Reads.
+        reads: u64,
+        /// Writes.
+        writes: u64,
+    },
+}
+
+impl Budget {
+    /// What a core with this budget can cost another in one period, in picoseconds.
+    #[must_use]
+    pub fn cost_ps(self, costs: &Costs) -> u64 {
+        match self {
+            Self::Together(all) => all.saturating_mul(costs.any_ps),
+            Self::Apart { reads, writes } => {
+                reads.saturating_mul(costs.read_ps).saturating_add(writes.saturating_mul(costs.write_ps))
+            }
+        }
+    }
+
+    fn writes(self) -> u64 {
+        match self {
+            Self::Together(_) => 0,
+            Self::Apart { writes, .. } => writes,
+        }
+    }
+}
+
+/// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart, and end within `reach_ps`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Job {
+    /// Least time between releases.
+    pub period_ps: u64,
+    /// A job ends so long after its release at most.
+    pub reach_ps: u64,
+    /// Cost of its accesses.
+    pub cost_ps: u64,
+}
+
+/// What the others may issue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Others {
+    /// Anything.
+    Unlimited,
+    /// No more than the jobs of these tasks.
+    Jobs(Vec<Job>),
+    /// No more than their budgets; the core has one as well.
+    Budgets {
+        /// `P`.
+        period_ps: u64,
+        /// Of the core under analysis.
+        own: Budget,
+        /// Of the other cores of its channel.
+        others: Vec<Budget>,
+    },
+}
+
+/// How long one core can be held up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stall {
+    /// What accesses cost.
+    pub costs: Costs,
+    /// What others may issue.
+    pub others: Others,
+    /// Time alone that the execution times count for each DRAM transaction, in picoseconds.
+    pub counted_ps: u64,
+}
+
+impl Stall {
+    /// Charged once per busy window, in picoseconds: what the core's other tasks, and the others, left behind. Also where there are no
+    /// misses.
+    #[must_use]
+    pub fn once(&self) -> u64 {
+        let drained = match &self.others {
+            Others::Budgets { period_ps, .. } => *period_ps,
+            _ => 0,
+        };
+        drained.saturating_add(self.costs.left_ps)
+    }
+
+    /// What others and refreshes may add in one regulation period, in picoseconds; zero without budgets.
+    #[must_use]
+    pub fn in_period(&self) -> u64 {
+        let Others::Budgets { period_ps, own, others } = &self.others else { return 0 };
+        let c = &self.costs;
+        let others_ps = others.iter().map(|b| b.cost_ps(c)).fold(0, u64::saturating_add);
+        let writes = others.iter().chain([own]).map(|b| b.writes()).fold(0, u64::saturating_add);
+        // `any_ps` is not below a row cycle, so that budgets for both kinds have no phases besides.
+        let phases = if writes > 0 { writes / c.phase_writes.max(1) + 2 } else { 0 };
+        others_ps
+            .saturating_add(phases.saturating_mul(c.phase_ps))
+            .saturating_add(c.left_ps)
+            .saturating_add(c.refresh.within(*period_ps))
+    }
+
+    /// Stall of what jobs ask for in one busy window, in picoseconds; [`u64::MAX`]: no bound.
+    ///
+    /// Monotone in each field of `demand`. [`Stall::once`] comes on top, once per window.
+    #[must_use]
+    pub fn of(&self, demand: Demand) -> u64 {
+        let by_request = self.by_request(demand);
+        let by_job = match &self.others {
+            Others::Unlimited => u64::MAX,
+            Others::Jobs(jobs) => self.by_jobs(jobs, demand),
+            Others::Budgets { .. } => self.by_budgets(demand),
+        };
+        by_request.min(by_job)
+    }
+
+    /// Each access by itself, and the refreshes; under budgets, also the periods that the core's own budget is used up in.
+    fn by_request(&self, demand: Demand) -> u64 {
+        let Some(request_ps) = self.costs.request_ps else {
+            return if demand.misses == 0 { 0 } else { u64::MAX };
+        };
+        let delay = request_ps.saturating_mul(demand.misses);
+        let stopped = match &self.others {
+            Others::Budgets { period_ps, own, .. } => self.stopped(*own, *period_ps, demand, 0),
+            _ => 0,
+        };
+        let busy = demand.work_ps.saturating_add(delay).saturating_add(stopped);
+        if demand.misses == 0 {
+            return 0;
+        }
+        self.costs.refresh.lengthen(busy).saturating_sub(demand.work_ps)
+    }
+
+    fn by_jobs(&self, jobs: &[Job], demand: Demand) -> u64 {
+        let mut total = demand.work_ps;
+        let once = self.once();
+        for _ in 0..STEPS {
+            let window = total.saturating_add(once);
+            let cost = |j: &Job| {
+                let number = window.saturating_add(j.reach_ps).div_ceil(j.period_ps.max(1));
+                number.saturating_mul(j.cost_ps)
+            };
+            let delay = jobs.iter().map(cost).fold(self.costs.left_ps, u64::saturating_add);
+            let next = demand.work_ps.saturating_add(delay).saturating_add(self.costs.refresh.within(window));
+            if next <= total {
+                return total - demand.work_ps;
+            }
+            if next >= u64::MAX / 2 {
+                break;
+            }
+            total = next;
+        }
+        u64::MAX
+    }
+
+    /// The periods in which the core's budgets are used up, beyond `other_ps` that each period costs anyway.
+    fn stopped(&self, own: Budget, period_ps: u64, demand: Demand, other_ps: u64) -> u64 {
+        let cost = |budget: u64| {
+            let progress = budget.saturating_mul(self.counted_ps);
+            period_ps.saturating_sub(progress).saturating_sub(other_ps)
+        };
+        let of = |accesses: u64, budget: u64| match accesses.checked_div(budget) {
+            Some(periods) => periods,
+            None => u64::from(accesses > 0) * u64::MAX,
+        };
+        match own {
+            Budget::Together(all) => of(demand.misses, all).saturating_mul(cost(all)),
+            Budget::Apart { reads, writes } => {
+                let most = of(demand.misses, reads.min(writes));
+                let by_reads = of(demand.reads, reads).min(most);
+                let by_writes = of(demand.writes, writes).min(most - by_reads);
+                let other = of(demand.writes, writes).min(most);
+                let swapped = of(demand.reads, reads).min(most - other);
+                let sum = |r: u64, w: u64| r.saturating_mul(cost(reads)).saturating_add(w.saturating_mul(cost(writes)));
+                sum(by_reads, by_writes).max(sum(swapped, other))
+            }
+        }
+    }
+
+    fn by_budgets(&self, demand: Demand) -> u64 {
+        let Others::Budgets { period_ps, own, .. } = &self.others else { return u64::MAX };
+        if demand.misses == 0 {
+            return 0;
+        }
+        let other_ps = self.in_period();
+        let Some(left) = period_ps.checked_sub(other_ps).filter(|&left| left > 0) else { return u64::MAX };
+        let stopped = self.stopped(*own, *period_ps, demand, other_ps);
+        let need = demand.work_ps.saturating_add(stopped);
+        let periods = need.div_ceil(left);
+        let total = need.saturating_add(periods.saturating_mul(other_ps));
+        if total == u64::MAX { u64::MAX } else { total - demand.work_ps }
+    }
+
+    /// The terms, their values and sources.
+    #[must_use]
+    pub fn explain(&self) -> Derivation {
+        let c = &self.costs;
+        let (rule, number) = match &self.others {
+            Others::Unlimited => ("stall = n*R + refreshes", 0),
+            Others::Jobs(jobs) => {
+                ("stall = min(n*R, sum over others' tasks of ceil((W + reach)/T)*cost + left) + refreshes", jobs.len())
+            }
+            Others::Budgets { others, .. } => (
+                "stall = K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P; or n*R + K*(P - Q*a) + refreshes, the smaller",
+                others.len(),
+            ),
+        };
+        let mut d = Derivation::new(rule, "crates/analysis/src/interference.rs")
+            .input("others", number as u64)
+            .input("a: counted for an own access ps", self.counted_ps)
+            .step("L_max by the memory's timing ps", c.latency_ps)
+            .step("a read of another core ps", c.read_ps)
+            .step("a write of another core ps", c.write_ps)
+            .step("an access of another core ps", c.any_ps)
+            .step("R: one access beside anything ps", c.request_ps)
+            .step("left under way ps", c.left_ps)
+            .step("a refresh ps", c.refresh.each_ps)
+            .step("from one refresh to the next ps", c.refresh.every_ps);
+        if let Others::Budgets { period_ps, own, .. } = &self.others {
+            d = d.input("P ps", *period_ps);
+            d = match own {
+                Budget::Together(all) => d.input("Q", *all),
+                Budget::Apart { reads, writes } => d.input("Q of reads", *reads).input("Q of writes", *writes),
+            };
+            d = d.step("D: others in one period ps", self.in_period());
+        }
+        d.step("once per busy window ps", self.once()).result("as above")
+    }
+}

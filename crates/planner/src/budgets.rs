@@ -1,0 +1,82 @@
+//! Even budgets: how much each core may do in a period.
+//!
+//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with large budgets a task that mostly computes
+//! suffers from its neighbours in every period, with small ones a task that mostly reads waits for its own core's next period. Where a
+//! board counts write-backs, a part of the budget can be kept for writes, which hold others up longer.
+//! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each, where writes can be counted, of
+//! several parts for writes), the largest with which the geometric mean of the analysed tasks' longest executions beside the other cores
+//! is at most [`TOLERANCE`] above the least that there is. Where one of them exceeds its deadline, or all of them together the cores'
+//! time, what counts is by how much. Not covered: budgets that differ between cores.
+
+use crate::Work;
+use crate::core_plan::CoreBounds;
+use crate::resources::Resources;
+use solocore_model::system::{Model, Policy, Share};
+use solocore_model::{System, Time};
+
+/// Steps of the ladder, in parts of 24 of the largest budget.
+const STEPS: u64 = 24;
+/// Parts for writes, in percent.
+const WRITES: [u64; 5] = [10, 20, 30, 40, 50];
+/// What a larger budget may cost in the bounds, as a factor.
+const TOLERANCE: f64 = 1.02;
+/// Budgets with which something does not fit come after all others.
+const MISFIT: f64 = 1e12;
+
+/// The resources with even budgets chosen, where the system asks for them.
+pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources {
+    let even = system.regulation.policy == Policy::Memguard && system.regulation.share == Share::Even;
+    let stated = system.cores.iter().any(|c| c.write_bandwidth.is_some());
+    let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else { return resources };
+    if !even || stated || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {
+        return resources;
+    }
+    let apart: &[u64] = if resources.platform.dram.counts_writes && system.ima.is_none() { &WRITES } else { &[] };
+    let mut found: Vec<(u64, f64, Resources)> = Vec::new();
+    for step in (1..=STEPS).rev() {
+        let budget = (largest * step / STEPS).max(1);
+        for percent in std::iter::once(&0).chain(apart) {
+            let writes = Some(budget * percent / 100).filter(|&w| w > 0 && w < budget);
+            if *percent > 0 && writes.is_none() {
+                continue;
+            }
+            let cores = resources.cores as usize;
+            let tried = resources.with_budgets(vec![budget; cores], vec![writes; cores]);
+            found.push((budget, cost(work, &tried), tried));
+        }
+    }
+    let least = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
+    let good = found.into_iter().filter(|f| f.1 <= least * TOLERANCE);
+    // The largest; of equals, the first: one budget for both kinds, which is simplest to enforce.
+    let best = good.reduce(|best, f| if f.0 > best.0 { f } else { best });
+    best.map_or(resources, |f| f.2)
+}
+
+/// What budgets cost: the mean of the bounds, or by how much they do not fit.
+fn cost(work: &[Work], resources: &Resources) -> f64 {
+    let (mut logarithms, mut count, mut worst, mut load) = (0.0, 0.0, 0.0f64, 0.0);
+    for w in work.iter().filter(|w| w.hard()) {
+        let bound = execution_ps(w, resources);
+        let ps = |time: Option<Time>| time.map_or(f64::INFINITY, |t| t.ps() as f64);
+        logarithms += bound.max(1.0).ln();
+        count += 1.0;
+        worst = worst.max(bound / ps(w.task.deadline));
+        load += bound / ps(w.task.period);
+    }
+    let misfit = worst.max(load / f64::from(resources.cores));
+    if misfit > 1.0 { misfit * MISFIT } else { (logarithms / f64::max(count, 1.0)).exp() }
+}
+
+/// The longest execution of a task beside the other cores, on the worst core that it may be on.
+fn execution_ps(w: &Work, resources: &Resources) -> f64 {
+    let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
+    let locked = w.demand.page_accesses().take(room).count();
+    let asked = w.asked(locked, resources);
+    let on = |core: u32| {
+        let bounds = CoreBounds { core, resources };
+        let stall = bounds.stall(asked).saturating_add(bounds.once(false));
+        if stall == u64::MAX { f64::INFINITY } else { asked.work_ps as f64 + stall as f64 }
+    };
+    let cores = w.task.core.map_or(0..resources.cores, |core| core..core + 1);
+    cores.map(on).fold(0.0, f64::max)
+}
