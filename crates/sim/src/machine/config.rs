@@ -306,12 +306,12 @@ fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, MachineError> {
 /// Which banks and which colour a page frame has.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    map: AddressMap,
-    page: u64,
+    pub(super) map: AddressMap,
+    pub(super) page: u64,
     line: u64,
-    channel_banks: u32,
+    pub(super) channel_banks: u32,
     banks: u32,
-    frames: u64,
+    pub(super) frames: u64,
     colours: u64,
     one_bank: bool,
 }
