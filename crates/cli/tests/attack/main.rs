@@ -1,5 +1,6 @@
 //! Attacks on plans: random systems on the simulated board, of each way to plan one. One program, so that it is linked once.
 
+mod adversary;
 mod bounds;
 mod levels;
 mod recorded;
