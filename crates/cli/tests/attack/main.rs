@@ -2,6 +2,7 @@
 
 mod adversary;
 mod bounds;
+mod found;
 mod levels;
 mod recorded;
 mod sce_bounds;

@@ -7,7 +7,7 @@
 use super::system::{Attack, Policy};
 use solocore_model::Platform;
 use solocore_model::plan::{Plan, PlanTask};
-use solocore_model::results::{Mode, TaskResult};
+use solocore_model::results::{Mode, SimResult, TaskResult};
 use solocore_sim::{Options, simulate_with};
 use std::path::Path;
 
@@ -28,50 +28,68 @@ pub enum Outcome {
         ratio: f64,
         /// A sentence with both numbers.
         what: String,
-        /// The victim's longest response over its `wcet`.
-        slowdown: f64,
     },
 }
 
-/// Runs one attack. `dir` is where files of the system would be.
-pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
-    let platform = match Platform::find(&attack.board, dir) {
-        Ok(platform) => platform,
-        Err(e) => return Outcome::Refused(e.to_string()),
-    };
-    let (system, demands) = match attack.system(&platform, dir) {
-        Ok(found) => found,
-        Err(e) => return Outcome::Refused(e),
-    };
-    let plan = match solocore_planner::plan(&system, &demands) {
-        Ok(plan) => plan,
-        Err(e) => return Outcome::Refused(e.to_string()),
-    };
-    if plan.sce.as_ref().is_some_and(|s| s.table.is_empty()) || plan.tasks.iter().all(|t| t.wcrt_ns.is_none()) {
-        return Outcome::Unbounded;
-    }
-    let layout = solocore_sim::plan::layout(&plan).unwrap();
-    let stand_ins = attack.stand_ins(&plan, &layout);
+/// Simulated time of an attack: two jobs, and the one that follows.
+pub fn duration_ns(attack: &Attack) -> u64 {
     let last = attack.victim.phase_ns + 2 * attack.victim.period_ns + attack.victim.period_ns / 2;
     let longest = match attack.policy {
         Policy::Even | Policy::Uneven | Policy::Windows | Policy::Dynamic => LONGEST_NS,
         _ => LONGEST_UNREGULATED_NS,
     };
-    let options = Options { mode: Mode::Managed, duration_ns: last.min(longest), seed: attack.seed, timeline_ns: 0 };
-    let result = match simulate_with(&plan, &options, &stand_ins, &|_| true) {
-        Ok(result) => result,
-        Err(e) => return Outcome::Refused(e.to_string()),
-    };
-    let mut worst = (0.0f64, String::from("nothing ran"));
+    last.min(longest)
+}
+
+/// The plan of an attack's system. `dir` is where the system's file would be.
+///
+/// # Errors
+/// Why there is none.
+pub fn planned(attack: &Attack, dir: &Path) -> Result<Plan, String> {
+    let platform = Platform::find(&attack.board, dir).map_err(|e| e.to_string())?;
+    let (system, demands) = attack.system(&platform, dir)?;
+    solocore_planner::plan(&system, &demands).map_err(|e| e.to_string())
+}
+
+/// Runs an attack under its plan, as long as is asked for.
+///
+/// # Errors
+/// Why it cannot be simulated.
+pub fn simulated(attack: &Attack, plan: &Plan, duration_ns: u64) -> Result<SimResult, String> {
+    let layout = solocore_sim::plan::layout(plan).map_err(|e| e.to_string())?;
+    let options = Options { mode: Mode::Managed, duration_ns, seed: attack.seed, timeline_ns: 0 };
+    simulate_with(plan, &options, &attack.stand_ins(plan, &layout), &|_| true).map_err(|e| e.to_string())
+}
+
+/// The largest seen over bound of all that the plan promises its analysed tasks, as a sentence.
+pub fn worst(attack: &Attack, plan: &Plan, result: &SimResult) -> (f64, String) {
+    let mut worst = (0.0f64, "nothing ran".to_owned());
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
-        for (ratio, what) in compare(attack, &plan, planned, seen, options.duration_ns) {
+        for (ratio, what) in compare(attack, plan, planned, seen, result.simulated_ns) {
             if ratio > worst.0 {
                 worst = (ratio, what);
             }
         }
     }
-    let slowdown = result.tasks[0].max_response_ns as f64 / plan.tasks[0].wcet_ns.max(1) as f64;
-    Outcome::Bounded { ratio: worst.0, what: worst.1, slowdown }
+    worst
+}
+
+/// Plans and runs one attack.
+pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
+    let plan = match planned(attack, dir) {
+        Ok(plan) => plan,
+        Err(why) => return Outcome::Refused(why),
+    };
+    if plan.sce.as_ref().is_some_and(|s| s.table.is_empty()) || plan.tasks.iter().all(|t| t.wcrt_ns.is_none()) {
+        return Outcome::Unbounded;
+    }
+    match simulated(attack, &plan, duration_ns(attack)) {
+        Ok(result) => {
+            let (ratio, what) = worst(attack, &plan, &result);
+            Outcome::Bounded { ratio, what }
+        }
+        Err(why) => Outcome::Refused(why),
+    }
 }
 
 fn compare(

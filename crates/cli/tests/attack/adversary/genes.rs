@@ -107,7 +107,7 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
         Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + odd,
         _ => stretch * (alone_ns + held_ns) / 2 + 2 * period_ns + odd,
     };
-    let victim = Analysed { job: victim, compute_ns, period_ns: victim_period_ns, phase_ns };
+    let victim = Analysed { job: victim, compute_ns, period_ns: victim_period_ns, deadline_ps: None, phase_ns };
     let (mate_there, mate_job, mate_factor) =
         (c.pick(&[false, false, false, true]), job(policy, c), c.pick(&[2, 4, 1, 8]));
     let mate_job = shorter(mate_job, victim.job.misses);
@@ -118,6 +118,7 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
             Policy::Windows | Policy::Levels => victim_period_ns * mate_factor,
             _ => (victim_period_ns / 4 * mate_factor).max(4 * alone_ns),
         },
+        deadline_ps: None,
         phase_ns: 0,
     };
     let (own_there, own) = (c.pick(&[true, false]), beat(c, cycles(period_ns)));

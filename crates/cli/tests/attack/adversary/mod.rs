@@ -10,23 +10,20 @@
 //! Not covered: devices, DMA, locked pages, shared frames, several analysed tasks on the other cores.
 
 mod climb;
-mod evaluate;
+pub mod evaluate;
 mod genes;
-mod program;
+pub mod program;
 mod small;
-mod system;
-
-pub use evaluate::{Outcome, evaluate};
-pub use program::{Beat, Job, Rows, Shape};
-pub use system::{Analysed, Attack, Policy, miss_ps};
+pub mod system;
 
 use climb::{Genes, climb};
+use evaluate::{Outcome, evaluate};
 use genes::{BOARDS, Cursor, decode, sizes, starts};
 use solocore_model::Platform;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
-use system::POLICIES;
+use system::{POLICIES, Policy};
 
 /// What the attacks on one board under one policy found.
 #[derive(Clone, Debug, Default)]
@@ -88,7 +85,7 @@ fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
                 found.unbounded += 1;
                 0.0
             }
-            Outcome::Bounded { ratio, what, .. } => {
+            Outcome::Bounded { ratio, what } => {
                 found.ratios.push(ratio);
                 if ratio > 1.0 {
                     found.violations.push((ratio, what, genes.clone()));

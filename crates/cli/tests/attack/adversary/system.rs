@@ -56,8 +56,10 @@ pub struct Analysed {
     pub job: Job,
     /// Computation of a job.
     pub compute_ns: u64,
-    /// Period; the deadline is the same.
+    /// Period.
     pub period_ns: u64,
+    /// Deadline; `None`: the period.
+    pub deadline_ps: Option<u64>,
     /// Arrival of the first job.
     pub phase_ns: u64,
 }
@@ -204,13 +206,14 @@ impl Attack {
             _ => "core = 0\n".to_owned(),
         };
         let level = if self.policy == Policy::Levels && self.knob.is_multiple_of(2) { "A" } else { "B" };
+        let deadline = task.deadline_ps.map_or_else(String::new, |d| format!("deadline = \"{d} ps\"\n"));
         let soft = match (self.policy, self.knob) {
             (Policy::Dynamic, n) if n > 0 => format!("soft_budget = {}\n", n.max(u64::from(self.cores))),
             _ => String::new(),
         };
         write!(
             out,
-            "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{soft}",
+            "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{deadline}{soft}",
             task.period_ns, task.job.misses
         )
         .unwrap();
