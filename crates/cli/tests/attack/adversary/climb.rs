@@ -6,12 +6,15 @@
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
+use std::collections::HashSet;
 
 /// One choice for each gene.
 pub type Genes = Vec<u16>;
 
 /// Steps without progress after which a climb starts anew, for each gene.
 const PATIENCE: u64 = 2;
+/// Draws of a point that was not tried before.
+const DRAWS: u32 = 30;
 
 /// Climbs with `budget` evaluations. `sizes` are the choices of each gene, `fixed` the genes that stay as in the starts, `starts` points to
 /// begin with (at least one). Returns the best point and its value; `value` is to be above zero where a point can be compared at all.
@@ -27,22 +30,31 @@ pub fn climb(
     let free: Vec<usize> = (0..sizes.len()).filter(|g| !fixed.contains(g) && sizes[*g] > 1).collect();
     let mut best: Option<(Genes, f64)> = None;
     let mut here: Option<(Genes, f64)> = None;
+    let mut tried: HashSet<Genes> = HashSet::new();
     let (mut stuck, mut restarts) = (0, 0u64);
     for n in 0..budget {
         let first = usize::try_from(n).ok().and_then(|n| starts.get(n));
-        let candidate = match (first, &here) {
+        if first.is_none() && here.is_none() {
+            restarts += 1;
+        }
+        let mut draw = || match (first, &here) {
             (Some(start), _) => start.clone(),
             (None, Some((at, _))) => mutated(at, sizes, &free, steps(&mut rng), &mut rng),
-            (None, None) => {
-                restarts += 1;
-                match &best {
-                    Some((top, _)) if restarts.is_multiple_of(2) => {
-                        mutated(top, sizes, &free, free.len().div_ceil(3), &mut rng)
-                    }
-                    _ => mutated(&starts[0], sizes, &free, usize::MAX, &mut rng),
+            (None, None) => match &best {
+                Some((top, _)) if restarts.is_multiple_of(2) => {
+                    mutated(top, sizes, &free, free.len().div_ceil(3), &mut rng)
                 }
-            }
+                _ => mutated(&starts[0], sizes, &free, usize::MAX, &mut rng),
+            },
         };
+        let mut candidate = draw();
+        for _ in 0..DRAWS {
+            if !tried.contains(&candidate) {
+                break;
+            }
+            candidate = draw();
+        }
+        tried.insert(candidate.clone());
         let found = value(&candidate);
         if best.as_ref().is_none_or(|b| found > b.1) {
             best = Some((candidate.clone(), found));

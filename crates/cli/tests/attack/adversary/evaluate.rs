@@ -104,10 +104,10 @@ fn compare(
         let sentence = format!("{what} of {}: bound {bound} ns, seen {seen} ns", planned.name);
         (seen as f64 / bound.max(1) as f64, sentence)
     };
-    let scheduled = matches!(attack.policy, Policy::Windows | Policy::Levels);
-    if seen.jobs == 0 && !scheduled {
+    if seen.jobs == 0 && attack.policy != Policy::Windows {
         // The first job is there still.
-        let phase = if planned.name == "victim" { attack.victim.phase_ns } else { 0 };
+        let late = planned.name == "victim" && attack.policy != Policy::Levels;
+        let phase = if late { attack.victim.phase_ns } else { 0 };
         let so_far = duration_ns.saturating_sub(phase);
         return Vec::from_iter((so_far > bound).then(|| ratio("unfinished response", so_far, bound)));
     }

@@ -15,6 +15,8 @@ const BATCH: u64 = 256;
 pub enum Rows {
     /// Another row of one bank each time: conflicts.
     Conflicts,
+    /// The same with so few rows that a queue holds several accesses of each.
+    Few,
     /// Line after line of one row of one bank: hits.
     Hits,
     /// The task's banks in turn, another row each round.
@@ -28,7 +30,8 @@ pub enum Rows {
 }
 
 /// Every kind of rows.
-pub const ROWS: [Rows; 6] = [Rows::Conflicts, Rows::Hits, Rows::Banks, Rows::OpenBanks, Rows::Random, Rows::Runs];
+pub const ROWS: [Rows; 7] =
+    [Rows::Conflicts, Rows::Few, Rows::Hits, Rows::Banks, Rows::OpenBanks, Rows::Random, Rows::Runs];
 
 /// Frames and lines that a stream visits, over and over.
 #[derive(Clone, Debug)]
@@ -39,8 +42,11 @@ pub struct Visit {
     pub lines: Vec<u64>,
 }
 
-/// Rows that one stream has for itself.
-const OWN_ROWS: u32 = 16;
+/// Rows that one stream has for itself, where the banks have enough: more than the write queue holds, so that no two writes in it are of
+/// one row.
+const OWN_ROWS: u32 = 80;
+/// Streams of one system, about.
+const SLOTS: u32 = 24;
 
 impl Visit {
     /// The lines of `rows` in `banks`, of which `bank` is the first. `slot` keeps streams apart: each has rows of its own.
@@ -48,25 +54,27 @@ impl Visit {
         // Where channels are interleaved below the page, no page begins in the banks of the second.
         let begin: Vec<u32> = banks.iter().copied().filter(|&b| !layout.frames_of(b, 0).is_empty()).collect();
         let banks: Vec<u32> = (0..begin.len()).map(|i| begin[(bank + i) % begin.len()]).collect();
+        let own = (layout.rows() / SLOTS).clamp(1, OWN_ROWS);
         let (many_banks, many_rows) = match rows {
-            Rows::Conflicts | Rows::Runs => (1, OWN_ROWS),
+            Rows::Conflicts => (1, own),
+            Rows::Few | Rows::Runs => (1, own.min(16)),
             Rows::Hits => (1, 1),
-            Rows::Banks | Rows::Random => (banks.len().min(16), OWN_ROWS / 2),
+            Rows::Banks | Rows::Random => (banks.len().min(16), own.min(8)),
             Rows::OpenBanks => (banks.len().min(16), 1),
         };
         let mut frames = Vec::new();
         for row in 0..many_rows {
-            let row = (slot * OWN_ROWS + row) % layout.rows();
+            let row = (slot * own + row) % layout.rows();
             for &bank in &banks[..many_banks] {
                 frames.push(*layout.frames_of(bank, row).first().expect("every bank has this row"));
             }
         }
         let pages = frames.len() as u64;
         let at = |page: u64, line: u64| page % pages * lines_per_page + line % lines_per_page;
-        let count = 4 * lines_per_page.max(64);
+        let count = 8 * lines_per_page.max(64);
         let lines = (0..count).map(|n| match rows {
             // The line changes with every round, so that no two accesses under way share one.
-            Rows::Conflicts | Rows::Banks | Rows::OpenBanks | Rows::Hits => at(n, n / pages),
+            Rows::Conflicts | Rows::Few | Rows::Banks | Rows::OpenBanks | Rows::Hits => at(n, n / pages),
             Rows::Runs => at(n / 4, n / 4 / pages * 4 + n % 4),
             Rows::Random => {
                 let draw = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
