@@ -128,9 +128,11 @@ fn carry_in_on_one_core() {
 /// A window that starts after best effort of another partition has drained the budget.
 #[test]
 fn carry_in_at_the_start_of_a_window() {
-    let windows = PRESETS.iter().map(|board| {
-        let victim = victim(10_000, 20, 7_100_000);
-        (Attack { own: Some(FASTEST), others: vec![Some(PREFETCH)], ..attack(Policy::Windows, board, 3, victim) }, 3)
+    // The windows move against the regulation's periods; best effort has four fifths of the core.
+    let windows = ["imx6q", "xeon-w3530", "p4080"].map(|board| {
+        let victim = victim(10_000, 20, 7_030_000);
+        let attack = attack(Policy::Windows, board, 3, victim);
+        (Attack { knob: 3, own: Some(FASTEST), others: vec![Some(PREFETCH)], ..attack }, 35)
     });
     hold(windows);
 }

@@ -180,7 +180,7 @@ impl Attack {
         };
         partition("p-victim", 0, None);
         if self.own.is_some() {
-            partition("p-own", 0, Some(period / [3, 4, 8][(self.knob % 3) as usize]));
+            partition("p-own", 0, Some(period * [333, 250, 125, 800][(self.knob % 4) as usize] / 1000));
         }
         for (core, _) in (1..).zip(&self.others).filter(|(_, beat)| beat.is_some()) {
             partition(&format!("p-rival{core}"), core, Some(period * 19 / 20));
