@@ -104,10 +104,15 @@ fn compare(
         let sentence = format!("{what} of {}: bound {bound} ns, seen {seen} ns", planned.name);
         (seen as f64 / bound.max(1) as f64, sentence)
     };
-    if seen.jobs == 0 && attack.policy != Policy::Windows {
+    if seen.jobs == 0 {
         // The first job is there still.
-        let late = planned.name == "victim" && attack.policy != Policy::Levels;
-        let phase = if late { attack.victim.phase_ns } else { 0 };
+        let window = plan.sce.as_ref().and_then(|s| s.window(planned.partition.as_ref()?));
+        let phase = match attack.policy {
+            Policy::Windows => window.map_or(duration_ns, |w| w.offset_ns),
+            Policy::Levels => 0,
+            _ if planned.name == "victim" => attack.victim.phase_ns,
+            _ => 0,
+        };
         let so_far = duration_ns.saturating_sub(phase);
         return Vec::from_iter((so_far > bound).then(|| ratio("unfinished response", so_far, bound)));
     }

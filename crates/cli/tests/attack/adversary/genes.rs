@@ -95,7 +95,8 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
     let compute_ns = c.pick(&[10_000, 1_000, 3_000, 30_000, 60_000]);
     let stretch = c.pick(&[2, 3, 4, 8, 16]);
     let odd = c.pick(&[3_003, 0, 333, 11_000, 71_000]);
-    let phase_ns = period_ns * c.pick(&[0, 10, 100, 250, 500, 750, 900, 950, 990, 1000]) / 1000;
+    let phase_ns =
+        period_ns * c.pick(&[0, 10, 100, 250, 500, 750, 900, 950, 990, 1000, 20, 35, 50, 75, 150, 200, 300]) / 1000;
     // Long enough for what the victim may be held up, by the simplest of bounds.
     let alone_ns = compute_ns + victim.misses * miss_ps(&platform) / 1000;
     let held_ns = victim.misses * u64::from(cores) * miss_ps(&platform) / 1000;
@@ -153,11 +154,16 @@ pub fn sizes(policy: Policy) -> Genes {
     cursor.sizes()
 }
 
-/// The worst points of long searches (`known.txt`, which `write_known` makes).
-fn found_before(policy: Policy, board: &str) -> Vec<Genes> {
-    let wanted = format!("{policy:?} {board} ");
-    let lines = include_str!("known.txt").lines().filter_map(|line| line.strip_prefix(&wanted));
-    lines.map(|rest| rest.split(' ').map(|n| n.parse().expect("known.txt holds numbers")).collect()).collect()
+/// The worst points of long searches on a board (`known.txt`, which `write_known` makes): this policy's first, then the others'.
+fn found_before(policy: Policy, board: &str) -> (Vec<Genes>, Vec<Genes>) {
+    let genes = |line: &str| -> Genes {
+        let numbers = line.split(' ').skip(2);
+        numbers.map(|n| n.parse().expect("known.txt holds numbers")).collect()
+    };
+    let here = include_str!("known.txt").lines().filter(|line| line.split(' ').nth(1) == Some(board));
+    let (own, others): (Vec<&str>, Vec<&str>) =
+        here.partition(|line| line.split(' ').next() == Some(format!("{policy:?}").as_str()));
+    (own.into_iter().map(genes).collect(), others.into_iter().map(genes).collect())
 }
 
 /// Points to begin with on a board: attacks that are known to hurt, and random ones.
@@ -166,12 +172,13 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ u64::from(board) << 32);
     let mut random = || -> Genes { sizes.iter().map(|&size| rng.random_range(0..size)).collect() };
     let zero = vec![0; sizes.len()];
-    let mut out = found_before(policy, BOARDS[usize::from(board)]);
+    let (mut out, others) = found_before(policy, BOARDS[usize::from(board)]);
     for known in KNOWN {
         let mut genes = zero.clone();
         known.iter().for_each(|&(gene, choice)| genes[gene] = choice);
         out.push(genes);
     }
+    out.extend(others);
     out.extend((0..3).map(|_| random()));
     out.iter_mut().for_each(|genes| genes[0] = board);
     out
@@ -179,12 +186,16 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
 
 /// Genes of [`decode`] by position, where an attack that is known sets them; others are 0.
 const CORES: usize = 1;
+const SHARE: usize = 3;
+const KNOB: usize = 4;
 const MISSES: usize = 5;
 const SHAPE: usize = 10;
+const PHASE: usize = 14;
 const OWN: usize = 23;
 const OWN_MIX: usize = 24;
+const OWN_ROWS: usize = 25;
 const RIVAL_MIX: usize = 34;
-const KNOWN: [&[(usize, u16)]; 6] = [
+const KNOWN: [&[(usize, u16)]; 9] = [
     // Everybody prefetches from one bank, and so does best effort beside the victim, which has drained the budget.
     &[],
     // The others write to rows of one bank.
@@ -193,6 +204,10 @@ const KNOWN: [&[(usize, u16)]; 6] = [
     &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)],
     // The same, few misses at a job's start, and best effort that leaves writes under way.
     &[(OWN_MIX, 1), (RIVAL_MIX, 1), (MISSES, 3), (SHAPE, 1)],
+    // Best effort drains the budget at the rate of the bus, just before a release; on one core, on all, with a larger share.
+    &[(CORES, 2), (OWN_ROWS, 4), (PHASE, 3)],
+    &[(OWN_ROWS, 4), (PHASE, 12)],
+    &[(CORES, 1), (SHARE, 3), (OWN_ROWS, 4), (RIVAL_MIX, 1), (PHASE, 4), (KNOB, 3)],
     // A core alone: conflicts.
     &[(CORES, 2), (OWN, 1), (MISSES, 7)],
     // A core alone, and its own best effort.
