@@ -6,4 +6,5 @@ mod found;
 mod levels;
 mod recorded;
 mod sce_bounds;
+mod stand_ins;
 mod vcpus;
