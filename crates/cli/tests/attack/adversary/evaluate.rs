@@ -28,6 +28,8 @@ pub enum Outcome {
         ratio: f64,
         /// A sentence with both numbers.
         what: String,
+        /// Transactions of a core in one period beyond its budget, at most: those that were under way when it was stopped.
+        beyond_budget: u64,
     },
 }
 
@@ -74,6 +76,12 @@ pub fn worst(attack: &Attack, plan: &Plan, result: &SimResult) -> (f64, String) 
     worst
 }
 
+fn beyond_budget(plan: &Plan, result: &SimResult) -> u64 {
+    let cores = plan.cores.iter().zip(&result.cores);
+    let beyond = cores.filter_map(|(planned, seen)| seen.max_accesses_per_period.checked_sub(planned.budget_accesses?));
+    beyond.max().unwrap_or(0)
+}
+
 /// Plans and runs one attack.
 pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
     let plan = match planned(attack, dir) {
@@ -86,7 +94,7 @@ pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
     match simulated(attack, &plan, duration_ns(attack)) {
         Ok(result) => {
             let (ratio, what) = worst(attack, &plan, &result);
-            Outcome::Bounded { ratio, what }
+            Outcome::Bounded { ratio, what, beyond_budget: beyond_budget(&plan, &result) }
         }
         Err(why) => Outcome::Refused(why),
     }

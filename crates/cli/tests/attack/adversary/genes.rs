@@ -173,7 +173,7 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
     let mut random = || -> Genes { sizes.iter().map(|&size| rng.random_range(0..size)).collect() };
     let zero = vec![0; sizes.len()];
     let (mut out, others) = found_before(policy, BOARDS[usize::from(board)]);
-    for known in KNOWN {
+    for (_, known) in KNOWN {
         let mut genes = zero.clone();
         known.iter().for_each(|&(gene, choice)| genes[gene] = choice);
         out.push(genes);
@@ -186,30 +186,44 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
 
 /// Genes of [`decode`] by position, where an attack that is known sets them; others are 0.
 const CORES: usize = 1;
+const PERIOD: usize = 2;
 const SHARE: usize = 3;
 const KNOB: usize = 4;
 const MISSES: usize = 5;
+const READ: usize = 7;
+const WRITE_EACH: usize = 8;
 const SHAPE: usize = 10;
+const COMPUTE: usize = 11;
 const PHASE: usize = 14;
 const OWN: usize = 23;
 const OWN_MIX: usize = 24;
 const OWN_ROWS: usize = 25;
 const RIVAL_MIX: usize = 34;
-const KNOWN: [&[(usize, u16)]; 9] = [
-    // Everybody prefetches from one bank, and so does best effort beside the victim, which has drained the budget.
-    &[],
-    // The others write to rows of one bank.
-    &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)],
-    // One of them, where the bound counts on one access before each.
-    &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)],
-    // The same, few misses at a job's start, and best effort that leaves writes under way.
-    &[(OWN_MIX, 1), (RIVAL_MIX, 1), (MISSES, 3), (SHAPE, 1)],
-    // Best effort drains the budget at the rate of the bus, just before a release; on one core, on all, with a larger share.
-    &[(CORES, 2), (OWN_ROWS, 4), (PHASE, 3)],
-    &[(OWN_ROWS, 4), (PHASE, 12)],
-    &[(CORES, 1), (SHARE, 3), (OWN_ROWS, 4), (RIVAL_MIX, 1), (PHASE, 4), (KNOB, 3)],
-    // A core alone: conflicts.
-    &[(CORES, 2), (OWN, 1), (MISSES, 7)],
-    // A core alone, and its own best effort.
-    &[(CORES, 2), (OWN_MIX, 8), (MISSES, 0)],
+/// Kinds of attack, by name: the genes that differ from 0, and their choices.
+pub const KNOWN: [(&str, &[(usize, u16)]); 13] = [
+    ("all prefetch rows of one bank, best effort on the victim's core as well", &[]),
+    ("all others post writes to rows of one bank", &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("one other posts writes to rows of one bank", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    (
+        "the same, many misses over many short periods",
+        &[(CORES, 1), (PERIOD, 2), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 10)],
+    ),
+    ("the same, the victim's loads overlap", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7), (READ, 1)]),
+    ("all others read and write in turns of 16", &[(OWN, 1), (RIVAL_MIX, 6), (MISSES, 7)]),
+    (
+        "all others post writes, own best effort too; few misses, at once",
+        &[(OWN_MIX, 1), (RIVAL_MIX, 1), (MISSES, 3), (SHAPE, 1)],
+    ),
+    ("budget drained at the bus's rate, one core", &[(CORES, 2), (OWN_ROWS, 4), (PHASE, 3)]),
+    ("budget drained at the bus's rate, others prefetch", &[(OWN_ROWS, 4), (PHASE, 12)]),
+    (
+        "budget drained, one other posts writes",
+        &[(CORES, 1), (SHARE, 3), (OWN_ROWS, 4), (RIVAL_MIX, 1), (PHASE, 4), (KNOB, 3)],
+    ),
+    ("alone: row conflicts", &[(CORES, 2), (OWN, 1), (MISSES, 7)]),
+    ("alone: row conflicts, every fourth access a write", &[(CORES, 2), (OWN, 1), (MISSES, 7), (WRITE_EACH, 2)]),
+    (
+        "one core: best effort leaves reads and writes under way",
+        &[(CORES, 2), (OWN_MIX, 8), (MISSES, 2), (SHAPE, 1), (COMPUTE, 1)],
+    ),
 ];

@@ -18,7 +18,7 @@ pub mod system;
 
 use climb::{Genes, climb};
 use evaluate::{Outcome, evaluate};
-use genes::{BOARDS, Cursor, decode, sizes, starts};
+use genes::{BOARDS, Cursor, KNOWN, decode, sizes, starts};
 use solocore_model::Platform;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -31,6 +31,8 @@ struct Found {
     evaluations: u64,
     refused: BTreeMap<String, u64>,
     unbounded: u64,
+    /// Transactions of a core in one period beyond its budget, at most.
+    beyond_budget: u64,
     /// Seen over bound of each evaluation with a bound.
     ratios: Vec<f64>,
     /// Those above 1, worst first: ratio, sentence, genes.
@@ -52,6 +54,7 @@ impl Found {
     fn merge(&mut self, other: Self) {
         self.evaluations += other.evaluations;
         self.unbounded += other.unbounded;
+        self.beyond_budget = self.beyond_budget.max(other.beyond_budget);
         self.ratios.extend(other.ratios);
         self.violations.extend(other.violations);
         other.refused.into_iter().for_each(|(why, n)| *self.refused.entry(why).or_default() += n);
@@ -85,7 +88,8 @@ fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
                 found.unbounded += 1;
                 0.0
             }
-            Outcome::Bounded { ratio, what } => {
+            Outcome::Bounded { ratio, what, beyond_budget } => {
+                found.beyond_budget = found.beyond_budget.max(beyond_budget);
                 found.ratios.push(ratio);
                 if ratio > 1.0 {
                     found.violations.push((ratio, what, genes.clone()));
@@ -156,6 +160,7 @@ fn hold(policy: Policy, usual: u64) {
         all.median(),
         all.most()
     );
+    println!("{policy:?}: a core made at most {} transactions beyond its budget in a period", all.beyond_budget);
     for (why, count) in all.refused.iter().take(5) {
         println!("refused {count} times: {why}");
     }
@@ -240,6 +245,30 @@ fn table_of_bound_over_seen() {
             all.merge(found);
         }
         row("all", &all);
+    }
+}
+
+/// Each kind of attack by itself: the largest seen over bound on any board, by policy.
+#[test]
+#[ignore = "prints a table"]
+fn table_of_kinds() {
+    println!("| attack | {} |", POLICIES.map(|p| format!("{p:?}")).join(" | "));
+    println!("|---|{}", "--:|".repeat(POLICIES.len()));
+    for (name, known) in KNOWN {
+        let cell = |policy: Policy| {
+            let ratio = |board: usize| {
+                let mut genes = vec![0; sizes(policy).len()];
+                known.iter().for_each(|&(gene, choice)| genes[gene] = choice);
+                genes[0] = u16::try_from(board).unwrap();
+                match evaluate(&decode(policy, &mut Cursor::new(&genes)), Path::new(".")) {
+                    Outcome::Bounded { ratio, .. } => Some((ratio, BOARDS[board])),
+                    _ => None,
+                }
+            };
+            let worst = boards(policy).into_iter().filter_map(ratio).max_by(|a, b| a.0.total_cmp(&b.0));
+            worst.map_or_else(|| "no bound".to_owned(), |(ratio, board)| format!("{ratio:.2} {board}"))
+        };
+        println!("| {name} | {} |", POLICIES.map(cell).join(" | "));
     }
 }
 
