@@ -33,11 +33,14 @@ pub enum Outcome {
     },
 }
 
-/// Simulated time of an attack: two jobs, and the one that follows.
+/// Simulated time of an attack: a few jobs, and the one that follows.
 pub fn duration_ns(attack: &Attack) -> u64 {
-    let last = attack.victim.phase_ns + 2 * attack.victim.period_ns + attack.victim.period_ns / 2;
+    // Windows come at other times of the regulation's period each time.
+    let jobs = if attack.policy == Policy::Windows { 24 } else { 2 };
+    let last = attack.victim.phase_ns + jobs * attack.victim.period_ns + attack.victim.period_ns / 2;
     let longest = match attack.policy {
-        Policy::Even | Policy::Uneven | Policy::Windows | Policy::Dynamic => LONGEST_NS,
+        Policy::Windows => 2 * LONGEST_NS,
+        Policy::Even | Policy::Uneven | Policy::Dynamic => LONGEST_NS,
         _ => LONGEST_UNREGULATED_NS,
     };
     last.min(longest)

@@ -101,8 +101,8 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
     let alone_ns = compute_ns + victim.misses * miss_ps(&platform) / 1000;
     let held_ns = victim.misses * u64::from(cores) * miss_ps(&platform) / 1000;
     let victim_period_ns = match policy {
-        // Windows and tables want few different periods.
-        Policy::Windows => (stretch * (alone_ns + held_ns) + 2 * period_ns).next_multiple_of(100_000),
+        // Time tables want few different periods.
+        Policy::Windows => (stretch * (alone_ns + held_ns) + 6 * period_ns + odd).next_multiple_of(1_000),
         Policy::Levels => (stretch * (alone_ns + held_ns)).next_multiple_of(20_000),
         Policy::None | Policy::Bwlock | Policy::Dynamic => stretch * (alone_ns + held_ns) + odd,
         Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + odd,
@@ -194,13 +194,14 @@ const READ: usize = 7;
 const WRITE_EACH: usize = 8;
 const SHAPE: usize = 10;
 const COMPUTE: usize = 11;
+const ODD: usize = 13;
 const PHASE: usize = 14;
 const OWN: usize = 23;
 const OWN_MIX: usize = 24;
 const OWN_ROWS: usize = 25;
 const RIVAL_MIX: usize = 34;
 /// Kinds of attack, by name: the genes that differ from 0, and their choices.
-pub const KNOWN: [(&str, &[(usize, u16)]); 13] = [
+pub const KNOWN: [(&str, &[(usize, u16)]); 14] = [
     ("all prefetch rows of one bank, best effort on the victim's core as well", &[]),
     ("all others post writes to rows of one bank", &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
     ("one other posts writes to rows of one bank", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
@@ -220,6 +221,7 @@ pub const KNOWN: [(&str, &[(usize, u16)]); 13] = [
         "budget drained, one other posts writes",
         &[(CORES, 1), (SHARE, 3), (OWN_ROWS, 4), (RIVAL_MIX, 1), (PHASE, 4), (KNOB, 3)],
     ),
+    ("window after best effort has drained the budget", &[(PERIOD, 1), (OWN_ROWS, 4), (KNOB, 3), (ODD, 3)]),
     ("alone: row conflicts", &[(CORES, 2), (OWN, 1), (MISSES, 7)]),
     ("alone: row conflicts, every fourth access a write", &[(CORES, 2), (OWN, 1), (MISSES, 7), (WRITE_EACH, 2)]),
     (

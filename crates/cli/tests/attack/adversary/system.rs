@@ -174,7 +174,7 @@ impl Attack {
         .unwrap();
         let period = self.victim.period_ns;
         let mut partition = |name: &str, core: u32, duration: Option<u64>| {
-            let duration = duration.map_or_else(String::new, |d| format!("duration = \"{d} ns\"\n"));
+            let duration = duration.map_or_else(String::new, |d| format!("duration = \"{} us\"\n", d / 1000));
             write!(out, "[[partition]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period} ns\"\n{duration}")
                 .unwrap();
         };
