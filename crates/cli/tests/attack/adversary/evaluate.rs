@@ -11,6 +11,8 @@ use solocore_model::results::{Mode, SimResult, TaskResult};
 use solocore_sim::{Options, simulate_with};
 use std::path::Path;
 
+/// Shortest simulated time: some tens of refreshes.
+const SHORTEST_NS: u64 = 300_000;
 /// Longest simulated time, with budgets and without.
 const LONGEST_NS: u64 = 8_000_000;
 const LONGEST_UNREGULATED_NS: u64 = 2_000_000;
@@ -35,9 +37,10 @@ pub enum Outcome {
 
 /// Simulated time of an attack: a few jobs, and the one that follows.
 pub fn duration_ns(attack: &Attack) -> u64 {
-    // Windows come at other times of the regulation's period each time.
+    // Windows come at other times of the regulation's period each time, and short jobs at other times of a refresh.
     let jobs = if attack.policy == Policy::Windows { 24 } else { 2 };
-    let last = attack.victim.phase_ns + jobs * attack.victim.period_ns + attack.victim.period_ns / 2;
+    let jobs_ns = jobs * attack.victim.period_ns + attack.victim.period_ns / 2;
+    let last = attack.victim.phase_ns + jobs_ns.max(SHORTEST_NS);
     let longest = match attack.policy {
         Policy::Windows => 2 * LONGEST_NS,
         Policy::Even | Policy::Uneven | Policy::Dynamic => LONGEST_NS,
