@@ -12,7 +12,7 @@ use std::collections::HashSet;
 pub type Genes = Vec<u16>;
 
 /// Steps without progress after which a climb starts anew, for each gene.
-const PATIENCE: u64 = 2;
+const PATIENCE: u64 = 5;
 /// Draws of a point that was not tried before.
 const DRAWS: u32 = 30;
 
