@@ -21,4 +21,4 @@ pub mod scenario;
 pub mod workload;
 
 pub use board::{Board, BoardError, Place};
-pub use plan::{Options, SimError, simulate, simulate_traced};
+pub use plan::{Options, SimError, StandIn, simulate, simulate_traced, simulate_with};

@@ -5,7 +5,10 @@
 //! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
 
 mod levels;
+mod stand_in;
 mod vcpus;
+
+pub use stand_in::{StandIn, banks, layout};
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
@@ -89,20 +92,45 @@ pub fn simulate_traced(
 ) -> Result<(SimResult, Option<SchedTrace>), SimError> {
     let started = std::time::Instant::now();
     let (mut result, trace) = match options.mode {
-        Mode::Solo => (solo(plan, options, progress)?, None),
-        _ => run(plan, options, None, traced, progress)?,
+        Mode::Solo => (solo(plan, options, &[], progress)?, None),
+        _ => run(plan, options, &[], None, traced, progress)?,
     };
     result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
     Ok((result, trace))
 }
 
+/// As [`simulate`], with other programs in place of some tasks' own.
+///
+/// # Errors
+/// [`SimError`]; also when a stand-in has no task, or frames outside the banks that the plan gives the task.
+pub fn simulate_with(
+    plan: &Plan,
+    options: &Options,
+    stand_ins: &[StandIn],
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<SimResult, SimError> {
+    stand_in::check(plan, options, stand_ins)?;
+    let started = std::time::Instant::now();
+    let mut result = match options.mode {
+        Mode::Solo => solo(plan, options, stand_ins, progress)?,
+        _ => run(plan, options, stand_ins, None, false, progress)?.0,
+    };
+    result.wall_ns = u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    Ok(result)
+}
+
 /// Each task by itself; core counts add up.
-fn solo(plan: &Plan, options: &Options, progress: &(dyn Fn(f64) -> bool + Sync)) -> Result<SimResult, SimError> {
+fn solo(
+    plan: &Plan,
+    options: &Options,
+    stand_ins: &[StandIn],
+    progress: &(dyn Fn(f64) -> bool + Sync),
+) -> Result<SimResult, SimError> {
     let mut sum: Option<SimResult> = None;
     let count = plan.tasks.len() as f64;
     for task in 0..plan.tasks.len() {
         let step = |share: f64| progress((task as f64 + share) / count);
-        let (one, _) = run(plan, options, Some(task), false, &step)?;
+        let (one, _) = run(plan, options, stand_ins, Some(task), false, &step)?;
         let Some(sum) = &mut sum else {
             sum = Some(one);
             continue;
@@ -135,6 +163,7 @@ fn free_ways(plan: &Plan) -> Vec<u64> {
 fn run(
     plan: &Plan,
     options: &Options,
+    stand_ins: &[StandIn],
     only: Option<usize>,
     traced: bool,
     progress: &(dyn Fn(f64) -> bool + Sync),
@@ -148,7 +177,8 @@ fn run(
     let mut added = Vec::new();
     for (at, task) in plan.tasks.iter().enumerate() {
         if only.is_none_or(|o| o == at) {
-            add(plan, options, &mut board, task, &ways)?;
+            let stand_in = stand_ins.iter().find(|s| s.task == at);
+            add(plan, options, &mut board, (task, stand_in), &ways)?;
             if let (Some(execution), Some(name)) = (&execution, &task.partition) {
                 in_partition(board.task(added.len()), execution, name);
             }
@@ -262,7 +292,14 @@ fn finished(
     out
 }
 
-fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways: &[u64]) -> Result<(), SimError> {
+/// Adds a task, or the program that stands in for its own.
+fn add(
+    plan: &Plan,
+    options: &Options,
+    board: &mut Board,
+    (task, stand_in): (&PlanTask, Option<&StandIn>),
+    ways: &[u64],
+) -> Result<(), SimError> {
     let core = task.core as usize;
     let Some(planned) = plan.cores.get(core) else {
         return Err(SimError::Input(format!("task `{}` is on core {core}, which the plan lacks", task.name)));
@@ -281,9 +318,12 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
             })
         }
     };
-    let workload = spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?;
+    let workload = match stand_in {
+        Some(stand_in) => stand_in.workload(),
+        None => spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?,
+    };
     if let Some(mc2) = &plan.mc2 {
-        let index = levels::add(plan, mc2, options, board, task, workload)?;
+        let index = levels::add(plan, mc2, options, board, task, (workload, stand_in))?;
         let spec = board.task(index);
         levels::dress(mc2, task, spec);
         spec.deadline_ps = task.deadline_ns.map(|d| d * PS);
@@ -296,7 +336,8 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
     let banks = planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
     // The bounds count on no hit outside the locked pages; best effort may have them.
     let kind = if managed && !task.best_effort() { PageKind::Bypass } else { PageKind::Cached };
-    let place = Place { banks, kind, ..Place::default() };
+    let kind = stand_in.and_then(|s| s.kind).unwrap_or(kind);
+    let place = Place { banks, frames: stand_in.map(|s| s.frames.clone()), kind, ..Place::default() };
     let names = workload.page_names.clone();
     let index = board.add_workload(&task.name, workload, &place, &[])?;
     let locked: HashSet<&PageName> = task.locked_pages.iter().filter(|_| managed).collect();
@@ -322,7 +363,10 @@ fn add(plan: &Plan, options: &Options, board: &mut Board, task: &PlanTask, ways:
         _ => None,
     };
     spec.release = match task.period_ns {
-        Some(period) => Release::Periodic { period_ps: period * PS, phase_ps: 0, jitter_ps: 0 },
+        Some(period) => {
+            let phase_ps = stand_in.map_or(0, |s| s.phase_ns.saturating_mul(PS));
+            Release::Periodic { period_ps: period * PS, phase_ps, jitter_ps: 0 }
+        }
         None => Release::Background,
     };
     Ok(())

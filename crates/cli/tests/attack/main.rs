@@ -1,7 +1,10 @@
 //! Attacks on plans: random systems on the simulated board, of each way to plan one. One program, so that it is linked once.
 
+mod adversary;
 mod bounds;
+mod found;
 mod levels;
 mod recorded;
 mod sce_bounds;
+mod stand_ins;
 mod vcpus;

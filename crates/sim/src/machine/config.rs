@@ -256,12 +256,12 @@ pub(super) fn sets(size: u64, ways: u32, line: u64) -> u64 {
 /// Which banks and which colour a page frame has.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    map: AddressMap,
-    page: u64,
+    pub(super) map: AddressMap,
+    pub(super) page: u64,
     line: u64,
-    channel_banks: u32,
+    pub(super) channel_banks: u32,
     banks: u32,
-    frames: u64,
+    pub(super) frames: u64,
     colours: u64,
     one_bank: bool,
 }

@@ -37,6 +37,7 @@ mod controller;
 mod core;
 mod dma;
 mod events;
+mod frames;
 mod key;
 mod private;
 mod sets;

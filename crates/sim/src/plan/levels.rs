@@ -11,7 +11,7 @@
 //!
 //! Not covered: what the tasks write to each other; interrupts.
 
-use super::{Mode, Options, PS, SimError};
+use super::{Mode, Options, PS, SimError, StandIn};
 use crate::board::{Board, BoardError, Place};
 use crate::kernel::config::{CoreTable, Level, Release, SchedulerSpec, TaskSpec, Window};
 use crate::machine::{DmaSpec, Stream};
@@ -37,7 +37,7 @@ pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
 }
 
 /// Where a task lies under the plan: its banks and ways.
-fn region(plan: &Plan, mc2: &Mc2Plan, task: &PlanTask) -> (Vec<u32>, Ways) {
+pub(super) fn region(plan: &Plan, mc2: &Mc2Plan, task: &PlanTask) -> (Vec<u32>, Ways) {
     match (task.criticality, mc2.cores.get(task.core as usize)) {
         (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
         _ => (shared_banks(plan, mc2), mc2.level_c_ways),
@@ -56,18 +56,20 @@ pub fn add(
     options: &Options,
     board: &mut Board,
     task: &PlanTask,
-    workload: Workload,
+    (workload, stand_in): (Workload, Option<&StandIn>),
 ) -> Result<usize, SimError> {
+    let frames = stand_in.map(|s| s.frames.clone());
     if options.mode != Mode::Managed {
-        return Ok(board.add_workload(&task.name, workload, &Place::default(), &[])?);
+        return Ok(board.add_workload(&task.name, workload, &Place { frames, ..Place::default() }, &[])?);
     }
     let (banks, ways) = region(plan, mc2, task);
     let hard = matches!(task.criticality, Criticality::A | Criticality::B);
     // Stated misses are those that are left with the planned ways.
     let cached = ways.count > 0 && (task.profile.is_some() || task.best_effort());
     let kind = if cached { PageKind::Cached } else { PageKind::Bypass };
-    let place = Place { banks: Some(banks), kind, ..Place::default() };
-    let index = if hard && cached {
+    let kind = stand_in.and_then(|s| s.kind).unwrap_or(kind);
+    let place = Place { banks: Some(banks), frames, kind, ..Place::default() };
+    let index = if hard && cached && stand_in.is_none() {
         add_coloured(plan, board, task, workload, &place)?
     } else {
         board.add_workload(&task.name, workload, &place, &[])?

@@ -108,6 +108,12 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// Of a program that was made elsewhere: all its pages are `data`.
+    pub(crate) fn bare(program: Box<dyn Program>) -> Self {
+        let regions = vec![("data".to_owned(), 0..program.pages())];
+        Self { program, page_names: Vec::new(), locks: false, has_jobs: false, regions }
+    }
+
     /// Its pages by name, in order and without gaps: `data`, and where a program shares a buffer with a device or another
     /// program, `buffer`. A profiled program has a range for every run of pages of one region.
     #[must_use]

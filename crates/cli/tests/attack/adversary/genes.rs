@@ -1,0 +1,231 @@
+//! Attacks by number: each gene is one of a few choices.
+//!
+//! Rule: decoding asks for the same genes in the same order whatever their values, so that the number of choices of each is known and a
+//! neighbour of a point is an attack as well. All rivals are of two kinds, a and b; each core has one of these or none.
+
+use super::climb::Genes;
+use super::program::{Beat, Job, ROWS, SHAPES};
+use super::system::{Analysed, Attack, Policy, miss_ps};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_model::Platform;
+use solocore_sim::program::OpKind;
+use std::path::Path;
+
+/// The presets, which are gene 0.
+pub const BOARDS: [&str; 7] =
+    ["imx6q", "xeon-w3530", "p4080", "core-i5-2500k", "raspberry-pi-4", "xeon-x5650", "xeon-gold-6338"];
+/// Most cores that an attack uses.
+const MOST_CORES: usize = 8;
+
+/// Reads genes, and notes how many choices each has.
+pub struct Cursor<'a> {
+    genes: &'a [u16],
+    at: usize,
+    sizes: Vec<u16>,
+}
+
+impl<'a> Cursor<'a> {
+    /// From the first gene; genes that are missing are 0.
+    pub fn new(genes: &'a [u16]) -> Self {
+        Self { genes, at: 0, sizes: Vec::new() }
+    }
+
+    /// The next gene's choice.
+    pub fn pick<T: Copy>(&mut self, from: &[T]) -> T {
+        let chosen = usize::from(self.genes.get(self.at).copied().unwrap_or(0)) % from.len();
+        self.at += 1;
+        self.sizes.push(u16::try_from(from.len()).unwrap());
+        from[chosen]
+    }
+
+    /// Choices of each gene so far.
+    pub fn sizes(self) -> Vec<u16> {
+        self.sizes
+    }
+}
+
+/// A rival's stream; pauses and leads are parts of `period_cycles`.
+fn beat(c: &mut Cursor, period_cycles: u64) -> Beat {
+    let part = |thousandths: u64| period_cycles * thousandths / 1000;
+    let mix = c.pick(&[(1, 0), (0, 1), (1, 1), (4, 1), (1, 4), (8, 8), (16, 16), (8, 40), (64, 64), (32, 8)]);
+    Beat {
+        read_rows: c.pick(&ROWS),
+        read: c.pick(&[OpKind::Prefetch, OpKind::Load, OpKind::LoadWait]),
+        reads: mix.0,
+        writes: mix.1,
+        write_rows: c.pick(&ROWS),
+        write: c.pick(&[OpKind::StoreLine, OpKind::Store]),
+        bank: c.pick(&[0, 1, 2, 3]),
+        gap: c.pick(&[0, 1, 4, 16, 64, 256]),
+        burst: c.pick(&[0, 8, 16, 40, 56, 64, 128, 512, 2048]),
+        pause: part(c.pick(&[20, 100, 250, 500, 800, 900, 1000])),
+        lead: part(c.pick(&[0, 100, 250, 500, 750, 900, 980, 1000, 1900])),
+    }
+}
+
+/// Without budgets a simulated microsecond costs the simulator most, so that jobs are shorter.
+fn job(policy: Policy, c: &mut Cursor) -> Job {
+    let few = matches!(policy, Policy::None | Policy::Bwlock | Policy::Maracas | Policy::Levels);
+    let most =
+        if few { [20, 1, 2, 3, 5, 10, 30, 50, 100, 150, 200] } else { [20, 1, 2, 5, 10, 50, 100, 200, 400, 800, 1600] };
+    Job {
+        misses: c.pick(&most),
+        cycles: 0,
+        read_rows: c.pick(&ROWS),
+        read: c.pick(&[OpKind::LoadWait, OpKind::Load]),
+        write_each: c.pick(&[0, 8, 4, 2, 1]),
+        bank: c.pick(&[0, 1]),
+        shape: c.pick(&SHAPES),
+    }
+}
+
+/// The attack of these genes.
+pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
+    let board = c.pick(&BOARDS);
+    let platform = Platform::find(board, Path::new(".")).unwrap();
+    let wanted = c.pick(&[4, 2, 1, 3, 8]);
+    // Partitions leave the last core to I/O.
+    let cores = wanted.max(if policy == Policy::Windows { 2 } else { 1 }).min(platform.cores);
+    let period_ns = c.pick(&[1_000_000, 250_000, 100_000, 50_000, 25_000]);
+    let cycles = |ns: u64| u64::try_from(u128::from(ns) * u128::from(platform.frequency.0) / 1_000_000_000).unwrap();
+    let share = c.pick(&[250, 50, 100, 500, 700]);
+    let knob = c.pick(&[0, 1, 2, 3, 7, 12, 19, 24, 30, 37, 42, 48, 55, 62, 72, 80, 95, 200, 1000, 5000]);
+    let victim = job(policy, c);
+    let compute_ns = c.pick(&[10_000, 1_000, 3_000, 30_000, 60_000]);
+    let stretch = c.pick(&[2, 3, 4, 8, 16]);
+    let odd = c.pick(&[3_003, 0, 333, 11_000, 71_000]);
+    let phase_ns =
+        period_ns * c.pick(&[0, 10, 100, 250, 500, 750, 900, 950, 990, 1000, 20, 35, 50, 75, 150, 200, 300]) / 1000;
+    // Long enough for what the victim may be held up, by the simplest of bounds.
+    let alone_ns = compute_ns + victim.misses * miss_ps(&platform) / 1000;
+    let held_ns = victim.misses * u64::from(cores) * miss_ps(&platform) / 1000;
+    let victim_period_ns = match policy {
+        // Time tables want few different periods.
+        Policy::Windows => (stretch * (alone_ns + held_ns) + 6 * period_ns + odd).next_multiple_of(1_000),
+        Policy::Levels => (stretch * (alone_ns + held_ns)).next_multiple_of(20_000),
+        Policy::None | Policy::Bwlock | Policy::Dynamic => stretch * (alone_ns + held_ns) + odd,
+        Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + odd,
+        _ => stretch * (alone_ns + held_ns) / 2 + 2 * period_ns + odd,
+    };
+    let victim = Analysed { job: victim, compute_ns, period_ns: victim_period_ns, deadline_ps: None, phase_ns };
+    let (mate_there, mate_job, mate_factor) =
+        (c.pick(&[false, false, false, true]), job(policy, c), c.pick(&[2, 4, 1, 8]));
+    let mate_job = shorter(mate_job, victim.job.misses);
+    let mate = Analysed {
+        job: mate_job,
+        compute_ns: compute_ns / 4 + 500,
+        period_ns: match policy {
+            Policy::Windows | Policy::Levels => victim_period_ns * mate_factor,
+            _ => (victim_period_ns / 4 * mate_factor).max(4 * alone_ns),
+        },
+        deadline_ps: None,
+        phase_ns: 0,
+    };
+    let (own_there, own) = (c.pick(&[true, false]), beat(c, cycles(period_ns)));
+    let (a, b) = (beat(c, cycles(period_ns)), beat(c, cycles(period_ns)));
+    let others: Vec<Option<Beat>> = (1..MOST_CORES).map(|_| c.pick(&[Some(a), Some(a), Some(b), None])).collect();
+    let running = if policy == Policy::Windows { cores - 1 } else { cores };
+    let own_allowed = policy != Policy::Dynamic;
+    Attack {
+        policy,
+        board: board.to_owned(),
+        cores,
+        period_ns,
+        share,
+        knob,
+        victim,
+        mate: mate_there.then_some(mate),
+        own: (own_there && own_allowed).then_some(own),
+        others: others.into_iter().take(running.saturating_sub(1) as usize).collect(),
+        seed: c.pick(&[1, 2, 3]),
+    }
+}
+
+/// The mate's job is no longer than the victim's.
+fn shorter(job: Job, most: u64) -> Job {
+    Job { misses: job.misses.min(most), ..job }
+}
+
+/// The number of choices of each gene.
+pub fn sizes(policy: Policy) -> Genes {
+    let mut cursor = Cursor::new(&[]);
+    decode(policy, &mut cursor);
+    cursor.sizes()
+}
+
+/// The worst points of long searches on a board (`known.txt`, which `write_known` makes): this policy's first, then the others'.
+fn found_before(policy: Policy, board: &str) -> (Vec<Genes>, Vec<Genes>) {
+    let genes = |line: &str| -> Genes {
+        let numbers = line.split(' ').skip(2);
+        numbers.map(|n| n.parse().expect("known.txt holds numbers")).collect()
+    };
+    let here = include_str!("known.txt").lines().filter(|line| line.split(' ').nth(1) == Some(board));
+    let (own, others): (Vec<&str>, Vec<&str>) =
+        here.partition(|line| line.split(' ').next() == Some(format!("{policy:?}").as_str()));
+    (own.into_iter().map(genes).collect(), others.into_iter().map(genes).collect())
+}
+
+/// Points to begin with on a board: attacks that are known to hurt, and random ones.
+pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
+    let sizes = sizes(policy);
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ u64::from(board) << 32);
+    let mut random = || -> Genes { sizes.iter().map(|&size| rng.random_range(0..size)).collect() };
+    let zero = vec![0; sizes.len()];
+    let (mut out, others) = found_before(policy, BOARDS[usize::from(board)]);
+    for (_, known) in KNOWN {
+        let mut genes = zero.clone();
+        known.iter().for_each(|&(gene, choice)| genes[gene] = choice);
+        out.push(genes);
+    }
+    out.extend(others);
+    out.extend((0..3).map(|_| random()));
+    out.iter_mut().for_each(|genes| genes[0] = board);
+    out
+}
+
+/// Genes of [`decode`] by position, where an attack that is known sets them; others are 0.
+const CORES: usize = 1;
+const PERIOD: usize = 2;
+const SHARE: usize = 3;
+const KNOB: usize = 4;
+const MISSES: usize = 5;
+const READ: usize = 7;
+const WRITE_EACH: usize = 8;
+const SHAPE: usize = 10;
+const COMPUTE: usize = 11;
+const ODD: usize = 13;
+const PHASE: usize = 14;
+const OWN: usize = 23;
+const OWN_MIX: usize = 24;
+const OWN_ROWS: usize = 25;
+const RIVAL_MIX: usize = 34;
+/// Kinds of attack, by name: the genes that differ from 0, and their choices.
+pub const KNOWN: [(&str, &[(usize, u16)]); 14] = [
+    ("all prefetch rows of one bank, best effort on the victim's core as well", &[]),
+    ("all others post writes to rows of one bank", &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("one other posts writes to rows of one bank", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    (
+        "the same, many misses over many short periods",
+        &[(CORES, 1), (PERIOD, 2), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 10)],
+    ),
+    ("the same, the victim's loads overlap", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7), (READ, 1)]),
+    ("all others read and write in turns of 16", &[(OWN, 1), (RIVAL_MIX, 6), (MISSES, 7)]),
+    (
+        "all others post writes, own best effort too; few misses, at once",
+        &[(OWN_MIX, 1), (RIVAL_MIX, 1), (MISSES, 3), (SHAPE, 1)],
+    ),
+    ("budget drained at the bus's rate, one core", &[(CORES, 2), (OWN_ROWS, 4), (PHASE, 3)]),
+    ("budget drained at the bus's rate, others prefetch", &[(OWN_ROWS, 4), (PHASE, 12)]),
+    (
+        "budget drained, one other posts writes",
+        &[(CORES, 1), (SHARE, 3), (OWN_ROWS, 4), (RIVAL_MIX, 1), (PHASE, 4), (KNOB, 3)],
+    ),
+    ("window after best effort has drained the budget", &[(PERIOD, 1), (OWN_ROWS, 4), (KNOB, 3), (ODD, 3)]),
+    ("alone: row conflicts", &[(CORES, 2), (OWN, 1), (MISSES, 7)]),
+    ("alone: row conflicts, every fourth access a write", &[(CORES, 2), (OWN, 1), (MISSES, 7), (WRITE_EACH, 2)]),
+    (
+        "one core: best effort leaves reads and writes under way",
+        &[(CORES, 2), (OWN_MIX, 8), (MISSES, 2), (SHAPE, 1), (COMPUTE, 1)],
+    ),
+];

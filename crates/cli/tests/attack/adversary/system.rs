@@ -1,0 +1,290 @@
+//! An attack as a system file, and back from its plan to the programs that carry it out.
+//!
+//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be another analysed task on its core, best effort on its core,
+//! and best effort on each other core. The file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
+//! its misses, `L_max` and a look-up of the shared cache.
+
+use super::program::{Beat, Job, Jobs, Stream, Visit, join};
+use solocore_model::plan::Plan;
+use solocore_model::system::Demand as Stated;
+use solocore_model::{Platform, System};
+use solocore_planner::Demand;
+use solocore_sim::machine::Layout;
+use solocore_sim::plan::{StandIn, banks};
+use solocore_sim::program::PageKind;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+
+/// How the system is planned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// No regulation.
+    None,
+    /// MemGuard, even budgets.
+    Even,
+    /// MemGuard, stated budgets.
+    Uneven,
+    /// The bandwidth lock.
+    Bwlock,
+    /// Dynamic budgets.
+    Dynamic,
+    /// VCPUs.
+    Maracas,
+    /// Partitions with a time table.
+    Windows,
+    /// Criticality levels, contention bounded.
+    Levels,
+}
+
+/// Every policy.
+pub const POLICIES: [Policy; 8] = [
+    Policy::None,
+    Policy::Even,
+    Policy::Uneven,
+    Policy::Bwlock,
+    Policy::Dynamic,
+    Policy::Maracas,
+    Policy::Windows,
+    Policy::Levels,
+];
+
+/// An analysed task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Analysed {
+    /// What it does; `cycles` follow from `compute_ns`.
+    pub job: Job,
+    /// Computation of a job.
+    pub compute_ns: u64,
+    /// Period.
+    pub period_ns: u64,
+    /// Deadline; `None`: the period.
+    pub deadline_ps: Option<u64>,
+    /// Arrival of the first job.
+    pub phase_ns: u64,
+}
+
+/// A whole attack.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Attack {
+    /// How it is planned.
+    pub policy: Policy,
+    /// Preset, or the path of a platform file.
+    pub board: String,
+    /// Cores that run something.
+    pub cores: u32,
+    /// Regulation period.
+    pub period_ns: u64,
+    /// Share of the guaranteed bandwidth of core 0, in thousandths, with stated budgets.
+    pub share: u64,
+    /// A number that a policy reads as it likes: soft budget, capacity, level.
+    pub knob: u64,
+    /// The task whose bound is attacked.
+    pub victim: Analysed,
+    /// Another on its core.
+    pub mate: Option<Analysed>,
+    /// Best effort on its core.
+    pub own: Option<Beat>,
+    /// Best effort on the cores from 1.
+    pub others: Vec<Option<Beat>>,
+    /// Seed of the simulation.
+    pub seed: u64,
+}
+
+/// Time that the system states for a miss.
+pub fn miss_ps(platform: &Platform) -> u64 {
+    platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0)
+}
+
+impl Attack {
+    /// The system file.
+    pub fn text(&self, platform: &Platform) -> String {
+        let mut out = format!("platform = \"{}\"\n", self.board);
+        match self.policy {
+            Policy::Levels => self.levels(&mut out),
+            Policy::Maracas => self.vcpus(&mut out),
+            Policy::Windows => self.windows(&mut out),
+            _ => self.regulation(&mut out, platform),
+        }
+        self.analysed(&mut out, "victim", &self.victim, platform);
+        if let Some(mate) = &self.mate {
+            self.analysed(&mut out, "mate", mate, platform);
+        }
+        if self.own.is_some() {
+            self.best_effort(&mut out, "own", 0);
+        }
+        for (core, _) in (1..).zip(&self.others).filter(|(_, beat)| beat.is_some()) {
+            self.best_effort(&mut out, &format!("rival{core}"), core);
+        }
+        out
+    }
+
+    fn regulation(&self, out: &mut String, platform: &Platform) {
+        let policy = match self.policy {
+            Policy::None => "none",
+            Policy::Bwlock => "bwlock",
+            Policy::Dynamic => "dynamic",
+            _ => "memguard",
+        };
+        writeln!(out, "[regulation]\npolicy = \"{policy}\"\nactive_cores = {}", self.cores).unwrap();
+        if self.policy != Policy::Dynamic {
+            writeln!(out, "period = \"{} ns\"", self.period_ns).unwrap();
+        }
+        if self.policy == Policy::Uneven {
+            let each = u128::from(platform.llc.line.0) * 1_000_000_000 / u128::from(platform.dram.latency_max.ps());
+            let kilobytes = each * u128::from(self.share) / 1000;
+            writeln!(out, "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"{kilobytes} kB/s\"").unwrap();
+        }
+    }
+
+    fn vcpus(&self, out: &mut String) {
+        let (strict, background) =
+            (self.knob.is_multiple_of(2), ["least_time", "keep", "none"][(self.knob % 3) as usize]);
+        writeln!(
+            out,
+            "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
+            self.cores
+        )
+        .unwrap();
+        // Of its period the victim's VCPU has this share, in whole periods or parts of one.
+        let (share, parts) =
+            ([300, 450, 600, 900][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
+        let mut vcpu = |name: &str, task: &Analysed, share: u64| {
+            let period = (task.period_ns / parts).max(40_000);
+            let capacity = (period * share / 1000).max(10_000);
+            writeln!(
+                out,
+                "[[vcpu]]\nname = \"v-{name}\"\ncapacity = \"{capacity} ns\"\nperiod = \"{period} ns\"\ncore = 0\ntasks = [\"{name}\"]"
+            )
+            .unwrap();
+        };
+        vcpu("victim", &self.victim, if self.mate.is_some() { share / 2 } else { share });
+        if let Some(mate) = &self.mate {
+            vcpu("mate", mate, 200);
+        }
+    }
+
+    /// The last core is for I/O and runs nothing.
+    fn windows(&self, out: &mut String) {
+        writeln!(
+            out,
+            "[regulation]\npolicy = \"memguard\"\nperiod = \"{} ns\"\nactive_cores = {}\n[sce]\nslack = 0",
+            self.period_ns, self.cores
+        )
+        .unwrap();
+        let period = self.victim.period_ns;
+        let mut partition = |name: &str, core: u32, duration: Option<u64>| {
+            let duration = duration.map_or_else(String::new, |d| format!("duration = \"{} us\"\n", d / 1000));
+            write!(out, "[[partition]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period} ns\"\n{duration}")
+                .unwrap();
+        };
+        partition("p-victim", 0, None);
+        if self.own.is_some() {
+            partition("p-own", 0, Some(period * [333, 250, 125, 800][(self.knob % 4) as usize] / 1000));
+        }
+        for (core, _) in (1..).zip(&self.others).filter(|(_, beat)| beat.is_some()) {
+            partition(&format!("p-rival{core}"), core, Some(period * 19 / 20));
+        }
+    }
+
+    fn levels(&self, out: &mut String) {
+        writeln!(
+            out,
+            "[regulation]\npolicy = \"none\"\nactive_cores = {}\n[mc2]\nscheme = \"{}\"\ncontention = \"bounded\"",
+            self.cores,
+            ["O|opt", "O|C+A/B-All", "C|C", "O|C"][(self.knob / 2 % 4) as usize]
+        )
+        .unwrap();
+    }
+
+    fn analysed(&self, out: &mut String, name: &str, task: &Analysed, platform: &Platform) {
+        let wcet_ps = task.compute_ns * 1000 + task.job.misses * miss_ps(platform);
+        let place = match self.policy {
+            // The optimiser places it; a VCPU has its core.
+            Policy::Levels | Policy::Maracas => String::new(),
+            Policy::Windows => "partition = \"p-victim\"\n".to_owned(),
+            _ => "core = 0\n".to_owned(),
+        };
+        let level = if self.policy == Policy::Levels && self.knob.is_multiple_of(2) { "A" } else { "B" };
+        let deadline = task.deadline_ps.map_or_else(String::new, |d| format!("deadline = \"{d} ps\"\n"));
+        let soft = match (self.policy, self.knob) {
+            (Policy::Dynamic, n) if n > 0 => format!("soft_budget = {}\n", n.max(u64::from(self.cores))),
+            _ => String::new(),
+        };
+        write!(
+            out,
+            "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{deadline}{soft}",
+            task.period_ns, task.job.misses
+        )
+        .unwrap();
+    }
+
+    fn best_effort(&self, out: &mut String, name: &str, core: u32) {
+        let place = match self.policy {
+            Policy::Windows => format!("partition = \"p-{name}\"\nperiod = \"{} ns\"\n", self.victim.period_ns),
+            _ => format!("core = {core}\n"),
+        };
+        write!(out, "[[task]]\nname = \"{name}\"\ncriticality = \"D\"\n{place}wcet = \"1 us\"\nmisses = 1000000\n")
+            .unwrap();
+    }
+
+    /// System and demands, as `plan` takes them.
+    ///
+    /// # Errors
+    /// What the parser says.
+    pub fn system(&self, platform: &Platform, dir: &Path) -> Result<(System, Vec<Demand>), String> {
+        let system = System::parse(&dir.join("system.toml"), &self.text(platform)).map_err(|e| e.to_string())?;
+        let demand = |t: &solocore_model::system::Task| match &t.demand {
+            Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
+            other => panic!("{other:?}"),
+        };
+        let demands = system.tasks.iter().map(demand).collect();
+        Ok((system, demands))
+    }
+
+    /// The programs, for the plan of its system.
+    pub fn stand_ins(&self, plan: &Plan, layout: &Layout) -> Vec<StandIn> {
+        let platform = &plan.platform;
+        let all: Vec<u32> = (0..layout.banks()).collect();
+        let lines = u64::from(platform.lines_per_page());
+        let visit = |task: usize, bank: usize, rows, slot: u32| {
+            let banks = banks(plan, task).unwrap_or_else(|| all.clone());
+            Visit::new(layout, &banks, bank, rows, slot, lines)
+        };
+        let mut out = Vec::new();
+        for (at, task) in plan.tasks.iter().enumerate() {
+            let slot = u32::try_from(at).unwrap() * 2;
+            let analysed = match task.name.as_str() {
+                "victim" => Some(self.victim),
+                "mate" => self.mate,
+                _ => None,
+            };
+            let (frames, program, phase_ns): (
+                _,
+                Arc<dyn Fn() -> Box<dyn solocore_sim::program::Program> + Send + Sync>,
+                _,
+            ) = if let Some(analysed) = analysed {
+                let job = Job {
+                    cycles: u64::try_from(
+                        u128::from(analysed.compute_ns) * u128::from(platform.frequency.0) / 1_000_000_000,
+                    )
+                    .unwrap(),
+                    ..analysed.job
+                };
+                let reads = visit(at, job.bank, job.read_rows, slot);
+                let writes = visit(at, job.bank, job.read_rows, slot + 1);
+                let (frames, lines) = join(&reads, &writes, lines);
+                (frames, Arc::new(move || Box::new(Jobs::new(job, lines.clone())) as _), analysed.phase_ns)
+            } else {
+                let core = task.name.strip_prefix("rival").and_then(|n| n.parse::<usize>().ok());
+                let beat = core.map_or(self.own, |core| self.others[core - 1]).expect("it is in the system");
+                let reads = visit(at, beat.bank, beat.read_rows, slot);
+                let writes = visit(at, beat.bank, beat.write_rows, slot + 1);
+                let (frames, lines) = join(&reads, &writes, lines);
+                (frames, Arc::new(move || Box::new(Stream::new(beat, lines.clone())) as _), 0)
+            };
+            out.push(StandIn { task: at, program, frames, kind: Some(PageKind::Bypass), phase_ns });
+        }
+        out
+    }
+}
