@@ -443,7 +443,7 @@ def test_full_standard_output(solocore, command):
 
 
 def test_closed_pipe_is_no_error(solocore):
-    solocore.write("system.toml", system(*(task(f"t{i}") for i in range(600))))
+    solocore.write("system.toml", system(*(task(f"t{i}") for i in range(300))))
     process = subprocess.Popen([solocore.program, "plan", "system.toml", "--format", "json"], cwd=solocore.dir,
                                env=solocore.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.read(10)

@@ -30,7 +30,7 @@ input = { device = "camera", physical = "2 ms", transfer = "64 KiB" }
 [[partition]]
 name = "control"
 period = "10 ms"
-duration = "4 ms"
+duration = "6 ms"
 [[task]]
 name = "edges"
 partition = "vision"
@@ -105,14 +105,14 @@ def test_simulated_with_jitter(solocore, seed):
 
 
 def test_window_too_short(solocore):
-    text = SMALL.replace('duration = "4 ms"', 'duration = "1 ms"')
-    made = plan(solocore, text, 1)
+    with_duration = lambda text: SMALL.replace('duration = "6 ms"', f'core = 1\nduration = "{text}"')
+    made = plan(solocore, with_duration("1 ms"), 1)
     assert [t["schedulable"] for t in made["tasks"]] == [True, False]
     last = made["reasons"][-1]
     assert "`control`" in last and "`loop`" in last and "are needed" in last and "more" in last
     needed = made["sce"]["partitions"][1]["least_duration_ns"]
-    assert plan(solocore, SMALL.replace('"4 ms"', f'"{needed} ns"'))["schedulable"]
-    assert not plan(solocore, SMALL.replace('"4 ms"', f'"{needed - 1000} ns"'), 1)["schedulable"]
+    assert plan(solocore, with_duration(f"{needed} ns"))["schedulable"]
+    assert not plan(solocore, with_duration(f"{needed - 1000} ns"), 1)["schedulable"]
 
 
 def test_io_that_cannot_fit(solocore):
@@ -153,7 +153,7 @@ BAD = [
     ('partition = "control"\n', "", "names no partition"),
     ('partition = "control"', 'partition = "control"\ncore = 0', "states a core"),
     ('name = "control"', 'name = "control"\ncore = 2', "cores 0 to 1"),
-    ('duration = "4 ms"', 'duration = "10 ms"', "with its margin"),
+    ('duration = "6 ms"', 'duration = "10 ms"', "with its margin"),
     ('device = "camera"', 'device = "radar"', "no device is called `radar`"),
     ("active_cores = 3", "active_cores = 1", "the last one is the I/O core"),
     ("active_cores = 3", 'active_cores = 3\npolicy = "dynamic"', "cannot be planned for"),
@@ -174,7 +174,7 @@ def test_bad_input(solocore, old, new, words):
     assert old in SMALL
     text = SMALL.replace(old, new)
     if words == "control":
-        text = text.replace('duration = "4 ms"\n', "")
+        text = text.replace('duration = "6 ms"\n', "")
     solocore.write("system.toml", text)
     refused(solocore("plan", "system.toml"), "system.toml", words)
 

@@ -208,9 +208,9 @@ def test_responses_without_memory_are_exact(solocore):
     assert [t["jobs"] for t in result["tasks"]] == [4, 2]
 
 
-@pytest.mark.parametrize("misses", [100, 10_000, 20_000])
+@pytest.mark.parametrize("misses", [100, 5_000, 8_500])
 def test_a_stated_task_alone_takes_no_longer_than_stated(solocore, misses):
-    """The stated time counts L_max for each miss (the plan says so); 20,000 of them take 0.992 ms."""
+    """The stated time counts L_max and a look-up for each miss (the plan says so); 8,500 of them take 0.960 ms."""
     solocore.plan(system(task("a", misses=misses)))
     solo = solocore.sim("plan.json", "--duration", "100 ms", "--solo")
     assert 0 < solo["tasks"][0]["moet_ns"] <= 1_000_000
@@ -269,7 +269,7 @@ def test_an_interrupt_ends_a_long_simulation(solocore):
 def test_perfetto_trace_holds_the_timeline(solocore):
     solocore.write(
         "hog.toml",
-        'platform = "p4080"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "2 ms"\nmisses = 30000\n',
+        'platform = "p4080"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "4 ms"\nmisses = 45000\n',
     )
     done = solocore("sim", "hog.toml", "--duration", "40 ms", "--trace", "t.pftrace", "--timeline", "10 ms", "--format", "json")
     assert done.code in (0, 1), done.err

@@ -8,7 +8,7 @@
 //! Two bounds on the delay of the core's accesses, of which the smaller holds.
 //! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever they do.
 //! * *Job-driven*: each request that others can issue in the window at all adds at most its cost, [`Costs::read_ps`] or
-//!   [`Costs::write_ps`]; their number follows from budgets ([`Others::Budgets`]) or from their tasks ([`Others::Jobs`]).
+//!   [`Costs::write_ps`]; their number follows from budgets ([`Others::Budgets`]) or from their tasks ([`Stall::jobs`]).
 //!
 //! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and Yun, Pellizzoni, Valsan, ECRTS 2015
 //! (parallel misses, write batching). The terms are derived here for the controller of crates/dram (docs/dram.md); Kim et al. leave out
@@ -335,8 +335,6 @@ pub struct Job {
 pub enum Others {
     /// Anything.
     Unlimited,
-    /// No more than the jobs of these tasks.
-    Jobs(Vec<Job>),
     /// No more than their budgets; the core has one as well.
     Budgets {
         /// `P`.
@@ -355,6 +353,8 @@ pub struct Stall {
     pub costs: Costs,
     /// What others may issue.
     pub others: Others,
+    /// All tasks of the other cores, where they make all of these cores' accesses.
+    pub jobs: Option<Vec<Job>>,
     /// Time alone that the execution times count for each DRAM transaction, in picoseconds.
     pub counted_ps: u64,
 }
@@ -391,13 +391,8 @@ impl Stall {
     /// Monotone in each field of `demand`. [`Stall::once`] comes on top, once per window.
     #[must_use]
     pub fn of(&self, demand: Demand) -> u64 {
-        let by_request = self.by_request(demand);
-        let by_job = match &self.others {
-            Others::Unlimited => u64::MAX,
-            Others::Jobs(jobs) => self.by_jobs(jobs, demand),
-            Others::Budgets { .. } => self.by_budgets(demand),
-        };
-        by_request.min(by_job)
+        let by_jobs = self.jobs.as_ref().map_or(u64::MAX, |jobs| self.by_jobs(jobs, demand));
+        self.by_request(demand).min(self.by_budgets(demand)).min(by_jobs)
     }
 
     /// Each access by itself, and the refreshes; under budgets, also the periods that the core's own budget is used up in.
@@ -406,27 +401,26 @@ impl Stall {
             return if demand.misses == 0 { 0 } else { u64::MAX };
         };
         let delay = request_ps.saturating_mul(demand.misses);
-        let stopped = match &self.others {
-            Others::Budgets { period_ps, own, .. } => self.stopped(*own, *period_ps, demand, 0),
-            _ => 0,
-        };
-        let busy = demand.work_ps.saturating_add(delay).saturating_add(stopped);
+        let busy = demand.work_ps.saturating_add(delay).saturating_add(self.all_stops(demand));
         if demand.misses == 0 {
             return 0;
         }
         self.costs.refresh.lengthen(busy).saturating_sub(demand.work_ps)
     }
 
+    /// As many accesses as the others' jobs make while the window lasts, the periods that the core's own budget is used up in, and the
+    /// refreshes.
     fn by_jobs(&self, jobs: &[Job], demand: Demand) -> u64 {
         let mut total = demand.work_ps;
         let once = self.once();
+        let fixed = self.costs.left_ps.saturating_add(self.all_stops(demand));
         for _ in 0..STEPS {
             let window = total.saturating_add(once);
             let cost = |j: &Job| {
                 let number = window.saturating_add(j.reach_ps).div_ceil(j.period_ps.max(1));
                 number.saturating_mul(j.cost_ps)
             };
-            let delay = jobs.iter().map(cost).fold(self.costs.left_ps, u64::saturating_add);
+            let delay = jobs.iter().map(cost).fold(fixed, u64::saturating_add);
             let next = demand.work_ps.saturating_add(delay).saturating_add(self.costs.refresh.within(window));
             if next <= total {
                 return total - demand.work_ps;
@@ -463,6 +457,14 @@ impl Stall {
         }
     }
 
+    /// All of the time that the core's own budget can cost.
+    fn all_stops(&self, demand: Demand) -> u64 {
+        match &self.others {
+            Others::Budgets { period_ps, own, .. } => self.stopped(*own, *period_ps, demand, 0),
+            Others::Unlimited => 0,
+        }
+    }
+
     fn by_budgets(&self, demand: Demand) -> u64 {
         let Others::Budgets { period_ps, own, .. } = &self.others else { return u64::MAX };
         if demand.misses == 0 {
@@ -481,18 +483,21 @@ impl Stall {
     #[must_use]
     pub fn explain(&self) -> Derivation {
         let c = &self.costs;
-        let (rule, number) = match &self.others {
-            Others::Unlimited => ("stall = n*R + refreshes", 0),
-            Others::Jobs(jobs) => {
-                ("stall = min(n*R, sum over others' tasks of ceil((W + reach)/T)*cost + left) + refreshes", jobs.len())
+        let rule = match (&self.others, &self.jobs) {
+            (Others::Unlimited, None) => "stall = n*R + refreshes",
+            (Others::Unlimited, Some(_)) => {
+                "stall = min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left) + refreshes"
             }
-            Others::Budgets { others, .. } => (
-                "stall = K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P; or n*R + K*(P - Q*a) + refreshes, the smaller",
-                others.len(),
-            ),
+            (Others::Budgets { .. }, None) => {
+                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P, and n*R + K*(P - Q*a) + refreshes"
+            }
+            (Others::Budgets { .. }, Some(_)) => {
+                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P, and K*(P - Q*a) + refreshes + \
+                 min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left)"
+            }
         };
         let mut d = Derivation::new(rule, "crates/analysis/src/interference.rs")
-            .input("others", number as u64)
+            .input("tasks of other cores", self.jobs.as_ref().map(|jobs| jobs.len() as u64))
             .input("a: counted for an own access ps", self.counted_ps)
             .step("L_max by the memory's timing ps", c.latency_ps)
             .step("a read of another core ps", c.read_ps)

@@ -5,7 +5,7 @@
 //! board counts write-backs, a part of the budget can be kept for writes, which hold others up longer.
 //! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each, where writes can be counted, of
 //! several parts for writes), the largest with which the geometric mean of the analysed tasks' longest executions beside the other cores
-//! is at most [`TOLERANCE`] above the least that there is. Where one of them exceeds its deadline, or all of them together the cores'
+//! is at most [`TOLERANCE`] above the least that there is; half of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
 //! time, what counts is by how much. Not covered: budgets that differ between cores.
 
 use crate::Work;
@@ -16,8 +16,10 @@ use solocore_model::{System, Time};
 
 /// Steps of the ladder, in parts of 24 of the largest budget.
 const STEPS: u64 = 24;
-/// Parts for writes, in percent.
-const WRITES: [u64; 5] = [10, 20, 30, 40, 50];
+/// Where writes have a part of their own: the whole budget over that for both kinds, and the part, in percent. Reads cost the others
+/// less, so that there may be more.
+const WRITES: [(u64, u64); 10] =
+    [(100, 10), (100, 20), (100, 30), (100, 40), (100, 50), (200, 10), (200, 20), (200, 30), (200, 40), (200, 50)];
 /// What a larger budget may cost in the bounds, as a factor.
 const TOLERANCE: f64 = 1.02;
 /// Budgets with which something does not fit come after all others.
@@ -26,24 +28,32 @@ const MISFIT: f64 = 1e12;
 /// The resources with even budgets chosen, where the system asks for them.
 pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources {
     let even = system.regulation.policy == Policy::Memguard && system.regulation.share == Share::Even;
-    let stated = system.cores.iter().any(|c| c.write_bandwidth.is_some());
+    let stated = resources.write_budgets.iter().any(Option::is_some);
     let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else { return resources };
-    if !even || stated || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {
+    if !even || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {
         return resources;
     }
-    let apart: &[u64] = if resources.platform.dram.counts_writes && system.ima.is_none() { &WRITES } else { &[] };
+    let cores = resources.cores as usize;
+    let apart = resources.platform.dram.counts_writes && system.ima.is_none() && !stated;
     let mut found: Vec<(u64, f64, Resources)> = Vec::new();
     for step in (1..=STEPS).rev() {
         let budget = (largest * step / STEPS).max(1);
-        for percent in std::iter::once(&0).chain(apart) {
-            let writes = Some(budget * percent / 100).filter(|&w| w > 0 && w < budget);
-            if *percent > 0 && writes.is_none() {
-                continue;
+        let together = if stated { resources.write_budgets.clone() } else { vec![None; cores] };
+        let parts = WRITES.iter().filter(|_| apart).map(|&(of, writes)| {
+            let whole = budget.saturating_mul(of) / 100;
+            (whole, vec![Some(whole * writes / 100); cores])
+        });
+        for (budget, writes) in std::iter::once((budget, together)).chain(parts) {
+            if writes.iter().flatten().all(|&w| w > 0 && w < budget) {
+                let tried = resources.with_budgets(vec![budget; cores], writes);
+                found.push((budget, cost(work, &tried), tried));
             }
-            let cores = resources.cores as usize;
-            let tried = resources.with_budgets(vec![budget; cores], vec![writes; cores]);
-            found.push((budget, cost(work, &tried), tried));
         }
+    }
+    // Less than half of the largest only where deadlines need it: what no task is promised is to have something, too.
+    let usual = |f: &(u64, f64, Resources)| f.0 * 2 >= largest;
+    if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
+        found.retain(usual);
     }
     let least = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
     let good = found.into_iter().filter(|f| f.1 <= least * TOLERANCE);

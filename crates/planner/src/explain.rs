@@ -3,7 +3,6 @@
 use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::{Demand, Work};
-use solocore_analysis::interference::Others;
 use solocore_model::mc2::Contention;
 use solocore_model::plan::{Plan, PlanCore, PlanTask, Verdict};
 use solocore_model::platform::{Partition, Pipeline};
@@ -77,10 +76,16 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
+        if stall.jobs.is_some() {
+            out.push(format!(
+                "jobs: there is no best effort, so the others make no more accesses than their jobs, {} each, where that is less",
+                ns(c.any_ps)
+            ));
+        }
         return;
     }
-    out.push(match (&stall.others, c.request_ps) {
-        (Others::Jobs(_), _) => format!(
+    out.push(match (&stall.jobs, c.request_ps) {
+        (Some(_), _) => format!(
             "bandwidth: not regulated; the others make no more accesses than their tasks' jobs, {} each",
             ns(c.any_ps)
         ),

@@ -140,8 +140,8 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
     Ok(plan)
 }
 
-/// Without budgets: where no rival of a core runs best effort, the others make no more accesses than their jobs do. That holds if
-/// all of them end by their deadlines; if one may not, everything stays as it was.
+/// Where there is no best effort, the other cores make no more accesses than their jobs do. That holds if all of them end by their
+/// deadlines; if one may not, everything stays as it was.
 fn with_known_rivals(
     cores: Vec<CorePlan>,
     placement: &[u32],
@@ -149,7 +149,7 @@ fn with_known_rivals(
     resources: Resources,
 ) -> (Vec<CorePlan>, Resources) {
     let best_effort = work.iter().any(|w| !w.hard());
-    if resources.model == Model::Sce || resources.budgets.is_some() || resources.stalls.is_empty() || best_effort {
+    if resources.model == Model::Sce || resources.stalls.is_empty() || best_effort {
         return (cores, resources);
     }
     let known = resources.with_jobs(&|core, costs| {

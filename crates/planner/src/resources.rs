@@ -98,6 +98,9 @@ impl Resources {
     pub fn with_budgets(&self, budgets: Vec<u64>, writes: Vec<Option<u64>>) -> Self {
         let mut out = Self { budgets: Some(budgets), write_budgets: writes, ..self.clone() };
         out.settle();
+        for (new, old) in out.stalls.iter_mut().zip(&self.stalls) {
+            new.jobs.clone_from(&old.jobs);
+        }
         out
     }
 
@@ -106,7 +109,7 @@ impl Resources {
     pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
         let mut out = self.clone();
         for (core, stall) in (0..).zip(&mut out.stalls) {
-            stall.others = Others::Jobs(jobs(core, &stall.costs));
+            stall.jobs = Some(jobs(core, &stall.costs));
         }
         out
     }
@@ -126,7 +129,7 @@ impl Resources {
                     others: self.rival_budgets(core),
                 },
             };
-            Some(Stall { costs, others, counted_ps })
+            Some(Stall { costs, others, jobs: None, counted_ps })
         };
         self.stalls = (0..self.cores).map_while(stall).collect();
     }
