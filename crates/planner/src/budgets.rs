@@ -5,7 +5,7 @@
 //! board counts write-backs, a part of the budget can be kept for writes, which hold others up longer.
 //! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each, where writes can be counted, of
 //! several parts for writes), the largest with which the geometric mean of the analysed tasks' longest executions beside the other cores
-//! is at most [`TOLERANCE`] above the least that there is; half of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
+//! is at most [`TOLERANCE`] above the least that there is; a quarter of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
 //! time, what counts is by how much. Not covered: budgets that differ between cores.
 
 use crate::Work;
@@ -50,8 +50,8 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
             }
         }
     }
-    // Less than half of the largest only where deadlines need it: what no task is promised is to have something, too.
-    let usual = |f: &(u64, f64, Resources)| f.0 * 2 >= largest;
+    // Less than a quarter of the largest only where deadlines need it: what no task is promised is to have something, too.
+    let usual = |f: &(u64, f64, Resources)| f.0 * 4 >= largest;
     if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
         found.retain(usual);
     }
