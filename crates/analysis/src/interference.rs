@@ -512,8 +512,11 @@ impl Stall {
                  min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left)"
             }
         };
-        let mut d = Derivation::new(rule, "crates/analysis/src/interference.rs")
-            .input("tasks of other cores", self.jobs.as_ref().map(|jobs| jobs.len() as u64))
+        let mut d = Derivation::new(rule, "crates/analysis/src/interference.rs");
+        if let Some(jobs) = &self.jobs {
+            d = d.input("tasks of other cores", jobs.len() as u64);
+        }
+        d = d
             .input("a: counted for an own access ps", self.counted_ps)
             .step("L_max by the memory's timing ps", c.latency_ps)
             .step("a read of another core ps", c.read_ps)
