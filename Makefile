@@ -98,6 +98,7 @@ bench: setup-test build vision
 	cargo build --release --locked --quiet -p solocore-policy-check
 	target/release/policy-check --bench
 	python3 bench/dram.py
+	python3 bench/planning.py
 	python3 bench/regulation.py || test $$? = 3
 	build/venv/bin/python bench/study.py
 	cargo run --release --locked --quiet -p solocore-sim --example speed 20

@@ -11,6 +11,7 @@
 use crate::Work;
 use crate::core_plan::CoreBounds;
 use crate::resources::Resources;
+use solocore_analysis::response::Demand as Asked;
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{System, Time};
 
@@ -35,7 +36,9 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
     }
     let cores = resources.cores as usize;
     let apart = resources.platform.dram.counts_writes && system.ima.is_none() && !stated;
-    let mut found: Vec<(u64, f64, Resources)> = Vec::new();
+    let tasks: Vec<Asker> = work.iter().filter(|w| w.hard()).map(|w| Asker::of(w, &resources)).collect();
+    let mut tried = resources.clone();
+    let mut found: Vec<Found> = Vec::new();
     for step in (1..=STEPS).rev() {
         let budget = (largest * step / STEPS).max(1);
         let together = if stated { resources.write_budgets.clone() } else { vec![None; cores] };
@@ -45,13 +48,13 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
         });
         for (budget, writes) in std::iter::once((budget, together)).chain(parts) {
             if writes.iter().flatten().all(|&w| w > 0 && w < budget) {
-                let tried = resources.with_budgets(vec![budget; cores], writes);
-                found.push((budget, cost(work, &tried), tried));
+                tried.set_budgets(vec![budget; cores], writes.clone());
+                found.push((budget, cost(&tasks, &tried), writes));
             }
         }
     }
     // Less than a quarter of the largest only where deadlines need it: what no task is promised is to have something, too.
-    let usual = |f: &(u64, f64, Resources)| f.0 * 4 >= largest;
+    let usual = |f: &Found| f.0 * 4 >= largest;
     if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
         found.retain(usual);
     }
@@ -59,34 +62,51 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
     let good = found.into_iter().filter(|f| f.1 <= least * TOLERANCE);
     // The largest; of equals, the first: one budget for both kinds, which is simplest to enforce.
     let best = good.reduce(|best, f| if f.0 > best.0 { f } else { best });
-    best.map_or(resources, |f| f.2)
+    if let Some((budget, _, writes)) = best {
+        tried.set_budgets(vec![budget; cores], writes);
+    }
+    tried
+}
+
+/// A budget, what it costs, and the parts for writes.
+type Found = (u64, f64, Vec<Option<u64>>);
+
+/// What a task asks for with as many pages locked as it may have, and where it may be.
+struct Asker<'a> {
+    work: &'a Work<'a>,
+    asked: Asked,
+    cores: std::ops::Range<u32>,
+}
+
+impl<'a> Asker<'a> {
+    fn of(work: &'a Work<'a>, resources: &Resources) -> Self {
+        let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
+        let locked = work.demand.page_accesses().take(room).count();
+        let cores = work.task.core.map_or(0..resources.cores, |core| core..core + 1);
+        Self { work, asked: work.asked(locked, resources), cores }
+    }
+
+    /// The longest execution of a job, on the worst core that it may be on.
+    fn execution_ps(&self, resources: &Resources) -> f64 {
+        let on = |core: u32| {
+            let bounds = CoreBounds { core, resources };
+            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
+            if stall == u64::MAX { f64::INFINITY } else { self.asked.work_ps as f64 + stall as f64 }
+        };
+        self.cores.clone().map(on).fold(0.0, f64::max)
+    }
 }
 
 /// What budgets cost: the mean of the bounds, or by how much they do not fit.
-fn cost(work: &[Work], resources: &Resources) -> f64 {
-    let (mut logarithms, mut count, mut worst, mut load) = (0.0, 0.0, 0.0f64, 0.0);
-    for w in work.iter().filter(|w| w.hard()) {
-        let bound = execution_ps(w, resources);
+fn cost(tasks: &[Asker], resources: &Resources) -> f64 {
+    let (mut logarithms, mut worst, mut load) = (0.0, 0.0f64, 0.0);
+    for task in tasks {
+        let bound = task.execution_ps(resources);
         let ps = |time: Option<Time>| time.map_or(f64::INFINITY, |t| t.ps() as f64);
         logarithms += bound.max(1.0).ln();
-        count += 1.0;
-        worst = worst.max(bound / ps(w.task.deadline));
-        load += bound / ps(w.task.period);
+        worst = worst.max(bound / ps(task.work.task.deadline));
+        load += bound / ps(task.work.task.period);
     }
     let misfit = worst.max(load / f64::from(resources.cores));
-    if misfit > 1.0 { misfit * MISFIT } else { (logarithms / f64::max(count, 1.0)).exp() }
-}
-
-/// The longest execution of a task beside the other cores, on the worst core that it may be on.
-fn execution_ps(w: &Work, resources: &Resources) -> f64 {
-    let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
-    let locked = w.demand.page_accesses().take(room).count();
-    let asked = w.asked(locked, resources);
-    let on = |core: u32| {
-        let bounds = CoreBounds { core, resources };
-        let stall = bounds.stall(asked).saturating_add(bounds.once(false));
-        if stall == u64::MAX { f64::INFINITY } else { asked.work_ps as f64 + stall as f64 }
-    };
-    let cores = w.task.core.map_or(0..resources.cores, |core| core..core + 1);
-    cores.map(on).fold(0.0, f64::max)
+    if misfit > 1.0 { misfit * MISFIT } else { (logarithms / tasks.len().max(1) as f64).exp() }
 }

@@ -35,7 +35,9 @@ pub struct Resources {
     pub private: bool,
     /// The core that moves the devices' data, and what they may have under way.
     pub io: Option<(u32, Vec<Requester>)>,
-    /// Under the interference model, by core; empty without one.
+    /// What accesses cost each core, under the interference model; empty without one.
+    costs: Vec<Costs>,
+    /// The stall of each core; empty without the model.
     pub stalls: Vec<Stall>,
     /// Ways of the shared cache per core.
     pub ways: u32,
@@ -75,11 +77,17 @@ impl Resources {
             memory,
             private,
             io,
+            costs: Vec::new(),
             stalls: Vec::new(),
             ways: p.llc.ways / cores,
             lock_capacity: lock_capacity(p, cores),
             platform: p.clone(),
         };
+        if let (Model::Sound, Ok(memory)) = (model, &out.memory) {
+            let devices = out.io.as_ref().map_or(&[][..], |(_, devices)| devices);
+            let of = |core: u32| memory.costs(&memory::sharing(&out, core, devices));
+            out.costs = (0..cores).map_while(of).collect();
+        }
         if system.regulation.policy == Policy::Memguard {
             let budgets = match (system.regulation.share, model) {
                 (Share::Explicit, _) => explicit_budgets(system, &out)?,
@@ -96,12 +104,18 @@ impl Resources {
     /// The same with other budgets: accesses of each core, and of these so many writes.
     #[must_use]
     pub fn with_budgets(&self, budgets: Vec<u64>, writes: Vec<Option<u64>>) -> Self {
-        let mut out = Self { budgets: Some(budgets), write_budgets: writes, ..self.clone() };
-        out.settle();
+        let mut out = self.clone();
+        out.set_budgets(budgets, writes);
         for (new, old) in out.stalls.iter_mut().zip(&self.stalls) {
             new.jobs.clone_from(&old.jobs);
         }
         out
+    }
+
+    /// Takes other budgets; what the others' jobs do is forgotten.
+    pub fn set_budgets(&mut self, budgets: Vec<u64>, writes: Vec<Option<u64>>) {
+        (self.budgets, self.write_budgets) = (Some(budgets), writes);
+        self.settle();
     }
 
     /// The same where the others do no more than these jobs, by core.
@@ -116,11 +130,7 @@ impl Resources {
 
     /// Derives the stalls from the budgets.
     fn settle(&mut self) {
-        let (Model::Sound, Ok(memory)) = (self.model, &self.memory) else { return };
-        let devices = self.io.as_ref().map_or(&[][..], |(_, devices)| devices);
-        let counted_ps = self.regulation.latency_ps;
-        let stall = |core: u32| {
-            let costs = memory.costs(&memory::sharing(self, core, devices))?;
+        let stall = |(core, costs): (u32, &Costs)| {
             let others = match &self.budgets {
                 None => Others::Unlimited,
                 Some(_) => Others::Budgets {
@@ -129,9 +139,9 @@ impl Resources {
                     others: self.rival_budgets(core),
                 },
             };
-            Some(Stall { costs, others, jobs: None, counted_ps })
+            Stall { costs: *costs, others, jobs: None, counted_ps: self.regulation.latency_ps }
         };
-        self.stalls = (0..self.cores).map_while(stall).collect();
+        self.stalls = (0..).zip(&self.costs).map(stall).collect();
     }
 
     /// The budgets of the cores that share a channel with this one; the I/O core's is what its devices are paced to.
@@ -164,11 +174,11 @@ impl Resources {
 
     /// The largest even budget that each core can use up in every period, whatever the others do with theirs.
     fn guaranteed(&self) -> Result<u64, PlanError> {
-        let Ok(memory) = &self.memory else { return even_budget(&self.regulation) };
+        if self.costs.is_empty() {
+            return even_budget(&self.regulation);
+        }
         let mut least = u64::MAX;
-        for core in 0..self.cores {
-            let devices = self.io.as_ref().map_or(&[][..], |(_, devices)| devices);
-            let Some(costs) = memory.costs(&memory::sharing(self, core, devices)) else { continue };
+        for (core, costs) in (0..).zip(&self.costs) {
             let rivals = memory::rivals(self, core).len() as u64;
             let r = &self.regulation;
             let free = r.period_ps.saturating_sub(costs.left_ps).saturating_sub(costs.refresh.within(r.period_ps));
@@ -187,8 +197,7 @@ impl Resources {
     /// Accesses a period that all cores of a channel may state together.
     fn stated_most(&self) -> u64 {
         let r = &self.regulation;
-        let sound = self.memory.as_ref().ok().filter(|_| self.model == Model::Sound);
-        let each = sound.and_then(|m| m.costs(&memory::sharing(self, 0, &[]))).map_or(r.latency_ps, |c| c.any_ps);
+        let each = self.costs.first().map_or(r.latency_ps, |c| c.any_ps);
         r.period_ps / each.max(1)
     }
 
