@@ -248,7 +248,8 @@ pub struct Dram {
     /// Younger row hits that may pass an older request of their bank.
     #[serde(default, skip_serializing_if = "RowHitCap::is_default")]
     pub row_hit_cap: RowHitCap,
-    /// Can each core's write-backs be counted apart from its reads? Then budgets of writes can be enforced.
+    /// Can each core's write-backs be counted apart from its reads, by an event that `solocore run` knows? Then plans give budgets of
+    /// writes by themselves where these lower the bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_writes: bool,
 }
