@@ -21,7 +21,8 @@
 //! * `service` of an own access, alone: a read in its turn is looked up (`overhead`), closes and opens a row, and transfers,
 //!   `rp + rcd + cl + burst`; a write keeps its bank for `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and
 //!   once what a write leaves behind for the read after it.
-//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write: `write-to-precharge + rp + rcd + cl + burst`.
+//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write, or after the row of a write was opened that now
+//!   has to wait: `max(write-to-precharge, ras) + rp + rcd + cl + burst`.
 //! * A *read* of another core in a bank of its own moves a waiting PRE, ACT and RD by one gap each
 //!   ([`latency::delay_per_access`]); in a shared bank it takes a row cycle as well.
 //! * A *write* of another core: while writes are drained, reads wait. The drain serves a write at least every
@@ -219,7 +220,7 @@ impl Memory {
     #[must_use]
     pub fn latency_ps(&self) -> Option<u64> {
         let d = &self.dram;
-        let cycles = d.is_possible().then(|| d.write_to_pre() + self.read_cycles())?;
+        let cycles = d.is_possible().then(|| d.write_to_pre().max(d.ras) + self.read_cycles())?;
         d.to_ps(cycles)?.checked_add(self.overhead_ps)?.checked_add(self.cycle_ps)
     }
 
@@ -591,7 +592,7 @@ mod tests {
         let c = costs(3);
         assert_eq!(c.write_ps, 39 * 1500);
         assert_eq!(c.any_ps, c.write_ps, "a write is the costlier kind");
-        assert_eq!(c.latency_ps, (21 + 9 + 9 + 9 + 4 + 3) * 1500 + 10_000 + 300);
+        assert_eq!(c.latency_ps, (24 + 9 + 9 + 9 + 4 + 3) * 1500 + 10_000 + 300);
         assert_eq!(c.service_ps, ((9 + 9 + 9 + 4 + 3) * 1500 + 10_300).max(39 * 1500));
         // The others' reads, a full queue, and four write buffers.
         assert_eq!(c.left_ps, (40 * 33 + (64 + 64) * 39) * 1500);

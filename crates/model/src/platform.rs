@@ -526,7 +526,7 @@ mod tests {
     fn impossible_boards_are_refused() {
         let (_, text) = PRESETS[0];
         for (from, to, expect) in [
-            ("\"86.3 ns\"", "\"20 ns\"", "latency_max"),
+            ("\"90.8 ns\"", "\"20 ns\"", "latency_max"),
             ("cores = 8", "cores = 0", "cores"),
             ("cores = 8", "cores = 8\ncolour = 3", "unknown field"),
             ("cores = 8", "cores = -8", "invalid value"),
