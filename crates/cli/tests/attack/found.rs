@@ -131,7 +131,7 @@ fn carry_in_at_the_start_of_a_window() {
     // The windows move against the regulation's periods; best effort has four fifths of the core.
     let windows = ["imx6q", "xeon-w3530", "p4080"].map(|board| {
         let victim = victim(10_000, 20, 7_030_000);
-        let attack = attack(Policy::Windows, board, 3, victim);
+        let attack = Attack { period_ns: 250_000, ..attack(Policy::Windows, board, 3, victim) };
         (Attack { knob: 3, own: Some(FASTEST), others: vec![Some(PREFETCH)], ..attack }, 35)
     });
     hold(windows);

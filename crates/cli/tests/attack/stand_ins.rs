@@ -12,7 +12,7 @@ const OPTIONS: Options = Options { mode: Mode::Managed, duration_ns: 5_000_000, 
 
 fn attack(policy: Policy) -> Attack {
     let job = Job {
-        misses: 50,
+        misses: 24,
         cycles: 0,
         read_rows: Rows::Conflicts,
         read: OpKind::LoadWait,
@@ -40,7 +40,7 @@ fn attack(policy: Policy) -> Attack {
         period_ns: 100_000,
         share: 300,
         knob: 12,
-        victim: Analysed { job, compute_ns: 20_000, period_ns: 500_000, deadline_ps: None, phase_ns: 0 },
+        victim: Analysed { job, compute_ns: 20_000, period_ns: 700_000, deadline_ps: None, phase_ns: 0 },
         mate: None,
         own: None,
         others: vec![Some(rival)],
