@@ -43,6 +43,7 @@ fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
         write_each: 0,
         bank: 0,
         shape: Shape::Even,
+        empty_each: 0,
     };
     Analysed { job, compute_ns, period_ns, deadline_ps: None, phase_ns: 0 }
 }
@@ -56,7 +57,10 @@ fn attack(policy: Policy, board: &str, cores: u32, victim: Analysed) -> Attack {
         share: 250,
         knob: 0,
         victim,
-        mate: None,
+        mates: Vec::new(),
+        jobs: None,
+        write_part: 0,
+        devices: 0,
         own: None,
         others: vec![None; cores.saturating_sub(1) as usize],
         seed: 1,

@@ -19,6 +19,7 @@ fn attack(policy: Policy) -> Attack {
         write_each: 4,
         bank: 0,
         shape: Shape::Even,
+        empty_each: 0,
     };
     let rival = Beat {
         read_rows: Rows::Banks,
@@ -41,7 +42,10 @@ fn attack(policy: Policy) -> Attack {
         share: 300,
         knob: 12,
         victim: Analysed { job, compute_ns: 20_000, period_ns: 700_000, deadline_ps: None, phase_ns: 0 },
-        mate: None,
+        mates: Vec::new(),
+        jobs: None,
+        write_part: 0,
+        devices: 0,
         own: None,
         others: vec![Some(rival)],
         seed: 1,

@@ -7,7 +7,7 @@
 //!
 //! `ATTACKS` is the number of evaluations of each policy. Where a plan gives no bound there is nothing to attack; the number of these is
 //! printed, and a planner that bounds next to nothing fails as well.
-//! Not covered: devices, DMA, locked pages, shared frames, several analysed tasks on the other cores.
+//! Not covered: DMA without partitions, locked pages, shared frames.
 
 mod climb;
 pub mod evaluate;
@@ -76,6 +76,9 @@ fn attacks(usual: u64) -> u64 {
 fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
     let mut found = Found::default();
     let index = u16::try_from(board).unwrap();
+    // At least half of the evaluations search.
+    let mut starts = starts(policy, index, seed);
+    starts.truncate(usize::try_from(budget / 2).unwrap().max(1));
     let mut value = |genes: &Genes| {
         let attack = decode(policy, &mut Cursor::new(genes));
         found.evaluations += 1;
@@ -88,17 +91,17 @@ fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
                 found.unbounded += 1;
                 0.0
             }
-            Outcome::Bounded { ratio, what, beyond_budget } => {
+            Outcome::Bounded { ratio, pressure, what, beyond_budget } => {
                 found.beyond_budget = found.beyond_budget.max(beyond_budget);
                 found.ratios.push(ratio);
                 if ratio > 1.0 {
                     found.violations.push((ratio, what, genes.clone()));
                 }
-                ratio
+                pressure
             }
         }
     };
-    let (best, top) = climb(&sizes(policy), &[0], &starts(policy, index, seed), budget, seed, &mut value);
+    let (best, top) = climb(&sizes(policy), &[0], &starts, budget, seed, &mut value);
     found.best = Some((top, best));
     found
 }
@@ -109,7 +112,7 @@ fn reproduction(policy: Policy, genes: &Genes) -> String {
     let platform = Platform::find(&attack.board, Path::new(".")).unwrap();
     let mut out = format!("{policy:?}, genes {genes:?}\n--- system.toml\n{}--- programs\n", attack.text(&platform));
     writeln!(out, "victim {:?}", attack.victim).unwrap();
-    writeln!(out, "mate {:?}\nown {:?}", attack.mate, attack.own).unwrap();
+    writeln!(out, "mates {:?}\nown {:?}\njobs {:?}", attack.mates, attack.own, attack.jobs).unwrap();
     for (core, other) in (1..).zip(&attack.others) {
         writeln!(out, "core {core} {other:?}").unwrap();
     }
@@ -169,10 +172,8 @@ fn hold(policy: Policy, usual: u64) {
         println!("=== {ratio:.3}: {what}\n{}", reproduction(policy, genes));
     }
     assert!(all.violations.is_empty(), "{} of {} attacks exceeded a bound", all.violations.len(), all.evaluations);
-    // Where nothing can be bounded at all, as with posted writes and no budgets, the plans say so.
-    let bounds_nothing = matches!(policy, Policy::None | Policy::Bwlock | Policy::Maracas);
     assert!(
-        bounds_nothing || all.ratios.len() as u64 * 4 > all.evaluations,
+        all.ratios.len() as u64 * 4 > all.evaluations,
         "only {} of {} attacks had a bound to attack",
         all.ratios.len(),
         all.evaluations
