@@ -23,6 +23,7 @@ use solocore_model::Platform;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use system::{POLICIES, Policy};
 
 /// What the attacks on one board under one policy found.
@@ -220,29 +221,63 @@ fn bounds_of_levels_hold() {
     hold(Policy::Levels, 125);
 }
 
-/// `ATTACKS` evaluations a policy as a table for docs:
-/// `ATTACKS=10000 cargo test --release -p solocore-cli --test attack table_of_bounds -- --ignored --nocapture`. The row of all boards has, in
-/// place of the median over all attacks, that of the boards' closest ones: how much of each bound an adversary can fill.
-#[test]
-#[ignore = "prints a table, takes as long as it is asked to"]
-fn table_of_bounds() {
+/// All policies, two at a time; by policy, then board.
+fn search_all(usual: u64) -> Vec<(Policy, Vec<(&'static str, Found)>)> {
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let mut out = Vec::new();
+        while let Some(&policy) = POLICIES.get(next.fetch_add(1, Ordering::Relaxed)) {
+            out.push((policy, search(policy, attacks(usual))));
+        }
+        out
+    };
+    let mut all = std::thread::scope(|scope| {
+        let other = scope.spawn(work);
+        let mut all = work();
+        all.extend(other.join().unwrap());
+        all
+    });
+    all.sort_by_key(|(policy, _)| POLICIES.iter().position(|p| p == policy));
+    all
+}
+
+/// A table for docs. The row of all boards has, in place of the median over all attacks, that of the boards' closest ones: how much of each
+/// bound an adversary can fill.
+fn print_table(found: &[(Policy, Vec<(&'static str, Found)>)]) {
     println!("| policy | board | attacks | no bound | above the bound | bound/seen, median | bound/seen, least |");
     println!("|---|---|--:|--:|--:|--:|--:|");
     let over = |ratio: f64| if ratio > 0.0 { format!("{:.2}", 1.0 / ratio) } else { "-".to_owned() };
-    for policy in POLICIES {
+    let (mut sentences, mut violations) = (Vec::new(), Vec::new());
+    for (policy, boards) in found {
         let (mut all, mut closest) = (Found::default(), Found::default());
         let row = |board: &str, f: &Found, median: f64| {
             let (none, above) = (f.unbounded + f.refusals(), f.violations.len());
             let (median, least) = (over(median), over(f.most()));
             println!("| {policy:?} | {board} | {} | {none} | {above} | {median} | {least} |", f.evaluations);
         };
-        for (board, found) in search(policy, attacks(700)) {
-            row(board, &found, found.median());
+        for (board, found) in boards {
+            row(board, found, found.median());
             closest.ratios.push(found.most());
-            all.merge(found);
+            all.merge(found.clone());
         }
         row("all", &all, closest.median());
+        sentences.push(format!("{policy:?}: seen/bound median {:.3}, most {:.3}", all.median(), all.most()));
+        sentences.extend(all.refused.iter().map(|(why, count)| format!("  refused {count} times: {why}")));
+        let worst = all.violations.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
+        violations.extend(worst.map(|(ratio, what, genes)| {
+            let again = reproduction(*policy, &genes);
+            format!("=== {ratio:.3}: {what}\n{again}")
+        }));
     }
+    sentences.iter().chain(&violations).for_each(|line| println!("{line}"));
+}
+
+/// `ATTACKS` evaluations a policy:
+/// `ATTACKS=10000 cargo test --release -p solocore-cli --test attack table_of_bounds -- --ignored --nocapture`.
+#[test]
+#[ignore = "prints a table, takes as long as it is asked to"]
+fn table_of_bounds() {
+    print_table(&search_all(700));
 }
 
 /// Each kind of attack by itself: the largest seen over bound on any board, by policy.
@@ -269,21 +304,24 @@ fn table_of_kinds() {
     }
 }
 
-/// Writes the worst point of each policy and board to `known.txt`, after `ATTACKS` evaluations a policy.
+/// The same, and writes the worst point of each policy and board to `known.txt`; the points that were there come after them.
 #[test]
 #[ignore = "takes as long as it is asked to, and writes a file of this directory"]
 fn write_known() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/attack/adversary/known.txt");
-    let mut out = String::new();
-    for policy in POLICIES {
-        for (board, found) in search(policy, attacks(700)) {
-            let Some((ratio, genes)) = found.best.filter(|b| b.0 > 0.0) else { continue };
-            println!("{policy:?} on {board}: {ratio:.3}");
+    let found = search_all(700);
+    let mut lines: Vec<String> = Vec::new();
+    for (policy, boards) in &found {
+        for (board, found) in boards {
+            let Some((_, genes)) = found.best.as_ref().filter(|b| b.0 > 0.0) else { continue };
             let numbers: Vec<String> = genes.iter().map(u16::to_string).collect();
-            writeln!(out, "{policy:?} {board} {}", numbers.join(" ")).unwrap();
+            lines.push(format!("{policy:?} {board} {}", numbers.join(" ")));
         }
     }
-    std::fs::write(path, out).unwrap();
+    let before = include_str!("known.txt").lines().map(str::to_owned).filter(|line| !lines.contains(line));
+    let before: Vec<String> = before.collect();
+    std::fs::write(path, lines.into_iter().chain(before).map(|line| line + "\n").collect::<String>()).unwrap();
+    print_table(&found);
 }
 
 /// Shows one point again: `GENES="Even 0 1 2 ..."`.

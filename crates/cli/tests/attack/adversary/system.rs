@@ -191,7 +191,7 @@ impl Attack {
         if self.write_part > 0 && matches!(self.policy, Policy::Even | Policy::Uneven) {
             // What each core may surely do beside the others, by the time of a write: a part of that is for writes.
             let ns = platform.dram.latency_max.ps() / 1000 + 70 * u64::from(self.cores);
-            let kilobytes = u64::from(platform.llc.line.0) * 1_000_000 / ns * self.write_part / 1000;
+            let kilobytes = platform.llc.line.0 * 1_000_000 / ns * self.write_part / 1000;
             for core in 0..self.cores {
                 if core > 0 || self.policy == Policy::Even {
                     write!(out, "[[core]]\nid = {core}\n").unwrap();
