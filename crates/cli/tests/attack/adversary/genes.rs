@@ -148,7 +148,7 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
     }
     Attack {
         policy,
-        board: more.board.map_or_else(|| board.to_owned(), |(mshrs, cap)| varied(board, mshrs, cap)),
+        board: more.board.map_or_else(|| board.to_owned(), |(mshrs, cap, banks)| varied(board, mshrs, cap, banks)),
         cores,
         period_ns,
         share,
@@ -169,7 +169,7 @@ struct More {
     mate_phase: u64,
     second_mate: bool,
     jobs: Option<Bursts>,
-    board: Option<(u32, u32)>,
+    board: Option<(u32, u32, u64)>,
     write_part: u64,
     devices: u32,
 }
@@ -204,6 +204,8 @@ fn more(policy: Policy, c: &mut Cursor, platform: &Platform, victim: &Analysed) 
     let (mshrs, cap) = (c.pick(&[0, 0, 1, 2, 4, 8, 16]), c.pick(&[4, 4, 0, 1, 16]));
     let write_part = c.pick(&[0, 20, 100, 200, 400]);
     let devices = c.pick(&[0, 1, 2]);
+    // Fewer banks than cores: they are shared.
+    let banks = c.pick(if policy == Policy::Levels { &[0, 0, 2, 2] } else { &[0, 0, 1, 2] });
     let cores = match policy {
         Policy::None | Policy::Bwlock => usize::MAX,
         Policy::Dynamic => 1,
@@ -213,24 +215,32 @@ fn more(policy: Policy, c: &mut Cursor, platform: &Platform, victim: &Analysed) 
         mate_phase,
         second_mate,
         jobs: (there && cores > 0).then_some(Bursts { hold, burst, stagger_ns, cores }),
-        board: (mshrs > 0 || cap != 4).then_some((mshrs, cap)),
+        board: (mshrs > 0 || cap != 4 || banks > 0).then_some((mshrs, cap, banks)),
         write_part,
         devices,
     }
 }
 
-/// A preset with other miss registers (0: its own) and another row-hit cap, as a platform file.
-fn varied(board: &str, mshrs: u32, cap: u32) -> String {
+/// A preset with other miss registers (0: its own), another row-hit cap, and one channel with so many banks (0: its own memory), as a platform
+/// file.
+fn varied(board: &str, mshrs: u32, cap: u32, banks: u64) -> String {
     let (_, text) = PRESETS.iter().find(|(name, _)| *name == board).unwrap();
+    let platform = Platform::find(board, Path::new(".")).unwrap();
+    let capacity = platform.dram.capacity.0 / u64::from(platform.total_banks()) * banks;
     let mut out = String::new();
     for line in text.lines() {
         match line.split('=').next().unwrap_or("").trim() {
             "mshrs" if mshrs > 0 => writeln!(out, "mshrs = {mshrs}").unwrap(),
+            "capacity" if banks > 0 => writeln!(out, "capacity = \"{} KiB\"", capacity / 1024).unwrap(),
+            "channels" | "ranks" if banks > 0 => {
+                writeln!(out, "{} = 1", line.split('=').next().unwrap()).unwrap();
+            }
+            "banks" if banks > 0 => writeln!(out, "banks = {banks}").unwrap(),
             "[dram]" => writeln!(out, "[dram]\nrow_hit_cap = {cap}").unwrap(),
             _ => writeln!(out, "{line}").unwrap(),
         }
     }
-    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{board}-m{mshrs}-h{cap}.toml"));
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{board}-m{mshrs}-h{cap}-b{banks}.toml"));
     if !path.exists() {
         // Other threads may write the same file.
         let own = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -312,8 +322,9 @@ const REGISTERS: usize = 79;
 const CAP: usize = 80;
 const WRITE_PART: usize = 81;
 const DEVICES: usize = 82;
+const BANKS: usize = 83;
 /// Kinds of attack, by name: the genes that differ from 0, and their choices.
-pub const KNOWN: [(&str, &[(usize, u16)]); 20] = [
+pub const KNOWN: [(&str, &[(usize, u16)]); 22] = [
     ("all prefetch rows of one bank, best effort on the victim's core as well", &[]),
     ("all others post writes to rows of one bank", &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
     ("one other posts writes to rows of one bank", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
@@ -348,5 +359,7 @@ pub const KNOWN: [(&str, &[(usize, u16)]); 20] = [
     ("others' jobs read rows of one bank, one job after the other", &[(JOBS, 1), (BURST_MISSES, 3), (BURST_READ, 0)]),
     ("sixteen miss registers, no row hit passes", &[(REGISTERS, 6), (CAP, 2), (OWN, 1), (RIVAL_MIX, 6)]),
     ("writes have budgets of their own; all others post writes", &[(WRITE_PART, 3), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("one bank for all; all others post writes", &[(BANKS, 2), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("two banks for all; all others read rows of one", &[(BANKS, 3), (PERIOD, 2), (MISSES, 7), (KNOB, 10)]),
     ("devices move data for partitions whose rivals post writes", &[(DEVICES, 2), (RIVAL_MIX, 1), (PERIOD, 2)]),
 ];
