@@ -43,6 +43,7 @@ fn victim(compute_ns: u64, misses: u64, period_ns: u64) -> Analysed {
         write_each: 0,
         bank: 0,
         shape: Shape::Even,
+        empty_each: 0,
     };
     Analysed { job, compute_ns, period_ns, deadline_ps: None, phase_ns: 0 }
 }
@@ -56,7 +57,10 @@ fn attack(policy: Policy, board: &str, cores: u32, victim: Analysed) -> Attack {
         share: 250,
         knob: 0,
         victim,
-        mate: None,
+        mates: Vec::new(),
+        jobs: None,
+        write_part: 0,
+        devices: 0,
         own: None,
         others: vec![None; cores.saturating_sub(1) as usize],
         seed: 1,
@@ -131,7 +135,7 @@ fn carry_in_at_the_start_of_a_window() {
     // The windows move against the regulation's periods; best effort has four fifths of the core.
     let windows = ["imx6q", "xeon-w3530", "p4080"].map(|board| {
         let victim = victim(10_000, 20, 7_030_000);
-        let attack = attack(Policy::Windows, board, 3, victim);
+        let attack = Attack { period_ns: 250_000, ..attack(Policy::Windows, board, 3, victim) };
         (Attack { knob: 3, own: Some(FASTEST), others: vec![Some(PREFETCH)], ..attack }, 35)
     });
     hold(windows);

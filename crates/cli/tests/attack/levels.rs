@@ -40,11 +40,11 @@ fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
 
 /// A made-up program: loops over a few pages, with jumps and write-backs.
 fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
-    let pages = rng.random_range(1..24u32);
+    let pages = rng.random_range(1..8u32);
     let lines = u64::from(pages) * u64::from(platform.lines_per_page());
     let (mut at, mut accesses) = (0u64, Vec::new());
-    for i in 0..rng.random_range(100..6000u64) {
-        at += rng.random_range(0..300);
+    for i in 0..rng.random_range(100..2000u64) {
+        at += rng.random_range(0..3000);
         let line = if rng.random_bool(0.7) { i % lines } else { rng.random_range(0..lines) };
         let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
         accesses.push(Access { at_cycles: at, line, kind });
@@ -56,12 +56,12 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
     (path, profile)
 }
 
-/// Stated numbers, with or without ways.
-fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, rarely: u64) -> String {
+/// Stated numbers, with or without ways. A miss beside cores that post writes costs some tens of `L_max`, so that misses are rare.
+fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, full: bool) -> String {
     let entries = if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
-    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / 2 / rarely);
-    let most = if rarely > 1 { share_us } else { share_us / 2 + 1 };
-    let least = if rarely > 1 { share_us * 3 / 4 } else { 1 };
+    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / if full { 4000 } else { 400 });
+    let most = if full { share_us } else { share_us / 2 + 1 };
+    let least = if full { share_us * 3 / 4 } else { 1 };
     let compute = rng.random_range(least..=most) * 1_000_000;
     let (mut times, mut counts) = (Vec::new(), Vec::new());
     for _ in 0..entries {
@@ -86,7 +86,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
         "platform = \"{board}\"\n[regulation]\npolicy = \"none\"\nactive_cores = {cores}\n[mc2]\nscheme = \"{scheme}\"\n"
     );
     // Recorded jobs take milliseconds, with the reloads that they are charged.
-    let base = if recorded { rng.random_range(20..60u64) } else { rng.random_range(2..6) };
+    let base = if recorded { rng.random_range(40..120u64) } else { rng.random_range(2..6) };
     // Some are full of level C that hardly misses: its jobs are late.
     let global = !recorded && rng.random_bool(0.3);
     let heavy = if global { rng.random_range(600..900u64) } else { rng.random_range(10..300) };
@@ -114,7 +114,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
             writeln!(text, "command = [\"t{i}\"]").unwrap();
         } else {
             let latency = platform.dram.latency_max.ps();
-            text += &stated(rng, level, (period_ms * heavy).max(2), latency, if global { 50 } else { 1 });
+            text += &stated(rng, level, (period_ms * heavy).max(2), latency, global);
         }
     }
     let of = |wanted: &dyn Fn(&str) -> bool| (0..levels.len()).filter(|&i| wanted(levels[i])).collect::<Vec<_>>();
@@ -124,7 +124,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
             if rng.random_bool(0.4) {
                 continue;
             }
-            let bytes = rng.random_range(64..20_000u32);
+            let bytes = rng.random_range(64..2_000u32);
             write!(text, "[[ipc]]\nfrom = \"t{}\"\nto = \"t{}\"\nsize = \"{bytes} B\"\n", pair[0], pair[1]).unwrap();
         }
     }
@@ -153,7 +153,7 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
 fn run(plan: &Plan, mode: Mode, seed: u64) -> SimResult {
     let options = Options {
         mode,
-        duration_ns: if plan.tasks.iter().any(|t| t.profile.is_some()) { 400_000_000 } else { 60_000_000 },
+        duration_ns: if plan.tasks.iter().any(|t| t.profile.is_some()) { 800_000_000 } else { 60_000_000 },
         seed,
         timeline_ns: 0,
     };

@@ -4,6 +4,7 @@ mod adversary;
 mod bounds;
 mod found;
 mod levels;
+mod longest;
 mod recorded;
 mod sce_bounds;
 mod stand_ins;

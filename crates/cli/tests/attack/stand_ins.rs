@@ -12,13 +12,14 @@ const OPTIONS: Options = Options { mode: Mode::Managed, duration_ns: 5_000_000, 
 
 fn attack(policy: Policy) -> Attack {
     let job = Job {
-        misses: 50,
+        misses: 24,
         cycles: 0,
         read_rows: Rows::Conflicts,
         read: OpKind::LoadWait,
         write_each: 4,
         bank: 0,
         shape: Shape::Even,
+        empty_each: 0,
     };
     let rival = Beat {
         read_rows: Rows::Banks,
@@ -40,8 +41,11 @@ fn attack(policy: Policy) -> Attack {
         period_ns: 100_000,
         share: 300,
         knob: 12,
-        victim: Analysed { job, compute_ns: 20_000, period_ns: 500_000, deadline_ps: None, phase_ns: 0 },
-        mate: None,
+        victim: Analysed { job, compute_ns: 20_000, period_ns: 700_000, deadline_ps: None, phase_ns: 0 },
+        mates: Vec::new(),
+        jobs: None,
+        write_part: 0,
+        devices: 0,
         own: None,
         others: vec![Some(rival)],
         seed: 1,

@@ -119,7 +119,7 @@ fn system(seed: u64) -> (System, Vec<Demand>, String) {
             let own = period * rng.random_range(400..6000) / 1000;
             let wcet =
                 (u64::from(own) * u64::from(capacity) / u64::from(period) * rng.random_range(100..450) / 1000).max(5);
-            let misses = rng.random_range(0..=wcet);
+            let misses = rng.random_range(0..=wcet / 8);
             names.push(format!("\"t{v}-{t}\""));
             write!(
                 tasks,

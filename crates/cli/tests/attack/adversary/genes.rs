@@ -4,19 +4,23 @@
 //! neighbour of a point is an attack as well. All rivals are of two kinds, a and b; each core has one of these or none.
 
 use super::climb::Genes;
-use super::program::{Beat, Job, ROWS, SHAPES};
-use super::system::{Analysed, Attack, Policy, miss_ps};
+use super::program::{Beat, Job, ROWS, SHAPES, Shape};
+use super::system::{Analysed, Attack, Bursts, Policy, miss_ps};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_model::Platform;
+use solocore_model::platform::PRESETS;
 use solocore_sim::program::OpKind;
+use std::fmt::Write as _;
 use std::path::Path;
 
 /// The presets, which are gene 0.
 pub const BOARDS: [&str; 7] =
     ["imx6q", "xeon-w3530", "p4080", "core-i5-2500k", "raspberry-pi-4", "xeon-x5650", "xeon-gold-6338"];
-/// Most cores that an attack uses.
+/// Cores with a gene of their own; those beyond repeat them.
 const MOST_CORES: usize = 8;
+/// What others' posted writes can add to one access, about.
+const DRAINS_NS: u64 = 6_000;
 
 /// Reads genes, and notes how many choices each has.
 pub struct Cursor<'a> {
@@ -77,6 +81,7 @@ fn job(policy: Policy, c: &mut Cursor) -> Job {
         write_each: c.pick(&[0, 8, 4, 2, 1]),
         bank: c.pick(&[0, 1]),
         shape: c.pick(&SHAPES),
+        empty_each: 0,
     }
 }
 
@@ -84,7 +89,7 @@ fn job(policy: Policy, c: &mut Cursor) -> Job {
 pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
     let board = c.pick(&BOARDS);
     let platform = Platform::find(board, Path::new(".")).unwrap();
-    let wanted = c.pick(&[4, 2, 1, 3, 8]);
+    let wanted = c.pick(&[4, 2, 1, 3, 8, 16]);
     // Partitions leave the last core to I/O.
     let cores = wanted.max(if policy == Policy::Windows { 2 } else { 1 }).min(platform.cores);
     let period_ns = c.pick(&[1_000_000, 250_000, 100_000, 50_000, 25_000]);
@@ -99,13 +104,17 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
         period_ns * c.pick(&[0, 10, 100, 250, 500, 750, 900, 950, 990, 1000, 20, 35, 50, 75, 150, 200, 300]) / 1000;
     // Long enough for what the victim may be held up, by the simplest of bounds.
     let alone_ns = compute_ns + victim.misses * miss_ps(&platform) / 1000;
-    let held_ns = victim.misses * u64::from(cores) * miss_ps(&platform) / 1000;
+    let drains_ns = if cores > 1 { DRAINS_NS } else { 0 };
+    let held_ns = match policy {
+        Policy::None | Policy::Bwlock | Policy::Maracas | Policy::Levels => victim.misses * drains_ns + 20_000,
+        _ => victim.misses * u64::from(cores) * miss_ps(&platform) / 1000,
+    };
     let victim_period_ns = match policy {
         // Time tables want few different periods.
         Policy::Windows => (stretch * (alone_ns + held_ns) + 6 * period_ns + odd).next_multiple_of(1_000),
-        Policy::Levels => (stretch * (alone_ns + held_ns)).next_multiple_of(20_000),
+        Policy::Levels => (stretch * (alone_ns + 2 * held_ns)).next_multiple_of(20_000),
         Policy::None | Policy::Bwlock | Policy::Dynamic => stretch * (alone_ns + held_ns) + odd,
-        Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + odd,
+        Policy::Maracas => stretch * 2 * (alone_ns + held_ns) + 600_000 + odd,
         _ => stretch * (alone_ns + held_ns) / 2 + 2 * period_ns + odd,
     };
     let victim = Analysed { job: victim, compute_ns, period_ns: victim_period_ns, deadline_ps: None, phase_ns };
@@ -125,21 +134,120 @@ pub fn decode(policy: Policy, c: &mut Cursor) -> Attack {
     let (own_there, own) = (c.pick(&[true, false]), beat(c, cycles(period_ns)));
     let (a, b) = (beat(c, cycles(period_ns)), beat(c, cycles(period_ns)));
     let others: Vec<Option<Beat>> = (1..MOST_CORES).map(|_| c.pick(&[Some(a), Some(a), Some(b), None])).collect();
+    let seed = c.pick(&[1, 2, 3]);
+    let more = more(policy, c, &platform, &victim);
     let running = if policy == Policy::Windows { cores - 1 } else { cores };
-    let own_allowed = policy != Policy::Dynamic;
+    // Best effort that shares the core, or that any other core runs, would take the others' jobs out of the bound.
+    let own_allowed = policy != Policy::Dynamic && more.jobs.is_none();
+    let mut mates = Vec::new();
+    if mate_there {
+        mates.push(Analysed { phase_ns: victim_period_ns * more.mate_phase / 1000, ..mate });
+        if more.second_mate {
+            mates.push(Analysed { period_ns: mate.period_ns * 2, phase_ns: mate.period_ns / 3, ..mate });
+        }
+    }
     Attack {
         policy,
-        board: board.to_owned(),
+        board: more.board.map_or_else(|| board.to_owned(), |(mshrs, cap, banks)| varied(board, mshrs, cap, banks)),
         cores,
         period_ns,
         share,
         knob,
         victim,
-        mate: mate_there.then_some(mate),
+        mates,
         own: (own_there && own_allowed).then_some(own),
-        others: others.into_iter().take(running.saturating_sub(1) as usize).collect(),
-        seed: c.pick(&[1, 2, 3]),
+        others: others.iter().copied().cycle().take(running.saturating_sub(1) as usize).collect(),
+        jobs: more.jobs,
+        write_part: more.write_part,
+        devices: more.devices,
+        seed,
     }
+}
+
+/// Genes that came later: those of an older list of genes are all 0, which changes nothing.
+struct More {
+    mate_phase: u64,
+    second_mate: bool,
+    jobs: Option<Bursts>,
+    board: Option<(u32, u32, u64)>,
+    write_part: u64,
+    devices: u32,
+}
+
+fn more(policy: Policy, c: &mut Cursor, platform: &Platform, victim: &Analysed) -> More {
+    let mate_phase = c.pick(&[0, 20, 100, 250, 500, 900]);
+    let second_mate = c.pick(&[false, true, false]);
+    let there = c.pick(&[false, true, false]);
+    let compute_ns = c.pick(&[500, 100, 2_000, 10_000]);
+    let job = Job {
+        misses: c.pick(&[20, 5, 50, 100, 200, 400]),
+        cycles: 0,
+        read_rows: c.pick(&ROWS),
+        read: c.pick(&[OpKind::Prefetch, OpKind::Load, OpKind::LoadWait]),
+        write_each: c.pick(&[0, 1, 2, 4]),
+        bank: c.pick(&[0, 1]),
+        shape: c.pick(&[Shape::Start, Shape::End, Shape::Even, Shape::Halves, Shape::Bursts]),
+        empty_each: c.pick(&[0, 2, 3]),
+    };
+    // By the simplest of bounds it fits in half of this.
+    let alone_ns = compute_ns + job.misses * miss_ps(platform) / 1000;
+    let least_ns = 2 * (alone_ns + victim.job.misses * 200 + u64::from(platform.cores) * job.misses * 100 + 20_000);
+    let period_ns = least_ns.max(victim.period_ns * c.pick(&[0, 125, 250, 500, 1000, 2000]) / 1000);
+    let deadline_ns = period_ns * c.pick(&[1000, 800, 600]) / 1000;
+    let phase_ns = period_ns * c.pick(&[0, 250, 500, 750, 900, 980]) / 1000;
+    let burst = Analysed { job, compute_ns, period_ns, deadline_ps: Some(deadline_ns * 1000), phase_ns };
+    let held = c.pick(&[0, 200, 400, 500]);
+    let holding = Job { misses: 0, write_each: 0, empty_each: c.pick(&[2, 0, 3]), ..job };
+    let hold_ns = (deadline_ns * held / 1000).max(100);
+    let hold = Analysed { job: holding, compute_ns: hold_ns, period_ns, deadline_ps: None, phase_ns };
+    let stagger_ns = period_ns * c.pick(&[0, 20, 100, 333]) / 1000;
+    let (mshrs, cap) = (c.pick(&[0, 0, 1, 2, 4, 8, 16]), c.pick(&[4, 4, 0, 1, 16]));
+    let write_part = c.pick(&[0, 20, 100, 200, 400]);
+    let devices = c.pick(&[0, 1, 2]);
+    // Fewer banks than cores: they are shared.
+    let banks = c.pick(if policy == Policy::Levels { &[0, 0, 2, 2] } else { &[0, 0, 1, 2] });
+    let cores = match policy {
+        Policy::None | Policy::Bwlock => usize::MAX,
+        Policy::Dynamic => 1,
+        _ => 0,
+    };
+    More {
+        mate_phase,
+        second_mate,
+        jobs: (there && cores > 0).then_some(Bursts { hold, burst, stagger_ns, cores }),
+        board: (mshrs > 0 || cap != 4 || banks > 0).then_some((mshrs, cap, banks)),
+        write_part,
+        devices,
+    }
+}
+
+/// A preset with other miss registers (0: its own), another row-hit cap, and one channel with so many banks (0: its own memory), as a platform
+/// file.
+fn varied(board: &str, mshrs: u32, cap: u32, banks: u64) -> String {
+    let (_, text) = PRESETS.iter().find(|(name, _)| *name == board).unwrap();
+    let platform = Platform::find(board, Path::new(".")).unwrap();
+    let capacity = platform.dram.capacity.0 / u64::from(platform.total_banks()) * banks;
+    let mut out = String::new();
+    for line in text.lines() {
+        match line.split('=').next().unwrap_or("").trim() {
+            "mshrs" if mshrs > 0 => writeln!(out, "mshrs = {mshrs}").unwrap(),
+            "capacity" if banks > 0 => writeln!(out, "capacity = \"{} KiB\"", capacity / 1024).unwrap(),
+            "channels" | "ranks" if banks > 0 => {
+                writeln!(out, "{} = 1", line.split('=').next().unwrap()).unwrap();
+            }
+            "banks" if banks > 0 => writeln!(out, "banks = {banks}").unwrap(),
+            "[dram]" => writeln!(out, "[dram]\nrow_hit_cap = {cap}").unwrap(),
+            _ => writeln!(out, "{line}").unwrap(),
+        }
+    }
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{board}-m{mshrs}-h{cap}-b{banks}.toml"));
+    if !path.exists() {
+        // Other threads may write the same file.
+        let own = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
+        std::fs::write(own.path(), out).unwrap();
+        own.persist(&path).unwrap();
+    }
+    path.display().to_string()
 }
 
 /// The mate's job is no longer than the victim's.
@@ -180,7 +288,11 @@ pub fn starts(policy: Policy, board: u16, seed: u64) -> Vec<Genes> {
     }
     out.extend(others);
     out.extend((0..3).map(|_| random()));
-    out.iter_mut().for_each(|genes| genes[0] = board);
+    for genes in &mut out {
+        // Lists of before some genes were there.
+        genes.resize(sizes.len(), 0);
+        genes[0] = board;
+    }
     out
 }
 
@@ -200,8 +312,19 @@ const OWN: usize = 23;
 const OWN_MIX: usize = 24;
 const OWN_ROWS: usize = 25;
 const RIVAL_MIX: usize = 34;
+const JOBS: usize = 64;
+const BURST_MISSES: usize = 66;
+const BURST_READ: usize = 68;
+const BURST_WRITES: usize = 69;
+const BURST_EMPTY: usize = 72;
+const HELD: usize = 76;
+const REGISTERS: usize = 79;
+const CAP: usize = 80;
+const WRITE_PART: usize = 81;
+const DEVICES: usize = 82;
+const BANKS: usize = 83;
 /// Kinds of attack, by name: the genes that differ from 0, and their choices.
-pub const KNOWN: [(&str, &[(usize, u16)]); 14] = [
+pub const KNOWN: [(&str, &[(usize, u16)]); 22] = [
     ("all prefetch rows of one bank, best effort on the victim's core as well", &[]),
     ("all others post writes to rows of one bank", &[(OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
     ("one other posts writes to rows of one bank", &[(CORES, 1), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
@@ -228,4 +351,15 @@ pub const KNOWN: [(&str, &[(usize, u16)]); 14] = [
         "one core: best effort leaves reads and writes under way",
         &[(CORES, 2), (OWN_MIX, 8), (MISSES, 2), (SHAPE, 1), (COMPUTE, 1)],
     ),
+    ("others' jobs post writes as late as they may, then at once again", &[(JOBS, 1), (BURST_WRITES, 1), (HELD, 3)]),
+    (
+        "the same with many writes, and reads without a pause between empty jobs",
+        &[(JOBS, 1), (BURST_WRITES, 2), (BURST_MISSES, 4), (HELD, 3), (BURST_EMPTY, 1), (MISSES, 6)],
+    ),
+    ("others' jobs read rows of one bank, one job after the other", &[(JOBS, 1), (BURST_MISSES, 3), (BURST_READ, 0)]),
+    ("sixteen miss registers, no row hit passes", &[(REGISTERS, 6), (CAP, 2), (OWN, 1), (RIVAL_MIX, 6)]),
+    ("writes have budgets of their own; all others post writes", &[(WRITE_PART, 3), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("one bank for all; all others post writes", &[(BANKS, 2), (OWN, 1), (RIVAL_MIX, 1), (MISSES, 7)]),
+    ("two banks for all; all others read rows of one", &[(BANKS, 3), (PERIOD, 2), (MISSES, 7), (KNOB, 10)]),
+    ("devices move data for partitions whose rivals post writes", &[(DEVICES, 2), (RIVAL_MIX, 1), (PERIOD, 2)]),
 ];

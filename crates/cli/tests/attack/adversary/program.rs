@@ -225,6 +225,8 @@ pub struct Job {
     pub bank: usize,
     /// Where the accesses stand.
     pub shape: Shape,
+    /// Every so many jobs one computes nothing and makes no access; 0: none is empty.
+    pub empty_each: u64,
 }
 
 /// A [`Job`] over and over.
@@ -234,12 +236,13 @@ pub struct Jobs {
     done: u64,
     computed: u64,
     visited: usize,
+    ended: u64,
 }
 
 impl Jobs {
     /// From the start of a job.
     pub fn new(job: Job, lines: Lines) -> Self {
-        Self { job, lines, done: 0, computed: 0, visited: 0 }
+        Self { job, lines, done: 0, computed: 0, visited: 0, ended: 0 }
     }
 
     /// Cycles that are computed before access `n` of a job.
@@ -267,9 +270,12 @@ impl Program for Jobs {
                 *computed = upto;
             }
         };
-        if self.done == self.job.misses {
-            compute(&mut self.computed, self.job.cycles);
+        let each = self.job.empty_each;
+        let empty = each > 0 && self.ended % each == each - 1;
+        if empty || self.done == self.job.misses {
+            compute(&mut self.computed, if empty { 1 } else { self.job.cycles });
             out.push(Op::signal(Signal::JobEnd));
+            self.ended += 1;
             (self.done, self.computed) = (0, 0);
             return;
         }

@@ -62,6 +62,7 @@ fn decode(policy: Policy, board: &Path, c: &mut Cursor) -> Attack {
         write_each: 0,
         bank: 0,
         shape: c.pick(&[Shape::Even, Shape::Start]),
+        empty_each: 0,
     };
     let phase_ns = c.pick(&[0, 18_000]);
     let victim = Analysed { job, compute_ns: 2_000, period_ns: 61_000, deadline_ps: None, phase_ns };
@@ -73,7 +74,10 @@ fn decode(policy: Policy, board: &Path, c: &mut Cursor) -> Attack {
         share: 250,
         knob: 0,
         victim,
-        mate: None,
+        mates: Vec::new(),
+        jobs: None,
+        write_part: 0,
+        devices: 0,
         own,
         others: vec![Some(rival)],
         seed: 1,

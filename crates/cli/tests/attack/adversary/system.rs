@@ -1,7 +1,7 @@
 //! An attack as a system file, and back from its plan to the programs that carry it out.
 //!
-//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be another analysed task on its core, best effort on its core,
-//! and best effort on each other core. The file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
+//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be other analysed tasks on its core and best effort on its core.
+//! Each other core runs best effort, or two analysed tasks: one that holds the other up, and one whose jobs access memory in bursts. The file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
 //! its misses, `L_max` and a look-up of the shared cache.
 
 use super::program::{Beat, Job, Jobs, Stream, Visit, join};
@@ -64,6 +64,28 @@ pub struct Analysed {
     pub phase_ns: u64,
 }
 
+/// Two analysed tasks of each other core. The first preempts the second, so that a burst of the second comes as late as its deadline, and the
+/// next one as early as its release.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bursts {
+    /// Computes only.
+    pub hold: Analysed,
+    /// Accesses memory.
+    pub burst: Analysed,
+    /// A core's tasks are released so much later than those of the core before it.
+    pub stagger_ns: u64,
+    /// So many cores have them, from core 1.
+    pub cores: usize,
+}
+
+impl Bursts {
+    /// Both, on this core, if it has them.
+    fn on(&self, core: usize) -> Option<[Analysed; 2]> {
+        let later = |a: Analysed| Analysed { phase_ns: a.phase_ns + self.stagger_ns * (core as u64 - 1), ..a };
+        (core <= self.cores).then(|| [later(self.hold), later(self.burst)])
+    }
+}
+
 /// A whole attack.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Attack {
@@ -81,12 +103,18 @@ pub struct Attack {
     pub knob: u64,
     /// The task whose bound is attacked.
     pub victim: Analysed,
-    /// Another on its core.
-    pub mate: Option<Analysed>,
+    /// Others on its core.
+    pub mates: Vec<Analysed>,
     /// Best effort on its core.
     pub own: Option<Beat>,
     /// Best effort on the cores from 1.
     pub others: Vec<Option<Beat>>,
+    /// Analysed tasks in place of best effort on other cores.
+    pub jobs: Option<Bursts>,
+    /// Writes that each core states, in thousandths of an even share; 0: none.
+    pub write_part: u64,
+    /// Devices whose data the I/O core moves for partitions.
+    pub devices: u32,
     /// Seed of the simulation.
     pub seed: u64,
 }
@@ -106,17 +134,41 @@ impl Attack {
             Policy::Windows => self.windows(&mut out),
             _ => self.regulation(&mut out, platform),
         }
-        self.analysed(&mut out, "victim", &self.victim, platform);
-        if let Some(mate) = &self.mate {
-            self.analysed(&mut out, "mate", mate, platform);
+        self.analysed(&mut out, "victim", &self.victim, 0, platform);
+        for (name, mate) in self.named_mates() {
+            self.analysed(&mut out, &name, mate, 0, platform);
         }
         if self.own.is_some() {
             self.best_effort(&mut out, "own", 0);
         }
         for (core, _) in (1..).zip(&self.others).filter(|(_, beat)| beat.is_some()) {
-            self.best_effort(&mut out, &format!("rival{core}"), core);
+            match self.bursts(core as usize) {
+                Some([hold, burst]) => {
+                    self.analysed(&mut out, &format!("hold{core}"), &hold, core, platform);
+                    self.analysed(&mut out, &format!("burst{core}"), &burst, core, platform);
+                }
+                None => self.best_effort(&mut out, &format!("rival{core}"), core),
+            }
         }
         out
+    }
+
+    fn bursts(&self, core: usize) -> Option<[Analysed; 2]> {
+        self.jobs.as_ref()?.on(core)
+    }
+
+    fn named_mates(&self) -> impl Iterator<Item = (String, &Analysed)> {
+        (0..).zip(&self.mates).map(|(n, mate)| (if n == 0 { "mate".to_owned() } else { format!("mate{n}") }, mate))
+    }
+
+    /// The analysed task of this name.
+    pub fn analysed_task(&self, name: &str) -> Option<Analysed> {
+        let on = |prefix: &str, which: usize| {
+            let core = name.strip_prefix(prefix)?.parse().ok()?;
+            Some(self.bursts(core)?[which])
+        };
+        let mate = self.named_mates().find(|(mate, _)| mate == name).map(|(_, mate)| *mate);
+        (name == "victim").then_some(self.victim).or(mate).or_else(|| on("hold", 0)).or_else(|| on("burst", 1))
     }
 
     fn regulation(&self, out: &mut String, platform: &Platform) {
@@ -133,24 +185,42 @@ impl Attack {
         if self.policy == Policy::Uneven {
             let each = u128::from(platform.llc.line.0) * 1_000_000_000 / u128::from(platform.dram.latency_max.ps());
             let kilobytes = each * u128::from(self.share) / 1000;
-            writeln!(out, "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"{kilobytes} kB/s\"").unwrap();
+            writeln!(out, "share = \"explicit\"").unwrap();
+            write!(out, "[[core]]\nid = 0\nbandwidth = \"{kilobytes} kB/s\"\n").unwrap();
+        }
+        if self.write_part > 0 && matches!(self.policy, Policy::Even | Policy::Uneven) {
+            // What each core may surely do beside the others, by the time of a write: a part of that is for writes.
+            let ns = platform.dram.latency_max.ps() / 1000 + 70 * u64::from(self.cores);
+            let kilobytes = platform.llc.line.0 * 1_000_000 / ns * self.write_part / 1000;
+            for core in 0..self.cores {
+                if core > 0 || self.policy == Policy::Even {
+                    write!(out, "[[core]]\nid = {core}\n").unwrap();
+                }
+                if core > 0 || self.policy == Policy::Even || self.share > 100 {
+                    writeln!(out, "write_bandwidth = \"{kilobytes} kB/s\"").unwrap();
+                }
+            }
         }
     }
 
     fn vcpus(&self, out: &mut String) {
         let (strict, background) =
             (self.knob.is_multiple_of(2), ["least_time", "keep", "none"][(self.knob % 3) as usize]);
+        // The bounds count on a list that never is full: a job's end, and best effort and the mates that preempt it.
+        let least = 3 + 2 * self.victim.period_ns / 1_000_000 + 3 * self.mates.len() as u64;
+        let entries = least.max([4, 8, 16][(self.knob / 2 % 3) as usize]).min(16);
         writeln!(
             out,
-            "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
-            self.cores
+            "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nreplenishments = {}\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
+            self.cores,
+            entries
         )
         .unwrap();
         // Of its period the victim's VCPU has this share, in whole periods or parts of one.
         let (share, parts) =
-            ([300, 450, 600, 900][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
+            ([900, 600, 450, 800][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
         let mut vcpu = |name: &str, task: &Analysed, share: u64| {
-            let period = (task.period_ns / parts).max(40_000);
+            let period = (task.period_ns / parts).max(80_000);
             let capacity = (period * share / 1000).max(10_000);
             writeln!(
                 out,
@@ -158,10 +228,8 @@ impl Attack {
             )
             .unwrap();
         };
-        vcpu("victim", &self.victim, if self.mate.is_some() { share / 2 } else { share });
-        if let Some(mate) = &self.mate {
-            vcpu("mate", mate, 200);
-        }
+        vcpu("victim", &self.victim, if self.mates.is_empty() { share } else { share / 2 });
+        self.named_mates().for_each(|(name, mate)| vcpu(&name, mate, 200));
     }
 
     /// The last core is for I/O and runs nothing.
@@ -173,10 +241,20 @@ impl Attack {
         )
         .unwrap();
         let period = self.victim.period_ns;
+        if self.devices > 0 {
+            out.push_str("[dma]\nbus = \"1 GB/s\"\nblock = \"256 B\"\n");
+            (0..self.devices).for_each(|d| write!(out, "[[device]]\nname = \"d{d}\"\n").unwrap());
+        }
         let mut partition = |name: &str, core: u32, duration: Option<u64>| {
             let duration = duration.map_or_else(String::new, |d| format!("duration = \"{} us\"\n", d / 1000));
             write!(out, "[[partition]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period} ns\"\n{duration}")
                 .unwrap();
+            if self.devices > 0 {
+                let half =
+                    |device: u32| format!("{{ device = \"d{device}\", physical = \"10 us\", transfer = \"16 KiB\" }}");
+                let (input, output) = (half(core % self.devices), half((core + 1) % self.devices));
+                write!(out, "[[partition.chain]]\nage = \"1 s\"\ninput = {input}\noutput = {output}\n").unwrap();
+            }
         };
         partition("p-victim", 0, None);
         if self.own.is_some() {
@@ -197,13 +275,13 @@ impl Attack {
         .unwrap();
     }
 
-    fn analysed(&self, out: &mut String, name: &str, task: &Analysed, platform: &Platform) {
+    fn analysed(&self, out: &mut String, name: &str, task: &Analysed, core: u32, platform: &Platform) {
         let wcet_ps = task.compute_ns * 1000 + task.job.misses * miss_ps(platform);
         let place = match self.policy {
             // The optimiser places it; a VCPU has its core.
             Policy::Levels | Policy::Maracas => String::new(),
             Policy::Windows => "partition = \"p-victim\"\n".to_owned(),
-            _ => "core = 0\n".to_owned(),
+            _ => format!("core = {core}\n"),
         };
         let level = if self.policy == Policy::Levels && self.knob.is_multiple_of(2) { "A" } else { "B" };
         let deadline = task.deadline_ps.map_or_else(String::new, |d| format!("deadline = \"{d} ps\"\n"));
@@ -254,11 +332,7 @@ impl Attack {
         let mut out = Vec::new();
         for (at, task) in plan.tasks.iter().enumerate() {
             let slot = u32::try_from(at).unwrap() * 2;
-            let analysed = match task.name.as_str() {
-                "victim" => Some(self.victim),
-                "mate" => self.mate,
-                _ => None,
-            };
+            let analysed = self.analysed_task(&task.name);
             let (frames, program, phase_ns): (
                 _,
                 Arc<dyn Fn() -> Box<dyn solocore_sim::program::Program> + Send + Sync>,
