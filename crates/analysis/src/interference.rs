@@ -593,7 +593,7 @@ mod tests {
         assert_eq!(c.write_ps, 39 * 1500);
         assert_eq!(c.any_ps, c.write_ps, "a write is the costlier kind");
         assert_eq!(c.latency_ps, (24 + 9 + 9 + 9 + 4 + 3) * 1500 + 10_000 + 300);
-        assert_eq!(c.service_ps, ((9 + 9 + 9 + 4 + 3) * 1500 + 10_300).max(39 * 1500));
+        assert_eq!(c.service_ps, (9 + 9 + 9 + 4 + 3) * 1500 + 10_300);
         // The others' reads, a full queue, and four write buffers.
         assert_eq!(c.left_ps, (40 * 33 + (64 + 64) * 39) * 1500);
         let refresh = c.refresh;
