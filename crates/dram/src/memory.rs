@@ -151,6 +151,17 @@ impl Memory {
         channel.enqueue(now, place, line, request)
     }
 
+    /// Is there room in a channel's queue in cycle `now`? A write that was refused is refused again where there is none; a read may
+    /// still be answered by a write that came after it.
+    #[inline]
+    pub fn has_room(&mut self, now: u64, channel: u32, write: bool) -> bool {
+        debug_assert!(now >= self.now, "time runs forwards");
+        self.now = now;
+        let channel = &mut self.channels[channel as usize];
+        channel.run(now);
+        channel.accepts(write)
+    }
+
     /// The next cycle in which anything happens; `None` if nothing is under way.
     #[inline]
     pub fn next_event(&mut self) -> Option<u64> {

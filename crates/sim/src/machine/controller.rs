@@ -18,6 +18,8 @@ const NEVER: u64 = u64::MAX;
 struct Arrival {
     cycle: u64,
     request: Request,
+    /// The memory has refused it. A write is refused again until there is room: no other write goes in before it.
+    refused: bool,
 }
 
 /// Something a sender waits for.
@@ -96,9 +98,9 @@ impl Controller {
             at -= 1;
         }
         if at == self.arrivals.len() {
-            self.arrivals.push_back(Arrival { cycle, request });
+            self.arrivals.push_back(Arrival { cycle, request, refused: false });
         } else {
-            self.arrivals.insert(at, Arrival { cycle, request });
+            self.arrivals.insert(at, Arrival { cycle, request, refused: false });
         }
     }
 
@@ -165,7 +167,7 @@ impl Controller {
 
     #[inline]
     fn arrive(&mut self, arrival: Arrival, out: &mut Vec<Answer>) {
-        let Arrival { cycle, request } = arrival;
+        let Arrival { cycle, request, .. } = arrival;
         self.latest = self.latest.max(cycle);
         if !request.write {
             self.waiting += 1;
@@ -179,7 +181,7 @@ impl Controller {
             }
         }
         if !self.memory.enqueue(cycle, request) {
-            self.refuse(arrival);
+            self.refuse(Arrival { refused: true, ..arrival });
         } else if request.write {
             out.push(Answer { source: request.core, tag: request.tag, write: true });
         }
@@ -198,14 +200,20 @@ impl Controller {
     fn retry(&mut self, cycle: u64, out: &mut Vec<Answer>) {
         let cycle = cycle.max(self.latest);
         self.latest = cycle;
-        for queue in self.refused.iter_mut().flatten() {
-            while let Some(&Arrival { request, .. }) = queue.front()
-                && self.memory.enqueue(cycle, request)
-            {
-                queue.pop_front();
-                self.refused_count -= 1;
-                if request.write {
-                    out.push(Answer { source: request.core, tag: request.tag, write: true });
+        for (channel, queues) in (0..).zip(&mut self.refused) {
+            for queue in queues {
+                while let Some(Arrival { request, refused, .. }) = queue.front_mut() {
+                    let (request, again) = (*request, std::mem::replace(refused, true));
+                    // To look for room first spares a search of the full queue of writes.
+                    let waits = again && request.write && !self.memory.has_room(cycle, channel, true);
+                    if waits || !self.memory.enqueue(cycle, request) {
+                        break;
+                    }
+                    queue.pop_front();
+                    self.refused_count -= 1;
+                    if request.write {
+                        out.push(Answer { source: request.core, tag: request.tag, write: true });
+                    }
                 }
             }
         }

@@ -206,9 +206,12 @@ impl Attack {
     fn vcpus(&self, out: &mut String) {
         let (strict, background) =
             (self.knob.is_multiple_of(2), ["least_time", "keep", "none"][(self.knob % 3) as usize]);
+        // Of its period the victim's VCPU has this share, in whole periods or parts of one.
+        let (share, parts) =
+            ([900, 600, 450, 800][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
         // The bounds count on a list that never is full: a job's end, and best effort and the mates that preempt it.
-        let least = 3 + 2 * self.victim.period_ns / 1_000_000 + 3 * self.mates.len() as u64;
-        let entries = least.max([4, 8, 16][(self.knob / 2 % 3) as usize]).min(16);
+        let least = 3 + 2 * (self.victim.period_ns / parts).div_ceil(1_000_000) + 3 * self.mates.len() as u64;
+        let entries = least.max([1, 8, 16][(self.knob / 2 % 3) as usize]).min(16);
         writeln!(
             out,
             "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nreplenishments = {}\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
@@ -216,9 +219,6 @@ impl Attack {
             entries
         )
         .unwrap();
-        // Of its period the victim's VCPU has this share, in whole periods or parts of one.
-        let (share, parts) =
-            ([900, 600, 450, 800][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
         let mut vcpu = |name: &str, task: &Analysed, share: u64| {
             let period = (task.period_ns / parts).max(80_000);
             let capacity = (period * share / 1000).max(10_000);
