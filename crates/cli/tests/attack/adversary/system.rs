@@ -208,7 +208,7 @@ impl Attack {
             (self.knob.is_multiple_of(2), ["least_time", "keep", "none"][(self.knob % 3) as usize]);
         // Of its period the victim's VCPU has this share, in whole periods or parts of one.
         let (share, parts) =
-            ([900, 600, 450, 800][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
+            ([900, 600, 300, 150][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
         // The bounds count on a list that never is full: a job's end, and best effort and the mates that preempt it.
         let least = 3 + 2 * (self.victim.period_ns / parts).div_ceil(1_000_000) + 3 * self.mates.len() as u64;
         let entries = least.max([1, 8, 16][(self.knob / 2 % 3) as usize]).min(16);
@@ -219,17 +219,25 @@ impl Attack {
             entries
         )
         .unwrap();
-        let mut vcpu = |name: &str, task: &Analysed, share: u64| {
+        let mut vcpu = |name: &str, task: &Analysed, share: u64, tasks: &[String]| {
             let period = (task.period_ns / parts).max(80_000);
             let capacity = (period * share / 1000).max(10_000);
             writeln!(
                 out,
-                "[[vcpu]]\nname = \"v-{name}\"\ncapacity = \"{capacity} ns\"\nperiod = \"{period} ns\"\ncore = 0\ntasks = [\"{name}\"]"
+                "[[vcpu]]\nname = \"v-{name}\"\ncapacity = \"{capacity} ns\"\nperiod = \"{period} ns\"\ncore = 0\ntasks = {tasks:?}"
             )
             .unwrap();
         };
-        vcpu("victim", &self.victim, if self.mates.is_empty() { share } else { share / 2 });
-        self.named_mates().for_each(|(name, mate)| vcpu(&name, mate, 200));
+        let victim = "victim".to_owned();
+        if self.write_part > 0 {
+            // One VCPU for all: what one uses up the other waits for.
+            let mates = self.named_mates().map(|(name, _)| name);
+            let all: Vec<String> = std::iter::once(victim).chain(mates).collect();
+            vcpu("victim", &self.victim, share, &all);
+            return;
+        }
+        vcpu("victim", &self.victim, if self.mates.is_empty() { share } else { share / 2 }, &[victim]);
+        self.named_mates().for_each(|(name, mate)| vcpu(&name, mate, 200, std::slice::from_ref(&name)));
     }
 
     /// The last core is for I/O and runs nothing.
