@@ -251,7 +251,7 @@ impl Regulation {
 }
 
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
-    if plan.sce.as_ref().is_some_and(|sce| sce.table.is_empty()) {
+    if plan.windows().is_some_and(|sce| sce.table.is_empty()) {
         return Err(LinuxError::Input(
             "the plan has partitions, but no time table was found for them; plan again (its reasons say what does not fit)".to_owned(),
         ));

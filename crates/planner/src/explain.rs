@@ -300,7 +300,7 @@ pub fn verdicts(system: &System, plan: &mut Plan) {
 fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     let (p, r) = (&plan.platform, &plan.regulation);
     let measured =
-        plan.mc2.is_some() && system.mc2.as_ref().is_some_and(|m| m.settings.contention == Contention::Measured);
+        plan.levels().is_some() && system.mc2.as_ref().is_some_and(|m| m.settings.contention == Contention::Measured);
     if measured {
         return vec!["stated times were measured under the contention that there will be".to_owned()];
     }
@@ -338,7 +338,7 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
                 p.pipeline.mshrs,
                 Pipeline::WRITE_BUFFER
             ));
-            if plan.mc2.is_none() && plan.cores.iter().all(|c| c.banks.is_some()) {
+            if plan.levels().is_none() && plan.cores.iter().all(|c| c.banks.is_some()) {
                 out.push("each core's pages lie in its own DRAM banks".to_owned());
             }
             match r.policy {

@@ -32,7 +32,7 @@ use margin::Margins;
 use resources::Resources;
 use solocore_analysis::interference::Job;
 use solocore_analysis::response::Demand as Asked;
-use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
+use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme};
 use solocore_model::system::{Criticality, Model, Policy, Task};
 use solocore_model::{System, Time};
 
@@ -333,9 +333,6 @@ fn whole(
             lock_budget_accesses: None,
         },
         platform: resources.platform.clone(),
-        sce: None,
-        mc2: None,
-        maracas: None,
-        vcpus: Vec::new(),
+        scheme: Scheme::Budgets,
     }
 }

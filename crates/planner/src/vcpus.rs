@@ -16,9 +16,8 @@ use solocore_analysis::Derivation;
 use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
 use solocore_analysis::uniprocessor::supply::{Rounds, Supply};
-use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::plan::{Plan, PlanTask, PlanVcpu, Scheme, VcpuScheduling, VcpusPlan};
 use solocore_model::vcpu::{BEST_EFFORT, Settings, Vcpus};
-use solocore_model::vcpu_plan::{PlanMaracas, PlanVcpu};
 use solocore_model::{System, Time};
 
 /// A busy window beyond this is none.
@@ -147,15 +146,14 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
     let fits = admissions.iter().all(Admission::fits) && colours_fit(settings, &plan_vcpus, resources.cores);
     let schedulable = fits && tasks.iter().all(|t| t.schedulable);
     let mut plan = crate::whole(system, tasks, plan_cores, resources, schedulable);
-    plan.maracas = Some(maracas(settings));
-    plan.vcpus = plan_vcpus;
+    plan.scheme = Scheme::Vcpus(Box::new(VcpusPlan { scheduling: scheduling(settings), vcpus: plan_vcpus }));
     plan.reasons = reasons(&plan, vcpus, work, resources, &admissions);
     plan.assumptions = assumptions(&plan, work);
     plan
 }
 
-fn maracas(s: &Settings) -> PlanMaracas {
-    PlanMaracas {
+fn scheduling(s: &Settings) -> VcpuScheduling {
+    VcpuScheduling {
         background: s.background,
         strict: s.strict,
         replenishments: s.replenishments,
@@ -276,6 +274,11 @@ fn time(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
+/// The VCPUs of a plan.
+fn planned(plan: &Plan) -> &[PlanVcpu] {
+    plan.vcpus().map_or(&[], |v| &v.vcpus)
+}
+
 fn reasons(plan: &Plan, vcpus: &Vcpus, work: &[Work], r: &Resources, admissions: &[Admission]) -> Vec<String> {
     let s = &vcpus.settings;
     let overhead = s.overhead.ns_ceil();
@@ -296,7 +299,7 @@ fn reasons(plan: &Plan, vcpus: &Vcpus, work: &[Work], r: &Resources, admissions:
             admission.claims.len()
         ));
     }
-    for (v, stated) in plan.vcpus.iter().zip(&vcpus.vcpus) {
+    for (v, stated) in planned(plan).iter().zip(&vcpus.vcpus) {
         out.push(vcpu_reason(v, stated.core.is_some()));
     }
     for (t, w) in plan.tasks.iter().zip(work) {
@@ -322,7 +325,7 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
 }
 
 fn task_reason(plan: &Plan, t: &PlanTask) -> String {
-    let Some(v) = plan.vcpus.iter().find(|v| v.tasks.contains(&t.name)) else {
+    let Some(v) = planned(plan).iter().find(|v| v.tasks.contains(&t.name)) else {
         return format!(
             "{}: best effort, in what is left on core {} and its best-effort VCPU; nothing is promised",
             t.name, t.core
@@ -369,7 +372,7 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
     }
     if let Some(most) = vcpus.settings.core_colours {
         for core in 0..admissions.len() {
-            let used: u64 = plan.vcpus.iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
+            let used: u64 = planned(plan).iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
             if used > most {
                 wrong.push(format!("the VCPUs of core {core} need {used} page colours of {most}"));
             }
@@ -404,7 +407,7 @@ fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     }
     out.push(format!(
         "no VCPU is set aside and let in again more often in its T than its list has entries ({}): a full list brings budget back later than the bounds count on",
-        plan.maracas.map_or(0, |m| m.replenishments)
+        plan.vcpus().map_or(0, |v| v.scheduling.replenishments)
     ));
     if work.iter().any(|w| w.hard() && matches!(w.demand, Demand::Profiled { .. })) {
         out.push("a profiled job finds its lines in the private caches again after another VCPU has run (not safe: what their reload costs is not charged; state wcet and misses that include it)".to_owned());

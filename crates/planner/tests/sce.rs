@@ -1,7 +1,7 @@
 //! The single-core-equivalence method: the paper's worked example, stated windows that are too short, and what goes round.
 
-use solocore_model::plan::Plan;
-use solocore_model::sce::{Has, SceMethod};
+use solocore_model::plan::windows::{Has, WindowsPlan};
+use solocore_model::plan::{Plan, Scheme};
 use solocore_model::system::{Demand as Stated, System};
 use solocore_model::time_table::{Row, Stage};
 use solocore_planner::Demand;
@@ -18,8 +18,8 @@ fn plan(text: &str) -> Plan {
     solocore_planner::plan(&system, &demands).expect("shares can be had")
 }
 
-fn sce(plan: &Plan) -> &SceMethod {
-    plan.sce.as_ref().expect("a plan of the method")
+fn sce(plan: &Plan) -> &WindowsPlan {
+    plan.windows().expect("a plan of the method")
 }
 
 /// Order along chains and exclusion over two hyperperiods of 36 ms, unrolled.
@@ -87,7 +87,7 @@ fn a_stated_window_that_is_too_short_is_named() {
     let enough = unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{needed} ns\""), 1);
     let less = unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{} ns\"", needed - 1000), 1);
     let short = self::plan(&less);
-    assert!(!short.sce.as_ref().unwrap().partitions[1].schedulable, "{:?}", short.reasons);
+    assert!(!short.windows().unwrap().partitions[1].schedulable, "{:?}", short.reasons);
     let with = self::plan(&enough);
     assert!(sce(&with).partitions[1].schedulable, "{:?}", with.reasons);
 }
@@ -116,8 +116,8 @@ fn slack_is_given_up_where_nothing_fits_with_it() {
         assert_eq!(sce.partitions.iter().filter(|p| p.core == Some(core)).count(), 2);
     }
     let roomy = plan(&many(2, "", 2));
-    assert_eq!(roomy.sce.as_ref().unwrap().rounds.len(), 1);
-    for p in &roomy.sce.as_ref().unwrap().partitions {
+    assert_eq!(roomy.windows().unwrap().rounds.len(), 1);
+    for p in &roomy.windows().unwrap().partitions {
         let least = p.least_duration_ns.unwrap();
         assert!(p.duration_ns >= least * 130 / 100, "{p:?}");
     }
@@ -136,7 +136,7 @@ fn too_many_partitions_are_refused_with_a_log() {
 /// The least window is the edge: a little less, stated, fails.
 #[test]
 fn least_windows_are_least() {
-    let least = plan(&many(1, "", 1)).sce.unwrap().partitions[0].least_duration_ns.unwrap();
+    let least = plan(&many(1, "", 1)).windows().unwrap().partitions[0].least_duration_ns.unwrap();
     let stated = |ns: u64| plan(&many(1, &format!("duration = \"{ns} ns\""), 1)).schedulable;
     assert!(stated(least) && !stated(least - 1000));
 }
@@ -149,7 +149,7 @@ fn pages_are_locked_where_it_pays() {
             "wcet = \"3200 us\"\nmisses = 100",
             &format!("curve = [{{ wcet = \"3 ms\", misses = 10000 }}, {{ wcet = \"2985 us\", misses = {misses} }}]"),
         );
-        plan(&text).sce.unwrap().partitions[0].locked_pages
+        plan(&text).windows().unwrap().partitions[0].locked_pages
     };
     // A page is 64 lines, read in every window, which takes 9 us; it saves 15 us.
     assert_eq!((with(9950), with(9900)), (0, 1));
@@ -165,14 +165,15 @@ fn the_same_system_gives_the_same_plan() {
 fn tables_of_plans_are_checked_when_read() {
     let mut plan = plan(EXAMPLE);
     assert_eq!(plan.check(), Ok(()));
-    let edit = |change: &dyn Fn(&mut SceMethod)| {
+    let edit = |change: &dyn Fn(&mut WindowsPlan)| {
         let mut edited = plan.clone();
-        change(edited.sce.as_mut().unwrap());
+        let Scheme::Windows(windows) = &mut edited.scheme else { panic!("windows") };
+        change(windows);
         edited.check().unwrap_err()
     };
     assert!(edit(&|s| s.table[0].partition = "nobody".to_owned()).contains("nobody"));
     assert!(edit(&|s| s.table[0].period_ns = 0).contains("impossible time"));
-    let window = |s: &mut SceMethod| s.table.iter().position(|r| r.stage == Stage::Processing).unwrap();
+    let window = |s: &mut WindowsPlan| s.table.iter().position(|r| r.stage == Stage::Processing).unwrap();
     assert!(
         edit(&|s| {
             let w = window(s);

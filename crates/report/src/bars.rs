@@ -66,7 +66,7 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
 
 /// Under MC2, level C is global.
 fn where_it_runs(inputs: &Inputs, task: &PlanTask) -> String {
-    let global = inputs.plan.mc2.is_some() && task.criticality == Criticality::C;
+    let global = inputs.plan.levels().is_some() && task.criticality == Criticality::C;
     if global { "all cores".to_owned() } else { format!("core {}", task.core) }
 }
 

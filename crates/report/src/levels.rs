@@ -2,9 +2,9 @@
 
 use crate::{format, wide_table};
 use maud::{Markup, html};
-use solocore_model::mc2_plan::{Mc2Plan, Method, Ways};
+use solocore_model::plan::levels::{LevelsPlan, Method, Ways};
 
-pub fn part(mc2: &Mc2Plan) -> Markup {
+pub fn part(mc2: &LevelsPlan) -> Markup {
     html! {
         h3 #levels { "Levels: regions and buffers" }
         p {
@@ -30,7 +30,7 @@ fn ways(ways: Ways) -> String {
     }
 }
 
-fn regions(mc2: &Mc2Plan) -> Markup {
+fn regions(mc2: &LevelsPlan) -> Markup {
     html! {
         table {
             thead {
@@ -62,7 +62,7 @@ fn regions(mc2: &Mc2Plan) -> Markup {
     }
 }
 
-fn buffers(mc2: &Mc2Plan) -> Markup {
+fn buffers(mc2: &LevelsPlan) -> Markup {
     let bank = |bank: Option<u32>| bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"));
     let method = |method: Method| match method {
         Method::Bypass => "SBP: uncacheable",
@@ -97,7 +97,7 @@ fn buffers(mc2: &Mc2Plan) -> Markup {
     }
 }
 
-fn choices(mc2: &Mc2Plan) -> Markup {
+fn choices(mc2: &LevelsPlan) -> Markup {
     html! {
         ul {
             @for c in &mc2.choices {

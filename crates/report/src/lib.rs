@@ -67,7 +67,7 @@ pub fn html(inputs: &Inputs) -> String {
             (head(inputs.title))
             body {
                 a.skip href="#verdict" { "Skip to the verdict" }
-                (svg::definitions(inputs.plan.tasks.len().max(inputs.plan.sce.as_ref().map_or(0, |s| s.partitions.len()))))
+                (svg::definitions(inputs.plan.tasks.len().max(inputs.plan.windows().map_or(0, |s| s.partitions.len()))))
                 header { h1 { (inputs.title) } p.muted { (subtitle(inputs.plan)) } (contents(inputs)) }
                 main {
                     (verdict::section(inputs))
@@ -160,7 +160,7 @@ fn contents(inputs: &Inputs) -> Markup {
     ];
     let there = |(id, _): &&(&str, &str)| match *id {
         "machine" => inputs.run.is_some(),
-        "time-table" => inputs.plan.sce.is_some(),
+        "time-table" => inputs.plan.windows().is_some(),
         _ => true,
     };
     html! {

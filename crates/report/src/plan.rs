@@ -18,7 +18,7 @@ pub fn section(plan: &Plan) -> Markup {
             } @else {
                 ul { @for reason in plan.reasons.iter().filter(|r| !of_choice(plan, r)) { li { (reason) } } }
             }
-            @if let Some(mc2) = &plan.mc2 { (crate::levels::part(mc2)) }
+            @if let Some(mc2) = plan.levels() { (crate::levels::part(mc2)) }
             h3 { "Cores" }
             (wide_table("Cores in the plan", &cores(&plan.cores)))
             h3 { "Tasks" }
@@ -38,8 +38,8 @@ pub fn section(plan: &Plan) -> Markup {
 
 /// Choices have a list of their own.
 fn of_choice(plan: &Plan, reason: &str) -> bool {
-    let choices = plan.mc2.iter().flat_map(|mc2| &mc2.choices);
-    choices.into_iter().any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))
+    let choices = plan.levels().map_or(&[][..], |levels| &levels.choices);
+    choices.iter().any(|c| reason.starts_with(&format!("{}: {}: ", c.of, c.chosen)))
 }
 
 fn derivation(d: &Derivation) -> Markup {

@@ -8,7 +8,7 @@
 use crate::{format, svg, wide_table};
 use maud::{Markup, html};
 use solocore_model::Plan;
-use solocore_model::sce::{Has, SceMethod};
+use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::time_table::{Row, Stage};
 use std::collections::BTreeMap;
 
@@ -75,7 +75,7 @@ fn rank(resource: &str) -> (u8, u64, &str) {
 }
 
 impl<'a> Chart<'a> {
-    fn new(rows: &'a [Row], sce: Option<&'a SceMethod>) -> Self {
+    fn new(rows: &'a [Row], sce: Option<&'a WindowsPlan>) -> Self {
         let partitions = unique(rows.iter().map(|r| r.partition.as_str()));
         let mut lanes = unique(rows.iter().map(|r| r.resource.as_str()));
         lanes.sort_by_key(|r| rank(r));
@@ -150,7 +150,7 @@ fn reach(rows: &[Row], wanted: u64) -> (u64, bool) {
 }
 
 /// The picture of a table.
-pub fn figure(rows: &[Row], sce: Option<&SceMethod>) -> Markup {
+pub fn figure(rows: &[Row], sce: Option<&WindowsPlan>) -> Markup {
     let chart = Chart::new(rows, sce);
     let bottom = STEP * chart.lanes.len();
     html! {
@@ -292,7 +292,7 @@ fn numbers(rows: &[Row]) -> Markup {
 
 /// The section of a plan's page; nothing where the plan has no partitions.
 pub fn section(plan: &Plan) -> Markup {
-    let Some(sce) = &plan.sce else { return html! {} };
+    let Some(sce) = plan.windows() else { return html! {} };
     html! {
         section #time-table aria-labelledby="time-table-h" {
             h2 #time-table-h { "Time table of the partitions" }
@@ -319,7 +319,7 @@ fn answer(has: Has) -> &'static str {
     }
 }
 
-fn partitions(sce: &SceMethod) -> Markup {
+fn partitions(sce: &WindowsPlan) -> Markup {
     html! {
         table {
             thead {
@@ -349,7 +349,7 @@ fn partitions(sce: &SceMethod) -> Markup {
     }
 }
 
-fn rounds(sce: &SceMethod) -> Markup {
+fn rounds(sce: &WindowsPlan) -> Markup {
     html! {
         table {
             thead {

@@ -157,7 +157,7 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
         tr {
             th scope="row" { (task_name(&task.name)) }
             td.num {
-                @if inputs.plan.mc2.is_some() && task.criticality == Criticality::C { "all" } @else { (task.core) }
+                @if inputs.plan.levels().is_some() && task.criticality == Criticality::C { "all" } @else { (task.core) }
             }
             td { (format!("{:?}", task.criticality)) }
             @for result in [inputs.solo, inputs.unmanaged, inputs.managed] {

@@ -5,7 +5,8 @@ mod inputs;
 
 use inputs::{HOSTILE, Sample, sample};
 use solocore_model::Plan;
-use solocore_model::sce::{HardwareItem, Has, PlanMargin, PlanPartition, Round, SceMethod};
+use solocore_model::plan::Scheme;
+use solocore_model::plan::windows::{HardwareItem, Has, PlanMargin, PlanPartition, Round, WindowsPlan};
 use solocore_model::time_table::{Row, Stage, TableFile};
 use solocore_report::{Inputs, html, table_html};
 
@@ -80,7 +81,7 @@ fn a_plan_shows_prefetch_and_what_was_tried() {
         outcome: "core 1 is full".to_owned(),
     };
     let item = HardwareItem { what: "locking".to_owned(), has: Has::Unknown, follows: "nothing".to_owned() };
-    plan.sce = Some(Box::new(SceMethod {
+    plan.scheme = Scheme::Windows(Box::new(WindowsPlan {
         hardware: vec![item],
         rounds: vec![round],
         cores: 1,

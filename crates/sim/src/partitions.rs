@@ -20,8 +20,8 @@ use crate::workload::{Job, WorkloadSpec};
 use solocore_dram::random::Random;
 use solocore_model::Time;
 use solocore_model::plan::Plan;
+use solocore_model::plan::windows::{PlanTransfer, WindowsPlan};
 use solocore_model::results::{Activity, IoResult};
-use solocore_model::sce::{PlanTransfer, SceMethod};
 use solocore_model::time_table::{Row, Stage};
 use std::collections::{BTreeMap, HashMap};
 
@@ -47,7 +47,7 @@ struct Instance {
 
 /// A table ready to be executed.
 pub struct Execution<'a> {
-    sce: &'a SceMethod,
+    sce: &'a WindowsPlan,
     instances: Vec<Instance>,
     duration_ns: u64,
     /// By DMA engine: indices of instances in the order of their orders.
@@ -64,7 +64,7 @@ impl<'a> Execution<'a> {
     /// # Errors
     /// When the plan has no table, or too much happens in this time.
     pub fn new(plan: &'a Plan, duration_ns: u64, seed: u64) -> Result<Option<Self>, SimError> {
-        let Some(sce) = &plan.sce else { return Ok(None) };
+        let Some(sce) = plan.windows() else { return Ok(None) };
         if sce.table.is_empty() {
             return Err(SimError::Input(
                 "the plan has no time table, as none was found; simulate it with --unmanaged, or change the system and plan again"
@@ -364,7 +364,7 @@ struct Load {
 impl Load {
     /// A paced transfer moves its bytes: each block may take, with its wait, what the plan grants it, of which its lines take
     /// `m * L_max` each at worst. One of a stated time moves as many lines as surely fit.
-    fn of(plan: &Plan, sce: &SceMethod, row: &Row) -> Self {
+    fn of(plan: &Plan, sce: &WindowsPlan, row: &Row) -> Self {
         let m = u64::from(plan.regulation.active_cores.max(1));
         let service_ps = plan.platform.dram.latency_max.ps();
         let line_ps = service_ps.saturating_mul(m).max(1);
@@ -394,7 +394,7 @@ impl Load {
 /// # Errors
 /// When the board has no room.
 pub fn unmanaged(plan: &Plan, board: &mut Board, kernel: &mut KernelConfig) -> Result<(), SimError> {
-    let Some(sce) = &plan.sce else { return Ok(()) };
+    let Some(sce) = plan.windows() else { return Ok(()) };
     let mut engines: BTreeMap<String, DeviceId> = BTreeMap::new();
     for row in sce.table.iter().filter(|r| r.is_transfer()) {
         let load = Load::of(plan, sce, row);

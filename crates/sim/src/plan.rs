@@ -186,13 +186,12 @@ fn run(
         }
     }
     // Alone, a task needs no levels.
-    let mc2 = plan.mc2.as_ref().filter(|_| only.is_none());
+    let mc2 = plan.levels().filter(|_| only.is_none());
     if let Some(mc2) = mc2 {
         levels::devices(plan, mc2, options, &mut board)?;
     }
     // Unmanaged, there are no VCPUs either.
-    let maracas = plan.maracas.as_ref().filter(|_| options.mode == Mode::Managed);
-    let vcpus = maracas.map(|maracas| vcpus::config(plan, maracas));
+    let vcpus = plan.vcpus().filter(|_| options.mode == Mode::Managed).map(|planned| vcpus::config(plan, planned));
     let of_task: Vec<usize> = added.iter().map(|&at| vcpus::of_task(plan, at)).collect();
     if vcpus.is_some() {
         of_task.iter().enumerate().for_each(|(task, &vcpu)| board.task(task).vcpu = Some(vcpu));
@@ -283,7 +282,7 @@ fn finished(
                 if segment.activity == Activity::Run {
                     segment.activity = Activity::Prefetch;
                 }
-                let name = plan.sce.as_ref().and_then(|s| s.partitions.get(partition)).map(|p| &p.name);
+                let name = plan.windows().and_then(|s| s.partitions.get(partition)).map(|p| &p.name);
                 plan.tasks.iter().position(|t| t.partition.as_ref() == name).unwrap_or(0)
             }
         };
@@ -322,7 +321,7 @@ fn add(
         Some(stand_in) => stand_in.workload(),
         None => spec.build(&board.context(Path::new("."))).map_err(BoardError::from)?,
     };
-    if let Some(mc2) = &plan.mc2 {
+    if let Some(mc2) = plan.levels() {
         let index = levels::add(plan, mc2, options, board, task, (workload, stand_in))?;
         let spec = board.task(index);
         levels::dress(mc2, task, spec);

@@ -71,7 +71,7 @@ fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
     };
     let plan: Plan = files::read_json(&args.table)
         .map_err(|e| Failure::Input(format!("{e}; with a system file, give the plan that was made of it")))?;
-    let Some(sce) = plan.sce.filter(|s| !s.table.is_empty()) else {
+    let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) else {
         return Err(bad(&args.table, "is no plan with a time table; make one with `solocore plan`"));
     };
     for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {

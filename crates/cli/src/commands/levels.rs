@@ -250,7 +250,7 @@ fn notes(plan: &Plan, layout: &Layout, wishes: &Wishes) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if plan.mc2.is_some() {
+    if plan.levels().is_some() {
         notes.push("ways and banks of the plan are not applied; its execution times rest on them".to_owned());
     }
     let placed = |name: &str| wishes.tasks.iter().any(|p| p.name == name && p.how != How::NotRun);

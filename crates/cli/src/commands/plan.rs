@@ -104,7 +104,7 @@ fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Optio
 }
 
 fn text(plan: &Plan, explain: bool) -> String {
-    if let Some(mc2) = &plan.mc2 {
+    if let Some(mc2) = plan.levels() {
         return levels::text(plan, mc2, explain);
     }
     let head =
@@ -129,7 +129,7 @@ fn text(plan: &Plan, explain: bool) -> String {
     for reason in &plan.reasons {
         out += &format!("- {reason}\n");
     }
-    if let Some(sce) = &plan.sce {
+    if let Some(sce) = plan.windows() {
         out += &table_text(&sce.table);
     }
     for t in plan.tasks.iter().filter(|_| explain) {

@@ -79,7 +79,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
         ));
     }
     let plan = read_plan(&args.plan)?;
-    if let Some(maracas) = &plan.maracas {
+    if let Some(maracas) = plan.vcpus() {
         return run_vcpus::run(args, &plan, maracas);
     }
     if levels::wanted(args) {

@@ -17,7 +17,7 @@ use solocore_linux::isolate::{self, How, Isolation, Layout, TaskRun};
 use solocore_linux::vcpu::control::Control;
 use solocore_linux::vcpu::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine};
-use solocore_model::vcpu_plan::{PlanMaracas, PlanVcpu};
+use solocore_model::plan::{PlanVcpu, VcpuScheduling, VcpusPlan};
 use solocore_model::{Plan, files, vcpu as model};
 use std::cell::RefCell;
 use std::process::ExitCode;
@@ -55,28 +55,28 @@ struct DryRun<'a> {
 }
 
 /// Checks, schedules, and says what happened.
-pub fn run(args: &RunArgs, plan: &Plan, maracas: &PlanMaracas) -> Result<ExitCode, Failure> {
+pub fn run(args: &RunArgs, plan: &Plan, planned: &VcpusPlan) -> Result<ExitCode, Failure> {
     check_arguments(args)?;
     let layout = isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?;
     let notes = notes(plan);
     // When nobody asks, the first that can be counted is taken.
     let event = (args.event != DEFAULT_EVENT).then_some(args.event.as_str());
-    let throttling = maracas.throttle.map(|t| Throttling::of_plan(&t, event));
-    let options = options(args, maracas, throttling.as_ref());
+    let throttling = planned.scheduling.throttle.map(|t| Throttling::of_plan(&t, event));
+    let options = options(args, &planned.scheduling, throttling.as_ref());
     if args.dry_run {
         let notes: Vec<String> = layout.notes.iter().cloned().chain(notes).collect();
         let notes: Vec<String> = notes.into_iter().chain(throttling.as_ref().map(Throttling::text)).collect();
-        return dry_run(args, plan, &options, &layout, &notes);
+        return dry_run(args, &planned.vcpus, &options, &layout, &notes);
     }
     machine::check_privileges()?;
     let instance = Instance::take()?;
     let mut monitor = throttling.as_ref().map(Monitor::begin).transpose()?;
     let mut vcpus = Vcpus::start(options)?;
-    let ids = create(&mut vcpus, plan).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
+    let ids = create(&mut vcpus, &planned.vcpus).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
     let control = Control::open()?;
     let mut record = Record::of_vcpus(&options, vcpus.counts().len());
     let begun = isolate::now_ns();
-    let tasks = RefCell::new(bind(&vcpus, plan, &layout, &ids)?);
+    let tasks = RefCell::new(bind(&vcpus, &planned.vcpus, &layout, &ids)?);
     for note in notes.iter().chain(vcpus.notes()).chain(&tasks.borrow().notes()) {
         eprintln!("solocore: note: {note}");
     }
@@ -131,7 +131,7 @@ fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-fn options(args: &RunArgs, m: &PlanMaracas, throttling: Option<&Throttling>) -> Options {
+fn options(args: &RunArgs, m: &VcpuScheduling, throttling: Option<&Throttling>) -> Options {
     let defaults = Options::default();
     Options {
         background: match m.background {
@@ -159,7 +159,7 @@ fn notes(plan: &Plan) -> Vec<String> {
 }
 
 /// The plan's VCPUs, and their numbers. One that does not fit leaves nothing behind, as the scheduler ends.
-fn create(vcpus: &mut Vcpus, plan: &Plan) -> Result<Vec<u32>, LinuxError> {
+fn create(vcpus: &mut Vcpus, planned: &[PlanVcpu]) -> Result<Vec<u32>, LinuxError> {
     let wanted = |v: &PlanVcpu| Wanted {
         name: v.name.clone(),
         capacity_ns: v.capacity_ns,
@@ -168,13 +168,13 @@ fn create(vcpus: &mut Vcpus, plan: &Plan) -> Result<Vec<u32>, LinuxError> {
         fixed: v.fixed,
         colours: v.colours,
     };
-    plan.vcpus.iter().map(|v| vcpus.create(&wanted(v))).collect()
+    planned.iter().map(|v| vcpus.create(&wanted(v))).collect()
 }
 
 /// Starts or attaches the tasks, each in its VCPU.
-fn bind(vcpus: &Vcpus, plan: &Plan, layout: &Layout, ids: &[u32]) -> Result<Isolation, LinuxError> {
-    let of = |name: &str| plan.vcpus.iter().position(|v| v.tasks.iter().any(|t| t == name));
-    let moves = |v: usize| vcpus.options().balance_ns.is_some() && !plan.vcpus[v].fixed;
+fn bind(vcpus: &Vcpus, planned: &[PlanVcpu], layout: &Layout, ids: &[u32]) -> Result<Isolation, LinuxError> {
+    let of = |name: &str| planned.iter().position(|v| v.tasks.iter().any(|t| t == name));
+    let moves = |v: usize| vcpus.options().balance_ns.is_some() && !planned[v].fixed;
     let bind = |name: &str, tid: u32| {
         let Some(v) = of(name) else { return Ok(()) };
         // A thread that is bound to a core cannot follow its VCPU.
@@ -206,7 +206,7 @@ fn since(begun: u64, mut tasks: Vec<TaskRun>) -> Vec<TaskRun> {
 
 fn dry_run(
     args: &RunArgs,
-    plan: &Plan,
+    planned: &[PlanVcpu],
     options: &Options,
     layout: &Layout,
     notes: &[String],
@@ -217,14 +217,14 @@ fn dry_run(
         background: options.background.name(),
         machine: machine.as_ref().err().map(ToString::to_string),
         notes,
-        vcpus: &plan.vcpus,
+        vcpus: planned,
         isolation: layout.preview(),
     };
     match args.format {
         Format::Json => print(&files::to_json(&result))?,
         Format::Text => {
             let mut rows = vec![["VCPU", "core", "C ms", "T ms", "response ms", "tasks"].map(str::to_owned).to_vec()];
-            rows.extend(plan.vcpus.iter().map(|v| {
+            rows.extend(planned.iter().map(|v| {
                 let ms = |ns| table::ms(ns);
                 vec![
                     v.name.clone(),

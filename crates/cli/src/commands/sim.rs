@@ -27,7 +27,7 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let duration = args.duration.unwrap_or(DURATION);
     let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
     let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
-    let decides = plan.mc2.is_some() && mode != Mode::Solo || plan.maracas.is_some() && mode == Mode::Managed;
+    let decides = plan.levels().is_some() && mode != Mode::Solo || plan.vcpus().is_some() && mode == Mode::Managed;
     if args.sched_trace.is_some() && !decides {
         return Err(no_decisions(
             args,

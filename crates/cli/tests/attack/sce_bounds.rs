@@ -5,10 +5,11 @@ use crate::recorded;
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 use solocore_cache::trace::{Access, Kind};
-use solocore_model::plan::Plan;
+use solocore_model::plan::{Plan, Scheme};
 use solocore_model::profile::Profile;
 use solocore_model::results::Mode;
 use solocore_model::system::{Demand as Stated, Model};
+use solocore_model::time_table::Row;
 use solocore_model::{Platform, System};
 use solocore_planner::Demand;
 use solocore_sim::Options;
@@ -144,7 +145,7 @@ fn attack(case: u64) -> (u64, f64, bool) {
     let (system, demands) = system(&mut rng, dir.path());
     let plan: Plan = solocore_planner::plan(&system, &demands).unwrap();
     assert_eq!(plan.check(), Ok(()), "case {case}");
-    let sce = plan.sce.as_ref().unwrap();
+    let sce = plan.windows().unwrap();
     assert_eq!(plan.schedulable, sce.rounds.last().unwrap().found, "case {case}");
     if sce.table.is_empty() {
         assert!(!plan.schedulable, "case {case}");
@@ -191,6 +192,11 @@ fn no_execution_breaks_table_or_bounds() {
 }
 
 /// The simulation would notice: a table with a window moved onto another, or a transfer before its data, is reported.
+fn rows_of(plan: &mut Plan) -> &mut Vec<Row> {
+    let Scheme::Windows(windows) = &mut plan.scheme else { panic!("a plan with windows") };
+    &mut windows.table
+}
+
 #[test]
 fn broken_tables_are_noticed() {
     let text = include_str!("../../../../examples/ima-sce/system.toml");
@@ -209,12 +215,12 @@ fn broken_tables_are_noticed() {
     };
     assert_eq!(violations(&plan), None);
     let mut early = plan.clone();
-    let rows = &mut early.sce.as_mut().unwrap().table;
+    let rows = rows_of(&mut early);
     let input = rows.iter().position(|r| r.is_transfer()).unwrap();
     rows[input].offset_ns = rows[input].offset_ns.saturating_sub(500_000);
     assert!(violations(&early).unwrap().contains("before"));
     let mut twice = plan;
-    let rows = &mut twice.sce.as_mut().unwrap().table;
+    let rows = rows_of(&mut twice);
     let outputs: Vec<usize> = (0..rows.len()).filter(|&r| rows[r].stage.name() == "device-output").collect();
     rows[outputs[1]].offset_ns = rows[outputs[0]].offset_ns + 20_000;
     assert!(violations(&twice).unwrap().contains("io-core"));

@@ -18,7 +18,7 @@ const PHYSICAL: i32 = 90;
 
 /// The drivers that were wished for.
 pub(super) fn place(plan: &Plan, slots: &SlotTable, wishes: &Wishes, irq_cpu: u32) -> Result<Vec<Placed>, LinuxError> {
-    let io_core = plan.sce.as_ref().and_then(|sce| sce.io_core);
+    let io_core = plan.windows().and_then(|sce| sce.io_core);
     let mut placed = Vec::new();
     for slot in &slots.slots {
         let Some((name, command)) = wishes.commands.iter().find(|(name, _)| *name == slot.name) else { continue };

@@ -224,7 +224,7 @@ impl Layout {
         if self.by_hardware.is_none() {
             notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
         }
-        if plan.sce.is_some() {
+        if plan.windows().is_some() {
             notes.push(
                 "windows of partitions are kept for tasks that solocore starts, and no pages are prefetched".to_owned(),
             );

@@ -61,7 +61,7 @@ pub struct WindowRun {
 
 /// The window of a task's partition; `None` in a plan without partitions.
 pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<Window> {
-    let row = plan.sce.as_ref()?.window(task.partition.as_ref()?)?;
+    let row = plan.windows()?.window(task.partition.as_ref()?)?;
     Some(Window {
         partition: row.partition.clone(),
         offset_ns: row.offset_ns,

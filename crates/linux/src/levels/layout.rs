@@ -13,8 +13,8 @@
 use super::shared::{MOST_PARTITIONS, MOST_TASKS, WINDOW};
 use crate::error::LinuxError;
 use solocore_model::Plan;
-use solocore_model::mc2_plan::Mc2Table;
 use solocore_model::plan::PlanTask;
+use solocore_model::plan::levels::LevelsTable;
 use solocore_model::system::Criticality;
 use solocore_model::time_table::Row;
 use std::collections::BTreeMap;
@@ -121,9 +121,9 @@ impl Layout {
     /// # Errors
     /// [`LinuxError::Input`]: what does not fit, with its numbers.
     pub fn of(plan: &Plan) -> Result<Self, LinuxError> {
-        let layout = if plan.mc2.is_some() {
+        let layout = if plan.levels().is_some() {
             levels(plan)?
-        } else if let Some(sce) = plan.sce.as_ref().filter(|s| !s.table.is_empty()) {
+        } else if let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) {
             partitions(plan, &sce.table)?
         } else {
             return wrong(
@@ -157,7 +157,7 @@ impl Layout {
 }
 
 fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
-    let Some(mc2) = &plan.mc2 else { return wrong("the plan has no levels; plan a system with [mc2]".to_owned()) };
+    let Some(mc2) = plan.levels() else { return wrong("the plan has no levels; plan a system with [mc2]".to_owned()) };
     let mut tasks = Vec::new();
     for t in &plan.tasks {
         let pets = mc2.pets_of(&t.name);
@@ -216,7 +216,7 @@ fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
 }
 
 /// The table of a core's level A, checked.
-fn level_a(tasks: &[Task], core: u32, table: Option<&Mc2Table>) -> Result<Option<Table>, LinuxError> {
+fn level_a(tasks: &[Task], core: u32, table: Option<&LevelsTable>) -> Result<Option<Table>, LinuxError> {
     let hard: Vec<(u32, &Task)> = (0..).zip(tasks).filter(|(_, t)| t.core == core && t.level == Level::A).collect();
     let place = format!("level A of core {core}");
     let Some(table) = table.filter(|t| !t.slots.is_empty()) else {
@@ -258,7 +258,7 @@ fn level_a(tasks: &[Task], core: u32, table: Option<&Mc2Table>) -> Result<Option
     for (id, task) in hard {
         for job in 0..table.frame_ns / task.period_ns {
             let (from, to) = (job * task.period_ns, (job + 1) * task.period_ns);
-            let within = |s: &solocore_model::mc2_plan::Slot| s.end_ns.min(to).saturating_sub(s.start_ns.max(from));
+            let within = |s: &solocore_model::plan::levels::Slot| s.end_ns.min(to).saturating_sub(s.start_ns.max(from));
             let has: u64 = table.slots.iter().filter(|s| s.task == id).map(within).sum();
             if has < task.pet_ns {
                 return wrong(format!(
@@ -277,7 +277,9 @@ fn level_a(tasks: &[Task], core: u32, table: Option<&Mc2Table>) -> Result<Option
 }
 
 fn partitions(plan: &Plan, rows: &[Row]) -> Result<Layout, LinuxError> {
-    let Some(sce) = &plan.sce else { return wrong("the plan has no partitions; plan a system with some".to_owned()) };
+    let Some(sce) = plan.windows() else {
+        return wrong("the plan has no partitions; plan a system with some".to_owned());
+    };
     let mut names: Vec<String> = sce.partitions.iter().map(|p| p.name.clone()).collect();
     let mut by_core: BTreeMap<u32, Vec<(&Row, u32)>> = BTreeMap::new();
     let mut transfers = Vec::new();
@@ -318,7 +320,7 @@ fn core_of(row: &Row) -> Option<u32> {
 
 fn of_partition(plan: &Plan, t: &PlanTask, rank: usize, names: &[String]) -> Result<Task, LinuxError> {
     let partition = names.iter().position(|n| Some(n) == t.partition.as_ref());
-    let window = plan.sce.as_ref().and_then(|sce| sce.window(t.partition.as_ref()?));
+    let window = plan.windows().and_then(|sce| sce.window(t.partition.as_ref()?));
     let (Some(partition), Some(window)) = (partition, window) else {
         return wrong(format!("task `{}` has no partition with a window; plan again", t.name));
     };

@@ -67,7 +67,7 @@ pub struct SlotTable {
 impl SlotTable {
     /// Those of a plan; empty in one without partitions or devices.
     pub fn of(plan: &Plan) -> Self {
-        let Some(sce) = &plan.sce else { return Self::default() };
+        let Some(sce) = plan.windows() else { return Self::default() };
         let slot = |row: &Row| {
             let chain = row.chain.filter(|_| row.stage != Stage::Processing)?;
             Some(Slot {

@@ -85,7 +85,7 @@ pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares
             ));
         }
     }
-    let mut shares = if plan.mc2.is_some() { of_levels(plan, info)? } else { of_cores(plan, info, tree)? };
+    let mut shares = if plan.levels().is_some() { of_levels(plan, info)? } else { of_cores(plan, info, tree)? };
     if shares.groups.len() as u64 > info.groups {
         return refused(format!(
             "the hardware has {} groups beside the first, the plan needs {}; leave --resctrl out",
@@ -254,13 +254,13 @@ fn outside(plan: &Plan, tree: &dyn Tree) -> Result<Vec<u32>, LinuxError> {
 
 fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
     let mut shares = Shares::default();
-    let (Some(mc2), Some(cache)) = (&plan.mc2, info.cache) else {
+    let (Some(mc2), Some(cache)) = (plan.levels(), info.cache) else {
         return refused(
             "the plan's levels have regions of the cache, and the hardware cannot share out its ways; leave --resctrl out"
                 .to_owned(),
         );
     };
-    let mut add = |name: String, who: &str, ways: solocore_model::mc2_plan::Ways| -> Result<(), LinuxError> {
+    let mut add = |name: String, who: &str, ways: solocore_model::plan::levels::Ways| -> Result<(), LinuxError> {
         let mask = ways_mask(cache, who, ways.count, ways.first)?;
         if mask & cache.shared != 0 {
             shares.notes.push(format!("{who}: devices use some of its ways as well"));

@@ -4,7 +4,8 @@ use super::info::{Cache, Throttling};
 use super::monitor::counter;
 use super::shares::{First, Group, Members, left_over, throttle, ways_mask};
 use super::*;
-use solocore_model::mc2_plan::Ways;
+use solocore_model::plan::Scheme;
+use solocore_model::plan::levels::{LevelsPlan, Ways};
 use solocore_resctrl_double::{Bandwidth, Double, Hardware, Kind, Mode};
 use std::cell::RefCell;
 
@@ -331,7 +332,7 @@ fn classes_run_out_and_nothing_is_left() {
 fn levels_get_their_regions() {
     let mut plan = plan();
     let region = |first, count| Ways { first, count };
-    let core = |id: u32, ways| solocore_model::mc2_plan::Mc2Core {
+    let core = |id: u32, ways| solocore_model::plan::levels::LevelsCore {
         id,
         ways,
         bank: id,
@@ -339,7 +340,7 @@ fn levels_get_their_regions() {
         level_b: 0.0,
         level_c: 0.0,
     };
-    plan.mc2 = Some(solocore_model::mc2_plan::Mc2Plan {
+    plan.scheme = Scheme::Levels(Box::new(LevelsPlan {
         scheme: serde_json::from_value(serde_json::json!("C|C")).unwrap(),
         contention: solocore_model::mc2::Contention::Measured,
         ways: 11,
@@ -353,7 +354,7 @@ fn levels_get_their_regions() {
         tables: Vec::new(),
         choices: Vec::new(),
         derivation: None,
-    });
+    }));
     plan.tasks[0].criticality = solocore_model::system::Criticality::A;
     plan.tasks[0].core = 0;
     let mut tree = Tested::new(Hardware::intel());

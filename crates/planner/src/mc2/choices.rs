@@ -13,8 +13,8 @@ use crate::{Demand, PlanError};
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::Verdict;
 use solocore_model::mc2::BufferScheme;
-use solocore_model::mc2_plan::Choice;
 use solocore_model::plan::Plan;
+use solocore_model::plan::levels::Choice;
 use solocore_model::system::{Criticality, Model};
 use solocore_study::allocate::Problem;
 use solocore_study::placement::Kind;
@@ -342,7 +342,7 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
             split.locked,
             split.level_c
         ));
-        for choice in plan.mc2.iter().flat_map(|mc2| &mc2.choices) {
+        for choice in plan.levels().iter().flat_map(|levels| &levels.choices) {
             out.push(format!("{}: {}: {}; next best: {}", choice.of, choice.chosen, choice.why, choice.next_best));
         }
     }

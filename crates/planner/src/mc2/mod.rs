@@ -18,8 +18,10 @@ use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;
 use solocore_model::mc2::{BufferScheme, Contention, Isolation, bank_bytes};
-use solocore_model::mc2_plan::{Mc2Core, Mc2Io, Mc2Message, Mc2Pets, Mc2Plan, Mc2Table, Method, Ways};
-use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask};
+use solocore_model::plan::levels::{
+    LevelsCore, LevelsIo, LevelsMessage, LevelsPets, LevelsPlan, LevelsTable, Method, Ways,
+};
+use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme as WhoRuns};
 use solocore_model::system::{Criticality, Task};
 use solocore_study::placement::Kind;
 use solocore_study::scheme::{Io, Ipc, Scheme};
@@ -111,7 +113,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         (0..system.tasks.len()).map(|index| plan_task(&found, demands, index, &responses, schedulable)).collect();
     let cores = (0..system.active_cores()).map(|core| plan_core(&found, core)).collect();
     let choices = if schedulable { choices::all(&found)? } else { Vec::new() };
-    let mc2 = Mc2Plan { choices, ..isolation_plan(&found, tables) };
+    let mc2 = LevelsPlan { choices, ..isolation_plan(&found, tables) };
     let mut plan = Plan {
         format: FORMAT.to_owned(),
         schedulable,
@@ -129,10 +131,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             lock_budget_accesses: None,
         },
         platform: system.platform.clone(),
-        sce: None,
-        maracas: None,
-        vcpus: Vec::new(),
-        mc2: Some(mc2),
+        scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;
     let warnings: Vec<String> = plan
@@ -209,7 +208,7 @@ fn check_banks(found: &Found) -> Result<(), PlanError> {
 }
 
 /// Level A of each core, the longest response of its tasks (by the optimiser's index), and what went wrong.
-fn tables(found: &Found) -> (Vec<Mc2Table>, Vec<Option<u64>>, Vec<String>) {
+fn tables(found: &Found) -> (Vec<LevelsTable>, Vec<Option<u64>>, Vec<String>) {
     let (mut tables, mut faults) = (Vec::new(), Vec::new());
     let mut responses = vec![None; found.translated.shapes.len()];
     for core in 0..found.translated.system.cores {
@@ -379,7 +378,7 @@ fn plan_core(found: &Found, core: u32) -> PlanCore {
     }
 }
 
-fn isolation_plan(found: &Found, tables: Vec<Mc2Table>) -> Mc2Plan {
+fn isolation_plan(found: &Found, tables: Vec<LevelsTable>) -> LevelsPlan {
     let split = &found.allocation.split;
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let mut first = 0;
@@ -391,7 +390,7 @@ fn isolation_plan(found: &Found, tables: Vec<Mc2Table>) -> Mc2Plan {
     let cores = (0..found.translated.system.cores)
         .map(|core| {
             let (a, b) = (found.on_core(core, Level::A), found.on_core(core, Level::B));
-            Mc2Core {
+            LevelsCore {
                 id: small(core),
                 ways: region(split.cores[core]),
                 bank: small(core),
@@ -402,7 +401,7 @@ fn isolation_plan(found: &Found, tables: Vec<Mc2Table>) -> Mc2Plan {
         })
         .collect();
     let (locked_ways, level_c_ways) = (region(split.locked), region(split.level_c));
-    Mc2Plan {
+    LevelsPlan {
         scheme: found.isolation.settings.scheme,
         contention: found.isolation.settings.contention,
         ways: small(found.translated.parameters.machine.ways),
@@ -424,14 +423,14 @@ fn level_c(found: &Found) -> f64 {
     global.iter().map(|t| t.pets.c as f64 / t.period as f64).fold(0.0, |sum, u| sum + u)
 }
 
-fn pets(found: &Found) -> Vec<Mc2Pets> {
+fn pets(found: &Found) -> Vec<LevelsPets> {
     let mut order: Vec<usize> = (0..found.translated.shapes.len()).collect();
     order.sort_by_key(|&at| found.translated.shapes[at].index);
     order
         .into_iter()
         .map(|at| {
             let p = &found.checked.tasks[at].pets;
-            Mc2Pets {
+            LevelsPets {
                 task: found.task(at).name.clone(),
                 ways: u32::try_from(found.ways(at)).unwrap_or(0),
                 a_ns: p.a.div_ceil(FS_PER_NS).max(1),
@@ -442,7 +441,7 @@ fn pets(found: &Found) -> Vec<Mc2Pets> {
         .collect()
 }
 
-fn messages(found: &Found) -> Vec<Mc2Message> {
+fn messages(found: &Found) -> Vec<LevelsMessage> {
     let t = found.translated;
     let mut order: Vec<usize> = (0..t.edges.len()).collect();
     order.sort_by_key(|&e| t.edges[e]);
@@ -450,15 +449,15 @@ fn messages(found: &Found) -> Vec<Mc2Message> {
         let (ipc, method) = (&found.isolation.ipc[t.edges[e]].0, found.method(e));
         let core = found.core(t.system.edges[e].sender).and_then(|core| u32::try_from(core).ok());
         let bank = core.filter(|_| method == Method::Together);
-        Mc2Message { from: ipc.from.clone(), to: ipc.to.clone(), bytes: ipc.size.0, method, bank }
+        LevelsMessage { from: ipc.from.clone(), to: ipc.to.clone(), bytes: ipc.size.0, method, bank }
     };
     order.into_iter().map(message).collect()
 }
 
-fn io(found: &Found) -> Vec<Mc2Io> {
+fn io(found: &Found) -> Vec<LevelsIo> {
     let entry = |io: &solocore_model::mc2::Io| {
         let at = (0..found.own_bank.len()).find(|&at| found.task(at).name == io.task && found.own_bank[at]);
-        Mc2Io {
+        LevelsIo {
             task: io.task.clone(),
             device: io.device.clone(),
             bytes_per_s: io.bandwidth.0,

@@ -6,7 +6,7 @@
 //!
 //! Not covered: tables that must not cut a job.
 
-use solocore_model::mc2_plan::{Mc2Table, Slot};
+use solocore_model::plan::levels::{LevelsTable, Slot};
 
 /// Slots that the run-time policy can hold (`SC_MAX_TASKS`).
 const MOST_SLOTS: usize = 4096;
@@ -23,7 +23,7 @@ pub struct Job {
 }
 
 /// A table and the longest response of each task, or why there is none.
-pub fn build(core: u32, jobs: &[Job]) -> Result<(Mc2Table, Vec<u64>), String> {
+pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String> {
     let frame_ns = jobs.iter().map(|j| j.period_ns).max().unwrap_or(0);
     let mut left: Vec<u64> = vec![0; jobs.len()];
     let mut release: Vec<u64> = vec![0; jobs.len()];
@@ -64,7 +64,7 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(Mc2Table, Vec<u64>), String> {
     }
     match left.iter().position(|&l| l > 0) {
         Some(i) => Err(format!("the time table of core {core} has no room for task {}", jobs[i].task)),
-        None => Ok((Mc2Table { core, frame_ns, slots }, response)),
+        None => Ok((LevelsTable { core, frame_ns, slots }, response)),
     }
 }
 

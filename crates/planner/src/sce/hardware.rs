@@ -5,8 +5,8 @@
 //! defines; the platform file names none. Not covered: whether the operating system lets one use them (`solocore doctor`).
 
 use crate::resources::Resources;
+use solocore_model::plan::windows::{HardwareItem, Has};
 use solocore_model::platform::{Isa, Partition};
-use solocore_model::sce::{HardwareItem, Has};
 use solocore_model::system::{Policy, System};
 
 fn item(what: &str, has: Has, follows: String) -> HardwareItem {

@@ -18,8 +18,8 @@ use inside::{Inside, Others};
 use rounds::{Attempt, Choice, Rounds, neighbours};
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::instance::Instance;
-use solocore_model::plan::{Plan, PlanCore, PlanTask};
-use solocore_model::sce::{PlanMargin, PlanPartition, PlanTransfer, SceMethod};
+use solocore_model::plan::windows::{PlanMargin, PlanPartition, PlanTransfer, WindowsPlan};
+use solocore_model::plan::{Plan, PlanCore, PlanTask, Scheme};
 use solocore_model::system::System;
 use solocore_model::time_table::Stage;
 
@@ -43,7 +43,7 @@ pub fn plan(
     let cores = (0..resources.cores).map(|core| found.core(core, &tasks)).collect();
     let schedulable = attempt.step > 5;
     let mut plan = whole(system, tasks, cores, resources, schedulable);
-    plan.sce = Some(Box::new(SceMethod {
+    plan.scheme = Scheme::Windows(Box::new(WindowsPlan {
         hardware: hardware::check(system, resources),
         rounds: log,
         cores: ima.cores,

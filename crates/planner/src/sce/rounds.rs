@@ -12,7 +12,7 @@ use super::inside::{Inside, Locked, Others};
 use solocore_ima::{Answer, Problem, solve, table};
 use solocore_model::Time;
 use solocore_model::instance::Instance;
-use solocore_model::sce::Round;
+use solocore_model::plan::windows::Round;
 use solocore_model::time_table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 

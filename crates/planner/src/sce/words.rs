@@ -6,7 +6,7 @@ use crate::resources::Resources;
 use solocore_model::Time;
 use solocore_model::instance::Instance;
 use solocore_model::plan::Plan;
-use solocore_model::sce::{HardwareItem, Has, PlanPartition, Round, SceMethod};
+use solocore_model::plan::windows::{HardwareItem, Has, PlanPartition, Round, WindowsPlan};
 
 fn time(ns: u64) -> Time {
     Time::from_ns(ns)
@@ -14,7 +14,7 @@ fn time(ns: u64) -> Time {
 
 /// One line per question, rule, round, partition and task, then the verdict.
 pub fn reasons(plan: &Plan, work: &[Work], r: &Resources) -> Vec<String> {
-    let Some(sce) = &plan.sce else { return Vec::new() };
+    let Some(sce) = plan.windows() else { return Vec::new() };
     let mut out: Vec<String> = sce.hardware.iter().map(hardware).collect();
     out.extend(explain::shares(plan, r, None).into_iter().map(|line| format!("step 2: {line}")));
     out.extend(sce.rounds.iter().enumerate().map(|(n, round)| self::round(n, round)));
@@ -68,7 +68,7 @@ fn partition(p: &PlanPartition) -> String {
     )
 }
 
-fn verdict(plan: &Plan, sce: &SceMethod) -> String {
+fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
     if plan.schedulable {
         return "verdict: the table is free of conflicts and every analysed task meets its deadline in its partition's windows".to_owned();
     }

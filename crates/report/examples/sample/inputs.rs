@@ -1,7 +1,7 @@
 //! Hand-made inputs: five tasks on eight cores, one of them best effort without a period, one with a hostile name.
 
 use solocore_model::Platform;
-use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Verdict};
+use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Scheme, Verdict};
 use solocore_model::profile::{
     self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef, WorkingSet,
 };
@@ -100,10 +100,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             lock_budget_accesses: None,
         },
         platform,
-        sce: None,
-        mc2: None,
-        maracas: None,
-        vcpus: Vec::new(),
+        scheme: Scheme::Budgets,
     }
 }
 

@@ -19,8 +19,8 @@ use crate::program::PageKind;
 use crate::workload::Workload;
 use solocore_model::Plan;
 use solocore_model::mc2::Direction;
-use solocore_model::mc2_plan::{Mc2Plan, Ways};
 use solocore_model::plan::PlanTask;
+use solocore_model::plan::levels::{LevelsPlan, Ways};
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::system::Criticality;
 
@@ -30,14 +30,14 @@ const ORDER: [&str; 6] = ["bank", "bank_group", "rank", "row", "column", "channe
 /// The board of such a plan.
 pub fn board(plan: &Plan, options: &Options) -> Result<Board, SimError> {
     let mut board = Board::new(&plan.platform, options.seed)?;
-    if plan.mc2.is_some() {
+    if plan.levels().is_some() {
         board.config.memory.map.order = ORDER.map(str::to_owned).to_vec();
     }
     Ok(board)
 }
 
 /// Where a task lies under the plan: its banks and ways.
-pub(super) fn region(plan: &Plan, mc2: &Mc2Plan, task: &PlanTask) -> (Vec<u32>, Ways) {
+pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32>, Ways) {
     match (task.criticality, mc2.cores.get(task.core as usize)) {
         (Criticality::A | Criticality::B, Some(core)) => (vec![core.bank], core.ways),
         _ => (shared_banks(plan, mc2), mc2.level_c_ways),
@@ -45,14 +45,14 @@ pub(super) fn region(plan: &Plan, mc2: &Mc2Plan, task: &PlanTask) -> (Vec<u32>, 
 }
 
 /// Banks of level C and the OS.
-fn shared_banks(plan: &Plan, mc2: &Mc2Plan) -> Vec<u32> {
+fn shared_banks(plan: &Plan, mc2: &LevelsPlan) -> Vec<u32> {
     (0..plan.platform.total_banks()).filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank)).collect()
 }
 
 /// Adds a task's program and returns its index.
 pub fn add(
     plan: &Plan,
-    mc2: &Mc2Plan,
+    mc2: &LevelsPlan,
     options: &Options,
     board: &mut Board,
     task: &PlanTask,
@@ -102,7 +102,7 @@ fn add_coloured(
 }
 
 /// Level, PET and release of a task.
-pub fn dress(mc2: &Mc2Plan, task: &PlanTask, spec: &mut TaskSpec) {
+pub fn dress(mc2: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
     let pets = mc2.pets_of(&task.name);
     let (level, pet_ns) = match task.criticality {
         Criticality::A => (Level::A, pets.map(|p| p.a_ns)),
@@ -120,7 +120,7 @@ pub fn dress(mc2: &Mc2Plan, task: &PlanTask, spec: &mut TaskSpec) {
 }
 
 /// The scheduler: `added` are the plan's tasks in the order of the board's.
-pub fn scheduler(mc2: &Mc2Plan, added: &[usize]) -> SchedulerSpec {
+pub fn scheduler(mc2: &LevelsPlan, added: &[usize]) -> SchedulerSpec {
     let id = |task: u32| added.iter().position(|&at| at == task as usize);
     let tables = mc2
         .tables
@@ -152,7 +152,7 @@ pub fn trace(plan: &Plan, events: Vec<Event>) -> SchedTrace {
 }
 
 /// The devices, each moving its stream all the time.
-pub fn devices(plan: &Plan, mc2: &Mc2Plan, options: &Options, board: &mut Board) -> Result<(), BoardError> {
+pub fn devices(plan: &Plan, mc2: &LevelsPlan, options: &Options, board: &mut Board) -> Result<(), BoardError> {
     let managed = options.mode == Mode::Managed;
     for io in &mc2.io {
         let banks = match io.bank.filter(|_| io.direct) {

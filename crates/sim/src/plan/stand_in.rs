@@ -52,7 +52,7 @@ impl StandIn {
 #[must_use]
 pub fn banks(plan: &Plan, task: usize) -> Option<Vec<u32>> {
     let task = plan.tasks.get(task)?;
-    if let Some(mc2) = &plan.mc2 {
+    if let Some(mc2) = plan.levels() {
         return Some(levels::region(plan, mc2, task).0);
     }
     let private = plan.cores.iter().all(|c| c.banks.is_some());

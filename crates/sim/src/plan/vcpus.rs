@@ -6,19 +6,19 @@
 
 use super::PS;
 use crate::kernel::config::{Background, Balancing, Rule, ThrottleSpec, VcpuConfig, VcpuSpec};
-use solocore_model::plan::Plan;
+use solocore_model::plan::{Plan, VcpusPlan};
 use solocore_model::vcpu::{self, Throttle};
-use solocore_model::vcpu_plan::PlanMaracas;
 
 /// Number of a task's VCPU.
 pub fn of_task(plan: &Plan, task: usize) -> usize {
     let Some(task) = plan.tasks.get(task) else { return 0 };
-    let bound = plan.vcpus.iter().position(|v| v.tasks.contains(&task.name));
+    let bound = plan.vcpus().and_then(|p| p.vcpus.iter().position(|v| v.tasks.contains(&task.name)));
     bound.map_or(task.core as usize, |v| plan.cores.len() + v)
 }
 
 /// The scheduler.
-pub fn config(plan: &Plan, maracas: &PlanMaracas) -> VcpuConfig {
+pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
+    let (rules, vcpus) = (&vcpus.scheduling, &vcpus.vcpus);
     let cores = plan.cores.len();
     let spec = |core: usize, (capacity_ns, period_ns): (u64, u64), colours| VcpuSpec {
         capacity_ps: capacity_ns * PS,
@@ -26,24 +26,24 @@ pub fn config(plan: &Plan, maracas: &PlanMaracas) -> VcpuConfig {
         core: Some(core),
         colours,
     };
-    let best_effort = (0..cores).map(|core| spec(core, maracas.best_effort_ns, 0));
-    let planned = plan.vcpus.iter().map(|v| spec(v.core as usize, (v.capacity_ns, v.period_ns), v.colours));
-    let stays = |at: &usize| at.checked_sub(cores).is_none_or(|v| plan.vcpus.get(v).is_some_and(|v| v.fixed));
+    let best_effort = (0..cores).map(|core| spec(core, rules.best_effort_ns, 0));
+    let planned = vcpus.iter().map(|v| spec(v.core as usize, (v.capacity_ns, v.period_ns), v.colours));
+    let stays = |at: &usize| at.checked_sub(cores).is_none_or(|v| vcpus.get(v).is_some_and(|v| v.fixed));
     VcpuConfig {
         vcpus: best_effort.chain(planned).collect(),
-        background: match maracas.background {
+        background: match rules.background {
             vcpu::Background::LeastTime => Some(Background::LeastTime),
             vcpu::Background::Keep => Some(Background::Keep),
             vcpu::Background::LeastMemory => Some(Background::LeastMemory),
             vcpu::Background::None => None,
         },
-        strict: maracas.strict,
-        throttle: maracas.throttle.map(|t| throttle(plan, &t)),
-        balancing: if maracas.balance_ns.is_some() { Balancing::Full { limit: 1 } } else { Balancing::Static },
-        fixed: (0..cores + plan.vcpus.len()).filter(stays).collect(),
-        replenishments: Some(maracas.replenishments),
+        strict: rules.strict,
+        throttle: rules.throttle.map(|t| throttle(plan, &t)),
+        balancing: if rules.balance_ns.is_some() { Balancing::Full { limit: 1 } } else { Balancing::Static },
+        fixed: (0..cores + vcpus.len()).filter(stays).collect(),
+        replenishments: Some(rules.replenishments),
         // Cores of the board beyond the plan's run nothing.
-        colours: maracas.core_colours.map(|each| vec![each; plan.platform.cores as usize]),
+        colours: rules.core_colours.map(|each| vec![each; plan.platform.cores as usize]),
         // The plan says whether they fit.
         admission: false,
     }

@@ -108,7 +108,7 @@ fn pieces(args: &Args) -> Result<Vec<Piece>, Failure> {
         (Some(path), Some(task)) => {
             let plan = read_plan(path)?;
             let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
-            let buffers = plan.mc2.as_ref().map(|m| &m.io[..]).unwrap_or_default();
+            let buffers = plan.levels().map(|m| &m.io[..]).unwrap_or_default();
             let Some(io) = buffers.iter().find(|io| io.task == *task) else {
                 let names: Vec<&str> = buffers.iter().map(|io| io.task.as_str()).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };

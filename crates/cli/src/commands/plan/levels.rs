@@ -3,10 +3,10 @@
 use super::verdict;
 use crate::table;
 use solocore_model::Plan;
-use solocore_model::mc2_plan::{Mc2Plan, Method};
+use solocore_model::plan::levels::{LevelsPlan, Method};
 use solocore_model::system::Criticality;
 
-pub fn text(plan: &Plan, mc2: &Mc2Plan, explain: bool) -> String {
+pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     let mut out = tasks(plan, mc2);
     out.push('\n');
     out += &regions(plan, mc2);
@@ -32,7 +32,7 @@ pub fn text(plan: &Plan, mc2: &Mc2Plan, explain: bool) -> String {
     out
 }
 
-fn tasks(plan: &Plan, mc2: &Mc2Plan) -> String {
+fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
     let head =
         ["task", "level", "core", "ways", "alone ms", "mu", "PET ms", "period ms", "response ms", "late ms", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -60,10 +60,10 @@ fn tasks(plan: &Plan, mc2: &Mc2Plan) -> String {
     table::render(&rows)
 }
 
-fn regions(plan: &Plan, mc2: &Mc2Plan) -> String {
+fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
     let head = ["region", "ways", "bank", "A (A-PETs)", "A+B (B-PETs)", "C-PETs"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    let ways = |w: solocore_model::mc2_plan::Ways| match w.count {
+    let ways = |w: solocore_model::plan::levels::Ways| match w.count {
         0 => "none".to_owned(),
         1 => w.first.to_string(),
         n => format!("{}-{}", w.first, w.first + n - 1),
@@ -87,7 +87,7 @@ fn regions(plan: &Plan, mc2: &Mc2Plan) -> String {
     table::render(&rows)
 }
 
-fn buffers(mc2: &Mc2Plan) -> String {
+fn buffers(mc2: &LevelsPlan) -> String {
     let mut rows = vec![["buffer", "bytes", "where"].map(str::to_owned).to_vec()];
     for m in &mc2.messages {
         let place = match (m.method, m.bank) {

@@ -109,7 +109,7 @@ pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
         Ok(plan) => plan,
         Err(why) => return Outcome::Refused(why),
     };
-    if plan.sce.as_ref().is_some_and(|s| s.table.is_empty()) || plan.tasks.iter().all(|t| t.wcrt_ns.is_none()) {
+    if plan.windows().is_some_and(|s| s.table.is_empty()) || plan.tasks.iter().all(|t| t.wcrt_ns.is_none()) {
         return Outcome::Unbounded;
     }
     match simulated(attack, &plan, duration_ns(attack)) {
@@ -136,7 +136,7 @@ fn compare(
     };
     if seen.jobs == 0 {
         // The first job is there still.
-        let window = plan.sce.as_ref().and_then(|s| s.window(planned.partition.as_ref()?));
+        let window = plan.windows().and_then(|s| s.window(planned.partition.as_ref()?));
         let phase = match attack.policy {
             Policy::Windows => window.map_or(duration_ns, |w| w.offset_ns),
             Policy::Levels => 0,
@@ -151,8 +151,7 @@ fn compare(
         // A window, or a VCPU that is let in, begins with what another left under way.
         Policy::Maracas => None,
         Policy::Windows => {
-            let home =
-                plan.sce.as_ref().unwrap().partitions.iter().find(|p| planned.partition.as_ref() == Some(&p.name));
+            let home = plan.windows().unwrap().partitions.iter().find(|p| planned.partition.as_ref() == Some(&p.name));
             home.map(|home| planned.c_sce_ns + (bound / home.period_ns + 1) * home.switch_ns)
         }
         Policy::Dynamic => (alone && planned.schedulable).then_some(planned.c_sce_ns),

@@ -2,6 +2,7 @@
 //!
 //! Source: single-core-equivalence, sections 2.4, 3.1 and 5.0. A plan without partitions has none of this.
 
+use super::task::PlanTask;
 use crate::time_table::{Row, Stage};
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
@@ -121,7 +122,7 @@ impl PlanMargin {
 /// The method's part of a plan.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct SceMethod {
+pub struct WindowsPlan {
     /// Step 1.
     pub hardware: Vec<HardwareItem>,
     /// Steps 3 to 5, as often as they were gone through.
@@ -140,7 +141,7 @@ pub struct SceMethod {
     pub table: Vec<Row>,
 }
 
-impl SceMethod {
+impl WindowsPlan {
     /// The window of a partition, by name.
     pub fn window(&self, partition: &str) -> Option<&Row> {
         self.table.iter().find(|r| r.partition == partition && r.stage == Stage::Processing)
@@ -150,7 +151,7 @@ impl SceMethod {
     ///
     /// # Errors
     /// What is impossible in it.
-    pub fn check(&self, cores: u32) -> Result<(), String> {
+    pub fn check(&self, tasks: &[PlanTask], cores: u32) -> Result<(), String> {
         if self.cores == 0 || self.cores > cores || self.io_core.is_some_and(|c| c >= cores || c < self.cores) {
             return Err(format!(
                 "sce: {} cores for partitions and the I/O core {:?} do not fit {cores} cores",
@@ -201,6 +202,14 @@ impl SceMethod {
         {
             return Err(format!("sce: partition `{}` has no window in the table", p.name));
         }
-        Ok(())
+        let known = |t: &PlanTask| {
+            t.partition.as_ref().is_some_and(|name| {
+                self.partitions.iter().any(|p| &p.name == name && p.core.is_none_or(|c| c == t.core))
+            })
+        };
+        match tasks.iter().find(|t| !known(t)) {
+            Some(t) => Err(format!("task `{}` is not in its partition, or not on that one's core", t.name)),
+            None => Ok(()),
+        }
     }
 }

@@ -4,9 +4,10 @@
 //! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of level C and the OS. Core `k` has bank `k`,
 //! level C and the OS the others (mc2-os-isolation, Fig. 3).
 
+use super::task::PlanTask;
 use crate::derivation::Derivation;
 use crate::mc2::{BufferScheme, Contention, Direction};
-use crate::plan::Plan;
+use crate::platform::Platform;
 use crate::system::Criticality;
 use serde::{Deserialize, Serialize};
 
@@ -32,7 +33,7 @@ impl Ways {
 /// A core under MC2.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Core {
+pub struct LevelsCore {
     /// Which core.
     pub id: u32,
     /// Ways of its levels A and B.
@@ -50,7 +51,7 @@ pub struct Mc2Core {
 /// A task under MC2; best effort has none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Pets {
+pub struct LevelsPets {
     /// Name.
     pub task: String,
     /// Ways it runs in.
@@ -83,7 +84,7 @@ pub enum Method {
 /// A message buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Message {
+pub struct LevelsMessage {
     /// Task that sends.
     pub from: String,
     /// Task that receives.
@@ -99,7 +100,7 @@ pub struct Mc2Message {
 /// An I/O buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Io {
+pub struct LevelsIo {
     /// Task.
     pub task: String,
     /// Device.
@@ -131,7 +132,7 @@ pub struct Slot {
 /// Level A of a core, repeated from time 0 on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Table {
+pub struct LevelsTable {
     /// Which core.
     pub core: u32,
     /// Its length.
@@ -157,7 +158,7 @@ pub struct Choice {
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Mc2Plan {
+pub struct LevelsPlan {
     /// Where buffers go.
     pub scheme: BufferScheme,
     /// How contention is accounted for.
@@ -165,7 +166,7 @@ pub struct Mc2Plan {
     /// Ways shared out.
     pub ways: u32,
     /// By id.
-    pub cores: Vec<Mc2Core>,
+    pub cores: Vec<LevelsCore>,
     /// Ways of level C and the OS.
     pub level_c_ways: Ways,
     /// Ways of locked buffers.
@@ -173,47 +174,46 @@ pub struct Mc2Plan {
     /// Total utilization of level C, C-PETs: what the split makes least.
     pub level_c_utilization: f64,
     /// Analysed tasks, in the order of the plan.
-    pub pets: Vec<Mc2Pets>,
+    pub pets: Vec<LevelsPets>,
     /// Message buffers, in the order of the system file.
-    pub messages: Vec<Mc2Message>,
+    pub messages: Vec<LevelsMessage>,
     /// I/O buffers, in the order of the system file.
-    pub io: Vec<Mc2Io>,
+    pub io: Vec<LevelsIo>,
     /// Level A.
-    pub tables: Vec<Mc2Table>,
+    pub tables: Vec<LevelsTable>,
     /// Why everything is where it is.
     pub choices: Vec<Choice>,
     /// The verdict of the independent tests, in femtoseconds.
     pub derivation: Option<Derivation>,
 }
 
-impl Mc2Plan {
+impl LevelsPlan {
     /// Provisioned times of a task.
     #[must_use]
-    pub fn pets_of(&self, task: &str) -> Option<&Mc2Pets> {
+    pub fn pets_of(&self, task: &str) -> Option<&LevelsPets> {
         self.pets.iter().find(|p| p.task == task)
     }
 
     /// Can it be run as it stands?
-    pub(crate) fn check(&self, plan: &Plan) -> Result<(), String> {
-        let cores = plan.cores.len();
+    pub(crate) fn check(&self, tasks: &[PlanTask], cores: usize, platform: &Platform) -> Result<(), String> {
         if self.cores.len() != cores || self.cores.iter().enumerate().any(|(at, core)| core.id as usize != at) {
             return Err(format!("it has cores other than the {cores} of the plan"));
         }
         let regions = self.cores.iter().map(|c| c.ways).chain([self.level_c_ways, self.locked_ways]);
         let mut used = 0u64;
         for region in regions {
-            if region.first.saturating_add(region.count) > plan.platform.llc.ways || used & region.mask() != 0 {
+            if region.first.saturating_add(region.count) > platform.llc.ways || used & region.mask() != 0 {
                 return Err("its regions of the cache overlap or leave it".to_owned());
             }
             used |= region.mask();
         }
-        let banks = plan.platform.total_banks();
+        let banks = platform.total_banks();
         let named = self.cores.iter().map(|c| Some(c.bank)).chain(self.messages.iter().map(|m| m.bank));
         if named.chain(self.io.iter().map(|io| io.bank)).flatten().any(|bank| bank >= banks) || banks as usize <= cores
         {
             return Err(format!("it names banks that the platform lacks ({banks} in all), or leaves level C none"));
         }
-        for task in plan.tasks.iter().filter(|t| t.criticality != Criticality::D) {
+        for task in tasks.iter().filter(|t| t.criticality != Criticality::D) {
             if self.pets_of(&task.name).is_none_or(|p| p.a_ns == 0 || p.b_ns == 0 || p.c_ns == 0)
                 || task.period_ns.is_none()
             {
@@ -225,7 +225,7 @@ impl Mc2Plan {
         }
         for table in &self.tables {
             let fits = |s: &Slot| {
-                let task = plan.tasks.get(s.task as usize);
+                let task = tasks.get(s.task as usize);
                 s.start_ns < s.end_ns
                     && s.end_ns <= table.frame_ns
                     && task.is_some_and(|t| t.core == table.core && t.criticality == Criticality::A)

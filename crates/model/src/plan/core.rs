@@ -1,0 +1,69 @@
+//! A core in a plan, with its share of the machine, and the regulation of all of them.
+
+use crate::system::{Policy, Share};
+use serde::{Deserialize, Serialize};
+
+/// By which factor may all analysed tasks of a core grow together, in thousandths, rounded down?
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreMargin {
+    /// All execution times, misses kept.
+    pub wcets_permille: u64,
+    /// All miss counts, execution times kept; `null` if there are none or nothing bounds them.
+    pub misses_permille: Option<u64>,
+    /// Least budget with which every deadline is still met, the other cores' budgets kept; `null` without regulation.
+    pub least_budget_accesses: Option<u64>,
+    /// The task whose execution time may grow least, relative to what it is.
+    pub critical_task: String,
+}
+
+/// A core in the plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanCore {
+    /// Which core.
+    pub id: u32,
+    /// Its share of the shared cache, in ways (or the equivalent of so many ways in colours).
+    pub ways: u32,
+    /// `Q`: DRAM transactions per regulation period; `null` without regulation.
+    pub budget_accesses: Option<u64>,
+    /// Of these, so many are for writes, and reads have the others; `null`: one budget for both.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_budget_accesses: Option<u64>,
+    /// The same as bandwidth.
+    pub bandwidth_bytes_per_s: Option<u64>,
+    /// Pages that its share can hold locked.
+    pub lock_capacity_pages: u64,
+    /// Pages the plan locks.
+    pub locked_pages: u64,
+    /// Sum of `C_sce / T` over its analysed tasks.
+    pub utilization: f64,
+    /// DRAM banks of its own, first and count; `null` where there are fewer banks than cores.
+    pub banks: Option<(u32, u32)>,
+    /// Policy `dynamic`: has no analysed task, and is limited while those of other cores run.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub soft: bool,
+    /// How far its tasks may grow; `null` where a deadline is missed or none is promised.
+    #[serde(default)]
+    pub margin: Option<CoreMargin>,
+}
+
+/// Regulation as planned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanRegulation {
+    /// Policy.
+    pub policy: Policy,
+    /// `P`.
+    pub period_ns: u64,
+    /// Even or explicit.
+    pub share: Share,
+    /// Which bound was used.
+    pub carry_in: bool,
+    /// `m`.
+    pub active_cores: u32,
+    /// Policy `bwlock`: accesses per period that each core may make for tasks that are not real-time while somebody holds the
+    /// lock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock_budget_accesses: Option<u64>,
+}

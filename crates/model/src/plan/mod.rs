@@ -1,0 +1,153 @@
+//! The plan: what runs where with which share of the machine, and the proof that it suffices.
+//!
+//! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are the same in all of them. A plan's file
+//! ([`file`]) has the scheme's part under a name of its own.
+
+pub mod core;
+pub mod file;
+pub mod levels;
+pub mod task;
+pub mod vcpus;
+pub mod windows;
+
+pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
+pub use levels::LevelsPlan;
+pub use task::{PlanTask, TaskMargin, Unlocked, Verdict};
+pub use vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
+pub use windows::WindowsPlan;
+
+use crate::platform::Platform;
+use crate::system::Model;
+use serde::{Deserialize, Serialize};
+
+/// Written at the head of every plan file.
+pub const FORMAT: &str = "solocore-plan/1";
+
+/// Who runs when.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub enum Scheme {
+    /// Fixed priorities on each core; budgets, where there are any, hold the cores apart.
+    #[default]
+    Budgets,
+    /// Each partition runs in its window of a time table (single-core-equivalence).
+    Windows(Box<WindowsPlan>),
+    /// Levels A to D, each on hardware of its own (mc2-os-isolation).
+    Levels(Box<LevelsPlan>),
+    /// Sporadic servers that tasks run in (maracas).
+    Vcpus(Box<VcpusPlan>),
+}
+
+/// A plan file, also the output of `solocore plan --format json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "file::PlanFile", into = "file::PlanFile")]
+pub struct Plan {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Every analysed task meets its deadline.
+    pub schedulable: bool,
+    /// What the bounds take the memory for.
+    pub model: Model,
+    /// Tasks, in the order of the system file.
+    pub tasks: Vec<PlanTask>,
+    /// Cores, by id.
+    pub cores: Vec<PlanCore>,
+    /// Which rule gave which number, and why the verdict is what it is.
+    pub reasons: Vec<String>,
+    /// What the verdict rests on.
+    pub assumptions: Vec<String>,
+    /// Regulation.
+    pub regulation: PlanRegulation,
+    /// The board, whole, so that a plan stands alone.
+    pub platform: Platform,
+    /// Who runs when.
+    pub scheme: Scheme,
+}
+
+impl Plan {
+    /// Can it be run as it stands? Plans are files, and files get edited.
+    ///
+    /// # Errors
+    /// What is impossible in it.
+    pub fn check(&self) -> Result<(), String> {
+        /// Times are held in picoseconds.
+        const LONGEST_NS: u64 = 24 * 3600 * 1_000_000_000;
+        self.platform.check().map_err(|what| format!("platform: {what}"))?;
+        let period = self.regulation.period_ns;
+        if period == 0 || period > LONGEST_NS {
+            return Err(format!("regulation.period_ns = {period} is impossible"));
+        }
+        if self.regulation.lock_budget_accesses == Some(0) {
+            return Err("regulation.lock_budget_accesses is zero, so nothing could run beside a lock".to_owned());
+        }
+        if self.cores.is_empty() || self.cores.len() > self.platform.cores as usize {
+            return Err(format!("it has {} cores, the platform {}", self.cores.len(), self.platform.cores));
+        }
+        for (at, core) in self.cores.iter().enumerate() {
+            if core.id as usize != at {
+                return Err(format!("core {} stands in the place of core {at}", core.id));
+            }
+            if core.budget_accesses == Some(0) {
+                return Err(format!("core {at} has a budget of zero"));
+            }
+            if let Some(writes) = core.write_budget_accesses
+                && (writes == 0 || core.budget_accesses.is_none_or(|all| writes >= all))
+            {
+                return Err(format!("core {at} has a write budget that is no part of its budget"));
+            }
+            let banks = self.platform.total_banks();
+            if core.banks.is_some_and(|(first, count)| count == 0 || first.saturating_add(count) > banks) {
+                return Err(format!("core {at} has banks that the platform lacks ({banks} in all)"));
+            }
+        }
+        if self.tasks.is_empty() {
+            return Err("it has no tasks".to_owned());
+        }
+        if let Some(windows) = self.windows() {
+            windows.check(&self.tasks, u32::try_from(self.cores.len()).unwrap_or(u32::MAX))?;
+        }
+        for task in &self.tasks {
+            let name = &task.name;
+            if task.core as usize >= self.cores.len() {
+                return Err(format!(
+                    "task `{name}` is on core {}, but there are cores 0 to {}",
+                    task.core,
+                    self.cores.len() - 1
+                ));
+            }
+            if task.period_ns == Some(0) || task.priority == 0 {
+                return Err(format!("task `{name}` has a period or a priority of zero"));
+            }
+            let times = [Some(task.wcet_ns), task.period_ns, task.deadline_ns];
+            if times.into_iter().flatten().any(|ns| ns > LONGEST_NS) || task.misses > LONGEST_NS {
+                return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
+            }
+        }
+        if let Some(vcpus) = self.vcpus() {
+            vcpus.check(&self.tasks, self.cores.len())?;
+        }
+        match self.levels() {
+            Some(levels) => {
+                levels.check(&self.tasks, self.cores.len(), &self.platform).map_err(|what| format!("mc2: {what}"))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// Partitions and their windows, where these decide who runs when.
+    #[must_use]
+    pub fn windows(&self) -> Option<&WindowsPlan> {
+        if let Scheme::Windows(windows) = &self.scheme { Some(windows) } else { None }
+    }
+
+    /// Levels on isolated hardware, where these decide who runs when.
+    #[must_use]
+    pub fn levels(&self) -> Option<&LevelsPlan> {
+        if let Scheme::Levels(levels) = &self.scheme { Some(levels) } else { None }
+    }
+
+    /// VCPUs, where these decide who runs when.
+    #[must_use]
+    pub fn vcpus(&self) -> Option<&VcpusPlan> {
+        if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }
+    }
+}

@@ -1,0 +1,149 @@
+//! A task in a plan: its numbers, its bound, and what is promised of it.
+
+use crate::derivation::Derivation;
+use crate::profile::PageName;
+use crate::results::TaskResult;
+use crate::system::Criticality;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// A task in the plan. Times in nanoseconds, rounded up.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlanTask {
+    /// Name.
+    pub name: String,
+    /// Core it is placed on.
+    pub core: u32,
+    /// Level.
+    pub criticality: Criticality,
+    /// `C`: execution time alone, with the locked pages in place.
+    pub wcet_ns: u64,
+    /// `mu`: residual DRAM transactions of one job.
+    pub misses: u64,
+    /// Worst regulation and contention stall of one job.
+    pub stall_ns: u64,
+    /// `C_sce = C + stall`.
+    pub c_sce_ns: u64,
+    /// Worst-case response time; `null` where it is unbounded or nothing is promised.
+    pub wcrt_ns: Option<u64>,
+    /// Relative deadline; `null` for best effort without a period.
+    pub deadline_ns: Option<u64>,
+    /// Does it meet its deadline (always true where none is promised).
+    pub schedulable: bool,
+    /// The same in words; `null` where nothing is promised.
+    #[serde(default)]
+    pub verdict: Option<Verdict>,
+    /// What its bound rests on.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub assumes: Vec<String>,
+    /// Period; `null` for best effort that runs back to back.
+    pub period_ns: Option<u64>,
+    /// Priority on its core, 1 highest; best effort comes after all.
+    pub priority: u32,
+    /// Worst reload of private caches charged per preemption by this task.
+    pub crpd_ns: u64,
+    /// Cycles of a job with every shared-cache access free (profiled tasks).
+    pub private_cycles: Option<u64>,
+    /// Pages locked in the shared cache, hottest first.
+    pub locked_pages: Vec<PageName>,
+    /// Profile the numbers come from; `null` where the system file states them.
+    pub profile: Option<PathBuf>,
+    /// Program and arguments.
+    pub command: Option<Vec<String>>,
+    /// Policy `dynamic`: accesses that all soft cores together may make during one of its jobs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_budget: Option<u64>,
+    /// Policy `dynamic`: how long that budget is in force at most, from the start of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub soft_budget_length_ns: Option<u64>,
+    /// Name of its partition, in a plan with partitions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partition: Option<String>,
+    /// `C` and `mu` without locked pages, where the system file states a curve.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unlocked: Option<Unlocked>,
+    /// Under MC2, level C: a job ends so much after its deadline at most, and may miss it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tardiness_ns: Option<u64>,
+    /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
+    #[serde(default)]
+    pub margin: Option<TaskMargin>,
+    /// How its response time came about; `null` where nothing is promised.
+    #[serde(default)]
+    pub derivation: Option<Derivation>,
+}
+
+/// What a plan says of an analysed task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Verdict {
+    /// Its bound is within its deadline.
+    #[serde(rename = "meets")]
+    Meets,
+    /// Its bound is beyond its deadline.
+    #[serde(rename = "may miss")]
+    MayMiss,
+    /// Nothing bounds its response time.
+    #[serde(rename = "no bound")]
+    NoBound,
+}
+
+impl Verdict {
+    /// Of a task of a plan; `None` where nothing is promised.
+    pub fn of(task: &PlanTask) -> Option<Self> {
+        match (task.best_effort(), task.schedulable, task.wcrt_ns) {
+            (true, ..) => None,
+            (_, true, _) => Some(Self::Meets),
+            (_, false, Some(_)) => Some(Self::MayMiss),
+            _ => Some(Self::NoBound),
+        }
+    }
+}
+
+impl std::fmt::Display for Verdict {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.pad(match self {
+            Self::Meets => "meets",
+            Self::MayMiss => "may miss",
+            Self::NoBound => "no bound",
+        })
+    }
+}
+
+/// A job without locked pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Unlocked {
+    /// `C`.
+    pub wcet_ns: u64,
+    /// `mu`.
+    pub misses: u64,
+}
+
+/// The largest values of one task with which every task of its core meets its deadline, all else kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskMargin {
+    /// `C`, nanoseconds, rounded down; `null` if no deadline bounds it.
+    pub wcet_ns: Option<u64>,
+    /// `mu`, with `C` kept (more misses are also more execution time: see `wcet_ns`); `null` if nothing bounds it.
+    pub misses: Option<u64>,
+}
+
+impl PlanTask {
+    /// Best effort: nothing is promised.
+    pub fn best_effort(&self) -> bool {
+        self.criticality == Criticality::D
+    }
+
+    /// Did a run break what is promised of the task: its deadline, or the bound on its tardiness?
+    pub fn broken_by(&self, seen: &TaskResult) -> bool {
+        match (self.best_effort(), self.tardiness_ns, self.deadline_ns) {
+            (true, _, _) => false,
+            (_, Some(late), Some(deadline)) => {
+                seen.max_response_ns > deadline.saturating_add(late) || seen.jobs == 0 && seen.misses_deadline > 0
+            }
+            _ => seen.misses_deadline > 0,
+        }
+    }
+}
