@@ -10,7 +10,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import refused
+from conftest import ROOT, refused
 from test_plan import system, task
 from test_profile import CAT, COLD
 
@@ -283,6 +283,21 @@ def test_damaged_plan(solocore, kind):
         assert done.code == 2 and len(done.err.splitlines()) == 1 and "plan.json" in done.err, done.err
         assert not done.out
         nothing_left(solocore, "system.toml", "plan.json")
+
+
+@pytest.mark.parametrize("two, word", [(("sce", "maracas", "vcpus"), "two of sce, mc2 and maracas"), (("sce", "mc2"), "two of"),
+                                       (("vcpus",), "it has vcpus, but no maracas")])
+def test_plan_with_two_schemes(solocore, two, word):
+    """One scheme decides who runs when; a plan that somebody put together of two is refused, by name."""
+    parts = {}
+    for example, names in ("ima-sce", ["sce"]), ("mc2", ["mc2"]), ("vcpus", ["maracas", "vcpus"]):
+        solocore("plan", str(ROOT / "examples" / example / "system.toml"), "-o", f"{example}.json")
+        plan = json.loads((solocore.dir / f"{example}.json").read_text())
+        parts |= {name: plan[name] for name in names}
+    plan = solocore.plan(GOOD)
+    solocore.write("both.json", json.dumps(plan | {name: parts[name] for name in two}))
+    for command in ("sim", "report"):
+        refused(solocore(command, "both.json", "-o", "out"), "solocore: both.json: ", word, codes=(2,))
 
 
 def change(plan, *path, to):

@@ -76,6 +76,10 @@ impl ModelError {
         let (line, column) = (error.line(), error.column());
         let text = error.to_string();
         let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
+        // What only shows once the whole is read has no place.
+        if line == 0 {
+            return Self::Invalid { path: path.to_owned(), line: None, message };
+        }
         Self::Parse { path: path.to_owned(), line, column, message }
     }
 }

@@ -51,7 +51,11 @@ impl TryFrom<PlanFile> for Plan {
             (Some(windows), None, None) if file.vcpus.is_empty() => Scheme::Windows(windows),
             (None, Some(levels), None) if file.vcpus.is_empty() => Scheme::Levels(levels),
             (None, None, Some(scheduling)) => Scheme::Vcpus(Box::new(VcpusPlan { scheduling, vcpus: file.vcpus })),
-            (None, None, None) => return Err("it has vcpus, but no maracas".to_owned()),
+            (None, None, None) => {
+                return Err(
+                    "it has vcpus, but no maracas, which says how they are scheduled; make the plan anew".to_owned()
+                );
+            }
             _ => return Err("it has two of sce, mc2 and maracas with vcpus; one decides who runs when".to_owned()),
         };
         Ok(Self {
