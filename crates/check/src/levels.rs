@@ -12,7 +12,9 @@
 //!
 //! What must change as something happens has the tolerance of the trace to change.
 
-use crate::{LevelsReport, Violation, tolerance};
+use crate::about::{number, tolerance};
+use crate::report::LevelsReport;
+use crate::violation::{UNCHECKABLE, Violation};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::UNLIMITED;
 use solocore_policy::criticality::{Level, Levels};
@@ -91,15 +93,14 @@ pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
 
 /// Tasks and tables.
 fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
-    let wrong = |e: &Event, what: String| Err(Violation::of(e.time_ns, e.cpu, crate::UNCHECKABLE, what));
-    let cpus = crate::number(trace, "cpus").and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=256).contains(n));
+    let wrong = |e: &Event, what: String| Err(Violation::of(e.time_ns, e.cpu, UNCHECKABLE, what));
+    let cpus = number(trace, "cpus").and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=256).contains(n));
     let cpus = cpus.ok_or_else(|| {
-        Violation::of(0, 0, crate::UNCHECKABLE, "it does not say how many cores there are (cpus=1 to 256)".to_owned())
+        Violation::of(0, 0, UNCHECKABLE, "it does not say how many cores there are (cpus=1 to 256)".to_owned())
     })?;
     let origin = trace.events.iter().find(|e| e.event == Kind::LevelTable).map_or(0, |e| e.b);
     let policy = Levels::with_origin(cpus, 0, origin);
-    let mut policy =
-        policy.ok_or_else(|| Violation::of(0, 0, crate::UNCHECKABLE, format!("{cpus} cores are too many")))?;
+    let mut policy = policy.ok_or_else(|| Violation::of(0, 0, UNCHECKABLE, format!("{cpus} cores are too many")))?;
     let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
     let mut cores = vec![Core::default(); cpus as usize];
     for e in &trace.events {
@@ -132,7 +133,7 @@ fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
         }
     }
     if tasks.keys().zip(0u32..).any(|(&id, at)| id != at) {
-        return Err(Violation::of(0, 0, crate::UNCHECKABLE, "tasks are not numbered from 0".to_owned()));
+        return Err(Violation::of(0, 0, UNCHECKABLE, "tasks are not numbered from 0".to_owned()));
     }
     let strict = trace.about.get("source").is_some_and(|s| s == "linux");
     let report = LevelsReport { scheduler: "levels".to_owned(), ..LevelsReport::default() };

@@ -6,95 +6,20 @@
 //! `policy/`. The first violation ends it.
 //! Does not cover: a trace that lost events (it is refused); what happened outside of it.
 
+mod about;
 mod levels;
+mod report;
 mod vcpu;
+mod violation;
 mod windows;
 
+pub use about::KERNEL_TOLERANCE_NS;
+pub use report::{LevelsReport, Report};
 pub use vcpu::VcpuReport;
+pub use violation::{UNCHECKABLE, Violation};
 
-use serde::Serialize;
+use about::number;
 use solocore_model::sched_trace::SchedTrace;
-use std::fmt;
-
-/// How late a kernel may be before a rule counts as broken; a simulation may not be late at all.
-pub const KERNEL_TOLERANCE_NS: u64 = 10_000_000;
-
-/// What a trace without a violation shows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(untagged)]
-pub enum Report {
-    /// Of levels or windows.
-    Levels(LevelsReport),
-    /// Of VCPUs.
-    Vcpus(VcpuReport),
-}
-
-/// What was checked, and how far from their times things happened at most.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct LevelsReport {
-    /// `scheduler` of the trace.
-    pub scheduler: String,
-    /// Events.
-    pub events: u64,
-    /// Decisions.
-    pub decisions: u64,
-    /// Jobs released.
-    pub jobs: u64,
-    /// Jobs completed.
-    pub completed: u64,
-    /// Jobs that used their time up.
-    pub overruns: u64,
-    /// Longest time from when a decision was due to when it was made.
-    pub max_decision_late_ns: u64,
-    /// Longest time from the begin of a slot (level A) or window, or from a release in one, to the first instruction of its job.
-    pub max_start_late_ns: u64,
-    /// Longest time that a thread ran whose task was not chosen.
-    pub max_stray_ns: u64,
-    /// Most execution beyond its budget that was charged to a job.
-    pub max_over_budget_ns: u64,
-    /// Longest time from a deadline of level C to the end of the job.
-    pub max_tardiness_ns: u64,
-}
-
-/// The first rule that was broken.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Violation {
-    /// When; 0: before anything ran.
-    pub time_ns: u64,
-    /// Where.
-    pub core: u32,
-    /// Which rule.
-    pub rule: &'static str,
-    /// What happened, with its numbers.
-    pub what: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "at {} ns on core {}: {}: {}", self.time_ns, self.core, self.rule, self.what)
-    }
-}
-
-impl std::error::Error for Violation {}
-
-impl Violation {
-    pub(crate) fn of(time_ns: u64, core: u32, rule: &'static str, what: String) -> Self {
-        Self { time_ns, core, rule, what }
-    }
-}
-
-/// What makes a trace no trace that can be checked.
-pub const UNCHECKABLE: &str = "trace";
-
-fn number(trace: &SchedTrace, key: &str) -> Option<u64> {
-    trace.about.get(key)?.parse().ok()
-}
-
-/// The tolerance of a trace: what it says itself (`tolerance_ns`), or what fits its source.
-fn tolerance(trace: &SchedTrace) -> u64 {
-    let simulated = trace.about.get("source").is_some_and(|s| s == "sim");
-    number(trace, "tolerance_ns").unwrap_or(if simulated { 0 } else { KERNEL_TOLERANCE_NS })
-}
 
 /// Checks a trace.
 ///

@@ -11,7 +11,7 @@
 //!   that was taken from the core (interrupt threads, real-time tasks, switches) counts against the admission's
 //!   allowance (`overhead_ns` a switch): a T in which more was taken is counted, and not judged.
 
-use crate::{UNCHECKABLE, Violation};
+use crate::violation::{UNCHECKABLE, Violation};
 use serde::Serialize;
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::sporadic_server::{Config, Replenishment, Server};

@@ -8,7 +8,9 @@
 //!
 //! What must change as something happens has the tolerance of the trace to change.
 
-use crate::{LevelsReport, UNCHECKABLE, Violation, tolerance};
+use crate::about::{number, tolerance};
+use crate::report::LevelsReport;
+use crate::violation::{UNCHECKABLE, Violation};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use solocore_policy::ready_set::ReadySet;
 use solocore_policy::time_table::Table;
@@ -90,7 +92,7 @@ pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
 }
 
 fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
-    let cpus = crate::number(trace, "cpus").filter(|n| (1..=256).contains(n)).unwrap_or(0);
+    let cpus = number(trace, "cpus").filter(|n| (1..=256).contains(n)).unwrap_or(0);
     let mut replay = Replay {
         tasks: BTreeMap::new(),
         cores: (0..cpus).map(|_| Core::default()).collect(),

@@ -4,11 +4,9 @@
 
 mod contention;
 mod locks;
+mod setup;
 
 use crate::Experiment;
 
 /// The experiments of the paper.
 pub const ALL: &[Experiment] = &[contention::FIG1, locks::FIG3A, locks::FIG3B, locks::FIG3C, locks::FIG3D];
-
-/// The paper's machine.
-const BOARD: &str = "xeon-w3530";

@@ -1,7 +1,8 @@
 //! From the plugin's counts to a profile.
 
+use crate::elf::Program;
+use crate::job::Job;
 use crate::symbols::Functions;
-use crate::{Job, Program};
 use solocore_cache::contract::{Raw, RawCode, Region};
 use solocore_model::profile::{
     BandwidthSeries, FORMAT, FunctionProfile, PageName, PageProfile, Profile, TraceRef, WorkingSet,

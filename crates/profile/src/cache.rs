@@ -1,6 +1,9 @@
 //! Profiles made while planning are kept, keyed by all that is known to shape them.
 
-use crate::{Job, ProfileError, Program, profile, trace_path};
+use crate::elf::Program;
+use crate::emulation::{profile, trace_path};
+use crate::error::ProfileError;
+use crate::job::Job;
 use sha2::{Digest, Sha256};
 use solocore_model::{ModelError, Profile, files};
 use std::path::{Path, PathBuf};

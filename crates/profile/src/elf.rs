@@ -1,6 +1,6 @@
 //! Finding the program and the emulator for it.
 
-use crate::ProfileError;
+use crate::error::ProfileError;
 use object::elf;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Architecture, Endianness, Object};

@@ -5,7 +5,9 @@
 //! then named at the edge instead of drawn. Its line lies below the bars, so that no number is struck through; a bar that
 //! crosses it shows it again.
 
-use crate::{Inputs, format, result_of, svg, task_name};
+use crate::elements::task_name;
+use crate::inputs::{Inputs, result_of};
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;

@@ -4,7 +4,9 @@
 //! 1 % of its way down. Long curves are thinned for drawing; first and last point drawn and the plan's choice are kept, and
 //! the whole curve is embedded as JSON.
 
-use crate::{Inputs, format, svg, task_name};
+use crate::elements::task_name;
+use crate::inputs::Inputs;
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Profile;
 use solocore_model::plan::PlanTask;

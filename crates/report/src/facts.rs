@@ -1,6 +1,8 @@
 //! What the profiler found out about each task's program.
 
-use crate::{Inputs, caption, format, svg, task_name, wide_table};
+use crate::elements::{caption, task_name, wide_table};
+use crate::inputs::Inputs;
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Profile;
 use solocore_model::plan::PlanTask;

@@ -1,6 +1,7 @@
 //! Plans with criticality levels: regions, buffers, and every choice beside its next best.
 
-use crate::{format, wide_table};
+use crate::elements::wide_table;
+use crate::format;
 use maud::{Markup, html};
 use solocore_model::plan::levels::{LevelsPlan, Method, Ways};
 

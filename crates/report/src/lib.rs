@@ -10,8 +10,10 @@
 
 mod bars;
 mod curves;
+mod elements;
 mod facts;
 mod format;
+mod inputs;
 mod levels;
 mod machine;
 mod perfetto;
@@ -24,6 +26,7 @@ mod time_table;
 mod timeline;
 mod verdict;
 
+pub use inputs::Inputs;
 pub use perfetto::perfetto;
 pub use perfetto_run::{RunTrace, TracedCore, TracedPeriod, TracedTask, perfetto_run};
 pub use perfetto_sched::perfetto_sched;
@@ -31,29 +34,9 @@ pub use perfetto_vcpus::perfetto_vcpus;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use serde_json::{Value, json};
-use solocore_model::results::TaskResult;
 use solocore_model::run::RunResult;
 use solocore_model::time_table::TableFile;
-use solocore_model::{Plan, Profile, SimResult};
-
-/// What the page is made from.
-#[derive(Clone, Copy, Debug)]
-pub struct Inputs<'a> {
-    /// Heading and title of the page.
-    pub title: &'a str,
-    /// The plan.
-    pub plan: &'a Plan,
-    /// Each task by itself.
-    pub solo: Option<&'a SimResult>,
-    /// Everything together on the plain machine.
-    pub unmanaged: Option<&'a SimResult>,
-    /// Everything together under the plan.
-    pub managed: Option<&'a SimResult>,
-    /// A run on a real machine.
-    pub run: Option<&'a RunResult>,
-    /// Profiles by the name of their task.
-    pub profiles: &'a [(String, Profile)],
-}
+use solocore_model::{Plan, SimResult};
 
 /// Draws the page: one HTML document that needs nothing else.
 ///
@@ -205,24 +188,4 @@ fn curve_data(inputs: &Inputs) -> Value {
 /// `<` occurs in JSON only inside strings, so that its escape is always possible; it keeps `</script>` and `<!--` out.
 fn embedded(id: &str, value: &Value) -> Markup {
     html! { script type="application/json" id=(id) { (PreEscaped(value.to_string().replace('<', "\\u003c"))) } }
-}
-
-/// The measurements of the task called `name`.
-fn result_of<'a>(result: Option<&'a SimResult>, name: &str) -> Option<&'a TaskResult> {
-    result?.tasks.iter().find(|t| t.name == name)
-}
-
-/// A task's name: cut by the style sheet where there is no room, whole in its tooltip.
-fn task_name(name: &str) -> Markup {
-    html! { span.name title=(name) { (name) } }
-}
-
-/// A table's caption, which stays in view when the table scrolls.
-fn caption(text: &Markup) -> Markup {
-    html! { caption { span { (text) } } }
-}
-
-/// A table that scrolls sideways by itself, also by keyboard.
-fn wide_table(label: &str, table: &Markup) -> Markup {
-    html! { div.wide tabindex="0" role="region" aria-label=(label) { (table) } }
 }

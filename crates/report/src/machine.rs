@@ -4,7 +4,9 @@
 //! scale from zero to the budget or the largest column; the line is the budget. The strip below is hatched as far as the CPU
 //! was throttled in that span. Long series are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
 
-use crate::{Inputs, caption, format, svg, task_name, wide_table};
+use crate::elements::{caption, task_name, wide_table};
+use crate::inputs::Inputs;
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::run::{RunCore, RunResult, RunSpan, RunTask, RunTransfer};

@@ -1,6 +1,7 @@
 //! The plan: each number, and the reason for it.
 
-use crate::{caption, format, task_name, wide_table};
+use crate::elements::{caption, task_name, wide_table};
+use crate::format;
 use maud::{Markup, html};
 use solocore_model::derivation::Value;
 use solocore_model::plan::{PlanCore, PlanTask, TaskMargin};

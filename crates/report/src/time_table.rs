@@ -5,7 +5,8 @@
 //! 0 until all has begun, and one hyperperiod; what is too much to draw is left out, and the caption says so.
 //! Not covered: what tasks do inside the windows; the simulated timeline shows that.
 
-use crate::{format, svg, wide_table};
+use crate::elements::{task_name, wide_table};
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::plan::windows::{Has, WindowsPlan};
@@ -185,7 +186,7 @@ fn legend(chart: &Chart) -> Markup {
     html! {
         ul.legend aria-label="Partitions by colour and number" {
             @for (index, name) in chart.partitions.iter().enumerate() {
-                li { (svg::swatch(&svg::task_fill(index))) span { (index + 1) " " } (crate::task_name(name)) }
+                li { (svg::swatch(&svg::task_fill(index))) span { (index + 1) " " } (task_name(name)) }
             }
             @if !chart.prefetch.is_empty() {
                 li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock, at most (drawn 5 pixels wide where it is shorter)" } }
@@ -277,7 +278,7 @@ fn numbers(rows: &[Row]) -> Markup {
             tbody {
                 @for row in rows {
                     tr {
-                        td { (crate::task_name(&row.partition)) }
+                        td { (task_name(&row.partition)) }
                         td.num { (row.chain.map_or("–".to_owned(), |k| k.to_string())) }
                         td { (row.stage.name()) } td { (row.resource) }
                         td.num { (format::time_cell(row.offset_ns)) } td.num { (format::time_cell(row.duration_ns)) }
@@ -333,7 +334,7 @@ fn partitions(sce: &WindowsPlan) -> Markup {
             tbody {
                 @for p in &sce.partitions {
                     tr {
-                        th scope="row" { (crate::task_name(&p.name)) }
+                        th scope="row" { (task_name(&p.name)) }
                         td.num { (p.core.map_or("–".to_owned(), |c| c.to_string())) }
                         td.num { (format::time_cell(p.duration_ns)) }
                         td.num { (format::time_or(p.least_duration_ns, "no window is long enough")) }

@@ -3,7 +3,9 @@
 //! A task has the same colour and number in both. Time under the regulator's stop is hatched. Very long schedules are cut to
 //! the first [`SEGMENTS`] stretches, and the caption says so.
 
-use crate::{Inputs, format, svg, task_name, wide_table};
+use crate::elements::{task_name, wide_table};
+use crate::inputs::Inputs;
+use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::SimResult;
 use solocore_model::plan::PlanTask;

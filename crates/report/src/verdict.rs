@@ -1,6 +1,8 @@
 //! The verdict, first of all, and the table of tasks that it rests on.
 
-use crate::{Inputs, caption, format, result_of, task_name, wide_table};
+use crate::elements::{caption, task_name, wide_table};
+use crate::format;
+use crate::inputs::{Inputs, result_of};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
 use solocore_model::system::Criticality;

@@ -5,67 +5,33 @@
 //! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
 
 mod levels;
+mod options;
 mod stand_in;
 mod vcpus;
 
+pub use options::{Options, SimError};
 pub use stand_in::{StandIn, banks, layout};
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
 use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget};
-use crate::kernel::{Decisions, KernelConfig, KernelError, KernelResult, Timeline};
+use crate::kernel::{Decisions, KernelConfig, KernelResult, Timeline};
 use crate::partitions::{self, Execution};
 use crate::program::PageKind;
 use crate::workload::params::{Profile as ProfileParams, Spread};
 use crate::workload::{Job, WorkloadSpec};
+use options::PS;
+use solocore_model::Time;
 use solocore_model::plan::{Plan, PlanTask};
 use solocore_model::profile::PageName;
 use solocore_model::results::{Activity, CoreResult, FORMAT, Mode, SimResult, TaskResult};
 use solocore_model::sched_trace::SchedTrace;
 use solocore_model::system::Policy;
-use solocore_model::{ModelError, Time};
 use std::collections::HashSet;
 use std::path::Path;
 
-const PS: u64 = 1000;
 /// Segments of a timeline; more than a browser can draw.
 const MOST_SEGMENTS: usize = 1 << 22;
-
-/// Why a plan could not be simulated.
-#[derive(Debug, thiserror::Error)]
-pub enum SimError {
-    /// A file it refers to is missing or wrong.
-    #[error(transparent)]
-    Model(#[from] ModelError),
-    /// A trace is missing or damaged, or the plan does not fit the board.
-    #[error("{0}")]
-    Input(String),
-    /// The caller asked to stop.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl From<BoardError> for SimError {
-    fn from(error: BoardError) -> Self {
-        match error {
-            BoardError::Kernel(KernelError::Interrupted) => Self::Interrupted,
-            other => Self::Input(other.to_string()),
-        }
-    }
-}
-
-/// How to simulate.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Alone, together, or together under the plan.
-    pub mode: Mode,
-    /// Simulated time.
-    pub duration_ns: u64,
-    /// Seed of page placement.
-    pub seed: u64,
-    /// Record the timeline of this first stretch.
-    pub timeline_ns: u64,
-}
 
 /// Runs the tasks of a plan. `progress` is called now and then with the share done, 0 to 1, and
 /// stops the simulation by returning false.

@@ -3,7 +3,7 @@
 //! Set-up (section 2): Latency alone on core 0, and beside three programs of one access a line, each held to a rate. Every
 //! access misses the shared cache: the arrays are twice its size.
 
-use super::BOARD;
+use super::setup::BOARD;
 use crate::run::{MS, ns, platform, points, ratio};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_model::{Bandwidth, Bytes};

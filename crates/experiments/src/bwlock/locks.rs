@@ -5,7 +5,7 @@
 //! MB/s. The subjects are programs in the manner of CortexSuite: five functions in turn, the most memory-intensive first.
 //! The four figures show four measures of the same runs, which are made once.
 
-use super::BOARD;
+use super::setup::BOARD;
 use crate::run::{MS, platform, points, ratio};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Scale, Table, row};
 use solocore_model::Platform;

@@ -5,7 +5,7 @@
 //! So each program here has its pages in two banks, drawn at random; the same once more with all programs in one bank, where layout
 //! cannot matter.
 
-use super::{BENCHMARKS, alone, benchmark, board, differences, layout, speed};
+use super::setup::{BENCHMARKS, alone, benchmark, board, differences, layout, speed};
 use crate::run::{MS, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
 use solocore_sim::kernel::KernelConfig;

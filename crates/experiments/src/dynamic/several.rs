@@ -7,7 +7,7 @@
 //! Static budgets: each soft core has the same accesses in each unit of time, as many as leave both tasks their deadlines. All
 //! releases, periods and deadlines are whole units, so a task meets as many budgets as its deadline has units.
 
-use super::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
+use super::setup::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
 use crate::run::{MS, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
 use solocore_analysis::interference::Refresh;

@@ -5,7 +5,7 @@
 //! is what slows pntrch to `m` before its deadline: the delay by one access is measured without budgets. Both methods
 //! have the same budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
-use super::{Benchmark, ONE_BANK, alone, benchmark, board, differences, speed};
+use super::setup::{Benchmark, ONE_BANK, alone, benchmark, board, differences, speed};
 use crate::run::{MS, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_sim::kernel::config::{RegulatorSpec, Release, TaskBudget};

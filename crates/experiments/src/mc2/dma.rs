@@ -9,7 +9,8 @@
 //! have unequal shares of it); a job is so many passes over the array that it sees several reads of the disk; the disk moves
 //! bursts of 128 bytes, at most 300 MB/s (SATA II, section 2).
 
-use super::{LEVEL_C, Samples, Times, add, add_regions, board, engine, synthetic, take, ways};
+use super::samples::{Samples, Times, percent, take};
+use super::setup::{LEVEL_C, add, add_regions, board, engine, synthetic, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_model::{Bytes, Time};
@@ -118,7 +119,7 @@ fn judge13(outcome: &mut Outcome, bandwidths: &[u64], found: &[(f64, Times)]) {
     }
     let gap = |inset: usize, i: usize| curves[inset][i].1 / curves[inset + 1][i].1 - 1.0;
     let gaps = |inset: usize| (1..=last).map(move |i| gap(inset, i));
-    let list = |inset: usize| gaps(inset).map(super::percent).collect::<Vec<_>>().join(", ");
+    let list = |inset: usize| gaps(inset).map(percent).collect::<Vec<_>>().join(", ");
     outcome.check(
         "small region: buffers in the task's own bank cost more than buffers in level C's, by row conflicts (Observation 5)",
         gaps(0).all(|g| g > 0.0),

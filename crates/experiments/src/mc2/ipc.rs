@@ -12,7 +12,8 @@
 //! The kernel's copy routines load eight registers at once, which is one transaction of 32 bytes; a store to strongly
 //! ordered memory is a transaction for each register of 4 bytes. Cached, both cost a cycle for each 2 bytes.
 
-use super::{LEVEL_C, Samples, Times, add, board, percent, synthetic, take, ways};
+use super::samples::{Samples, Times, percent, take};
+use super::setup::{LEVEL_C, add, board, synthetic, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_model::{Bytes, Cycles};

@@ -7,8 +7,9 @@
 //! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix works on 2 MiB, twice the cache. (With arrays that nearly
 //! fit, the few misses that are left follow each other in a row that is open, and suffer the more when it is closed.)
 
+use super::samples::{Samples, Times, percent, take};
+use super::setup::{FIRST_C, add, add_regions, board, ways};
 use super::video::{SCENARIOS, Scenario, VIDEO, contenders, matrix, program};
-use super::{FIRST_C, Samples, Times, add, add_regions, board, percent, take, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
 use solocore_sim::board::Place;

@@ -11,7 +11,8 @@
 //! belongs to core 1; CPU-sourced interference comes from a program that reads at random. A probe that uses the buffer reads it in
 //! order; one for all other execution reads other pages in random order.
 
-use super::{FIRST_C, LEVEL_C, Samples, add, board, engine, take, ways};
+use super::samples::{Samples, take};
+use super::setup::{FIRST_C, LEVEL_C, add, board, engine, ways};
 use crate::run::{MS, points};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
 use solocore_model::{Bytes, Cycles};

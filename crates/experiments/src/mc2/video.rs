@@ -8,7 +8,8 @@
 //! (a frame is in no cache when its job begins). Both programs are plain loops over words of 4 bytes, two pixels: copying
 //! takes 3 cycles and a store a word, converting 6 cycles a pixel and a store for two words.
 
-use super::{FIRST_C, Samples, Times, add, add_regions, board, engine, percent, synthetic, take, ways};
+use super::samples::{Samples, Times, percent, take};
+use super::setup::{FIRST_C, add, add_regions, board, engine, synthetic, ways};
 use crate::run::points;
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
 use solocore_model::{Bytes, Cycles};

@@ -11,7 +11,8 @@
 //!
 //! Not covered: what the tasks write to each other; interrupts.
 
-use super::{Mode, Options, PS, SimError, StandIn};
+use super::options::{Options, PS, SimError};
+use super::stand_in::StandIn;
 use crate::board::{Board, BoardError, Place};
 use crate::kernel::config::{CoreTable, Level, Release, SchedulerSpec, TaskSpec, Window};
 use crate::machine::{DmaSpec, Stream};
@@ -21,6 +22,7 @@ use solocore_model::Plan;
 use solocore_model::mc2::Direction;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::{LevelsPlan, Ways};
+use solocore_model::results::Mode;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::system::Criticality;
 

@@ -9,11 +9,13 @@
 //! takes at most `wcet` alone. Best effort may do anything.
 //! Not covered: the prefetch programs and DMA engines of partitions, and the devices of levels, which stay the plan's.
 
-use super::{Mode, Options, SimError, levels};
+use super::levels;
+use super::options::{Options, SimError};
 use crate::machine::Layout;
 use crate::program::{PageKind, Program};
 use crate::workload::Workload;
 use solocore_model::plan::Plan;
+use solocore_model::results::Mode;
 use std::sync::Arc;
 
 /// A program in place of a task's own.

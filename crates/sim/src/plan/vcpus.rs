@@ -4,7 +4,7 @@
 //! first, by core, then the plan's in its order. Tasks that are bound to none run in the best-effort VCPU of their core. Switches and
 //! timers cost nothing here, so that what the plan allows for them is slack.
 
-use super::PS;
+use super::options::PS;
 use crate::kernel::config::{Background, Balancing, Rule, ThrottleSpec, VcpuConfig, VcpuSpec};
 use solocore_model::plan::{Plan, VcpusPlan};
 use solocore_model::vcpu::{self, Throttle};

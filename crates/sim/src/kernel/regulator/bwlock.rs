@@ -1,7 +1,7 @@
 //! BWLOCK (`bwlock.h`; bwlock, section 3): while a real-time task that runs holds the lock, what is not real-time has a small
 //! budget per core and period.
 
-use super::{Made, Message, Regulator, error};
+use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, RegulatorSpec, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;

@@ -4,7 +4,7 @@
 //! A job starts when it first runs. Each soft core has a policy of its own, and hears of starts and ends by
 //! interrupts between cores.
 
-use super::{Made, Message, Regulator, error};
+use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;

@@ -4,7 +4,7 @@
 //! nearer of the two, and armed again until one is used up: no budget is ever passed by this, and no interrupt is charged
 //! but for one that is used up.
 
-use super::{Made, Regulator, error};
+use super::interface::{Made, Regulator, error};
 use crate::kernel::config::{Budget, KernelError, RegulatorSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;

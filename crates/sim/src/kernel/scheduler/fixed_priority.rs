@@ -1,6 +1,7 @@
 //! Partitioned fixed priorities: each core runs the most urgent of its tasks that has a job (`ready_set.h`).
 
-use super::{Call, JobTimes, Overlap, Pick, Scheduler, core_of, ranks};
+use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::places::{core_of, ranks};
 use crate::kernel::config::{KernelError, TaskSpec};
 use solocore_policy::UNLIMITED;
 use solocore_policy::ready_set::ReadySet;

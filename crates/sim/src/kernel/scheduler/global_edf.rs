@@ -4,7 +4,8 @@
 //! task run one after the other. Equal deadlines: what runs goes on, then the lower index. A released job takes an idle core, or
 //! the one whose job has the latest deadline if that is later than its own.
 
-use super::{Call, JobTimes, Overlap, Pick, Scheduler, id};
+use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::places::id;
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;
 use solocore_policy::heap::Heap;

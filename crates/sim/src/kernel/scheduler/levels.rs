@@ -9,8 +9,9 @@
 //! at once, give it a budget and deadline, which both jobs then share.
 //! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget again).
 
+use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::places::{core_of, id};
 use super::time_table::{check_place, refused, windows_ns};
-use super::{Call, JobTimes, Overlap, Pick, Scheduler, core_of, id};
 use crate::kernel::config::{CoreTable, KernelError, Level, TaskSpec, span_ns};
 use crate::kernel::cores::CoreSet;
 use solocore_model::sched_trace::{Event, Kind};

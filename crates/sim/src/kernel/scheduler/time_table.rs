@@ -4,7 +4,8 @@
 //! A window that nobody of its partition uses stays idle. A job that its window's end interrupts goes on in the
 //! partition's next window.
 
-use super::{Call, JobTimes, Overlap, Pick, Scheduler, core_of, id, ranks};
+use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::places::{core_of, id, ranks};
 use crate::kernel::config::{CoreTable, KernelError, TaskSpec, span_ns};
 use solocore_policy::UNLIMITED;
 use solocore_policy::ready_set::ReadySet;

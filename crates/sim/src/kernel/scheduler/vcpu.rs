@@ -5,8 +5,9 @@
 //! names. A VCPU moves at once and takes its budget and its background time along (section III), as on Linux (bpf/vcpu.bpf.c).
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
+use super::interface::{Call, JobTimes, Overlap, Pick, Readings, Scheduler};
+use super::places::id;
 use super::vcpu_cores::Cores;
-use super::{Call, JobTimes, Overlap, Pick, Readings, Scheduler, id};
 use crate::hardware::Uncore;
 use crate::kernel::config::ThrottleSpec;
 use crate::kernel::cores::CoreSet;

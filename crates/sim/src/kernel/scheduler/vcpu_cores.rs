@@ -5,7 +5,8 @@
 //! observer after each event, if it wants to know. A VCPU is created as one that arrives with its whole capacity, and moves as in the
 //! kernel: it leaves with its budget and arrives with it (`solocore_model::sched_trace` has the events).
 
-use super::{Call, id};
+use super::interface::Call;
+use super::places::id;
 use solocore_model::sched_trace::{Event, Kind, NONE};
 use solocore_policy::sporadic_server::Config;
 use solocore_policy::vcpu::{Background, Core, Mode};

@@ -4,9 +4,9 @@
 //! that is somewhere already, and whose own core counts as able to run it; a new one is first put on the core with the
 //! least slack that has room for it, so that its own core is the answer only if no other can take it.
 
+use super::places::{id, ranks};
 use super::vcpu::{Throttling, Vcpu, VcpuScheduler};
 use super::vcpu_cores::Cores;
-use super::{id, ranks};
 use crate::hardware::Uncore;
 use crate::kernel::config::{Background, Balancing, KernelError, TaskSpec, ThrottleSpec, VcpuConfig, span_ns};
 use solocore_policy::MAX_TASKS;

@@ -1,0 +1,36 @@
+//! A broken rule, and how it is reported.
+//!
+//! Problem: every checker reports alike. Rule: the first violation names time, core, rule and numbers.
+
+use serde::Serialize;
+use std::fmt;
+
+/// The first rule that was broken.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Violation {
+    /// When; 0: before anything ran.
+    pub time_ns: u64,
+    /// Where.
+    pub core: u32,
+    /// Which rule.
+    pub rule: &'static str,
+    /// What happened, with its numbers.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {} ns on core {}: {}: {}", self.time_ns, self.core, self.rule, self.what)
+    }
+}
+
+impl std::error::Error for Violation {}
+
+impl Violation {
+    pub(crate) fn of(time_ns: u64, core: u32, rule: &'static str, what: String) -> Self {
+        Self { time_ns, core, rule, what }
+    }
+}
+
+/// What makes a trace no trace that can be checked.
+pub const UNCHECKABLE: &str = "trace";

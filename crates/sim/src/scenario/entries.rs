@@ -1,0 +1,425 @@
+//! The tables of a scenario file.
+//!
+//! Problem: a mistyped key would be a default without a word. Rule: every table is a type that refuses unknown keys.
+
+use super::ranges::Ranges;
+use crate::program::PageKind;
+use crate::workload::WorkloadSpec;
+use serde::Deserialize;
+use solocore_model::platform::Replacement;
+use solocore_model::system::Criticality;
+use solocore_model::{Bandwidth, Bytes, Cycles, Time};
+use std::collections::BTreeMap;
+
+/// Requests, or intervals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Resolution {
+    /// Every request: seconds of simulated time.
+    #[default]
+    Requests,
+    /// Whole intervals at constant rates: minutes.
+    Fluid,
+}
+
+/// `[simulation]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Simulation {
+    /// A preset's name, or a platform file.
+    pub platform: String,
+    /// Requests, or intervals.
+    #[serde(default)]
+    pub resolution: Resolution,
+    /// Simulated time.
+    #[serde(default = "one_second")]
+    pub duration: Time,
+    /// Everything random follows from it.
+    #[serde(default = "one")]
+    pub seed: u64,
+    /// Row hits that may pass an older request: a number, or "off".
+    pub row_hit_cap: Option<HitCap>,
+    /// In place of the platform's miss registers.
+    pub mshrs: Option<u32>,
+    /// In place of the platform's window.
+    pub window: Option<Cycles>,
+    /// In place of the platform's replacement.
+    pub replacement: Option<Replacement>,
+    /// Transactions of each core are counted in periods of this length, where the regulator has none.
+    pub count_period: Option<Time>,
+}
+
+fn one_second() -> Time {
+    Time::from_ns(1_000_000_000)
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// `row_hit_cap`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum HitCap {
+    /// So many.
+    Number(u32),
+    /// `"off"`.
+    Off(String),
+}
+
+/// `[scheduler]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum SchedulerEntry {
+    /// Each task on its core, by priority.
+    #[default]
+    FixedPriority,
+    /// One queue by absolute deadline.
+    GlobalEdf,
+    /// Criticality levels; `[[table]]` for level A.
+    Levels,
+    /// Partitions in windows; `[[table]]`.
+    TimeTable,
+    /// `[[vcpu]]`.
+    Vcpu(VcpuScheduler),
+}
+
+/// `[scheduler]` of kind `vcpu`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct VcpuScheduler {
+    /// Who gets background time.
+    pub background: BackgroundEntry,
+    /// Servers keep to their capacity in every window of a period.
+    pub strict: bool,
+    /// Take only VCPUs that a core can schedule.
+    pub admission: bool,
+    /// Moves of a run of the migration thread; 0 keeps VCPUs where they are.
+    pub migrations: u32,
+    /// Page colours of each core.
+    pub colours: Option<Vec<u64>>,
+    /// Throttling of background time.
+    pub throttle: Option<ThrottleEntry>,
+}
+
+/// `background`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BackgroundEntry {
+    /// Nobody.
+    None,
+    /// The VCPU with the least so far.
+    #[default]
+    LeastTime,
+    /// The one that ran before.
+    Keep,
+    /// The least memory-intensive one.
+    LeastMemory,
+}
+
+/// `throttle`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ThrottleEntry {
+    /// Latency rule: mean latency of a read.
+    pub max_latency: Option<Time>,
+    /// Rate rule: traffic of the whole system.
+    pub max_rate: Option<Bandwidth>,
+    /// Share of idle memory time below which nothing is relaxed, in thousandths.
+    #[serde(default)]
+    pub idle_per_mille: u32,
+    /// MEM_PERIOD.
+    #[serde(default = "two_seconds")]
+    pub period: Time,
+    /// How often a core asks anew.
+    #[serde(default = "one_millisecond")]
+    pub check: Time,
+}
+
+fn two_seconds() -> Time {
+    Time::from_ns(2_000_000_000)
+}
+
+fn one_millisecond() -> Time {
+    Time::from_ns(1_000_000)
+}
+
+/// `[regulation]`.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(tag = "policy", rename_all = "snake_case", deny_unknown_fields)]
+pub enum RegulationEntry {
+    /// Nobody is stopped.
+    #[default]
+    None,
+    /// A budget per core and period.
+    Memguard {
+        /// Regulation period.
+        #[serde(default = "one_millisecond")]
+        period: Time,
+        /// Bandwidth of each core, by number, or "unlimited"; the cores that are left out are not limited.
+        bandwidth: Vec<Limit>,
+        /// Cores that give away what they are not expected to use, and may take from it.
+        #[serde(default)]
+        reclaim: bool,
+        /// What happens when all budgets are used.
+        #[serde(default)]
+        sharing: SharingEntry,
+    },
+    /// Best-effort cores are held down while a real-time task holds the lock.
+    Bwlock {
+        /// Regulation period.
+        #[serde(default = "one_millisecond")]
+        period: Time,
+        /// Bandwidth of a core while nobody holds the lock; left out: no limit.
+        max_bandwidth: Option<Bandwidth>,
+        /// While somebody does.
+        min_bandwidth: Bandwidth,
+        /// Effect at once, by IPI.
+        #[serde(default)]
+        immediate: bool,
+    },
+    /// Budgets per job of the tasks with a `budget`.
+    Dynamic {
+        /// Their cores.
+        hard: Ranges,
+        /// The cores that are limited.
+        soft: Ranges,
+    },
+}
+
+/// A bandwidth, or none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// So much.
+    Rate(Bandwidth),
+    /// `"unlimited"`.
+    Unlimited,
+}
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        if text == "unlimited" {
+            return Ok(Self::Unlimited);
+        }
+        text.parse().map(Self::Rate).map_err(|e| serde::de::Error::custom(format!("{e}; or \"unlimited\"")))
+    }
+}
+
+/// `sharing`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SharingEntry {
+    /// All wait.
+    #[default]
+    None,
+    /// No limit until the period ends.
+    Spare,
+    /// Another reservation each.
+    Proportional,
+}
+
+/// `[costs]`: see `kernel::config::Costs`.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+#[allow(missing_docs, reason = "as Costs")]
+pub struct CostsEntry {
+    pub timer: Time,
+    pub overflow: Time,
+    pub switch: Time,
+    pub ipi: Time,
+    pub ipi_delay: Time,
+    pub release: Time,
+    pub migration: Time,
+    pub interrupt_delay: Time,
+    pub skid_transactions: u64,
+}
+
+/// Where pages lie and how they are cached.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PlaceEntry {
+    /// DRAM banks, counted over channels and ranks; left out: any.
+    pub banks: Option<Ranges>,
+    /// Page colours of the shared cache; left out: any.
+    pub colours: Option<Ranges>,
+    /// How they are cached.
+    pub cache: CacheEntry,
+}
+
+/// `cache`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CacheEntry {
+    /// Wherever the task's ways allow.
+    #[default]
+    Cached,
+    /// Locked in the shared cache.
+    Locked,
+    /// Not in the shared cache.
+    Bypass,
+    /// Not at all.
+    Uncached,
+}
+
+impl From<CacheEntry> for PageKind {
+    fn from(entry: CacheEntry) -> Self {
+        match entry {
+            CacheEntry::Cached => Self::Cached,
+            CacheEntry::Locked => Self::Locked,
+            CacheEntry::Bypass => Self::Bypass,
+            CacheEntry::Uncached => Self::Uncached,
+        }
+    }
+}
+
+/// `[[task]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TaskEntry {
+    /// Unique name.
+    pub name: String,
+    /// What it runs.
+    pub workload: WorkloadSpec,
+    /// Its core; schedulers that place tasks need none.
+    pub core: Option<usize>,
+    /// Jobs arrive so often; without it and `sporadic`, the program runs whenever it may.
+    pub period: Option<Time>,
+    /// Jobs arrive at least so far apart, and at most `sporadic_max`.
+    pub sporadic: Option<Time>,
+    /// Default: `sporadic`.
+    pub sporadic_max: Option<Time>,
+    /// First arrival.
+    #[serde(default)]
+    pub phase: Time,
+    /// Largest delay of a release.
+    #[serde(default)]
+    pub jitter: Time,
+    /// Default: the period.
+    pub deadline: Option<Time>,
+    /// Lower is more urgent; default: rate monotonic, then the order of the file.
+    pub priority: Option<u32>,
+    /// For `levels`.
+    pub criticality: Option<Criticality>,
+    /// Provisioned execution time, for `levels`.
+    pub pet: Option<Time>,
+    /// Name of its VCPU.
+    pub vcpu: Option<String>,
+    /// Number of its partition, for `time_table`.
+    pub partition: Option<usize>,
+    /// Real-time by BWLOCK's rule.
+    #[serde(default)]
+    pub realtime: bool,
+    /// Budget of each soft core while its jobs run, in accesses, and how long.
+    pub budget: Option<BudgetEntry>,
+    /// Nothing of it happens before.
+    #[serde(default)]
+    pub start: Time,
+    /// No job arrives from then on.
+    pub stop: Option<Time>,
+    /// Ways of the shared cache it may fill; left out: all.
+    pub ways: Option<Ranges>,
+    /// Where its pages lie.
+    #[serde(default)]
+    pub place: PlaceEntry,
+    /// Regions that lie elsewhere, by name.
+    #[serde(default)]
+    pub regions: BTreeMap<String, PlaceEntry>,
+}
+
+/// `budget` of a task.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct BudgetEntry {
+    /// `B_i`.
+    pub accesses: u64,
+    /// `A_i`.
+    pub length: Time,
+}
+
+/// `[[vcpu]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct VcpuEntry {
+    /// Unique name.
+    pub name: String,
+    /// Budget per period.
+    pub capacity: Time,
+    /// Period.
+    pub period: Time,
+    /// Its core; left out: the one with the most slack.
+    pub core: Option<usize>,
+    /// Page colours it needs.
+    #[serde(default)]
+    pub colours: u64,
+}
+
+/// `[[table]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableEntry {
+    /// Which core.
+    pub core: usize,
+    /// Major frame.
+    pub frame: Time,
+    /// In order.
+    pub window: Vec<WindowEntry>,
+}
+
+/// `[[table.window]]`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WindowEntry {
+    /// From the start of the frame.
+    pub start: Time,
+    /// First instant after it.
+    pub end: Time,
+    /// Name of the task, for `levels`.
+    pub task: Option<String>,
+    /// Number of the partition, for `time_table`.
+    pub partition: Option<usize>,
+}
+
+/// `[[device]]`: a DMA engine that moves a stream.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DeviceEntry {
+    /// Unique name.
+    pub name: String,
+    /// Its buffer.
+    pub buffer: Bytes,
+    /// Where the buffer lies.
+    #[serde(default)]
+    pub place: PlaceEntry,
+    /// Bytes between wait states.
+    #[serde(default = "one_kib")]
+    pub block: Bytes,
+    /// Wait after each block.
+    #[serde(default)]
+    pub wait: Time,
+    /// Lines on their way at once.
+    #[serde(default = "eight")]
+    pub outstanding: u32,
+    /// Into memory, or out of it.
+    #[serde(default = "yes")]
+    pub into_memory: bool,
+    /// Rate of the stream; left out: as fast as the waits allow.
+    pub rate: Option<Bandwidth>,
+    /// When the stream starts.
+    #[serde(default)]
+    pub start: Time,
+    /// When it stops.
+    pub stop: Option<Time>,
+}
+
+const fn one_kib() -> Bytes {
+    Bytes(1024)
+}
+
+const fn eight() -> u32 {
+    8
+}
+
+const fn yes() -> bool {
+    true
+}

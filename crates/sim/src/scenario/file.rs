@@ -1,0 +1,114 @@
+//! A scenario file, and its reader.
+//!
+//! Problem: a message about a table needs the line where it stands. Rule: tasks and devices keep their lines; the platform is checked
+//! with what the file puts in its place.
+
+use super::entries::{
+    CostsEntry, DeviceEntry, RegulationEntry, SchedulerEntry, Simulation, TableEntry, TaskEntry, VcpuEntry,
+};
+use serde::Deserialize;
+use solocore_model::{ModelError, Platform, files};
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ScenarioFile {
+    simulation: Simulation,
+    #[serde(default)]
+    scheduler: SchedulerEntry,
+    #[serde(default)]
+    regulation: RegulationEntry,
+    #[serde(default)]
+    costs: CostsEntry,
+    #[serde(default)]
+    task: Vec<Spanned<TaskEntry>>,
+    #[serde(default)]
+    vcpu: Vec<VcpuEntry>,
+    #[serde(default)]
+    table: Vec<TableEntry>,
+    #[serde(default)]
+    device: Vec<Spanned<DeviceEntry>>,
+}
+
+/// A parsed scenario.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    /// Where it was read; relative paths count from there.
+    pub path: PathBuf,
+    /// The board.
+    pub platform: Platform,
+    /// `[simulation]`.
+    pub simulation: Simulation,
+    /// `[scheduler]`.
+    pub scheduler: SchedulerEntry,
+    /// `[regulation]`.
+    pub regulation: RegulationEntry,
+    /// `[costs]`.
+    pub costs: CostsEntry,
+    /// `[[task]]` with their lines in the file.
+    pub tasks: Vec<(TaskEntry, usize)>,
+    /// `[[vcpu]]`.
+    pub vcpus: Vec<VcpuEntry>,
+    /// `[[table]]`.
+    pub tables: Vec<TableEntry>,
+    /// `[[device]]` with their lines.
+    pub devices: Vec<(DeviceEntry, usize)>,
+}
+
+impl Scenario {
+    /// Is this text a scenario? It has a `[simulation]` table.
+    #[must_use]
+    pub fn is_one(text: &str) -> bool {
+        toml::from_str::<toml::Table>(text).is_ok_and(|table| table.contains_key("simulation"))
+    }
+
+    /// Reads a scenario file.
+    ///
+    /// # Errors
+    /// One line with file, line, what is wrong and what to do.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        Self::parse(path, &files::read_text(path)?)
+    }
+
+    /// Parses the text of a scenario; `path` names it and anchors relative paths.
+    ///
+    /// # Errors
+    /// As [`Scenario::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let file: ScenarioFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let mut platform = Platform::find(&file.simulation.platform, files::parent_dir(path))?;
+        let s = &file.simulation;
+        platform.pipeline.mshrs = s.mshrs.unwrap_or(platform.pipeline.mshrs);
+        platform.pipeline.window = s.window.unwrap_or(platform.pipeline.window);
+        platform.llc.replacement = s.replacement.unwrap_or(platform.llc.replacement);
+        let invalid = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        platform.check().map_err(|e| invalid(format!("[simulation]: {e}")))?;
+        if file.task.is_empty() {
+            return Err(invalid("it has no [[task]]; add one with a name and a workload".to_owned()));
+        }
+        let line = |offset: usize| text[..offset.min(text.len())].lines().count().max(1);
+        Ok(Self {
+            path: path.to_owned(),
+            platform,
+            simulation: file.simulation,
+            scheduler: file.scheduler,
+            regulation: file.regulation,
+            costs: file.costs,
+            tasks: file
+                .task
+                .into_iter()
+                .map(|t| (t.span().start, t))
+                .map(|(at, t)| (t.into_inner(), line(at)))
+                .collect(),
+            vcpus: file.vcpu,
+            tables: file.table,
+            devices: file
+                .device
+                .into_iter()
+                .map(|d| (d.span().start, d))
+                .map(|(at, d)| (d.into_inner(), line(at)))
+                .collect(),
+        })
+    }
+}
