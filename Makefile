@@ -42,10 +42,15 @@ preload:
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision
 
+# A header that compiles alone includes what it uses. The functions of engine.h are an engine's.
+BPF_ALONE := $${CLANG:-clang} -target bpf -fsyntax-only -Wall -Werror -Wno-unused -Wno-undefined-internal -ffreestanding \
+	-DSC_MAX_TASKS=1024u -Ipolicy/include -I/usr/include/$$(uname -m)-linux-gnu -x c
+
 lint: setup-test
 	cargo fmt --all --check
 	cargo clippy --workspace --all-targets --locked -- -D warnings
 	clang-format --dry-run -Werror $$(git ls-files '*.c' '*.h')
+	@for header in bpf/*.h; do $(BPF_ALONE) $$header || exit 1; done
 
 unit-test: setup-test
 	cargo test --workspace --locked --quiet

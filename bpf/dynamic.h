@@ -18,8 +18,12 @@
 #ifndef SOLOCORE_DYNAMIC_H
 #define SOLOCORE_DYNAMIC_H
 
-#include "intf.h"
+#include "clients.h"
+#include "core.h"
+#include "engine.h"
 #include "lock_intf.h"
+
+#include <solocore/dynamic_budget.h>
 
 /* What the loader says of the hard tasks, and the daemon of their pages. */
 struct {
@@ -165,6 +169,13 @@ static __always_inline __u32 dynamic_look(struct run_core *c, __u32 cpu, __u64 n
 		cpu_go(cpu);
 	}
 	return 0;
+}
+
+/* The counter overflowed at this count. 1 if the CPU must stop. */
+static __always_inline __u32 dynamic_overflow(struct run_core *c, __u32 cpu, __u64 count)
+{
+	dynamic_look(c, cpu, bpf_ktime_get_ns(), count);
+	return c->guard.throttled;
 }
 
 #endif

@@ -17,6 +17,7 @@
  * Does not cover: waking takes tens of microseconds, in which the task goes on; kernel threads wait, too,
  * for at most one period.
  */
+#include "engine.h"
 #include "kfuncs.h"
 #include "regulate.h"
 
@@ -99,3 +100,5 @@ int ask_again(void *ctx)
 {
 	return core_ask_again(bpf_get_smp_processor_id());
 }
+
+char LICENSE[] SEC("license") = "GPL";

@@ -17,6 +17,9 @@
 
 #include <solocore/memguard.h>
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
 #define HISTORY_PERIODS 2048u /* a power of two; 200 ms at the shortest period */
 
 struct run_period {

@@ -12,7 +12,7 @@
  * holds nothing: one that is preempted, stopped, or dead releases by that.
  *
  * What is real-time: tasks of the real-time policies, and the threads of clients. They are never throttled.
- * What an overflow reports is the whole sample, as in regulate.h: the error is one-sided.
+ * What an overflow reports is the whole sample, as in core.h: the error is one-sided.
  *
  * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the last tick.
  * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing to stop
@@ -21,7 +21,10 @@
 #ifndef SOLOCORE_LOCK_H
 #define SOLOCORE_LOCK_H
 
-#include "intf.h"
+#include "clients.h"
+#include "core.h"
+#include "engine.h"
+#include "kfuncs.h"
 #include "lock_intf.h"
 
 const volatile struct lock_settings lock_settings SEC(".rodata.lock");
@@ -33,113 +36,9 @@ struct {
 	__type(value, struct run_lock);
 } lock_cores SEC(".maps");
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct run_clients);
-} lock_clients SEC(".maps");
-
-/* By number of the thread, or of the process for programs. */
-struct lock_owners {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, RUN_SLOTS);
-	__type(key, __u32);
-	__type(value, struct run_owner);
-};
-struct lock_owners lock_threads SEC(".maps");
-struct lock_owners lock_programs SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RUN_SLOTS);
-	__type(key, __u32);
-	__type(value, struct run_slot);
-} lock_slots SEC(".maps");
-
-/* A client's page. */
-struct lock_page {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(map_flags, BPF_F_MMAPABLE);
-	__uint(max_entries, 1);
-	/* The compiler tells no more than the name of a type that is named inside another map. */
-	__uint(key_size, sizeof(__u32));
-	__uint(value_size, sizeof(struct sc_page));
-};
-
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
-	__uint(max_entries, RUN_SLOTS);
-	__type(key, __u32);
-	__array(values, struct lock_page);
-} lock_pages SEC(".maps");
-
 static __always_inline struct run_lock *lock_of(__u32 cpu)
 {
 	return bpf_map_lookup_elem(&lock_cores, &cpu);
-}
-
-static __always_inline struct run_clients *clients_of(void)
-{
-	__u32 zero = 0;
-
-	return bpf_map_lookup_elem(&lock_clients, &zero);
-}
-
-/* The number says 0 for a task that is another one with the same number. */
-static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_ns)
-{
-	struct run_owner *o = bpf_map_lookup_elem(owners, &number);
-
-	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
-}
-
-/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell its
- * outcomes apart. */
-__noinline __u32 program_slot(__u32 number, __u64 start_ns)
-{
-	return owner_slot(&lock_programs, number, start_ns);
-}
-
-/* A search for the client among a process and its parents. */
-struct lock_search {
-	struct task_struct *leader;
-	__u32 slot;
-};
-
-/* One of them; its parent is next. */
-static long lock_generation(__u32 step, struct lock_search *search)
-{
-	struct task_struct *leader = search->leader;
-
-	search->slot = program_slot(leader->pid, leader->start_boottime);
-	if (search->slot != 0)
-		return 1;
-	leader = leader->real_parent;
-	search->leader = leader->group_leader;
-	return 0;
-}
-
-/*
- * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the kernel's type
- * information for each pointer that it sees followed, a millisecond each. So this uses bpf_loop, whose body
- * is not unrolled, and is called where a program has not branched yet.
- */
-static __always_inline __u32 client_slot(struct task_struct *p)
-{
-	struct run_clients *clients = clients_of();
-	struct lock_search search = {};
-	__u32 slot = 0;
-
-	if (!clients || (clients->threads | clients->programs) == 0)
-		return 0;
-	if (clients->threads != 0)
-		slot = owner_slot(&lock_threads, p->pid, p->start_boottime);
-	if (slot != 0 || clients->programs == 0)
-		return slot;
-	search.leader = p->group_leader;
-	bpf_loop(RUN_GENERATIONS, lock_generation, &search, 0);
-	return search.slot;
 }
 
 /* Is the owner of this page in a section that still counts? */
@@ -301,7 +200,7 @@ static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __
 
 /* The timer, or an overflow that finds it late; `slot` is the page of what runs. 1 if the CPU must stop now
  * and did not have to before. */
-static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
+static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
 				       __u64 now, __u64 count)
 {
 	if (!c->started) {
@@ -320,9 +219,9 @@ static __always_inline __u32 lock_tick(struct run_core *c, struct run_lock *l, _
 	return lock_decide(c, l, cpu, now);
 }
 
-/* The counter overflowed: a sample of accesses was made. 1 if the CPU must stop. */
-static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
-					   __u64 now, __u64 count)
+/* A sample of accesses was made. 1 if the CPU must stop. */
+static __always_inline __u32 lock_account(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
+					  __u64 now, __u64 count)
 {
 	__u64 made, reported;
 
@@ -334,6 +233,49 @@ static __always_inline __u32 lock_overflow(struct run_core *c, struct run_lock *
 	}
 	lock_decide(c, l, cpu, now);
 	return l->core.throttled;
+}
+
+/* The timer. 1 if the CPU must stop now and did not have to before. */
+static __always_inline __u32 lock_tick(struct run_core *c, __u32 cpu, __u64 now, __u64 count)
+{
+	__u32 slot = client_slot(bpf_get_current_task_btf());
+	struct run_lock *l = lock_of(cpu);
+
+	return l && lock_look(c, l, cpu, slot, now, count);
+}
+
+/* The counter overflowed at this count. 1 if the CPU must stop. */
+static __always_inline __u32 lock_overflow(struct run_core *c, __u32 cpu, __u64 count)
+{
+	__u32 slot = client_slot(bpf_get_current_task_btf());
+	struct run_lock *l = lock_of(cpu);
+	__u64 now = bpf_ktime_get_ns();
+
+	if (!l)
+		return 0;
+	if (tick_lost(c, now))
+		lock_look(c, l, cpu, slot, now, count);
+	return lock_account(c, l, cpu, slot, now, count);
+}
+
+/* The CPU changes to this task. 1 if it must stop now and did not have to before. */
+static __always_inline __u32 lock_switched(struct run_core *c, __u32 cpu, struct task_struct *next)
+{
+	struct bpf_perf_event_value value = {};
+	struct run_lock *l = lock_of(cpu);
+	__u32 slot;
+
+	if (!l)
+		return 0;
+	slot = client_slot(next);
+	if (!c->started) {
+		lock_runs(l, next, slot);
+		return 0;
+	}
+	if (bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		return 0;
+	lock_switch(c, l, next, slot, value.counter);
+	return lock_decide(c, l, cpu, bpf_ktime_get_ns());
 }
 
 #endif

@@ -17,8 +17,9 @@
  * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are
  * not looked at beyond the kernel's own choice of an idle CPU.
  */
-#include "kfuncs.h"
 #include "ended.h"
+#include "engine.h"
+#include "kfuncs.h"
 #include "regulate.h"
 
 static __u64 virtual_now;
@@ -216,3 +217,5 @@ struct sched_ext_ops solocore_ops = {
 	.timeout_ms = 20000,
 	.name = "solocore",
 };
+
+char LICENSE[] SEC("license") = "GPL";

@@ -16,6 +16,9 @@
 
 #include <solocore/types.h>
 
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
 #define TRACE_EVENTS 16384u /* a power of two */
 
 enum trace_kind {

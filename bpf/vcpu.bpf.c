@@ -25,6 +25,7 @@
  */
 #include "ended.h"
 #include "intruders.h"
+#include "vcpu_control.h"
 #include "vcpu_mail.h"
 
 /* Tries of a dispatch to find a VCPU whose threads are there. */
@@ -400,8 +401,6 @@ __s32 BPF_PROG(vcpu_init_task, struct task_struct *p, struct scx_init_task_args 
 	return 0;
 }
 
-static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer);
-
 /* Queues and timers. The loader has put the best-effort VCPUs in transit. */
 SEC("struct_ops.s/vcpu_init")
 __s32 BPF_PROG(vcpu_init)
@@ -454,8 +453,6 @@ void BPF_PROG(vcpu_exit, struct scx_exit_info *info)
 {
 	exit_written(info);
 }
-
-#include "vcpu_control.h"
 
 SEC(".struct_ops.link")
 struct sched_ext_ops vcpu_ops = {

@@ -4,10 +4,12 @@
  *
  * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`); whoever finds
  * it taken comes again. None of this runs under a runqueue's lock, so that nobody waits for it there; what it
- * decides goes into the cores' mail. Included by vcpu.bpf.c.
+ * decides goes into the cores' mail.
  */
 #ifndef SOLOCORE_VCPU_CONTROL_H
 #define SOLOCORE_VCPU_CONTROL_H
+
+#include "vcpu_mail.h"
 
 static __u64 balance_turn;
 

@@ -5,7 +5,7 @@
  * Rule: every call of the policy goes through core_call, which writes its record, and before it the core is
  * settled (core_settle): whoever used its budget up since is charged to the instant at which that was, not to
  * the later one at which somebody looks. All of it under the lock of the core's runqueue (vcpu.bpf.c says
- * why). Included by vcpu.bpf.c.
+ * why).
  */
 #ifndef SOLOCORE_VCPU_CORE_H
 #define SOLOCORE_VCPU_CORE_H

@@ -4,7 +4,7 @@
  *
  * Rule: whoever does not hold the lock of a core's runqueue leaves what it has for the core in the core's
  * mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the core's `dispatch`
- * reads it. A VCPU that moves lies in `transit` between the two. Included by vcpu.bpf.c.
+ * reads it. A VCPU that moves lies in `transit` between the two.
  */
 #ifndef SOLOCORE_VCPU_MAIL_H
 #define SOLOCORE_VCPU_MAIL_H

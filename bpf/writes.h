@@ -4,7 +4,7 @@
  *
  * Problem: lines read and lines written back are different events, and MemGuard counts them apart
  * (solocore/memguard.h, SC_WRITE).
- * Rule: as in regulate.h, with a counter, a sample and an overflow program of their own; the CPU stops when
+ * Rule: as in core.h, with a counter, a sample and an overflow program of their own; the CPU stops when
  * either budget is spent, and the tick gives back both. A CPU whose `write_sample` is 0 counts no writes and
  * pays one comparison a tick for it.
  * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
@@ -16,6 +16,9 @@
 #define SOLOCORE_WRITES_H
 
 #include "intf.h"
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
 
 /* By CPU: the counter of writes. */
 struct {

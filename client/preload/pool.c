@@ -11,7 +11,6 @@
 #include "uffd.h"
 
 #include <fcntl.h>
-#include <signal.h>
 #include <sys/mman.h>
 
 /* Pages that a fault may make the pool get beyond its own. */
@@ -40,14 +39,6 @@ int config_read(struct config *config, const char *path)
 			       config->functions <= MAX_FUNCTIONS && config->allowed_classes > 0
 		       ? 0
 		       : -1;
-}
-
-/* The process must not go on in frames that are not its own. */
-void give_up(struct state *s, const char *why)
-{
-	send_packet(s, PACKET_FAILED, why);
-	for (;;)
-		raw(SYS_kill, raw(SYS_getpid, 0), SIGKILL);
 }
 
 int register_range(const struct state *s, uint64_t start, uint64_t end)

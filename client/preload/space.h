@@ -118,21 +118,33 @@ struct area {
 	int private_, anonymous, kernel, hugetlb;
 };
 
+/* Each file calls only the files that are listed before it. */
+
+/* packets.c */
+int send_packet(struct state *s, uint32_t kind, const char *text);
+int wait_for_go(struct state *s);
+void give_up(struct state *s, const char *why) __attribute__((noreturn));
+
+/* areas.c */
+int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument);
+void each_area_or_end(struct state *s, void (*act)(struct state *, const struct area *, void *),
+		      void *argument);
+int area_at(struct state *s, uint64_t address, struct area *area);
+
+/* memory.c */
+uint64_t memory_room(uint64_t need, uint64_t reserve);
+
 /* pool.c */
 int frame_allowed(const struct config *config, uint64_t frame);
+int config_read(struct config *config, const char *path);
+int register_range(const struct state *s, uint64_t start, uint64_t end);
+long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
 int pool_fill(struct state *s, uint64_t pages);
 void pool_need(struct state *s, uint64_t pages);
 void pool_expect(struct state *s, uint64_t pages);
 void pool_release(struct state *s, uint64_t most);
 int pool_holds(const struct state *s);
 long pool_place(struct state *s, uint64_t to, uint64_t pages);
-long move_pages(const struct state *s, uint64_t to, uint64_t from, uint64_t pages);
-int register_range(const struct state *s, uint64_t start, uint64_t end);
-int config_read(struct config *config, const char *path);
-void give_up(struct state *s, const char *why) __attribute__((noreturn));
-
-/* memory.c */
-uint64_t memory_room(uint64_t need, uint64_t reserve);
 
 /* adopt.c */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects);
@@ -141,12 +153,8 @@ void adopt_new(struct state *s, uint64_t start, uint64_t end);
 int sweep_range(struct state *s, uint64_t start, uint64_t end);
 void protect_all(struct state *s);
 void write_fault(struct state *s, uint64_t page);
-int area_at(struct state *s, uint64_t address, struct area *area);
-int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument);
 
 /* handler.c */
 int handler_main(void *state);
-int send_packet(struct state *s, uint32_t kind, const char *text);
-int wait_for_go(struct state *s);
 
 #endif

@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 7] = ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c", "memory.c"];
+const SOURCES: [&str; 9] =
+    ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c", "memory.c", "areas.c", "packets.c"];
 
 fn main() {
     let dir = PathBuf::from("../../client/preload");

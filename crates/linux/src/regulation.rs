@@ -2,7 +2,7 @@
 //!
 //! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have the board's number of
 //! CPUs, all online. The counter interrupts every `sample` accesses; the sample divides the budget, so that
-//! the error of counting is one-sided (bpf/regulate.h).
+//! the error of counting is one-sided (bpf/core.h).
 //! Source: single-core-equivalence, section 2.2.
 //! Does not cover: cache ways and locked pages of the plan; they need hardware support and are reported as not applied.
 

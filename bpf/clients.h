@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Clients of the bandwidth lock and of dynamic budgets: whose page is whose.
+ *
+ * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), which tells
+ * nobody. Rule: the daemon writes here which thread, or which process with its descendants, has which page;
+ * the regulators look for the page of what runs, and read it.
+ */
+#ifndef SOLOCORE_CLIENTS_H
+#define SOLOCORE_CLIENTS_H
+
+#include "kfuncs.h"
+#include "lock_intf.h"
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct run_clients);
+} lock_clients SEC(".maps");
+
+/* By number of the thread, or of the process for programs. */
+struct lock_owners {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__type(value, struct run_owner);
+};
+struct lock_owners lock_threads SEC(".maps");
+struct lock_owners lock_programs SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__type(value, struct run_slot);
+} lock_slots SEC(".maps");
+
+/* A client's page. */
+struct lock_page {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, 1);
+	/* The compiler tells no more than the name of a type that is named inside another map. */
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(struct sc_page));
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, RUN_SLOTS);
+	__type(key, __u32);
+	__array(values, struct lock_page);
+} lock_pages SEC(".maps");
+
+static __always_inline struct run_clients *clients_of(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&lock_clients, &zero);
+}
+
+/* The number says 0 for a task that is another one with the same number. */
+static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_ns)
+{
+	struct run_owner *o = bpf_map_lookup_elem(owners, &number);
+
+	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
+}
+
+/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell its
+ * outcomes apart. */
+__noinline __u32 program_slot(__u32 number, __u64 start_ns)
+{
+	return owner_slot(&lock_programs, number, start_ns);
+}
+
+/* A search for the client among a process and its parents. */
+struct lock_search {
+	struct task_struct *leader;
+	__u32 slot;
+};
+
+/* One of them; its parent is next. */
+static long lock_generation(__u32 step, struct lock_search *search)
+{
+	struct task_struct *leader = search->leader;
+
+	search->slot = program_slot(leader->pid, leader->start_boottime);
+	if (search->slot != 0)
+		return 1;
+	leader = leader->real_parent;
+	search->leader = leader->group_leader;
+	return 0;
+}
+
+/*
+ * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the kernel's type
+ * information for each pointer that it sees followed, a millisecond each. So this uses bpf_loop, whose body
+ * is not unrolled, and is called where a program has not branched yet.
+ */
+static __always_inline __u32 client_slot(struct task_struct *p)
+{
+	struct run_clients *clients = clients_of();
+	struct lock_search search = {};
+	__u32 slot = 0;
+
+	if (!clients || (clients->threads | clients->programs) == 0)
+		return 0;
+	if (clients->threads != 0)
+		slot = owner_slot(&lock_threads, p->pid, p->start_boottime);
+	if (slot != 0 || clients->programs == 0)
+		return slot;
+	search.leader = p->group_leader;
+	bpf_loop(RUN_GENERATIONS, lock_generation, &search, 0);
+	return search.slot;
+}
+
+#endif

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * A regulated CPU: its state, its counter, and what all regulators do with them.
+ *
+ * Problem: the policies know no counter, no clock and no CPU.
+ * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there reports
+ * them; a cpu-clock event of the period's length is the timer (regulate.h). A regulator (memguard.h, lock.h,
+ * dynamic.h) sets `guard.throttled` of its CPU, and keeps count of each period here.
+ *
+ * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the part of it
+ * that was made before the period began. So a CPU is stopped at its budget or up to one sample before, never
+ * after it, but for the time that stopping takes.
+ *
+ * Does not cover: what is not stopped (kernel threads, real-time tasks) is counted all the same.
+ */
+#ifndef SOLOCORE_CORE_H
+#define SOLOCORE_CORE_H
+
+#include "history.h"
+#include "intf.h"
+
+#include <linux/bpf.h>
+#include <bpf/bpf_helpers.h>
+
+const volatile struct run_settings settings;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SC_MAX_CPUS);
+	__type(key, __u32);
+	__type(value, struct run_core);
+} cores SEC(".maps");
+
+/* By CPU: the counter of accesses. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERF_EVENT_ARRAY);
+	__uint(max_entries, SC_MAX_CPUS);
+	__uint(key_size, sizeof(__u32));
+	__uint(value_size, sizeof(__u32));
+} counters SEC(".maps");
+
+static __always_inline struct run_core *core_of(__u32 cpu)
+{
+	return bpf_map_lookup_elem(&cores, &cpu);
+}
+
+/* Must what is regulated stay off this CPU? */
+static __always_inline __u32 core_throttled(__u32 cpu)
+{
+	struct run_core *c = core_of(cpu);
+
+	return c && c->started && c->guard.throttled;
+}
+
+/* The CPU is throttled no longer. */
+static __always_inline void core_resumed(struct run_core *c, __u64 now)
+{
+	if (c->stopped_ns == 0)
+		return;
+	c->throttled_ns += sc_sub(now, c->stopped_ns);
+	c->stopped_ns = 0;
+	c->stop_seen = 0;
+}
+
+/* Keeps count of the period that has ended, before the policy forgets it. */
+static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now, __u64 count)
+{
+	__u64 made = count - c->at_start, limit = c->guard.budget[SC_READ];
+
+	history_add(cpu, c->ticked_ns, now, c->stopped_ns, made);
+	c->periods++;
+	c->accesses += made;
+	if (made > c->most)
+		c->most = made;
+	if (!c->guard.spare && limit != SC_UNLIMITED && made > limit + c->sample)
+		c->over++;
+	if (c->stopped_ns != 0)
+		c->throttled++;
+	if (now - c->ticked_ns > c->longest_ns)
+		c->longest_ns = now - c->ticked_ns;
+	c->at_start = count;
+	c->ticked_ns = now;
+}
+
+/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to do. */
+static __always_inline __u32 tick_lost(const struct run_core *c, __u64 now)
+{
+	return now >= c->guard.next_ns + settings.period_ns / 2;
+}
+
+#endif

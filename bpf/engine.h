@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * What an engine gives the regulators: it says what stopping a CPU means.
+ *
+ * Rule: the regulators decide and call these; sched_ext.bpf.c and helper.bpf.c each define all four.
+ */
+#ifndef SOLOCORE_ENGINE_H
+#define SOLOCORE_ENGINE_H
+
+#include "intf.h"
+
+#include <linux/types.h>
+
+/* Keeps what is regulated off this CPU, which is the one that calls. */
+static void cpu_stop(__u32 cpu, struct run_core *c);
+/* As cpu_stop, where the program may not wait. */
+static void cpu_stop_soon(__u32 cpu, struct run_core *c);
+/* The CPU is throttled no longer. */
+static void cpu_go(__u32 cpu);
+/* A shared round begins: each throttled CPU must ask again whether it may go on. */
+static void cpu_go_all(void);
+
+#endif

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * MemGuard on the kernel's performance counters: what both engines share.
+ *
+ * Problem: solocore/memguard.h decides, but it must hear of accesses and of periods.
+ * Rule: as in core.h. Writes have a counter of their own where the plan gives them a budget (writes.h); the
+ * other one is of kind SC_READ.
+ * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
+ *
+ * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU. Both read
+ * the counter itself, and what was made but not reported is accounted with the next overflow (`unseen`). An
+ * overflow program that finds a tick due starts the period in its place.
+ *
+ * The first period begins half a period before the first tick: ticks then fall in the middle of what the
+ * policy takes for a period, and one that is a little late still starts the next period and not the one
+ * after.
+ */
+#ifndef SOLOCORE_BPF_MEMGUARD_H
+#define SOLOCORE_BPF_MEMGUARD_H
+
+#include "core.h"
+#include "engine.h"
+#include "writes.h"
+
+/* What the cores share. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct sc_memguard);
+} shared SEC(".maps");
+
+static __always_inline struct sc_memguard *guard_of(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&shared, &zero);
+}
+
+/* The first tick of a CPU. */
+static __always_inline void memguard_start(struct sc_memguard *g, struct run_core *c, __u64 now, __u64 count)
+{
+	sc_u64 reservation[SC_KINDS];
+
+	if (settings.period_ns == 0)
+		return;
+	reservation[SC_READ] = c->reservation;
+	reservation[SC_WRITE] = writes_reservation(c);
+	if (g->period_ns == 0 &&
+	    !sc_memguard_init(g, settings.period_ns, settings.chunk, settings.sharing, settings.regulated))
+		return;
+	if (!sc_memguard_core_init(g, &c->guard, reservation, c->flags, now - settings.period_ns / 2))
+		return;
+	/* CPUs start one after the other; what they share goes by the number of the period. */
+	c->guard.epoch = (sc_u32)(now / settings.period_ns);
+	c->at_start = count;
+	writes_start(c);
+	c->ticked_ns = now;
+	c->stopped_ns = 0;
+	c->started = 1;
+}
+
+/* The period is over. */
+static __always_inline void memguard_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
+					  __u64 count)
+{
+	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
+
+	core_tally(c, cpu, now, count);
+	writes_tally(c);
+	sc_memguard_replenish(g, &c->guard, now);
+	c->skipped += c->guard.epoch - epoch - 1;
+	core_resumed(c, now);
+	if (was)
+		cpu_go(cpu);
+}
+
+/* The timer. */
+static __always_inline void memguard_tick(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
+					  __u64 count)
+{
+	if (!c->started) {
+		memguard_start(g, c, now, count);
+		return;
+	}
+	if (now >= c->guard.next_ns)
+		memguard_turn(g, c, cpu, now, count);
+}
+
+/* Does what the policy says. */
+static __always_inline void memguard_obey(__u32 verdict, __u32 cpu, struct run_core *c)
+{
+	if (verdict == SC_GO_ALL) {
+		cpu_go_all();
+	} else if (verdict == SC_STOP) {
+		if (c->stopped_ns == 0)
+			c->stopped_ns = bpf_ktime_get_ns();
+		cpu_stop(cpu, c);
+	}
+}
+
+/* The counter of accesses overflowed at this count. */
+static __always_inline void memguard_overflow(struct sc_memguard *g, struct run_core *c, __u32 cpu,
+					      __u64 count)
+{
+	__u64 made = count - c->at_start, reported = c->guard.used[SC_READ] + c->sample, now;
+
+	if (made > reported)
+		c->unseen += made - reported;
+	memguard_obey(sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported)), cpu, c);
+	now = bpf_ktime_get_ns();
+	if (tick_lost(c, now))
+		memguard_turn(g, c, cpu, now, count);
+}
+
+/* The counter of writes overflowed at this count. */
+static __always_inline void memguard_write_overflow(struct sc_memguard *g, struct run_core *c, __u32 cpu,
+						    __u64 writes)
+{
+	struct bpf_perf_event_value value = {};
+	__u64 now;
+
+	memguard_obey(writes_account(g, c, writes), cpu, c);
+	now = bpf_ktime_get_ns();
+	if (tick_lost(c, now) &&
+	    !bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+		memguard_turn(g, c, cpu, now, value.counter);
+}
+
+/* A shared round has begun, and this CPU takes part. 1: it stays throttled. */
+static __always_inline __u32 memguard_ask_again(struct sc_memguard *g, struct run_core *c)
+{
+	if (settings.sharing == SC_SHARE_NONE || sc_memguard_resume(g, &c->guard) == SC_STOP)
+		return 1;
+	core_resumed(c, bpf_ktime_get_ns());
+	return 0;
+}
+
+#endif

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0
+ *
+ * What this process says to solocore, and waits for: packets over the socket that it was started with. A
+ * process that cannot go on in its colours says so and ends.
+ */
+#define _GNU_SOURCE
+#include "space.h"
+
+#include <poll.h>
+#include <signal.h>
+
+int send_packet(struct state *s, uint32_t kind, const char *text)
+{
+	struct packet packet;
+	zero_bytes(&packet, sizeof packet);
+	packet.kind = kind;
+	packet.pages = (uint32_t)s->repaired;
+	packet.stuck = s->stuck;
+	for (size_t i = 0; text && text[i] && i + 1 < sizeof packet.text; i++)
+		packet.text[i] = text[i];
+	/* MSG_NOSIGNAL */
+	return failed(raw(SYS_sendto, s->socket, &packet, sizeof packet, 0x4000, 0, 0)) ? -1 : 0;
+}
+
+/* -1: solocore has gone, which must not stop the program. */
+int wait_for_go(struct state *s)
+{
+	struct packet packet;
+	for (;;) {
+		struct pollfd wait = {s->socket, POLLIN, 0};
+		struct timespec {
+			long seconds, nanoseconds;
+		} limit = {10, 0};
+		long ready = raw(SYS_ppoll, &wait, 1, &limit, 0);
+		if (ready != 1)
+			return -1;
+		long got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0, 0, 0);
+		if (got != (long)sizeof packet)
+			return -1;
+		if (packet.kind == PACKET_GO)
+			return 0;
+	}
+}
+
+/* The process must not go on in frames that are not its own. */
+void give_up(struct state *s, const char *why)
+{
+	send_packet(s, PACKET_FAILED, why);
+	for (;;)
+		raw(SYS_kill, raw(SYS_getpid, 0), SIGKILL);
+}
