@@ -37,7 +37,7 @@ client:
 
 # The library that `solocore exec --colors` preloads, alone; the command carries its own copy.
 preload:
-	@$(MAKE) --no-print-directory -s -C client/preload OUT=$(CURDIR)/build/preload
+	@$(MAKE) --no-print-directory -s -C crates/space/preload OUT=$(CURDIR)/build/preload
 
 vision:
 	@$(MAKE) --no-print-directory -s -C examples/vision

@@ -1,4 +1,4 @@
-//! Compiles `client/preload`, which the command carries: a program that is started in its colours gets it from there.
+//! Compiles `preload`, which the command carries: a program that is started in its colours gets it from there.
 
 use std::path::PathBuf;
 
@@ -6,8 +6,8 @@ const SOURCES: [&str; 9] =
     ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c", "memory.c", "areas.c", "packets.c"];
 
 fn main() {
-    let dir = PathBuf::from("../../client/preload");
-    println!("cargo::rerun-if-changed=../../client/preload");
+    let dir = PathBuf::from("preload");
+    println!("cargo::rerun-if-changed=preload");
     println!("cargo::rerun-if-changed=build.rs");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let library = out.join("libsolocore-colours.so");
@@ -23,5 +23,5 @@ fn main() {
     command.args(["-Wl,-z,now,-z,relro,-z,initfirst", "-o"]).arg(&library);
     command.args(SOURCES.map(|source| dir.join(source)));
     let status = command.status().expect("the C compiler runs");
-    assert!(status.success(), "client/preload does not compile");
+    assert!(status.success(), "crates/space/preload does not compile");
 }

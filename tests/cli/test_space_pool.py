@@ -356,7 +356,7 @@ def test_a_memory_cgroup_is_not_exceeded(coloured, compile_c, small_cgroup):
 
 
 def test_the_library_is_built_for_aarch64(tmp_path):
-    made = subprocess.run(["make", "-C", ROOT / "client" / "preload", "CC=aarch64-linux-gnu-gcc", f"OUT={tmp_path}"], capture_output=True, text=True)
+    made = subprocess.run(["make", "-C", ROOT / "crates" / "space" / "preload", "CC=aarch64-linux-gnu-gcc", f"OUT={tmp_path}"], capture_output=True, text=True)
     assert made.returncode == 0, made.stderr
     assert (tmp_path / "libsolocore-colours.so").read_bytes()[18] == 0xb7  # EM_AARCH64
 

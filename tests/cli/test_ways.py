@@ -1,4 +1,4 @@
-"""Ways of the cache by resctrl, on an imitation of the kernel's that is mounted (crates/resctrl-double): `solocore run --resctrl`, `doctor`,
+"""Ways of the cache by resctrl, on an imitation of the kernel's that is mounted (tests/resctrl-double): `solocore run --resctrl`, `doctor`,
 `bench lockdown`, and what is left when they end or are killed.
 
 Skipped, with the reason, where nothing can be mounted or where this machine may not be regulated.

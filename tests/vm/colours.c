@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: client/preload is to be tested where there is no solocore for the processor.
+ * Problem: crates/space/preload is to be tested where there is no solocore for the processor.
  * Rule: starts a program with the library, in the lower half of 32 colours, as `solocore exec --colors` does;
  * moves it to the upper half after a second if that is asked for; counts its private pages by
  * /proc/PID/pagemap when it says that it has moved, and before it ends. Exit code 0: the program's was, and
@@ -10,7 +10,7 @@
  *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
  */
 #define _GNU_SOURCE
-#include "../../client/preload/space.h"
+#include "../../crates/space/preload/space.h"
 
 #include <fcntl.h>
 #include <poll.h>

@@ -30,7 +30,7 @@ root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 mkdir -p "$root/bin" "$root/lib" "$root/dev" "$root/proc" "$root/sys" "$root/tmp"
 cp "$cache/busybox-arm64" "$root/bin/busybox"
-make -s -C "$here/../../client/preload" CC=$compiler OUT="$root/lib"
+make -s -C "$here/../../crates/space/preload" CC=$compiler OUT="$root/lib"
 $compiler -static -O2 -Wall -Wextra -Werror -o "$root/bin/colours" "$here/colours.c"
 $compiler -O2 -Wall -Wextra -Werror -o "$root/bin/coloured" "$here/coloured.c" -pthread -ldl
 for name in ld-linux-aarch64.so.1 libc.so.6 libm.so.6 libgcc_s.so.1; do

@@ -1,6 +1,7 @@
 //! Dependencies between the crates point one way (ARCHITECTURE.md, "Layers").
 
 use std::collections::BTreeSet;
+use std::path::Path;
 use std::process::Command;
 
 /// A crate and the crates of this project it may use.
@@ -47,8 +48,8 @@ const LAYERS: &[(&str, &[&str])] = &[
     ),
 ];
 
-#[test]
-fn no_arrow_points_back() {
+/// The packages of the workspace, as cargo describes them.
+fn packages() -> Vec<serde_json::Value> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--offline", "--format-version", "1"])
         .current_dir(env!("CARGO_MANIFEST_DIR"))
@@ -56,10 +57,20 @@ fn no_arrow_points_back() {
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
-    let packages = metadata["packages"].as_array().expect("packages");
+    metadata["packages"].as_array().expect("packages").clone()
+}
+
+/// A package's name without the project's.
+fn short_name(package: &serde_json::Value) -> &str {
+    package["name"].as_str().and_then(|n| n.strip_prefix("solocore-")).expect("solocore-NAME")
+}
+
+#[test]
+fn no_arrow_points_back() {
+    let packages = packages();
     assert_eq!(packages.len(), LAYERS.len(), "a crate is missing from the table");
-    for package in packages {
-        let name = package["name"].as_str().and_then(|n| n.strip_prefix("solocore-")).expect("solocore-NAME");
+    for package in &packages {
+        let name = short_name(package);
         let (_, allowed) = LAYERS.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{name} has no layer"));
         let used: BTreeSet<&str> = package["dependencies"]
             .as_array()
@@ -79,18 +90,21 @@ fn no_arrow_points_back() {
 /// test that nothing depends on: it calls the drivers of `policy/tests`, which are compiled into no other crate.
 #[test]
 fn foreign_functions_stay_in_their_crates() {
-    let crates = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    for entry in std::fs::read_dir(crates).expect("crates/") {
-        let dir = entry.expect("entry").path();
-        let name = dir.file_name().expect("name").to_string_lossy().into_owned();
-        if ["client", "policy", "policy-check", "profile-plugin"].contains(&name.as_str()) {
+    for package in &packages() {
+        if ["client", "policy", "policy-check", "profile-plugin"].contains(&short_name(package)) {
             continue;
         }
-        for file in std::fs::read_dir(dir.join("src")).expect("src/") {
-            let path = file.expect("entry").path();
-            if path.extension().is_some_and(|e| e == "rs") {
-                let text = std::fs::read_to_string(&path).expect("readable");
-                assert!(!text.contains("extern \"C\" {"), "{} declares foreign functions", path.display());
+        let manifest = Path::new(package["manifest_path"].as_str().expect("manifest_path"));
+        let mut directories = vec![manifest.with_file_name("src")];
+        while let Some(directory) = directories.pop() {
+            for file in std::fs::read_dir(directory).expect("src/") {
+                let path = file.expect("entry").path();
+                if path.is_dir() {
+                    directories.push(path);
+                } else if path.extension().is_some_and(|e| e == "rs") {
+                    let text = std::fs::read_to_string(&path).expect("readable");
+                    assert!(!text.contains("extern \"C\" {"), "{} declares foreign functions", path.display());
+                }
             }
         }
     }

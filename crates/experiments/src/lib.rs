@@ -5,6 +5,9 @@
 //! and orders are the claims; absolute numbers belong to the papers' boards. docs/reproduction.md is written by [`page`]
 //! from what came out.
 //!
+//! This is the laboratory: nothing that plans or runs a system depends on it. `solocore reproduce` runs it, and `solocore bench ipc` draws
+//! with its [`chart`].
+//!
 //! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15 (`solocore study`).
 
 mod bwlock;

@@ -9,7 +9,7 @@
 //! says what differs).
 //! Does not cover: what a percentage of bandwidth means (the hardware throttles requests approximately; no bound rests on it, the
 //! counters go on); ways of the second-level cache. No machine of this project has the hardware: tried on an imitation that keeps the
-//! kernel's rules (crates/resctrl-double).
+//! kernel's rules (tests/resctrl-double).
 
 mod info;
 mod monitor;

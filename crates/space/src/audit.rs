@@ -13,7 +13,7 @@ use serde::Serialize;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 
-/// What client/preload/start.c calls the addresses of pages that are not the program's.
+/// What crates/space/preload/start.c calls the addresses of pages that are not the program's.
 const LOOKED_THROUGH: &str = "[anon:solocore-looks]";
 
 /// Pages of one kind.

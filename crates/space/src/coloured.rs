@@ -1,6 +1,6 @@
 //! Programs in their colours: solocore's side.
 //!
-//! Problem: the program runs unmodified, so a library in it (client/preload) moves its pages; somebody must give it the library,
+//! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages; somebody must give it the library,
 //! tell it the colours, look from outside whether it is right, and pass on that they change.
 //! Rule: library and colours are files in memory of the process that starts the program, which stays until the program ends. Every process
 //! of the program connects, says when its pages are where they belong, and before it ends; then its pages are counted here.

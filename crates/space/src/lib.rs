@@ -2,7 +2,7 @@
 //!
 //! Problem: tasks that share cache sets and DRAM banks slow each other, and a stock kernel gives any frame to anybody.
 //! Rule: find out what address bits choose ([`map`], [`geometry`], [`solve`]), keep frames apart by it ([`lists`], [`objects`],
-//! [`backing`]), and move a program's pages to frames of its own ([`coloured`], with the library of client/preload).
+//! [`backing`]), and move a program's pages to frames of its own ([`coloured`], with the library of crates/space/preload).
 //! Does not cover: cache ways (crates/linux, resctrl).
 
 pub mod audit;

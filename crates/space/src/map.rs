@@ -16,7 +16,7 @@ use std::path::Path;
 pub const PAGE_BITS: u32 = 12;
 /// Bytes of a page.
 pub const PAGE: u64 = 1 << PAGE_BITS;
-/// Most functions of colours and banks together (`MAX_FUNCTIONS` of client/preload).
+/// Most functions of colours and banks together (`MAX_FUNCTIONS` of crates/space/preload).
 pub const MAX_FUNCTIONS: usize = 16;
 const COLOUR: &str = "colour:";
 

@@ -1,4 +1,4 @@
-//! What the preloaded library and solocore tell each other (client/preload/space.h says the same).
+//! What the preloaded library and solocore tell each other (crates/space/preload/space.h says the same).
 
 use crate::map::{Choice, MAX_FUNCTIONS};
 

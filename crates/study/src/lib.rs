@@ -8,6 +8,11 @@
 //! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for
 //! Mixed-Criticality Real-Time Tasks", sections 4 to 6. What the paper leaves open is in `parameters.toml`.
 //!
+//! # Optimiser and laboratory
+//! The study ([`study`], [`sampling`], [`journal`], [`output`], [`sensitivity`], and the drawing of random systems in [`generator`]) is laboratory: it plans
+//! no system. What it repeats a million times does: [`allocate`] with [`placement`], [`tables`], [`ways`], [`per_buffer`] and [`verify`] plans every system
+//! with `[mc2]`, translated by `solocore-planner` into the types of [`generator`] and [`scheme`].
+//!
 //! # Where to start
 //! [`System::generate`] draws a system, [`Allocator::allocate`] optimises it, [`verify::verify`] checks the result by other
 //! means, [`Study`] does so millions of times.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Replays a recording (crates/policy-check/examples/record.rs) through mutant.c and compares the answers,
+ * Replays a recording (tests/policy-check/examples/record.rs) through mutant.c and compares the answers,
  * word for word. Argument: the file. Exit: 0 all equal, 1 a difference, 2 no such file; a mutant that does
  * not come to an end is killed by its limit of processor time.
  */

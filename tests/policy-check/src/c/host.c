@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The drivers of the policy tests on the host. All policies are static here, so that no symbol meets those of
- * crates/policy. A mechanism goes by its place in src/mechanisms.rs.
+ * policy/rust. A mechanism goes by its place in src/mechanisms.rs.
  */
 #include <stddef.h>
 

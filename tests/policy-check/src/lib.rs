@@ -90,6 +90,6 @@ include!("mechanisms.rs");
 
 /// The directory `policy/` of this source tree.
 pub fn policy_directory() -> PathBuf {
-    let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("crates/");
-    crates.parent().expect("the source tree").join("policy")
+    let tests = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("tests/");
+    tests.parent().expect("the source tree").join("policy")
 }

@@ -1,4 +1,4 @@
-//! `crates/policy/src/criticality.rs` behind the protocol.
+//! `policy/rust/src/criticality.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::criticality::{Level, Levels, State};

@@ -1,4 +1,4 @@
-//! The mechanisms behind the Rust binding of `crates/policy`.
+//! The mechanisms behind the Rust binding of `policy/rust`.
 
 pub mod admission;
 pub mod balance;

@@ -1,4 +1,4 @@
-//! `crates/policy/src/heap.rs` behind the protocol.
+//! `policy/rust/src/heap.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::heap::Heap;

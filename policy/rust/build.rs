@@ -1,10 +1,10 @@
 //! Compiles the policies as the freestanding C they are.
 
 fn main() {
-    println!("cargo::rerun-if-changed=../../policy/include");
+    println!("cargo::rerun-if-changed=../include");
     cc::Build::new()
         .file("src/shim.c")
-        .include("../../policy/include")
+        .include("../include")
         .std("c99")
         .flag("-ffreestanding")
         .warnings(true)

@@ -1,4 +1,4 @@
-//! `crates/policy/src/balance.rs` behind the protocol.
+//! `policy/rust/src/balance.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::admission::utilization;

@@ -1,4 +1,4 @@
-//! `crates/policy/src/time_table.rs` behind the protocol.
+//! `policy/rust/src/time_table.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::time_table::Table;

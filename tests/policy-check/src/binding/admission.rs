@@ -1,4 +1,4 @@
-//! `crates/policy/src/admission.rs` behind the protocol.
+//! `policy/rust/src/admission.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::admission::{Admission, Response};

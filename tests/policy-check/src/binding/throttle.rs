@@ -1,4 +1,4 @@
-//! `crates/policy/src/throttle.rs` behind the protocol.
+//! `policy/rust/src/throttle.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::throttle::{Rule, Throttle};

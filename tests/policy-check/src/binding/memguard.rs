@@ -1,4 +1,4 @@
-//! `crates/policy/src/memguard.rs` behind the protocol.
+//! `policy/rust/src/memguard.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::memguard::{Core, Kind, MemGuard, Role, Sharing, Verdict};

@@ -1,12 +1,12 @@
 //! Compiles `client/c`, the one implementation of what clients do.
 
 fn main() {
-    for input in ["../../client/c", "build.rs"] {
+    for input in ["../c", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
     cc::Build::new()
-        .file("../../client/c/solocore.c")
-        .file("../../client/c/solocore_ipc.c")
+        .file("../c/solocore.c")
+        .file("../c/solocore_ipc.c")
         .std("gnu11")
         .warnings_into_errors(true)
         .compile("solocore_client");

@@ -316,7 +316,7 @@ mod tests {
     /// What the compiler of C says of `struct sc_queue`.
     #[test]
     fn the_side_is_as_large_as_in_c() {
-        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../../client/c/solocore_ipc.h");
+        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../c/solocore_ipc.h");
         let size = size_of::<Side>();
         let program = format!("#include \"{header}\"\n_Static_assert(sizeof(struct sc_queue) == {size}, \"size\");\n");
         let compiler = std::process::Command::new("cc")

@@ -1,4 +1,4 @@
-//! `crates/policy/src/ready_set.rs` behind the protocol.
+//! `policy/rust/src/ready_set.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::MAX_TASKS;

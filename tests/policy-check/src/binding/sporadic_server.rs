@@ -1,4 +1,4 @@
-//! `crates/policy/src/sporadic_server.rs` behind the protocol.
+//! `policy/rust/src/sporadic_server.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::sporadic_server::{Config, Server};

@@ -1,4 +1,4 @@
-//! `crates/policy/src/vcpu.rs` behind the protocol.
+//! `policy/rust/src/vcpu.rs` behind the protocol.
 
 use super::sporadic_server::config;
 use crate::{Answer, Event, World, answer};

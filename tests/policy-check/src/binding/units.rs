@@ -1,4 +1,4 @@
-//! `crates/policy/src/units.rs` behind the protocol.
+//! `policy/rust/src/units.rs` behind the protocol.
 
 use crate::{Answer, Event, World, answer};
 use solocore_policy::units;
