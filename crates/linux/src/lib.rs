@@ -3,7 +3,7 @@
 //! Problem: a core that misses its caches at full speed slows every other core (single-core-equivalence, section 2.2).
 //! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine and the plan, loads the
 //! programs, binds them to counters, and takes everything away again. An [`engine`] is a way to keep tasks off a CPU.
-//! Does not cover: locked pages, cache colours, banks.
+//! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where the CPU shares ways out (isolate/locker.rs).
 
 pub(crate) mod bpf;
 pub mod doctor;

@@ -4,7 +4,8 @@
 //! CPUs, all online. The counter interrupts every `sample` accesses; the sample divides the budget, so that
 //! the error of counting is one-sided (bpf/core.h).
 //! Source: single-core-equivalence, section 2.2.
-//! Does not cover: cache ways and locked pages of the plan; they need hardware support and are reported as not applied.
+//! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu); cache ways and locked pages, which need
+//! the hardware's support (resctrl, isolate/locker.rs); colours and banks.
 
 use crate::error::LinuxError;
 use crate::event::Event;
@@ -258,12 +259,12 @@ fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     }
     let what = match plan.regulation.policy {
         Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
-        Policy::None => "none, so there is nothing to regulate",
-        Policy::Maracas => "maracas, which cannot be run on Linux yet",
+        Policy::None => "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\"",
+        Policy::Maracas => {
+            "maracas: its VCPUs have budgets of time, not of accesses, and are scheduled as its \"maracas\" says; if the plan has none, plan again"
+        }
     };
-    Err(LinuxError::Input(format!(
-        "the plan's regulation.policy is {what}; plan with [regulation] policy = \"memguard\""
-    )))
+    Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
 }
 
 /// The plan's dynamic budgets, if it has some, and its soft cores.
@@ -434,7 +435,7 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     }
     let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
     if locked > 0 {
-        notes.push(format!("the plan locks {locked} pages in the shared cache; that is not applied here"));
+        notes.push(format!("the plan locks {locked} pages in the shared cache: bounds that rest on them do not hold here (docs/ways.md)"));
     }
     if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {
         notes.push(
@@ -480,6 +481,16 @@ mod tests {
     fn regulation(plan: &Plan, options: &Options) -> Result<Regulation, LinuxError> {
         let online: Vec<u32> = (0..plan.platform.cores).collect();
         Regulation::new(plan, options, &online)
+    }
+
+    #[test]
+    fn policies_without_budgets_are_refused() {
+        for (policy, why) in [(Policy::None, "nothing to regulate"), (Policy::Maracas, "plan again")] {
+            let mut plan = plan(None);
+            plan.regulation.policy = policy;
+            let refused = check_policy(&plan).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
     }
 
     #[test]
