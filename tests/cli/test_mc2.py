@@ -1,6 +1,6 @@
 """`solocore plan` and `sim` with [mc2]: levels, ways, buffers, reasons, verdicts, and refusals.
 
-Bounds are worked out here again from the formulas of docs/mc2.md. The optimiser's exactness is tested in tests/study.
+Bounds are worked out here again from the formulas of docs/levels.md. The optimiser's exactness is tested in tests/study.
 """
 
 import itertools

@@ -9,13 +9,13 @@
 mod about;
 mod levels;
 mod report;
-mod vcpu;
+mod vcpus;
 mod violation;
 mod windows;
 
 pub use about::KERNEL_TOLERANCE_NS;
 pub use report::{LevelsReport, Report};
-pub use vcpu::VcpuReport;
+pub use vcpus::VcpuReport;
 pub use violation::{UNCHECKABLE, Violation};
 
 use about::number;
@@ -45,7 +45,7 @@ pub fn check(trace: &SchedTrace) -> Result<Report, Violation> {
     match scheduler {
         Some("levels") if windows::concerns(trace) => windows::check(trace).map(Report::Levels),
         Some("levels") => levels::check(trace).map(Report::Levels),
-        Some("vcpu") => vcpu::check(trace).map(Report::Vcpus),
+        Some("vcpu") => vcpus::check(trace).map(Report::Vcpus),
         Some(other) => wrong(format!("there is no checker for the scheduler `{other}`")),
         None => wrong("it does not say which scheduler it is of (scheduler=...)".to_owned()),
     }

@@ -2,7 +2,7 @@
 //!
 //! Problem: a trace that breaks no rule still says how near it came. Rule: a report counts what was checked, and has the largest distances.
 
-use crate::vcpu::VcpuReport;
+use crate::vcpus::VcpuReport;
 use serde::Serialize;
 
 /// What a trace without a violation shows.

@@ -26,7 +26,7 @@ pub mod sched_trace;
 mod shared;
 pub mod status;
 mod sys;
-pub mod vcpu;
+pub mod vcpus;
 
 pub use error::LinuxError;
 pub use event::Event;

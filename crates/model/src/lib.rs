@@ -8,7 +8,7 @@ pub mod dma;
 pub mod error;
 pub mod files;
 pub mod instance;
-pub mod mc2;
+pub mod levels;
 pub mod plan;
 pub mod platform;
 pub mod profile;
@@ -18,7 +18,7 @@ pub mod sched_trace;
 pub mod system;
 pub mod time_table;
 pub mod units;
-pub mod vcpu;
+pub mod vcpus;
 
 pub use derivation::Derivation;
 pub use error::ModelError;

@@ -3,7 +3,7 @@
 use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::{Demand, Work};
-use solocore_model::mc2::Contention;
+use solocore_model::levels::Contention;
 use solocore_model::plan::{Plan, PlanCore, PlanTask, Verdict};
 use solocore_model::platform::{Partition, Pipeline};
 use solocore_model::system::{Model, Policy};

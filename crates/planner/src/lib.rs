@@ -14,13 +14,13 @@ mod core_plan;
 mod demand;
 mod dynamic;
 mod explain;
+mod levels;
 mod lock;
 mod margin;
-mod mc2;
 mod memory;
 mod resources;
-mod sce;
 mod vcpus;
+mod windows;
 mod writes;
 
 pub use demand::Demand;
@@ -104,7 +104,7 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
     assert_eq!(system.tasks.len(), demands.len());
     writes::check(system)?;
     if let Some(isolation) = &system.mc2 {
-        return mc2::plan(system, isolation, demands);
+        return levels::plan(system, isolation, demands);
     }
     let resources = Resources::of(system)?;
     let lock_budget = lock::budget(system)?;
@@ -118,7 +118,7 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
         .collect();
     let resources = budgets::choose(system, &work, resources);
     if let Some(ima) = &system.ima {
-        return Ok(sce::plan(system, ima, &work, &resources, stop));
+        return Ok(windows::plan(system, ima, &work, &resources, stop));
     }
     if let Some(vcpus) = &system.vcpus {
         return Ok(vcpus::plan(system, vcpus, &work, &resources));

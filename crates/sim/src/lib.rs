@@ -13,11 +13,11 @@ pub mod fluid;
 pub mod hardware;
 pub mod kernel;
 pub mod machine;
-mod partitions;
 mod placement;
 pub mod plan;
 pub mod program;
 pub mod scenario;
+mod windows;
 pub mod workload;
 
 pub use board::{Board, BoardError, Place};

@@ -16,8 +16,8 @@ use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
 use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget};
 use crate::kernel::{Decisions, KernelConfig, KernelResult, Timeline};
-use crate::partitions::{self, Execution};
 use crate::program::PageKind;
+use crate::windows::{self, Execution};
 use crate::workload::params::{Profile as ProfileParams, Spread};
 use crate::workload::{Job, WorkloadSpec};
 use options::PS;
@@ -175,7 +175,7 @@ fn run(
     };
     match (&mut execution, options.mode) {
         (Some(execution), _) => execution.set_up(plan, &mut board, &mut kernel)?,
-        (None, Mode::Unmanaged) => partitions::unmanaged(plan, &mut board, &mut kernel)?,
+        (None, Mode::Unmanaged) => windows::unmanaged(plan, &mut board, &mut kernel)?,
         _ => {}
     }
     let mut kernel = board.requests(kernel)?;

@@ -10,7 +10,7 @@ use crate::commands::print;
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use serde::Serialize;
-use solocore_linux::vcpu::drill::{Drill, Fault, Memory};
+use solocore_linux::vcpus::drill::{Drill, Fault, Memory};
 use solocore_linux::{Instance, machine};
 use solocore_model::files;
 use std::process::ExitCode;

@@ -11,9 +11,9 @@ use solocore_linux::latency::probe::Config;
 use solocore_linux::latency::requests::CoreRequests;
 use solocore_linux::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling, Watched};
 use solocore_linux::latency::{self, Choice, Unit, pmu};
-use solocore_linux::vcpu::Vcpus;
+use solocore_linux::vcpus::Vcpus;
 use solocore_linux::{LinuxError, machine};
-use solocore_model::vcpu::Throttle;
+use solocore_model::vcpus::Throttle;
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -6,6 +6,6 @@ mod found;
 mod levels;
 mod longest;
 mod recorded;
-mod sce_bounds;
 mod stand_ins;
 mod vcpus;
+mod windows;

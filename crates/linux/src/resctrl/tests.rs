@@ -342,7 +342,7 @@ fn levels_get_their_regions() {
     };
     plan.scheme = Scheme::Levels(Box::new(LevelsPlan {
         scheme: serde_json::from_value(serde_json::json!("C|C")).unwrap(),
-        contention: solocore_model::mc2::Contention::Measured,
+        contention: solocore_model::levels::Contention::Measured,
         ways: 11,
         cores: vec![core(0, region(0, 3)), core(1, region(3, 2))],
         locked_ways: region(5, 2),

@@ -6,7 +6,7 @@
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
-use crate::mc2::{BufferScheme, Contention, Direction};
+use crate::levels::{BufferScheme, Contention, Direction};
 use crate::platform::Platform;
 use crate::system::Criticality;
 use serde::{Deserialize, Serialize};

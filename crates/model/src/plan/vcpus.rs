@@ -5,7 +5,7 @@
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
-use crate::vcpu::{Background, Throttle, check_times};
+use crate::vcpus::{Background, Throttle, check_times};
 use serde::{Deserialize, Serialize};
 
 /// How VCPUs are scheduled.

@@ -19,7 +19,7 @@ use crate::machine::{DmaSpec, Stream};
 use crate::program::PageKind;
 use crate::workload::Workload;
 use solocore_model::Plan;
-use solocore_model::mc2::Direction;
+use solocore_model::levels::Direction;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::{LevelsPlan, Ways};
 use solocore_model::results::Mode;

@@ -7,7 +7,7 @@
 use super::options::PS;
 use crate::kernel::config::{Background, Balancing, Rule, ThrottleSpec, VcpuConfig, VcpuSpec};
 use solocore_model::plan::{Plan, VcpusPlan};
-use solocore_model::vcpu::{self, Throttle};
+use solocore_model::vcpus::{self, Throttle};
 
 /// Number of a task's VCPU.
 pub fn of_task(plan: &Plan, task: usize) -> usize {
@@ -32,10 +32,10 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
     VcpuConfig {
         vcpus: best_effort.chain(planned).collect(),
         background: match rules.background {
-            vcpu::Background::LeastTime => Some(Background::LeastTime),
-            vcpu::Background::Keep => Some(Background::Keep),
-            vcpu::Background::LeastMemory => Some(Background::LeastMemory),
-            vcpu::Background::None => None,
+            vcpus::Background::LeastTime => Some(Background::LeastTime),
+            vcpus::Background::Keep => Some(Background::Keep),
+            vcpus::Background::LeastMemory => Some(Background::LeastMemory),
+            vcpus::Background::None => None,
         },
         strict: rules.strict,
         throttle: rules.throttle.map(|t| throttle(plan, &t)),

@@ -1,6 +1,6 @@
 //! One evaluation: plan a system, run its attack under the plan, compare.
 //!
-//! Rule: what the plan promises is compared as in `bounds`, `sce_bounds`, `vcpus` and `levels`: responses with `wcrt_ns`; execution times, which
+//! Rule: what the plan promises is compared as in `bounds`, `windows`, `vcpus` and `levels`: responses with `wcrt_ns`; execution times, which
 //! the simulator tells apart from what preemptions cost, with `c_sce_ns` where that covers all the rest; and no deadline is missed where the plan says so.
 //! A job that has not ended counts with the time that it has been there.
 

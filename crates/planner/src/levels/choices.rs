@@ -12,7 +12,7 @@ use super::{Found, Method, bounded, fixed_io, level_c, scheme_of};
 use crate::{Demand, PlanError};
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::Verdict;
-use solocore_model::mc2::BufferScheme;
+use solocore_model::levels::BufferScheme;
 use solocore_model::plan::Plan;
 use solocore_model::plan::levels::Choice;
 use solocore_model::system::{Criticality, Model};
@@ -302,7 +302,7 @@ pub fn derivation(found: &Found, at: usize) -> Derivation {
     let pets = &found.checked.tasks[at].pets;
     Derivation::new(
         "PET_B = time alone with its ways + waits for the memory + preemptions + buffers + interrupts; PET_A = pet_scale*PET_B; PET_C = average*PET_B",
-        "mc2-os-isolation, sections 2 and 6.1; planner::mc2::translate",
+        "mc2-os-isolation, sections 2 and 6.1; planner::levels::translate",
     )
     .input("level", format!("{:?}", task.level))
     .input("ways", ways as u64)

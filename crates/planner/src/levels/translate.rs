@@ -26,7 +26,7 @@
 use crate::{Demand, memory};
 use solocore_analysis::interference::{self, Requester, Sharing};
 use solocore_analysis::mc2::Level;
-use solocore_model::mc2::{Contention, Costs, Isolation, TaskShape};
+use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};
 use solocore_model::system::{Criticality, Model, Task};
 use solocore_model::{Platform, System, Time};
 use solocore_study::generator::{Accesses, Edge, IoBuffer, Task as StudyTask};

@@ -17,7 +17,7 @@ use crate::{Demand, PlanError, Work};
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;
-use solocore_model::mc2::{BufferScheme, Contention, Isolation, bank_bytes};
+use solocore_model::levels::{BufferScheme, Contention, Isolation, bank_bytes};
 use solocore_model::plan::levels::{
     LevelsCore, LevelsIo, LevelsMessage, LevelsPets, LevelsPlan, LevelsTable, Method, Ways,
 };
@@ -455,7 +455,7 @@ fn messages(found: &Found) -> Vec<LevelsMessage> {
 }
 
 fn io(found: &Found) -> Vec<LevelsIo> {
-    let entry = |io: &solocore_model::mc2::Io| {
+    let entry = |io: &solocore_model::levels::Io| {
         let at = (0..found.own_bank.len()).find(|&at| found.task(at).name == io.task && found.own_bank[at]);
         LevelsIo {
             task: io.task.clone(),

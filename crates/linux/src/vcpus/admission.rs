@@ -9,7 +9,7 @@
 use crate::error::LinuxError;
 use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
-use solocore_model::vcpu::check_times;
+use solocore_model::vcpus::check_times;
 
 /// A VCPU's claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
