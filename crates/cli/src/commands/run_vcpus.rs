@@ -18,7 +18,7 @@ use solocore_linux::vcpus::control::Control;
 use solocore_linux::vcpus::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, machine};
 use solocore_model::plan::{PlanVcpu, VcpuScheduling, VcpusPlan};
-use solocore_model::{Plan, files, vcpu as model};
+use solocore_model::{Plan, files, vcpus as model};
 use std::cell::RefCell;
 use std::process::ExitCode;
 
