@@ -142,16 +142,16 @@ impl Crate {
             let path = entry.expect("an entry").path();
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
             let stem = name.trim_end_matches(".rs");
-            let below = [module, &[stem.to_owned()]].concat();
+            let inner = below(module, stem);
             let file = format!("{prefix}{name}");
             if skipped(&name) {
                 continue;
             } else if path.is_dir() {
-                self.read_folder(&path, &below, &format!("{file}/"), &|_| false);
+                self.read_folder(&path, &inner, &format!("{file}/"), &|_| false);
             } else if stem != name {
                 let root = ["lib", "main", "mod"].contains(&stem);
                 let text = std::fs::read_to_string(&path).expect("a source");
-                self.read_module(&tokens(&text), if root { module } else { &below }, &file);
+                self.read_module(&tokens(&text), if root { module } else { &inner }, &file);
             }
         }
     }
@@ -165,14 +165,14 @@ impl Crate {
                 ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "all", "(", "test", ..] => {
                     let end = after_item(tokens, at);
                     if let [.., "mod", name, ";"] = tokens[at..end] {
-                        self.tests.push([path, &[name.to_owned()]].concat());
+                        self.tests.push(below(path, name));
                     }
                     at = end;
                     continue;
                 }
                 ["mod", name, "{", ..] => {
                     let end = after_item(tokens, at);
-                    self.read_module(&tokens[at + 3..end - 1], &[path, &[name.to_owned()]].concat(), file);
+                    self.read_module(&tokens[at + 3..end - 1], &below(path, name), file);
                     at = end;
                     continue;
                 }
@@ -213,7 +213,7 @@ impl Crate {
     /// The file that defines what `path`, written in `module`, names. `None`: another crate, a module, a local name.
     fn home(&self, module: &[String], path: &[String], steps: usize) -> Option<&str> {
         let (mut at, mut rest) = (module.to_vec(), path);
-        let child = |at: &[String], name: &String| self.modules.contains_key(&[at, &[name.clone()]].concat());
+        let child = |at: &[String], name: &String| self.modules.contains_key(&below(at, name));
         match path[0].as_str() {
             "crate" => (at, rest) = (Names::new(), &path[1..]),
             "self" => rest = &path[1..],
@@ -253,6 +253,11 @@ impl Crate {
         };
         self.modules.iter().flat_map(of).filter(|(from, to)| from != to).collect()
     }
+}
+
+/// The path of what is called `name` in `module`.
+fn below(module: &[String], name: &str) -> Names {
+    [module, &[name.to_owned()]].concat()
 }
 
 fn is_word(token: &str) -> bool {
