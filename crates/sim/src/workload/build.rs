@@ -3,6 +3,7 @@
 use super::copy::{Copy, Header, Side};
 use super::jobs::{Jobs, Length, Pattern};
 use super::matrix::Matrix;
+use super::recording::Recording;
 use super::replay::{self, Replay};
 use super::sections::{Section, Sections, Tail};
 use super::spec::{self, Access, Distribution, Job, WorkloadSpec};
@@ -584,7 +585,7 @@ impl Builder<'_> {
         self.stated(Spread::new(cycles, misses, 1, jitter, walk), misses, cycles)
     }
 
-    fn replayed(mut self, recording: replay::Recording, entry: Entry) -> Result<Workload> {
+    fn replayed(mut self, recording: Recording, entry: Entry) -> Result<Workload> {
         let has = Has {
             accesses: recording.ops.iter().any(|&op| super::jobs::is_access(op)),
             cycles: recording.ops.iter().any(|op| op.cycles() > 0),

@@ -12,11 +12,13 @@
 //! programs that react to time. Patterns are in `walk`, jobs in `jobs`, the papers' programs in `build` and `presets`.
 
 mod build;
+mod context;
 mod copy;
 mod error;
 mod jobs;
 mod matrix;
 mod presets;
+mod recording;
 mod replay;
 mod sections;
 mod spec;
@@ -26,6 +28,7 @@ mod tests;
 mod text;
 mod walk;
 
+pub use context::BuildContext;
 pub use error::WorkloadError;
 pub use spec::{Description, Job, Parameter, WorkloadSpec, describe};
 pub use text::to_text;
@@ -40,59 +43,8 @@ pub mod params {
 }
 
 use crate::program::Program;
-use solocore_model::Platform;
 use solocore_model::profile::PageName;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
-
-/// What a workload must know of the platform it is for.
-#[derive(Clone, Debug)]
-pub struct BuildContext {
-    /// Lines of a page.
-    pub lines_per_page: u32,
-    /// Bytes of a line, a power of two.
-    pub line_bytes: u64,
-    /// Bytes of a page.
-    pub page_bytes: u64,
-    /// Core clock.
-    pub frequency_hz: u64,
-    /// Cycles per instruction, for parameters in instructions.
-    pub cpi: f64,
-    /// Time of a miss in stated execution times: `L_max` and a look-up of the shared cache, in ps.
-    pub miss_ps: u64,
-    /// Lines that the private caches hold: what a recorded program reads again when it resumes.
-    pub private_lines: u64,
-    /// Geometry that profiles must be for ([`Platform::geometry`]); `None` takes any.
-    pub geometry: Option<String>,
-    /// What is drawn at random follows from it. Programs that shall differ need different seeds.
-    pub seed: u64,
-    /// Directory that file names are relative to.
-    pub base_dir: PathBuf,
-}
-
-impl BuildContext {
-    /// For a platform.
-    #[must_use]
-    pub fn new(platform: &Platform, seed: u64, base_dir: &Path) -> Self {
-        Self {
-            lines_per_page: platform.lines_per_page(),
-            line_bytes: platform.llc.line.0,
-            page_bytes: platform.page.0,
-            frequency_hz: platform.frequency.0,
-            cpi: platform.cpi,
-            miss_ps: platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0),
-            private_lines: platform.private_lines(),
-            geometry: Some(platform.geometry()),
-            seed,
-            base_dir: base_dir.to_owned(),
-        }
-    }
-
-    /// Lines that a program can have.
-    fn max_lines(&self) -> u64 {
-        (u64::from(u32::MAX) * u64::from(self.lines_per_page)).min(1 << 40)
-    }
-}
 
 /// A program and what else must be known of it.
 pub struct Workload {

@@ -8,9 +8,9 @@
 //! Not covered: a program whose accesses depend on time. Text traces are described in `text`.
 
 use super::jobs::{BATCH, Pattern};
-use super::spread;
-use super::{WorkloadError, text};
-use crate::program::{Entry, Op, OpKind, Signal};
+use super::recording::{MAX_OPS, Recording};
+use super::{BuildContext, WorkloadError, spread, text};
+use crate::program::{Entry, Op, OpKind};
 use rustc_hash::FxHashSet;
 use solocore_cache::trace;
 use solocore_model::profile::PageName;
@@ -19,22 +19,8 @@ use std::fs::File;
 use std::io::{BufReader, Read, Seek};
 use std::path::Path;
 
-use super::BuildContext;
-
-/// Most operations of a recording: 1 GiB of them.
-pub(super) const MAX_OPS: usize = 1 << 27;
-
 /// Latest cycle of a recording: 8 days at 1.5 GHz. A later one is damage.
 const MAX_CYCLE: u64 = 1 << 50;
-
-/// What a file held.
-#[derive(Debug, Default)]
-pub(super) struct Recording {
-    pub(super) ops: Vec<Op>,
-    /// Ends of the jobs within `ops`; the last is their number. At least one, and no job is empty.
-    pub(super) jobs: Vec<usize>,
-    pub(super) pages: u32,
-}
 
 /// A recording and how far it is replayed.
 #[derive(Debug)]
@@ -208,9 +194,4 @@ pub(super) fn regions(names: &[Option<PageName>]) -> Vec<(String, std::ops::Rang
         }
     }
     regions
-}
-
-/// Whether an operation is the end of a job.
-pub(super) fn ends_job(op: Op) -> bool {
-    op.kind() == OpKind::Signal && op.signal_value() == Signal::JobEnd
 }

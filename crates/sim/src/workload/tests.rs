@@ -3,8 +3,10 @@
 use super::*;
 use crate::program::{Entry, Op, OpKind, Signal};
 use solocore_cache::trace::{Access, Encoder, Kind};
+use solocore_model::Platform;
 use std::collections::BTreeSet;
 use std::io::Write as _;
+use std::path::Path;
 
 fn context(seed: u64) -> BuildContext {
     let platform = Platform::find("p4080", Path::new(".")).unwrap();
@@ -33,7 +35,7 @@ fn operations(workload: &mut Workload, count: usize) -> Vec<Op> {
         let before = out.len();
         workload.program.refill(&mut out);
         assert!((1..2000).contains(&(out.len() - before)), "a refill of {}", out.len() - before);
-        let ends = out[before..].iter().rposition(|&op| replay::ends_job(op));
+        let ends = out[before..].iter().rposition(|&op| recording::ends_job(op));
         assert!(ends.is_none_or(|at| at == out.len() - before - 1), "a refill goes beyond the end of a job");
     }
     out
@@ -50,7 +52,7 @@ fn jobs_of(workload: &mut Workload, count: usize) -> Vec<Vec<Op>> {
         let mut out = Vec::new();
         workload.program.refill(&mut out);
         for op in out {
-            if replay::ends_job(op) {
+            if recording::ends_job(op) {
                 jobs.push(Vec::new());
             } else if let Some(job) = jobs.last_mut() {
                 job.push(op);

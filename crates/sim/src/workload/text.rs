@@ -21,7 +21,7 @@
 //!
 //! Not covered: locks and other signals; accesses that cross a line.
 
-use super::replay::{MAX_OPS, Recording, ends_job};
+use super::recording::{MAX_OPS, Recording, ends_job};
 use super::{BuildContext, WorkloadError, spread};
 use crate::program::{Op, OpKind};
 use rustc_hash::FxHashMap;

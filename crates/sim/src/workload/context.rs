@@ -1,0 +1,56 @@
+//! What a workload must know of the platform it is for.
+//!
+//! Problem: parameters in bytes, instructions and times become lines and cycles only on a platform. Rule: a [`BuildContext`] has the few
+//! numbers for that, so that a program depends on nothing else of the board.
+
+use solocore_model::Platform;
+use std::path::{Path, PathBuf};
+
+/// What a workload must know of the platform it is for.
+#[derive(Clone, Debug)]
+pub struct BuildContext {
+    /// Lines of a page.
+    pub lines_per_page: u32,
+    /// Bytes of a line, a power of two.
+    pub line_bytes: u64,
+    /// Bytes of a page.
+    pub page_bytes: u64,
+    /// Core clock.
+    pub frequency_hz: u64,
+    /// Cycles per instruction, for parameters in instructions.
+    pub cpi: f64,
+    /// Time of a miss in stated execution times: `L_max` and a look-up of the shared cache, in ps.
+    pub miss_ps: u64,
+    /// Lines that the private caches hold: what a recorded program reads again when it resumes.
+    pub private_lines: u64,
+    /// Geometry that profiles must be for ([`Platform::geometry`]); `None` takes any.
+    pub geometry: Option<String>,
+    /// What is drawn at random follows from it. Programs that shall differ need different seeds.
+    pub seed: u64,
+    /// Directory that file names are relative to.
+    pub base_dir: PathBuf,
+}
+
+impl BuildContext {
+    /// For a platform.
+    #[must_use]
+    pub fn new(platform: &Platform, seed: u64, base_dir: &Path) -> Self {
+        Self {
+            lines_per_page: platform.lines_per_page(),
+            line_bytes: platform.llc.line.0,
+            page_bytes: platform.page.0,
+            frequency_hz: platform.frequency.0,
+            cpi: platform.cpi,
+            miss_ps: platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0),
+            private_lines: platform.private_lines(),
+            geometry: Some(platform.geometry()),
+            seed,
+            base_dir: base_dir.to_owned(),
+        }
+    }
+
+    /// Lines that a program can have.
+    pub(super) fn max_lines(&self) -> u64 {
+        (u64::from(u32::MAX) * u64::from(self.lines_per_page)).min(1 << 40)
+    }
+}
