@@ -1,0 +1,391 @@
+//! `system.toml`: the board, how it is regulated, and the tasks.
+
+mod regulation;
+mod task;
+
+pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
+pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
+
+use crate::dma::DmaEntry;
+use crate::error::ModelError;
+use crate::files;
+use crate::instance::{DeviceEntry, Instance, MarginEntry, PartitionEntry, Sections};
+use crate::levels::{Io, Ipc, Isolation, Mc2};
+use crate::platform::Platform;
+use crate::units::{Bandwidth, Time};
+use crate::vcpus::{Settings, VcpuEntry, Vcpus};
+use regulation::{check_core, check_regulation};
+use serde::{Deserialize, Deserializer};
+use std::path::{Path, PathBuf};
+use task::{TaskEntry, check_task, partition_of};
+use toml::Spanned;
+
+/// `[sce]`: how the single-core-equivalence method proceeds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Sce {
+    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration out.
+    pub slack: u32,
+}
+
+impl Default for Sce {
+    /// What section 3.1, step 3, of the paper names.
+    fn default() -> Self {
+        Self { slack: 30 }
+    }
+}
+
+/// A checked `system.toml`.
+#[derive(Clone, Debug)]
+pub struct System {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// The board.
+    pub platform: Platform,
+    /// `[regulation]`.
+    pub regulation: Regulation,
+    /// `[[core]]` tables.
+    pub cores: Vec<CoreEntry>,
+    /// `[[task]]` tables in file order.
+    pub tasks: Vec<Task>,
+    /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`; none without partitions.
+    pub ima: Option<Instance>,
+    /// `[sce]`.
+    pub sce: Sce,
+    /// `[mc2]` with its buffers: criticality levels on isolated hardware.
+    pub mc2: Option<Isolation>,
+    /// `[maracas]` and `[[vcpu]]`.
+    pub vcpus: Option<Vcpus>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct SystemFile {
+    platform: String,
+    regulation: Option<Spanned<Regulation>>,
+    #[serde(default)]
+    core: Vec<Spanned<CoreEntry>>,
+    #[serde(default, deserialize_with = "some_tasks")]
+    task: Vec<Spanned<TaskEntry>>,
+    sce: Option<Spanned<Sce>>,
+    base: Option<Spanned<Time>>,
+    dma: Option<Spanned<DmaEntry>>,
+    margin: Option<Spanned<MarginEntry>>,
+    #[serde(default)]
+    device: Vec<Spanned<DeviceEntry>>,
+    #[serde(default)]
+    partition: Vec<Spanned<PartitionEntry>>,
+    mc2: Option<Spanned<Mc2>>,
+    #[serde(default)]
+    ipc: Vec<Spanned<Ipc>>,
+    #[serde(default)]
+    io: Vec<Spanned<Io>>,
+    maracas: Option<Spanned<Settings>>,
+    #[serde(default)]
+    vcpu: Vec<Spanned<VcpuEntry>>,
+}
+
+fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
+    Vec::deserialize(deserializer)
+}
+
+impl System {
+    /// Reads and checks a system file.
+    ///
+    /// # Errors
+    /// One line with file, line, what is wrong and what to do.
+    pub fn load(path: &Path) -> Result<Self, ModelError> {
+        Self::parse(path, &files::read_text(path)?)
+    }
+
+    /// Parses and checks the text of a system file; `path` names it and anchors relative paths.
+    ///
+    /// # Errors
+    /// As [`System::load`].
+    pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
+        let file: SystemFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let mut platform = Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
+            ModelError::Invalid { message, line: None, path: p } if p == Path::new("platform") => {
+                ModelError::Invalid { path: path.to_owned(), line: None, message }
+            }
+            other => other,
+        })?;
+        let at = |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
+        let whole = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let on =
+            |line: usize, message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
+        let line_of =
+            |start: usize| text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+        let (regulation, isolation) =
+            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
+
+        if regulation.model() == Model::Sce {
+            // The papers' figures, where the platform has them beside the sound ones.
+            platform.dram.latency_max = platform.latency_of_paper();
+        }
+        check_regulation(&regulation, &platform).map_err(whole)?;
+        let mut cores: Vec<CoreEntry> = Vec::new();
+        for entry in &file.core {
+            let core = entry.get_ref();
+            check_core(core, &cores, &regulation, &platform).map_err(|m| at(entry.span().start, m))?;
+            cores.push(core.clone());
+        }
+        if file.task.is_empty() {
+            return Err(whole(
+                "there is no [[task]]; add at least one with name, period and command (or wcet and misses)".to_owned(),
+            ));
+        }
+        let sce = file.sce.as_ref().map_or_else(Sce::default, |s| *s.get_ref());
+        let stated = file.sce.map(|s| s.span().start);
+        let sections = Sections {
+            base: file.base,
+            dma: file.dma,
+            margin: file.margin,
+            device: file.device,
+            partition: file.partition,
+        };
+        let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
+        let ima = partitions(path, text, sections, (sce, stated), shares).map_err(|(start, m)| at(start, m))?;
+        let mut tasks: Vec<Task> = Vec::new();
+        for entry in file.task {
+            let start = entry.span().start;
+            let entry = entry.into_inner();
+            let partition = partition_of(&entry, ima.as_ref()).map_err(|m| at(start, m))?;
+            let task = check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
+                .map_err(|m| at(start, m))?;
+            let task = Task { partition, ..task };
+            if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
+                return Err(at(
+                    start,
+                    format!("task `{}` is defined twice (first on line {}); rename one", task.name, twin.line),
+                ));
+            }
+            tasks.push(task);
+        }
+        let with_priority = |t: &&Task| t.criticality != Criticality::D && t.priority.is_some();
+        let without = tasks.iter().find(|t| t.criticality != Criticality::D && t.priority.is_none());
+        if let (Some(a), Some(b)) = (tasks.iter().find(with_priority), without) {
+            return Err(whole(format!(
+                "task `{}` (line {}) has a priority and `{}` (line {}) has none; give one to every task of level A to C, or to none",
+                a.name, a.line, b.name, b.line
+            )));
+        }
+        if let Some(ima) = &ima {
+            check_windows(ima, &tasks).map_err(whole)?;
+        }
+        if let Some(isolation) = &isolation {
+            if ima.is_some() {
+                return Err(on(
+                    isolation.line,
+                    "[mc2] and [[partition]] are two ways to plan, of which one system has one; remove either"
+                        .to_owned(),
+                ));
+            }
+            let cores = regulation.active_cores.unwrap_or(platform.cores);
+            isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
+        }
+        if let Some(p) =
+            ima.as_ref().filter(|_| regulation.policy == Policy::Maracas).and_then(|i| i.partitions.first())
+        {
+            return Err(on(
+                p.line,
+                "[[partition]] and policy = \"maracas\" are two ways to plan, of which one system has one; remove either"
+                    .to_owned(),
+            ));
+        }
+        let settings = file.maracas.map(|m| (line_of(m.span().start), m)).map(|(line, m)| (m.into_inner(), line));
+        let entries =
+            file.vcpu.into_iter().map(|e| (line_of(e.span().start), e)).map(|(line, e)| (e.into_inner(), line));
+        let active = regulation.active_cores.unwrap_or(platform.cores);
+        let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
+            .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
+        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, ima, sce, mc2: isolation, vcpus })
+    }
+
+    /// The directory commands run in and relative paths start from.
+    pub fn dir(&self) -> &Path {
+        files::parent_dir(&self.path)
+    }
+
+    /// Number of cores that may access memory (`m` of the bounds).
+    pub fn active_cores(&self) -> u32 {
+        self.regulation.active_cores.unwrap_or(self.platform.cores)
+    }
+}
+
+type Entries<T> = Vec<Spanned<T>>;
+
+/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates nothing.
+fn isolation(
+    regulation: Option<Spanned<Regulation>>,
+    mc2: Option<Spanned<Mc2>>,
+    ipc: Entries<Ipc>,
+    io: Entries<Io>,
+    line_of: impl Fn(usize) -> usize,
+) -> Result<(Regulation, Option<Isolation>), (usize, String)> {
+    let Some(mc2) = mc2 else {
+        let buffers = ipc.iter().map(|e| ("ipc", e.span().start)).chain(io.iter().map(|e| ("io", e.span().start)));
+        if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
+            return Err((
+                line_of(start),
+                format!("[[{what}]] is read under [mc2] only; add an [mc2] table, or remove it"),
+            ));
+        }
+        return Ok((regulation.map_or_else(Regulation::default, Spanned::into_inner), None));
+    };
+    let line = line_of(mc2.span().start);
+    let regulation = match regulation {
+        None => Regulation { policy: Policy::None, ..Regulation::default() },
+        Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
+        Some(r) => {
+            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and regulates nothing; set policy = \"none\", or remove one of the two";
+            return Err((line_of(r.span().start), message.to_owned()));
+        }
+    };
+    let lines = |start: usize| line_of(start);
+    let isolation = Isolation {
+        settings: mc2.into_inner(),
+        line,
+        ipc: ipc.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+        io: io.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+    };
+    Ok((regulation, Some(isolation)))
+}
+
+/// What the I/O core's share follows from.
+#[derive(Clone, Copy)]
+struct Shares<'a> {
+    regulation: &'a Regulation,
+    platform: &'a Platform,
+    cores: &'a [CoreEntry],
+}
+
+impl Shares<'_> {
+    /// Cores for partitions, and the bandwidth of the I/O core: the last active core, where there are devices.
+    fn of(&self, devices: bool) -> Result<(u32, Bandwidth), String> {
+        let active = self.regulation.active_cores.unwrap_or(self.platform.cores);
+        let even = Bandwidth(self.platform.guaranteed_bandwidth().0 / u64::from(active));
+        if !devices {
+            return Ok((active, even));
+        }
+        if active < 2 {
+            return Err("there are [[device]]s, but only one core is active: the last one is the I/O core, which runs no partition; raise active_cores".to_owned());
+        }
+        let io = active - 1;
+        let stated = self.cores.iter().find(|c| c.id == io).and_then(|c| c.bandwidth);
+        match (self.regulation.share, stated) {
+            (Share::Explicit, None) => Err(format!(
+                "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
+            )),
+            (Share::Explicit, Some(share)) => Ok((io, share)),
+            (Share::Even, _) => Ok((io, even)),
+        }
+    }
+}
+
+/// The sections of partitions and devices, where there are any.
+fn partitions(
+    path: &Path,
+    text: &str,
+    sections: Sections,
+    (sce, stated): (Sce, Option<usize>),
+    shares: Shares<'_>,
+) -> Result<Option<Instance>, (usize, String)> {
+    if sections.partition.is_empty() {
+        let first = sections.device.first().map(|d| (d.span().start, "[[device]]"));
+        let others = [
+            first,
+            sections.dma.as_ref().map(|d| (d.span().start, "[dma]")),
+            sections.margin.as_ref().map(|m| (m.span().start, "[margin]")),
+            sections.base.as_ref().map(|b| (b.span().start, "base")),
+            stated.map(|start| (start, "[sce]")),
+        ];
+        return match others.into_iter().flatten().next() {
+            None => Ok(None),
+            Some((start, what)) => {
+                Err((start, format!("{what} is for systems with partitions; add a [[partition]], or remove it")))
+            }
+        };
+    }
+    let start = sections.partition[0].span().start;
+    if sce.slack > 1000 {
+        return Err((stated.unwrap_or(0), format!("[sce] slack = {} percent; give 0 to 1000", sce.slack)));
+    }
+    if shares.regulation.policy == Policy::Dynamic {
+        return Err((
+            start,
+            "partitions cannot be planned for with [regulation] policy = \"dynamic\"; use \"memguard\"".to_owned(),
+        ));
+    }
+    let (cores, share) = shares.of(!sections.device.is_empty()).map_err(|m| (start, m))?;
+    Instance::of_system(path, text, sections, cores, share).map(Some)
+}
+
+/// Where the planner is to choose a duration, there must be something to choose it for.
+fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
+    for (at, p) in ima.partitions.iter().enumerate() {
+        let analysed = tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
+        if p.duration_ns == 0 && !analysed {
+            return Err(format!(
+                "partition `{}` (line {}) has no duration, and no task of level A to C to find one for; add duration",
+                p.name, p.line
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GOOD: &str = r#"
+platform = "p4080"
+[[task]]
+name = "a"
+core = 0
+period = "100 ms"
+wcet = "10 ms"
+misses = 100
+"#;
+
+    fn error_of(text: &str) -> String {
+        System::parse(Path::new("s.toml"), text).expect_err("was accepted").to_string()
+    }
+
+    #[test]
+    fn defaults_are_the_interfaces() {
+        let s = System::parse(Path::new("s.toml"), GOOD).unwrap();
+        assert!(s.regulation.carries_in());
+        assert_eq!(s.regulation.period, Time::from_ns(1_000_000));
+        assert_eq!(s.tasks[0].deadline, s.tasks[0].period);
+        assert_eq!(s.active_cores(), 8);
+    }
+
+    #[test]
+    fn bad_input_names_line_and_remedy() {
+        for (from, to, expect) in [
+            ("\"100 ms\"", "100", "s.toml:6:10: invalid type: integer `100`, expected a time with its unit"),
+            ("\"100 ms\"", "\"0 ms\"", "s.toml:6:10: a period"),
+            ("\"100 ms\"", "\"-5 ms\"", "negative"),
+            ("\"100 ms\"", "\"5 ms\"", "s.toml:3: task `a` is wider than its period: wcet 10 ms > period 5 ms"),
+            ("core = 0", "core = 8", "cores 0 to 7"),
+            ("core = 0", "core = -1", "s.toml:5:8"),
+            ("core = 0", "cor = 0", "unknown field `cor`"),
+            ("\"p4080\"", "\"p4081\"", "no preset is called `p4081`"),
+            ("misses = 100", "", "wcet without misses"),
+            (
+                "misses = 100",
+                "misses = 100\n[[task]]\nname = \"a\"\nperiod=\"1 s\"\nwcet=\"1 ms\"\nmisses=1",
+                "defined twice",
+            ),
+            ("misses = 100", "misses = 100\n[[core]]\nid = 9", "core 9 is out of range"),
+            ("misses = 100", "misses = 100\n[[core]]\nid = 0\nbandwidth=\"1 MB/s\"", "share = \"explicit\""),
+            ("name = \"a\"", "name = \"a", "s.toml:4"),
+        ] {
+            let error = error_of(&GOOD.replacen(from, to, 1));
+            assert!(error.contains(expect), "{error}\nlacks {expect}");
+            assert_eq!(error.lines().count(), 1, "{error}");
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! `[regulation]` and `[[core]]`: how memory traffic is held apart, and each core's share.
+
+use crate::platform::Platform;
+use crate::units::{Bandwidth, Time, positive_time};
+use serde::{Deserialize, Serialize};
+
+/// How DRAM accesses are regulated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Policy {
+    /// Not at all.
+    None,
+    /// A budget per core and period (MemGuard; SCE section 2.2).
+    #[default]
+    Memguard,
+    /// Best-effort cores are held down while a memory lock is held (BWLOCK).
+    Bwlock,
+    /// Budgets of the co-running cores follow the hard task that runs (dynamic budgeting).
+    Dynamic,
+    /// VCPUs; background time is throttled by memory latency (MARACAS).
+    Maracas,
+}
+
+/// How the guaranteed bandwidth is shared out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Share {
+    /// Every core gets the same.
+    #[default]
+    Even,
+    /// Each core states its bandwidth.
+    Explicit,
+}
+
+/// What the largest safe budgets of the policy `dynamic` are chosen for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Objective {
+    /// The smallest budget is as large as possible.
+    #[default]
+    MaxMin,
+    /// Many accesses per second in all.
+    TotalBandwidth,
+}
+
+/// What the bounds take the memory for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Model {
+    /// A controller with several reads of each core under way, posted writes and refreshes
+    /// (`solocore_analysis::interference`).
+    #[default]
+    Sound,
+    /// That of the papers: one request of each core, served in turn (single-core-equivalence, eq. (1)).
+    Sce,
+}
+
+impl Model {
+    /// As files have it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Sound => "sound",
+            Self::Sce => "sce",
+        }
+    }
+}
+
+/// `[regulation]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Regulation {
+    /// Which policy.
+    pub policy: Policy,
+    /// The regulation period `P`.
+    #[serde(deserialize_with = "positive_time")]
+    pub period: Time,
+    /// Even or explicit budgets.
+    pub share: Share,
+    /// What the bounds take the memory for; default: sound, or `sce` where `carry_in = false`.
+    pub model: Option<Model>,
+    /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true` beside `model = "sce"` adds what
+    /// eq. (1) leaves out of its own memory model.
+    pub carry_in: Option<bool>,
+    /// Cores that may access memory (`m`); default: all cores of the platform.
+    pub active_cores: Option<u32>,
+    /// What budgets of the policy `dynamic` are chosen for.
+    pub objective: Objective,
+    /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while somebody holds the lock.
+    pub lock_bandwidth: Option<Bandwidth>,
+}
+
+impl Regulation {
+    /// The model in force.
+    pub fn model(&self) -> Model {
+        let of_carry_in = if self.carry_in == Some(false) { Model::Sce } else { Model::Sound };
+        self.model.unwrap_or(of_carry_in)
+    }
+
+    /// Is a drained budget charged?
+    pub fn carries_in(&self) -> bool {
+        self.carry_in.unwrap_or(self.model() == Model::Sound)
+    }
+}
+
+impl Default for Regulation {
+    fn default() -> Self {
+        Self {
+            policy: Policy::default(),
+            period: Time::from_ns(1_000_000),
+            share: Share::default(),
+            model: None,
+            carry_in: None,
+            active_cores: None,
+            objective: Objective::default(),
+            lock_bandwidth: None,
+        }
+    }
+}
+
+/// `[[core]]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CoreEntry {
+    /// Which core, from 0.
+    pub id: u32,
+    /// Its share of the guaranteed bandwidth, with `share = "explicit"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bandwidth: Option<Bandwidth>,
+    /// Of it, so much is for writes only, and the others are for reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_bandwidth: Option<Bandwidth>,
+}
+
+pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
+    if regulation.policy == Policy::Maracas && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"maracas\" has none of; remove it, and give [[vcpu]]s".to_owned());
+    }
+    if regulation.policy == Policy::Bwlock && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"bwlock\" has none of; remove it, and give lock_bandwidth".to_owned());
+    }
+    if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
+        return Err("[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it".to_owned());
+    }
+    if regulation.policy == Policy::Dynamic && regulation.share == Share::Explicit {
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());
+    }
+    if regulation.objective != Objective::default() && regulation.policy != Policy::Dynamic {
+        return Err("[regulation] objective needs policy = \"dynamic\"; remove it".to_owned());
+    }
+    if regulation.model == Some(Model::Sound) && regulation.carry_in == Some(false) {
+        return Err(
+            "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; remove one of the two"
+                .to_owned(),
+        );
+    }
+    if !regulation.period.ps().is_multiple_of(1000) {
+        return Err(format!(
+            "[regulation] period = {} is not a whole number of nanoseconds; 1 ms is usual",
+            regulation.period
+        ));
+    }
+    if regulation.period.ps() < platform.dram.latency_max.ps() {
+        return Err(format!(
+            "[regulation] period = {} is shorter than one memory access ({}); 1 ms is usual",
+            regulation.period, platform.dram.latency_max
+        ));
+    }
+    if regulation.period.ps() > 1_000_000_000_000 {
+        return Err(format!("[regulation] period = {} is above one second; 1 ms is usual", regulation.period));
+    }
+    match regulation.active_cores {
+        Some(n) if n == 0 || n > platform.cores => {
+            Err(format!("[regulation] active_cores = {n}, but {} has {} cores", platform.name, platform.cores))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn check_core(
+    core: &CoreEntry,
+    seen: &[CoreEntry],
+    regulation: &Regulation,
+    platform: &Platform,
+) -> Result<(), String> {
+    let active = regulation.active_cores.unwrap_or(platform.cores);
+    if core.id >= active {
+        return Err(format!("core {} is out of range: {} has cores 0 to {}", core.id, platform.name, active - 1));
+    }
+    if seen.iter().any(|c| c.id == core.id) {
+        return Err(format!("core {} is described twice; merge the two tables", core.id));
+    }
+    if core.bandwidth.is_some() && regulation.share != Share::Explicit {
+        return Err(format!("core {} states a bandwidth, which needs [regulation] share = \"explicit\"", core.id));
+    }
+    if core.bandwidth.is_some_and(|b| b.0 == 0) {
+        return Err(format!("core {} has bandwidth zero, so nothing could run there; give it some", core.id));
+    }
+    Ok(())
+}
