@@ -1,7 +1,8 @@
 //! Which files there are, and what is read from them and written to them.
 
+use crate::errno::Errno;
 use crate::groups::{Double, Kind, Mode, Owner};
-use crate::{Errno, schemata};
+use crate::schemata;
 use std::collections::BTreeSet;
 
 /// Files of a group, and whether they may be written; those of a group for monitoring are the first three.

@@ -1,7 +1,8 @@
 //! Groups, and what is done to them.
 
+use crate::errno::Errno;
 use crate::hardware::Hardware;
-use crate::{Errno, schemata};
+use crate::schemata;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What a group's ways are for.

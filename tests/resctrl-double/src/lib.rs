@@ -9,13 +9,12 @@
 //! Does not cover: L2 resources, SMBA, configurable events, moving of monitoring groups, task lists of the default group, and the
 //! hardware: nothing is allocated or throttled.
 
+mod errno;
 mod files;
 mod groups;
 mod hardware;
 mod schemata;
 
+pub use errno::Errno;
 pub use groups::{Double, Kind, Mode, Seen};
 pub use hardware::{Bandwidth, Hardware};
-
-/// An error number of the kernel, as `libc` names it.
-pub type Errno = i32;

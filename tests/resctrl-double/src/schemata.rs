@@ -1,6 +1,6 @@
 //! The lines of a schemata: what is read, checked in the kernel's order, and taken over all at once.
 
-use crate::Errno;
+use crate::errno::Errno;
 use crate::groups::{Double, Mode};
 
 /// What was read of a line, by line and cache, before anything is changed.
