@@ -8,9 +8,9 @@
 //! is at most [`TOLERANCE`] above the least that there is; a quarter of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
 //! time, what counts is by how much. Not covered: budgets that differ between cores.
 
-use crate::Work;
 use crate::core_plan::CoreBounds;
 use crate::resources::Resources;
+use crate::work::Work;
 use solocore_analysis::response::Demand as Asked;
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{System, Time};

@@ -1,7 +1,8 @@
 //! One core: which pages its tasks lock, and their response times.
 
+use crate::demand::Demand;
 use crate::resources::Resources;
-use crate::{Demand, Work};
+use crate::work::Work;
 use solocore_analysis::interference::Stall;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
 use solocore_analysis::{Derivation, stall};

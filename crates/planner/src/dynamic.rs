@@ -9,9 +9,10 @@
 //!
 //! Not covered: best effort under analysed tasks on one core; budgets that differ between soft cores.
 
-use crate::Work;
 use crate::core_plan::CorePlan;
-use crate::resources::{PlanError, Resources};
+use crate::error::PlanError;
+use crate::resources::Resources;
+use crate::work::Work;
 use solocore_analysis::Derivation;
 use solocore_analysis::interference::{Costs, Refresh};
 use solocore_analysis::memory::dynamic_budget::{

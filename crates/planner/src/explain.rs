@@ -1,8 +1,9 @@
 //! The reason for each number, and what the verdict rests on, in words.
 
+use crate::demand::Demand;
 use crate::dynamic::Dynamic;
 use crate::resources::Resources;
-use crate::{Demand, Work};
+use crate::work::Work;
 use solocore_model::levels::Contention;
 use solocore_model::plan::{Plan, PlanCore, PlanTask, Verdict};
 use solocore_model::platform::{Partition, Pipeline};

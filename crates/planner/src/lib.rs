@@ -6,13 +6,14 @@
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
 //! Even budgets are chosen by `budgets`: the largest with which the bounds are nearly as low as they can be.
-//! Under dynamic budgets: `dynamic`. With IMA partitions: `sce`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `mc2`.
+//! Under dynamic budgets: `dynamic`. With IMA partitions: `windows`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `levels`.
 //! Not covered: choosing explicit budgets.
 
 mod budgets;
 mod core_plan;
 mod demand;
 mod dynamic;
+mod error;
 mod explain;
 mod levels;
 mod lock;
@@ -20,52 +21,24 @@ mod margin;
 mod memory;
 mod resources;
 mod vcpus;
+mod whole;
 mod windows;
+mod work;
 mod writes;
 
 pub use demand::Demand;
-pub use resources::PlanError;
+pub use error::PlanError;
 
 use core_plan::CorePlan;
 use dynamic::Dynamic;
 use margin::Margins;
 use resources::Resources;
 use solocore_analysis::interference::Job;
-use solocore_analysis::response::Demand as Asked;
-use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme};
+use solocore_model::plan::{Plan, PlanCore, PlanTask};
 use solocore_model::system::{Criticality, Model, Policy, Task};
 use solocore_model::{System, Time};
-
-/// A task together with what is known of its jobs.
-#[derive(Debug)]
-pub(crate) struct Work<'a> {
-    task: &'a Task,
-    demand: &'a Demand,
-    /// 1 is highest.
-    priority: u32,
-}
-
-impl Work<'_> {
-    /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not less than its DRAM accesses take
-    /// at `L_max` each: a stated time is to hold that.
-    fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
-        let stated = self.demand.wcet_ps(k, &r.platform);
-        match r.model {
-            Model::Sce => stated,
-            Model::Sound => stated.max(r.access_ps(self.demand.misses(k))),
-        }
-    }
-
-    /// What a job with `k` locked pages asks for.
-    fn asked(&self, k: usize, r: &Resources) -> Asked {
-        let (reads, writes) = self.demand.kinds(k);
-        Asked { work_ps: self.wcet_ps(k, r), misses: self.demand.misses(k), writes, reads }
-    }
-
-    fn hard(&self) -> bool {
-        self.task.criticality != Criticality::D
-    }
-}
+use whole::{plan_core, whole};
+use work::Work;
 
 /// Plans a system. `demands` are its tasks' demands, in order.
 ///
@@ -153,7 +126,7 @@ fn with_known_rivals(
         return (cores, resources);
     }
     let known = resources.with_jobs(&|core, costs| {
-        let rivals = memory::rivals(&resources, core);
+        let rivals = resources.rivals(core);
         let of = |&index: &usize| -> Option<Job> {
             let other = rivals.contains(&placement[index]).then(|| cores.get(placement[index] as usize))??;
             let task = work[index].task;
@@ -249,24 +222,6 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
     plan
 }
 
-/// The plan's entry of a core, without margin.
-fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> PlanCore {
-    let budget = resources.budgets.as_ref().map(|b| b[core.core as usize]);
-    PlanCore {
-        id: core.core,
-        ways: resources.ways,
-        budget_accesses: budget,
-        write_budget_accesses: resources.write_budgets.get(core.core as usize).copied().flatten(),
-        bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
-        lock_capacity_pages: resources.lock_capacity,
-        locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
-        utilization: core.utilization,
-        banks: resources.banks(core.core),
-        soft: false,
-        margin: None,
-    }
-}
-
 /// A plan for dynamic budgets. `C_sce` is how long a job can take with its stall when nothing of its core preempts it: the time for which its
 /// budget is in force.
 fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources: &Resources) -> Plan {
@@ -306,33 +261,4 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
     plan.reasons = explain::reasons(&plan, work, resources, Some(dynamic));
     plan.assumptions = explain::assumptions(&plan, work);
     plan
-}
-
-/// The plan, without its reasons.
-fn whole(
-    system: &System,
-    tasks: Vec<PlanTask>,
-    plan_cores: Vec<PlanCore>,
-    resources: &Resources,
-    schedulable: bool,
-) -> Plan {
-    Plan {
-        format: FORMAT.to_owned(),
-        schedulable,
-        model: resources.model,
-        tasks,
-        cores: plan_cores,
-        reasons: Vec::new(),
-        assumptions: Vec::new(),
-        regulation: PlanRegulation {
-            policy: system.regulation.policy,
-            period_ns: system.regulation.period.ns_ceil(),
-            share: system.regulation.share,
-            carry_in: resources.carry_in,
-            active_cores: resources.cores,
-            lock_budget_accesses: None,
-        },
-        platform: resources.platform.clone(),
-        scheme: Scheme::Budgets,
-    }
 }

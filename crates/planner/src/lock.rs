@@ -7,7 +7,7 @@
 //! Does not cover: bounds that count on the lock. It is taken while programs run, and nobody knows when they hold it; so
 //! the bounds are those of a machine that is not regulated at all, which the lock can only improve.
 
-use crate::PlanError;
+use crate::error::PlanError;
 use solocore_model::system::{Policy, System};
 use solocore_model::{Bandwidth, Plan};
 

@@ -4,9 +4,9 @@
 //! edge (`solocore_analysis::sensitivity`). Not covered: growth on several cores at once, and placements that
 //! would have been chosen for larger tasks.
 
-use crate::Work;
 use crate::core_plan::{CoreBounds, CorePlan, Level};
 use crate::resources::Resources;
+use crate::work::Work;
 use solocore_analysis::response::{Demand as Asked, Task, explain, response_time};
 use solocore_analysis::sensitivity::{Found, largest_passing, least_passing};
 use solocore_analysis::{Derivation, Window};

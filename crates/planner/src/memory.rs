@@ -1,17 +1,14 @@
-//! The memory of a platform as the bounds see it, and who shares what of it.
+//! The memory of a platform as the bounds see it.
 //!
-//! Problem: the interference model wants timings in clock cycles, queues, and who else uses a core's channel; a platform names a
-//! memory of crates/dram and counts cores, channels and banks. Rule: the memory is the one that the simulator takes
-//! (`Spec::of_platform`); each core can have its miss registers' reads and its write buffer under way; with banks of their own, cores
-//! share a channel where their banks do. Not covered: controllers that differ from that of docs/dram.md.
+//! Problem: the interference model wants timings in clock cycles and queues; a platform names a memory of crates/dram. Rule: the memory is
+//! the one that the simulator takes (`Spec::of_platform`); each core can have its miss registers' reads and its write buffer under way. Who
+//! shares it is said in `resources`. Not covered: controllers that differ from that of docs/dram.md.
 
-use crate::resources::Resources;
-use solocore_analysis::interference::{Memory, Queue, Requester, Sharing};
+use solocore_analysis::interference::{Memory, Queue, Requester};
 use solocore_analysis::memory::latency::{Controller, Dram};
 use solocore_dram::{Limits, Spec};
 use solocore_model::Platform;
 use solocore_model::platform::Pipeline;
-use std::ops::RangeInclusive;
 
 /// The memory of a platform.
 ///
@@ -65,35 +62,6 @@ pub fn of(p: &Platform) -> Result<Memory, String> {
 /// A core of the platform.
 pub fn core(p: &Platform) -> Requester {
     Requester { reads: u64::from(p.pipeline.mshrs.max(1)), writes: u64::from(Pipeline::WRITE_BUFFER) }
-}
-
-/// The channels that a core's banks lie in; all of them where banks are shared.
-fn channels(r: &Resources, core: u32) -> RangeInclusive<u32> {
-    let p = &r.platform;
-    match r.banks(core).filter(|_| r.private) {
-        Some((first, count)) => {
-            let each = (p.dram.ranks * p.dram.banks).max(1);
-            first / each..=(first + count - 1) / each
-        }
-        None => 0..=p.dram.channels.max(1) - 1,
-    }
-}
-
-/// The cores that use a channel of this core's.
-pub fn rivals(r: &Resources, core: u32) -> Vec<u32> {
-    let own = channels(r, core);
-    let meets = |other: &u32| {
-        let theirs = channels(r, *other);
-        theirs.start() <= own.end() && own.start() <= theirs.end()
-    };
-    (0..r.cores).filter(|&other| other != core).filter(meets).collect()
-}
-
-/// Who shares the memory with a core; `devices` are the devices' engines besides.
-pub fn sharing(r: &Resources, core: u32, devices: &[Requester]) -> Sharing {
-    let own = self::core(&r.platform);
-    let others = rivals(r, core).iter().map(|_| own).chain(devices.iter().copied()).collect();
-    Sharing { own, others, private: r.private, cache_mshrs: r.platform.llc.mshrs.map(u64::from) }
 }
 
 #[cfg(test)]

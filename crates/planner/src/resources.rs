@@ -1,16 +1,13 @@
 //! Each core's share of the machine.
 
+use crate::error::PlanError;
 use crate::{memory, writes};
-use solocore_analysis::interference::{Budget, Costs, Job, Memory, Others, Requester, Stall};
+use solocore_analysis::interference::{Budget, Costs, Job, Memory, Others, Requester, Sharing, Stall};
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Policy, Share};
 use solocore_model::{Bandwidth, Platform, System};
-
-/// The shares a system asks for cannot be had.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct PlanError(pub(crate) String);
+use std::ops::RangeInclusive;
 
 /// What every core gets.
 #[derive(Clone, Debug)]
@@ -85,7 +82,7 @@ impl Resources {
         };
         if let (Model::Sound, Ok(memory)) = (model, &out.memory) {
             let devices = out.io.as_ref().map_or(&[][..], |(_, devices)| devices);
-            let of = |core: u32| memory.costs(&memory::sharing(&out, core, devices));
+            let of = |core: u32| memory.costs(&out.sharing(core, devices));
             out.costs = (0..cores).map_while(of).collect();
         }
         if system.regulation.policy == Policy::Memguard {
@@ -146,7 +143,7 @@ impl Resources {
 
     /// The budgets of the cores that share a channel with this one; the I/O core's is what its devices are paced to.
     fn rival_budgets(&self, core: u32) -> Vec<Budget> {
-        let rivals = memory::rivals(self, core);
+        let rivals = self.rivals(core);
         let of = |other: &u32| match &self.io {
             Some((io, _)) if io == other => Budget::Together(self.paced()),
             _ => self.budget(*other),
@@ -179,7 +176,7 @@ impl Resources {
         }
         let mut least = u64::MAX;
         for (core, costs) in (0..).zip(&self.costs) {
-            let rivals = memory::rivals(self, core).len() as u64;
+            let rivals = self.rivals(core).len() as u64;
             let r = &self.regulation;
             let free = r.period_ps.saturating_sub(costs.left_ps).saturating_sub(costs.refresh.within(r.period_ps));
             let each = costs.service_ps.saturating_add(costs.any_ps.saturating_mul(rivals));
@@ -217,6 +214,35 @@ impl Resources {
     pub fn access_ps(&self, accesses: u64) -> u64 {
         let p = &self.platform;
         accesses.saturating_mul(p.dram.latency_max.ps().saturating_add(p.cycles_to_ps(p.llc.latency.0)))
+    }
+
+    /// The channels that a core's banks lie in; all of them where banks are shared.
+    fn channels(&self, core: u32) -> RangeInclusive<u32> {
+        let p = &self.platform;
+        match self.banks(core).filter(|_| self.private) {
+            Some((first, count)) => {
+                let each = (p.dram.ranks * p.dram.banks).max(1);
+                first / each..=(first + count - 1) / each
+            }
+            None => 0..=p.dram.channels.max(1) - 1,
+        }
+    }
+
+    /// The cores that use a channel of this core's: with banks of their own, cores share a channel where their banks do.
+    pub fn rivals(&self, core: u32) -> Vec<u32> {
+        let own = self.channels(core);
+        let meets = |other: &u32| {
+            let theirs = self.channels(*other);
+            theirs.start() <= own.end() && own.start() <= theirs.end()
+        };
+        (0..self.cores).filter(|&other| other != core).filter(meets).collect()
+    }
+
+    /// Who shares the memory with a core; `devices` are the devices' engines besides.
+    fn sharing(&self, core: u32, devices: &[Requester]) -> Sharing {
+        let own = memory::core(&self.platform);
+        let others = self.rivals(core).iter().map(|_| own).chain(devices.iter().copied()).collect();
+        Sharing { own, others, private: self.private, cache_mshrs: self.platform.llc.mshrs.map(u64::from) }
     }
 
     /// Longest time that what was under way before can hold a core.

@@ -10,8 +10,10 @@
 //! in its private caches (stated times must include it; plans of profiled tasks say so).
 
 use crate::core_plan::CorePlan;
+use crate::demand::Demand;
+use crate::explain;
 use crate::resources::Resources;
-use crate::{Demand, Work, explain};
+use crate::work::Work;
 use solocore_analysis::Derivation;
 use solocore_analysis::task_set::SporadicTask;
 use solocore_analysis::uniprocessor::plain;
@@ -142,10 +144,10 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
         let demand = cores[placement[t] as usize].demand(t, w, resources);
         task.derivation = bound.map(|b| b.1.because(demand));
     }
-    let plan_cores = cores.iter().map(|c| crate::plan_core(c, &tasks, resources)).collect();
+    let plan_cores = cores.iter().map(|c| crate::whole::plan_core(c, &tasks, resources)).collect();
     let fits = admissions.iter().all(Admission::fits) && colours_fit(settings, &plan_vcpus, resources.cores);
     let schedulable = fits && tasks.iter().all(|t| t.schedulable);
-    let mut plan = crate::whole(system, tasks, plan_cores, resources, schedulable);
+    let mut plan = crate::whole::whole(system, tasks, plan_cores, resources, schedulable);
     plan.scheme = Scheme::Vcpus(Box::new(VcpusPlan { scheduling: scheduling(settings), vcpus: plan_vcpus }));
     plan.reasons = reasons(&plan, vcpus, work, resources, &admissions);
     plan.assumptions = assumptions(&plan, work);

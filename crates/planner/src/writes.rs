@@ -5,7 +5,7 @@
 //! writes and Q - W reads. A core's own tasks may be stopped by either budget; their bounds count both.
 //! Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013. Does not cover: partitions and levels.
 
-use crate::PlanError;
+use crate::error::PlanError;
 use solocore_model::system::Policy;
 use solocore_model::{Bandwidth, System};
 

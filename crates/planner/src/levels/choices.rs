@@ -9,7 +9,8 @@
 //! Not covered: two choices changed at once.
 
 use super::{Found, Method, bounded, fixed_io, level_c, scheme_of};
-use crate::{Demand, PlanError};
+use crate::demand::Demand;
+use crate::error::PlanError;
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::Verdict;
 use solocore_model::levels::BufferScheme;

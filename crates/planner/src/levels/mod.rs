@@ -12,8 +12,10 @@ mod choices;
 mod table;
 mod translate;
 
+use crate::demand::Demand;
+use crate::error::PlanError;
 use crate::explain::warnings;
-use crate::{Demand, PlanError, Work};
+use crate::work::Work;
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;

@@ -23,7 +23,8 @@
 //!
 //! Not covered: what the kernel itself does for a message or a transfer; state it in the execution times.
 
-use crate::{Demand, memory};
+use crate::demand::Demand;
+use crate::memory;
 use solocore_analysis::interference::{self, Requester, Sharing};
 use solocore_analysis::mc2::Level;
 use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};

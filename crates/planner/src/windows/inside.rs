@@ -6,9 +6,9 @@
 //! partition had locked there. A page is locked only where it saves more accesses than its prefetch costs.
 //! Not covered: several partitions that share locked pages.
 
-use crate::Work;
 use crate::core_plan::{CoreBounds, Level, TaskPlan, preemption_accesses};
 use crate::resources::Resources;
+use crate::work::Work;
 use solocore_analysis::response::Task;
 use solocore_analysis::window::{Windows, explain, least_duration, response_time, schedulable};
 use solocore_analysis::{Derivation, sensitivity::largest_passing};

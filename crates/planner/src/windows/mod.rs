@@ -12,8 +12,10 @@ mod rounds;
 mod words;
 
 use crate::core_plan::TaskPlan;
+use crate::explain;
 use crate::resources::Resources;
-use crate::{Work, explain, whole};
+use crate::whole::whole;
+use crate::work::Work;
 use inside::{Inside, Others};
 use rounds::{Attempt, Choice, Rounds, neighbours};
 use solocore_analysis::response::Demand as Asked;

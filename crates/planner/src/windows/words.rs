@@ -1,8 +1,8 @@
 //! The method's steps, verdict and assumptions in words.
 
-use crate::Work;
 use crate::explain;
 use crate::resources::Resources;
+use crate::work::Work;
 use solocore_model::Time;
 use solocore_model::instance::Instance;
 use solocore_model::plan::Plan;

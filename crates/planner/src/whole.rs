@@ -1,0 +1,53 @@
+//! What plans of all schemes have alike: the entry of a core, and the plan around tasks and cores.
+
+use crate::core_plan::CorePlan;
+use crate::resources::Resources;
+use solocore_model::System;
+use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme};
+
+/// The plan's entry of a core, without margin.
+pub fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> PlanCore {
+    let budget = resources.budgets.as_ref().map(|b| b[core.core as usize]);
+    PlanCore {
+        id: core.core,
+        ways: resources.ways,
+        budget_accesses: budget,
+        write_budget_accesses: resources.write_budgets.get(core.core as usize).copied().flatten(),
+        bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
+        lock_capacity_pages: resources.lock_capacity,
+        locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
+        utilization: core.utilization,
+        banks: resources.banks(core.core),
+        soft: false,
+        margin: None,
+    }
+}
+
+/// The plan, without its reasons.
+pub fn whole(
+    system: &System,
+    tasks: Vec<PlanTask>,
+    plan_cores: Vec<PlanCore>,
+    resources: &Resources,
+    schedulable: bool,
+) -> Plan {
+    Plan {
+        format: FORMAT.to_owned(),
+        schedulable,
+        model: resources.model,
+        tasks,
+        cores: plan_cores,
+        reasons: Vec::new(),
+        assumptions: Vec::new(),
+        regulation: PlanRegulation {
+            policy: system.regulation.policy,
+            period_ns: system.regulation.period.ns_ceil(),
+            share: system.regulation.share,
+            carry_in: resources.carry_in,
+            active_cores: resources.cores,
+            lock_budget_accesses: None,
+        },
+        platform: resources.platform.clone(),
+        scheme: Scheme::Budgets,
+    }
+}
