@@ -31,9 +31,9 @@ mod vcpu_memory;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
+use crate::print::print;
 use clap::CommandFactory;
 use solocore_model::platform::PRESETS;
-use std::io::Write;
 use std::process::ExitCode;
 
 /// Runs a command.
@@ -67,17 +67,6 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
             clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
-    }
-}
-
-/// Prints results; a closed pipe (`| head`) is no error.
-pub fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
-        }
-        _ => Ok(()),
     }
 }
 

@@ -3,6 +3,7 @@
 mod args;
 mod commands;
 mod fail;
+mod print;
 mod progress;
 mod table;
 

@@ -1,6 +1,6 @@
 //! Options of `solocore latency`.
 
-use super::Format;
+use super::format::Format;
 use clap::ValueEnum;
 use solocore_model::Time;
 

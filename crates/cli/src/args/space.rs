@@ -1,6 +1,6 @@
 //! Options of what has to do with colours and banks.
 
-use super::Format;
+use super::format::Format;
 use solocore_model::Bytes;
 use std::path::PathBuf;
 

@@ -1,6 +1,6 @@
 //! `solocore vcpu`: arguments.
 
-use super::Format;
+use super::format::Format;
 use super::latency::{Rule, Source};
 use clap::{Args, Subcommand, ValueEnum};
 use solocore_model::Time;

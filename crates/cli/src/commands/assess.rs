@@ -2,8 +2,9 @@
 
 use crate::args::AssessArgs;
 use crate::commands::report::Material;
-use crate::commands::{plan, print, sim};
+use crate::commands::{plan, sim};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::table;
 use rayon::prelude::*;
 use solocore_model::results::{Mode, TaskResult};

@@ -8,37 +8,17 @@ mod execute;
 mod expected;
 mod reading;
 mod unroll;
+mod violation;
 
 use crate::args::{CheckIoArgs, Format};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use expected::Slot;
 use serde_json::json;
 use solocore_ima::Instance;
-use solocore_model::{Plan, System, Time, files};
+use solocore_model::{Plan, System, files};
 use std::process::ExitCode;
-
-/// A rule that a table breaks, and where.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// In nanoseconds from the start.
-    pub time_ns: u64,
-    /// Which rule.
-    pub rule: &'static str,
-    /// Lines of the table, the later activity's first.
-    pub lines: Vec<usize>,
-    /// Both activities and the time.
-    pub message: String,
-}
-
-/// How much was looked at.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Instances of activities unrolled.
-    pub instances: u64,
-    /// Resources whose hyperperiod is too long to unroll; they were checked pair by pair as well.
-    pub long: usize,
-}
+use violation::{Effort, Violation};
 
 /// Checks; exit code 1 at a violation.
 pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
@@ -108,9 +88,4 @@ fn text(args: &CheckIoArgs, slots: &[Slot], first: Option<&Violation>, effort: E
         out += &format!("; {} executions with jitter", args.executions);
     }
     out + "\n"
-}
-
-/// Nanoseconds for people.
-fn at(ns: u64) -> Time {
-    Time::from_ns(ns)
 }

@@ -2,8 +2,8 @@
 
 use crate::args::Format;
 use crate::args::scheduling::CheckTraceArgs;
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use serde::Serialize;
 use solocore_check::{LevelsReport, Report, UNCHECKABLE, VcpuReport, Violation, check};
 use solocore_model::files;

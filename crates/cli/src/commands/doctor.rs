@@ -1,8 +1,8 @@
 //! `solocore doctor`: what this machine can do for `solocore run`, what it lacks, and how to get it.
 
 use crate::args::{DoctorArgs, Format};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use serde::Serialize;
 use solocore_linux::{doctor, machine};
 use solocore_model::files;

@@ -1,8 +1,8 @@
 //! `solocore dram`.
 
 use crate::args::{DramArgs, DramPattern, Format};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde::Serialize;

@@ -2,8 +2,8 @@
 
 use crate::args::Format;
 use crate::args::latency::{LatencyArgs, Rule, Source};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;

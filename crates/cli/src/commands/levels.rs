@@ -2,8 +2,9 @@
 
 use crate::args::scheduling::RunScheduler;
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
-use crate::commands::{isolation, print};
+use crate::commands::isolation;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;

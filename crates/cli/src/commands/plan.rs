@@ -3,8 +3,8 @@
 mod levels;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::system::{self, Model, Task};

@@ -1,8 +1,8 @@
 //! `solocore reproduce`.
 
 use crate::args::{Format, ReproduceArgs};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::json;

@@ -2,8 +2,9 @@
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::isolation::{self, Watch};
-use crate::commands::{levels, print, run_vcpus};
+use crate::commands::{levels, run_vcpus};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;

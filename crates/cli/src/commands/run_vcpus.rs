@@ -9,8 +9,9 @@
 use crate::args::{DEFAULT_EVENT, Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::sched_trace::Record;
 use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
-use crate::commands::{isolation, print, vcpu};
+use crate::commands::{isolation, vcpu};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::isolate::{self, How, Isolation, Layout, TaskRun};

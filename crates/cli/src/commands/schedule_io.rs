@@ -1,8 +1,8 @@
 //! `solocore schedule-io`.
 
 use crate::args::{Format, ScheduleIoArgs};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::{Value, json};

@@ -1,8 +1,9 @@
 //! `solocore sim`.
 
 use crate::args::{Format, Profiling, SimArgs};
-use crate::commands::{plan, print, sched_trace};
+use crate::commands::{plan, sched_trace};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::results::{CoreResult, Mode, TaskResult};

@@ -2,8 +2,8 @@
 
 use crate::args::Format;
 use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolorArgs, SpaceCommand};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::table;
 use serde::Serialize;
 use solocore_model::{Platform, files};

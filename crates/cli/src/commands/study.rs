@@ -1,8 +1,8 @@
 //! `solocore study`.
 
 use crate::args::{Format, StudyArgs};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::{ModelError, files};

@@ -3,8 +3,8 @@
 mod levels;
 
 use crate::args::TopArgs;
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Deserialize;

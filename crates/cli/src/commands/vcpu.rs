@@ -3,9 +3,10 @@
 use crate::args::Format;
 use crate::args::vcpu::{BackgroundPolicy, Reservation, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
 use crate::commands::sched_trace::Record;
+use crate::commands::vcpu_drill;
 use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
-use crate::commands::{print, vcpu_drill};
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;

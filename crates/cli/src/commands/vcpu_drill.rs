@@ -6,8 +6,8 @@
 
 use crate::args::Format;
 use crate::args::vcpu::{DrillArgs, DrillFault};
-use crate::commands::print;
 use crate::fail::Failure;
+use crate::print::print;
 use crate::progress::{Progress, stopped};
 use serde::Serialize;
 use solocore_linux::vcpus::drill::{Drill, Fault, Memory};

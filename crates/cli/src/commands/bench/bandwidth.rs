@@ -1,6 +1,6 @@
 //! `solocore bench bandwidth`: reads or writes each line of a piece of memory in order, again and again.
 
-use super::{Output, Place, memory_size, show};
+use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use clap::ValueEnum;

@@ -4,7 +4,7 @@
 //! if a pair of one bank is slower than one of two in four cases of five, and by three in a hundred.
 //! Source: single-core-equivalence 2.3 (PALLOC: private banks).
 
-use super::{Output, above, median, show};
+use super::output::{Output, above, median, show};
 use crate::fail::Failure;
 use serde::Serialize;
 use solocore_model::Bytes;

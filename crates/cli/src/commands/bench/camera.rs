@@ -6,7 +6,7 @@
 //! Does not cover: what becomes of the picture; devices that only know buffers of their own are refused.
 
 use super::io_load::ColouredFrames;
-use super::{Output, Place, UNPLACED, show};
+use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::fail::Failure;
 use crate::progress::stopped;

@@ -4,7 +4,7 @@
 //! is the median of those of neighbouring runs, so that what else the machine does falls on both. A program that is started again in
 //! the same colours gets what it gave back itself; --before starts it in others first, whose frames are then in the way.
 
-use super::{Output, median, show};
+use super::output::{Output, median, show};
 use crate::fail::Failure;
 use serde::Serialize;
 use std::ffi::OsString;

@@ -5,7 +5,7 @@
 //! Source: maracas IV-D, mc2-os-isolation 3.2.
 //! Does not cover: what other guests do in a cache that this one does not own.
 
-use super::{Output, median, show};
+use super::output::{Output, median, show};
 use crate::commands::space::map_of;
 use crate::fail::Failure;
 use serde::Serialize;
@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         what.store(END, Relaxed);
     });
     let [rest, others, shareds] = &mut times;
-    let separated = super::above(shareds, others) >= 0.8 && median(shareds) > 1.05 * median(others);
+    let separated = super::output::above(shareds, others) >= 0.8 && median(shareds) > 1.05 * median(others);
     let report = Report {
         format: "solocore-bench-colours/1",
         colours: map.colour_count(),

@@ -6,7 +6,7 @@
 //! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and level C's, by cache colour: the colours
 //! that stand for the core's ways in the plan, or half of them. Without it they are any pages, and the output says so.
 
-use super::{Output, Place, UNPLACED, show};
+use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
 use crate::commands::exec_coloured;
 use crate::commands::run::read_plan;

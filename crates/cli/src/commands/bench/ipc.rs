@@ -7,7 +7,7 @@
 //! Does not cover: banks: the pages of ce and sbp are whichever the kernel gave. What the paper times is the kernel's copy alone; a
 //! time of sysv here holds the system call as well.
 
-use super::{Output, show};
+use super::output::{Output, show};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use clap::ValueEnum;

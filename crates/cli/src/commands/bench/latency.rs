@@ -1,6 +1,6 @@
 //! `solocore bench latency`: a chase through all lines of a piece of memory, each access waiting for the one before.
 
-use super::{Output, Place, memory_size, show};
+use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use serde::Serialize;

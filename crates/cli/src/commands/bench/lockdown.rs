@@ -5,7 +5,7 @@
 //! (crates/buffers, residency). All that a number of times, each timing other lines. Three ways to keep it: prefetching alone, ways that nobody else may allocate in, and the kernel's
 //! pseudo-locking, as far as this machine has them.
 
-use super::{Output, show};
+use super::output::{Output, show};
 use crate::fail::Failure;
 use crate::progress::{Progress, stopped};
 use serde::Serialize;

@@ -1,6 +1,6 @@
 //! `solocore bench pool`: what a page of a coloured pool costs.
 
-use super::{Output, median, show};
+use super::output::{Output, median, show};
 use crate::fail::Failure;
 use serde::Serialize;
 use solocore_model::Bytes;

@@ -4,7 +4,7 @@
 //! activity and instance, so that it can be asked for in any order.
 
 use super::expected::{Key, Slot, path};
-use super::{Violation, at};
+use super::violation::{Violation, at};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_ima::Instance;

@@ -1,6 +1,6 @@
 //! What an instance asks of a table: which activities, how long, where, and in which order.
 
-use super::{Violation, at};
+use super::violation::{Violation, at};
 use solocore_ima::Instance;
 use solocore_ima::instance::Transfer;
 

@@ -1,7 +1,7 @@
 //! Reads a table, and refuses one that does not belong to the instance, with the line.
 
-use super::at;
 use super::expected::{Expected, Key, PROCESSING, STAGES, Slot, activities};
+use super::violation::at;
 use crate::fail::Failure;
 use serde::Deserialize;
 use solocore_ima::Instance;

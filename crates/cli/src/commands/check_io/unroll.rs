@@ -4,7 +4,7 @@
 //! hyperperiod. From the largest offset on, the pattern repeats with the hyperperiod: one more is all there is to see.
 
 use super::expected::Slot;
-use super::{Effort, Violation, at};
+use super::violation::{Effort, Violation, at};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use std::cmp::Reverse;

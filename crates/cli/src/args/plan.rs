@@ -1,0 +1,137 @@
+//! Arguments of the commands that profile, plan, simulate and report.
+
+use super::format::Format;
+use clap::ValueEnum;
+use solocore_model::Time;
+use std::path::PathBuf;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Method {
+    /// Tasks to cores, and response times on each core.
+    Cores,
+    /// IMA partitions to windows, with their I/O: the five steps of single-core equivalence.
+    Sce,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Engine {
+    /// QEMU user-mode emulation; needs no counters and no privileges.
+    #[default]
+    Qemu,
+    /// Hardware counters.
+    Perf,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ProfileArgs {
+    /// Board whose caches are modelled: a preset or a platform file.
+    #[arg(long, default_value = "p4080")]
+    pub platform: String,
+    /// What counts.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: Engine,
+    /// Where to write the profile [default: PROGRAM.profile.json]; the trace lies beside it.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Most shared-cache accesses to record for the simulator.
+    #[arg(long, default_value_t = solocore_profile::TRACE_LIMIT)]
+    pub trace_limit: u64,
+    /// Program and arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct Profiling {
+    /// Directory where profiles made on the way are kept [default: the user's cache directory].
+    #[arg(long, value_name = "DIR")]
+    pub profiles: Option<PathBuf>,
+    /// Profile again, even if nothing known has changed.
+    #[arg(long)]
+    pub fresh: bool,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct PlanArgs {
+    /// System description (TOML).
+    pub system: PathBuf,
+    /// Write the plan here.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// How to plan [default: sce for a system with partitions, else cores].
+    #[arg(long, value_enum)]
+    pub method: Option<Method>,
+    /// Add how each response time came about: rule, inputs, intermediate values.
+    #[arg(long)]
+    pub explain: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct SimArgs {
+    /// Plan (JSON), system description (TOML), or scenario (TOML with a [simulation] table).
+    pub input: PathBuf,
+    /// Everything together on the plain machine, without the plan's protection.
+    #[arg(long, conflicts_with = "solo")]
+    pub unmanaged: bool,
+    /// Each task by itself on the plain machine.
+    #[arg(long)]
+    pub solo: bool,
+    /// Simulated time, like "1 s" [default: 1 s, or the scenario's].
+    #[arg(long)]
+    pub duration: Option<Time>,
+    /// Seed of page placement [default: 1, or the scenario's].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Add the timeline of this first stretch to the result, like "50 ms".
+    #[arg(long, value_name = "TIME")]
+    pub timeline: Option<Time>,
+    /// Write the whole timeline here as a Perfetto trace.
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+    /// Write every decision of the scheduler here, of criticality levels or of VCPUs, for `solocore check-trace`.
+    #[arg(long, value_name = "FILE", conflicts_with = "solo")]
+    pub sched_trace: Option<PathBuf>,
+    /// Write the result here as well.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ReportArgs {
+    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of `solocore schedule-io`.
+    #[arg(required = true)]
+    pub results: Vec<PathBuf>,
+    /// The page to write.
+    #[arg(short, long, default_value = "report.html")]
+    pub output: PathBuf,
+    /// Heading of the page.
+    #[arg(long, default_value = "solocore report")]
+    pub title: String,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AssessArgs {
+    /// System description (TOML).
+    pub system: PathBuf,
+    /// Directory for the plan, the results and the report.
+    #[arg(short, long, default_value = "solocore-out")]
+    pub output: PathBuf,
+    /// Simulated time, like "1 s".
+    #[arg(long, default_value = "1 s")]
+    pub duration: Time,
+    /// Seed of page placement.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub profiling: Profiling,
+}

@@ -1,0 +1,140 @@
+//! Arguments of the commands that act on this machine, or look at it.
+
+use super::format::Format;
+use super::isolation::IsolationArgs;
+use super::scheduling::SchedulingArgs;
+use super::{space, vcpu};
+use clap::ValueEnum;
+use solocore_model::{Bandwidth, Time};
+use std::path::PathBuf;
+
+/// What counts as an access where nobody says.
+pub const DEFAULT_EVENT: &str = "llc-misses";
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunEngine {
+    /// The first of the others that this machine can run.
+    #[default]
+    Auto,
+    /// A scheduler that gives nothing to a throttled CPU (Linux 6.14 or later with sched_ext).
+    SchedExt,
+    /// A real-time thread per CPU that occupies it while it is throttled.
+    Helper,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum RunSharing {
+    /// Cores that have used their budgets up wait for the next period.
+    #[default]
+    None,
+    /// When all have, they go on without limit until the period ends.
+    Spare,
+    /// When all have, each gets its budget anew.
+    Proportional,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    /// Plan (JSON).
+    pub plan: PathBuf,
+    /// Stop after so long, like "10 s" [default: at Ctrl-C or SIGTERM].
+    #[arg(long, value_name = "TIME")]
+    pub duration: Option<Time>,
+    /// How tasks are kept off a throttled CPU.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: RunEngine,
+    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter; with :u programs' own only.
+    #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
+    pub event: String,
+    /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an event as for --event
+    /// [default: the CPU's own event of write-backs, where it has one].
+    #[arg(long, value_name = "NAME")]
+    pub write_event: Option<String>,
+    /// Leave the plan's budgets of writes out: --event has each core's whole budget.
+    #[arg(long)]
+    pub no_write_budgets: bool,
+    /// Accesses per interrupt [default: about an eighth of each budget].
+    #[arg(long, value_name = "N")]
+    pub sample: Option<u64>,
+    /// Let cores use what others are not expected to need (the plan's bounds do not cover it).
+    #[arg(long)]
+    pub reclaim: bool,
+    /// What happens with time that is left (the plan's bounds cover none only).
+    #[arg(long, value_enum, default_value_t)]
+    pub share: RunSharing,
+    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and attach as transfers, beside root.
+    #[arg(long, default_value = "solocore", value_name = "GROUP")]
+    pub group: String,
+    /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
+    pub max_hold: Time,
+    /// Check everything, say what would be done, and change nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Answer Prometheus at this address, like 127.0.0.1:9184.
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics: Option<std::net::SocketAddr>,
+    /// Write the summary here as well (JSON); `solocore report` draws it.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    #[command(flatten)]
+    pub isolation: IsolationArgs,
+    #[command(flatten)]
+    pub scheduling: SchedulingArgs,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ExecArgs {
+    /// Hold the bandwidth lock while it runs.
+    #[arg(long)]
+    pub lock: bool,
+    /// Give it a VCPU: so much time in each period, like 6ms/100ms.
+    #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget"], allow_hyphen_values = true)]
+    pub vcpu: Option<vcpu::Reservation>,
+    /// Keep it on this core.
+    #[arg(long, value_name = "N")]
+    pub core: Option<u32>,
+    /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running solocore.
+    #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
+    pub budget: Option<Bandwidth>,
+    /// Give it so many ways of the shared cache that nobody else may fill (resctrl; root).
+    #[arg(long, value_name = "N", conflicts_with_all = ["lock", "budget"], value_parser = clap::value_parser!(u32).range(1..=63))]
+    pub ways: Option<u32>,
+    /// Where no solocore runs: what each core may transfer beside the lock.
+    #[arg(long, default_value = "100 MB/s", value_name = "BANDWIDTH")]
+    pub lock_bandwidth: Bandwidth,
+    /// Where no solocore runs: what counts as an access, as for `solocore run`.
+    #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
+    pub event: String,
+    /// Where no solocore runs: how tasks are kept off a throttled CPU.
+    #[arg(long, value_enum, default_value_t)]
+    pub engine: RunEngine,
+    #[command(flatten)]
+    pub colours: space::ColourArgs,
+    /// The program and its arguments.
+    #[arg(last = true, required = true, num_args = 1.., value_name = "CMD")]
+    pub command: Vec<std::ffi::OsString>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct TopArgs {
+    /// Time between two looks, like "1 s".
+    #[arg(long, default_value = "1 s", value_name = "TIME")]
+    pub every: Time,
+    /// Look so often, and end [default: until Ctrl-C].
+    #[arg(long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DoctorArgs {
+    /// Test this event as well.
+    #[arg(long, value_name = "NAME")]
+    pub event: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

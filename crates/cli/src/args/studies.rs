@@ -1,0 +1,223 @@
+//! Arguments of the commands for studies.
+
+use super::format::Format;
+use clap::ValueEnum;
+use solocore_model::{Bandwidth, Time};
+use std::path::PathBuf;
+
+#[derive(Debug, clap::Args)]
+pub struct ReproduceArgs {
+    /// Figures and tables (`sce-fig2`), or papers (`sce`, `bwlock`, `dynamic`, `maracas`, `mc2`).
+    #[arg(value_name = "FIGURE")]
+    pub figures: Vec<String>,
+    /// All of them.
+    #[arg(long, conflicts_with = "figures")]
+    pub all: bool,
+    /// Say which there are.
+    #[arg(long)]
+    pub list: bool,
+    /// Directory for the results.
+    #[arg(short, long, default_value = "solocore-reproduction")]
+    pub output: PathBuf,
+    /// Fewer repetitions and shorter runs.
+    #[arg(long)]
+    pub quick: bool,
+    /// Run again what is there already.
+    #[arg(long)]
+    pub fresh: bool,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Write a page (Markdown) with all verdicts and figures here.
+    #[arg(long, value_name = "FILE")]
+    pub page: Option<PathBuf>,
+    /// How the page refers to the directory of the pictures [default: the --output directory].
+    #[arg(long, value_name = "PATH", requires = "page")]
+    pub images: Option<String>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AnalyzeTest {
+    /// One core, preemptive fixed priorities: exact response times.
+    FpRta,
+    /// One core, earliest deadline first: exact.
+    Edf,
+    /// Global EDF: Goossens, Funk, Baruah (density).
+    GedfGfb,
+    /// Global EDF: Bertogna, Cirinei, Lipari.
+    GedfBcl,
+    /// Global EDF: the same, iterated with slacks.
+    GedfBclIterative,
+    /// Global EDF: Baruah.
+    GedfBar,
+    /// Global EDF: forced-forward demand.
+    GedfFfdbf,
+    /// Global EDF: response times of Bertogna and Cirinei.
+    GedfRta,
+    /// Global EDF: all of them, best answer.
+    Gedf,
+    /// Global EDF: bounds of tardiness.
+    Tardiness,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct AnalyzeArgs {
+    /// Which test.
+    #[arg(long, value_enum, value_name = "NAME")]
+    pub test: AnalyzeTest,
+    /// Task sets, one JSON object a line; - reads standard input.
+    pub corpus: PathBuf,
+    /// Test each set N times more, and print task sets per second (one thread, without parsing) on stderr.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub repeat: Option<u64>,
+    /// Add how each verdict came about.
+    #[arg(long)]
+    pub explain: bool,
+    /// How answers look: JSON, one object a line, or text.
+    #[arg(long, value_enum, default_value = "json")]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ScheduleIoArgs {
+    /// Partitions, chains and devices (TOML).
+    pub instance: PathBuf,
+    /// Write the table here (JSON, one activity a line).
+    #[arg(short, long, value_name = "TABLE")]
+    pub output: Option<PathBuf>,
+    /// Seed of everything random.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Give up after so long, like "60 s".
+    #[arg(long, default_value = "60 s", value_name = "TIME")]
+    pub time_limit: Time,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct CheckIoArgs {
+    /// Partitions, chains and devices (TOML), or a system file with partitions.
+    pub instance: PathBuf,
+    /// The table, or the plan of that system (JSON).
+    pub table: PathBuf,
+    /// Also execute the table so often, with jitter within the margins.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub executions: u64,
+    /// Seed of the jitter.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum DramPattern {
+    /// One dependent random read at a time.
+    Chase,
+    /// One dependent sequential read at a time.
+    ChaseStream,
+    /// Uniform over all lines of 8 GiB, memoryless arrivals at the offered load.
+    Random,
+    /// Four sequential streams in turn, memoryless arrivals at the offered load.
+    Stream4,
+    /// A victim with one random-row read at a time, and attackers; latencies are the victim's.
+    Attack,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct DramArgs {
+    /// Memory: a preset (ddr3-1066, ddr3-1333, ddr4-2400, ddr5-4800, lpddr4-3200) or a file of that form.
+    #[arg(long, default_value = "ddr3-1333")]
+    pub memory: String,
+    /// Channels, in place of the memory's.
+    #[arg(long)]
+    pub channels: Option<u32>,
+    /// Ranks of a channel, in place of the memory's.
+    #[arg(long)]
+    pub ranks: Option<u32>,
+    /// What the requests look like.
+    #[arg(long, value_enum)]
+    pub pattern: DramPattern,
+    /// Offered load of random and stream4.
+    #[arg(long, default_value = "5 GB/s")]
+    pub load: Bandwidth,
+    /// Share of writes of random and stream4, 0 to 1.
+    #[arg(long, default_value_t = 0.0)]
+    pub writes: f64,
+    /// Requests; those of the victim in an attack.
+    #[arg(long, default_value_t = 1_000_000)]
+    pub requests: u64,
+    /// Seed of addresses and arrivals.
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Younger row hits that may pass an older request of their bank: a number, or off for any.
+    #[arg(long, default_value = "4", value_name = "N|off")]
+    pub row_hit_cap: String,
+    /// Attackers.
+    #[arg(long, default_value_t = 1)]
+    pub attackers: u16,
+    /// Requests that each attacker keeps outstanding.
+    #[arg(long, default_value_t = 16)]
+    pub outstanding: u16,
+    /// Attackers in the victim's bank; without it, each in another.
+    #[arg(long)]
+    pub same_bank: bool,
+    /// Attackers read random rows; without it, row after row from end to end.
+    #[arg(long)]
+    pub random_rows: bool,
+    /// Write every command here: cycle,command,channel,rank,bank,row.
+    #[arg(long, value_name = "FILE")]
+    pub trace_commands: Option<PathBuf>,
+    /// Check every command against the timing rules; exit code 1 if one is broken.
+    #[arg(long)]
+    pub check: bool,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct StudyArgs {
+    /// Choices of Table 3, like "C-Light,Long,Light,Quick,Small,High,Many"; * stands for any. May be repeated.
+    #[arg(long, value_name = "CHOICES")]
+    pub scenario: Vec<String>,
+    /// All 648 scenarios.
+    #[arg(long, conflicts_with = "scenario")]
+    pub all: bool,
+    /// Schemes, separated by commas; all stands for the paper's nine and O|opt [default: the paper's nine].
+    #[arg(long, value_name = "LIST")]
+    pub schemes: Option<String>,
+    /// System utilizations, FROM:TO:STEP [default: 0.2:8:0.2].
+    #[arg(long, value_name = "RANGE")]
+    pub utilization: Option<String>,
+    /// Seed of all systems [default: 1].
+    #[arg(long)]
+    pub seed: Option<u64>,
+    /// Ranges of generator and cost model [default: those that come with solocore].
+    #[arg(long, value_name = "FILE")]
+    pub parameters: Option<PathBuf>,
+    /// Go on with the study in this directory.
+    #[arg(long, value_name = "DIR")]
+    pub resume: Option<PathBuf>,
+    /// Only every N-th scenario, from the K-th on.
+    #[arg(long, value_name = "K/N")]
+    pub shard: Option<String>,
+    /// Run again with each assumed range halved and half as large again, and say what that changes.
+    #[arg(long, conflicts_with_all = ["resume", "shard", "merge"])]
+    pub sensitivity: bool,
+    /// Join the shards in these directories.
+    #[arg(long, value_name = "DIR", num_args = 1.., conflicts_with_all = ["scenario", "all", "schemes", "utilization", "seed", "parameters", "resume", "shard"])]
+    pub merge: Vec<PathBuf>,
+    /// Directory for the results [default: solocore-study, or the one that is resumed].
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// What to print.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+}

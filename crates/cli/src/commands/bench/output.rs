@@ -1,0 +1,156 @@
+//! What all benchmarks share: where they run, how results are printed, and sizes and medians.
+
+use crate::fail::Failure;
+use crate::print::print;
+use crate::table;
+use clap::ValueEnum;
+use serde::Serialize;
+use solocore_buffers::BufferError;
+use solocore_model::files;
+use std::process::ExitCode;
+
+/// Below the figures of a bench whose buffers nobody placed.
+pub const UNPLACED: &str = "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
+
+/// How results are printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON document on stdout.
+    Json,
+    /// A line a result, with a head.
+    Csv,
+}
+
+impl From<BufferError> for Failure {
+    fn from(error: BufferError) -> Self {
+        match error {
+            BufferError::Input(text) => Self::Input(text),
+            BufferError::Machine(text) => Self::Machine(text),
+        }
+    }
+}
+
+/// Prints a result: the whole as JSON, or its rows; text has what is said below them as well.
+pub fn show(format: Output, whole: &impl Serialize, rows: &[Vec<String>], below: &str) -> Result<ExitCode, Failure> {
+    match format {
+        Output::Json => print(&files::to_json(whole))?,
+        Output::Csv => print(&rows.iter().map(|r| format!("{}\n", r.join(","))).collect::<String>())?,
+        Output::Text => print(&format!("{}{below}", table::render(rows)))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// IsolBench's sizes: KiB, or MiB and GiB with M and G; also ours, like "4 MiB".
+pub fn memory_size(text: &str) -> Result<usize, String> {
+    let wrong = || format!("`{text}` is no size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
+    let (number, unit) = match text.chars().last() {
+        Some('M' | 'm') => (&text[..text.len() - 1], 1 << 20),
+        Some('G' | 'g') => (&text[..text.len() - 1], 1 << 30),
+        Some('K' | 'k') => (&text[..text.len() - 1], 1 << 10),
+        _ => (text, 1 << 10),
+    };
+    let bytes = match number.trim().parse::<u64>() {
+        Ok(n) => n.checked_mul(unit),
+        Err(_) => text.parse::<solocore_model::Bytes>().ok().map(|b| b.0),
+    };
+    let bytes = bytes.and_then(|b| usize::try_from(b).ok()).filter(|&b| (4096..=1 << 40).contains(&b));
+    bytes.ok_or_else(wrong)
+}
+
+/// The CPU to run on, and nice value and real-time priority, as IsolBench takes them.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct Place {
+    /// CPU to run on [default: any].
+    #[arg(short, long, value_name = "CPU")]
+    pub cpu: Option<u32>,
+    /// Nice value.
+    #[arg(short = 'p', long, value_name = "NICE", allow_hyphen_values = true, value_parser = clap::value_parser!(i32).range(-20..=19))]
+    pub nice: Option<i32>,
+    /// Real-time priority (SCHED_FIFO).
+    #[arg(short = 'r', long, value_name = "PRIORITY", value_parser = clap::value_parser!(i32).range(1..=99))]
+    pub rt_priority: Option<i32>,
+}
+
+impl Place {
+    pub fn take(&self) -> Result<(), Failure> {
+        if let Some(cpu) = self.cpu {
+            solocore_buffers::walk::keep_on(cpu)?;
+        }
+        let failed = |what: String| {
+            let e = std::io::Error::last_os_error();
+            Err(Failure::Machine(format!("{what}: {e}; run as root, or leave it out")))
+        };
+        if let Some(nice) = self.nice {
+            // SAFETY: the call takes numbers only.
+            if unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) } != 0 {
+                return failed(format!("-p {nice}"));
+            }
+        }
+        if let Some(priority) = self.rt_priority {
+            let parameters = libc::sched_param { sched_priority: priority };
+            // SAFETY: the structure lives through the call.
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+                return failed(format!("-r {priority}"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The middle one; 0 of none.
+pub fn median(values: &mut [f64]) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The chance that one of `high` is above one of `low`: 0.5 where they do not differ.
+pub fn above(high: &[f64], low: &[f64]) -> f64 {
+    let wins = |h: &f64| {
+        low.iter()
+            .map(|l| {
+                if h > l {
+                    1.0
+                } else if h < l {
+                    0.0
+                } else {
+                    0.5
+                }
+            })
+            .sum::<f64>()
+    };
+    high.iter().map(wins).sum::<f64>() / (high.len() * low.len()).max(1) as f64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{above, median, memory_size};
+
+    #[test]
+    fn sizes_are_isolbenchs_or_ours() {
+        for (text, bytes) in [
+            ("8192", 8 << 20),
+            ("8M", 8 << 20),
+            ("1G", 1 << 30),
+            ("16k", 16 << 10),
+            ("8 MiB", 8 << 20),
+            ("4096 B", 4096),
+        ] {
+            assert_eq!(memory_size(text), Ok(bytes), "{text}");
+        }
+        for text in ["", "M", "x", "-1", "0", "1", "99999999999999999999", "9999999G", "3 apples"] {
+            assert!(memory_size(text).unwrap_err().contains("no size"), "{text}");
+        }
+    }
+
+    #[test]
+    fn chances() {
+        assert_eq!(above(&[2.0, 3.0], &[0.0, 1.0]), 1.0);
+        assert_eq!(above(&[1.0, 2.0], &[1.0, 2.0]), 0.5);
+        assert_eq!(above(&[], &[1.0]), 0.0);
+        assert_eq!(median(&mut [3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&mut []), 0.0);
+    }
+}
