@@ -151,15 +151,14 @@ impl Memory {
         channel.enqueue(now, place, line, request)
     }
 
-    /// Is there room in a channel's queue in cycle `now`? A write that was refused is refused again where there is none; a read may
-    /// still be answered by a write that came after it.
+    /// Has a channel room for a write in cycle `now`? One that was refused is refused again where there is none.
     #[inline]
-    pub fn has_room(&mut self, now: u64, channel: u32, write: bool) -> bool {
+    pub fn has_room_for_write(&mut self, now: u64, channel: u32) -> bool {
         debug_assert!(now >= self.now, "time runs forwards");
         self.now = now;
         let channel = &mut self.channels[channel as usize];
         channel.run(now);
-        channel.accepts(write)
+        channel.accepts(true)
     }
 
     /// The next cycle in which anything happens; `None` if nothing is under way.

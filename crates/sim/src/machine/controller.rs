@@ -18,8 +18,6 @@ const NEVER: u64 = u64::MAX;
 struct Arrival {
     cycle: u64,
     request: Request,
-    /// The memory has refused it. A write is refused again until there is room: no other write goes in before it.
-    refused: bool,
 }
 
 /// Something a sender waits for.
@@ -98,9 +96,9 @@ impl Controller {
             at -= 1;
         }
         if at == self.arrivals.len() {
-            self.arrivals.push_back(Arrival { cycle, request, refused: false });
+            self.arrivals.push_back(Arrival { cycle, request });
         } else {
-            self.arrivals.insert(at, Arrival { cycle, request, refused: false });
+            self.arrivals.insert(at, Arrival { cycle, request });
         }
     }
 
@@ -167,7 +165,7 @@ impl Controller {
 
     #[inline]
     fn arrive(&mut self, arrival: Arrival, out: &mut Vec<Answer>) {
-        let Arrival { cycle, request, .. } = arrival;
+        let Arrival { cycle, request } = arrival;
         self.latest = self.latest.max(cycle);
         if !request.write {
             self.waiting += 1;
@@ -181,7 +179,7 @@ impl Controller {
             }
         }
         if !self.memory.enqueue(cycle, request) {
-            self.refuse(Arrival { refused: true, ..arrival });
+            self.refuse(arrival);
         } else if request.write {
             out.push(Answer { source: request.core, tag: request.tag, write: true });
         }
@@ -202,13 +200,15 @@ impl Controller {
         self.latest = cycle;
         for (channel, queues) in (0..).zip(&mut self.refused) {
             for queue in queues {
-                while let Some(Arrival { request, refused, .. }) = queue.front_mut() {
-                    let (request, again) = (*request, std::mem::replace(refused, true));
-                    // To look for room first spares a search of the full queue of writes.
-                    let waits = again && request.write && !self.memory.has_room(cycle, channel, true);
-                    if waits || !self.memory.enqueue(cycle, request) {
-                        break;
-                    }
+                // The memory has refused what is in front. A write is refused until there is room, as no other write goes in before it; to
+                // look for room spares a search of the full queue. A read may be answered by a write that came since.
+                let writes = queue.front().is_some_and(|first| first.request.write);
+                if writes && !self.memory.has_room_for_write(cycle, channel) {
+                    continue;
+                }
+                while let Some(&Arrival { request, .. }) = queue.front()
+                    && self.memory.enqueue(cycle, request)
+                {
                     queue.pop_front();
                     self.refused_count -= 1;
                     if request.write {
