@@ -18,6 +18,7 @@ mod profile;
 mod report;
 mod reproduce;
 mod run;
+mod run_text;
 mod run_vcpus;
 mod sched_trace;
 mod schedule_io;

@@ -17,6 +17,6 @@ pub mod schedule;
 mod sys;
 
 pub use error::LinuxError;
+pub use host::Reservation;
 pub use host::instance::Instance;
-pub use host::{GroupRun, Reservation};
 pub use regulate::{Counts, Event, Options, Regulation, Sharing, WriteCounts};

@@ -2,17 +2,18 @@
 
 use crate::args::scheduling::RunScheduler;
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
-use crate::commands::isolation;
+use crate::commands::{isolation, run_text};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
-use serde::Serialize;
 use solocore_linux::clients::{self, Yields};
 use solocore_linux::host::status::Status;
-use solocore_linux::schedule::levels::{CpuRun, Intruder, JobRun, Jobs, Layout, Scheduler, TaskRun, prometheus};
+use solocore_linux::schedule::levels::{Jobs, Layout, Scheduler, prometheus};
 use solocore_linux::schedule::{isolate::Layout as Wishes, placed::How};
 use solocore_linux::{Instance, LinuxError, host::machine, host::notify};
+use solocore_model::plan::PlanTask;
+use solocore_model::run::{self, RunLevels, RunResult, RunScheme, RunTask};
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::{Plan, files};
 use std::path::Path;
@@ -23,30 +24,6 @@ use std::time::{Duration, Instant};
 const LOOK: Duration = Duration::from_millis(50);
 /// Events that a trace holds at most: 400 MB of them.
 const MOST_EVENTS: usize = 10_000_000;
-
-/// What is printed at the end.
-#[derive(Serialize)]
-struct Summary<'a> {
-    format: &'static str,
-    scheduler: &'static str,
-    duration_ns: u64,
-    /// "duration", "signal", or why it could not go on.
-    ended: String,
-    notes: Vec<String>,
-    tasks: Vec<TaskRun>,
-    /// Programs that solocore started.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    programs: Vec<JobRun>,
-    cpus: Vec<CpuRun>,
-    /// Real-time threads that no level commands.
-    intruders: Vec<Intruder>,
-    /// Events that were overwritten before they were read.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    events_lost: Option<u64>,
-    /// The plan; `solocore top` has no need of it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    plan: Option<&'a Plan>,
-}
 
 /// Is the scheduler of levels asked for?
 pub fn wanted(args: &RunArgs) -> bool {
@@ -102,6 +79,7 @@ fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
 
 /// A run, while it goes on.
 struct Running<'a> {
+    plan: &'a Plan,
     layout: &'a Layout,
     wishes: &'a Wishes,
     scheduler: Scheduler,
@@ -111,42 +89,47 @@ struct Running<'a> {
 }
 
 impl Running<'_> {
-    fn tasks(&self) -> Result<Vec<TaskRun>, LinuxError> {
-        let mut tasks = self.scheduler.tasks()?;
-        for task in &mut tasks {
-            let placed = self.wishes.tasks.iter().find(|p| p.name == task.name);
-            task.how = placed.map_or("not run", |p| p.how.word()).into();
-        }
-        Ok(tasks)
+    fn how(&self, name: &str) -> String {
+        let placed = self.wishes.tasks.iter().find(|p| p.name == name);
+        placed.map_or("not run", |p| p.how.word()).to_owned()
     }
 
-    fn summary<'p>(&self, ended: String, plan: Option<&'p Plan>) -> Result<Summary<'p>, LinuxError> {
-        Ok(Summary {
-            format: "solocore-levels/1",
-            scheduler: if self.layout.windows() { "windows" } else { "levels" },
+    fn seen(&self) -> Result<RunLevels, LinuxError> {
+        let mut tasks = self.scheduler.tasks()?;
+        tasks.iter_mut().for_each(|task| task.how = self.how(&task.name));
+        let (cpus, intruders) = (self.scheduler.cpus()?, self.scheduler.intruders());
+        Ok(RunLevels { tasks, cpus, intruders, events_lost: None })
+    }
+
+    /// The plan's tasks, and what became of the programs that solocore started for them.
+    fn tasks(&self) -> Vec<RunTask> {
+        let programs = self.jobs.seen();
+        let task = |t: &PlanTask| {
+            let program = programs.iter().find(|p| p.name == t.name);
+            let (jobs, failed) = program.map_or((0, 0), |p| (p.starts.saturating_sub(p.failed), p.failed));
+            let how = self.how(&t.name);
+            RunTask { name: t.name.clone(), core: t.core, how, jobs, failed, ..RunTask::default() }
+        };
+        self.plan.tasks.iter().map(task).collect()
+    }
+
+    fn summary(&self, ended: String) -> Result<RunResult, LinuxError> {
+        Ok(RunResult {
+            format: run::FORMAT.to_owned(),
+            scheme: RunScheme::of(self.plan),
             duration_ns: u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX),
             ended,
             notes: self.notes.iter().cloned().chain(self.jobs.notes()).collect(),
-            tasks: self.tasks()?,
-            programs: self.jobs.seen(),
-            cpus: self.scheduler.cpus()?,
-            intruders: self.scheduler.intruders(),
-            events_lost: None,
-            plan,
+            levels: Some(self.seen()?),
+            tasks: self.tasks(),
+            ..RunResult::default()
         })
     }
 
     /// Answers `solocore top` and whoever collects metrics.
     fn answer(&self, status: &Status) {
-        let snapshot =
-            || self.summary("not yet".to_owned(), None).map_or_else(|e| e.to_string(), |s| files::to_json(&s));
-        let metrics = || {
-            let seen = self.tasks().and_then(|tasks| Ok((tasks, self.scheduler.cpus()?)));
-            seen.map_or_else(
-                |e| format!("# {e}\n"),
-                |(tasks, cpus)| prometheus(&tasks, &cpus, &self.scheduler.intruders()),
-            )
-        };
+        let snapshot = || self.summary("not yet".to_owned()).map_or_else(|e| e.to_string(), |s| files::to_json(&s));
+        let metrics = || self.seen().map_or_else(|e| format!("# {e}\n"), |seen| prometheus(&seen));
         status.serve(snapshot, metrics);
     }
 }
@@ -171,12 +154,15 @@ pub fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
     let jobs = begin(&scheduler, &layout, &wishes)?;
     let notes = notes(plan, &layout, &wishes).into_iter().chain(scheduler.notes().to_vec()).collect();
     let mut recorder = Recorder { events: scheduler.first_events(), lost: 0, cpus: scheduler.cpus };
-    let running = Running { layout: &layout, wishes: &wishes, scheduler, jobs, notes, started: Instant::now() };
+    let running = Running { plan, layout: &layout, wishes: &wishes, scheduler, jobs, notes, started: Instant::now() };
     announce(&running);
     let (ended, lost) = watch(args, &running, &status, clients, &mut recorder);
     recorder.take(&running.scheduler);
-    let mut summary = running.summary(ended, Some(plan))?;
-    summary.events_lost = traced.then_some(recorder.lost);
+    let mut summary = running.summary(ended)?;
+    if let Some(levels) = &mut summary.levels {
+        levels.events_lost = traced.then_some(recorder.lost);
+    }
+    summary.plan = Some(plan.clone());
     // First the kernel's scheduler takes over: who was held back hears that it should end.
     let Running { scheduler, jobs, .. } = running;
     drop(scheduler);
@@ -199,7 +185,7 @@ fn announce(running: &Running<'_>) {
     );
 }
 
-fn write(args: &RunArgs, layout: &Layout, summary: &Summary<'_>, recorder: Recorder) -> Result<(), Failure> {
+fn write(args: &RunArgs, layout: &Layout, summary: &RunResult, recorder: Recorder) -> Result<(), Failure> {
     let trace = recorder.trace();
     if let Some(path) = &args.scheduling.sched_trace {
         write_trace(path, &trace)?;
@@ -213,7 +199,7 @@ fn write(args: &RunArgs, layout: &Layout, summary: &Summary<'_>, recorder: Recor
     }
     match args.format {
         Format::Json => print(&files::to_json(summary)),
-        Format::Text => print(&text(summary)),
+        Format::Text => print(&run_text::text(summary)),
     }
 }
 
@@ -314,65 +300,4 @@ fn watch(
     };
     notify::send("STOPPING=1");
     end
-}
-
-fn text(s: &Summary<'_>) -> String {
-    let head = [
-        "task",
-        "level",
-        "core",
-        "how",
-        "jobs",
-        "done",
-        "skipped",
-        "overruns",
-        "late",
-        "start us",
-        "longest ms",
-        "tardy ms",
-        "bound ms",
-        "charged ms",
-    ];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for t in &s.tasks {
-        let some = |ns: u64| table::ms((t.completed > 0).then_some(ns));
-        let planned = s.plan.and_then(|p| p.tasks.iter().find(|p| p.name == t.name));
-        let bound = planned.and_then(|p| p.tardiness_ns);
-        rows.push(vec![
-            t.name.clone(),
-            t.level.to_string(),
-            t.core.map_or("all".to_owned(), |c| c.to_string()),
-            t.how.to_string(),
-            t.jobs.to_string(),
-            t.completed.to_string(),
-            t.skipped.to_string(),
-            t.overruns.to_string(),
-            t.late.to_string(),
-            format!("{:.1}", t.max_start_late_ns as f64 / 1e3),
-            some(t.max_response_ns),
-            some(t.max_tardiness_ns),
-            table::ms(bound),
-            some(t.max_charged_ns),
-        ]);
-    }
-    let mut out = table::render(&rows) + "\n";
-    let head = ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for c in &s.cpus {
-        let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
-        rows.push(vec![
-            c.cpu.to_string(),
-            c.decisions.to_string(),
-            us(c.mean_decision_ns),
-            us(c.max_decision_ns),
-            us(c.max_timer_late_ns),
-            c.intrusions.to_string(),
-            format!("{:.3}", c.intruder_ns as f64 / 1e6),
-        ]);
-    }
-    out += &table::render(&rows);
-    for intruder in &s.intruders {
-        out += &format!("real-time thread beside the levels: {}\n", intruder.text());
-    }
-    out + &format!("\n{} scheduler, {:.3} s; ended by {}\n", s.scheduler, s.duration_ns as f64 / 1e9, s.ended)
 }

@@ -2,19 +2,20 @@
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::isolation::{self, Watch};
-use crate::commands::{levels, run_vcpus};
+use crate::commands::{levels, run_text, run_vcpus};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::clients::{self, Client, LockCounts, Service, ServiceOptions, SlotRun};
+use solocore_linux::clients::{self, LockCounts, Service, ServiceOptions};
 use solocore_linux::host::status::Status;
 use solocore_linux::regulate::engine::{self, Choice, Engine, Started};
 use solocore_linux::regulate::metrics;
 use solocore_linux::regulate::regulation::CoreBudget;
 use solocore_linux::schedule::isolate::Layout;
 use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, host::machine, host::notify};
+use solocore_model::run::{self, RunLock, RunLockCore, RunRegulation, RunResult, RunScheme};
 use solocore_model::{Plan, files};
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,56 +23,6 @@ use std::time::{Duration, Instant};
 
 /// How often the daemon looks whether it still regulates.
 const LOOK: Duration = Duration::from_millis(50);
-
-/// A core in the summary.
-#[derive(Serialize)]
-struct CoreSummary {
-    #[serde(flatten)]
-    budget: CoreBudget,
-    #[serde(flatten)]
-    counts: Counts,
-    throttled_share: f64,
-    /// What it did over time, in spans of `span_ns`.
-    series: Vec<solocore_linux::regulate::history::Span>,
-}
-
-/// What is printed at the end.
-#[derive(Serialize)]
-struct Summary {
-    format: &'static str,
-    engine: &'static str,
-    /// Why a better engine did not run.
-    passed_over: Option<String>,
-    event: String,
-    /// What counts as a write, where they are counted apart.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    write_event: Option<String>,
-    /// Does the event only stand in for accesses to memory?
-    stands_in: bool,
-    period_ns: u64,
-    duration_ns: u64,
-    /// "duration", "signal", or why it could not go on.
-    ended: String,
-    notes: Vec<String>,
-    cores: Vec<CoreSummary>,
-    #[serde(flatten)]
-    watched: isolation::Watched,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    lock: Option<LockSummary>,
-    /// The time table's input and output.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    transfers: Vec<SlotRun>,
-}
-
-/// The bandwidth lock, or whose jobs are signalled, where the plan has either.
-#[derive(Serialize)]
-struct LockSummary {
-    /// A section counts for at most so long; 0: for ever.
-    max_hold_ns: u64,
-    /// Who is attached.
-    clients: Vec<Client>,
-    cores: Vec<LockCounts>,
-}
 
 /// Checks, regulates, and says what happened.
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
@@ -114,15 +65,15 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let so_far = |ended: &str| {
         let so_far = summary(&regulation, engine.as_ref(), &watch, passed_over.clone(), ended, started.elapsed())?;
-        let lock = service.as_ref().map(|service| LockSummary {
+        let lock = service.as_ref().map(|service| RunLock {
             max_hold_ns: regulation.lock.map_or(0, |lock| lock.max_hold_ns),
             clients: service.clients(),
-            cores: service.cores(),
+            cores: service.cores().into_iter().map(lock_core).collect(),
         });
         let transfers = service.as_ref().map_or_else(Vec::new, |s| watch.transfers(s));
-        let alone = isolation::unattended(&transfers);
+        let alone = run_text::unattended(&transfers);
         let notes = so_far.notes.iter().cloned().chain(alone).collect();
-        Ok::<_, LinuxError>(Summary { lock, transfers, notes, ..so_far })
+        Ok::<_, LinuxError>(RunResult { scheme: RunScheme::of(&plan), lock, transfers, notes, ..so_far })
     };
     let answer = || {
         watch.look(engine.as_ref());
@@ -140,7 +91,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.isolation.trace {
         watch.write_trace(path, &regulation, &summary.transfers)?;
     }
-    summary.watched.plan = Some(plan);
+    summary.plan = Some(plan.clone());
     drop(service);
     drop(watch);
     drop(engine);
@@ -151,7 +102,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     }
     match args.format {
         Format::Json => print(&files::to_json(&summary))?,
-        Format::Text => print(&text(&summary))?,
+        Format::Text => print(&run_text::text(&summary))?,
     }
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
@@ -252,6 +203,10 @@ fn metrics(regulation: &Regulation, engine: &dyn Engine) -> String {
     metrics::prometheus(engine.name(), &cores)
 }
 
+fn lock_core(c: LockCounts) -> RunLockCore {
+    RunLockCore { cpu: c.cpu, held_periods: c.held_periods, stops: c.stops, early_releases: c.early_releases }
+}
+
 fn summary(
     regulation: &Regulation,
     engine: &dyn Engine,
@@ -259,101 +214,32 @@ fn summary(
     passed_over: Option<String>,
     ended: &str,
     duration: Duration,
-) -> Result<Summary, LinuxError> {
-    let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| CoreSummary {
-        budget: *budget,
-        counts,
-        throttled_share: counts.throttled_ns as f64
-            / (counts.periods.saturating_add(counts.periods_skipped).max(1) as f64 * regulation.period_ns as f64),
-        series: watch.series(budget.cpu),
+) -> Result<RunResult, LinuxError> {
+    let (span_ns, periods_unread) = watch.spans();
+    let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| {
+        budget.seen(&counts, regulation.period_ns, watch.series(budget.cpu))
     };
-    Ok(Summary {
-        format: "solocore-run/1",
-        engine: engine.name(),
+    let regulated = RunRegulation {
+        engine: engine.name().to_owned(),
         passed_over,
         event: regulation.event.name().to_owned(),
         write_event: regulation.write_event.as_ref().map(|e| e.name().to_owned()),
         stands_in: regulation.event.is_software(),
         period_ns: regulation.period_ns,
+        span_ns,
+        periods_unread,
+        cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
+    };
+    let mut run = RunResult {
+        format: run::FORMAT.to_owned(),
         duration_ns: u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX),
         ended: ended.to_owned(),
         notes: regulation.notes.iter().cloned().chain(engine.notes()).chain(watch.notes()).collect(),
-        cores: regulation.cores.iter().zip(engine.counts()?).map(core).collect(),
-        watched: watch.watched(),
-        lock: None,
-        transfers: Vec::new(),
-    })
-}
-
-fn text(s: &Summary) -> String {
-    let head = ["CPU", "budget", "sample", "periods", "throttled", "time %", "max", "over", "skipped", "longest ms"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for core in &s.cores {
-        let c = &core.counts;
-        rows.push(vec![
-            core.budget.cpu.to_string(),
-            limit(core.budget.budget),
-            core.budget.sample.to_string(),
-            c.periods.to_string(),
-            c.throttled_periods.to_string(),
-            format!("{:.1}", 100.0 * core.throttled_share),
-            c.max_accesses_per_period.to_string(),
-            c.periods_over_budget.to_string(),
-            c.periods_skipped.to_string(),
-            format!("{:.3}", c.longest_period_ns as f64 / 1e6),
-        ]);
-    }
-    table::render(&rows)
-        + &writes_text(s)
-        + &isolation::tasks_text(s.watched.tasks.iter().chain(&s.watched.drivers))
-        + &isolation::windows_text(&s.watched.windows)
-        + &isolation::transfers_text(&s.transfers)
-        + &isolation::groups_text(&s.watched.groups)
-        + &isolation::locked_text(&s.watched.locked_pages)
-        + &s.lock.as_ref().map_or_else(String::new, lock_text)
-        + &format!(
-            "\n{} engine, {} per {} us, {:.3} s; ended by {}\n",
-            s.engine,
-            s.event,
-            s.period_ns / 1000,
-            s.duration_ns as f64 / 1e9,
-            s.ended
-        )
-}
-
-/// Writes, where they are counted apart.
-fn writes_text(s: &Summary) -> String {
-    let Some(event) = &s.write_event else { return String::new() };
-    let head = ["CPU", "write budget", "sample", "writes", "max", "over"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for core in &s.cores {
-        let (Some(budget), Some(counts)) = (core.budget.writes, core.counts.writes) else { continue };
-        rows.push(vec![
-            core.budget.cpu.to_string(),
-            limit(budget.write_budget),
-            budget.write_sample.to_string(),
-            counts.writes.to_string(),
-            counts.max_writes_per_period.to_string(),
-            counts.periods_over_write_budget.to_string(),
-        ]);
-    }
-    format!("\n{}writes are {event}\n", table::render(&rows))
-}
-
-fn limit(budget: u64) -> String {
-    if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
-}
-
-fn lock_text(lock: &LockSummary) -> String {
-    if lock.cores.is_empty() {
-        return String::new();
-    }
-    let head = ["CPU", "periods with a lock", "stopped by it", "freed early"];
-    let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for c in &lock.cores {
-        rows.push([u64::from(c.cpu), c.held_periods, c.stops, c.early_releases].map(|n| n.to_string()).to_vec());
-    }
-    format!("\n{}", table::render(&rows))
+        regulation: Some(regulated),
+        ..RunResult::default()
+    };
+    watch.add_to(&mut run);
+    Ok(run)
 }
 
 /// What `--dry-run` says.
@@ -402,8 +288,8 @@ fn dry_run(
     let columns = if apart { head.len() } else { 4 };
     let mut rows = vec![head[..columns].iter().map(|&h| h.to_owned()).collect::<Vec<_>>()];
     for c in &regulation.cores {
-        let mut row = vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
-        row.extend(c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]));
+        let mut row = vec![c.cpu.to_string(), c.planned.to_string(), run_text::limit(c.budget), c.sample.to_string()];
+        row.extend(c.writes.iter().flat_map(|w| [run_text::limit(w.write_budget), w.write_sample.to_string()]));
         rows.push(row);
     }
     let mut out = table::render(&rows);

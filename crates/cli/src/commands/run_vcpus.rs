@@ -8,42 +8,22 @@
 
 use crate::args::{DEFAULT_EVENT, Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::sched_trace::Record;
-use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
+use crate::commands::vcpu_memory::{Monitor, Wanted as Throttling};
 use crate::commands::{isolation, vcpu};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
 use serde::Serialize;
 use solocore_linux::schedule::isolate::{self, Isolation, Layout};
-use solocore_linux::schedule::jobs::TaskRun;
 use solocore_linux::schedule::placed::How;
 use solocore_linux::schedule::vcpus::control::Control;
-use solocore_linux::schedule::vcpus::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted};
+use solocore_linux::schedule::vcpus::{Options, Vcpus, Wanted};
 use solocore_linux::{Instance, LinuxError, host::machine};
 use solocore_model::plan::{PlanVcpu, VcpuScheduling, VcpusPlan};
-use solocore_model::{Plan, files, vcpus as model};
+use solocore_model::run::{self, RunResult, RunScheme};
+use solocore_model::{Plan, files};
 use std::cell::RefCell;
 use std::process::ExitCode;
-
-/// What is printed at the end.
-#[derive(Serialize)]
-struct Summary<'a> {
-    format: &'static str,
-    duration_ns: u64,
-    /// "duration", "signal", or why it could not go on.
-    ended: String,
-    background: &'static str,
-    notes: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttling: Option<Throttled>,
-    vcpus: Vec<VcpuState>,
-    cpus: Vec<CpuCounts>,
-    /// Real-time threads, which no VCPU holds.
-    intruders: Vec<Intruder>,
-    /// The plan's tasks; times of jobs count from the begin.
-    tasks: Vec<TaskRun>,
-    plan: &'a Plan,
-}
 
 /// What `--dry-run` says.
 #[derive(Serialize)]
@@ -90,19 +70,18 @@ pub fn run(args: &RunArgs, plan: &Plan, planned: &VcpusPlan) -> Result<ExitCode,
     };
     let (ended, lost) = vcpu::look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
     let tasks = tasks.into_inner();
-    let summary = Summary {
-        format: "solocore-run-vcpus/1",
+    let mut summary = RunResult {
+        format: run::FORMAT.to_owned(),
+        scheme: RunScheme::Vcpus,
         duration_ns: isolate::now_ns().saturating_sub(begun),
         ended,
-        background: options.background.name(),
         notes: notes.into_iter().chain(tasks.notes()).collect(),
-        throttling: monitor.as_ref().map(Monitor::found),
-        vcpus: vcpus.list(),
-        cpus: vcpus.counts(),
-        intruders: vcpus.intruders(),
-        tasks: since(begun, tasks.tasks()),
-        plan,
+        vcpus: Some(vcpu::seen(&vcpus, monitor.as_ref())),
+        tasks: tasks.tasks(),
+        plan: Some(plan.clone()),
+        ..RunResult::default()
     };
+    summary.since(begun);
     drop(control);
     drop(tasks);
     let ending = vcpu::Ending {
@@ -111,7 +90,7 @@ pub fn run(args: &RunArgs, plan: &Plan, planned: &VcpusPlan) -> Result<ExitCode,
         output: args.output.as_deref(),
         format: args.format,
     };
-    ending.conclude((vcpus, instance), record, &summary.vcpus, &summary, text)?;
+    ending.conclude((vcpus, instance), record, &summary)?;
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
 }
 
@@ -134,21 +113,10 @@ fn check_arguments(args: &RunArgs) -> Result<(), Failure> {
     }
 }
 
-fn options(args: &RunArgs, m: &VcpuScheduling, throttling: Option<&Throttling>) -> Options {
+fn options(args: &RunArgs, planned: &VcpuScheduling, throttling: Option<&Throttling>) -> Options {
     let defaults = Options::default();
     Options {
-        background: match m.background {
-            model::Background::LeastTime => Background::LeastTime,
-            model::Background::Keep => Background::Keep,
-            model::Background::LeastMemory => Background::LeastMemory,
-            model::Background::None => Background::None,
-        },
-        strict: m.strict,
-        replenishments: m.replenishments,
-        best_effort_ns: m.best_effort_ns,
-        overhead_ns: m.overhead_ns,
-        balance_ns: m.balance_ns.map(|ns| ns.max(100_000)),
-        colours: m.core_colours,
+        scheduling: *planned,
         traced: args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some(),
         throttling: throttling.map(|t| t.settings),
         check_ns: throttling.map_or(defaults.check_ns, |t| t.check_ns),
@@ -177,7 +145,7 @@ fn create(vcpus: &mut Vcpus, planned: &[PlanVcpu]) -> Result<Vec<u32>, LinuxErro
 /// Starts or attaches the tasks, each in its VCPU.
 fn bind(vcpus: &Vcpus, planned: &[PlanVcpu], layout: &Layout, ids: &[u32]) -> Result<Isolation, LinuxError> {
     let of = |name: &str| planned.iter().position(|v| v.tasks.iter().any(|t| t == name));
-    let moves = |v: usize| vcpus.options().balance_ns.is_some() && !planned[v].fixed;
+    let moves = |v: usize| vcpus.options().scheduling.balance_ns.is_some() && !planned[v].fixed;
     let bind = |name: &str, tid: u32| {
         let Some(v) = of(name) else { return Ok(()) };
         // A thread that is bound to a core cannot follow its VCPU.
@@ -198,15 +166,6 @@ fn bind(vcpus: &Vcpus, planned: &[PlanVcpu], layout: &Layout, ids: &[u32]) -> Re
     Ok(isolation)
 }
 
-fn since(begun: u64, mut tasks: Vec<TaskRun>) -> Vec<TaskRun> {
-    for job in tasks.iter_mut().flat_map(|t| &mut t.latest) {
-        for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
-            *time = time.saturating_sub(begun);
-        }
-    }
-    tasks
-}
-
 fn dry_run(
     args: &RunArgs,
     planned: &[PlanVcpu],
@@ -217,7 +176,7 @@ fn dry_run(
     let machine = machine::check_privileges().and_then(|()| machine::check_sched_ext());
     let result = DryRun {
         format: "solocore-dry-run-vcpus/1",
-        background: options.background.name(),
+        background: options.scheduling.background.name(),
         machine: machine.as_ref().err().map(ToString::to_string),
         notes,
         vcpus: planned,
@@ -247,13 +206,4 @@ fn dry_run(
     }
     machine?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn text(s: &Summary<'_>) -> String {
-    vcpu::text_of(&s.vcpus)
-        + &vcpu::cpus_text(&s.cpus)
-        + &s.throttling.as_ref().map(Throttled::text).unwrap_or_default()
-        + &vcpu::intruders_text(&s.intruders)
-        + &isolation::tasks_text(s.tasks.iter())
-        + &format!("\nVCPUs, background {}, {:.3} s; ended by {}\n", s.background, s.duration_ns as f64 / 1e9, s.ended)
 }

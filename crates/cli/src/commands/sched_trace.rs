@@ -1,8 +1,9 @@
 //! Records of a scheduler's decisions, written as a trace for `solocore check-trace`.
 
 use crate::fail::Failure;
-use solocore_linux::schedule::vcpus::{Options, VcpuState};
+use solocore_linux::schedule::vcpus::Options;
 use solocore_model::files;
+use solocore_model::run::RunVcpu;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use std::path::Path;
 
@@ -22,10 +23,10 @@ impl Record {
     pub fn of_vcpus(options: &Options, cpus: usize) -> Self {
         let about = [
             ("scheduler", "vcpu".to_owned()),
-            ("background", options.background.name().to_owned()),
-            ("strict", u8::from(options.strict).to_string()),
-            ("limit", options.replenishments.to_string()),
-            ("overhead_ns", options.overhead_ns.to_string()),
+            ("background", options.scheduling.background.name().to_owned()),
+            ("strict", u8::from(options.scheduling.strict).to_string()),
+            ("limit", options.scheduling.replenishments.to_string()),
+            ("overhead_ns", options.scheduling.overhead_ns.to_string()),
         ];
         Self::begin(&about, cpus, options.traced)
     }
@@ -48,7 +49,7 @@ impl Record {
     }
 
     /// Writes the files that are wanted.
-    pub fn write(mut self, csv: Option<&Path>, perfetto: Option<&Path>, vcpus: &[VcpuState]) -> Result<(), Failure> {
+    pub fn write(mut self, csv: Option<&Path>, perfetto: Option<&Path>, vcpus: &[RunVcpu]) -> Result<(), Failure> {
         if self.full {
             eprintln!("solocore: note: the trace ends after {EVENTS} events");
         }

@@ -3,17 +3,17 @@
 use crate::args::Format;
 use crate::args::vcpu::{BackgroundPolicy, Reservation, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
 use crate::commands::sched_trace::Record;
-use crate::commands::vcpu_drill;
-use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
+use crate::commands::vcpu_memory::{Monitor, Wanted as Throttling};
+use crate::commands::{run_text, vcpu_drill};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
-use crate::table;
-use serde::Serialize;
 use solocore_linux::schedule::vcpus::control::{self, Answer, Control, Request};
-use solocore_linux::schedule::vcpus::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted, check_name};
+use solocore_linux::schedule::vcpus::{Options, Vcpus, Wanted, check_name};
 use solocore_linux::{Instance, LinuxError, host::machine, host::notify};
-use solocore_model::vcpus::check_times;
+use solocore_model::plan::VcpuScheduling;
+use solocore_model::run::{self, RunResult, RunScheme, RunVcpus};
+use solocore_model::vcpus::{Background, check_times};
 use solocore_model::{Time, files};
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,22 +21,6 @@ use std::time::{Duration, Instant};
 
 /// How often requests are answered and the rings of events are read.
 const LOOK: Duration = Duration::from_millis(25);
-
-/// What is printed at the end.
-#[derive(Serialize)]
-struct Summary {
-    format: &'static str,
-    duration_ns: u64,
-    /// "duration", "signal", or why it could not go on.
-    ended: String,
-    background: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttling: Option<Throttled>,
-    vcpus: Vec<VcpuState>,
-    cpus: Vec<CpuCounts>,
-    /// Real-time threads, which no VCPU holds.
-    intruders: Vec<Intruder>,
-}
 
 /// Carries it out.
 pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
@@ -64,7 +48,7 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
             if let Answer::Vcpus(vcpus) = control::ask(&Request::List)? {
                 match format {
                     Format::Json => print(&files::to_json(&vcpus))?,
-                    Format::Text => print(&text_of(&vcpus))?,
+                    Format::Text => print(&run_text::vcpus_list(&vcpus))?,
                 }
             }
         }
@@ -81,29 +65,9 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn text_of(vcpus: &[VcpuState]) -> String {
-    let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
-    let row = |v: &VcpuState| {
-        vec![
-            v.name.clone(),
-            v.id.to_string(),
-            v.core.to_string(),
-            table::ms(Some(v.capacity_ns)),
-            table::ms(Some(v.period_ns)),
-            v.state.clone(),
-            table::ms(Some(v.foreground_ns)),
-            table::ms(Some(v.background_ns)),
-            v.moves.to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(vcpus.iter().map(row)).collect();
-    table::render(&rows)
-}
-
 /// The options of the scheduler.
 pub fn options(args: &SchedulerArgs) -> Options {
-    Options {
+    let scheduling = VcpuScheduling {
         background: match args.background {
             BackgroundPolicy::LeastTime => Background::LeastTime,
             BackgroundPolicy::Keep => Background::Keep,
@@ -114,11 +78,11 @@ pub fn options(args: &SchedulerArgs) -> Options {
         replenishments: args.replenishments,
         best_effort_ns: (args.best_effort.capacity_ns, args.best_effort.period_ns),
         overhead_ns: args.overhead.ns_ceil(),
-        balance_ns: args.balance.map(|b| b.ns_ceil().max(100_000)),
-        colours: args.core_colors,
-        traced: args.sched_trace.is_some() || args.trace.is_some(),
-        ..Options::default()
-    }
+        balance_ns: args.balance.map(Time::ns_ceil),
+        core_colours: args.core_colors,
+        throttle: None,
+    };
+    Options { scheduling, traced: args.sched_trace.is_some() || args.trace.is_some(), ..Options::default() }
 }
 
 /// What is no VCPU's on any machine is refused before this one is looked at.
@@ -160,15 +124,13 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let started = Instant::now();
     let mut look = |vcpus: &Vcpus| monitor.as_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
     let (ended, lost) = look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
-    let summary = Summary {
-        format: "solocore-vcpus/1",
+    let summary = RunResult {
+        format: run::FORMAT.to_owned(),
+        scheme: RunScheme::Vcpus,
         duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
         ended,
-        background: options.background.name(),
-        throttling: monitor.as_ref().map(Monitor::found),
-        vcpus: vcpus.list(),
-        cpus: vcpus.counts(),
-        intruders: vcpus.intruders(),
+        vcpus: Some(seen(&vcpus, monitor.as_ref())),
+        ..RunResult::default()
     };
     drop(control);
     let ending = Ending {
@@ -177,8 +139,19 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         output: args.output.as_deref(),
         format: args.format,
     };
-    ending.conclude((vcpus, instance), record, &summary.vcpus, &summary, text)?;
+    ending.conclude((vcpus, instance), record, &summary)?;
     lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// What the scheduler saw.
+pub fn seen(vcpus: &Vcpus, monitor: Option<&Monitor>) -> RunVcpus {
+    RunVcpus {
+        background: vcpus.options().scheduling.background.name().to_owned(),
+        throttling: monitor.map(Monitor::found),
+        vcpus: vcpus.list(),
+        cpus: vcpus.counts(),
+        intruders: vcpus.intruders(),
+    }
 }
 
 /// Where a run's results go.
@@ -191,25 +164,23 @@ pub struct Ending<'a> {
 
 impl Ending<'_> {
     /// The scheduler goes first: whatever fails afterwards, the machine is as it was.
-    pub fn conclude<S: Serialize>(
+    pub fn conclude(
         &self,
         (vcpus, instance): (Vcpus, Instance),
         mut record: Record,
-        states: &[VcpuState],
-        summary: &S,
-        text: impl FnOnce(&S) -> String,
+        summary: &RunResult,
     ) -> Result<(), Failure> {
         let (events, missing) = vcpus.events();
         record.add(events, missing);
         drop(vcpus);
         drop(instance);
-        record.write(self.sched_trace, self.trace, states)?;
+        record.write(self.sched_trace, self.trace, summary.vcpus.as_ref().map_or(&[], |v| &v.vcpus))?;
         if let Some(path) = self.output {
             files::write_json(path, summary)?;
         }
         match self.format {
             Format::Json => print(&files::to_json(summary)),
-            Format::Text => print(&text(summary)),
+            Format::Text => print(&run_text::text(summary)),
         }
     }
 }
@@ -246,37 +217,4 @@ pub fn look_after(
     };
     notify::send("STOPPING=1");
     ended
-}
-
-fn text(summary: &Summary) -> String {
-    let memory = summary.throttling.as_ref().map(Throttled::text);
-    text_of(&summary.vcpus)
-        + &cpus_text(&summary.cpus)
-        + &memory.unwrap_or_default()
-        + &intruders_text(&summary.intruders)
-}
-
-/// Real-time threads, a line each.
-pub fn intruders_text(intruders: &[Intruder]) -> String {
-    intruders.iter().map(|i| format!("real-time thread beside the VCPUs: {}\n", i.text())).collect()
-}
-
-/// What happened on each CPU.
-pub fn cpus_text(cpus: &[CpuCounts]) -> String {
-    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms", "real-time ms"];
-    let row = |c: &CpuCounts| {
-        vec![
-            c.cpu.to_string(),
-            c.switches.to_string(),
-            c.late.to_string(),
-            format!("{:.1}", c.longest_late_ns as f64 / 1e3),
-            c.strays.to_string(),
-            c.moves.to_string(),
-            table::ms(Some(c.background_ns)),
-            table::ms(Some(c.intruder_ns)),
-        ]
-    };
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(cpus.iter().map(row)).collect();
-    format!("\n{}", table::render(&rows))
 }

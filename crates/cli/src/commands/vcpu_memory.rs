@@ -6,13 +6,13 @@
 use crate::args::vcpu::ThrottlingArgs;
 use crate::commands::latency as memory;
 use crate::fail::Failure;
-use serde::Serialize;
 use solocore_linux::latency::probe::Config;
 use solocore_linux::latency::requests::CoreRequests;
 use solocore_linux::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling, Watched};
 use solocore_linux::latency::{self, Choice, Unit, pmu};
 use solocore_linux::schedule::vcpus::Vcpus;
 use solocore_linux::{LinuxError, host::machine};
+use solocore_model::run::RunThrottling;
 use solocore_model::vcpus::Throttle;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -86,38 +86,6 @@ impl Wanted {
     }
 }
 
-/// What came of it.
-#[derive(Clone, Debug, Serialize)]
-pub struct Throttled {
-    /// What is read.
-    source: String,
-    /// What counts as a request of a CPU.
-    event: String,
-    rule: &'static str,
-    threshold: u64,
-    /// Memory periods, and in how many memory was contended.
-    periods: u64,
-    contended: u64,
-    /// Most cores that got no background time at once.
-    most_throttled: u32,
-    /// The highest latency of a period.
-    highest_latency: Option<f64>,
-}
-
-impl Throttled {
-    /// For people: a line.
-    pub fn text(&self) -> String {
-        format!(
-            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
-            self.source,
-            self.contended,
-            self.periods,
-            self.most_throttled,
-            self.highest_latency.map_or_else(String::new, |l| format!(", highest latency {l:.1}"))
-        )
-    }
-}
-
 /// The readings come to [`Vcpus::monitor`] by themselves.
 struct Elsewhere;
 
@@ -130,7 +98,7 @@ impl Mechanism for Elsewhere {
 /// Reads the memory's latency or the requests to it, and hands them to the scheduler.
 pub struct Monitor {
     driver: Throttling<Elsewhere>,
-    found: Throttled,
+    found: RunThrottling,
 }
 
 impl Monitor {
@@ -143,10 +111,10 @@ impl Monitor {
             eprintln!("solocore: note: {note}");
         }
         let rule = wanted.settings.rule;
-        let found = Throttled {
+        let found = RunThrottling {
             source: watched.about(),
             event: cores.event().name().to_owned(),
-            rule: if rule == Rule::Rate { "rate" } else { "latency" },
+            rule: if rule == Rule::Rate { "rate" } else { "latency" }.to_owned(),
             threshold: wanted.settings.threshold,
             periods: 0,
             contended: 0,
@@ -173,7 +141,7 @@ impl Monitor {
     }
 
     /// What came of it so far.
-    pub fn found(&self) -> Throttled {
+    pub fn found(&self) -> RunThrottling {
         self.found.clone()
     }
 }

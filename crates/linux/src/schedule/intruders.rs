@@ -5,8 +5,7 @@
 
 use crate::regulate::bpf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use solocore_model::run::RunIntruder;
 
 /// Bytes of `struct sched_intruder`.
 #[cfg(test)]
@@ -26,59 +25,23 @@ pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
     bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
 }
 
-/// A real-time thread that was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Its number.
-    pub thread: u32,
-    /// Its process.
-    pub process: u32,
-    /// Its name.
-    pub name: String,
-    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
-    pub policy: Cow<'static, str>,
-    /// Real-time priority; 0 for `SCHED_DEADLINE`.
-    pub priority: u32,
-    /// How often it ran.
-    pub times: u64,
-    /// For how long in all.
-    pub ran_ns: u64,
-    /// For how long at most.
-    pub max_ns: u64,
-}
-
-impl Seen {
-    pub(crate) fn decode(bytes: &[u8]) -> Self {
-        let name: Vec<u8> = bytes.get(88..104).unwrap_or_default().iter().copied().take_while(|&b| b != 0).collect();
-        let policy = match half(bytes, 80) {
-            2 => "SCHED_RR",
-            DEADLINE => "SCHED_DEADLINE",
-            _ => "SCHED_FIFO",
-        };
-        Self {
-            thread: half(bytes, 72),
-            process: half(bytes, 76),
-            name: String::from_utf8_lossy(&name).into_owned(),
-            policy: policy.into(),
-            priority: half(bytes, 84),
-            times: word(bytes, 8),
-            ran_ns: word(bytes, 0),
-            max_ns: word(bytes, 16),
-        }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!(
-            "{} ({}, {} {}) ran {} times for {:.3} ms, at most {:.3} ms at a time",
-            self.name,
-            self.thread,
-            self.policy,
-            self.priority,
-            self.times,
-            self.ran_ns as f64 / 1e6,
-            self.max_ns as f64 / 1e6,
-        )
+/// A thread, of the bytes of a `struct sched_intruder`.
+pub(crate) fn decode(bytes: &[u8]) -> RunIntruder {
+    let name: Vec<u8> = bytes.get(88..104).unwrap_or_default().iter().copied().take_while(|&b| b != 0).collect();
+    let policy = match half(bytes, 80) {
+        2 => "SCHED_RR",
+        DEADLINE => "SCHED_DEADLINE",
+        _ => "SCHED_FIFO",
+    };
+    RunIntruder {
+        thread: half(bytes, 72),
+        process: half(bytes, 76),
+        name: String::from_utf8_lossy(&name).into_owned(),
+        policy: policy.into(),
+        priority: half(bytes, 84),
+        times: word(bytes, 8),
+        ran_ns: word(bytes, 0),
+        max_ns: word(bytes, 16),
     }
 }
 
@@ -138,7 +101,7 @@ pub(crate) mod tests {
 
     #[test]
     fn one_is_described() {
-        let said = Seen::decode(&rude()).text();
+        let said = decode(&rude()).text();
         assert_eq!(said, "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time");
     }
 }

@@ -13,19 +13,20 @@
 //! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel itself takes.
 
 use super::drivers;
-use super::jobs::{Bind, Jobs, TaskRun};
-use super::locker::{LockRun, Locker};
+use super::jobs::{Bind, Jobs};
+use super::locker::Locker;
 use super::placed::{How, Placed, Wishes, startable};
-use super::windows::{self, WindowRun};
+use super::windows;
 use crate::clients::SlotTable;
 use crate::error::LinuxError;
-use crate::host::cpuset::{Confined, Confiner};
-use crate::host::irq::{self, Moved, Places};
+use crate::host::cpuset::Confiner;
+use crate::host::irq::{self, Places};
 use crate::host::keeper::Changes;
 use crate::host::resctrl;
 use crate::host::threads::{self, ThreadChange, What};
 use crate::sys::{self, Scheduling, tasks};
 use solocore_model::Plan;
+use solocore_model::run::{RunConfined, RunGroup, RunInterrupts, RunLocked, RunTask, RunWindow};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -60,7 +61,7 @@ pub struct Layout {
 }
 
 /// What would be changed.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+#[derive(Clone, Debug, PartialEq, serde::Serialize)]
 pub struct Preview {
     /// Cores with analysed tasks.
     pub hard_cores: Vec<u32>,
@@ -69,7 +70,7 @@ pub struct Preview {
     /// Interrupts that would be moved there, if they let.
     pub irqs: Vec<u32>,
     /// Others that would be kept off the hard cores.
-    pub confine: Option<Confined>,
+    pub confine: Option<RunConfined>,
     /// Tasks that would be started or attached: name, core, priority, how.
     pub tasks: Vec<(String, u32, Option<i32>, &'static str)>,
 }
@@ -351,7 +352,7 @@ pub struct Isolation {
     jobs: Jobs,
     locker: Option<Locker>,
     confiner: Option<Confiner>,
-    moved: Option<Moved>,
+    moved: Option<RunInterrupts>,
     groups: Option<resctrl::Groups>,
     notes: Vec<String>,
     swept: Instant,
@@ -374,32 +375,32 @@ impl Isolation {
     }
 
     /// What was seen of the plan's tasks.
-    pub fn tasks(&self) -> Vec<TaskRun> {
+    pub fn tasks(&self) -> Vec<RunTask> {
         self.jobs.seen()
     }
 
     /// What was seen of partitions' windows.
-    pub fn windows(&self) -> Vec<WindowRun> {
+    pub fn windows(&self) -> Vec<RunWindow> {
         self.jobs.windows()
     }
 
     /// Others that were kept off.
-    pub fn confined(&self) -> Option<&Confined> {
+    pub fn confined(&self) -> Option<&RunConfined> {
         self.confiner.as_ref().map(|c| &c.confined)
     }
 
     /// What was seen of locked pages.
-    pub fn locked(&self) -> Vec<LockRun> {
+    pub fn locked(&self) -> Vec<RunLocked> {
         self.locker.as_ref().map_or_else(Vec::new, Locker::runs)
     }
 
     /// What the hardware's groups hold and transfer.
-    pub fn groups(&self) -> Vec<resctrl::GroupRun> {
+    pub fn groups(&self) -> Vec<RunGroup> {
         self.groups.as_ref().map_or_else(Vec::new, resctrl::Groups::runs)
     }
 
     /// Interrupts that were moved.
-    pub fn moved(&self) -> Option<&Moved> {
+    pub fn moved(&self) -> Option<&RunInterrupts> {
         self.moved.as_ref()
     }
 

@@ -1,6 +1,6 @@
 //! What the scheduler of levels has seen, in Prometheus' text format.
 
-use super::shared::{CpuRun, Intruder, TaskRun};
+use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels};
 use std::fmt::Write as _;
 
 /// Name, kind, meaning, value.
@@ -8,7 +8,7 @@ type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
 
 const SECOND: f64 = 1e9;
 
-const OF_TASKS: &[Metric<TaskRun>] = &[
+const OF_TASKS: &[Metric<RunLevelTask>] = &[
     ("jobs_total", "counter", "Jobs released.", |t| t.jobs as f64),
     ("jobs_completed_total", "counter", "Jobs that were done.", |t| t.completed as f64),
     ("jobs_skipped_total", "counter", "Releases at which the task slept.", |t| t.skipped as f64),
@@ -22,7 +22,7 @@ const OF_TASKS: &[Metric<TaskRun>] = &[
     ("execution_seconds_total", "counter", "Execution in all.", |t| t.ran_ns as f64 / SECOND),
 ];
 
-const OF_CPUS: &[Metric<CpuRun>] = &[
+const OF_CPUS: &[Metric<RunLevelCpu>] = &[
     ("decisions_total", "counter", "Decisions of the scheduler.", |c| c.decisions as f64),
     ("max_decision_seconds", "gauge", "Longest decision.", |c| c.max_decision_ns as f64 / SECOND),
     ("max_timer_late_seconds", "gauge", "Longest time from when a timer was to fire to the decision.", |c| {
@@ -42,7 +42,8 @@ fn put<T>(out: &mut String, metrics: &[Metric<T>], all: &[T], labels: impl Fn(&T
 }
 
 /// All of it.
-pub fn prometheus(tasks: &[TaskRun], cpus: &[CpuRun], intruders: &[Intruder]) -> String {
+pub fn prometheus(levels: &RunLevels) -> String {
+    let RunLevels { tasks, cpus, intruders, .. } = levels;
     let mut out = String::new();
     let escaped = |name: &str| name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
     put(&mut out, OF_TASKS, tasks, |t| format!("task=\"{}\",level=\"{}\"", escaped(&t.name), t.level));
@@ -58,19 +59,25 @@ pub fn prometheus(tasks: &[TaskRun], cpus: &[CpuRun], intruders: &[Intruder]) ->
 #[cfg(test)]
 mod tests {
     use super::*;
+    use solocore_model::run::RunLevelIntruder;
 
     #[test]
     fn tasks_and_cpus_have_a_line_each() {
-        let task = TaskRun {
+        let task = RunLevelTask {
             name: "a\"b".to_owned(),
             level: "A".into(),
             jobs: 7,
             late: 2,
             max_response_ns: 2_500_000,
-            ..TaskRun::default()
+            ..RunLevelTask::default()
         };
-        let cpu = CpuRun { cpu: 3, intrusions: 4, ..CpuRun::default() };
-        let text = prometheus(&[task, TaskRun::default()], &[cpu], &[Intruder::default()]);
+        let cpu = RunLevelCpu { cpu: 3, intrusions: 4, ..RunLevelCpu::default() };
+        let text = prometheus(&RunLevels {
+            tasks: vec![task, RunLevelTask::default()],
+            cpus: vec![cpu],
+            intruders: vec![RunLevelIntruder::default()],
+            events_lost: None,
+        });
         for line in [
             "solocore_level_jobs_total{task=\"a\\\"b\",level=\"A\"} 7",
             "solocore_level_late_total{task=\"a\\\"b\",level=\"A\"} 2",

@@ -17,4 +17,3 @@ pub use jobs::{JobRun, Jobs};
 pub use layout::{Layout, Level, Table, Task};
 pub use metrics::prometheus;
 pub use scheduler::Scheduler;
-pub use shared::{CpuRun, Intruder, TaskRun};

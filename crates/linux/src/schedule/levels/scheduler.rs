@@ -4,7 +4,7 @@
 //! goes, however that comes about. Threads of tasks are marked in their task storage; children inherit the mark.
 
 use super::layout::{Layout, Level};
-use super::shared::{self, CpuRun, Intruder, Setup, TaskRun};
+use super::shared::{self, Setup};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::host::threads;
@@ -13,6 +13,7 @@ use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{seqpacket, tasks};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
+use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask};
 use solocore_model::sched_trace::{Event, Kind};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -148,16 +149,20 @@ impl Scheduler {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn tasks(&self) -> Result<Vec<TaskRun>, LinuxError> {
+    pub fn tasks(&self) -> Result<Vec<RunLevelTask>, LinuxError> {
         let map = bpf::map(&self.object, "level_tasks")?;
         let mut seen = Vec::new();
         for (id, task) in (0u32..).zip(&self.layout.tasks) {
             let bytes = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten();
             let bytes = bytes.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
             let core = (task.level != Level::C).then_some(task.core);
-            let mut run =
-                TaskRun { name: task.name.clone(), level: task.level.name().into(), core, ..TaskRun::default() };
-            run.decode(&bytes);
+            let mut run = RunLevelTask {
+                name: task.name.clone(),
+                level: task.level.name().into(),
+                core,
+                ..RunLevelTask::default()
+            };
+            shared::add_counts(&mut run, &bytes);
             seen.push(run);
         }
         Ok(seen)
@@ -167,18 +172,19 @@ impl Scheduler {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn cpus(&self) -> Result<Vec<CpuRun>, LinuxError> {
+    pub fn cpus(&self) -> Result<Vec<RunLevelCpu>, LinuxError> {
         let map = bpf::map(&self.object, "level_cpus")?;
         let of = |cpu: u32| {
             let bytes = map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-            bytes.map(|b| CpuRun::decode(cpu, &b)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
+            bytes.map(|b| shared::cpu(cpu, &b)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
         (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.
-    pub fn intruders(&self) -> Vec<Intruder> {
-        let mut all: Vec<Intruder> = intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
+    pub fn intruders(&self) -> Vec<RunLevelIntruder> {
+        let mut all: Vec<RunLevelIntruder> =
+            intruders::raw(&self.object).iter().map(|bytes| shared::intruder(bytes)).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }

@@ -1,8 +1,7 @@
 //! `bpf/levels_intf.h` seen from here.
 
-use crate::schedule::intruders::{self, Seen, half, word};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use crate::schedule::intruders::{self, half, word};
+use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLost};
 
 /// Bytes of `struct levels_settings`.
 pub(super) const SETTINGS_BYTES: usize = 16;
@@ -67,162 +66,47 @@ pub(super) fn member(bytes: &[u8]) -> Option<(u32, u32)> {
     (bytes.len() == MEMBER_BYTES).then(|| (half(bytes, 0), half(bytes, 4)))
 }
 
-/// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskRun {
-    /// Its name.
-    pub name: String,
-    /// "A" to "D", "window".
-    pub level: Cow<'static, str>,
-    /// Its core; none at level C.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
-    /// How it came to run.
-    pub how: Cow<'static, str>,
-    /// Jobs released.
-    pub jobs: u64,
-    /// Jobs that were done.
-    pub completed: u64,
-    /// Releases at which it slept or was not there.
-    pub skipped: u64,
-    /// Jobs that used their PET up, or at level A were not done when the next came.
-    pub overruns: u64,
-    /// Jobs done after their deadlines.
-    pub late: u64,
-    /// Longest time from release, or begin of the slot, to the first instruction.
-    pub max_start_late_ns: u64,
-    /// Longest time from release to end.
-    pub max_response_ns: u64,
-    /// Mean of it.
-    pub mean_response_ns: u64,
-    /// Longest time from deadline to end.
-    pub max_tardiness_ns: u64,
-    /// Most execution that a job was charged.
-    pub max_charged_ns: u64,
-    /// Execution in all.
-    pub ran_ns: u64,
+/// Adds the programs' counts (`struct level_task`).
+pub(super) fn add_counts(task: &mut RunLevelTask, bytes: &[u8]) {
+    task.jobs = word(bytes, 24);
+    task.completed = word(bytes, 48);
+    task.skipped = word(bytes, 56);
+    task.overruns = word(bytes, 64);
+    task.late = word(bytes, 72);
+    task.max_start_late_ns = word(bytes, 80);
+    task.max_response_ns = word(bytes, 88);
+    task.max_tardiness_ns = word(bytes, 96);
+    task.max_charged_ns = word(bytes, 104);
+    task.ran_ns = word(bytes, 112);
+    task.mean_response_ns = word(bytes, 120).checked_div(task.completed).unwrap_or(0);
 }
 
-impl TaskRun {
-    /// Adds the programs' counts (`struct level_task`).
-    pub(super) fn decode(&mut self, bytes: &[u8]) {
-        self.jobs = word(bytes, 24);
-        self.completed = word(bytes, 48);
-        self.skipped = word(bytes, 56);
-        self.overruns = word(bytes, 64);
-        self.late = word(bytes, 72);
-        self.max_start_late_ns = word(bytes, 80);
-        self.max_response_ns = word(bytes, 88);
-        self.max_tardiness_ns = word(bytes, 96);
-        self.max_charged_ns = word(bytes, 104);
-        self.ran_ns = word(bytes, 112);
-        self.mean_response_ns = word(bytes, 120).checked_div(self.completed).unwrap_or(0);
+fn lost(bytes: &[u8], at: usize) -> RunLost {
+    let of = |level: usize| word(bytes, at + 8 * level);
+    RunLost { a_ns: of(0), b_ns: of(1), c_ns: of(2), d_ns: of(3), idle_ns: of(4), window_ns: of(5) }
+}
+
+/// A CPU, of the bytes of a `struct level_cpu_run`.
+pub(super) fn cpu(cpu: u32, bytes: &[u8]) -> RunLevelCpu {
+    let decisions = word(bytes, 0);
+    RunLevelCpu {
+        cpu,
+        decisions,
+        timers: word(bytes, 8),
+        max_timer_late_ns: word(bytes, 16),
+        max_lock_ns: word(bytes, 24),
+        max_decision_ns: word(bytes, 32),
+        mean_decision_ns: word(bytes, 40).checked_div(decisions).unwrap_or(0),
+        intruder_ns: word(bytes, 48),
+        intrusions: word(bytes, 56),
+        lost: lost(bytes, 64),
+        windows: word(bytes, 112),
     }
 }
 
-/// Time lost to real-time threads that no level commands, by who had to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
-    /// Level A.
-    pub a_ns: u64,
-    /// Level B.
-    pub b_ns: u64,
-    /// Level C.
-    pub c_ns: u64,
-    /// Level D.
-    pub d_ns: u64,
-    /// Nothing of the plan.
-    pub idle_ns: u64,
-    /// The partition whose window was open.
-    pub window_ns: u64,
-}
-
-impl Lost {
-    fn decode(bytes: &[u8], at: usize) -> Self {
-        let of = |level: usize| word(bytes, at + 8 * level);
-        Self { a_ns: of(0), b_ns: of(1), c_ns: of(2), d_ns: of(3), idle_ns: of(4), window_ns: of(5) }
-    }
-
-    /// For people: who lost how much.
-    pub fn text(&self) -> String {
-        let all = [
-            ("level A", self.a_ns),
-            ("level B", self.b_ns),
-            ("level C", self.c_ns),
-            ("level D", self.d_ns),
-            ("windows", self.window_ns),
-            ("nobody of the plan", self.idle_ns),
-        ];
-        let some = all.iter().filter(|(_, ns)| *ns > 0);
-        some.map(|(who, ns)| format!("{who} {:.3} ms", *ns as f64 / 1e6)).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// What was seen of a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuRun {
-    /// Which.
-    pub cpu: u32,
-    /// Decisions.
-    pub decisions: u64,
-    /// Timers that fired.
-    pub timers: u64,
-    /// Longest time from when a timer was to fire to the decision.
-    pub max_timer_late_ns: u64,
-    /// Longest wait for the lock.
-    pub max_lock_ns: u64,
-    /// Longest decision, the wait for the lock included.
-    pub max_decision_ns: u64,
-    /// Mean decision.
-    pub mean_decision_ns: u64,
-    /// Time of real-time threads that no level commands.
-    pub intruder_ns: u64,
-    /// How often one came.
-    pub intrusions: u64,
-    /// Who lost it.
-    pub lost: Lost,
-    /// Windows that have ended.
-    pub windows: u64,
-}
-
-impl CpuRun {
-    pub(super) fn decode(cpu: u32, bytes: &[u8]) -> Self {
-        let decisions = word(bytes, 0);
-        Self {
-            cpu,
-            decisions,
-            timers: word(bytes, 8),
-            max_timer_late_ns: word(bytes, 16),
-            max_lock_ns: word(bytes, 24),
-            max_decision_ns: word(bytes, 32),
-            mean_decision_ns: word(bytes, 40).checked_div(decisions).unwrap_or(0),
-            intruder_ns: word(bytes, 48),
-            intrusions: word(bytes, 56),
-            lost: Lost::decode(bytes, 64),
-            windows: word(bytes, 112),
-        }
-    }
-}
-
-/// A real-time thread that ran beside the levels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intruder {
-    /// Which, and for how long.
-    #[serde(flatten)]
-    pub seen: Seen,
-    /// Who lost it.
-    pub lost: Lost,
-}
-
-impl Intruder {
-    pub(super) fn decode(bytes: &[u8]) -> Self {
-        Self { seen: Seen::decode(bytes), lost: Lost::decode(bytes, intruders::LOST) }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!("{}; lost: {}", self.seen.text(), self.lost.text())
-    }
+/// A real-time thread, of the bytes of a `struct sched_intruder`.
+pub(super) fn intruder(bytes: &[u8]) -> RunLevelIntruder {
+    RunLevelIntruder { seen: intruders::decode(bytes), lost: lost(bytes, intruders::LOST) }
 }
 
 #[cfg(test)]
@@ -285,7 +169,7 @@ mod tests {
 
     #[test]
     fn an_intruder_is_described() {
-        let said = Intruder::decode(&intruders::tests::rude()).text();
+        let said = intruder(&intruders::tests::rude()).text();
         assert_eq!(
             said,
             "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time; lost: level A 1.500 ms"

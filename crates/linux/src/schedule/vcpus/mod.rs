@@ -15,65 +15,26 @@ use crate::error::LinuxError;
 use crate::host::machine;
 use crate::latency::throttling::{Decision, Settings, Tick};
 use crate::regulate::bpf;
-use crate::schedule::intruders::{self, Seen};
+use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
 use shared::{Info, Layout, Request};
+use solocore_model::plan::VcpuScheduling;
+use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
 
 pub use shared::MAX_VCPUS;
 
-/// Which of the VCPUs without budget runs when none has budget (maracas, section III).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u32)]
-pub enum Background {
-    /// The one with the least background time so far.
-    #[default]
-    LeastTime = 0,
-    /// The one that ran before, or else the one that is replenished first.
-    Keep = 1,
-    /// The least memory-intensive one.
-    LeastMemory = 2,
-    /// Nobody.
-    None = 3,
-}
-
-impl Background {
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LeastTime => "least-time",
-            Self::Keep => "keep",
-            Self::LeastMemory => "least-memory",
-            Self::None => "none",
-        }
-    }
-}
-
 /// How the scheduler is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is done with background time.
-    pub background: Background,
-    /// No window of T may have more than C, at the expense of VCPUs that are preempted (policy/include/solocore/sporadic_server.h).
-    pub strict: bool,
-    /// Replenishments that a VCPU may have waiting.
-    pub replenishments: u32,
-    /// C and T of the best-effort VCPU of each CPU.
-    pub best_effort_ns: (u64, u64),
-    /// What a switch and a late timer cost, for admission.
-    pub overhead_ns: u64,
-    /// How long after a change VCPUs are balanced; `None`: they stay.
-    pub balance_ns: Option<u64>,
-    /// VCPUs go only where their page colours are free; so many each core has.
-    pub colours: Option<u64>,
+    /// As planned; its `throttle` is `throttling` here, in what this machine counts.
+    pub scheduling: VcpuScheduling,
     /// Throttling of background time.
     pub throttling: Option<Settings>,
     /// How often a core in background mode asks whether it may go on, where that is throttled.
@@ -86,19 +47,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            background: Background::LeastTime,
-            strict: true,
-            replenishments: 16,
-            best_effort_ns: (5_000_000, 100_000_000),
-            overhead_ns: 20_000,
-            balance_ns: None,
-            colours: None,
-            throttling: None,
-            check_ns: 1_000_000,
-            slice_ns: 3_000_000,
-            traced: false,
-        }
+        let scheduling = VcpuScheduling::default();
+        Self { scheduling, throttling: None, check_ns: 1_000_000, slice_ns: 3_000_000, traced: false }
     }
 }
 
@@ -119,86 +69,11 @@ pub struct Wanted {
     pub colours: u64,
 }
 
-/// A VCPU as it is now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VcpuState {
-    /// Its number.
-    pub id: u32,
-    /// What it is called.
-    pub name: String,
-    /// Its core.
-    pub core: u32,
-    /// C.
-    pub capacity_ns: u64,
-    /// T.
-    pub period_ns: u64,
-    /// `blocked`, `foreground`, `background`, or `moving`.
-    pub state: String,
-    /// Time that it ran with budget.
-    pub foreground_ns: u64,
-    /// Time that it ran without.
-    pub background_ns: u64,
-    /// How often it moved.
-    pub moves: u64,
-    /// How long a move took at most.
-    pub longest_move_ns: u64,
-}
-
-/// What happened on a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuCounts {
-    /// Which.
-    pub cpu: u32,
-    /// Threads that were let in.
-    pub switches: u64,
-    /// How often a budget was exceeded because the timer came late.
-    pub late: u64,
-    /// By how much in all; it is in nobody's foreground time.
-    pub late_ns: u64,
-    /// And at most.
-    pub longest_late_ns: u64,
-    /// Threads that began to run just as another VCPU was picked, and were sent away at once.
-    pub strays: u64,
-    /// VCPUs that left for another CPU.
-    pub moves: u64,
-    /// Background time of its VCPUs.
-    pub background_ns: u64,
-    /// Moves that the policy refused: there are none.
-    pub errors: u64,
-    /// How often a real-time thread ran.
-    pub intrusions: u64,
-    /// And for how long in all.
-    pub intruder_ns: u64,
-}
-
-/// A real-time thread that ran beside the VCPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Intruder {
-    /// Which, and for how long.
-    #[serde(flatten)]
-    pub seen: Seen,
-    /// What of it a VCPU with budget had to wait.
-    pub lost_foreground_ns: u64,
-    /// What of it one in background time had to wait.
-    pub lost_background_ns: u64,
-}
-
-impl Intruder {
-    fn decode(bytes: &[u8]) -> Self {
-        // By the mode of the core: idle, foreground, background.
-        let lost = |mode: usize| intruders::word(bytes, intruders::LOST + 8 * mode);
-        Self { seen: Seen::decode(bytes), lost_foreground_ns: lost(1), lost_background_ns: lost(2) }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!(
-            "{}; lost: foreground {:.3} ms, background {:.3} ms",
-            self.seen.text(),
-            self.lost_foreground_ns as f64 / 1e6,
-            self.lost_background_ns as f64 / 1e6
-        )
-    }
+/// A real-time thread, of the bytes of a `struct sched_intruder`.
+fn intruder(bytes: &[u8]) -> RunVcpuIntruder {
+    // By the mode of the core: idle, foreground, background.
+    let lost = |mode: usize| intruders::word(bytes, intruders::LOST + 8 * mode);
+    RunVcpuIntruder { seen: intruders::decode(bytes), lost_foreground_ns: lost(1), lost_background_ns: lost(2) }
 }
 
 /// A VCPU in the book.
@@ -254,8 +129,8 @@ impl Vcpus {
             id,
             cpu: core,
             flags: u32::from(wanted.fixed),
-            server: u32::from(self.options.strict),
-            limit: self.options.replenishments,
+            server: u32::from(self.options.scheduling.strict),
+            limit: self.options.scheduling.replenishments,
             ..Request::default()
         };
         self.ask("vcpu_create", &request)?;
@@ -265,7 +140,9 @@ impl Vcpus {
 
     /// The core that a claim goes to: the one that is asked for, or that with the least utilisation that admits it.
     fn admit(&self, claim: Claim, core: Option<u32>) -> Result<u32, LinuxError> {
-        let fits = |core: u32| admission::admit(core, &self.claims(core, claim.id), claim, self.options.overhead_ns);
+        let fits = |core: u32| {
+            admission::admit(core, &self.claims(core, claim.id), claim, self.options.scheduling.overhead_ns)
+        };
         if let Some(core) = core {
             if !self.cpus.contains(&core) {
                 return Err(LinuxError::Input(format!(
@@ -383,11 +260,11 @@ impl Vcpus {
     }
 
     /// Every VCPU.
-    pub fn list(&self) -> Vec<VcpuState> {
+    pub fn list(&self) -> Vec<RunVcpu> {
         self.book.iter().map(|e| self.state_of(e)).collect()
     }
 
-    fn state_of(&self, e: &Entry) -> VcpuState {
+    fn state_of(&self, e: &Entry) -> RunVcpu {
         let info = self.info(e.claim.id);
         let core = info.map_or(0, |i| i.core);
         let at = core as usize * self.layout.bytes + self.layout.vcpu + e.claim.id as usize * self.layout.vcpu_bytes;
@@ -397,7 +274,7 @@ impl Vcpus {
             3 => "background",
             _ => "moving",
         };
-        VcpuState {
+        RunVcpu {
             id: e.claim.id,
             name: e.name.clone(),
             core,
@@ -412,10 +289,10 @@ impl Vcpus {
     }
 
     /// What happened on each CPU.
-    pub fn counts(&self) -> Vec<CpuCounts> {
+    pub fn counts(&self) -> Vec<RunVcpuCpu> {
         let of = |&cpu: &u32| {
             let word = |at: usize| self.mapped.double_word(cpu as usize * self.layout.bytes + at);
-            CpuCounts {
+            RunVcpuCpu {
                 cpu,
                 switches: word(self.layout.switches),
                 late: word(self.layout.late),
@@ -433,8 +310,8 @@ impl Vcpus {
     }
 
     /// Real-time threads that ran beside the VCPUs, the most of them first.
-    pub fn intruders(&self) -> Vec<Intruder> {
-        let mut all: Vec<Intruder> = intruders::raw(&self.object).iter().map(|bytes| Intruder::decode(bytes)).collect();
+    pub fn intruders(&self) -> Vec<RunVcpuIntruder> {
+        let mut all: Vec<RunVcpuIntruder> = intruders::raw(&self.object).iter().map(|bytes| intruder(bytes)).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -555,10 +432,10 @@ mod tests {
     fn a_real_time_thread_is_described() {
         let mut bytes = intruders::tests::rude();
         bytes[intruders::LOST + 16..intruders::LOST + 24].copy_from_slice(&250_000u64.to_ne_bytes());
-        let said = Intruder::decode(&bytes).text();
+        let said = intruder(&bytes).text();
         // What it took while the core idled, 1.5 ms, nobody lost.
         assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
         bytes[intruders::LOST + 8..intruders::LOST + 16].copy_from_slice(&750_000u64.to_ne_bytes());
-        assert_eq!(Intruder::decode(&bytes).lost_foreground_ns, 750_000);
+        assert_eq!(intruder(&bytes).lost_foreground_ns, 750_000);
     }
 }
