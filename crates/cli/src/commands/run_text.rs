@@ -16,7 +16,7 @@ pub fn text(run: &RunResult) -> String {
         out += &tasks(run.tasks.iter().chain(&run.drivers));
     }
     out += &windows(&run.windows);
-    out += &transfers(&run.transfers);
+    out += &transfers(run);
     out += &groups(&run.groups);
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
@@ -251,8 +251,8 @@ fn locked(runs: &[RunLocked]) -> String {
 }
 
 /// Input and output of the time table; empty without any.
-fn transfers(transfers: &[RunTransfer]) -> String {
-    if transfers.is_empty() {
+fn transfers(run: &RunResult) -> String {
+    if run.transfers.is_empty() {
         return String::new();
     }
     let head = ["transfer", "on", "slots", "begun", "late", "missed", "no driver", "start us", "over us"];
@@ -262,14 +262,8 @@ fn transfers(transfers: &[RunTransfer]) -> String {
         let names = [t.name.clone(), t.resource.clone()];
         names.into_iter().chain(numbers).chain([some(t.max_start_late_ns), some(t.max_end_late_ns)]).collect()
     };
-    let alone = unattended(transfers).map_or_else(String::new, |text| format!("{text}\n"));
-    shown(&head, transfers.iter().map(row)) + &alone
-}
-
-/// Transfers that nobody came for.
-pub fn unattended(transfers: &[RunTransfer]) -> Option<String> {
-    let alone: Vec<&str> = transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
-    (!alone.is_empty()).then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+    let alone = run.unattended().map_or_else(String::new, |text| format!("{text}\n"));
+    shown(&head, run.transfers.iter().map(row)) + &alone
 }
 
 fn lock(lock: &RunLock) -> String {

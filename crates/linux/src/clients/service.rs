@@ -41,7 +41,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 pub struct ServiceOptions {
     /// Where clients connect.
     pub socket: PathBuf,
-    /// Whose members may, beside root.
+    /// Whose members may, beside root; empty: nobody else.
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
@@ -102,7 +102,7 @@ impl Service {
             |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
         let mut notes = Vec::new();
         let group = seqpacket::group(&options.group);
-        if group.is_none() {
+        if group.is_none() && !options.group.is_empty() {
             notes.push(format!(
                 "there is no group `{}`: only root may be a client (groupadd --system {})",
                 options.group, options.group

@@ -5,6 +5,8 @@
 //! released while the last one runs begins when that ends; its response time counts from its release. A task without a period is
 //! started again as soon as it ends; a driver likewise, from shortly before the first release. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
 //! a second later ended (SIGKILL), with everything in its process group.
+//! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as well, as one that ends: the scheduler keeps
+//! releases and places.
 //! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
 //! killed, the jobs under way go on to their end, and no more are released.
 
@@ -237,7 +239,7 @@ fn seen(task: &Task, now: u64) -> RunTask {
 fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
     let p = &task.placed;
     task.state().thread = Some(tasks::thread_number());
-    let placed = tasks::bind(0, &[p.core])
+    let placed = if p.free { Ok(()) } else { tasks::bind(0, &[p.core]) }
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
         // Jobs inherit the thread's ways of the cache.
         .and_then(|()| p.group.as_ref().map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me()))))
@@ -370,6 +372,10 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         spawned
     };
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
+    if let (true, Ok(child)) = (task.placed.free, &ended) {
+        // Its children, which the scheduler counts to its task, end with it.
+        tasks::signal_group(*child, libc::SIGKILL);
+    }
     let end_ns = tasks::monotonic_ns();
     let mut state = task.state();
     let result = ended.and_then(tasks::reap);
@@ -427,7 +433,17 @@ mod tests {
         let core = *tasks::affinity_of(0).unwrap().last().unwrap();
         let command = command.iter().map(|&a| a.to_owned()).collect();
         let how = How::Start(command);
-        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how, group: None }
+        Placed {
+            name: "t".into(),
+            core,
+            fifo: None,
+            period_ns,
+            deadline_ns: period_ns,
+            window: None,
+            how,
+            group: None,
+            free: false,
+        }
     }
 
     fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&RunTask) -> bool) -> (RunTask, Vec<String>) {

@@ -223,6 +223,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             window: None,
             how: How::Attach(me),
             group: None,
+            free: false,
         };
         let mut locker =
             Locker::new(&[placed], &[("t".to_owned(), pages)].into(), &[(1, group.clone())].into(), home.clone());

@@ -137,6 +137,13 @@ impl RunResult {
         }
     }
 
+    /// Which transfers nobody came for.
+    #[must_use]
+    pub fn unattended(&self) -> Option<String> {
+        let alone: Vec<&str> = self.transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
+        (!alone.is_empty()).then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+    }
+
     /// Makes times of jobs, which are those of a clock, count from the begin of the run.
     pub fn since(&mut self, begun_ns: u64) {
         let tasks = self.tasks.iter_mut().chain(&mut self.drivers).flat_map(|t| &mut t.latest);

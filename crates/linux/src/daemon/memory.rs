@@ -1,51 +1,39 @@
-//! Throttling of background time while VCPUs are scheduled: what `solocore vcpu serve --threshold` and a plan's `throttle` have in common.
+//! Throttling of background time while VCPUs are scheduled, as a part.
 //!
 //! Rule: readings are taken once a memory period, in this process, and handed to the scheduler in the kernel, which decides
-//! (maracas, section IV, Algorithm 1). Does not cover: where readings come from (`solocore_linux::latency`).
+//! (maracas, section IV, Algorithm 1). Does not cover: where readings come from (`crate::latency`).
 
-use crate::args::vcpu::ThrottlingArgs;
-use crate::commands::latency as memory;
-use crate::fail::Failure;
-use solocore_linux::latency::probe::Config;
-use solocore_linux::latency::requests::CoreRequests;
-use solocore_linux::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling, Watched};
-use solocore_linux::latency::{self, Choice, Unit, pmu};
-use solocore_linux::schedule::vcpus::Vcpus;
-use solocore_linux::{LinuxError, host::machine};
-use solocore_model::run::RunThrottling;
+use super::part::{Held, Next, Part, Round};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::latency::probe::Config;
+use crate::latency::requests::CoreRequests;
+use crate::latency::throttling::{Decision, Mechanism, Rule, Settings, Throttling, Watched};
+use crate::latency::{self, Choice, Unit, pmu};
+use crate::schedule::vcpus::Vcpus;
+use solocore_model::run::{RunResult, RunThrottling, RunVcpus};
 use solocore_model::vcpus::Throttle;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 /// What is to be watched, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wanted {
+pub struct MemoryWish {
+    /// When memory counts as contended.
     pub settings: Settings,
     /// How often a core in background mode asks whether it may go on.
     pub check_ns: u64,
-    event: Option<String>,
-    choice: Choice,
-    period: Duration,
+    /// What counts as a request of a CPU; none: the first that can be counted.
+    pub event: Option<String>,
+    /// Where readings come from.
+    pub choice: Choice,
+    /// How often memory is looked at.
+    pub period: Duration,
     /// The threshold is a time: counters that tell clocks are of no use.
-    in_time: bool,
+    pub in_time: bool,
 }
 
-impl Wanted {
-    /// As asked for on the command line; `None` without a threshold.
-    pub fn of_arguments(args: &ThrottlingArgs, check_ns: u64) -> Result<Option<Self>, Failure> {
-        if args.threshold.is_none() {
-            return Ok(None);
-        }
-        Ok(Some(Self {
-            settings: memory::settings(args.rule, args.threshold, args.idle)?,
-            check_ns,
-            event: args.event.clone(),
-            choice: memory::choice(args.source),
-            period: Duration::from_nanos(args.memory_period.ns_ceil()),
-            in_time: false,
-        }))
-    }
-
+impl MemoryWish {
     /// As planned. A rate counts lines of this machine's cache.
     pub fn of_plan(throttle: &Throttle, event: Option<&str>) -> Self {
         let (rule, threshold) = match (throttle.max_latency, throttle.max_rate) {
@@ -95,54 +83,71 @@ impl Mechanism for Elsewhere {
     }
 }
 
-/// Reads the memory's latency or the requests to it, and hands them to the scheduler.
-pub struct Monitor {
-    driver: Throttling<Elsewhere>,
+/// See the module.
+pub struct Memory {
+    wish: MemoryWish,
+    vcpus: Held<Vcpus>,
+    driver: Option<Throttling<Elsewhere>>,
+    notes: Vec<String>,
     found: RunThrottling,
 }
 
-impl Monitor {
+impl Memory {
+    /// To be watched, for a scheduler.
+    #[must_use]
+    pub fn new(wish: MemoryWish, vcpus: Held<Vcpus>) -> Self {
+        let notes = vec![wish.text()];
+        Self { wish, vcpus, driver: None, notes, found: RunThrottling::default() }
+    }
+}
+
+impl Part for Memory {
     /// The first memory period begins now.
-    pub fn begin(wanted: &Wanted) -> Result<Self, Failure> {
+    fn start(&mut self) -> Result<(), LinuxError> {
         let (cpus, cpuinfo) = (machine::online_cpus()?, machine::cpuinfo());
-        let (cores, instead) = CoreRequests::choose(wanted.event.as_deref(), &cpuinfo, &cpus)?;
-        let (watched, why) = wanted.watch(&Config::on(&cpus), &cpuinfo)?;
-        for note in instead.iter().chain(&why) {
-            eprintln!("solocore: note: {note}");
-        }
-        let rule = wanted.settings.rule;
-        let found = RunThrottling {
+        let (cores, instead) = CoreRequests::choose(self.wish.event.as_deref(), &cpuinfo, &cpus)?;
+        let (watched, why) = self.wish.watch(&Config::on(&cpus), &cpuinfo)?;
+        self.notes.extend(instead.into_iter().chain(why));
+        let rule = self.wish.settings.rule;
+        self.found = RunThrottling {
             source: watched.about(),
             event: cores.event().name().to_owned(),
             rule: if rule == Rule::Rate { "rate" } else { "latency" }.to_owned(),
-            threshold: wanted.settings.threshold,
-            periods: 0,
-            contended: 0,
-            most_throttled: 0,
-            highest_latency: None,
+            threshold: self.wish.settings.threshold,
+            ..RunThrottling::default()
         };
-        let driver = Throttling::new(wanted.period, rule, watched, cores, Elsewhere)?;
-        Ok(Self { driver, found })
-    }
-
-    /// Ends the memory period if it is time.
-    pub fn look(&mut self, vcpus: &Vcpus) -> Result<(), LinuxError> {
-        if Instant::now() < self.driver.due() {
-            return Ok(());
-        }
-        let tick = self.driver.tick()?;
-        let decision = vcpus.monitor(&tick)?;
-        self.found.periods += 1;
-        self.found.contended += u64::from(decision.contended);
-        self.found.most_throttled = self.found.most_throttled.max(decision.throttled);
-        let latency = tick.reading.latency();
-        self.found.highest_latency = self.found.highest_latency.into_iter().chain(latency).reduce(f64::max);
+        self.driver = Some(Throttling::new(self.wish.period, rule, watched, cores, Elsewhere)?);
         Ok(())
     }
 
-    /// What came of it so far.
-    pub fn found(&self) -> RunThrottling {
-        self.found.clone()
+    /// Ends the memory period if it is time.
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        let vcpus = self.vcpus.borrow();
+        let (Some(vcpus), Some(driver)) = (vcpus.as_ref(), &mut self.driver) else { return Ok(Next::GoOn) };
+        if Instant::now() < driver.due() {
+            return Ok(Next::GoOn);
+        }
+        let tick = driver.tick()?;
+        let decision = vcpus.monitor(&tick)?;
+        let found = &mut self.found;
+        found.periods += 1;
+        found.contended += u64::from(decision.contended);
+        found.most_throttled = found.most_throttled.max(decision.throttled);
+        found.highest_latency = found.highest_latency.into_iter().chain(tick.reading.latency()).reduce(f64::max);
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        run.vcpus.get_or_insert_with(RunVcpus::default).throttling = Some(self.found.clone());
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.driver = None;
     }
 }
 
@@ -152,13 +157,13 @@ mod tests {
 
     #[test]
     fn a_plans_threshold() {
-        let of = |text: &str| Wanted::of_plan(&toml::from_str(text).unwrap(), None);
-        let latency = of("max_latency = \"200 ns\"\nidle_per_mille = 700\ncheck = \"2 ms\"");
+        let of = |text: &str| MemoryWish::of_plan(&serde_json::from_str(text).unwrap(), None);
+        let latency = of(r#"{"max_latency": "200 ns", "idle_per_mille": 700, "check": "2 ms"}"#);
         assert_eq!(latency.settings, Settings { rule: Rule::Latency, threshold: 200, idle_per_mille: 700 });
         assert_eq!((latency.check_ns, latency.period), (2_000_000, Duration::from_secs(2)));
         assert!(latency.text().ends_with("a request takes 200 ns or more"));
         // 64 MB/s for half a second, in lines.
-        let rate = of("max_rate = \"64 MB/s\"\nperiod = \"500 ms\"");
+        let rate = of(r#"{"max_rate": "64 MB/s", "period": "500 ms"}"#);
         assert_eq!((rate.settings.rule, rate.settings.threshold), (Rule::Rate, 32_000_000 / machine::cache_line()));
     }
 }
