@@ -257,13 +257,14 @@ def test_a_program_in_ways_of_its_own(solocore, mounted):
     solocore.env.update(planned_env)
     process = solocore.start("exec", "--ways", "2", "--", "sleep", "60")
     try:
+        def members():
+            pids = [pid for group in mount.groups() for pid in mount.read(f"{group}/tasks").split()]
+            return [Path(f"/proc/{pid}/comm").read_text().strip() for pid in pids]
+
         until = time.monotonic() + 10
-        while not mount.groups() and time.monotonic() < until:
+        while members() != ["sleep"] and time.monotonic() < until:
             time.sleep(0.02)
-        time.sleep(0.2)
-        (group,) = mount.groups()
-        members = mount.read(f"{group}/tasks").split()
-        assert [Path(f"/proc/{pid}/comm").read_text().strip() for pid in members] == ["sleep"]
+        assert len(mount.groups()) == 1 and members() == ["sleep"]
     finally:
         os.killpg(process.pid, signal.SIGTERM)
         process.wait(10)
