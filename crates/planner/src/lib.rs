@@ -6,8 +6,7 @@
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
 //! Even budgets are chosen by `budgets`: the largest with which the bounds are nearly as low as they can be.
-//! Under dynamic budgets: `dynamic`. With IMA partitions: `windows`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `levels`.
-//! Not covered: choosing explicit budgets.
+//! With `share = "optimal"`: `optimal` chooses cores, cache and budgets together. Under dynamic budgets: `dynamic`. With IMA partitions: `windows`. With VCPUs: `vcpus`. With criticality levels on isolated hardware: `levels`.
 
 mod budgets;
 mod core_plan;
@@ -19,6 +18,7 @@ mod levels;
 mod lock;
 mod margin;
 mod memory;
+mod optimal;
 mod resources;
 mod vcpus;
 mod whole;
@@ -34,8 +34,8 @@ use dynamic::Dynamic;
 use margin::Margins;
 use resources::Resources;
 use solocore_analysis::interference::Job;
-use solocore_model::plan::{Plan, PlanCore, PlanTask};
-use solocore_model::system::{Criticality, Model, Policy, Task};
+use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
+use solocore_model::system::{Criticality, Model, Policy, Share, Task};
 use solocore_model::{System, Time};
 use whole::{plan_core, whole};
 use work::Work;
@@ -99,6 +99,15 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, &work, &resources)?;
         return Ok(assemble_dynamic(system, &work, &dynamic, &resources));
+    }
+    if system.regulation.share == Share::Optimal {
+        let found = optimal::choose(system, &work, &resources, stop);
+        let placement = found.best.candidate.placement;
+        let (cores, resources) = with_known_rivals(found.best.cores, &placement, &work, found.best.resources);
+        let mut plan = assemble(system, &work, &placement, &cores, &resources);
+        plan.reasons.splice(0..0, found.reasons);
+        plan.certificate = Some(Certificate { optimal: found.gap == 0.0, gap: found.gap });
+        return Ok(plan);
     }
     let placement = place(&work, &resources);
     let cores: Vec<CorePlan> = (0..resources.cores)

@@ -8,7 +8,7 @@ use super::levels::LevelsPlan;
 use super::task::PlanTask;
 use super::vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
 use super::windows::WindowsPlan;
-use super::{Plan, Scheme};
+use super::{Certificate, Plan, Scheme};
 use crate::platform::Platform;
 use crate::system::Model;
 use serde::{Deserialize, Serialize};
@@ -28,6 +28,8 @@ pub(super) struct PlanFile {
     assumptions: Vec<String>,
     regulation: PlanRegulation,
     platform: Platform,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    certificate: Option<Certificate>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     sce: Option<Box<WindowsPlan>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -68,6 +70,7 @@ impl TryFrom<PlanFile> for Plan {
             assumptions: file.assumptions,
             regulation: file.regulation,
             platform: file.platform,
+            certificate: file.certificate,
             scheme,
         })
     }
@@ -85,6 +88,7 @@ impl From<Plan> for PlanFile {
             assumptions: plan.assumptions,
             regulation: plan.regulation,
             platform: plan.platform,
+            certificate: plan.certificate,
             sce: None,
             mc2: None,
             maracas: None,
