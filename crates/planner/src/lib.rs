@@ -101,25 +101,47 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
         return Ok(assemble_dynamic(system, &work, &dynamic, &resources));
     }
     if system.regulation.share == Share::Optimal {
-        let found = optimal::choose(system, &work, &resources, stop);
-        let placement = found.best.candidate.placement;
-        let (cores, resources) = with_known_rivals(found.best.cores, &placement, &work, found.best.resources);
-        let mut plan = assemble(system, &work, &placement, &cores, &resources);
-        plan.reasons.splice(0..0, found.reasons);
-        plan.certificate = Some(Certificate { optimal: found.gap == 0.0, gap: found.gap });
-        return Ok(plan);
+        return Ok(with_optimal_shares(system, &work, resources, stop));
     }
-    let placement = place(&work, &resources);
-    let cores: Vec<CorePlan> = (0..resources.cores)
-        .map(|core| {
-            let on_core = (0..work.len()).filter(|&t| placement[t] == core).collect();
-            CorePlan::best(core, on_core, &work, &resources)
-        })
-        .collect();
-    let (cores, resources) = with_known_rivals(cores, &placement, &work, resources);
+    let (placement, cores, resources) = worst_fit(&work, resources);
     let mut plan = assemble(system, &work, &placement, &cores, &resources);
     lock::note(&mut plan, lock_budget);
     Ok(plan)
+}
+
+/// Tasks by worst fit, with shares as they are.
+fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, Resources) {
+    let placement = place(work, &resources);
+    let cores: Vec<CorePlan> = (0..resources.cores)
+        .map(|core| {
+            let on_core = (0..work.len()).filter(|&t| placement[t] == core).collect();
+            CorePlan::best(core, on_core, work, &resources)
+        })
+        .collect();
+    let (cores, resources) = with_known_rivals(cores, &placement, work, resources);
+    (placement, cores, resources)
+}
+
+/// With cores, cache and budgets chosen together; with even shares where only these meet all deadlines.
+fn with_optimal_shares(system: &System, work: &[Work], even: Resources, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
+    let found = optimal::choose(system, work, &even, &place(work, &even), stop);
+    let placement = found.best.candidate.placement;
+    let (cores, resources) = with_known_rivals(found.best.cores, &placement, work, found.best.resources);
+    let fits = |cores: &[CorePlan]| cores.iter().all(CorePlan::schedulable);
+    if !fits(&cores) {
+        let (placement, cores, resources) = worst_fit(work, even);
+        if fits(&cores) {
+            let mut plan = assemble(system, work, &placement, &cores, &resources);
+            plan.reasons
+                .insert(0, "shares: even ones, as no others were found with which every deadline is met".to_owned());
+            plan.certificate = Some(Certificate { optimal: false, gap: 1.0 });
+            return plan;
+        }
+    }
+    let mut plan = assemble(system, work, &placement, &cores, &resources);
+    plan.reasons.splice(0..0, found.reasons);
+    plan.certificate = Some(Certificate { optimal: found.gap == 0.0, gap: found.gap });
+    plan
 }
 
 /// Where there is no best effort, the other cores make no more accesses than their jobs do. That holds if all of them end by their

@@ -173,7 +173,9 @@ impl System {
         if let Some(ima) = &ima {
             check_windows(ima, &tasks).map_err(whole)?;
             if regulation.share == Share::Optimal {
-                return Err(whole("[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned()));
+                return Err(whole(
+                    "[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned(),
+                ));
             }
         }
         if let Some(isolation) = &isolation {

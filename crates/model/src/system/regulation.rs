@@ -198,7 +198,10 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
 fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share == Share::Optimal;
     if optimal && regulation.policy != Policy::Memguard {
-        return Err("[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, or remove it".to_owned());
+        return Err(
+            "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, or remove it"
+                .to_owned(),
+        );
     }
     if optimal && regulation.model() == Model::Sce {
         return Err(
@@ -234,7 +237,9 @@ mod thousandths {
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
         let Some(factor) = Option::<f64>::deserialize(from)? else { return Ok(None) };
         if !(1.0..=1000.0).contains(&factor) {
-            return Err(serde::de::Error::custom(format!("slowdown = {factor} is not within 1 and 1000; 2.0 is a usual one")));
+            return Err(serde::de::Error::custom(format!(
+                "slowdown = {factor} is not within 1 and 1000; 2.0 is a usual one"
+            )));
         }
         // Rounded to the strict side, but for the error of the decimal fraction.
         Ok(Some((factor * 1000.0 + 1e-6).floor() as u64))

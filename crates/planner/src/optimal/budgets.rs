@@ -64,9 +64,22 @@ impl<'a> Solver<'a> {
         let most = if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
         let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
         // Nothing is best effort's first where there is none, and every core runs analysed tasks or nothing.
-        let objective = if objective == Objective::BestEffort && needs.is_empty() { Objective::Margin } else { objective };
+        let objective =
+            if objective == Objective::BestEffort && needs.is_empty() { Objective::Margin } else { objective };
         let alone = work.iter().map(|w| alone_ps(w, base)).collect();
         Self { work, base, objective, wish, alone, needs, bus, most: most.clamp(1, bus), floor: (even / 4).max(1) }
+    }
+
+    /// Accesses a period that no core can exceed.
+    #[cfg(test)]
+    pub const fn bus(&self) -> u64 {
+        self.bus
+    }
+
+    /// Accesses a period for a best-effort program beyond which it gets no faster.
+    #[cfg(test)]
+    pub const fn most(&self) -> u64 {
+        self.most
     }
 
     /// Budgets, pages and bounds of a candidate.
@@ -78,13 +91,16 @@ impl<'a> Solver<'a> {
         let multiples = self.objective == Objective::Bounds || self.wish.is_some();
         let alone = multiples.then_some(&self.alone[..]);
         let mut best: Option<Outcome> = None;
-        for _ in 0..ROUNDS {
-            let locked: Vec<CorePlan> = (0..resources.cores)
-                .map(|core| pages::lock(core, &candidate.on(core), &weights, alone, self.work, &resources))
-                .collect();
+        for round in 0..ROUNDS {
+            let lock = |core: u32| match round {
+                // As even shares do it.
+                0 => CorePlan::best(core, candidate.on(core), self.work, &resources),
+                _ => pages::lock(core, &candidate.on(core), &weights, alone, self.work, &resources),
+            };
+            let locked: Vec<CorePlan> = (0..resources.cores).map(lock).collect();
             let outcome = self.with_pages(&candidate, &locked, &resources);
             let close = self.closest(&outcome.cores);
-            for task in &close {
+            for task in close.iter().filter(|_| round > 0) {
                 let weight = weights.entry(*task).or_insert(UNITY);
                 // A little, where pages already go by what counts.
                 *weight += *weight / if multiples { 16 } else { 2 };
@@ -102,8 +118,7 @@ impl<'a> Solver<'a> {
     fn with_pages(&self, candidate: &Candidate, pages: &[CorePlan], resources: &Resources) -> Outcome {
         let wanted = Limits { deadline: 1000, slowdown: self.wish.unwrap_or(u64::MAX) };
         let relaxed = Limits { slowdown: u64::MAX, ..wanted };
-        let jobs = pages.iter().map(|p| self.jobs(p, resources)).collect();
-        let mut attempt = Attempt { solver: self, candidate, pages, jobs, resources: resources.clone() };
+        let mut attempt = Attempt::new(self, candidate, pages, resources);
         for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
             if let Some((budgets, limits)) = attempt.best(limits) {
                 let budgets = attempt.raised(budgets, limits);
@@ -111,7 +126,8 @@ impl<'a> Solver<'a> {
             }
         }
         // The least that best effort needs, and all for the others.
-        let budgets = (0..resources.cores).map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 }).collect();
+        let budgets =
+            (0..resources.cores).map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 }).collect();
         attempt.outcome(budgets, 0.0)
     }
 
@@ -165,7 +181,8 @@ impl<'a> Solver<'a> {
                 -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
             }
             _ => {
-                let least = |(w, alone): (&Work, &u64)| w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64;
+                let least =
+                    |(w, alone): (&Work, &u64)| w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64;
                 -self.work.iter().zip(&self.alone).filter(|(w, _)| w.hard()).map(least).fold(0.0, f64::max)
             }
         }
@@ -258,7 +275,8 @@ impl Analysed {
 }
 
 /// One way to lock pages for a candidate.
-struct Attempt<'a> {
+#[derive(Debug)]
+pub struct Attempt<'a> {
     solver: &'a Solver<'a>,
     candidate: &'a Candidate,
     pages: &'a [CorePlan],
@@ -266,7 +284,12 @@ struct Attempt<'a> {
     resources: Resources,
 }
 
-impl Attempt<'_> {
+impl<'a> Attempt<'a> {
+    pub fn new(solver: &'a Solver<'a>, candidate: &'a Candidate, pages: &'a [CorePlan], resources: &Resources) -> Self {
+        let jobs = pages.iter().map(|p| solver.jobs(p, resources)).collect();
+        Self { solver, candidate, pages, jobs, resources: resources.clone() }
+    }
+
     /// Budgets of cores without deadlines, with `t` for each program.
     fn floors(&self, t: u64) -> Vec<u64> {
         let of = |core: u32| {
@@ -321,7 +344,7 @@ impl Attempt<'_> {
     }
 
     /// The best for the objective: budgets, and the limits that they keep.
-    fn best(&mut self, limits: Limits) -> Option<(Vec<u64>, Limits)> {
+    pub fn best(&mut self, limits: Limits) -> Option<(Vec<u64>, Limits)> {
         let floor = self.floors(self.solver.floor);
         match self.solver.objective {
             Objective::Margin => self.tightest(&floor, 1000, |deadline| Limits { deadline, ..limits }),
@@ -407,7 +430,9 @@ impl Attempt<'_> {
             let locked: usize = hard().map(|t| t.locked).sum();
             let per_way = (r.platform.pages_per_way() as usize).max(1);
             let ways = r.ways_of(core).saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
-            let rate = |n: u64, t: &TaskPlan| n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
+            let rate = |n: u64, t: &TaskPlan| {
+                n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+            };
             // What the analysed jobs take on average: their time alone, and their accesses.
             let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
             let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();

@@ -14,6 +14,8 @@ mod budgets;
 mod candidate;
 mod pages;
 mod speed;
+#[cfg(test)]
+mod tests;
 
 use crate::core_plan::CorePlan;
 use crate::resources::Resources;
@@ -68,12 +70,19 @@ pub struct Found {
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `stop` ends the search early.
-pub fn choose(system: &System, work: &[Work], resources: &Resources, stop: &(dyn Fn() -> bool + Sync)) -> Found {
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them; `stop` ends the search early.
+pub fn choose(
+    system: &System,
+    work: &[Work],
+    even: &Resources,
+    placement: &[u32],
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Found {
     let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
-    let solver = Solver::new(work, resources, objective, system.regulation.slowdown_permille);
+    let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
     let mut tried: Vec<Outcome> = Vec::new();
-    for candidate in candidate::first(work, resources) {
+    let usual = Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
+    for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
         if !tried.is_empty() && stop() {
             break;
         }
@@ -84,7 +93,7 @@ pub fn choose(system: &System, work: &[Work], resources: &Resources, stop: &(dyn
     let mut best = best_of(&tried);
     let mut moves = 0;
     'search: while moves < MOVES && !stop() {
-        for next in tried[best].candidate.neighbours(work, resources) {
+        for next in tried[best].candidate.neighbours(work, even) {
             if tried.iter().any(|o| o.candidate == next) {
                 continue;
             }
@@ -136,7 +145,8 @@ fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<Str
             solver.words(&next.value)
         ));
     }
-    let same = |o: &&Outcome| o.candidate.placement == chosen.candidate.placement && o.candidate.ways != chosen.candidate.ways;
+    let same =
+        |o: &&Outcome| o.candidate.placement == chosen.candidate.placement && o.candidate.ways != chosen.candidate.ways;
     if let Some(next) = tried.iter().filter(same).reduce(|a, b| if b.value.better(&a.value) { b } else { a }) {
         out.push(format!(
             "cache: ways {} by core; with {} it would be {}",
