@@ -1,7 +1,7 @@
 //! The reason for each number, and what the verdict rests on, in words.
 
+use crate::budgets::Dynamic;
 use crate::demand::Demand;
-use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::levels::Contention;

@@ -64,10 +64,11 @@ fn column<T: DataType>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Scenario;
     use crate::journal::Point;
-    use crate::{Scenario, Scheme};
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::RowAccessor;
+    use solocore_planner::levels::optimiser::Scheme;
 
     #[test]
     fn a_reader_finds_what_was_written() {

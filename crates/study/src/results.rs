@@ -3,12 +3,13 @@
 //! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids from utilization 0, where
 //! every system is schedulable, to the scenario's end (the paper, section 6.2); over several scenarios, their sum.
 
+use crate::StudyError;
 use crate::journal::{Manifest, Points};
 use crate::sampling::interval;
 use crate::scenario::Scenario;
 use crate::study::curve;
-use crate::{Scheme, StudyError};
 use serde::Serialize;
+use solocore_planner::levels::optimiser::Scheme;
 
 /// Areas of one scenario, by scheme.
 #[derive(Debug, Clone, PartialEq)]

@@ -15,7 +15,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use expected::Slot;
 use serde_json::json;
-use solocore_ima::Instance;
+use solocore_model::Instance;
 use solocore_model::{Plan, System, files};
 use std::process::ExitCode;
 use violation::{Effort, Violation};

@@ -4,9 +4,9 @@
 //! whose possible offsets are periodic intervals once the rest is fixed; start again when something has no place.
 //! The paper leaves open how offsets are drawn: here, uniformly, then moved on to the next free one.
 
-use crate::problem::{Problem, Solution};
-use crate::state::State;
-use crate::timeline::Own;
+use super::problem::{Problem, Solution};
+use super::state::State;
+use super::timeline::Own;
 
 /// A search that can be interrupted after any amount of work.
 pub struct Hos<'a> {

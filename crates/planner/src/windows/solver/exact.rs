@@ -7,7 +7,7 @@
 //! partition moved by the least common multiple of its gcds meets the others alike, so one such stretch is enough.
 //! Not covered: many activities; the matrix is copied for every open choice.
 
-use crate::problem::{Place, Problem, Solution, gcd};
+use super::problem::{Place, Problem, Solution, gcd};
 
 /// Where a search stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -303,8 +303,8 @@ pub fn solution(problem: &Problem, cores: Vec<usize>, offset: Vec<i64>) -> Solut
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Instance;
     use proptest::prelude::*;
+    use solocore_model::Instance;
     use std::path::Path;
 
     fn problem(acts: &[(i64, i64)]) -> Problem {

@@ -1,8 +1,8 @@
-//! IMA partitions with conflict-free I/O: instances, solvers, time tables.
+//! Offsets of IMA partitions with conflict-free I/O: search, proofs of infeasibility, time tables.
 //!
 //! From partitions with their periods, windows and I/O chains to offsets such that no two activities on a core, on the I/O
 //! core or at a device ever overlap, and every chain keeps its order and age (single-core-equivalence, section 2.4).
-//! What this crate claims, `solocore check-io` checks by unrolling, with no code in common.
+//! What is claimed here, `solocore check-io` checks by unrolling, with no code in common.
 
 mod bounds;
 mod exact;
@@ -17,5 +17,4 @@ pub mod tasks;
 mod timeline;
 
 pub use problem::{Problem, Solution};
-pub use solocore_model::{Instance, dma, instance};
 pub use solve::{Answer, solve};

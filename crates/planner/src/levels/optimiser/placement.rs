@@ -11,9 +11,9 @@
 //!
 //! Not covered: placement and ways decided together, which the paper leaves out as well.
 
-use crate::generator::System;
-use crate::tables::Weights;
-use crate::ways::MOST_CORES;
+use super::tables::Weights;
+use super::tasks::TaskSystem;
+use super::ways::MOST_CORES;
 use solocore_analysis::mc2::Level;
 
 /// How chains are treated.
@@ -41,14 +41,14 @@ pub struct Estimate {
 pub struct Placement {
     /// Core of each task of levels A and B.
     pub core: Vec<usize>,
-    /// Load, from and to in `System::order`; bound tasks first, then level A, then by decreasing load.
+    /// Load, from and to in `TaskSystem::order`; bound tasks first, then level A, then by decreasing load.
     queue: Vec<(u8, f64, usize, usize)>,
     load: [Estimate; MOST_CORES],
 }
 
 impl Placement {
     /// Places the tasks of a system.
-    pub fn place(&mut self, system: &System, weights: &[Weights], kind: Kind) {
+    pub fn place(&mut self, system: &TaskSystem, weights: &[Weights], kind: Kind) {
         self.core.clear();
         self.core.resize(system.bound().len(), 0);
         self.queue.clear();
@@ -77,7 +77,7 @@ impl Placement {
     }
 
     /// Places the tasks `from..to` of the order, in halves if they do not fit as one.
-    fn put(&mut self, system: &System, weights: &[Weights], from: usize, to: usize) {
+    fn put(&mut self, system: &TaskSystem, weights: &[Weights], from: usize, to: usize) {
         let tasks = &system.order[from..to];
         let sum = tasks.iter().fold(Estimate::default(), |sum, &task| {
             let e = weights[task].estimate;
@@ -115,57 +115,11 @@ impl Placement {
     }
 }
 
-fn item(system: &System, weights: &[Weights], from: usize, to: usize) -> (u8, f64, usize, usize) {
+fn item(system: &TaskSystem, weights: &[Weights], from: usize, to: usize) -> (u8, f64, usize, usize) {
     let tasks = &system.order[from..to];
     let level = match system.pin(tasks[0]) {
         Some(_) => 0,
         None => 1 + u8::from(system.tasks[tasks[0]].level != Level::A),
     };
     (level, tasks.iter().map(|&task| weights[task].estimate.b).sum(), from, to)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::generator::CORES;
-    use crate::parameters::Parameters;
-    use crate::scenario::Scenario;
-    use crate::tables::Tables;
-
-    #[test]
-    fn chains_stay_together_while_there_is_room() {
-        let p = Parameters::standard();
-        let scenario = Scenario::parse("C-Light,Long,Light,Quick,Small,Low,Many").unwrap()[0];
-        let (mut s, mut tables) = (System::new(), Tables::new());
-        for (milli, all) in [(1000, true), (7000, false)] {
-            s.generate(&p, 1, scenario, milli, 0);
-            tables.load(&p, &s);
-            let mut placement = Placement::default();
-            placement.place(&s, &tables.weights, Kind::Together);
-            let one_core = |&(from, to): &(usize, usize)| {
-                s.order[from..to].windows(2).all(|w| placement.core[w[0]] == placement.core[w[1]])
-            };
-            assert_eq!(s.groups.iter().all(one_core), all, "{milli}");
-            let load = |core: usize| placement.core.iter().filter(|&&c| c == core).count();
-            assert!((0..CORES).all(|core| load(core) > 0));
-        }
-    }
-
-    #[test]
-    fn tasks_apart_spread_evenly() {
-        let p = Parameters::standard();
-        let scenario = Scenario::parse("C-Light,Long,Light,Quick,Small,Low,Many").unwrap()[0];
-        let (mut s, mut tables) = (System::new(), Tables::new());
-        s.generate(&p, 1, scenario, 4000, 0);
-        tables.load(&p, &s);
-        let mut placement = Placement::default();
-        placement.place(&s, &tables.weights, Kind::Apart);
-        let mut load = [0.0; CORES];
-        for (task, &core) in placement.core.iter().enumerate() {
-            let e = tables.weights[task].estimate;
-            load[core] += e.b + if core == 0 { e.interrupts } else { 0.0 };
-        }
-        let spread = load.iter().fold(0.0, |m: f64, l| m.max(*l)) - load.iter().fold(9.0, |m: f64, l| m.min(*l));
-        assert!(spread < 0.01, "{load:?}");
-    }
 }

@@ -1,7 +1,8 @@
 //! Answers against trying all offsets, on instances small enough for that; the same answer for any number of threads.
 
 use proptest::prelude::*;
-use solocore_ima::{Answer, Instance, Problem, solve};
+use solocore_model::Instance;
+use solocore_planner::windows::solver::{Answer, Problem, solve};
 use std::path::Path;
 use std::time::{Duration, Instant};
 

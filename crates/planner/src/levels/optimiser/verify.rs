@@ -2,15 +2,15 @@
 //!
 //! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost model's formula, by
 //! itself, in whole femtoseconds rounded up, and given to the independent per-core and level-C tests. Whatever
-//! [`crate::allocate`] calls schedulable must pass; `tests/theorems.rs` and every debug study hold it to that.
+//! [`super::allocate`] calls schedulable must pass; `crates/study/tests/theorems.rs` and every debug study hold it to that.
 
-use crate::allocate::{Allocation, Allocator};
-use crate::generator::{Accesses, System, Task};
-use crate::parameters::Parameters;
-use crate::random::saturation;
-use crate::scheme::Ipc;
-use crate::tables::{BANK_OF_C, bank, sources};
-use crate::ways::MOST_CORES;
+use super::allocate::{Allocation, Allocator};
+use super::curve::saturation;
+use super::machine::Machine;
+use super::scheme::Ipc;
+use super::tables::{BANK_OF_C, bank};
+use super::tasks::{Accesses, SystemTask, TaskSystem};
+use super::ways::MOST_CORES;
 use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
 
 /// Femtoseconds of a millisecond.
@@ -43,12 +43,13 @@ pub struct Checked {
 }
 
 /// The verdict of the independent tests on an allocation, the last that `allocator` made.
-pub fn verify(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Verdict {
-    check(p, system, allocator, allocation).verdict
+pub fn verify(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Verdict {
+    check(system, allocator, allocation).verdict
 }
 
 /// The same, with the PETs that were tested.
-pub fn check(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Checked {
+pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Checked {
+    let p = &{ allocator.p };
     let layout = lay_out(p, system, allocator, allocation);
     let mut a: [Vec<Mc2Task>; MOST_CORES] = Default::default();
     let mut b: [Vec<Mc2Task>; MOST_CORES] = Default::default();
@@ -77,7 +78,7 @@ pub fn check(p: &Parameters, system: &System, allocator: &mut Allocator, allocat
     Checked { core: layout.core, verdict, tardiness, tasks }
 }
 
-fn lay_out(p: &Parameters, system: &System, allocator: &mut Allocator, allocation: &Allocation) -> Layout {
+fn lay_out(p: &Machine, system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Layout {
     let own_bank = (0..system.bound().len()).map(|task| allocator.own_bank(system, allocation, task)).collect();
     let placed = allocator.placed(system, allocation.kind);
     let (core, locked_from) = (placed.placement.core.clone(), placed.locked_from.clone());
@@ -89,7 +90,7 @@ fn lay_out(p: &Parameters, system: &System, allocator: &mut Allocator, allocatio
         accesses: [0.0; MOST_CORES + 1],
     };
     let random = allocation.scheme.ipc == Ipc::Random;
-    let time = |task: usize, share: f64| share * system.tasks[task].utilization / p.execution.level_a_over_b;
+    let time = |task: usize, share: f64| share * system.tasks[task].utilization / p.level_a_over_b;
     for (at, edge) in system.edges.iter().enumerate() {
         let ends = [(edge.sender, edge.sending), (edge.receiver, edge.receiving)];
         let home = ends.map(|(task, _)| layout.core.get(task).copied());
@@ -144,15 +145,15 @@ fn extra(ipc: Ipc, costs: &Accesses, isolated: bool, locked: bool) -> f64 {
 }
 
 /// Time of a job over its idle time, without interrupts.
-fn share(p: &Parameters, system: &System, layout: &Layout, allocation: &Allocation, at: usize) -> f64 {
+fn share(p: &Machine, system: &TaskSystem, layout: &Layout, allocation: &Allocation, at: usize) -> f64 {
     let task = &system.tasks[at];
     let home = layout.core.get(at).copied();
     let ways = home.map_or(allocation.split.level_c, |core| allocation.split.cores[core]);
     let bank = home.unwrap_or(BANK_OF_C);
     let misses = system.remaining(at, ways);
     let mut share = task.flat + task.steep * misses + task.bus * system.bus_load + layout.messages[at];
-    share += task.bank * saturation(layout.dma[bank], p.dma.saturation_mb_per_s) * misses;
-    share += task.victim * saturation(layout.accesses[bank], p.sharing.saturation_cores);
+    share += task.bank * saturation(layout.dma[bank], p.dma_saturation_mb_per_s) * misses;
+    share += task.victim * saturation(layout.accesses[bank], p.sharing_saturation_cores);
     if task.level != Level::A {
         share += task.reload;
     }
@@ -170,7 +171,7 @@ fn femtoseconds(ms: f64) -> u64 {
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a period of at most a second")]
-fn period_of(task: &Task) -> u64 {
+fn period_of(task: &SystemTask) -> u64 {
     let exact = task.period_ms * FEMTOSECONDS;
     let picoseconds = (exact / 1000.0).round();
     // A stated period is a whole number of picoseconds, which the float is next to. Otherwise rounded down: a task that
@@ -178,22 +179,22 @@ fn period_of(task: &Task) -> u64 {
     if (picoseconds * 1000.0 - exact).abs() < 0.5 { picoseconds as u64 * 1000 } else { exact.floor() as u64 }
 }
 
-fn task_of(p: &Parameters, system: &System, task: &Task, share: f64, on_core_0: bool) -> Mc2Task {
+fn task_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64, on_core_0: bool) -> Mc2Task {
     let lost: f64 = if on_core_0 {
         let window = task.period_ms * 1000.0;
-        sources(p, system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost / 1000.0).sum()
+        p.interrupts(system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost / 1000.0).sum()
     } else {
         0.0
     };
-    let longest = task.utilization / p.execution.level_a_over_b * task.period_ms * share;
+    let longest = task.utilization / p.level_a_over_b * task.period_ms * share;
     let (b, c) = (femtoseconds(longest + lost), femtoseconds(longest * task.average + lost));
-    let a = femtoseconds(longest * p.execution.level_a_over_b + lost);
+    let a = femtoseconds(longest * p.level_a_over_b + lost);
     Mc2Task { period: period_of(task), pets: Pets { a: a.max(b), b, c } }
 }
 
-fn global_of(p: &Parameters, system: &System, task: &Task, share: f64) -> Mc2Task {
-    let idle = task.utilization / p.execution.level_a_over_b * task.average * task.period_ms;
-    let sources = sources(p, system.dma);
+fn global_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64) -> Mc2Task {
+    let idle = task.utilization / p.level_a_over_b * task.average * task.period_ms;
+    let sources = p.interrupts(system.dma);
     let busy: f64 = sources.iter().map(|(cost, period)| cost / period).sum();
     let burst: f64 = sources.iter().map(|(cost, _)| cost / 1000.0).sum();
     let c = femtoseconds((idle * share + 2.0 * burst) / (1.0 - busy));

@@ -26,12 +26,12 @@
 //! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase 3. A locked buffer still
 //! counts as traffic to the banks of level C, which is on the safe side.
 
-use crate::generator::{Accesses, BANKS, Edge, System, Task};
-use crate::parameters::Parameters;
-use crate::placement::{Estimate, Kind, Placement};
-use crate::random::saturation;
-use crate::scheme::{Io, Ipc};
-use crate::ways::{Checks, LevelC, MOST_CORES, SIZES};
+use super::curve::saturation;
+use super::machine::Machine;
+use super::placement::{Estimate, Kind, Placement};
+use super::scheme::{Io, Ipc};
+use super::tasks::{Accesses, BANKS, Edge, SystemTask, TaskSystem};
+use super::ways::{Checks, LevelC, MOST_CORES, SIZES};
 use solocore_analysis::mc2::Level;
 
 /// Bank number that stands for all of level C's.
@@ -126,9 +126,9 @@ impl Tables {
     }
 
     /// Sums over a system.
-    pub fn load(&mut self, p: &Parameters, system: &System) {
-        self.saturation = [p.dma.saturation_mb_per_s, p.sharing.saturation_cores];
-        self.level_a_over_b = p.execution.level_a_over_b;
+    pub fn load(&mut self, p: &Machine, system: &TaskSystem) {
+        self.saturation = [p.dma_saturation_mb_per_s, p.sharing_saturation_cores];
+        self.level_a_over_b = p.level_a_over_b;
         self.periods = [(0.0, 0.0); 3];
         self.weights.clear();
         self.io.clear();
@@ -142,7 +142,7 @@ impl Tables {
         self.load_global(p, system);
     }
 
-    fn weigh(&mut self, p: &Parameters, system: &System, at: usize, task: &Task) -> Weights {
+    fn weigh(&mut self, p: &Machine, system: &TaskSystem, at: usize, task: &SystemTask) -> Weights {
         let longest = task.utilization / self.level_a_over_b;
         let a = if task.level == Level::A { task.utilization } else { 0.0 };
         let checks = [a, longest, longest * task.average];
@@ -150,25 +150,25 @@ impl Tables {
         let reload = if task.level == Level::A { 0.0 } else { task.reload };
         let constant = task.flat + task.bus * system.bus_load + reload;
         let interrupts = self.interrupts(p, system, task.period_ms);
-        let share = constant + task.steep * system.remaining(at, p.machine.placement_ways);
+        let share = constant + task.steep * system.remaining(at, p.placement_ways);
         let estimate = Estimate { a: checks[0] * share, b: checks[1] * share, interrupts };
         Weights { checks, constant, interrupts, estimate }
     }
 
     /// Utilization lost by a task that pays for every interrupt of its period.
-    fn interrupts(&mut self, p: &Parameters, system: &System, period_ms: f64) -> f64 {
+    fn interrupts(&mut self, p: &Machine, system: &TaskSystem, period_ms: f64) -> f64 {
         if let Some((_, known)) = self.periods.iter().find(|(period, _)| *period == period_ms) {
             return *known;
         }
         let window = period_ms * 1000.0;
-        let lost = sources(p, system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost).sum::<f64>();
+        let lost = p.interrupts(system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost).sum::<f64>();
         self.periods.rotate_right(1);
         self.periods[0] = (period_ms, lost / window);
         lost / window
     }
 
-    fn load_global(&mut self, p: &Parameters, system: &System) {
-        let sources = sources(p, system.dma);
+    fn load_global(&mut self, p: &Machine, system: &TaskSystem) {
+        let sources = p.interrupts(system.dma);
         let busy: f64 = sources.iter().map(|(cost, period)| cost / period).sum();
         let burst: f64 = sources.iter().map(|(cost, _)| cost).sum();
         // Interrupts that take all time leave no room for level C.
@@ -210,13 +210,13 @@ impl Tables {
     }
 
     /// Time that sender and receiver spend in a message buffer, in cores' worth.
-    fn accesses(&self, system: &System, edge: &Edge) -> [f64; 2] {
+    fn accesses(&self, system: &TaskSystem, edge: &Edge) -> [f64; 2] {
         let of = |task: usize, costs: &Accesses| costs.share * system.tasks[task].utilization / self.level_a_over_b;
         [of(edge.sender, &edge.sending), of(edge.receiver, &edge.receiving)]
     }
 
     /// Places the tasks and sums over each core.
-    pub fn place(&self, p: &Parameters, system: &System, kind: Kind, out: &mut Placed) {
+    pub fn place(&self, p: &Machine, system: &TaskSystem, kind: Kind, out: &mut Placed) {
         out.placement.place(system, &self.weights, kind);
         out.cores.clear();
         out.cores.resize(system.cores, CoreTable::default());
@@ -243,7 +243,7 @@ impl Tables {
     }
 
     /// Message buffers of levels A and B under C and O, and what locking them saves.
-    fn place_messages(&self, p: &Parameters, system: &System, out: &mut Placed) {
+    fn place_messages(&self, p: &Machine, system: &TaskSystem, out: &mut Placed) {
         out.traffic = [0.0; 2];
         out.ranked.clear();
         for (at, edge) in system.edges[..system.bound_edges].iter().enumerate() {
@@ -265,7 +265,7 @@ impl Tables {
         self.rank_locked(p, system, out);
     }
 
-    fn rank_locked(&self, p: &Parameters, system: &System, out: &mut Placed) {
+    fn rank_locked(&self, p: &Machine, system: &TaskSystem, out: &mut Placed) {
         out.ranked.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
         out.locked_from.clear();
         out.locked_from.resize(system.bound_edges, SIZES);
@@ -273,7 +273,7 @@ impl Tables {
         for &(_, at) in &out.ranked {
             let edge = &system.edges[at];
             bytes += u64::from(edge.bytes);
-            let ways = usize::try_from(bytes.div_ceil(p.machine.way_bytes)).unwrap_or(SIZES);
+            let ways = usize::try_from(bytes.div_ceil(p.way_bytes)).unwrap_or(SIZES);
             if ways >= SIZES {
                 break;
             }
@@ -299,7 +299,7 @@ impl Tables {
     /// of their tasks' cores.
     pub fn cost(
         &self,
-        system: &System,
+        system: &TaskSystem,
         placed: &Placed,
         ipc: Ipc,
         own_bank: impl Fn(usize) -> bool,
@@ -330,7 +330,7 @@ impl Tables {
     }
 
     /// Demand and traffic under R|R.
-    pub fn cost_random(&self, system: &System, placed: &Placed, demand: &mut [Demand]) -> Traffic {
+    pub fn cost_random(&self, system: &TaskSystem, placed: &Placed, demand: &mut [Demand]) -> Traffic {
         let mut traffic = Traffic::default();
         let mut constant = [Checks::default(); MOST_CORES];
         for (sum, table) in constant.iter_mut().zip(&placed.cores) {
@@ -389,7 +389,7 @@ impl Tables {
         &placed.cores[core].saved
     }
 
-    /// Demand of one core by DMA to its bank: at no size scaled, for [`crate::per_buffer`].
+    /// Demand of one core by DMA to its bank: at no size scaled, for [`super::per_buffer`].
     pub(crate) fn parts<'a>(&self, placed: &'a Placed, core: usize) -> (Checks, &'a Demand, &'a Demand) {
         let table = &placed.cores[core];
         let mut constant = table.constant;
@@ -403,7 +403,7 @@ impl Tables {
     }
 
     /// Least traffic to the banks of level C under O: all I/O buffers of levels A and B elsewhere.
-    pub(crate) fn least_traffic(&self, system: &System, placed: &Placed) -> Traffic {
+    pub(crate) fn least_traffic(&self, system: &TaskSystem, placed: &Placed) -> Traffic {
         let mut traffic = self.own;
         traffic.accesses[BANK_OF_C] += placed.traffic[1];
         for &task in &self.io {
@@ -467,7 +467,7 @@ impl LevelC for GlobalDemand<'_> {
                 }
             }
         }
-        let margin = if largest[0] > 1.0 - crate::ways::MARGIN {
+        let margin = if largest[0] > 1.0 - super::ways::MARGIN {
             f64::INFINITY
         } else {
             self.factor * largest[0] + largest[..self.others].iter().sum::<f64>()
@@ -477,16 +477,9 @@ impl LevelC for GlobalDemand<'_> {
     }
 }
 
-/// Interrupts on core 0: cost and least time between them, in microseconds.
-pub(crate) fn sources(p: &Parameters, dma: f64) -> [(f64, f64); 2] {
-    let device =
-        if dma > 0.0 { (p.interrupts.device_us, p.interrupts.device_block_bytes as f64 / dma) } else { (0.0, 1.0) };
-    [(p.interrupts.tick_us, p.interrupts.tick_period_us), device]
-}
-
 /// Is the I/O buffer of a task in its core's bank under a rule of the paper?
 #[must_use]
-pub fn own_bank(task: &Task, io: Io) -> bool {
+pub fn own_bank(task: &SystemTask, io: Io) -> bool {
     task.io.is_some_and(|buffer| match io {
         Io::All => true,
         Io::LongPeriods => buffer.long,

@@ -6,9 +6,9 @@
 //! route minimisation). After long without progress all are placed anew, the heavy first (squeaky wheel, after Joslin and
 //! Clements). It finds tables and never proves that there is none.
 
-use crate::problem::Problem;
-use crate::problem::Solution;
-use crate::state::{State, Trial};
+use super::problem::Problem;
+use super::problem::Solution;
+use super::state::{State, Trial};
 
 /// Offsets of processing tried where all is free, on each core and on all together.
 const FREE_TRIES: usize = 6;
@@ -202,7 +202,7 @@ impl<'a> Search<'a> {
 
     fn as_it_was(&self, part: usize, core: usize, offsets: &[i64]) -> Trial {
         let problem = self.state.problem;
-        let own = (problem.parts[part].proc..).zip(offsets).map(|(act, offset)| crate::timeline::Own {
+        let own = (problem.parts[part].proc..).zip(offsets).map(|(act, offset)| super::timeline::Own {
             act,
             resource: problem.resource(act, core),
             offset: *offset,

@@ -6,8 +6,8 @@
 //! of the output. What does not fit anywhere may be placed over others, which are then ejected; the offsets that cost least
 //! are looked for among those where something ends or begins.
 
-use crate::problem::{Problem, Solution};
-use crate::timeline::{Ask, Own, Timeline};
+use super::problem::{Problem, Solution};
+use super::timeline::{Ask, Own, Timeline};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 

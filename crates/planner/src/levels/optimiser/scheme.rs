@@ -1,6 +1,5 @@
 //! Management schemes `x|y`: `x` says where message buffers are, `y` where I/O buffers are (the paper, section 6.1).
 
-use crate::StudyError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -56,6 +55,14 @@ const NAMES: [(&str, Scheme); 10] = [
     ("O|opt", Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer }),
 ];
 
+/// No scheme has this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no scheme is called `{name}`; choose from {names}")]
+pub struct UnknownScheme {
+    name: String,
+    names: String,
+}
+
 impl Scheme {
     /// Every scheme: the paper's nine, and O|opt.
     pub fn all() -> impl Iterator<Item = Self> {
@@ -76,13 +83,13 @@ impl Scheme {
     /// The scheme of a name, in letters of either case.
     ///
     /// # Errors
-    /// [`StudyError::Input`] with the names there are.
-    pub fn parse(name: &str) -> Result<Self, StudyError> {
+    /// [`UnknownScheme`] with the names there are.
+    pub fn parse(name: &str) -> Result<Self, UnknownScheme> {
         let wanted = name.trim().to_lowercase();
         let found = NAMES.iter().find(|(n, _)| n.to_lowercase() == wanted);
         found.map(|(_, scheme)| *scheme).ok_or_else(|| {
             let names: Vec<&str> = NAMES.iter().map(|(n, _)| *n).collect();
-            StudyError::Input(format!("no scheme is called `{}`; choose from {}", name.trim(), names.join(", ")))
+            UnknownScheme { name: name.trim().to_owned(), names: names.join(", ") }
         })
     }
 }

@@ -1,16 +1,16 @@
 //! The three phases together: a system and a scheme to an allocation, or the answer that there is none.
 //!
-//! Rule (the paper, section 6.1): phase 1 places tasks ([`crate::placement`]), phase 2 puts I/O buffers where the scheme
-//! says, phase 3 shares out the ways ([`crate::ways`]). Under O the placement with chains together is tried first, then the
+//! Rule (the paper, section 6.1): phase 1 places tasks ([`super::placement`]), phase 2 puts I/O buffers where the scheme
+//! says, phase 3 shares out the ways ([`super::ways`]). Under O the placement with chains together is tried first, then the
 //! one with tasks apart, on which every cost is at most that under C: so O|y is never worse than C|y.
 
-use crate::generator::System;
-use crate::parameters::Parameters;
-use crate::per_buffer;
-use crate::placement::Kind;
-use crate::scheme::{Io, Ipc, Scheme};
-use crate::tables::{Demand, Placed, Tables, Traffic, own_bank};
-use crate::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
+use super::machine::Machine;
+use super::per_buffer;
+use super::placement::Kind;
+use super::scheme::{Io, Ipc, Scheme};
+use super::tables::{Demand, Placed, Tables, Traffic, own_bank};
+use super::tasks::TaskSystem;
+use super::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 
 /// What became of a system under a scheme.
@@ -55,21 +55,21 @@ pub struct Problem {
 }
 
 /// Allocates one system after the other, in the same memory.
-pub struct Allocator<'p> {
-    pub(crate) p: &'p Parameters,
-    pub(crate) tables: Tables,
+pub struct Allocator {
+    pub(super) p: Machine,
+    pub(super) tables: Tables,
     apart: Placed,
     together: Placed,
     /// Which placements are those of the system loaded.
     ready: [bool; 2],
-    pub(crate) demand: Vec<Demand>,
-    pub(crate) scratch: per_buffer::Scratch,
+    pub(super) demand: Vec<Demand>,
+    pub(super) scratch: per_buffer::Scratch,
 }
 
-impl<'p> Allocator<'p> {
-    /// An allocator for systems drawn with these parameters.
+impl Allocator {
+    /// An allocator for systems on this machine.
     #[must_use]
-    pub fn new(p: &'p Parameters) -> Self {
+    pub fn new(p: Machine) -> Self {
         Self {
             p,
             tables: Tables::new(),
@@ -82,27 +82,27 @@ impl<'p> Allocator<'p> {
     }
 
     /// Takes up a system. All later calls must be given the same one.
-    pub fn load(&mut self, system: &System) {
-        self.tables.load(self.p, system);
+    pub fn load(&mut self, system: &TaskSystem) {
+        self.tables.load(&self.p, system);
         self.demand.clear();
         self.demand.resize(system.cores, [[0.0; SIZES]; 3]);
         self.ready = [false; 2];
     }
 
     /// The tasks of levels A and B of the system loaded, placed.
-    pub fn placed(&mut self, system: &System, kind: Kind) -> &Placed {
+    pub fn placed(&mut self, system: &TaskSystem, kind: Kind) -> &Placed {
         let (placed, ready) = match kind {
             Kind::Apart => (&mut self.apart, &mut self.ready[0]),
             Kind::Together => (&mut self.together, &mut self.ready[1]),
         };
         if !*ready {
-            self.tables.place(self.p, system, kind, placed);
+            self.tables.place(&self.p, system, kind, placed);
             *ready = true;
         }
         placed
     }
 
-    pub(crate) fn known(&self, kind: Kind) -> &Placed {
+    pub(super) fn known(&self, kind: Kind) -> &Placed {
         match kind {
             Kind::Apart => &self.apart,
             Kind::Together => &self.together,
@@ -110,7 +110,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// An allocation of the system loaded, good for `goal`.
-    pub fn allocate(&mut self, system: &System, scheme: Scheme, goal: Objective) -> Answer {
+    pub fn allocate(&mut self, system: &TaskSystem, scheme: Scheme, goal: Objective) -> Answer {
         if scheme.io == Io::PerBuffer {
             return per_buffer::allocate(self, system, goal);
         }
@@ -118,7 +118,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// Is the system loaded schedulable by a scheme with a fixed rule for I/O buffers?
-    pub(crate) fn by_rule(&mut self, system: &System, scheme: Scheme, goal: Objective) -> Option<Allocation> {
+    pub(super) fn by_rule(&mut self, system: &TaskSystem, scheme: Scheme, goal: Objective) -> Option<Allocation> {
         let kinds: &[Kind] = if scheme.ipc == Ipc::Optimized { &[Kind::Together, Kind::Apart] } else { &[Kind::Apart] };
         let mut best: Option<Allocation> = None;
         for &kind in kinds {
@@ -135,7 +135,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// Phases 1 and 2, and what they cost, into `demand`.
-    pub(crate) fn cost(&mut self, system: &System, scheme: Scheme, kind: Kind) -> Traffic {
+    pub(super) fn cost(&mut self, system: &TaskSystem, scheme: Scheme, kind: Kind) -> Traffic {
         self.placed(system, kind);
         let mut demand = std::mem::take(&mut self.demand);
         let placed = self.known(kind);
@@ -150,7 +150,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// Phase 3 on `demand`.
-    pub(crate) fn split(&self, kind: Kind, ipc: Ipc, traffic: &Traffic, goal: Objective) -> Option<Split> {
+    pub(super) fn split(&self, kind: Kind, ipc: Ipc, traffic: &Traffic, goal: Objective) -> Option<Split> {
         let placed = self.known(kind);
         let mut level_c = self.tables.level_c(placed, traffic);
         let count = self.demand.len();
@@ -162,7 +162,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// The problems of phase 3 that an allocation under a scheme solves, one per placement, with their answers.
-    pub fn problems(&mut self, system: &System, scheme: Scheme) -> Vec<Problem> {
+    pub fn problems(&mut self, system: &TaskSystem, scheme: Scheme) -> Vec<Problem> {
         [Kind::Together, Kind::Apart]
             .into_iter()
             .map(|kind| {
@@ -173,7 +173,7 @@ impl<'p> Allocator<'p> {
     }
 
     /// The problem of phase 3 with that placement of tasks and I/O buffers (of levels A and B, by task).
-    pub fn problem_with(&mut self, system: &System, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Problem {
+    pub fn problem_with(&mut self, system: &TaskSystem, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Problem {
         let traffic = self.cost_buffers(system, kind, ipc, own_bank);
         self.problem(kind, ipc, &traffic)
     }
@@ -181,7 +181,7 @@ impl<'p> Allocator<'p> {
     /// Phase 3 with that placement of tasks and I/O buffers.
     pub fn with_buffers(
         &mut self,
-        system: &System,
+        system: &TaskSystem,
         kind: Kind,
         ipc: Ipc,
         own_bank: &[bool],
@@ -191,7 +191,7 @@ impl<'p> Allocator<'p> {
         self.split(kind, ipc, &traffic, goal)
     }
 
-    fn cost_buffers(&mut self, system: &System, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Traffic {
+    fn cost_buffers(&mut self, system: &TaskSystem, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Traffic {
         self.placed(system, kind);
         let mut demand = std::mem::take(&mut self.demand);
         let traffic = self.tables.cost(system, self.known(kind), ipc, |task| own_bank[task], &mut demand);
@@ -218,12 +218,12 @@ impl<'p> Allocator<'p> {
 
     fn limits(&self, placed: &Placed, ipc: Ipc) -> Limits {
         let most_locked = if ipc == Ipc::Optimized { placed.most_locked } else { 0 };
-        Limits { ways: self.p.machine.ways, least_c: self.p.machine.least_ways_of_c, most_locked }
+        Limits { ways: self.p.ways, least_c: self.p.least_ways_of_c, most_locked }
     }
 
     /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation, the last that was made?
     #[must_use]
-    pub fn own_bank(&self, system: &System, allocation: &Allocation, task: usize) -> bool {
+    pub fn own_bank(&self, system: &TaskSystem, allocation: &Allocation, task: usize) -> bool {
         match allocation.scheme.io {
             Io::PerBuffer => self.scratch.own_bank.get(task).copied().unwrap_or(false),
             io => own_bank(&system.tasks[task], io),
@@ -232,7 +232,7 @@ impl<'p> Allocator<'p> {
 }
 
 /// Is a split better than another?
-pub(crate) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
+pub(super) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
     match goal {
         Objective::Feasible => false,
         Objective::LeastLevelC => lower(split, than),

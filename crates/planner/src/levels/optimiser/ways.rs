@@ -16,7 +16,7 @@
 //! rounding can only err to the safe side.
 //!
 //! # Not covered
-//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before ([`crate::tables`]).
+//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before ([`super::tables`]).
 
 /// Most ways.
 pub const MOST_WAYS: usize = 16;
@@ -235,7 +235,8 @@ impl SharedOut {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::Stream;
+    use rand::{Rng, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
 
     struct Table {
         total: [f64; SIZES],
@@ -260,19 +261,22 @@ mod tests {
 
     impl Problem {
         /// Curves around the edge; with `convex`, exponentials, else anything.
-        fn draw(stream: &mut Stream, convex: bool) -> Self {
-            let hard = stream.within([0.3, 1.0]);
+        fn draw(stream: &mut ChaCha8Rng, convex: bool) -> Self {
+            let hard = stream.random_range(0.3..1.0);
             let mut curve = |scale: f64| -> [f64; SIZES] {
-                let (flat, steep, q) =
-                    (scale * stream.within([0.2, 0.8]), scale * stream.within([0.1, 1.0]), stream.within([0.5, 0.95]));
+                let (flat, steep, q) = (
+                    scale * stream.random_range(0.2..0.8),
+                    scale * stream.random_range(0.1..1.0),
+                    stream.random_range(0.5..0.95),
+                );
                 std::array::from_fn(|w| {
-                    let noise = if convex { 0.0 } else { scale * stream.within([-0.3, 0.3]) };
-                    (flat + steep * crate::generator::power(q, w) + noise).max(0.0)
+                    let noise = if convex { 0.0 } else { scale * stream.random_range(-0.3..0.3) };
+                    (flat + steep * super::super::curve::power(q, w) + noise).max(0.0)
                 })
             };
             let demand = std::array::from_fn(|_| [curve(hard), curve(hard), curve(hard * 0.7)]);
             let level_c = Table { total: curve(2.5 * hard), margin: curve(2.0) };
-            let step = stream.within([0.0, 0.05]);
+            let step = stream.random_range(0.0..0.05);
             let saved = std::array::from_fn(|_| {
                 std::array::from_fn(|l| [step * l as f64, step * (l / 2) as f64, step * l as f64])
             });
@@ -324,7 +328,7 @@ mod tests {
     fn equal_to_all_splits_one_by_one() {
         let mut good = 0;
         for at in 0..problems() {
-            let mut stream = Stream::new([at, 0, 0, 7]);
+            let mut stream = ChaCha8Rng::seed_from_u64(at);
             let mut problem = Problem::draw(&mut stream, at % 4 == 0);
             let (least, fewest, count) = problem.enumerate();
             assert_eq!(count, 74_613);
@@ -351,7 +355,7 @@ mod tests {
 
     #[test]
     fn limits_are_kept() {
-        let mut problem = Problem::draw(&mut Stream::new([1; 4]), true);
+        let mut problem = Problem::draw(&mut ChaCha8Rng::seed_from_u64(1), true);
         problem.demand = [[[0.1; SIZES]; 3]; 4];
         problem.level_c.margin = [0.1; SIZES];
         problem.level_c.total = [0.1; SIZES];

@@ -20,11 +20,11 @@
 //! # Not covered
 //! Placements other than those of phase 1.
 
-use crate::allocate::{Allocation, Allocator, Answer, better};
-use crate::generator::System;
-use crate::placement::Kind;
-use crate::scheme::{Io, Ipc, Scheme};
-use crate::ways::{Checks, MOST_CORES, Objective, SIZES, Split};
+use super::allocate::{Allocation, Allocator, Answer, better};
+use super::placement::Kind;
+use super::scheme::{Io, Ipc, Scheme};
+use super::tasks::TaskSystem;
+use super::ways::{Checks, MOST_CORES, Objective, SIZES, Split};
 
 /// Working space, and the choice made.
 #[derive(Debug, Clone, Default)]
@@ -39,7 +39,7 @@ pub struct Scratch {
 const O_OPT: Scheme = Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer };
 
 /// The allocation of O|opt, or that there is none, or that it is not known.
-pub(crate) fn allocate(allocator: &mut Allocator, system: &System, goal: Objective) -> Answer {
+pub(crate) fn allocate(allocator: &mut Allocator, system: &TaskSystem, goal: Objective) -> Answer {
     let mut best: Option<Allocation> = None;
     for io in [Io::All, Io::ShortPeriods, Io::LongPeriods, Io::LevelC] {
         let rule = Scheme { ipc: Ipc::Optimized, io };
@@ -47,7 +47,7 @@ pub(crate) fn allocate(allocator: &mut Allocator, system: &System, goal: Objecti
             && best.is_none_or(|b| better(&found.split, &b.split, goal))
         {
             best = Some(Allocation { scheme: O_OPT, ..found });
-            let chosen = system.bound().iter().map(|task| crate::tables::own_bank(task, io));
+            let chosen = system.bound().iter().map(|task| super::tables::own_bank(task, io));
             allocator.scratch.best.clear();
             allocator.scratch.best.extend(chosen);
             if goal == Objective::Feasible {
@@ -75,7 +75,7 @@ pub(crate) fn allocate(allocator: &mut Allocator, system: &System, goal: Objecti
 }
 
 /// The best split if every check had its own choice of buffers. No allocation with this placement is better.
-pub(crate) fn bound(allocator: &mut Allocator, system: &System, kind: Kind, goal: Objective) -> Option<Split> {
+pub(crate) fn bound(allocator: &mut Allocator, system: &TaskSystem, kind: Kind, goal: Objective) -> Option<Split> {
     allocator.placed(system, kind);
     let mut ranked = std::mem::take(&mut allocator.scratch.ranked);
     let mut demand = std::mem::take(&mut allocator.demand);
@@ -95,7 +95,7 @@ pub(crate) fn bound(allocator: &mut Allocator, system: &System, kind: Kind, goal
 }
 
 /// The direct buffers of a core by what a check saves per DMA.
-fn rank(a: &Allocator, system: &System, kind: Kind, core: usize, check: usize, ranked: &mut Vec<(f64, usize)>) {
+fn rank(a: &Allocator, system: &TaskSystem, kind: Kind, core: usize, check: usize, ranked: &mut Vec<(f64, usize)>) {
     ranked.clear();
     let placement = &a.known(kind).placement;
     for &task in &a.tables.io {
@@ -113,7 +113,7 @@ fn rank(a: &Allocator, system: &System, kind: Kind, core: usize, check: usize, r
 /// Calls `visit(n, size, demand of the check)` with the first `n` ranked buffers in the core's bank, for all `n` and sizes.
 fn each_corner(
     a: &Allocator,
-    system: &System,
+    system: &TaskSystem,
     kind: Kind,
     core: usize,
     check: usize,
@@ -130,7 +130,7 @@ fn each_corner(
             dma += system.tasks[task].io.map_or(0.0, |io| io.mb_per_s);
         }
         let reached = a.tables.dma_reached(dma);
-        for size in 0..=a.p.machine.ways {
+        for size in 0..=a.p.ways {
             visit(n, size, demand[check][size] + sum + reached * bank[check][size]);
         }
     }
@@ -139,13 +139,13 @@ fn each_corner(
 /// Costs choices of corners in full; keeps the best in `best` and `scratch.best`.
 fn try_corners(
     a: &mut Allocator,
-    system: &System,
+    system: &TaskSystem,
     kind: Kind,
     ideal: &Split,
     goal: Objective,
     best: &mut Option<Allocation>,
 ) {
-    let fixed = |ways: usize| [ways.min(a.p.machine.ways); MOST_CORES];
+    let fixed = |ways: usize| [ways.min(a.p.ways); MOST_CORES];
     let tries = [
         (ideal.cores, 1),
         (ideal.cores, 0),
@@ -176,7 +176,7 @@ fn try_corners(
 }
 
 /// The corner of a check that is best at those sizes, into `scratch.own_bank`.
-fn choose(a: &mut Allocator, system: &System, kind: Kind, sizes: &[usize; MOST_CORES], check: usize) {
+fn choose(a: &mut Allocator, system: &TaskSystem, kind: Kind, sizes: &[usize; MOST_CORES], check: usize) {
     let mut ranked = std::mem::take(&mut a.scratch.ranked);
     let mut own_bank = std::mem::take(&mut a.scratch.own_bank);
     own_bank.clear();

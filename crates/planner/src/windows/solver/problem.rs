@@ -3,7 +3,7 @@
 //! The tick is the greatest common divisor of all times. Nothing is lost by it: all rules bound differences of offsets
 //! by multiples of the tick, so rounding every offset of a valid table down to whole ticks leaves it valid.
 
-use crate::instance::{Chain, Instance, Transfer};
+use solocore_model::instance::{Chain, Instance, Transfer};
 pub use solocore_model::time_table::Stage;
 
 /// What an activity occupies.
@@ -219,7 +219,7 @@ impl Problem {
 
     /// Ticks for people.
     pub fn time(&self, ticks: i64) -> String {
-        crate::instance::time(ticks.unsigned_abs() * self.tick_ns).to_string()
+        solocore_model::instance::time(ticks.unsigned_abs() * self.tick_ns).to_string()
     }
 
     /// Does a solution obey all rules? Pair by pair, by the closed form.

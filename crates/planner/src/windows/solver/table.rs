@@ -3,8 +3,8 @@
 //! Offsets are absolute: the n-th instance starts at offset + n * period, and a chain's activities of one instance are those
 //! with the same n, also where the chain spans periods. Every partition's first activity starts within its first period.
 
-use crate::instance::Instance;
-use crate::problem::{Place, Problem, Solution, Stage};
+use super::problem::{Place, Problem, Solution, Stage};
+use solocore_model::instance::Instance;
 pub use solocore_model::time_table::Row;
 use std::fmt::Write as _;
 

@@ -6,7 +6,7 @@
 //! divisor g of T. For every period that may ask, and every g that occurs with it, the others are kept sorted by their
 //! residue modulo g; an offset that collides is moved past what it collides with until nothing does.
 
-use crate::problem::gcd;
+use super::problem::gcd;
 
 /// One occupied stretch, modulo the g of its group.
 #[derive(Clone, Copy, Debug)]

@@ -5,11 +5,11 @@
 //! only share out the members of a round. The answer of the earliest round and then of the first member counts, so it
 //! depends on instance and seed, and on the time limit only in whether there is one.
 
-use crate::bounds::impossible;
-use crate::hos::Hos;
-use crate::problem::{Problem, Solution};
-use crate::prove::{Proof, Prover};
-use crate::search::{Order, Search};
+use super::bounds::impossible;
+use super::hos::Hos;
+use super::problem::{Problem, Solution};
+use super::prove::{Proof, Prover};
+use super::search::{Order, Search};
 use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

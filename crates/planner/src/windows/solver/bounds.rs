@@ -4,7 +4,7 @@
 //! resource asked for more than all of its time; periods whose pairwise gcd is g sharing residues modulo g; more partitions
 //! that exclude each other pairwise than cores. Each reason names what cannot fit, and by how much.
 
-use crate::problem::{Problem, gcd};
+use super::problem::{Problem, gcd};
 
 /// The first reason found.
 pub fn impossible(problem: &Problem) -> Option<String> {

@@ -3,9 +3,9 @@
 //! Rule: a part of the rules that cannot be met is a proof for the whole, and the smallest such part is the reason a person
 //! can use. Parts grow from the tightest pair; each gets more nodes in every turn, so that no part holds up the others.
 
-use crate::bounds::on_resource;
-use crate::exact::{Exact, Outcome, solution};
-use crate::problem::{Problem, Solution, gcd};
+use super::bounds::on_resource;
+use super::exact::{Exact, Outcome, solution};
+use super::problem::{Problem, Solution, gcd};
 
 /// Most activities for which the whole problem is searched.
 const WHOLE: usize = 60;

@@ -6,7 +6,7 @@
 //! and Pandya (1986) applies unchanged. Otherwise a job may be released right after a window, which costs period - duration.
 //! Not covered: the partition's switch and prefetch, which belong into its tasks' execution times.
 
-use crate::instance::{Instance, Partition, Task, time};
+use solocore_model::instance::{Instance, Partition, Task, time};
 
 /// A reason for every task that does not fit.
 pub fn misses(instance: &Instance) -> Vec<String> {
