@@ -12,7 +12,6 @@
 //! millions of times.
 
 pub mod chart;
-pub mod columns;
 mod error;
 pub mod generator;
 pub mod journal;
