@@ -10,7 +10,7 @@
  * Does not cover: a throttling that ended within its period (a shared round): only what lasts until the
  * period's end is kept.
  *
- * crates/linux/src/history.rs repeats the layout; a test there compares it with the objects.
+ * crates/linux/src/regulate/history.rs repeats the layout; a test there compares it with the objects.
  */
 #ifndef SOLOCORE_HISTORY_H
 #define SOLOCORE_HISTORY_H
@@ -34,9 +34,9 @@ struct run_history {
 	struct run_period periods[HISTORY_PERIODS];
 };
 
-_Static_assert(sizeof(struct run_period) == 32, "shared with crates/linux/src/history.rs");
+_Static_assert(sizeof(struct run_period) == 32, "shared with crates/linux/src/regulate/history.rs");
 _Static_assert(sizeof(struct run_history) == 8 + 32 * HISTORY_PERIODS,
-	       "shared with crates/linux/src/history.rs");
+	       "shared with crates/linux/src/regulate/history.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -6,7 +6,7 @@
  * they take time that was promised to others, and the scheduler is not asked. Rule: it is seen at the change
  * of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and whose time that was. 256 threads
  * are told apart; the scheduler's own counts have all of them. Priorities are those that the threads asked
- * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/intruders.rs repeats the
+ * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/schedule/intruders.rs repeats the
  * layout.
  */
 #ifndef SOLOCORE_INTRUDERS_H
@@ -34,7 +34,7 @@ struct sched_intruder {
 	char name[16];
 };
 
-_Static_assert(sizeof(struct sched_intruder) == 104, "shared with crates/linux/src/intruders.rs");
+_Static_assert(sizeof(struct sched_intruder) == 104, "shared with crates/linux/src/schedule/intruders.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -8,7 +8,7 @@
  * locked, so there is one writer at a time; the loader reads what is new some twenty times a second. Entries
  * that it did not read in time are overwritten, and it knows how many by the count.
  *
- * crates/linux/src/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the numbers of the
+ * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the numbers of the
  * events and what `id`, `a` and `b` mean with each; a test compares them with the objects.
  */
 #ifndef SOLOCORE_SCHED_TRACE_H
@@ -62,9 +62,9 @@ struct trace_ring {
 	struct trace_event events[TRACE_EVENTS];
 };
 
-_Static_assert(sizeof(struct trace_event) == 32, "shared with crates/linux/src/sched_trace.rs");
+_Static_assert(sizeof(struct trace_event) == 32, "shared with crates/linux/src/schedule/sched_trace.rs");
 _Static_assert(sizeof(struct trace_ring) == 8 + 32 * TRACE_EVENTS,
-	       "shared with crates/linux/src/sched_trace.rs");
+	       "shared with crates/linux/src/schedule/sched_trace.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -85,7 +85,7 @@ struct sc_answer {
 	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
 };
 
-/* crates/linux/src/lock/slots.rs repeats these numbers, and a test there compares. */
+/* crates/linux/src/clients/slots.rs repeats these numbers, and a test there compares. */
 #define SC_SLOT_AT(member, at)                                                                               \
 	_Static_assert(__builtin_offsetof(struct sc_page, slot.member) == (at), "shared")
 SC_SLOT_AT(first_ns, 16);
@@ -101,8 +101,8 @@ SC_SLOT_AT(latest, 88);
 #undef SC_SLOT_AT
 _Static_assert(sizeof(struct sc_page) == SC_PAGE_BYTES, "one page");
 _Static_assert(sizeof(struct sc_slot) == 72 + 16 * SC_SLOTS_KEPT,
-	       "shared with crates/linux/src/lock/slots.rs");
-_Static_assert(sizeof(struct sc_request) == 80, "shared with crates/linux/src/lock");
-_Static_assert(sizeof(struct sc_answer) == 16, "shared with crates/linux/src/lock");
+	       "shared with crates/linux/src/clients/slots.rs");
+_Static_assert(sizeof(struct sc_request) == 80, "shared with crates/linux/src/clients");
+_Static_assert(sizeof(struct sc_answer) == 16, "shared with crates/linux/src/clients");
 
 #endif

@@ -137,7 +137,7 @@ pub enum Command {
         name: crate::commands::bench::Bench,
     },
     /// Wait for the end of the input, then put the kernel's settings back that it names.
-    #[command(name = solocore_linux::keeper::ARGUMENT, hide = true)]
+    #[command(name = solocore_linux::host::keeper::ARGUMENT, hide = true)]
     KeepSettings,
     /// List the boards that come with solocore, or print one.
     Platforms {

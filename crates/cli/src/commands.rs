@@ -60,7 +60,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Bench { name } => bench::run(&name),
-        Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::keeper::keep() > 0))),
+        Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {

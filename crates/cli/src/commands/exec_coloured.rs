@@ -10,7 +10,7 @@ use crate::commands::space::{choice_of, map_of};
 use crate::fail::Failure;
 use crate::progress::stopped;
 use serde::Serialize;
-use solocore_linux::machine;
+use solocore_linux::host::machine;
 use solocore_model::{Plan, files};
 use solocore_space::audit::Audit;
 use solocore_space::coloured::{self, Coloured, Events};
