@@ -16,7 +16,7 @@ mod explain;
 pub mod levels;
 mod lock;
 mod margin;
-mod memory;
+pub mod memory;
 mod resources;
 mod vcpus;
 mod whole;
@@ -29,7 +29,7 @@ pub use error::PlanError;
 
 use resources::Resources;
 use solocore_model::plan::Plan;
-use solocore_model::system::{Criticality, Model, Task};
+use solocore_model::system::{Criticality, Model, Scheme, Task};
 use solocore_model::{System, Time};
 use work::Work;
 
@@ -69,7 +69,7 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
 fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     writes::check(system)?;
-    if let Some(isolation) = &system.mc2 {
+    if let Some(isolation) = system.levels() {
         return levels::plan(system, isolation, demands);
     }
     let resources = Resources::of(system)?;
@@ -83,13 +83,11 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
         .map(|((task, demand), &priority)| Work { task, demand, priority })
         .collect();
     let resources = budgets::choose(system, &work, resources);
-    if let Some(ima) = &system.ima {
-        return Ok(windows::plan(system, ima, &work, &resources, stop));
+    match &system.scheme {
+        Scheme::Windows(instance) => Ok(windows::plan(system, instance, &work, &resources, stop)),
+        Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, &work, &resources)),
+        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, &work, resources, lock_budget),
     }
-    if let Some(vcpus) = &system.vcpus {
-        return Ok(vcpus::plan(system, vcpus, &work, &resources));
-    }
-    budgets::plan(system, &work, resources, lock_budget)
 }
 
 /// Stated priorities, or rate monotonic; best effort comes after all others.

@@ -35,7 +35,7 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
         return resources;
     }
     let cores = resources.cores as usize;
-    let apart = resources.platform.dram.counts_writes && system.ima.is_none() && !stated;
+    let apart = resources.platform.dram.counts_writes && system.windows().is_none() && !stated;
     let tasks: Vec<Asker> = work.iter().filter(|w| w.hard()).map(|w| Asker::of(w, &resources)).collect();
     let mut tried = resources.clone();
     let mut found: Vec<Found> = Vec::new();
