@@ -7,11 +7,10 @@ mod print;
 mod progress;
 mod table;
 
-use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = args::Args::parse();
+    let args = args::Args::read();
     progress::handle_signals();
     match commands::run(args.command) {
         Ok(code) => code,

@@ -1,22 +1,15 @@
 //! What this machine can do, what it lacks, and how to get it.
 
+pub use crate::host::finding::Finding;
+
 use crate::error::LinuxError;
-use crate::event::{self, Event};
+use crate::host::{machine, resctrl};
 use crate::latency::{LatencySource, pmu, uncore::Uncore};
-use crate::{engine, machine, resctrl, sys};
+use crate::regulate::engine;
+use crate::regulate::event::{self, Event};
+use crate::sys;
 use std::fs;
 use std::path::Path;
-
-/// Something that was looked at.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// What was looked at, by a name that stays.
-    pub what: String,
-    /// Is it as it should be?
-    pub good: bool,
-    /// What was found, and how to get what is missing.
-    pub found: String,
-}
 
 fn finding(what: &str, good: bool, found: impl Into<String>) -> Finding {
     Finding { what: what.to_owned(), good, found: found.into() }

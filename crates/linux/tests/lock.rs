@@ -9,11 +9,12 @@ mod support;
 
 use solocore_client as client;
 use solocore_client::Status;
-use solocore_linux::engine::{self, Choice, Engine};
-use solocore_linux::lock::jobs::{DynamicRegulation, HardTask};
-use solocore_linux::lock::{LockRegulation, Service, ServiceOptions};
-use solocore_linux::regulation::CoreBudget;
-use solocore_linux::{Event, Regulation, Sharing, keeper, machine};
+use solocore_linux::clients::{Service, ServiceOptions};
+use solocore_linux::regulate::dynamic::{DynamicRegulation, HardTask};
+use solocore_linux::regulate::engine::{self, Choice, Engine};
+use solocore_linux::regulate::lock::LockRegulation;
+use solocore_linux::regulate::regulation::CoreBudget;
+use solocore_linux::{Event, Regulation, Sharing, host::keeper, host::machine};
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -134,7 +135,9 @@ impl Bench {
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
         let engine = engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
-        let service = engine.serve(ServiceOptions::new(socket, "nogroup")).expect("the socket opens").expect("a lock");
+        let service = Service::of(engine.as_ref(), ServiceOptions::new(socket, "nogroup"))
+            .expect("the socket opens")
+            .expect("a lock");
         for note in engine.notes().iter().chain(service.notes()) {
             println!("note: {note}");
         }

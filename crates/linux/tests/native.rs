@@ -7,9 +7,9 @@
 
 mod support;
 
-use solocore_linux::engine::{self, Choice};
-use solocore_linux::regulation::{CoreBudget, WriteBudget};
-use solocore_linux::{Counts, Event, Regulation, Sharing, keeper, machine};
+use solocore_linux::regulate::engine::{self, Choice};
+use solocore_linux::regulate::regulation::{CoreBudget, WriteBudget};
+use solocore_linux::{Counts, Event, Regulation, Sharing, host::keeper, host::machine};
 use std::fs;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};

@@ -7,10 +7,10 @@
 mod support;
 
 use solocore_client::{self as client, Status};
-use solocore_linux::engine::{self, Choice, Engine};
-use solocore_linux::lock::{Service, ServiceOptions, Slot, SlotRun, SlotTable, slots};
-use solocore_linux::regulation::CoreBudget;
-use solocore_linux::{Event, Regulation, Sharing, keeper, machine};
+use solocore_linux::clients::{Service, ServiceOptions, Slot, SlotRun, SlotTable, slots};
+use solocore_linux::regulate::engine::{self, Choice, Engine};
+use solocore_linux::regulate::regulation::CoreBudget;
+use solocore_linux::{Event, Regulation, Sharing, host::keeper, host::machine};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -100,7 +100,7 @@ impl Bench {
         ]);
         let engine = engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
         let options = ServiceOptions::new(socket, "nogroup").with_slots(&table);
-        let service = engine.serve(options).expect("the socket opens").expect("there are transfers");
+        let service = Service::of(engine.as_ref(), options).expect("the socket opens").expect("there are transfers");
         Self { service, _engine: engine, table, socket: socket.to_owned() }
     }
 

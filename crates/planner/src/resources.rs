@@ -61,7 +61,7 @@ impl Resources {
             Regulation { period_ps: system.regulation.period.ps(), latency_ps: p.dram.latency_max.ps(), cores };
         let private = p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
-        let io = system.ima.as_ref().filter(|ima| !ima.devices.is_empty()).map(|ima| {
+        let io = system.windows().filter(|ima| !ima.devices.is_empty()).map(|ima| {
             // One transfer at a time, one line of it under way.
             (ima.cores, vec![Requester { reads: 1, writes: 1 }])
         });

@@ -4,7 +4,7 @@ use crate::args::{DoctorArgs, Format};
 use crate::fail::Failure;
 use crate::print::print;
 use serde::Serialize;
-use solocore_linux::{doctor, machine};
+use solocore_linux::{doctor, host::machine};
 use solocore_model::files;
 use std::process::ExitCode;
 

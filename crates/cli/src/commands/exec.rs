@@ -12,9 +12,9 @@ use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_client::{self as client, Status};
-use solocore_linux::engine::{self, Started};
-use solocore_linux::lock::{self, ServiceOptions};
-use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Reservation, Sharing, machine};
+use solocore_linux::clients::{self, Service, ServiceOptions};
+use solocore_linux::regulate::engine::{self, Started};
+use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Reservation, Sharing, host::machine};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode};
@@ -113,7 +113,7 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let instance = Instance::take()?;
     let Started { engine, .. } = engine::start(&regulation, choice(args.engine))?;
     // Only root regulates, so only root holds: a group that nobody is in.
-    let service = engine.serve(ServiceOptions::new(Path::new(lock::SOCKET), ""))?;
+    let service = Service::of(engine.as_ref(), ServiceOptions::new(Path::new(clients::SOCKET), ""))?;
     for note in engine.notes() {
         eprintln!("solocore: note: {note}");
     }

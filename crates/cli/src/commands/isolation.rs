@@ -4,14 +4,19 @@ use crate::args::isolation::IsolationArgs;
 use crate::fail::Failure;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::engine::Engine;
-use solocore_linux::history::{Recorder, Span};
-use solocore_linux::isolate::{
-    self, Confined, Isolation, Job, Layout, LockRun, Moved, Preview, TaskRun, WindowRun, Wishes,
-};
-use solocore_linux::lock::{Service, SlotRun};
-use solocore_linux::machine::cpu_list;
+use solocore_linux::clients::{Service, SlotRun};
+use solocore_linux::host::cpuset::Confined;
+use solocore_linux::host::irq::Moved;
+use solocore_linux::host::machine::cpu_list;
+use solocore_linux::regulate::engine::Engine;
+use solocore_linux::regulate::history::{Recorder, Span};
+use solocore_linux::schedule::isolate::{self, Isolation, Layout, Preview};
+use solocore_linux::schedule::jobs::TaskRun;
+use solocore_linux::schedule::locker::LockRun;
+use solocore_linux::schedule::placed::Wishes;
+use solocore_linux::schedule::windows::WindowRun;
 use solocore_linux::{GroupRun, Regulation};
+use solocore_model::run::RunJob;
 use solocore_model::{Plan, files};
 use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
 use std::cell::RefCell;
@@ -151,7 +156,7 @@ impl Watch {
         transfers
     }
 
-    fn since_begun<'a>(&self, jobs: impl Iterator<Item = &'a mut Job>) {
+    fn since_begun<'a>(&self, jobs: impl Iterator<Item = &'a mut RunJob>) {
         let begun = self.recorder.borrow().begun_ns;
         for job in jobs {
             for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
@@ -182,14 +187,14 @@ impl Watch {
     pub fn write_trace(&self, path: &Path, regulation: &Regulation, transfers: &[SlotRun]) -> Result<(), Failure> {
         let recorder = self.recorder.borrow();
         let begun = recorder.begun_ns;
-        let period = |p: solocore_linux::history::Period| TracedPeriod {
+        let period = |p: solocore_linux::regulate::history::Period| TracedPeriod {
             start_ns: p.start_ns.saturating_sub(begun),
             end_ns: p.end_ns.saturating_sub(begun),
             stopped_ns: p.stopped_ns.map(|ns| ns.saturating_sub(begun)),
             accesses: p.accesses,
         };
         let core = |cpu: u32| TracedCore { cpu, periods: recorder.traced(cpu).into_iter().map(period).collect() };
-        let times = |jobs: &[Job]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
+        let times = |jobs: &[RunJob]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
         let task = |t: TaskRun| TracedTask { name: t.name, place: format!("core {}", t.core), jobs: times(&t.latest) };
         let transfer =
             |t: &SlotRun| TracedTask { name: t.name.clone(), place: t.resource.clone(), jobs: times(&t.latest) };

@@ -8,10 +8,11 @@ use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::isolate::{How, Layout as Wishes};
-use solocore_linux::levels::{Clients, CpuRun, Intruder, JobRun, Jobs, Layout, Scheduler, TaskRun, prometheus};
-use solocore_linux::status::Status;
-use solocore_linux::{Instance, LinuxError, lock, machine, notify};
+use solocore_linux::clients::{self, Yields};
+use solocore_linux::host::status::Status;
+use solocore_linux::schedule::levels::{CpuRun, Intruder, JobRun, Jobs, Layout, Scheduler, TaskRun, prometheus};
+use solocore_linux::schedule::{isolate::Layout as Wishes, placed::How};
+use solocore_linux::{Instance, LinuxError, host::machine, host::notify};
 use solocore_model::sched_trace::{Event, SchedTrace};
 use solocore_model::{Plan, files};
 use std::path::Path;
@@ -164,7 +165,7 @@ pub fn run(args: &RunArgs, plan: &Plan) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     let status = Status::open(args.metrics)?;
-    let clients = Clients::open(Path::new(lock::SOCKET), &args.group)?;
+    let clients = Yields::open(Path::new(clients::SOCKET), &args.group)?;
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
     let scheduler = Scheduler::start(&layout, traced)?;
     let jobs = begin(&scheduler, &layout, &wishes)?;
@@ -286,7 +287,7 @@ fn watch(
     args: &RunArgs,
     running: &Running<'_>,
     status: &Status,
-    mut clients: Clients,
+    mut clients: Yields,
     recorder: &mut Recorder,
 ) -> (String, Option<LinuxError>) {
     let started = Instant::now();
@@ -304,7 +305,7 @@ fn watch(
             break ("duration".to_owned(), None);
         }
         recorder.take(&running.scheduler);
-        for message in clients.serve(&running.scheduler) {
+        for message in clients.serve(&|name, thread| running.scheduler.join(name, thread)) {
             eprintln!("solocore: {message}");
         }
         running.answer(status);

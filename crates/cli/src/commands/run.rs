@@ -8,12 +8,13 @@ use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Serialize;
-use solocore_linux::engine::{self, Choice, Engine, Started};
-use solocore_linux::isolate::Layout;
-use solocore_linux::lock::{self, Client, LockCounts, Service, ServiceOptions, SlotRun};
-use solocore_linux::regulation::CoreBudget;
-use solocore_linux::status::{self, Status};
-use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, machine, notify};
+use solocore_linux::clients::{self, Client, LockCounts, Service, ServiceOptions, SlotRun};
+use solocore_linux::host::status::Status;
+use solocore_linux::regulate::engine::{self, Choice, Engine, Started};
+use solocore_linux::regulate::metrics;
+use solocore_linux::regulate::regulation::CoreBudget;
+use solocore_linux::schedule::isolate::Layout;
+use solocore_linux::{Counts, Event, Instance, LinuxError, Options, Regulation, Sharing, host::machine, host::notify};
 use solocore_model::{Plan, files};
 use std::path::Path;
 use std::process::ExitCode;
@@ -31,7 +32,7 @@ struct CoreSummary {
     counts: Counts,
     throttled_share: f64,
     /// What it did over time, in spans of `span_ns`.
-    series: Vec<solocore_linux::history::Span>,
+    series: Vec<solocore_linux::regulate::history::Span>,
 }
 
 /// What is printed at the end.
@@ -106,8 +107,8 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     let status = Status::open(args.metrics)?;
     let Started { engine, passed_over } = engine::start(&regulation, choice(args.engine))?;
     // Drivers that are started find somebody who answers.
-    let clients = ServiceOptions::new(Path::new(lock::SOCKET), &args.group).with_slots(&layout.slots);
-    let service = engine.serve(clients)?;
+    let clients = ServiceOptions::new(Path::new(clients::SOCKET), &args.group).with_slots(&layout.slots);
+    let service = Service::of(engine.as_ref(), clients)?;
     let watch = Watch::begin(&layout, regulation.period_ns, args.isolation.trace.is_some())?;
     announce(&regulation, engine.as_ref(), service.as_ref(), passed_over.as_deref(), &watch);
     let started = Instant::now();
@@ -248,7 +249,7 @@ fn regulate(args: &RunArgs, engine: &dyn Engine, answer: &dyn Fn()) -> (String, 
 fn metrics(regulation: &Regulation, engine: &dyn Engine) -> String {
     let counts = engine.counts().unwrap_or_default();
     let cores: Vec<_> = regulation.cores.iter().zip(counts).map(|(b, (_, c))| (*b, c)).collect();
-    status::prometheus(engine.name(), &cores)
+    metrics::prometheus(engine.name(), &cores)
 }
 
 fn summary(
@@ -366,7 +367,7 @@ struct DryRun<'a> {
     sched_ext: Option<String>,
     notes: &'a [String],
     cores: &'a [CoreBudget],
-    isolation: solocore_linux::isolate::Preview,
+    isolation: solocore_linux::schedule::isolate::Preview,
 }
 
 fn dry_run(

@@ -1,7 +1,7 @@
 //! Records of a scheduler's decisions, written as a trace for `solocore check-trace`.
 
 use crate::fail::Failure;
-use solocore_linux::vcpus::{Options, VcpuState};
+use solocore_linux::schedule::vcpus::{Options, VcpuState};
 use solocore_model::files;
 use solocore_model::sched_trace::{Event, SchedTrace};
 use std::path::Path;

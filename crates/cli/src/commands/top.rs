@@ -8,7 +8,7 @@ use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use serde::Deserialize;
-use solocore_linux::{GroupRun, status};
+use solocore_linux::{GroupRun, host::status};
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

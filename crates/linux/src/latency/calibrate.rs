@@ -11,10 +11,10 @@
 //! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a machine that others use, alone is not
 //! alone. A figure is of this run.
 
-use super::LatencySource;
-use super::probe::{Config, Cost, Probe, last_level_bytes};
+use super::probe::{Config, Probe, last_level_bytes};
+use super::source::{Cost, LatencySource};
 use crate::error::LinuxError;
-use crate::machine;
+use crate::host::machine;
 use crate::sys;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

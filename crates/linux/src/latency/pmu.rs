@@ -9,7 +9,7 @@
 //! Does not cover: events with a parameter left open (`=?`), fields beyond `config2`, units and scales of the driver.
 
 use crate::error::LinuxError;
-use crate::machine::parse_cpu_list;
+use crate::host::machine::parse_cpu_list;
 use crate::sys::PerfAttr;
 use std::collections::BTreeMap;
 use std::fs;

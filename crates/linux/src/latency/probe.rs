@@ -16,9 +16,9 @@
 //! the chip.
 
 use super::chase::{self, CYCLE, Chase, LINE_BYTES, Random};
-use super::{LatencySource, Reading, Unit};
+use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;
-use crate::machine;
+use crate::host::machine;
 use crate::sys::{self, Scheduling, thread as own};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
@@ -120,21 +120,6 @@ pub(crate) fn last_level_bytes() -> u64 {
         largest = largest.max(kilobytes.unwrap_or(0).saturating_mul(1024));
     }
     if largest == 0 { 32 << 20 } else { largest }
-}
-
-/// What the probe has cost so far.
-#[derive(Clone, Copy, Debug, Default, PartialEq, serde::Serialize)]
-pub struct Cost {
-    /// Time that its thread has run.
-    pub cpu_ns: u64,
-    /// Time that has passed.
-    pub wall_ns: u64,
-    /// Loads that it has timed, thrown away or not.
-    pub loads: u64,
-    /// Part of a CPU: `cpu_ns / wall_ns`.
-    pub cpu_share: f64,
-    /// Bytes of its loads a second.
-    pub bytes_per_s: f64,
 }
 
 /// What the thread has to tell.

@@ -6,9 +6,9 @@
 //! Source: maracas, section IV (m_i, R_cur); perf_event_open(2).
 //! Does not cover: requests of devices and of hardware prefetchers, where the event leaves them out; write-backs.
 
-use super::{LatencySource, Reading, Unit};
+use super::source::{LatencySource, Reading, Unit};
 use crate::error::LinuxError;
-use crate::event::Event;
+use crate::regulate::event::Event;
 use crate::sys::{self, PERF_DISABLED, PerfAttr, Whom};
 use std::os::fd::OwnedFd;
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn opened() -> Option<CoreRequests> {
-        let cpus = crate::machine::online_cpus().unwrap();
+        let cpus = crate::host::machine::online_cpus().unwrap();
         match CoreRequests::open(&Event::find("minor-faults", "").unwrap(), &cpus) {
             Ok(counts) => Some(counts),
             // Not everybody may count on every CPU; the message says so.
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn a_cpus_requests_are_counted_since_the_last_time() {
         let Some(mut counts) = opened() else { return };
-        assert_eq!(counts.cpus(), crate::machine::online_cpus().unwrap());
+        assert_eq!(counts.cpus(), crate::host::machine::online_cpus().unwrap());
         let before: u64 = counts.read_each().unwrap().iter().sum();
         // A program that starts has no page yet; the allocator of this one may have some.
         for _ in 0..5 {
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn something_can_be_counted_everywhere() {
-        let cpus = crate::machine::online_cpus().unwrap();
+        let cpus = crate::host::machine::online_cpus().unwrap();
         match CoreRequests::choose(None, "", &cpus) {
             // No table for a CPU that is not described: the first is not had, and why is said.
             Ok((counts, why)) => assert!(why.is_some_and(|w| w.contains("table")) && !counts.cores.is_empty()),

@@ -10,7 +10,7 @@
 //! Does not cover: what a core ran in the background (`sc_throttle_ran`), which only the scheduler knows.
 
 use super::requests::CoreRequests;
-use super::{LatencySource, Reading, Unit};
+use super::source::{LatencySource, Reading, Unit};
 use crate::error::LinuxError;
 use solocore_policy::throttle::Throttle;
 use std::time::{Duration, Instant};
@@ -242,7 +242,7 @@ impl<M: Mechanism> Throttling<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::event::Event;
+    use crate::regulate::event::Event;
     use std::ops::ControlFlow;
 
     const LATENCY: Settings = Settings { rule: Rule::Latency, threshold: 100, idle_per_mille: 500 };

@@ -10,7 +10,7 @@
 
 use super::events::{self, Group, Recipe};
 use super::pmu::Pmu;
-use super::{LatencySource, Reading, Unit};
+use super::source::{LatencySource, Reading, Unit};
 use crate::error::LinuxError;
 use crate::sys::{self, PERF_READ_GROUP, PerfAttr, Whom};
 use std::io;

@@ -1,6 +1,6 @@
 //! May these tests regulate the machine that runs them? Each of them needs root, BPF, and that no other solocore is at work.
 
-use solocore_linux::{Instance, doctor, machine};
+use solocore_linux::{Instance, doctor, host::machine};
 
 /// The machine, for as long as what is returned lives; or nothing, with the reason printed.
 pub fn take_machine() -> Option<Instance> {

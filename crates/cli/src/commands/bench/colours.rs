@@ -9,7 +9,7 @@ use super::output::{Output, median, show};
 use crate::commands::space::map_of;
 use crate::fail::Failure;
 use serde::Serialize;
-use solocore_linux::machine;
+use solocore_linux::host::machine;
 use solocore_model::Bytes;
 use solocore_space::backing::{Mapping, Pool};
 use solocore_space::map::{Choice, Map};

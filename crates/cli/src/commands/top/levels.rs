@@ -2,7 +2,7 @@
 
 use crate::table;
 use serde::Deserialize;
-use solocore_linux::levels::{CpuRun, Intruder, TaskRun};
+use solocore_linux::schedule::levels::{CpuRun, Intruder, TaskRun};
 
 /// Of the summary so far, what is shown.
 #[derive(Deserialize)]
@@ -96,7 +96,7 @@ pub fn text(before: Option<&Snapshot>, now: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_linux::intruders::Seen;
+    use solocore_linux::schedule::intruders::Seen;
 
     #[test]
     fn levels_and_tasks_are_shown_with_what_happened_since() {

@@ -1,0 +1,552 @@
+//! The daemon's side of the lock: who asks for a page, gets one, and when it is taken back.
+//!
+//! Rule: one thread waits for connections, requests, ends of connections and of processes; what none of these shows (a
+//! thread that ends, or a process that passed its connection on) it finds within [`LOOK`]. A number of a thread is used again
+//! after its end, so an owner is a number and a time of start, here and in the programs.
+//! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
+
+use super::slots::{Board, SlotRun, SlotTable};
+use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use crate::host::threads::{ThreadChange, What};
+use crate::regulate::engine::Engine;
+use crate::regulate::lock::Serving;
+use crate::sys::seqpacket::{self, Peer};
+use crate::sys::{Scheduling, tasks};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+/// How often clients are looked at.
+const LOOK: Duration = Duration::from_millis(20);
+/// A connection that asks for nothing is closed after so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Slots of one user who is not root.
+const SLOTS_PER_USER: usize = 64;
+/// Connections at a time.
+const CONNECTIONS: usize = 2 * SLOTS as usize;
+/// Number of the machine's first namespace of processes: the only one whose numbers the programs see.
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// What the user chooses.
+#[derive(Clone, Debug)]
+pub struct ServiceOptions {
+    /// Where clients connect.
+    pub socket: PathBuf,
+    /// Whose members may, beside root.
+    pub group: String,
+    /// The transfers of the time table.
+    pub slots: SlotTable,
+}
+
+impl ServiceOptions {
+    /// For a group.
+    pub fn new(socket: &Path, group: &str) -> Self {
+        Self { socket: socket.to_owned(), group: group.to_owned(), slots: SlotTable::default() }
+    }
+
+    /// The same, and the transfers of a time table.
+    #[must_use]
+    pub fn with_slots(self, slots: &SlotTable) -> Self {
+        Self { slots: slots.clone(), ..self }
+    }
+
+    /// Whom to serve, if anybody: the policy's clients, the table's transfers.
+    pub(crate) fn serving(&self, policy: Option<&Serving>) -> Option<Serving> {
+        policy.cloned().or_else(|| (!self.slots.slots.is_empty()).then(Serving::of_slots))
+    }
+}
+
+/// A client, for people.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Client {
+    /// Its process.
+    pub pid: u32,
+    /// Its thread; that of the process for a program.
+    pub thread: u32,
+    /// Its user.
+    pub uid: u32,
+    /// Name of the thread.
+    pub name: String,
+    /// Thread or program.
+    pub scope: Scope,
+    /// Sections begun.
+    pub sections: u32,
+    /// In how many it is.
+    pub depth: u32,
+    /// Where it ran at the last look.
+    pub cpu: Option<u32>,
+    /// The plan's task whose jobs it signals.
+    pub task: Option<String>,
+    /// Jobs begun.
+    pub jobs: u64,
+    /// Is one under way?
+    pub in_job: bool,
+    /// Is its section over the limit, so that it counts no more?
+    pub cut: bool,
+    /// The transfer of the time table that it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub transfer: Option<Transfer>,
+}
+
+/// A client that is a transfer.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct Transfer {
+    /// Partition, chain and stage.
+    pub name: String,
+    /// Slots begun.
+    pub slots: u64,
+    /// Is it in one?
+    pub inside: bool,
+}
+
+/// What the thread and the daemon share.
+#[derive(Default)]
+struct Shared {
+    clients: Vec<Client>,
+    cores: Vec<LockCounts>,
+    messages: Vec<String>,
+    board: Board,
+}
+
+/// The thread that serves clients, until it is dropped: then nobody holds the lock.
+pub struct Service {
+    stop: Arc<AtomicBool>,
+    shared: Arc<Mutex<Shared>>,
+    thread: Option<JoinHandle<()>>,
+    path: PathBuf,
+    notes: Vec<String>,
+}
+
+impl Service {
+    /// Serves clients of the bandwidth lock and of dynamic budgets, where an engine's plan has some, and the transfers of its time table.
+    /// End it before the engine.
+    ///
+    /// # Errors
+    /// The socket cannot be opened.
+    pub fn of(engine: &dyn Engine, options: ServiceOptions) -> Result<Option<Self>, LinuxError> {
+        let Some(served) = engine.served() else { return Ok(None) };
+        let Some(serving) = options.serving(served.policy) else { return Ok(None) };
+        Self::start(Table::new(served.object, served.events, serving)?, options, served.priority).map(Some)
+    }
+
+    /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    fn start(table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
+        let path = options.socket.clone();
+        let fail =
+            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let mut notes = Vec::new();
+        let group = seqpacket::group(&options.group);
+        if group.is_none() {
+            notes.push(format!(
+                "there is no group `{}`: only root may be a client (groupadd --system {})",
+                options.group, options.group
+            ));
+        }
+        if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE) {
+            notes.push("this process is in a container, where processes have other numbers than the kernel's: no client will be known by its number; run solocore outside".to_owned());
+        }
+        let listener = listen(&path, group).map_err(fail)?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let board = Board::new(&options.slots);
+        let changes = options.slots.slots.iter().any(|s| s.core.is_some()).then(Changes::begin).transpose()?;
+        let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
+        let seen = Arc::clone(&shared);
+        let mut desk = Desk { table, group, connections: Vec::new(), next_slot: 0, shared: seen, changes };
+        let stopped = Arc::clone(&stop);
+        let thread = std::thread::Builder::new()
+            .name("solocore/lock".to_owned())
+            .spawn(move || {
+                if priority > 0 {
+                    // Refused: then clients wait a little longer while helpers run.
+                    let _ = Scheduling::fifo(priority).apply();
+                }
+                while !stopped.load(Ordering::SeqCst) {
+                    desk.turn(&listener);
+                }
+            })
+            .map_err(|e| LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)"))?;
+        Ok(Self { stop, shared, thread: Some(thread), path, notes })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What of it falls short on this machine, for the user.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Who is attached now.
+    pub fn clients(&self) -> Vec<Client> {
+        self.lock().clients.clone()
+    }
+
+    /// What was seen of the time table's transfers so far.
+    pub fn transfers(&self) -> Vec<SlotRun> {
+        self.lock().board.seen()
+    }
+
+    /// What the lock did so far, by CPU.
+    pub fn cores(&self) -> Vec<LockCounts> {
+        self.lock().cores.clone()
+    }
+
+    /// What happened since the last call, for the log.
+    pub fn messages(&self) -> Vec<String> {
+        std::mem::take(&mut self.lock().messages)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// A connection, with or without a page.
+struct Connection {
+    socket: OwnedFd,
+    since: Instant,
+    held: Option<Held>,
+}
+
+/// A page and whose it is.
+struct Held {
+    slot: u32,
+    owner: Owner,
+    page: Page,
+    pid: u32,
+    uid: u32,
+    end: OwnedFd,
+    /// Where it may run, and might before.
+    bound: Option<ThreadChange>,
+    /// The section that was said to be held for too long.
+    told: Option<u32>,
+}
+
+/// The thread's own.
+struct Desk {
+    table: Table,
+    group: Option<u32>,
+    connections: Vec<Connection>,
+    next_slot: u32,
+    shared: Arc<Mutex<Shared>>,
+    /// Threads that were bound; they are put back when this is dropped.
+    changes: Option<Changes>,
+}
+
+impl Desk {
+    /// Waits for something to happen, and deals with it.
+    fn turn(&mut self, listener: &OwnedFd) {
+        let open = self.board(|b| b.is_open());
+        let mut watched = if open { vec![listener.as_fd()] } else { Vec::new() };
+        for c in &self.connections {
+            watched.push(c.socket.as_fd());
+            if let Some(held) = &c.held {
+                watched.push(held.end.as_fd());
+            }
+        }
+        seqpacket::wait(&watched, LOOK);
+        let mut messages = Vec::new();
+        // Who comes before the first release is known waits for an answer.
+        while open
+            && self.connections.len() < CONNECTIONS
+            && let Ok(socket) = seqpacket::accept(listener)
+        {
+            self.connections.push(Connection { socket, since: Instant::now(), held: None });
+        }
+        for mut connection in std::mem::take(&mut self.connections) {
+            match self.serve(&mut connection, &mut messages) {
+                Ok(true) => self.connections.push(connection),
+                Ok(false) => self.leave(connection, &mut messages),
+                Err(e) => {
+                    messages.push(e.to_string());
+                    self.leave(connection, &mut messages);
+                }
+            }
+        }
+        let cores = self.table.cores();
+        let clients = self.look(&cores, &mut messages);
+        let mut shared = self.shared.lock().unwrap_or_else(|e| e.into_inner());
+        shared.clients = clients;
+        shared.cores = cores;
+        shared.messages.append(&mut messages);
+        shared.board.passed(tasks::monotonic_ns());
+    }
+
+    fn board<T>(&self, what: impl FnOnce(&mut Board) -> T) -> T {
+        what(&mut self.shared.lock().unwrap_or_else(|e| e.into_inner()).board)
+    }
+
+    fn leave(&mut self, connection: Connection, messages: &mut Vec<String>) {
+        let Some(held) = connection.held else { return };
+        if let Some(change) = held.bound.as_ref().filter(|_| lives(held.pid, held.owner)) {
+            // It may run where it might, unless somebody else has bound it since.
+            let _ = change.undo(held.owner.number);
+        }
+        if let Some(number) = held.owner.slot {
+            self.board(|b| {
+                b.look(number, tasks::monotonic_ns(), |at| held.page.at(at));
+                b.detach(number);
+            });
+        }
+        if let Err(e) = self.table.dismiss(held.slot, held.owner) {
+            messages.push(e.to_string());
+        }
+    }
+
+    /// Does this connection stay?
+    fn serve(&mut self, connection: &mut Connection, messages: &mut Vec<String>) -> Result<bool, LinuxError> {
+        let mut buffer = [0u8; REQUEST_BYTES + 1];
+        let got = match seqpacket::receive(&connection.socket, &mut buffer) {
+            Ok(0) => return Ok(false),
+            Ok(got) => got,
+            Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
+                return Ok(match &connection.held {
+                    None => connection.since.elapsed() < PATIENCE,
+                    Some(held) => lives(held.pid, held.owner),
+                });
+            }
+            Err(_) => return Ok(false),
+        };
+        if connection.held.is_some() {
+            // One page a connection.
+            return Ok(false);
+        }
+        let (verdict, held) = match self.admit(connection, &buffer[..got])? {
+            Ok(mut held) => {
+                self.bind(&mut held, messages);
+                (Ok(held.slot), Some(held))
+            }
+            Err(refusal) => (Err(refusal), None),
+        };
+        let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
+        let descriptor = held.as_ref().map(|h| h.page.descriptor());
+        let sent = seqpacket::send(&connection.socket, answer(verdict, limit).as_bytes(), descriptor);
+        connection.held = held;
+        Ok(connection.held.is_some() && sent.is_ok())
+    }
+
+    /// Who asks, may it, and is there room?
+    fn admit(&mut self, connection: &Connection, message: &[u8]) -> Result<Result<Held, Refusal>, LinuxError> {
+        let Ok(peer) = seqpacket::peer(&connection.socket) else { return Ok(Err(Refusal::BadRequest)) };
+        if !allowed(&peer, self.group) {
+            return Ok(Err(Refusal::NotAllowed));
+        }
+        let Some(request) = Request::decode(message).filter(|r| r.protocol == 1) else {
+            return Ok(Err(Refusal::BadRequest));
+        };
+        let (task, transfer) = match self.named(&request) {
+            Ok(named) => named,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let number = if request.scope == Scope::Program { peer.pid } else { request.thread };
+        let Some(started) = start_of(peer.pid, number) else { return Ok(Err(Refusal::BadRequest)) };
+        let Ok(end) = seqpacket::pidfd(peer.pid) else { return Ok(Err(Refusal::BadRequest)) };
+        // Whole programs of root hold the lock for as long as they run: that is what they are for.
+        let endless = peer.uid == 0 && request.scope == Scope::Program;
+        let owner = Owner { scope: request.scope, number, started, endless, task, slot: transfer };
+        let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
+        let page = self.table.admit(slot, owner)?;
+        if let Some(number) = transfer
+            && let Some(slots) = self.board(|b| b.attach(number, tasks::monotonic_ns()))
+        {
+            page.fill(&slots).inspect_err(|_| self.board(|b| b.detach(number)))?;
+        }
+        Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, bound: None, told: None }))
+    }
+
+    /// Binds a device's transfer to the I/O core. Whose thread it is was checked, and that its user may be a client.
+    fn bind(&mut self, held: &mut Held, messages: &mut Vec<String>) {
+        let core = held.owner.slot.and_then(|n| self.board(|b| b.slot(n)?.core));
+        let (Some(core), Some(changes)) = (core, &mut self.changes) else { return };
+        let (tid, start) = (held.owner.number, held.owner.started);
+        let made = tasks::affinity_of(tid).and_then(|old| {
+            let change = ThreadChange { tid, start, what: What::Cpus(old.clone(), vec![core]) };
+            if old != [core] {
+                changes.change(&change)?;
+                held.bound = Some(change);
+            }
+            Ok(())
+        });
+        if let Err(e) = made {
+            messages.push(format!(
+                "thread {tid} of process {} moves data for the time table, and cannot be bound to the I/O core, CPU {core}: {e}",
+                held.pid
+            ));
+        }
+    }
+
+    /// The task or the transfer that is asked for, by number.
+    fn named(&self, request: &Request) -> Result<(Option<u32>, Option<u32>), Refusal> {
+        if request.scope == Scope::Slot {
+            let number = self.board(|b| b.free(&request.task)).ok_or(Refusal::NoTask)?;
+            return Ok((None, Some(number)));
+        }
+        if self.table.serving.slots_only {
+            return Err(Refusal::NotServed);
+        }
+        Ok((self.task(&request.task)?, None))
+    }
+
+    /// The number of a task that nobody signals yet; `None` where none is named.
+    fn task(&self, name: &str) -> Result<Option<u32>, Refusal> {
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let number = self.table.serving.tasks.iter().position(|t| t == name).and_then(|at| u32::try_from(at).ok());
+        let taken = self.connections.iter().filter_map(|c| c.held.as_ref()).any(|h| h.owner.task == number);
+        if number.is_none() || taken { Err(Refusal::NoTask) } else { Ok(number) }
+    }
+
+    /// A slot that nobody has; those that were given back last come last. None for an owner that has one.
+    fn free_slot(&mut self, peer: &Peer, owner: Owner) -> Option<u32> {
+        let held = || self.connections.iter().filter_map(|c| c.held.as_ref());
+        let of_user = held().filter(|h| h.uid == peer.uid).count();
+        let twice = held().any(|h| {
+            (h.owner.scope == Scope::Program) == (owner.scope == Scope::Program) && h.owner.number == owner.number
+        });
+        if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
+            return None;
+        }
+        let free = |slot: &u32| !held().any(|h| h.slot == *slot);
+        let slot = (0..SLOTS).map(|i| (self.next_slot + i) % SLOTS).find(free)?;
+        self.next_slot = (slot + 1) % SLOTS;
+        Some(slot)
+    }
+
+    /// The clients as they are now; says of each section once that it was held for too long.
+    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
+        let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
+        let shared = Arc::clone(&self.shared);
+        let of = |held: &mut Held| {
+            let (sections, depth) = held.page.sections();
+            let (jobs, in_job) = held.page.jobs();
+            let transfer = held.owner.slot.and_then(|n| {
+                // First the time, then the page: a slot that has ended by then stands there as begun, if it was.
+                let now = tasks::monotonic_ns();
+                let board = &mut shared.lock().unwrap_or_else(|e| e.into_inner()).board;
+                let words = board.look(n, now, |at| held.page.at(at));
+                let name = board.slot(n)?.name.clone();
+                Some(Transfer { name, slots: words.begun, inside: words.inside })
+            });
+            let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
+            let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
+            let name = name.unwrap_or_default().trim_end().to_owned();
+            let cut = table.cut(held.slot);
+            if cut.is_some() && cut != held.told {
+                held.told = cut;
+                messages.push(format!(
+                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms: it counts no more until its next section",
+                    held.pid,
+                    held.owner.number,
+                    limit / 1_000_000
+                ));
+            }
+            Client {
+                pid: held.pid,
+                thread: held.owner.number,
+                uid: held.uid,
+                name,
+                scope: held.owner.scope,
+                sections,
+                depth,
+                task,
+                jobs,
+                in_job,
+                cpu: cores.iter().find(|c| c.slot == Some(held.slot)).map(|c| c.cpu),
+                cut: depth > 0 && cut == Some(sections),
+                transfer,
+            }
+        };
+        self.connections.iter_mut().filter_map(|c| c.held.as_mut()).map(of).collect()
+    }
+}
+
+/// Listens for clients: root and the members of the group.
+pub(crate) fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
+    let _ = fs::remove_file(path);
+    let listener = seqpacket::listen(path)?;
+    // The group first: nobody else may connect in between.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    if group.is_some() {
+        chown(path, None, group)?;
+        fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    }
+    Ok(listener)
+}
+
+/// Root, and the members of the group.
+pub(crate) fn allowed(peer: &Peer, group: Option<u32>) -> bool {
+    peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
+}
+
+/// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
+/// is dead.
+pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
+    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+fn started(stat: &str) -> Option<u64> {
+    // The name may hold anything, but nothing after it holds a bracket.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+fn lives(pid: u32, owner: Owner) -> bool {
+    start_of(pid, owner.number) == Some(owner.started)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_members_may() {
+        let peer = |uid, groups: &[u32]| Peer { pid: 1, uid, groups: groups.to_vec() };
+        assert!(allowed(&peer(0, &[]), None));
+        assert!(allowed(&peer(1000, &[5, 7]), Some(7)));
+        assert!(!allowed(&peer(1000, &[5]), Some(7)));
+        assert!(!allowed(&peer(1000, &[0]), None));
+    }
+
+    #[test]
+    fn a_thread_is_a_number_and_a_start() {
+        let line = |state: &str| {
+            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
+            format!("77 (a) b (x) {state} {}", numbers.join(" "))
+        };
+        assert_eq!(started(&line("S")), Some(22));
+        assert_eq!(started(&line("Z")), None);
+        assert_eq!(started(""), None);
+        let me = std::process::id();
+        let mine = start_of(me, me).expect("this process lives");
+        assert!(lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None, slot: None }
+        ));
+        assert!(!lives(
+            me,
+            Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }
+        ));
+        assert_eq!(start_of(me, 1), None, "a thread of another process");
+    }
+}

@@ -1,0 +1,214 @@
+//! Programs that end their jobs by `sc_job_end()`.
+//!
+//! Problem: a program that was written for jobs of the plan (client/c/solocore.h) should not have to know which scheduler runs it. Rule:
+//! who attaches is told that a yield ends a job (`SC_BY_YIELD`), and gets no page: the library yields. Who names a task becomes one of
+//! its threads, unless it is one already. Between two looks of the daemon nobody is answered; the library waits for up to 2 s.
+//! Does not cover: leaving a task. A thread stays in it until it ends.
+
+use super::service::{allowed, listen, start_of};
+use super::table::{REQUEST_BYTES, Refusal, Request, Scope, answer};
+use crate::contract::SC_BY_YIELD;
+use crate::error::LinuxError;
+use crate::sys::seqpacket;
+use std::fs;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
+
+/// Connections at a time, of all users.
+const CONNECTIONS: usize = 512;
+/// Of one user who is not root.
+const OF_USER: usize = 64;
+/// A connection that asks for nothing is closed after so long.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Who asks.
+struct Connection {
+    socket: OwnedFd,
+    uid: u32,
+    since: Instant,
+    granted: bool,
+}
+
+/// Makes a thread one of the task of this name; `Some(false)`: it is already, `None`: there is no such task, or the thread is one of another.
+pub type Join<'a> = dyn Fn(&str, u32) -> Option<bool> + 'a;
+
+/// The place where clients connect, until it is dropped.
+pub struct Yields {
+    listener: OwnedFd,
+    path: PathBuf,
+    group: Option<u32>,
+    connections: Vec<Connection>,
+}
+
+impl Yields {
+    /// Opens the socket. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    ///
+    /// # Errors
+    /// It cannot be opened.
+    pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
+        let group = seqpacket::group(group);
+        let fail =
+            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let listener = listen(path, group).map_err(fail)?;
+        Ok(Self { listener, path: path.to_owned(), group, connections: Vec::new() })
+    }
+
+    /// Answers whoever waits; who became a thread of a task, for the log.
+    pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
+        while self.connections.len() < CONNECTIONS
+            && let Ok(socket) = seqpacket::accept(&self.listener)
+        {
+            let uid = seqpacket::peer(&socket).map_or(u32::MAX, |p| p.uid);
+            if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
+                self.connections.push(Connection { socket, uid, since: Instant::now(), granted: false });
+            }
+        }
+        let mut said = Vec::new();
+        let group = self.group;
+        self.connections.retain_mut(|c| stays(c, group, join, &mut said));
+        said
+    }
+}
+
+impl Drop for Yields {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Answers one connection, if it asks; does it stay?
+fn stays(connection: &mut Connection, group: Option<u32>, join: &Join<'_>, said: &mut Vec<String>) -> bool {
+    let mut buffer = [0u8; REQUEST_BYTES + 1];
+    let got = match seqpacket::receive(&connection.socket, &mut buffer) {
+        Ok(0) => return false,
+        Ok(got) => got,
+        Err(e) => {
+            let waits = e.kind() == io::ErrorKind::WouldBlock;
+            return waits && (connection.granted || connection.since.elapsed() < PATIENCE);
+        }
+    };
+    // One request a connection.
+    if connection.granted {
+        return false;
+    }
+    let verdict = admit(&connection.socket, &buffer[..got], group, join, said);
+    let mut message = answer(verdict.map(|()| 0), 0);
+    if verdict.is_ok() {
+        message.verdict = SC_BY_YIELD;
+    }
+    connection.granted = verdict.is_ok();
+    // Who is refused hears why, and is let go.
+    seqpacket::send(&connection.socket, message.as_bytes(), None).is_ok() && connection.granted
+}
+
+/// Who asks, and may it?
+fn admit(
+    socket: &OwnedFd,
+    message: &[u8],
+    group: Option<u32>,
+    join: &Join<'_>,
+    said: &mut Vec<String>,
+) -> Result<(), Refusal> {
+    let peer = seqpacket::peer(socket).map_err(|_| Refusal::BadRequest)?;
+    if !allowed(&peer, group) {
+        return Err(Refusal::NotAllowed);
+    }
+    let request = Request::decode(message).filter(|r| r.protocol == 1).ok_or(Refusal::BadRequest)?;
+    if request.scope != Scope::Thread {
+        return Err(Refusal::NotServed);
+    }
+    // The thread is one of the process that asks: nobody attaches others.
+    start_of(peer.pid, request.thread).ok_or(Refusal::BadRequest)?;
+    if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
+        said.push(format!("thread {} of process {} is one of task `{}`", request.thread, peer.pid, request.task));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{self, sc_answer, sc_request};
+    use std::cell::RefCell;
+    use std::os::fd::{AsRawFd, FromRawFd};
+    use zerocopy::{FromBytes, FromZeros};
+
+    /// A client of this process; what it is answered.
+    struct Client(OwnedFd);
+
+    impl Client {
+        fn connect(path: &Path) -> Self {
+            // SAFETY: a zeroed address is one without a path.
+            let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+            address.sun_family = libc::AF_UNIX as libc::sa_family_t;
+            for (place, byte) in address.sun_path.iter_mut().zip(path.to_str().unwrap().bytes()) {
+                *place = libc::c_char::from_ne_bytes([byte]);
+            }
+            let size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
+            // SAFETY: takes no pointers; the descriptor is nobody else's.
+            let socket = unsafe {
+                OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0))
+            };
+            // SAFETY: the kernel reads the address, which lives through the call and has this length.
+            assert_eq!(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) }, 0);
+            Self(socket)
+        }
+
+        fn ask(&self, scope: u32, thread: u32, task: &str) {
+            let mut request = sc_request { protocol: 1, scope, thread, ..sc_request::new_zeroed() };
+            contract::set_text(&mut request.task, task);
+            seqpacket::send(&self.0, request.as_bytes(), None).unwrap();
+        }
+
+        fn verdict(&self) -> Option<u32> {
+            let mut bytes = [0u8; 17];
+            let got = seqpacket::receive(&self.0, &mut bytes).ok()?;
+            sc_answer::read_from_bytes(&bytes[..got]).ok().map(|answer| answer.verdict)
+        }
+    }
+
+    #[test]
+    fn who_asks_is_told_to_yield_and_joins_the_task_that_it_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("socket");
+        let mut clients = Yields::open(&path, "no such group").unwrap();
+        let joined = RefCell::new(Vec::new());
+        let join = |name: &str, thread: u32| match name {
+            "pilot" => {
+                joined.borrow_mut().push(thread);
+                Some(true)
+            }
+            "mine" => Some(false),
+            _ => None,
+        };
+        let me = crate::sys::tasks::thread_number();
+        let verdict = |clients: &mut Yields, scope, thread, task: &str| {
+            let client = Client::connect(&path);
+            client.ask(scope, thread, task);
+            let said = clients.serve(&join);
+            (client.verdict(), said.len(), client)
+        };
+        let (answer, said, stays) = verdict(&mut clients, 1, me, "pilot");
+        assert_eq!((answer, said), (Some(SC_BY_YIELD), 1));
+        assert_eq!(*joined.borrow(), [me]);
+        assert_eq!(verdict(&mut clients, 1, me, "").0, Some(SC_BY_YIELD));
+        assert_eq!(verdict(&mut clients, 1, me, "mine").1, 0, "nothing has changed");
+        // Refused: another task, another's thread, what needs a page, noise.
+        assert_eq!(verdict(&mut clients, 1, me, "nobody").0, Some(Refusal::NoTask as u32));
+        assert_eq!(verdict(&mut clients, 1, 1, "pilot").0, Some(Refusal::BadRequest as u32));
+        assert_eq!(verdict(&mut clients, 2, me, "").0, Some(Refusal::NotServed as u32));
+        assert_eq!(verdict(&mut clients, 9, me, "").0, Some(Refusal::BadRequest as u32));
+        assert_eq!(joined.borrow().len(), 1);
+        // Only the first connection is open still; a second request ends it.
+        clients.serve(&join);
+        assert_eq!(clients.connections.len(), 1);
+        stays.ask(1, me, "");
+        clients.serve(&join);
+        assert_eq!((stays.verdict(), clients.connections.len()), (None, 0));
+        drop(clients);
+        assert!(!path.exists());
+    }
+}

@@ -1,0 +1,116 @@
+//! Interrupts and unbound kernel work, moved off the cores of analysed tasks.
+//!
+//! Problem: an interrupt delays whatever runs on its CPU, and the plan's bounds know of none.
+//! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is designated for them, and so do those
+//! that are set up later (`default_smp_affinity`); the kernel's unbound work (`workqueue/cpumask`) goes to the other cores.
+//! Some refuse (an interrupt of one CPU; one whose driver spreads its queues itself): they stay, and are named.
+//! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running irqbalance, which moves
+//! interrupts again: stop it.
+
+use super::threads::numbers;
+use crate::host::keeper::Changes;
+use crate::host::machine::{cpu_list, parse_cpu_list};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Where the kernel shows these settings.
+#[derive(Clone, Debug)]
+pub(crate) struct Places {
+    pub irq: PathBuf,
+    pub workqueue: PathBuf,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self { irq: "/proc/irq".into(), workqueue: "/sys/devices/virtual/workqueue/cpumask".into() }
+    }
+}
+
+/// A CPU mask as the kernel writes it: 32 bits a group, the highest first.
+pub(crate) fn mask(cpus: &[u32]) -> String {
+    let groups = cpus.iter().max().map_or(1, |last| last / 32 + 1);
+    let group = |g: u32| cpus.iter().filter(|&&c| c / 32 == g).fold(0u32, |bits, c| bits | 1 << (c % 32));
+    (0..groups).rev().map(|g| format!("{:08x}", group(g))).collect::<Vec<_>>().join(",")
+}
+
+/// Is it the same mask, however many zeros lead?
+fn same_mask(a: &str, b: &str) -> bool {
+    let bits = |text: &str| text.trim().replace(',', "").trim_start_matches('0').to_owned();
+    bits(a) == bits(b)
+}
+
+/// Interrupts that may come to one of these CPUs.
+pub(crate) fn that_reach(places: &Places, cpus: &[u32]) -> Vec<u32> {
+    let reaches = |irq: &u32| {
+        let list = fs::read_to_string(places.irq.join(irq.to_string()).join("smp_affinity_list"));
+        list.is_ok_and(|l| parse_cpu_list(&l).iter().any(|c| cpus.contains(c)))
+    };
+    numbers(&places.irq).into_iter().filter(reaches).collect()
+}
+
+/// What came of it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Moved {
+    /// Interrupts that were moved.
+    pub moved: Vec<u32>,
+    /// Interrupts that stayed, and why.
+    pub refused: Vec<(u32, String)>,
+    /// What else was not possible.
+    pub notes: Vec<String>,
+}
+
+/// Moves what reaches `off` to `to`; unbound kernel work to `work`.
+pub(crate) fn move_off(changes: &mut Changes, places: &Places, off: &[u32], to: u32, work: &[u32]) -> Moved {
+    let mut result = Moved::default();
+    for irq in that_reach(places, off) {
+        let path = places.irq.join(irq.to_string()).join("smp_affinity_list");
+        match changes.set(&text(&path), &to.to_string()) {
+            Ok(true) => result.moved.push(irq),
+            Ok(false) => {}
+            Err(e) => result.refused.push((irq, e.to_string())),
+        }
+    }
+    let default = places.irq.join("default_smp_affinity");
+    for (path, cpus) in [(&default, &[to][..]), (&places.workqueue, work)] {
+        let is = fs::read_to_string(path).unwrap_or_default();
+        if !same_mask(&is, &mask(cpus))
+            && let Err(e) = changes.set(&text(path), &mask(cpus))
+        {
+            let what = format!("{} is not set to CPUs {}: {e}", path.display(), cpu_list(cpus));
+            result.notes.push(what);
+        }
+    }
+    result
+}
+
+fn text(path: &Path) -> String {
+    path.display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn masks_are_the_kernels() {
+        assert_eq!(mask(&[]), "00000000");
+        assert_eq!(mask(&[0, 3]), "00000009");
+        assert_eq!(mask(&[31, 32, 65]), "00000002,00000001,80000000");
+        assert!(same_mask("f\n", "0000000f") && same_mask("0,0000000f", "f"));
+        assert!(!same_mask("1,00000000", "1"));
+    }
+
+    #[test]
+    fn interrupts_are_chosen_by_where_they_may_come() {
+        let dir = tempfile::tempdir().unwrap();
+        for (irq, list) in [("3", "0-3\n"), ("4", "2"), ("10", "1,3"), ("11", "")] {
+            fs::create_dir(dir.path().join(irq)).unwrap();
+            fs::write(dir.path().join(irq).join("smp_affinity_list"), list).unwrap();
+        }
+        fs::create_dir(dir.path().join("12")).unwrap();
+        let places = Places { irq: dir.path().to_owned(), ..Places::default() };
+        assert_eq!(that_reach(&places, &[0, 1]), [3, 10]);
+        assert_eq!(that_reach(&places, &[2]), [3, 4]);
+        assert!(that_reach(&places, &[9]).is_empty());
+    }
+}

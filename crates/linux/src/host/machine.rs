@@ -1,0 +1,282 @@
+//! What this machine and this process can do: CPUs, privileges, kernel, counters.
+
+use crate::error::LinuxError;
+use crate::sys;
+use libbpf_rs::btf::{Btf, types};
+use std::fs;
+use std::path::Path;
+
+/// Capabilities that regulating needs: name, number, what for.
+const CAPABILITIES: &[(&str, u32, &str)] = &[
+    ("CAP_BPF", 39, "to load BPF programs"),
+    ("CAP_PERFMON", 38, "to count on every CPU"),
+    ("CAP_SYS_ADMIN", 21, "to install a scheduler"),
+    ("CAP_SYS_NICE", 23, "for real-time threads"),
+];
+
+/// Kernel functions that `bpf/sched_ext.bpf.c` calls, and how many arguments they take.
+const KFUNCS: &[(&str, usize)] = &[
+    ("scx_bpf_create_dsq", 2),
+    ("scx_bpf_select_cpu_dfl", 4),
+    ("scx_bpf_pick_idle_cpu", 2),
+    ("scx_bpf_dsq_insert", 4),
+    ("scx_bpf_dsq_insert_vtime", 5),
+    ("scx_bpf_dsq_move_to_local", 1),
+    ("scx_bpf_kick_cpu", 2),
+    ("scx_bpf_task_cpu", 1),
+];
+
+/// Numbers in a list like `0-3,6`.
+pub fn parse_cpu_list(text: &str) -> Vec<u32> {
+    let mut cpus = Vec::new();
+    for part in text.trim().split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        if let (Ok(first), Ok(last)) = (first.parse::<u32>(), last.parse::<u32>())
+            && last < 1 << 16
+        {
+            cpus.extend(first..=last);
+        }
+    }
+    cpus
+}
+
+/// The list that [`parse_cpu_list`] reads, as the kernel writes it; the numbers are in order.
+pub fn cpu_list(cpus: &[u32]) -> String {
+    let mut parts: Vec<(u32, u32)> = Vec::new();
+    for &cpu in cpus {
+        match parts.last_mut() {
+            Some((_, last)) if *last + 1 == cpu => *last = cpu,
+            _ => parts.push((cpu, cpu)),
+        }
+    }
+    let text = |&(first, last): &(u32, u32)| {
+        if first == last { first.to_string() } else { format!("{first}-{last}") }
+    };
+    parts.iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+/// The CPUs that are online.
+///
+/// # Errors
+/// /sys is not there.
+pub fn online_cpus() -> Result<Vec<u32>, LinuxError> {
+    const PATH: &str = "/sys/devices/system/cpu/online";
+    let text = fs::read_to_string(PATH).map_err(|e| LinuxError::of_io(PATH, &e, "mount sysfs at /sys"))?;
+    Ok(parse_cpu_list(&text))
+}
+
+/// The text of `/proc/cpuinfo`; empty if there is none.
+pub fn cpuinfo() -> String {
+    fs::read_to_string("/proc/cpuinfo").unwrap_or_default()
+}
+
+/// Capabilities that this process lacks, with what for.
+pub fn missing_capabilities() -> Vec<(&'static str, &'static str)> {
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|l| l.strip_prefix("CapEff:"));
+    lacking(mask.and_then(|m| u64::from_str_radix(m.trim(), 16).ok()).unwrap_or(0))
+}
+
+fn lacking(mask: u64) -> Vec<(&'static str, &'static str)> {
+    CAPABILITIES.iter().filter(|(_, bit, _)| mask >> bit & 1 == 0).map(|&(name, _, what)| (name, what)).collect()
+}
+
+/// Fails if this process may not regulate.
+///
+/// # Errors
+/// Names the capabilities that are missing and how to get them.
+pub fn check_privileges() -> Result<(), LinuxError> {
+    let missing: Vec<String> =
+        missing_capabilities().into_iter().map(|(name, what)| format!("{name} ({what})")).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "privileges are missing: {}; run as root: sudo solocore run ...",
+        missing.join(", ")
+    )))
+}
+
+/// Interrupts of an event per second and CPU beyond which the kernel switches it off for a while.
+pub(crate) const SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
+/// Share of a CPU's time that interrupts of counters may take before the kernel lowers that rate; 0 or 100: it does not.
+pub(crate) const CPU_TIME: &str = "/proc/sys/kernel/perf_cpu_time_max_percent";
+
+/// The rate as it is; `None` where the kernel does not tell.
+pub(crate) fn sample_rate() -> Option<u64> {
+    number_in(SAMPLE_RATE)
+}
+
+fn number_in(path: &str) -> Option<u64> {
+    fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
+}
+
+/// The rate that so many interrupts per period need. They are counted per scheduler tick, and do not spread evenly over them.
+pub(crate) fn needed_rate(period_ns: u64, per_period: u64) -> u64 {
+    2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1)
+}
+
+/// Does the kernel let an event interrupt often enough, or can it be made to while an engine runs (regulate/engine/rate.rs)?
+///
+/// # Errors
+/// The rate is too low for this period and cannot be raised; how to.
+pub fn check_sample_rate(period_ns: u64, per_period: u64) -> Result<(), LinuxError> {
+    let fixed = matches!(number_in(CPU_TIME), Some(0 | 100));
+    let rate = sample_rate().filter(|_| fixed);
+    enough(rate.unwrap_or(u64::MAX), needed_rate(period_ns, per_period))
+}
+
+fn enough(rate: u64, needed: u64) -> Result<(), LinuxError> {
+    if rate >= needed {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_cpu_time_max_percent=25 kernel.perf_event_max_sample_rate={needed}"
+    )))
+}
+
+/// Keeps the calling thread, and what it becomes or starts, on one CPU.
+///
+/// # Errors
+/// There is no such CPU, or it is not this process's to use.
+pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
+    let online = online_cpus()?;
+    if !online.contains(&cpu) {
+        return Err(LinuxError::Input(format!(
+            "there is no core {cpu} online; this machine has {} of them, numbered from 0",
+            online.len()
+        )));
+    }
+    sys::pin_to(cpu).map_err(|e| LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?"))
+}
+
+/// Lets a thread run on every CPU.
+///
+/// # Errors
+/// There is no such thread, or it is not this process's to place.
+pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
+    sys::tasks::bind(tid, &online_cpus()?)
+        .map_err(|e| LinuxError::of_io(&format!("thread {tid}"), &e, "run as root; does it still run?"))
+}
+
+/// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
+pub fn ask_to_end(child: u32) {
+    sys::terminate(child);
+}
+
+/// Bytes of a cache line.
+pub fn cache_line() -> u64 {
+    let text = fs::read_to_string("/sys/devices/system/cpu/cpu0/cache/index0/coherency_line_size");
+    text.ok().and_then(|t| t.trim().parse().ok()).filter(|&n| n > 0).unwrap_or(64)
+}
+
+/// Why the sched_ext engine cannot run here.
+///
+/// # Errors
+/// What is missing, and how to get it.
+pub fn check_sched_ext() -> Result<(), LinuxError> {
+    let state = Path::new("/sys/kernel/sched_ext/state");
+    let Ok(state) = fs::read_to_string(state) else {
+        return Err(LinuxError::Machine(
+            "the kernel has no sched_ext; use a kernel from 6.14 with CONFIG_SCHED_CLASS_EXT (Debian: trixie-backports)"
+                .to_owned(),
+        ));
+    };
+    if state.trim() != "disabled" {
+        let who = fs::read_to_string("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
+        let who = if who.trim().is_empty() { "another scheduler".to_owned() } else { format!("`{}`", who.trim()) };
+        return Err(LinuxError::Machine(format!(
+            "sched_ext is {} by {who}; stop that scheduler, there can be only one",
+            state.trim()
+        )));
+    }
+    check_kfuncs(KFUNCS)
+}
+
+/// Fails if the type information is wrong about kernel functions that a scheduler needs beside the common ones.
+pub(crate) fn check_kfuncs(wanted: &[(&str, usize)]) -> Result<(), LinuxError> {
+    let missing = wrong_kfuncs(wanted)?;
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(LinuxError::Machine(format!(
+        "the kernel's type information is wrong about {}; use another kernel (Debian's 6.19 and 7.0 have them)",
+        missing.join(", ")
+    )))
+}
+
+/// How many programs, maps and links of BPF the kernel has now, whosever they are.
+pub fn bpf_objects() -> [u32; 3] {
+    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    [
+        count(libbpf_rs::query::ProgInfoIter::default().count()),
+        count(libbpf_rs::query::MapInfoIter::default().count()),
+        count(libbpf_rs::query::LinkInfoIter::default().count()),
+    ]
+}
+
+/// Threads of a process.
+///
+/// # Errors
+/// There is no such process.
+pub fn threads_of(pid: u32) -> Result<Vec<u32>, LinuxError> {
+    let path = format!("/proc/{pid}/task");
+    let entries =
+        fs::read_dir(&path).map_err(|e| LinuxError::of_io(&format!("process {pid}"), &e, "does it still run?"))?;
+    Ok(entries.flatten().filter_map(|e| e.file_name().to_string_lossy().parse().ok()).collect())
+}
+
+/// Those that the type information lacks or declares otherwise.
+fn wrong_kfuncs(wanted: &[(&str, usize)]) -> Result<Vec<String>, LinuxError> {
+    let btf = Btf::from_vmlinux().map_err(|e| {
+        LinuxError::Machine(format!(
+            "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with CONFIG_DEBUG_INFO_BTF"
+        ))
+    })?;
+    let hidden = |(name, arguments): (&str, usize)| {
+        let found = btf.type_by_name::<types::Func<'_>>(name);
+        let prototype = found.and_then(|f| f.next_type()).and_then(|t| types::FuncProto::try_from(t).ok());
+        let declared = prototype.map(|p| p.len());
+        match declared {
+            Some(count) if count == arguments => None,
+            // Some builds show an argument that the kernel fills in itself.
+            Some(count) => Some(format!("{name} (declared with {count} arguments in place of {arguments})")),
+            None => Some(name.to_owned()),
+        }
+    };
+    Ok(wanted.iter().copied().filter_map(hidden).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(parse_cpu_list("0-3,6\n"), [0, 1, 2, 3, 6]);
+        assert_eq!(parse_cpu_list("0"), [0]);
+        assert_eq!(parse_cpu_list(""), Vec::<u32>::new());
+        assert_eq!(parse_cpu_list("0-99999999"), Vec::<u32>::new());
+        assert_eq!(parse_cpu_list("x,1-y,2"), [2]);
+        for list in ["", "0", "0-3,6", "0,2,4-5"] {
+            assert_eq!(cpu_list(&parse_cpu_list(list)), list);
+        }
+    }
+
+    #[test]
+    fn ticks_need_a_rate() {
+        assert_eq!(needed_rate(100_000, 1), 20_000);
+        assert_eq!(needed_rate(1_000_000, 16), 32_000);
+        assert!(enough(32_000, 32_000).is_ok());
+        let error = enough(1_000, needed_rate(1_000_000, 1)).unwrap_err().to_string();
+        assert!(error.contains("perf_event_max_sample_rate=2000"), "{error}");
+        assert!(enough(u64::MAX, needed_rate(0, u64::MAX)).is_ok());
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        assert!(lacking(u64::MAX).is_empty());
+        assert_eq!(lacking(0).len(), CAPABILITIES.len());
+        assert_eq!(lacking(!(1 << 38)), [("CAP_PERFMON", "to count on every CPU")]);
+    }
+}

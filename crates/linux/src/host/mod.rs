@@ -1,0 +1,16 @@
+//! The machine: what it has, settings that are changed for a while and put back, who else runs where, and shares that its hardware gives.
+
+pub mod cpuset;
+pub mod finding;
+pub mod instance;
+pub mod irq;
+pub mod keeper;
+pub mod machine;
+pub mod notify;
+pub(crate) mod resctrl;
+pub mod status;
+pub(crate) mod stopped;
+pub(crate) mod threads;
+
+pub use resctrl::GroupRun;
+pub use resctrl::reserve::Reservation;

@@ -1,0 +1,153 @@
+//! Shares of cache and bandwidth given by the hardware, through the kernel's resctrl.
+//!
+//! Problem: budgets of accesses are enforced by interrupts; ways of the shared cache cannot be enforced by them at all.
+//! Rule: what a plan gives is worked out (`shares`) and checked against the hardware (`info`) before anything is changed; then all
+//! groups are made or none (`apply`): whatever is refused, everything is put back, and what the kernel says of it
+//! (`info/last_cmd_status`) is reported. At the end the keeper removes the groups and puts the first group's lines back, also after
+//! `kill -9`. What the groups hold and transfer is read meanwhile (`monitor`).
+//! Source: Documentation/filesystems/resctrl.rst of Linux; Documentation/arch/arm64/mpam.rst for Arm, whose files are the same (docs/ways.md
+//! says what differs).
+//! Does not cover: what a percentage of bandwidth means (the hardware throttles requests approximately; no bound rests on it, the
+//! counters go on); ways of the second-level cache. No machine of this project has the hardware: tried on an imitation that keeps the
+//! kernel's rules (tests/resctrl-double).
+
+mod info;
+mod monitor;
+pub(crate) mod pseudo_lock;
+pub(crate) mod reserve;
+mod shares;
+#[cfg(test)]
+mod tests;
+mod tree;
+
+pub(crate) use info::Info;
+pub use monitor::GroupRun;
+pub(crate) use monitor::Groups;
+pub(crate) use shares::{Members, Shares, shares};
+pub(crate) use tree::{Mounted, Record, Tree, root};
+
+use super::finding::Finding;
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use solocore_model::Plan;
+use std::fs;
+use std::io;
+
+impl Record for Changes {
+    fn group(&mut self, name: &str) -> io::Result<()> {
+        self.made_directory(&root().join(name).display().to_string())
+    }
+
+    fn line(&mut self, line: &str) -> io::Result<()> {
+        self.note_setting(&root().join("schemata").display().to_string(), line)
+    }
+}
+
+/// Gives all shares, or none.
+pub(crate) fn apply(tree: &mut dyn Tree, shares: &Shares, record: &mut dyn Record) -> Result<(), LinuxError> {
+    let mut made = Vec::new();
+    let Err((at, e)) = change(tree, shares, record, &mut made) else { return Ok(()) };
+    let said = tree.read("info/last_cmd_status").unwrap_or_default();
+    for name in made.iter().rev() {
+        // It was made here, and nobody else knows it yet.
+        let _ = tree.remove(name);
+    }
+    // Only now: the groups may be exclusive.
+    for line in shares.first.iter().flat_map(|f| &f.back) {
+        let _ = tree.write("schemata", &format!("{line}\n"));
+    }
+    let said = said.lines().map(str::trim).filter(|l| !l.is_empty() && *l != "ok").collect::<Vec<_>>().join("; ");
+    let said = if said.is_empty() { said } else { format!(" ({said})") };
+    let remedy = if e.kind() == io::ErrorKind::AlreadyExists {
+        format!("remove what is left over: rmdir {}", root().join(&at).display())
+    } else {
+        "leave --resctrl out, or plan with what `solocore doctor` says".to_owned()
+    };
+    Err(LinuxError::Machine(format!("resctrl refuses {at}: {e}{said}; {remedy}")))
+}
+
+/// Makes the changes; on failure, whose change it was.
+fn change(
+    tree: &mut dyn Tree,
+    shares: &Shares,
+    record: &mut dyn Record,
+    made: &mut Vec<String>,
+) -> Result<(), (String, io::Error)> {
+    // Recorded first, so that it is put back last: the groups are gone by then.
+    for line in shares.first.iter().flat_map(|f| &f.back) {
+        record.line(line).map_err(|e| ("the first group".to_owned(), e))?;
+    }
+    for group in &shares.groups {
+        let fail = |e| (group.name.clone(), e);
+        // Somebody else's group of this name must not be removed at the end.
+        if tree.read(&format!("{}/tasks", group.name)).is_ok() {
+            return Err(fail(io::ErrorKind::AlreadyExists.into()));
+        }
+        record.group(&group.name).map_err(fail)?;
+        tree.make(&group.name).map_err(fail)?;
+        made.push(group.name.clone());
+        if !group.schemata.is_empty() {
+            tree.write(&format!("{}/schemata", group.name), &group.schemata).map_err(fail)?;
+        }
+    }
+    for line in shares.first.iter().flat_map(|f| &f.lines) {
+        tree.write("schemata", &format!("{line}\n")).map_err(|e| ("the first group".to_owned(), e))?;
+    }
+    for group in &shares.groups {
+        let fail = |e| (group.name.clone(), e);
+        if group.exclusive {
+            tree.write(&format!("{}/mode", group.name), "exclusive\n").map_err(fail)?;
+        }
+        if let Members::Cpu(cpu) = group.members {
+            // Last: only now does it hold for anybody.
+            tree.write(&format!("{}/cpus_list", group.name), &format!("{cpu}\n")).map_err(fail)?;
+        }
+    }
+    Ok(())
+}
+
+/// The plan's shares in place, for as long as the keeper lives.
+///
+/// # Errors
+/// The machine cannot, or the plan is for another one.
+pub(crate) fn give(plan: &Plan, changes: &mut Changes) -> Result<(Groups, Vec<String>), LinuxError> {
+    let shares = look(plan)?;
+    apply(&mut Mounted(root()), &shares, changes)?;
+    Ok((Groups::new(root(), &shares), shares.notes))
+}
+
+/// The shares that the plan would get here.
+pub(crate) fn look(plan: &Plan) -> Result<Shares, LinuxError> {
+    let tree = Mounted(root());
+    shares(plan, &Info::read(&tree, &mounts())?, &tree)
+}
+
+fn mounts() -> String {
+    fs::read_to_string("/proc/self/mounts").unwrap_or_default()
+}
+
+/// What the machine can enforce beside budgets, for `solocore doctor`.
+pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
+    let finding = |what: &str, good, found: String| Finding { what: what.to_owned(), good, found };
+    let flags = cpuinfo.lines().find(|l| l.starts_with("flags") || l.starts_with("Features")).unwrap_or_default();
+    let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
+    let hardware = match Info::read(&Mounted(root()), &mounts()) {
+        Ok(info) => finding("resctrl", true, info.text()),
+        Err(e) if has("cat_l3") || has("mba") => finding("resctrl", false, e.to_string()),
+        Err(_) => finding(
+            "resctrl",
+            false,
+            "this CPU has no hardware shares of cache or bandwidth (Intel CAT and MBA, AMD QoS, Arm MPAM), or hides them; nothing to be done: the ways of a plan are not enforced".to_owned(),
+        ),
+    };
+    let (good, found) = pseudo_lock::finding(cpuinfo);
+    vec![
+        hardware,
+        finding("pseudo-locking", good, found),
+        finding(
+            "locked pages and colours",
+            false,
+            "no interface of stock Linux locks lines in a shared cache or chooses pages by colour or bank: `solocore run --resctrl` reads locked pages into ways of their own where the CPU has ways to share out, and bounds that rest on locked pages do not hold by that (docs/ways.md)".to_owned(),
+        ),
+    ]
+}

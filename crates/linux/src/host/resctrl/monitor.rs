@@ -1,0 +1,115 @@
+//! What the groups hold in the cache and transfer.
+//!
+//! Rule: a group's counters are summed over the caches; bytes count from when the group was made. Where the kernel has no figure
+//! (`Unavailable`, `Error`, or no such counter) there is none here.
+//! Does not cover: when the hardware looks (occupancy follows the cache by up to some milliseconds); lines that a group brought in
+//! before are its own until they leave.
+
+use super::shares::{Members, Shares};
+use super::tree::{Mounted, Tree};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// What is seen of a group.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GroupRun {
+    /// Its name.
+    pub group: String,
+    /// The CPU whose tasks are in it; none: only tasks that are put there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu: Option<u32>,
+    /// Its lines.
+    pub schemata: Vec<String>,
+    /// Does nobody else have its ways?
+    pub exclusive: bool,
+    /// Bytes that it holds in the shared cache now.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub occupancy_bytes: Option<u64>,
+    /// Bytes that it has transferred.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub total_bytes: Option<u64>,
+    /// Of these, so many from its own memory controller.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local_bytes: Option<u64>,
+}
+
+/// The groups that were made, to be read.
+#[derive(Clone, Debug)]
+pub(crate) struct Groups {
+    root: PathBuf,
+    groups: Vec<(GroupRun, [Option<u64>; 2])>,
+    tasks: BTreeMap<String, String>,
+    locks: BTreeMap<u32, String>,
+}
+
+const BYTES: [&str; 2] = ["mbm_total_bytes", "mbm_local_bytes"];
+
+/// The sum over the caches of one counter; none if any cannot be read.
+pub(super) fn counter(tree: &dyn Tree, group: &str, caches: &[String], event: &str) -> Option<u64> {
+    if caches.is_empty() {
+        return None;
+    }
+    let one = |cache: &String| tree.read(&format!("{group}/mon_data/{cache}/{event}")).ok()?.trim().parse::<u64>().ok();
+    caches.iter().map(one).sum()
+}
+
+impl Groups {
+    /// Right after they were made.
+    pub fn new(root: PathBuf, shares: &Shares) -> Self {
+        let mut groups = Self { root, groups: Vec::new(), tasks: shares.tasks.clone(), locks: shares.locks.clone() };
+        for g in &shares.groups {
+            let cpu = match g.members {
+                Members::Cpu(cpu) => Some(cpu),
+                Members::Tasks => None,
+            };
+            let schemata = g.schemata.lines().map(str::to_owned).collect();
+            let run = GroupRun { group: g.name.clone(), cpu, schemata, exclusive: g.exclusive, ..GroupRun::default() };
+            let begun = BYTES.map(|event| groups.read(&g.name, event));
+            groups.groups.push((run, begun));
+        }
+        groups
+    }
+
+    fn read(&self, group: &str, event: &str) -> Option<u64> {
+        let directory = self.root.join(group).join("mon_data");
+        let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+        let caches: Vec<String> = entries
+            .map(|e| e.file_name().to_string_lossy().into_owned())
+            .filter(|name| name.starts_with("mon_L3_"))
+            .collect();
+        counter(&Mounted(self.root.clone()), group, &caches, event)
+    }
+
+    /// As they are now.
+    pub fn runs(&self) -> Vec<GroupRun> {
+        let one = |(run, begun): &(GroupRun, [Option<u64>; 2])| {
+            let since = |at: usize| {
+                let now = self.read(&run.group, BYTES[at])?;
+                Some(now.saturating_sub(begun[at]?))
+            };
+            GroupRun {
+                occupancy_bytes: self.read(&run.group, "llc_occupancy"),
+                total_bytes: since(0),
+                local_bytes: since(1),
+                ..run.clone()
+            }
+        };
+        self.groups.iter().map(one).collect()
+    }
+
+    /// Where the threads of a task are to be written, if it has a group of its own.
+    pub fn tasks_file(&self, task: &str) -> Option<PathBuf> {
+        self.tasks.get(task).map(|group| self.root.join(group).join("tasks"))
+    }
+
+    /// Where to join the groups of locked pages, by core.
+    pub fn lock_files(&self) -> BTreeMap<u32, PathBuf> {
+        self.locks.iter().map(|(&core, group)| (core, self.root.join(group).join("tasks"))).collect()
+    }
+
+    /// Where to join the first group.
+    pub fn first_tasks_file(&self) -> PathBuf {
+        self.root.join("tasks")
+    }
+}

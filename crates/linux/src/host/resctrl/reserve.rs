@@ -1,0 +1,145 @@
+//! Ways for pages that are to stay in the cache, or for a program: nobody else allocates in them any more.
+//!
+//! Rule: so many ways (of pages: the fewest that hold them) get a group of their own, exclusive; the first group keeps the rest. Who brings a line in is in
+//! that group while it does (`enter`, `leave`); afterwards everybody hits the lines, and nobody replaces them. At the end, however
+//! it comes, the keeper removes the group and gives the ways back.
+//! On the models where the kernel pseudo-locks, it does all of it itself, in memory of its own (`pseudo_lock`).
+//! Source: single-core-equivalence, section 2.3; resctrl.rst, "mode" and "Cache Pseudo-Locking".
+//! Does not cover: other groups that have these ways already (refused); several caches (the first is used).
+
+use super::info::values;
+use super::shares::{First, Group, Members, Shares, check_others, left_over, mask_lines};
+use super::{Info, Mounted, Record, Tree, apply, mounts, pseudo_lock, root};
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use crate::sys::tasks;
+use std::io;
+use std::path::PathBuf;
+
+const NAME: &str = "solocore-locked";
+
+/// See the module. Everything is put back when it is dropped.
+pub struct Reservation {
+    name: String,
+    /// The ways, as a mask.
+    pub mask: u64,
+    /// How many bytes they hold.
+    pub bytes: u64,
+    /// Memory that the kernel itself has locked, to be mapped.
+    pub device: Option<PathBuf>,
+    _changes: Changes,
+}
+
+/// Ways that hold so many bytes, of a cache of so many bytes.
+fn ways_for(info: &Info, bytes: u64, cache_bytes: u64) -> Result<u64, LinuxError> {
+    let whole = info.cache.map_or(0, |c| c.mask.count_ones());
+    match cache_bytes / u64::from(whole.max(1)) {
+        0 => Err(LinuxError::Machine(
+            "the kernel does not say how large the shared cache is (/sys/devices/system/cpu/cpu0/cache); is it a virtual machine?".to_owned(),
+        )),
+        way => Ok(bytes.div_ceil(way)),
+    }
+}
+
+/// The lowest ways without devices, for a group of this name.
+pub(super) fn plan(info: &Info, tree: &dyn Tree, name: &str, ways: u64) -> Result<(Shares, u64), LinuxError> {
+    let refused = |what: String| Err(LinuxError::Machine(what));
+    let Some(cache) = info.cache else {
+        return refused("the hardware cannot share out the ways of its cache; do without".to_owned());
+    };
+    let ways = ways.max(u64::from(cache.least_bits.max(1)));
+    let free = cache.mask & !cache.shared;
+    let bits = u32::try_from(ways).ok().filter(|&n| n < 64).map_or(u64::MAX, |n| (1 << n) - 1);
+    let mask = bits.checked_shl(free.trailing_zeros()).unwrap_or(0);
+    let rest = left_over(cache, mask);
+    if mask == 0 || mask & !free != 0 || rest.is_none() {
+        return refused(format!(
+            "{ways} ways are wanted of the cache's {} that no device uses as well, and others need some; want fewer",
+            free.count_ones()
+        ));
+    }
+    let schemata = mask_lines(info, mask).iter().map(|l| format!("{l}\n")).collect();
+    let group = Group { name: name.to_owned(), members: Members::Tasks, schemata, exclusive: true };
+    let schemata = tree.read("schemata").unwrap_or_default();
+    let old = |l: &&str| values(&schemata, l).map(|v| format!("{l}:{}", v.trim()));
+    let first = First {
+        lines: mask_lines(info, rest.unwrap_or(cache.mask)),
+        back: info.lines.iter().filter_map(old).collect(),
+    };
+    let shares = Shares { groups: vec![group], first: Some(first), ..Shares::default() };
+    check_others(&shares, info, tree)?;
+    Ok((shares, mask))
+}
+
+impl Reservation {
+    /// Takes the ways.
+    ///
+    /// # Errors
+    /// The machine has none to give, or somebody has them.
+    pub fn take(bytes: u64, cache_bytes: u64) -> Result<Self, LinuxError> {
+        let mut tree = Mounted(root());
+        let info = Info::read(&tree, &mounts())?;
+        let (shares, mask) = plan(&info, &tree, NAME, ways_for(&info, bytes, cache_bytes)?)?;
+        let mut changes = Changes::begin()?;
+        let whole = info.cache.map_or(1, |c| c.mask.count_ones().max(1));
+        let held = cache_bytes / u64::from(whole) * u64::from(mask.count_ones());
+        if pseudo_lock::model(&crate::host::machine::cpuinfo()).is_some() {
+            let first = shares.first.as_ref();
+            for line in first.iter().flat_map(|f| &f.back) {
+                changes.line(line).map_err(|e| LinuxError::of_io("the keeper", &e, "start again"))?;
+            }
+            for line in first.iter().flat_map(|f| &f.lines) {
+                tree.write("schemata", &format!("{line}\n"))
+                    .map_err(|e| LinuxError::of_io("resctrl's first group", &e, "is another group in its way?"))?;
+            }
+            let cache = info.cache_domains.first().copied().unwrap_or(0);
+            if let Ok(device) = pseudo_lock::lock(&mut tree, NAME, cache, mask, &mut changes) {
+                return Ok(Self { name: NAME.to_owned(), mask, bytes: held, device: Some(device), _changes: changes });
+            }
+        }
+        apply(&mut tree, &shares, &mut changes)?;
+        Ok(Self { name: NAME.to_owned(), mask, bytes: held, device: None, _changes: changes })
+    }
+
+    /// Takes so many ways for a program.
+    ///
+    /// # Errors
+    /// The machine has none to give, or somebody has them.
+    pub fn ways(ways: u32) -> Result<Self, LinuxError> {
+        let mut tree = Mounted(root());
+        let name = format!("solocore-exec{}", std::process::id());
+        let (shares, mask) = plan(&Info::read(&tree, &mounts())?, &tree, &name, u64::from(ways))?;
+        let mut changes = Changes::begin()?;
+        apply(&mut tree, &shares, &mut changes)?;
+        Ok(Self { name, mask, bytes: 0, device: None, _changes: changes })
+    }
+
+    /// From now on the calling thread's lines go into these ways.
+    ///
+    /// # Errors
+    /// The kernel does not take it.
+    pub fn enter(&self) -> Result<(), LinuxError> {
+        self.add(tasks::me())
+    }
+
+    /// A thread's lines go there, and those of what it starts from now on.
+    ///
+    /// # Errors
+    /// The kernel does not take it.
+    pub fn add(&self, thread: u32) -> Result<(), LinuxError> {
+        join(&root().join(&self.name).join("tasks"), thread)
+    }
+
+    /// And from now on anywhere else.
+    ///
+    /// # Errors
+    /// The kernel does not take it.
+    pub fn leave(&self) -> Result<(), LinuxError> {
+        join(&root().join("tasks"), tasks::me())
+    }
+}
+
+fn join(file: &std::path::Path, thread: u32) -> Result<(), LinuxError> {
+    let written: io::Result<()> = std::fs::write(file, format!("{thread}\n"));
+    written.map_err(|e| LinuxError::of_io(&file.display().to_string(), &e, "run as root"))
+}

@@ -1,0 +1,63 @@
+//! The files of resctrl: where they are, and how they are read and written.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+/// Where it is mounted.
+const ROOT: &str = "/sys/fs/resctrl";
+/// Names another place, for tests.
+const VARIABLE: &str = "SOLOCORE_RESCTRL";
+
+/// Where it is mounted, or what the environment says.
+pub(crate) fn root() -> PathBuf {
+    std::env::var_os(VARIABLE).map_or_else(|| ROOT.into(), PathBuf::from)
+}
+
+/// The files of resctrl, or what imitates them. Paths are relative.
+pub(crate) trait Tree {
+    fn read(&self, path: &str) -> io::Result<String>;
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()>;
+    fn make(&mut self, group: &str) -> io::Result<()>;
+    fn remove(&mut self, group: &str) -> io::Result<()>;
+    /// Names of the directories in the root.
+    fn directories(&self) -> Vec<String>;
+}
+
+/// The kernel's own.
+pub(crate) struct Mounted(pub PathBuf);
+
+impl Tree for Mounted {
+    fn read(&self, path: &str) -> io::Result<String> {
+        fs::read_to_string(self.0.join(path))
+    }
+
+    fn write(&mut self, path: &str, text: &str) -> io::Result<()> {
+        // In one piece: the kernel reads each write by itself.
+        fs::OpenOptions::new().write(true).open(self.0.join(path))?.write_all(text.as_bytes())
+    }
+
+    fn make(&mut self, group: &str) -> io::Result<()> {
+        fs::create_dir(self.0.join(group))
+    }
+
+    fn remove(&mut self, group: &str) -> io::Result<()> {
+        fs::remove_dir(self.0.join(group))
+    }
+
+    fn directories(&self) -> Vec<String> {
+        let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
+        let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
+        let mut names: Vec<String> = directories.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        names.sort();
+        names
+    }
+}
+
+/// Who is told of each change before it is made, so that it is undone whatever happens.
+pub(crate) trait Record {
+    /// A group that is about to be made.
+    fn group(&mut self, name: &str) -> io::Result<()>;
+    /// A line of the first group's schemata, as it is.
+    fn line(&mut self, line: &str) -> io::Result<()>;
+}

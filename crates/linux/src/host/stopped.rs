@@ -1,0 +1,66 @@
+//! Jobs that are stopped while solocore ends go on.
+//!
+//! Rule: every job carries the number of the solocore that started it in its environment ([`MARK`]); whatever of these is stopped is told to
+//! go on. Does not cover: a job that wiped its environment.
+
+use crate::sys::tasks;
+use std::path::Path;
+
+/// In the environment of every job: the number of the solocore that started it.
+pub(crate) const MARK: &str = "SOLOCORE_JOB";
+
+/// Lets every stopped process go on that a solocore with this number has started.
+pub(crate) fn let_go_on(starter: u32) {
+    let mark = format!("{MARK}={starter}");
+    for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        if is_stopped(&entry.path()) && carries(&entry.path(), &mark) {
+            tasks::signal_one(pid, libc::SIGCONT);
+        }
+    }
+}
+
+fn is_stopped(process: &Path) -> bool {
+    let stat = std::fs::read_to_string(process.join("stat")).unwrap_or_default();
+    // The name before it may hold anything.
+    stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().next()) == Some("T")
+}
+
+fn carries(process: &Path, mark: &str) -> bool {
+    let environment = std::fs::read(process.join("environ")).unwrap_or_default();
+    environment.split(|&b| b == 0).any(|v| v == mark.as_bytes())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_a_dead_solocore_stopped_goes_on() {
+        let starter = u32::MAX - 7;
+        let mut child = Command::new("/bin/sleep").arg("100").env(MARK, starter.to_string()).spawn().unwrap();
+        let mut other = Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        let process = |pid: u32| Path::new("/proc").join(pid.to_string());
+        for pid in [child.id(), other.id()] {
+            tasks::signal_one(pid, libc::SIGSTOP);
+            let since = Instant::now();
+            while !is_stopped(&process(pid)) {
+                assert!(since.elapsed() < Duration::from_secs(5), "it does not stop");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
+        let_go_on(starter);
+        let since = Instant::now();
+        while is_stopped(&process(child.id())) {
+            assert!(since.elapsed() < Duration::from_secs(5), "it stays stopped");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(is_stopped(&process(other.id())), "this one is not ours");
+        for child in [&mut child, &mut other] {
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+    }
+}

@@ -1,0 +1,245 @@
+//! Where the machine's threads may run: looked up, changed, and put back.
+//!
+//! Problem: what is changed of a thread is inherited by everything that it starts, and numbers of threads are used again.
+//! Rule: a change is recorded with the thread's start time before it is made. Putting back changes a thread only if it is
+//! as it was left: who was changed by somebody else since stays so. A thread without a record takes that of its process, or of its
+//! nearest ancestor that has one.
+//! Does not cover: a thread that was started in between and bound itself to exactly the CPUs that its ancestor was left:
+//! it is let go with the others.
+
+use crate::host::machine::{cpu_list, parse_cpu_list};
+use crate::sys::{Scheduling, tasks};
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+/// `PF_KTHREAD`.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+/// Longest chain of ancestors that is followed.
+const GENERATIONS: usize = 64;
+
+/// A thread of the machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Thread {
+    pub tid: u32,
+    /// Its process.
+    pub tgid: u32,
+    /// The process that its process came from.
+    pub parent: u32,
+    /// When it started, in ticks since the machine did.
+    pub start: u64,
+    pub kernel: bool,
+}
+
+/// All threads below `/proc`, or those of one process.
+pub(crate) fn all(proc: &Path, only: Option<u32>) -> Vec<Thread> {
+    let mut threads = Vec::new();
+    let processes = match only {
+        Some(pid) => vec![pid],
+        None => numbers(proc),
+    };
+    for tgid in processes {
+        let tasks = proc.join(tgid.to_string()).join("task");
+        for tid in numbers(&tasks) {
+            let stat = fs::read_to_string(tasks.join(tid.to_string()).join("stat"));
+            threads.extend(stat.ok().and_then(|s| parse(tid, tgid, &s)));
+        }
+    }
+    threads
+}
+
+/// Entries of a directory that are numbers, in order.
+pub(crate) fn numbers(dir: &Path) -> Vec<u32> {
+    let mut found: Vec<u32> =
+        fs::read_dir(dir).into_iter().flatten().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
+    found.sort_unstable();
+    found
+}
+
+/// Of `/proc/PID/task/TID/stat`; the name in it may hold anything, also brackets and spaces.
+fn parse(tid: u32, tgid: u32, stat: &str) -> Option<Thread> {
+    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
+    let flags: u64 = fields.get(6)?.parse().ok()?;
+    Some(Thread {
+        tid,
+        tgid,
+        parent: fields.get(1)?.parse().ok()?,
+        start: fields.get(19)?.parse().ok()?,
+        kernel: flags & KERNEL_THREAD != 0,
+    })
+}
+
+/// What is changed of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    /// CPUs before and after. The same ones: it was seen, and nothing is to be done.
+    Cpus(Vec<u32>, Vec<u32>),
+    /// Policy and priority before and after.
+    Scheduling((i32, i32), (i32, i32)),
+}
+
+/// A change of a thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ThreadChange {
+    pub tid: u32,
+    pub start: u64,
+    pub what: What,
+}
+
+impl ThreadChange {
+    /// Makes it.
+    pub fn make(&self) -> io::Result<()> {
+        match &self.what {
+            What::Cpus(_, new) => tasks::bind(self.tid, new),
+            What::Scheduling(_, new) => Scheduling::from_numbers(new.0, new.1).apply_to(self.tid),
+        }
+    }
+
+    /// On one line, for the keeper.
+    pub fn encode(&self) -> String {
+        let what = match &self.what {
+            What::Cpus(old, new) => format!("cpus\t{}\t{}", cpu_list(old), cpu_list(new)),
+            What::Scheduling(old, new) => format!("sched\t{}\t{}\t{}\t{}", old.0, old.1, new.0, new.1),
+        };
+        format!("{}\t{}\t{what}", self.tid, self.start)
+    }
+
+    /// The reverse of [`Self::encode`].
+    pub fn decode(line: &str) -> Option<Self> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let (tid, start) = (fields.first()?.parse().ok()?, fields.get(1)?.parse().ok()?);
+        let number = |at: usize| fields.get(at)?.parse::<i32>().ok();
+        let what = match *fields.get(2)? {
+            "cpus" => What::Cpus(parse_cpu_list(fields.get(3)?), parse_cpu_list(fields.get(4)?)),
+            "sched" => What::Scheduling((number(3)?, number(4)?), (number(5)?, number(6)?)),
+            _ => return None,
+        };
+        Some(Self { tid, start, what })
+    }
+
+    /// Puts a thread back that is as this change, or that of an ancestor, left it.
+    pub fn undo(&self, tid: u32) -> io::Result<()> {
+        match &self.what {
+            What::Cpus(old, new) if old != new && tasks::affinity_of(tid)? == *new => tasks::bind(tid, old),
+            What::Scheduling(old, new) if old != new && Scheduling::of(tid)?.numbers() == *new => {
+                Scheduling::from_numbers(old.0, old.1).apply_to(tid)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Puts all threads back, those that were started in between as well. `changes` are in the reverse order of their making.
+/// Returns how many could not be.
+pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
+    if changes.is_empty() {
+        return 0;
+    }
+    let mut records: HashMap<(u32, u64), Vec<&ThreadChange>> = HashMap::new();
+    for change in changes {
+        records.entry((change.tid, change.start)).or_default().push(change);
+    }
+    let threads = all(Path::new("/proc"), None);
+    let by_tid: HashMap<u32, &Thread> = threads.iter().map(|t| (t.tid, t)).collect();
+    let mut failed = 0;
+    for thread in threads.iter().filter(|t| !t.kernel) {
+        for change in inherited(thread, &records, &by_tid) {
+            match change.undo(thread.tid) {
+                Ok(()) => {}
+                // It has ended meanwhile.
+                Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
+                Err(e) => {
+                    eprintln!(
+                        "solocore: thread {} cannot be put back: {e}; set its affinity by hand (taskset)",
+                        thread.tid
+                    );
+                    failed += 1;
+                }
+            }
+        }
+    }
+    failed
+}
+
+/// The record of the thread, its process, or its nearest ancestor that has one.
+fn inherited<'c>(
+    thread: &Thread,
+    records: &HashMap<(u32, u64), Vec<&'c ThreadChange>>,
+    by_tid: &HashMap<u32, &Thread>,
+) -> Vec<&'c ThreadChange> {
+    let mut at = Some(thread);
+    for _ in 0..GENERATIONS {
+        let Some(now) = at else { break };
+        if let Some(found) = records.get(&(now.tid, now.start)) {
+            return found.clone();
+        }
+        at = by_tid.get(if now.tid == now.tgid { &now.parent } else { &now.tgid }).copied();
+    }
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_threads_line_is_read_whatever_its_name() {
+        let stat = "7 (a) b (c) S 3 7 7 0 -1 2097216 1 2 3 4 5 6 7 8 20 0 1 0 4711 9 9";
+        let thread = parse(7, 7, stat).unwrap();
+        assert_eq!(thread, Thread { tid: 7, tgid: 7, parent: 3, start: 4711, kernel: true });
+        assert_eq!(parse(7, 7, "7 (x) S 3"), None);
+        assert_eq!(parse(7, 7, ""), None);
+        let me = all(Path::new("/proc"), Some(std::process::id()));
+        assert!(me.iter().any(|t| t.tid == std::process::id() && !t.kernel && t.start > 0));
+    }
+
+    #[test]
+    fn changes_survive_the_keepers_pipe() {
+        let cpus = ThreadChange { tid: 5, start: 9, what: What::Cpus(vec![0, 1, 2], vec![2]) };
+        let sched = ThreadChange { tid: 5, start: 9, what: What::Scheduling((0, 0), (1, 89)) };
+        for change in [cpus, sched] {
+            assert_eq!(ThreadChange::decode(&change.encode()), Some(change));
+        }
+        for wrong in ["", "5", "5\t9", "5\t9\tcpus", "5\t9\tsched\t1\t2\t3", "x\t9\tcpus\t0\t1"] {
+            assert_eq!(ThreadChange::decode(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_record_is_inherited_from_the_nearest() {
+        let thread = |tid, tgid, parent| Thread { tid, tgid, parent, start: u64::from(tid), kernel: false };
+        let all = [thread(1, 1, 0), thread(5, 5, 1), thread(6, 5, 1), thread(9, 9, 5), thread(11, 9, 5)];
+        let by_tid: HashMap<u32, &Thread> = all.iter().map(|t| (t.tid, t)).collect();
+        let of = |tid| ThreadChange { tid, start: u64::from(tid), what: What::Cpus(vec![0, 1], vec![tid]) };
+        let (first, fifth) = (of(1), of(5));
+        let stale = ThreadChange { start: 1234, ..of(9) };
+        let mut records = HashMap::new();
+        for change in [&first, &fifth, &stale] {
+            records.entry((change.tid, change.start)).or_insert_with(Vec::new).push(change);
+        }
+        for (at, from) in [(0, 1), (1, 5), (2, 5), (3, 5), (4, 5)] {
+            let found = inherited(&all[at], &records, &by_tid);
+            assert_eq!(found.iter().map(|c| c.tid).collect::<Vec<_>>(), [from], "thread {}", all[at].tid);
+        }
+        assert!(inherited(&thread(7, 7, 0), &records, &by_tid).is_empty());
+    }
+
+    #[test]
+    fn a_thread_that_somebody_else_changed_stays() {
+        std::thread::spawn(|| {
+            let before = tasks::affinity_of(0).unwrap();
+            let last = *before.last().unwrap();
+            tasks::bind(0, &[last]).unwrap();
+            let undo = |new: Vec<u32>| {
+                let what = What::Cpus(before.clone(), new);
+                ThreadChange { tid: 0, start: 0, what }.undo(0).unwrap();
+                tasks::affinity_of(0).unwrap()
+            };
+            assert_eq!(undo(vec![last + 1]), [last], "it is not as it was left");
+            assert_eq!(undo(vec![last]), before);
+        })
+        .join()
+        .unwrap();
+    }
+}

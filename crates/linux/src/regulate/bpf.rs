@@ -1,0 +1,96 @@
+//! Objects of BPF programs: loaded with what the kernel says of them, and read.
+//!
+//! Rule: one load at a time, with a log of its own; an error says the verifier's last word. Which programs there are and what they share
+//! with this side is each scheduler's and engine's own.
+
+use crate::contract::{self, run_exit};
+use crate::error::LinuxError;
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+use std::sync::Mutex;
+
+/// `bpf/sched_ext.bpf.c`.
+pub(crate) const SCHED_EXT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/sched_ext.o"));
+/// `bpf/vcpu.bpf.c`.
+pub(crate) const VCPU: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/vcpu.o"));
+/// `bpf/helper.bpf.c`.
+pub(crate) const HELPER: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/helper.o"));
+/// `bpf/levels.bpf.c`.
+pub(crate) const LEVELS: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/levels.o"));
+
+/// What libbpf said during a load: its messages go to one function for the whole process.
+static LOG: Mutex<String> = Mutex::new(String::new());
+
+fn log(_: PrintLevel, message: String) {
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).push_str(&message);
+}
+
+/// The line of libbpf's or the verifier's log that says what is wrong: the last but the summary.
+fn complaint(said: &str) -> String {
+    let telling = |l: &&str| !l.is_empty() && !l.starts_with(';') && !l.starts_with("processed");
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(telling).collect();
+    let verdict = lines.iter().rev().find(|l| !l.starts_with("libbpf:") && !l.starts_with("--"));
+    verdict.or(lines.first()).map_or_else(String::new, |l| format!(" ({l})"))
+}
+
+/// Opens an object, has it changed, and loads it.
+pub(crate) fn load_object(
+    bytes: &[u8],
+    change: impl FnOnce(&mut OpenObject) -> libbpf_rs::Result<()>,
+) -> Result<Object, LinuxError> {
+    /// One load at a time, so that each has its own log.
+    static TURN: Mutex<()> = Mutex::new(());
+    let _turn = TURN.lock().unwrap_or_else(|e| e.into_inner());
+    let before = set_print(Some((PrintLevel::Info, log)));
+    LOG.lock().unwrap_or_else(|e| e.into_inner()).clear();
+    let result = ObjectBuilder::default().open_memory(bytes).and_then(|mut open| {
+        change(&mut open)?;
+        open.load()
+    });
+    set_print(before);
+    let said = std::mem::take(&mut *LOG.lock().unwrap_or_else(|e| e.into_inner()));
+    result.map_err(|e| {
+        LinuxError::Machine(format!(
+            "the kernel refuses the BPF programs: {e}{}; `solocore doctor` says what this kernel can do",
+            complaint(&said)
+        ))
+    })
+}
+
+/// A map of the object.
+pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, LinuxError> {
+    object.maps().find(|m| m.name() == name).ok_or_else(|| inside(&format!("the BPF object holds no map `{name}`")))
+}
+
+/// Something that only a fault of this program can cause.
+pub(crate) fn inside(what: &str) -> LinuxError {
+    LinuxError::Machine(format!("{what}; this is a fault of solocore, please report it"))
+}
+
+/// Is the scheduler of this object still the kernel's?
+pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
+    let ended = map(object, "ended")?;
+    let Ok(Some(exit)) = contract::look_up::<run_exit>(&ended, 0) else {
+        return Err(inside("the scheduler's state cannot be read"));
+    };
+    if exit.kind == 0 {
+        return Ok(());
+    }
+    let (reason, message) = (contract::text(&exit.reason), contract::text(&exit.message));
+    let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
+    Err(LinuxError::Machine(format!(
+        "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start solocore again"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_complaint_is_the_verifiers_last_word() {
+        let said = "libbpf: prog 'x': BPF program load failed: -13\nlibbpf: -- BEGIN PROG LOAD LOG --\n0: r0 = 0\ncalling kernel function scx is not allowed\nprocessed 3 insns\n-- END PROG LOAD LOG --\nlibbpf: failed";
+        assert_eq!(complaint(said), " (calling kernel function scx is not allowed)");
+        assert_eq!(complaint("libbpf: only this\n"), " (libbpf: only this)");
+        assert_eq!(complaint(""), "");
+    }
+}

@@ -1,0 +1,107 @@
+//! Dynamic budgets on Linux: what the soft CPUs may do during the jobs of the hard tasks.
+//!
+//! Rule: the plan's budget of a task is for all soft cores together; each gets an equal part. A task's number is its priority.
+//! Its program signals its jobs (`sc_attach_task`, `sc_job_begin`, `sc_job_end`); the soft CPUs see that by themselves (bpf/dynamic.h).
+//! Source: dynamic-budgeting, section IV.
+//! Does not cover: a task whose program signals nothing: it limits nobody, and no bound of the plan holds.
+
+use crate::contract::{self, run_task};
+use crate::error::LinuxError;
+use crate::regulate::bpf::inside;
+use libbpf_rs::MapCore;
+use solocore_model::Plan;
+
+/// Hard tasks that the programs have room for (`RUN_TASKS`).
+const MOST_TASKS: usize = contract::RUN_TASKS as usize;
+/// Largest budget (`SC_MAX_ACCESSES`).
+const MOST_ACCESSES: u64 = contract::SC_MAX_ACCESSES as u64;
+
+/// A hard task.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HardTask {
+    /// As the plan calls it.
+    pub name: String,
+    /// Where it runs.
+    pub core: u32,
+    /// Accesses of each soft CPU during one of its jobs.
+    pub budget: u64,
+    /// How long that is in force at most.
+    pub length_ns: u64,
+}
+
+/// The dynamic budgets of a plan, checked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DynamicRegulation {
+    /// Highest priority first.
+    pub tasks: Vec<HardTask>,
+    /// Length between two looks of a soft CPU while there are clients.
+    pub look_ns: u64,
+    /// CPUs of the machine.
+    pub cpus: u32,
+}
+
+impl DynamicRegulation {
+    /// The hard tasks of a plan, and its soft cores.
+    ///
+    /// # Errors
+    /// A task without a budget that can be enforced, or nothing to limit.
+    pub(crate) fn of(plan: &Plan, look_ns: u64) -> Result<(Self, Vec<u32>), LinuxError> {
+        let wrong = |what: String| Err(LinuxError::Input(format!("{what}; change the system file and plan again")));
+        let soft: Vec<u32> = plan.cores.iter().filter(|c| c.soft).map(|c| c.id).collect();
+        let parts = soft.len() as u64;
+        if parts == 0 {
+            return wrong("the plan has no soft core, so dynamic budgets limit nobody".to_owned());
+        }
+        let mut hard: Vec<_> = plan.tasks.iter().filter(|t| !t.best_effort()).collect();
+        hard.sort_by_key(|t| t.priority);
+        if hard.len() > MOST_TASKS {
+            return wrong(format!("the plan has {} analysed tasks, and {MOST_TASKS} are supported here", hard.len()));
+        }
+        let mut tasks = Vec::new();
+        for t in hard {
+            let (Some(budget), Some(length_ns)) = (t.soft_budget.map(|b| b / parts), t.soft_budget_length_ns) else {
+                return wrong(format!(
+                    "task `{}` has no budget for the soft cores: the plan is not schedulable",
+                    t.name
+                ));
+            };
+            if budget == 0 || t.name.len() > 63 {
+                return wrong(format!(
+                    "task `{}`: its budget is less than an access for each soft core, or its name longer than 63 bytes",
+                    t.name
+                ));
+            }
+            let budget = budget.min(MOST_ACCESSES);
+            tasks.push(HardTask { name: t.name.clone(), core: t.core, budget, length_ns });
+        }
+        Ok((Self { tasks, look_ns, cpus: plan.platform.cores }, soft))
+    }
+
+    /// The smallest budget: the sample must be a part of it.
+    pub(crate) fn least_budget(&self) -> Option<u64> {
+        self.tasks.iter().map(|t| t.budget).min()
+    }
+
+    /// For how long a CPU can be stopped: one budget after the other may be used up.
+    pub(crate) fn longest_stop_ns(&self) -> u64 {
+        self.tasks.iter().map(|t| t.length_ns).fold(0, u64::saturating_add)
+    }
+
+    /// Tells the programs.
+    pub(crate) fn fill(&self, map: &impl MapCore) -> Result<(), LinuxError> {
+        for (number, task) in (0u32..).zip(&self.tasks) {
+            let HardTask { core, budget, length_ns, .. } = *task;
+            contract::put(map, number, &run_task { budget, length_ns, slot: 0, core, reserved: 0 })
+                .map_err(|e| inside(&format!("task `{}` cannot be set: {e}", task.name)))?;
+        }
+        Ok(())
+    }
+}
+
+/// From now on this page signals the task's jobs; `None`: none does.
+pub(crate) fn set_page(map: &impl MapCore, number: u32, slot: Option<u32>) -> Result<(), LinuxError> {
+    let fail = |e: &dyn std::fmt::Display| inside(&format!("the page of a task cannot be set: {e}"));
+    let found: Option<run_task> = contract::look_up(map, number).map_err(|e| fail(&e))?;
+    let task = found.ok_or_else(|| fail(&"there is no such task"))?;
+    contract::put(map, number, &run_task { slot: slot.map_or(0, |s| u64::from(s) + 1), ..task }).map_err(|e| fail(&e))
+}

@@ -1,0 +1,63 @@
+//! Engines: ways to keep what is regulated off a throttled CPU.
+
+mod helper;
+mod interface;
+mod rate;
+mod sched_ext;
+
+pub use interface::{Engine, Served};
+
+use super::regulation::Regulation;
+use crate::error::LinuxError;
+use crate::host::machine;
+
+/// Which engine the user wants.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Choice {
+    /// The first that this machine can run.
+    #[default]
+    Auto,
+    /// A scheduler that gives throttled CPUs nothing.
+    SchedExt,
+    /// A real-time thread per CPU that occupies it.
+    Helper,
+}
+
+/// An engine that regulates, and why a better one does not run.
+pub struct Started {
+    /// The engine.
+    pub engine: Box<dyn Engine>,
+    /// Why not sched_ext.
+    pub passed_over: Option<String>,
+}
+
+/// Loads the programs that every engine shares, and lets them go.
+pub(crate) fn try_load() -> Result<(), LinuxError> {
+    helper::load(&helper::settings(1_000_000, 1)).map(drop)
+}
+
+/// Loads the scheduler's programs without installing it, and lets them go.
+pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
+    machine::check_sched_ext()?;
+    sched_ext::load(&sched_ext::settings(1_000_000, 1)).map(drop)
+}
+
+/// Starts regulating.
+///
+/// # Errors
+/// What this machine lacks for the chosen engine, or for both. Nothing is left behind then.
+pub fn start(regulation: &Regulation, choice: Choice) -> Result<Started, LinuxError> {
+    let helper = || -> Result<Box<dyn Engine>, LinuxError> { Ok(Box::new(helper::Helper::start(regulation)?)) };
+    let sched_ext = || -> Result<Box<dyn Engine>, LinuxError> {
+        machine::check_sched_ext()?;
+        Ok(Box::new(sched_ext::SchedExt::start(regulation)?))
+    };
+    match choice {
+        Choice::SchedExt => Ok(Started { engine: sched_ext()?, passed_over: None }),
+        Choice::Helper => Ok(Started { engine: helper()?, passed_over: None }),
+        Choice::Auto => match sched_ext() {
+            Ok(engine) => Ok(Started { engine, passed_over: None }),
+            Err(reason) => Ok(Started { engine: helper()?, passed_over: Some(reason.to_string()) }),
+        },
+    }
+}

@@ -1,0 +1,281 @@
+//! The helper engine (bpf/helper.bpf.c): a `SCHED_FIFO` thread per CPU that occupies it while it is throttled.
+//!
+//! Priority 1, the lowest: every other real-time task passes by, as hard real-time tasks must.
+//! The hole: the kernel does not let real-time tasks have a CPU for ever. Since Linux 6.8 its fair server runs
+//! ordinary tasks for 50 ms of each second that they would get less; kernels with real-time groups, and older ones, throttle
+//! real-time tasks for 50 ms of each second instead. Throttled tasks would run in that time. Both are turned
+//! off while this engine runs (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end; by
+//! the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow program holds such tasks
+//! itself if it counts a software event; for hardware counters the hole remains, and `notes` says so.
+//! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
+
+use super::interface::{Engine, Served};
+use super::rate;
+use crate::contract::{self, run_core};
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use crate::host::machine;
+use crate::regulate::attach::{self, Attached};
+use crate::regulate::bpf;
+use crate::regulate::history::{History, Taken};
+use crate::regulate::lock::Serving;
+use crate::regulate::regulation::{Regulation, Sharing};
+use crate::regulate::shared::{Counts, MAX_CPUS, Settings};
+use crate::sys::{self, Mapped, Scheduling};
+use libbpf_rs::libbpf_sys::bpf_map_create_opts;
+use libbpf_rs::{MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
+use std::mem::offset_of;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Below every other real-time task.
+const PRIORITY: i32 = 1;
+/// The daemon itself must be heard while helpers occupy all CPUs.
+const DAEMON_PRIORITY: i32 = 2;
+/// Longest that an overflow program holds a task; tasks are held again until the period ends.
+const LONGEST_HOLD_NS: u64 = 1_000_000;
+/// Bytes of a CPU's ring; a message takes 16.
+const RING_BYTES: u32 = 4096;
+
+pub(crate) struct Helper {
+    // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
+    events: Option<Attached>,
+    object: Arc<Object>,
+    history: History,
+    _changes: Changes,
+    stop: Arc<AtomicBool>,
+    threads: Vec<JoinHandle<()>>,
+    cpus: Vec<u32>,
+    notes: Vec<String>,
+    serving: Option<Serving>,
+    /// How the caller was scheduled.
+    before: Option<Scheduling>,
+}
+
+/// Plain MemGuard for so many CPUs.
+pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid }
+}
+
+/// Loads the programs; nothing calls them yet.
+pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
+    attach::load_for(bpf::HELPER, settings, None, None).map(|(object, _)| object)
+}
+
+/// What a helper thread needs.
+struct Post {
+    cpu: u32,
+    ring: MapHandle,
+    cores: Arc<Mapped>,
+    object: Arc<Object>,
+    stop: Arc<AtomicBool>,
+    longest: Duration,
+    shares: bool,
+}
+
+impl Helper {
+    pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
+        let settings = Settings {
+            chunk: regulation.chunk(),
+            hold_ns: if regulation.event.is_software() { LONGEST_HOLD_NS } else { 0 },
+            cpus: regulation.cpus,
+            sharing: regulation.sharing_number(),
+            ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
+        };
+        let lock = regulation.lock;
+        let (object, note) = attach::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
+        let object = Arc::new(object);
+        attach::fill_cores(&object, regulation)?;
+        let length = MAX_CPUS as usize * size_of::<run_core>();
+        let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
+        let stop = Arc::new(AtomicBool::new(false));
+        let mut engine = Self {
+            events: None,
+            object: Arc::clone(&object),
+            history: History::open(&object, regulation.cpus, &regulation.regulated())?,
+            _changes: Changes::default(),
+            stop: Arc::clone(&stop),
+            threads: Vec::new(),
+            cpus: regulation.regulated(),
+            notes: Vec::new(),
+            serving: regulation.serving(),
+            before: None,
+        };
+        let (ready, reports) = channel();
+        for core in &regulation.cores {
+            let post = Post {
+                cpu: core.cpu,
+                ring: ring_of(&object, core.cpu)?,
+                cores: Arc::clone(&cores),
+                object: Arc::clone(&object),
+                stop: Arc::clone(&stop),
+                longest: Duration::from_nanos(regulation.longest_stop_ns()),
+                shares: regulation.sharing != Sharing::None,
+            };
+            engine.threads.push(spawn(post, ready.clone())?);
+        }
+        drop(ready);
+        for _ in &regulation.cores {
+            reports.recv().map_err(|_| bpf::inside("a helper thread ended"))??;
+        }
+        let (mut changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
+        engine.notes = notes;
+        engine.notes.extend(rate::allow(&mut changes, regulation)?);
+        engine._changes = changes;
+        let hook = lock.is_some() && note.is_none();
+        engine.notes.extend(note);
+        engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
+        Scheduling::fifo(DAEMON_PRIORITY).apply().map_err(|e| no_priority(&e))?;
+        engine.events = Some(attach::attach(&object, regulation, hook)?);
+        Ok(engine)
+    }
+}
+
+impl Drop for Helper {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        for thread in self.threads.drain(..) {
+            // A thread that panicked has let go of its CPU as well.
+            let _ = thread.join();
+        }
+        if let Some(before) = self.before.take() {
+            // What was is always allowed again.
+            let _ = before.apply();
+        }
+    }
+}
+
+impl Engine for Helper {
+    fn name(&self) -> &'static str {
+        "helper"
+    }
+
+    fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError> {
+        attach::counts(&self.object, &self.cpus)
+    }
+
+    fn check(&self) -> Result<(), LinuxError> {
+        // Its counter and its timer do not come back with it.
+        let online = machine::online_cpus()?;
+        if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
+            return Err(LinuxError::Machine(format!(
+                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the CPUs are as planned"
+            )));
+        }
+        match self.threads.iter().position(JoinHandle::is_finished) {
+            None => Ok(()),
+            Some(at) => Err(bpf::inside(&format!("the helper of CPU {} has ended", self.cpus[at]))),
+        }
+    }
+
+    fn periods(&self) -> Vec<Taken> {
+        self.history.take()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn served(&self) -> Option<Served<'_>> {
+        let events = self.events.as_ref()?;
+        Some(Served { object: &self.object, events, policy: self.serving.as_ref(), priority: DAEMON_PRIORITY })
+    }
+}
+
+fn no_priority(error: &std::io::Error) -> LinuxError {
+    LinuxError::of_io(
+        "a real-time thread is refused",
+        error,
+        "CAP_SYS_NICE is needed, and a cgroup with a real-time budget (cpu.rt_runtime_us) where the kernel groups real-time tasks",
+    )
+}
+
+/// Makes a CPU's ring, and tells the programs.
+fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
+    let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
+    let ring = MapHandle::create(MapType::RingBuf, Some("wakeup"), 0, 0, RING_BYTES, &options)
+        .map_err(|e| LinuxError::Machine(format!("a ring buffer is refused: {e}; free some memory")))?;
+    let fd = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&ring));
+    contract::put(&bpf::map(object, "wakeups")?, cpu, &fd)
+        .map_err(|e| bpf::inside(&format!("the ring of CPU {cpu} cannot be set: {e}")))?;
+    Ok(ring)
+}
+
+/// Starts a helper; it reports when it is in its place.
+fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle<()>, LinuxError> {
+    let name = format!("solocore/{}", post.cpu);
+    std::thread::Builder::new()
+        .name(name)
+        .spawn(move || {
+            let placed = sys::pin_to(post.cpu)
+                .map_err(|e| LinuxError::of_io(&format!("CPU {}", post.cpu), &e, "is it in this process's cpuset?"))
+                .and_then(|()| Scheduling::fifo(PRIORITY).apply().map_err(|e| no_priority(&e)));
+            let failed = placed.is_err();
+            let _ = ready.send(placed);
+            if !failed {
+                watch(&post);
+            }
+        })
+        .map_err(|e| LinuxError::of_io("a helper thread is refused", &e, "raise the limit of threads (ulimit -u)"))
+}
+
+/// Waits to be woken, and then occupies the CPU for as long as it is throttled.
+fn watch(post: &Post) {
+    let mut builder = RingBufferBuilder::new();
+    let Ok(_) = builder.add(&post.ring, |_| 0) else { return };
+    let Ok(ring) = builder.build() else { return };
+    while !post.stop.load(Ordering::Relaxed) {
+        if ring.poll_raw(Duration::from_millis(50)) > 0 {
+            occupy(post);
+        }
+    }
+}
+
+fn occupy(post: &Post) {
+    let throttled = post.cpu as usize * size_of::<run_core>() + offset_of!(run_core, guard.throttled);
+    let since = Instant::now();
+    while post.cores.word(throttled) != 0 && !post.stop.load(Ordering::Relaxed) {
+        if since.elapsed() > post.longest {
+            return;
+        }
+        if post.shares {
+            ask_again(&post.object);
+        }
+        std::hint::spin_loop();
+    }
+}
+
+/// Has a shared round begun? The program that knows runs on this CPU.
+fn ask_again(object: &Object) {
+    if let Some(program) = object.progs_mut().find(|p| p.name() == "ask_again") {
+        // If it fails, the CPU is occupied until its period ends, as without sharing.
+        let _ = program.test_run(ProgramInput::default());
+    }
+}
+
+/// Keeps the kernel from running ordinary tasks beside the helpers; what of that is not possible.
+fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxError> {
+    let mut changes = Changes::begin()?;
+    let mut notes = Vec::new();
+    if let Err(e) = changes.set("/proc/sys/kernel/sched_rt_runtime_us", "-1") {
+        notes.push(format!("real-time tasks are throttled for 5 % of the time, in which nothing is regulated: {e}"));
+    }
+    let refused = cpus.iter().find_map(|cpu| {
+        let path = format!("debugfs:sched/fair_server/cpu{cpu}/runtime");
+        changes.set(&path, "0").err().filter(|e| e.kind() != std::io::ErrorKind::NotFound)
+    });
+    if let Some(e) = refused {
+        notes.push(if held {
+            format!("the kernel's fair server stays on ({e}): tasks that it runs are held one sample after their budget")
+        } else {
+            format!(
+                "the kernel's fair server stays on ({e}): ordinary tasks that get less than 5 % of a CPU run unregulated for up to 50 ms of each second"
+            )
+        });
+    }
+    Ok((changes, notes))
+}

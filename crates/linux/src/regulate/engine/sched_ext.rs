@@ -1,0 +1,98 @@
+//! The sched_ext engine (bpf/sched_ext.bpf.c).
+
+use super::interface::{Engine, Served};
+use super::rate;
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use crate::regulate::attach::{self, Attached};
+use crate::regulate::bpf;
+use crate::regulate::history::{History, Taken};
+use crate::regulate::lock::Serving;
+use crate::regulate::regulation::Regulation;
+use crate::regulate::shared::{Counts, Settings};
+use libbpf_rs::{Link, MapCore, Object};
+
+/// A task's turn while others wait: what the kernel's own scheduler gives.
+const SLICE_NS: u64 = 3_000_000;
+
+pub(crate) struct SchedExt {
+    // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
+    _scheduler: Link,
+    events: Attached,
+    history: History,
+    object: Object,
+    cpus: Vec<u32>,
+    serving: Option<Serving>,
+    notes: Vec<String>,
+    /// Put back last.
+    _changes: Changes,
+}
+
+/// Plain MemGuard on a machine of so many CPUs, none of them regulated.
+pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
+    let loader_pid = std::process::id();
+    Settings { period_ns, slice_ns: SLICE_NS, chunk: 1, hold_ns: 0, cpus, regulated: 1, sharing: 0, loader_pid }
+}
+
+/// Loads the programs; the scheduler is not installed yet.
+pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
+    attach::load_for(bpf::SCHED_EXT, settings, None, None).map(|(object, _)| object)
+}
+
+impl SchedExt {
+    pub fn start(regulation: &Regulation) -> Result<Self, LinuxError> {
+        let settings = Settings {
+            chunk: regulation.chunk(),
+            sharing: regulation.sharing_number(),
+            regulated: u32::try_from(regulation.cores.len()).unwrap_or(0),
+            ..settings(regulation.period_ns, regulation.cpus)
+        };
+        let lock = regulation.lock;
+        let (mut object, note) =
+            attach::load_for(bpf::SCHED_EXT, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
+        attach::fill_cores(&object, regulation)?;
+        let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
+        let mut changes = if rate::concerns(regulation) { Changes::begin()? } else { Changes::default() };
+        let lowers = rate::allow(&mut changes, regulation)?;
+        let scheduler = object
+            .maps_mut()
+            .find(|m| m.name() == "solocore_ops")
+            .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
+            .attach_struct_ops()
+            .map_err(|e| {
+                LinuxError::Machine(format!(
+                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use --engine helper"
+                ))
+            })?;
+        let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
+        let (cpus, notes) = (regulation.regulated(), note.into_iter().chain(lowers).collect());
+        let serving = regulation.serving();
+        Ok(Self { _scheduler: scheduler, events, history, object, cpus, serving, notes, _changes: changes })
+    }
+}
+
+impl Engine for SchedExt {
+    fn name(&self) -> &'static str {
+        "sched-ext"
+    }
+
+    fn counts(&self) -> Result<Vec<(u32, Counts)>, LinuxError> {
+        attach::counts(&self.object, &self.cpus)
+    }
+
+    fn check(&self) -> Result<(), LinuxError> {
+        bpf::check_ended(&self.object)
+    }
+
+    fn periods(&self) -> Vec<Taken> {
+        self.history.take()
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn served(&self) -> Option<Served<'_>> {
+        Some(Served { object: &self.object, events: &self.events, policy: self.serving.as_ref(), priority: 0 })
+    }
+}

@@ -1,0 +1,240 @@
+//! What each CPU did, period by period (bpf/history.h), gathered while it happens.
+//!
+//! Rule: the programs write each period into a ring; `History` takes what is new, some twenty times a second. `Recorder` keeps a
+//! series of equal spans of time for the whole run (at most [`SPANS`]: when they do not suffice, two become one), and, if
+//! a trace is wanted, the latest periods one by one. Periods that were overwritten before they were read are counted.
+//! Does not cover: a period that has not ended.
+
+use crate::contract::{self, run_history, run_period};
+use crate::error::LinuxError;
+use crate::regulate::bpf;
+use crate::sys::Mapped;
+use libbpf_rs::Object;
+use std::collections::{BTreeMap, VecDeque};
+use std::mem::offset_of;
+use std::sync::Mutex;
+
+/// `HISTORY_PERIODS`.
+const PERIODS: u64 = contract::HISTORY_PERIODS as u64;
+/// Bytes of a CPU's ring.
+const HISTORY_BYTES: usize = size_of::<run_history>();
+/// Most spans of a series.
+pub const SPANS: usize = 600;
+/// Shortest span.
+const SHORTEST_SPAN_NS: u64 = 10_000_000;
+/// Most periods that are kept one by one, of each CPU.
+const TRACED: usize = 250_000;
+
+/// A period of a CPU. Times by `CLOCK_MONOTONIC`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Period {
+    /// When it began.
+    pub start_ns: u64,
+    /// When it ended.
+    pub end_ns: u64,
+    /// Since when the CPU was throttled at its end.
+    pub stopped_ns: Option<u64>,
+    /// Accesses, by the counter.
+    pub accesses: u64,
+}
+
+/// Reads the rings.
+pub(crate) struct History {
+    map: Mapped,
+    /// Entries read so far, by CPU.
+    read: Mutex<BTreeMap<u32, u64>>,
+}
+
+/// A CPU's new periods, and how many were overwritten before they were read.
+pub type Taken = (u32, Vec<Period>, u64);
+
+impl History {
+    /// Of a loaded object with so many CPUs.
+    pub fn open(object: &Object, cpus: u32, regulated: &[u32]) -> Result<Self, LinuxError> {
+        let map = Mapped::new(&bpf::map(object, "history")?, cpus.max(1) as usize * HISTORY_BYTES)?;
+        Ok(Self { map, read: Mutex::new(regulated.iter().map(|&cpu| (cpu, 0)).collect()) })
+    }
+
+    /// What is new.
+    pub fn take(&self) -> Vec<Taken> {
+        let mut read = self.read.lock().unwrap_or_else(|e| e.into_inner());
+        read.iter_mut().map(|(&cpu, done)| self.take_cpu(cpu, done)).collect()
+    }
+
+    fn take_cpu(&self, cpu: u32, done: &mut u64) -> Taken {
+        let base = cpu as usize * HISTORY_BYTES;
+        let written = self.map.double_word(base);
+        let from = (*done).max(written.saturating_sub(PERIODS));
+        let periods: Vec<Period> = (from..written).map(|i| self.period(base, i)).collect();
+        // Meanwhile the oldest may have been overwritten, and the next one may be on its way.
+        let oldest = (self.map.double_word(base) + 1).saturating_sub(PERIODS);
+        let spoilt = usize::try_from(oldest.saturating_sub(from)).unwrap_or(usize::MAX).min(periods.len());
+        let lost = from - *done + spoilt as u64;
+        *done = written;
+        (cpu, periods[spoilt..].to_vec(), lost)
+    }
+
+    fn period(&self, base: usize, index: u64) -> Period {
+        let place = offset_of!(run_history, periods) + size_of::<run_period>() * (index % PERIODS) as usize;
+        let word = |field: usize| self.map.double_word(base + place + field);
+        Period {
+            start_ns: word(offset_of!(run_period, start_ns)),
+            end_ns: word(offset_of!(run_period, end_ns)),
+            stopped_ns: Some(word(offset_of!(run_period, stopped_ns))).filter(|&ns| ns != 0),
+            accesses: word(offset_of!(run_period, accesses)),
+        }
+    }
+}
+
+/// A span of a CPU's time; in files a list of these four numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+#[serde(into = "[u64; 4]")]
+pub struct Span {
+    /// Periods that ended in it.
+    pub periods: u64,
+    /// Their accesses.
+    pub accesses: u64,
+    /// Most accesses in one of them.
+    pub most: u64,
+    /// How long the CPU was throttled in them.
+    pub throttled_ns: u64,
+}
+
+impl From<Span> for [u64; 4] {
+    fn from(s: Span) -> Self {
+        [s.periods, s.accesses, s.most, s.throttled_ns]
+    }
+}
+
+impl Span {
+    fn add(&mut self, other: Self) {
+        self.periods += other.periods;
+        self.accesses += other.accesses;
+        self.most = self.most.max(other.most);
+        self.throttled_ns += other.throttled_ns;
+    }
+}
+
+/// Keeps what [`History`] gives.
+pub struct Recorder {
+    /// When the run began.
+    pub begun_ns: u64,
+    /// Length of a span.
+    pub span_ns: u64,
+    /// Periods that were overwritten before they were read.
+    pub lost: u64,
+    series: BTreeMap<u32, Vec<Span>>,
+    traced: Option<BTreeMap<u32, VecDeque<Period>>>,
+}
+
+impl Recorder {
+    /// From now on; `trace`: keep the latest periods one by one.
+    pub fn new(begun_ns: u64, period_ns: u64, trace: bool) -> Self {
+        Self {
+            begun_ns,
+            // Whole periods, so that spans hold equally many.
+            span_ns: SHORTEST_SPAN_NS.div_ceil(period_ns.max(1)) * period_ns.max(1),
+            lost: 0,
+            series: BTreeMap::new(),
+            traced: trace.then(BTreeMap::new),
+        }
+    }
+
+    /// Adds what is new.
+    pub fn add(&mut self, taken: Vec<Taken>) {
+        for (cpu, periods, lost) in taken {
+            self.lost += lost;
+            for period in periods {
+                self.add_period(cpu, period);
+            }
+        }
+    }
+
+    fn add_period(&mut self, cpu: u32, period: Period) {
+        let since = period.end_ns.saturating_sub(self.begun_ns);
+        while since / self.span_ns >= SPANS as u64 {
+            self.merge();
+        }
+        let at = usize::try_from(since / self.span_ns).unwrap_or(SPANS - 1);
+        let series = self.series.entry(cpu).or_default();
+        if series.len() <= at {
+            series.resize(at + 1, Span::default());
+        }
+        series[at].add(Span {
+            periods: 1,
+            accesses: period.accesses,
+            most: period.accesses,
+            throttled_ns: period.stopped_ns.map_or(0, |stopped| period.end_ns.saturating_sub(stopped)),
+        });
+        if let Some(traced) = &mut self.traced {
+            let kept = traced.entry(cpu).or_default();
+            if kept.len() == TRACED {
+                kept.pop_front();
+            }
+            kept.push_back(period);
+        }
+    }
+
+    /// Two spans become one.
+    fn merge(&mut self) {
+        self.span_ns *= 2;
+        for series in self.series.values_mut() {
+            *series = series
+                .chunks(2)
+                .map(|pair| {
+                    pair.iter().fold(Span::default(), |mut sum, &span| {
+                        sum.add(span);
+                        sum
+                    })
+                })
+                .collect();
+        }
+    }
+
+    /// A CPU's series, from the start of the run.
+    pub fn series(&self, cpu: u32) -> &[Span] {
+        self.series.get(&cpu).map_or(&[], Vec::as_slice)
+    }
+
+    /// The latest periods of a CPU, if they were wanted.
+    pub fn traced(&self, cpu: u32) -> Vec<Period> {
+        self.traced.as_ref().and_then(|t| t.get(&cpu)).map_or_else(Vec::new, |p| p.iter().copied().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn period(end_ns: u64, accesses: u64, throttled: u64) -> Period {
+        let stopped_ns = (throttled > 0).then(|| end_ns - throttled);
+        Period { start_ns: end_ns.saturating_sub(1_000_000), end_ns, stopped_ns, accesses }
+    }
+
+    #[test]
+    fn nothing_is_lost_when_spans_become_one() {
+        let mut recorder = Recorder::new(0, 1_000_000, true);
+        assert_eq!(recorder.span_ns, 10_000_000);
+        for i in 0..50_000u64 {
+            recorder.add(vec![(3, vec![period((i + 1) * 1_000_000, i % 7, i % 3)], i % 2)]);
+        }
+        let series = recorder.series(3);
+        assert!(series.len() <= SPANS && recorder.span_ns == 160_000_000, "{} {}", series.len(), recorder.span_ns);
+        let sum = |of: fn(&Span) -> u64| series.iter().map(of).sum::<u64>();
+        assert_eq!(sum(|s| s.periods), 50_000);
+        assert_eq!(sum(|s| s.accesses), (0..50_000u64).map(|i| i % 7).sum::<u64>());
+        assert_eq!(sum(|s| s.throttled_ns), (0..50_000u64).map(|i| i % 3).sum::<u64>());
+        assert!(series.iter().all(|s| s.most == 6) && recorder.lost == 25_000);
+        assert_eq!(recorder.traced(3).len(), 50_000);
+        assert!(recorder.series(4).is_empty() && recorder.traced(4).is_empty());
+    }
+
+    #[test]
+    fn only_the_latest_periods_are_kept_one_by_one() {
+        let mut recorder = Recorder::new(0, 100_000, true);
+        let all = (0..TRACED as u64 + 5).map(|i| period((i + 20) * 100_000, i, 0)).collect();
+        recorder.add(vec![(0, all, 0)]);
+        let kept = recorder.traced(0);
+        assert_eq!((kept.len(), kept[0].accesses), (TRACED, 5));
+    }
+}

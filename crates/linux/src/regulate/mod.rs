@@ -1,0 +1,19 @@
+//! Regulation of accesses to memory: what is counted, budgets of a plan, and engines that keep them.
+//!
+//! Rule: BPF programs (`bpf`, `shared`) count and decide in the kernel; an [`engine`] loads them, binds them to counters (`attach`) and is what
+//! stopping a CPU means.
+
+pub(crate) mod attach;
+pub(crate) mod bpf;
+pub mod dynamic;
+pub mod engine;
+pub mod event;
+pub mod history;
+pub mod lock;
+pub mod metrics;
+pub mod regulation;
+pub(crate) mod shared;
+
+pub use event::Event;
+pub use regulation::{Options, Regulation, Sharing};
+pub use shared::{Counts, WriteCounts};

@@ -1,0 +1,572 @@
+//! What is to be regulated on this machine, from a plan: checked whole before anything is touched.
+//!
+//! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have the board's number of
+//! CPUs, all online. The counter interrupts every `sample` accesses; the sample divides the budget, so that
+//! the error of counting is one-sided (bpf/core.h).
+//! Source: single-core-equivalence, section 2.2.
+//! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu); cache ways and locked pages, which need
+//! the hardware's support (resctrl, schedule/locker.rs); colours and banks.
+
+use crate::error::LinuxError;
+use crate::regulate::dynamic::DynamicRegulation;
+use crate::regulate::event::Event;
+use crate::regulate::lock::{LockRegulation, Serving};
+use crate::regulate::shared::{MAX_CPUS, UNLIMITED};
+use solocore_model::Plan;
+use solocore_model::plan::PlanCore;
+use solocore_model::system::Policy;
+
+/// Shortest period: two interrupts of a few microseconds each should be a small part of it.
+pub const SHORTEST_PERIOD_NS: u64 = 100_000;
+/// Longest period: a throttled task waits for the rest of it.
+pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
+/// How often a CPU looks whether somebody holds the lock, in a period, while there are clients.
+const LOOKS_PER_PERIOD: u64 = 10;
+/// Not more often than this: each look is an interrupt.
+const SHORTEST_LOOK_NS: u64 = 50_000;
+/// Largest budget (`SC_MAX_ACCESSES`).
+const MOST_ACCESSES: u64 = 0xffff_ffff;
+
+/// What happens when every core has used its budget up (memguard.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They wait.
+    #[default]
+    None,
+    /// All go on without limit until the period ends.
+    Spare,
+    /// Each gets another budget.
+    Proportional,
+}
+
+/// What the user chooses beside the plan.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is counted.
+    pub event: Event,
+    /// Accesses per interrupt; none: about an eighth of each budget.
+    pub sample: Option<u64>,
+    /// May cores use what others are not expected to?
+    pub reclaim: bool,
+    /// What happens with time that is left.
+    pub sharing: Sharing,
+    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
+    pub max_hold_ns: u64,
+    /// What counts as a write, if this machine can count them.
+    pub write_event: Option<Event>,
+    /// Count writes also where the plan gives them no budget.
+    pub count_writes: bool,
+    /// Enforce the plan's write budgets?
+    pub write_budgets: bool,
+}
+
+/// A CPU's budget of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WriteBudget {
+    /// Writes per period of the plan.
+    pub write_planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub write_budget: u64,
+    /// Writes per interrupt.
+    pub write_sample: u64,
+}
+
+/// A CPU's budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CoreBudget {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Accesses per period of the plan.
+    pub planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub budget: u64,
+    /// Accesses per interrupt.
+    pub sample: u64,
+    /// Writes, where they are counted apart; the fields above are for reads then.
+    #[serde(flatten)]
+    pub writes: Option<WriteBudget>,
+}
+
+/// A plan's regulation, checked for this machine.
+#[derive(Clone, Debug)]
+pub struct Regulation {
+    /// Length of a period.
+    pub period_ns: u64,
+    /// CPUs with a budget, by number.
+    pub cores: Vec<CoreBudget>,
+    /// CPUs of the machine.
+    pub cpus: u32,
+    /// What is counted.
+    pub event: Event,
+    /// What counts as a write, where they are counted apart.
+    pub write_event: Option<Event>,
+    /// May cores use what others are not expected to?
+    pub reclaim: bool,
+    /// What happens with time that is left.
+    pub sharing: Sharing,
+    /// Policy `bwlock`: budgets hold while somebody has the lock only.
+    pub lock: Option<LockRegulation>,
+    /// Policy `dynamic`: budgets hold during the jobs of hard tasks only.
+    pub dynamic: Option<DynamicRegulation>,
+    /// What of the plan is not applied, for the user.
+    pub notes: Vec<String>,
+}
+
+impl Regulation {
+    /// Checks a plan against the machine's online CPUs.
+    ///
+    /// # Errors
+    /// [`LinuxError::Input`] when the plan cannot be regulated anywhere, [`LinuxError::Machine`] when not here.
+    pub fn new(plan: &Plan, options: &Options, online: &[u32]) -> Result<Self, LinuxError> {
+        check_policy(plan)?;
+        let period_ns = plan.regulation.period_ns;
+        if !(SHORTEST_PERIOD_NS..=LONGEST_PERIOD_NS).contains(&period_ns) {
+            return Err(LinuxError::Input(format!(
+                "the plan's regulation.period_ns is {period_ns}; periods of 100 us to 100 ms can be regulated: change [regulation] period in the system file and plan again"
+            )));
+        }
+        check_cpus(plan, online)?;
+        let write_event = write_event(plan, options)?;
+        let mut cores = Vec::new();
+        for core in &plan.cores {
+            if let Some(planned) = plan.regulation.lock_budget_accesses {
+                cores.push(lock_budget(core.id, planned, options)?);
+            } else if let Some(planned) = core.budget_accesses {
+                cores.push(with_writes(core, planned, write_event.as_ref(), options)?);
+            }
+        }
+        let lock = lock_of(plan, options, &cores)?;
+        let dynamic = dynamic_of(plan, options)?;
+        if let Some((dynamic, soft)) = &dynamic {
+            let least = dynamic.least_budget().unwrap_or(0);
+            cores = soft.iter().map(|&cpu| core_budget(cpu, least, options)).collect::<Result<_, _>>()?;
+        }
+        let dynamic = dynamic.map(|(dynamic, _)| dynamic);
+        if cores.is_empty() {
+            return Err(LinuxError::Input(
+                "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
+                    .to_owned(),
+            ));
+        }
+        let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
+        let notes = notes(plan, options, &cores);
+        let Options { event, reclaim, sharing, .. } = options.clone();
+        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
+    }
+
+    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
+    /// bandwidth lock.
+    ///
+    /// # Errors
+    /// The bandwidth is below one sample, or the machine has more CPUs than are supported.
+    pub fn of_program(
+        cpu: Option<u32>,
+        bytes_per_s: u64,
+        line_bytes: u64,
+        options: &Options,
+        online: &[u32],
+    ) -> Result<Self, LinuxError> {
+        let period_ns = 1_000_000;
+        let cpus = online.iter().max().map_or(1, |&last| last + 1);
+        if cpus > MAX_CPUS {
+            return Err(LinuxError::Machine(format!(
+                "{cpus} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+            )));
+        }
+        let planned = bytes_per_s / line_bytes.max(1) * period_ns / 1_000_000_000;
+        let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
+        let cores = chosen
+            .iter()
+            .map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) })
+            .collect::<Result<Vec<_>, _>>()?;
+        let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
+        let look_ns = period_ns / LOOKS_PER_PERIOD;
+        let lock = LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus };
+        let Options { event, reclaim, sharing, .. } = options.clone();
+        let lock = cpu.is_none().then_some(lock);
+        let (write_event, dynamic, notes) = (None, None, Vec::new());
+        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
+    }
+
+    /// What the daemon needs to serve clients, where the policy has some.
+    pub(crate) fn serving(&self) -> Option<Serving> {
+        if let Some(lock) = self.lock {
+            let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
+            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true, slots_only: false });
+        }
+        let dynamic = self.dynamic.as_ref()?;
+        let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
+        let (look_ns, cpus) = (dynamic.look_ns, dynamic.cpus);
+        Some(Serving { look_ns, max_hold_ns: 0, cpus, tasks, holders: false, slots_only: false })
+    }
+
+    /// For how long a CPU can be stopped, and two periods more.
+    pub(crate) fn longest_stop_ns(&self) -> u64 {
+        let jobs = self.dynamic.as_ref().map_or(0, DynamicRegulation::longest_stop_ns);
+        self.period_ns.saturating_mul(2).saturating_add(jobs)
+    }
+
+    /// The CPUs with a budget.
+    pub fn regulated(&self) -> Vec<u32> {
+        self.cores.iter().map(|c| c.cpu).collect()
+    }
+
+    /// Interrupts that a CPU's busiest event makes in a period while its budget lasts.
+    pub fn interrupts_per_period(&self) -> u64 {
+        // Who is not stopped makes more; what the kernel leaves out then, the next look finds.
+        if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
+            return self.period_ns / serving.look_ns.max(1) + 8;
+        }
+        // The kernel does not throttle software events that happen one by one: only the tick counts.
+        let of = |event: &Event, each: &dyn Fn(&CoreBudget) -> Option<(u64, u64)>| {
+            let limited = self.cores.iter().filter_map(each).filter(|&(budget, _)| budget != UNLIMITED);
+            if event.is_software() { 1 } else { limited.map(|(budget, sample)| budget / sample + 1).max().unwrap_or(1) }
+        };
+        let reads = of(&self.event, &|c| Some((c.budget, c.sample)));
+        // The kernel limits each event by itself.
+        let writes = self
+            .write_event
+            .as_ref()
+            .map_or(1, |event| of(event, &|c| c.writes.map(|w| (w.write_budget, w.write_sample))));
+        reads.max(writes)
+    }
+
+    /// `SC_PREDICT | SC_RECLAIM`, or none.
+    pub(crate) fn flags(&self) -> u32 {
+        if self.reclaim { 2 | 4 } else { 0 }
+    }
+
+    /// Accesses that a core reclaims at a time: the largest sample, at least 1.
+    pub(crate) fn chunk(&self) -> u64 {
+        self.cores.iter().map(|c| c.sample).max().unwrap_or(1).max(1)
+    }
+
+    /// `SC_SHARE_*`.
+    pub(crate) fn sharing_number(&self) -> u32 {
+        match self.sharing {
+            Sharing::None => 0,
+            Sharing::Spare => 1,
+            Sharing::Proportional => 2,
+        }
+    }
+}
+
+fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
+    if plan.windows().is_some_and(|sce| sce.table.is_empty()) {
+        return Err(LinuxError::Input(
+            "the plan has partitions, but no time table was found for them; plan again (its reasons say what does not fit)".to_owned(),
+        ));
+    }
+    let what = match plan.regulation.policy {
+        Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
+        Policy::None => "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\"",
+        Policy::Maracas => {
+            "maracas: its VCPUs have budgets of time, not of accesses, and are scheduled as its \"maracas\" says; if the plan has none, plan again"
+        }
+    };
+    Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
+}
+
+/// The plan's dynamic budgets, if it has some, and its soft cores.
+fn dynamic_of(plan: &Plan, options: &Options) -> Result<Option<(DynamicRegulation, Vec<u32>)>, LinuxError> {
+    if plan.regulation.policy != Policy::Dynamic {
+        return Ok(None);
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic budgets have no periods"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    DynamicRegulation::of(plan, look_ns).map(Some)
+}
+
+/// The plan's bandwidth lock, if it has one.
+fn lock_of(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Result<Option<LockRegulation>, LinuxError> {
+    if plan.regulation.policy != Policy::Bwlock {
+        return Ok(None);
+    }
+    let Some(budget) = cores.first().map(|c| c.budget) else {
+        return Err(LinuxError::Input(
+            "the plan has no regulation.lock_budget_accesses, which policy = \"bwlock\" needs; plan again".to_owned(),
+        ));
+    };
+    if budget == UNLIMITED {
+        return Err(LinuxError::Input(
+            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower [regulation] lock_bandwidth"
+                .to_owned(),
+        ));
+    }
+    if options.reclaim || options.sharing != Sharing::None {
+        return Err(LinuxError::Input(
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is reserved beside a lock"
+                .to_owned(),
+        ));
+    }
+    let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
+    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus: plan.platform.cores }))
+}
+
+/// Is this machine of the size of the plan's board?
+fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
+    let (wanted, board) = (plan.platform.cores, &plan.platform.title);
+    let isa = plan.platform.isa.to_string();
+    if isa != std::env::consts::ARCH {
+        return Err(LinuxError::Machine(format!(
+            "the plan is for another machine: its platform ({board}) is {isa}, this one is {}; plan with a platform file of this machine",
+            std::env::consts::ARCH
+        )));
+    }
+    if u32::try_from(online.len()).ok() != Some(wanted) {
+        return Err(LinuxError::Machine(format!(
+            "the plan is for another machine: its platform ({board}) has {wanted} cores, this one has {} CPUs online; plan with a platform file of this machine, or set CPUs on- or offline",
+            online.len()
+        )));
+    }
+    if wanted > MAX_CPUS {
+        return Err(LinuxError::Machine(format!(
+            "{wanted} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
+        )));
+    }
+    if let Some((at, cpu)) = online.iter().enumerate().find(|&(at, &cpu)| u32::try_from(at).ok() != Some(cpu)) {
+        return Err(LinuxError::Machine(format!(
+            "the online CPUs are not numbered 0 to {}: CPU {cpu} stands where CPU {at} should; set CPU {at} online",
+            wanted - 1
+        )));
+    }
+    Ok(())
+}
+
+/// The sample and the budget in whole samples.
+fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let least = options.event.least_sample();
+    if planned > MOST_ACCESSES {
+        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
+    }
+    let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
+    if sample < least {
+        return Err(LinuxError::Input(format!(
+            "--sample {sample} is below the {least} that the event {} allows; give more",
+            options.event.name()
+        )));
+    }
+    if planned < sample {
+        return Err(LinuxError::Input(format!(
+            "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
+        )));
+    }
+    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
+}
+
+/// The event for writes, where they are to be counted.
+fn write_event(plan: &Plan, options: &Options) -> Result<Option<Event>, LinuxError> {
+    let planned = plan.cores.iter().find(|c| c.write_budget_accesses.is_some()).filter(|_| options.write_budgets);
+    if plan.regulation.policy != Policy::Memguard {
+        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else { return Ok(None) };
+        return Err(LinuxError::Input(format!(
+            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it out",
+            event.name()
+        )));
+    }
+    match (planned, &options.write_event) {
+        (Some(core), None) => Err(LinuxError::Machine(format!(
+            "the plan gives core {} a budget of writes, and the table of events has none for those of this CPU; give its event of write-backs as --write-event rHEX, or --no-write-budgets",
+            core.id
+        ))),
+        (None, _) if !options.count_writes => Ok(None),
+        (_, event) => Ok(event.clone()),
+    }
+}
+
+/// A core's budget for reads, and that for writes where they are counted apart.
+fn with_writes(
+    core: &PlanCore,
+    planned: u64,
+    event: Option<&Event>,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
+    let Some(event) = event else { return core_budget(core.id, planned, options) };
+    let share = core.write_budget_accesses.filter(|_| options.write_budgets);
+    let of_event = Options { event: event.clone(), sample: None, ..options.clone() };
+    let writes = core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
+        LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
+        other => other,
+    })?;
+    let reads = core_budget(core.id, planned.saturating_sub(share.unwrap_or(0)), options)?;
+    let CoreBudget { planned, budget, sample, .. } = writes;
+    let writes = Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
+    Ok(CoreBudget { writes, ..reads })
+}
+
+/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
+/// bears, and hardware should not interrupt for every few hundred of them.
+fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let half = (planned / 2).max(options.event.least_sample());
+    let sample = options.sample.or((!options.event.is_software()).then_some(half));
+    core_budget(cpu, planned, &Options { sample, ..options.clone() })
+}
+
+/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
+/// rounding the budget down; the closest to an eighth if there are several.
+fn choose_sample(budget: u64) -> u64 {
+    let eighth = (budget / 8).max(1);
+    if budget > 4096 {
+        return eighth;
+    }
+    let lost = |sample: u64| (budget % sample, sample.abs_diff(eighth));
+    (budget.div_ceil(16).max(1)..=(budget / 6).max(1)).min_by_key(|&s| lost(s)).unwrap_or(eighth)
+}
+
+/// What the user should know before relying on it.
+fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
+    let mut notes = Vec::new();
+    if options.event.is_software() {
+        notes.push(format!(
+            "the event {} stands in for accesses to memory: this tries the mechanism, and no bound of the plan holds",
+            options.event.name()
+        ));
+    }
+    if options.event.is_of_programs_only() {
+        notes.push(format!(
+            "the event {} leaves out what the kernel does for programs, so budgets do too: no bound of the plan holds",
+            options.event.name()
+        ));
+    }
+    let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
+    if locked > 0 {
+        notes.push(format!("the plan locks {locked} pages in the shared cache: bounds that rest on them do not hold here (docs/ways.md)"));
+    }
+    if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {
+        notes.push(
+            "the plan's budgets of writes are not enforced (--no-write-budgets): the event has the whole budget"
+                .to_owned(),
+        );
+    }
+    let unregulated = plan.platform.cores as usize - cores.len();
+    if unregulated > 0 {
+        notes.push(format!("CPUs that have no budget and are not regulated: {unregulated}"));
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(name: &str) -> Options {
+        Options {
+            event: Event::find(name, "").unwrap(),
+            sample: None,
+            reclaim: false,
+            sharing: Sharing::None,
+            max_hold_ns: 0,
+            write_event: None,
+            count_writes: false,
+            write_budgets: true,
+        }
+    }
+
+    /// A plan whose cores have budgets of 200; of core 1's, so many are for writes.
+    fn plan(writes: Option<u64>) -> Plan {
+        let mut plan: Plan = serde_json::from_str(include_str!("../../tests/plan.json")).unwrap();
+        for core in &mut plan.cores {
+            core.budget_accesses = Some(200);
+        }
+        plan.cores[1].write_budget_accesses = writes;
+        plan.check().unwrap();
+        plan
+    }
+
+    fn regulation(plan: &Plan, options: &Options) -> Result<Regulation, LinuxError> {
+        let online: Vec<u32> = (0..plan.platform.cores).collect();
+        Regulation::new(plan, options, &online)
+    }
+
+    #[test]
+    fn policies_without_budgets_are_refused() {
+        for (policy, why) in [(Policy::None, "nothing to regulate"), (Policy::Maracas, "plan again")] {
+            let mut plan = plan(None);
+            plan.regulation.policy = policy;
+            let refused = check_policy(&plan).unwrap_err().to_string();
+            assert!(refused.contains(why), "{refused}");
+        }
+    }
+
+    #[test]
+    fn writes_have_a_part_of_the_budget() {
+        let (with, without) = (plan(Some(40)), plan(None));
+        if std::env::consts::ARCH != "x86_64" {
+            // The plan is for another architecture.
+            return;
+        }
+        let apart = Options { write_event: Some(Event::find("minor-faults", "").unwrap()), ..options("page-faults") };
+        let regulated = regulation(&with, &apart).unwrap();
+        assert_eq!(regulated.write_event.as_ref().map(Event::name), Some("minor-faults"));
+        let writes = regulated.cores[1].writes.unwrap();
+        assert_eq!((regulated.cores[1].planned, regulated.cores[1].budget), (160, 160), "reads have the others");
+        assert_eq!((writes.write_planned, writes.write_budget, writes.write_sample), (40, 40, 5));
+        let other = regulated.cores[0];
+        assert_eq!((other.budget, other.writes.unwrap().write_budget), (200, UNLIMITED), "counted, not limited");
+        // A plan without them is regulated as ever, unless it is asked for.
+        let plain = regulation(&without, &apart).unwrap();
+        assert!(plain.write_event.is_none() && plain.cores.iter().all(|c| c.writes.is_none()));
+        let counted = regulation(&without, &Options { count_writes: true, ..apart.clone() }).unwrap();
+        assert!(counted.cores.iter().all(|c| c.budget == 200 && c.writes.unwrap().write_budget == UNLIMITED));
+    }
+
+    #[test]
+    fn write_budgets_that_cannot_be() {
+        let with = plan(Some(40));
+        if std::env::consts::ARCH != "x86_64" {
+            return;
+        }
+        let error = regulation(&with, &options("page-faults")).unwrap_err();
+        assert!(matches!(&error, LinuxError::Machine(t) if t.contains("--no-write-budgets")), "{error}");
+        let left_out = Options { write_budgets: false, ..options("page-faults") };
+        let regulated = regulation(&with, &left_out).unwrap();
+        assert!(regulated.cores[1].budget == 200 && regulated.cores[1].writes.is_none());
+        assert!(regulated.notes.iter().any(|n| n.contains("--no-write-budgets")), "{:?}", regulated.notes);
+        // Hardware needs samples of a hundred.
+        let raw = Options { write_event: Some(Event::find("r18", "").unwrap()), ..options("page-faults") };
+        let error = regulation(&with, &raw).unwrap_err();
+        assert!(matches!(&error, LinuxError::Input(t) if t.starts_with("writes: core 1")), "{error}");
+        let mut lock = plan(None);
+        lock.regulation.policy = Policy::Bwlock;
+        lock.regulation.lock_budget_accesses = Some(50);
+        let asked = Options { count_writes: true, ..raw };
+        assert!(matches!(regulation(&lock, &asked), Err(LinuxError::Input(t)) if t.contains("memguard")));
+    }
+
+    #[test]
+    fn samples_are_about_an_eighth_and_lose_little() {
+        for (budget, sample) in [(1, 1), (5, 1), (8, 1), (16, 2), (20, 2), (50, 5), (200, 25), (1_000_000, 125_000)] {
+            assert_eq!(choose_sample(budget), sample, "budget {budget}");
+        }
+        for budget in 1..20_000 {
+            let sample = choose_sample(budget);
+            let kept = budget / sample * sample;
+            assert!(sample >= 1 && kept <= budget);
+            assert!(kept * 16 >= budget * 15, "{budget} becomes {kept}");
+            assert!(budget < 16 || (sample * 6 <= budget && sample * 16 >= budget), "{budget}: {sample}");
+        }
+    }
+
+    #[test]
+    fn a_budget_below_one_sample_is_refused() {
+        let error = core_budget(3, 99, &options("r412e")).unwrap_err();
+        assert!(matches!(&error, LinuxError::Input(t) if t.contains("core 3") && t.contains("below one sample (100)")));
+        let mut chosen = options("page-faults");
+        chosen.sample = Some(7);
+        assert_eq!(core_budget(0, 20, &chosen).unwrap().budget, 14);
+        chosen.sample = Some(21);
+        assert!(core_budget(0, 20, &chosen).is_err());
+        chosen.sample = Some(0);
+        assert!(core_budget(0, 20, &chosen).is_err());
+    }
+
+    #[test]
+    fn a_budget_beyond_what_is_countable_is_no_limit() {
+        assert_eq!(core_budget(0, 1 << 40, &options("page-faults")).unwrap().budget, UNLIMITED);
+    }
+}

@@ -1,0 +1,111 @@
+//! Real-time threads beside a scheduler of solocore (`bpf/intruders.h`).
+//!
+//! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others; the schedulers see them at the change of
+//! threads and keep them by thread, up to 256. What each scheduler says of who lost the time is its own.
+
+use crate::contract::{self, sched_intruder};
+use crate::regulate::bpf;
+use libbpf_rs::{Link, MapCore, MapFlags, Object};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+
+/// `SCHED_DEADLINE`.
+const DEADLINE: u32 = 6;
+
+/// A real-time thread that was seen.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Its number.
+    pub thread: u32,
+    /// Its process.
+    pub process: u32,
+    /// Its name.
+    pub name: String,
+    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
+    pub policy: Cow<'static, str>,
+    /// Real-time priority; 0 for `SCHED_DEADLINE`.
+    pub priority: u32,
+    /// How often it ran.
+    pub times: u64,
+    /// For how long in all.
+    pub ran_ns: u64,
+    /// For how long at most.
+    pub max_ns: u64,
+}
+
+impl Seen {
+    pub(crate) fn of(seen: &sched_intruder) -> Self {
+        let policy = match seen.policy {
+            2 => "SCHED_RR",
+            DEADLINE => "SCHED_DEADLINE",
+            _ => "SCHED_FIFO",
+        };
+        Self {
+            thread: seen.pid,
+            process: seen.tgid,
+            name: contract::text(&seen.name),
+            policy: policy.into(),
+            priority: seen.priority,
+            times: seen.times,
+            ran_ns: seen.ns,
+            max_ns: seen.longest_ns,
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        format!(
+            "{} ({}, {} {}) ran {} times for {:.3} ms, at most {:.3} ms at a time",
+            self.name,
+            self.thread,
+            self.policy,
+            self.priority,
+            self.times,
+            self.ran_ns as f64 / 1e6,
+            self.max_ns as f64 / 1e6,
+        )
+    }
+}
+
+/// Has the scheduler see them, until the link is dropped; or why it does not, for the user.
+pub(crate) fn watch(object: &Object, beside: &str) -> Result<Link, String> {
+    let found = object.progs_mut().find(|p| p.name() == "intruders");
+    found
+        .ok_or_else(|| "there is no program `intruders`".to_owned())
+        .and_then(|program| program.attach().map_err(|e| e.to_string()))
+        .map_err(|e| format!("real-time threads beside {beside} are not seen: {e}"))
+}
+
+/// What was seen.
+pub(crate) fn all(object: &Object) -> Vec<sched_intruder> {
+    let Ok(map) = bpf::map(object, "sched_intruders") else { return Vec::new() };
+    let of = |key: Vec<u8>| Some(contract::read(&map.lookup(&key, MapFlags::ANY).ok()??));
+    map.keys().filter_map(of).collect()
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    /// One that ran 3 times for 2.5 ms, of which 1.5 ms were those of whoever is first.
+    pub(crate) fn rude() -> sched_intruder {
+        let mut seen = sched_intruder {
+            ns: 2_500_000,
+            times: 3,
+            lost_ns: [1_500_000, 0, 0, 0, 0, 0],
+            pid: 42,
+            policy: 1,
+            priority: 50,
+            ..sched_intruder::new_zeroed()
+        };
+        contract::set_text(&mut seen.name, "rude");
+        seen
+    }
+
+    #[test]
+    fn one_is_described() {
+        let said = Seen::of(&rude()).text();
+        assert_eq!(said, "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time");
+    }
+}

@@ -1,0 +1,573 @@
+//! The plan's tasks, started: one run of a command is one job.
+//!
+//! Rule: a thread per task, bound to the task's core and scheduled as the task, starts a job at each release and waits for
+//! its end; the job inherits where and how the thread runs. Releases lie a period apart by `CLOCK_MONOTONIC`. A job that is
+//! released while the last one runs begins when that ends; its response time counts from its release. A task without a period is
+//! started again as soon as it ends; a driver likewise, from shortly before the first release. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
+//! a second later ended (SIGKILL), with everything in its process group.
+//! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
+//! killed, the jobs under way go on to their end, and no more are released.
+
+use super::placed::{How, Placed};
+use super::windows::{self, Window, WindowRun};
+use crate::error::LinuxError;
+use crate::host::stopped::MARK;
+use crate::sys::{Scheduling, tasks};
+use solocore_model::run::RunJob;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Sender, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Failures in a row after which a task is not started again.
+const FAILURES: u64 = 3;
+/// Jobs that are remembered one by one: the latest.
+const REMEMBERED: usize = 20_000;
+/// How often a waiting thread looks whether it should end.
+const LOOK: Duration = Duration::from_millis(20);
+/// Between the start of drivers and the first release: they attach meanwhile.
+const DRIVERS_NS: u64 = 100_000_000;
+/// How long who is asked to end may take.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// What was seen of a task.
+#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
+pub struct TaskRun {
+    /// Its name in the plan.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// "started", "attached" or "not run".
+    pub how: &'static str,
+    /// Priority under `SCHED_FIFO`; none: an ordinary task.
+    pub fifo: Option<i32>,
+    /// Jobs that ended with 0.
+    pub jobs: u64,
+    /// Jobs that did not.
+    pub failed: u64,
+    /// Jobs that ended after their deadline, or had not ended although it had passed.
+    pub misses_deadline: u64,
+    /// Longest time from release to end.
+    pub max_response_ns: u64,
+    /// Mean time from release to end.
+    pub mean_response_ns: u64,
+    /// Most CPU time of a job, of the job's children as well.
+    pub max_cpu_ns: u64,
+    /// The latest jobs.
+    pub latest: Vec<RunJob>,
+}
+
+#[derive(Default)]
+struct State {
+    run: TaskRun,
+    latest: VecDeque<RunJob>,
+    response_sum: u128,
+    in_a_row: u64,
+    /// Leader of the running job's process group, and its release.
+    running: Option<(u32, u64)>,
+    /// Whose scheduling its jobs inherit.
+    thread: Option<u32>,
+}
+
+struct Task {
+    placed: Placed,
+    directory: PathBuf,
+    program: PathBuf,
+    arguments: Vec<String>,
+    state: Mutex<State>,
+}
+
+impl Task {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// The tasks that run, until this is dropped.
+pub(crate) struct Jobs {
+    stop: Arc<AtomicBool>,
+    tasks: Vec<Arc<Task>>,
+    windows: Arc<Mutex<Vec<WindowRun>>>,
+    threads: Vec<JoinHandle<()>>,
+}
+
+/// When all are released, once that is known.
+pub(crate) type Epoch = Arc<OnceLock<u64>>;
+
+/// Puts a task's thread in a further place.
+pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
+
+impl Jobs {
+    /// Starts every task that is to be started; all are released together, at `epoch`, which is set here. Before that, `bind` is
+    /// called with the name of each and the number of the thread whose scheduling its jobs inherit.
+    pub fn start(
+        placed: &[Placed],
+        directory: &std::path::Path,
+        epoch: &Epoch,
+        bind: &Bind<'_>,
+    ) -> Result<Self, LinuxError> {
+        let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
+        for p in placed {
+            let run =
+                TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
+            let command = p.how.command().and_then(<[String]>::split_first);
+            let (program, arguments) = command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
+            let state = Mutex::new(State { run, ..State::default() });
+            let task =
+                Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
+            jobs.tasks.push(Arc::new(task));
+        }
+        jobs.release(epoch, bind)?;
+        Ok(jobs)
+    }
+
+    fn release(&mut self, barrier: &Epoch, bind: &Bind<'_>) -> Result<(), LinuxError> {
+        let (ready, reports) = channel();
+        for task in self.tasks.iter().filter(|t| t.placed.how.command().is_some()) {
+            let (task, stop, ready, first) =
+                (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(barrier));
+            let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
+            let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
+            self.threads.push(
+                spawned.map_err(|e| {
+                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
+                })?,
+            );
+        }
+        for guard in self.guards() {
+            let (ready, first) = (ready.clone(), Arc::clone(barrier));
+            let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
+            let spawned = thread.spawn(move || guard.keep(ready, &first));
+            self.threads.push(
+                spawned.map_err(|e| {
+                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
+                })?,
+            );
+        }
+        drop(ready);
+        // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
+        for _ in 0..self.threads.len() {
+            reports.recv().map_err(|_| crate::regulate::bpf::inside("a task's thread ended"))??;
+        }
+        for task in &self.tasks {
+            let thread = task.state().thread;
+            thread.map_or(Ok(()), |tid| bind(&task.placed.name, tid))?;
+        }
+        let drivers = self.tasks.iter().any(|t| matches!(t.placed.how, How::Drive(_)));
+        let _ = barrier.set(tasks::monotonic_ns() + if drivers { DRIVERS_NS } else { 1_000_000 });
+        Ok(())
+    }
+
+    /// Who keeps the windows, a thread for each core that has some.
+    fn guards(&self) -> Vec<Guard> {
+        let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
+        let mut cores: Vec<u32> = started().filter(|t| t.placed.window.is_some()).map(|t| t.placed.core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        let guard = |core| Guard {
+            core,
+            windows: windows::on_core(started().map(|t| &t.placed), core),
+            tasks: started().filter(|t| t.placed.core == core).map(Arc::clone).collect(),
+            stop: Arc::clone(&self.stop),
+            seen: Arc::clone(&self.windows),
+        };
+        cores.into_iter().map(guard).collect()
+    }
+
+    /// What was seen of partitions' windows.
+    pub fn windows(&self) -> Vec<WindowRun> {
+        self.windows.lock().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    /// What was seen so far.
+    pub fn seen(&self) -> Vec<TaskRun> {
+        let now = tasks::monotonic_ns();
+        self.tasks.iter().map(|t| seen(t, now)).collect()
+    }
+
+    /// Processes of the jobs that are under way, by task.
+    pub fn running(&self) -> Vec<(String, u32)> {
+        let one = |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
+        self.tasks.iter().filter_map(one).collect()
+    }
+
+    /// Tasks that were given up.
+    pub fn notes(&self) -> Vec<String> {
+        let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
+        let note = |t: &Arc<Task>| {
+            let what = if matches!(t.placed.how, How::Drive(_)) { "driver" } else { "task" };
+            format!("{what} `{}` failed {FAILURES} times in a row and is not started again", t.placed.name)
+        };
+        self.tasks.iter().filter(given_up).map(note).collect()
+    }
+
+    fn signal(&self, signal: i32) -> bool {
+        let mut any = false;
+        for task in &self.tasks {
+            // While the state is held, nobody reaps the leader: its number is its own.
+            if let Some((leader, _)) = task.state().running {
+                tasks::signal_group(leader, signal);
+                any = true;
+            }
+        }
+        any
+    }
+}
+
+impl Drop for Jobs {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        let since = Instant::now();
+        let mut any = self.signal(libc::SIGTERM);
+        // Whose window is closed hears it, too.
+        self.signal(libc::SIGCONT);
+        while any && since.elapsed() < PATIENCE {
+            std::thread::sleep(LOOK / 4);
+            any = self.tasks.iter().any(|t| t.state().running.is_some());
+        }
+        while self.threads.iter().any(|t| !t.is_finished()) {
+            self.signal(libc::SIGKILL);
+            std::thread::sleep(LOOK / 4);
+        }
+        for thread in self.threads.drain(..) {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn seen(task: &Task, now: u64) -> TaskRun {
+    let state = task.state();
+    let mut run = state.run.clone();
+    run.latest = state.latest.iter().copied().collect();
+    run.mean_response_ns = u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
+    if let (Some((_, release)), Some(deadline)) = (state.running, task.placed.deadline_ns)
+        && now > release.saturating_add(deadline)
+    {
+        run.misses_deadline += 1;
+    }
+    run
+}
+
+/// The life of a task's thread.
+fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
+    let p = &task.placed;
+    task.state().thread = Some(tasks::thread_number());
+    let placed = tasks::bind(0, &[p.core])
+        .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
+        // Jobs inherit the thread's ways of the cache.
+        .and_then(|()| p.group.as_ref().map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me()))))
+        .map_err(|e| {
+            LinuxError::of_io(
+                &format!("task `{}` on CPU {}", p.name, p.core),
+                &e,
+                "run as root, and let solocore's own group have every CPU",
+            )
+        });
+    let Some(begun) = begin(placed, ready, first, stop) else { return };
+    let mut release = match p.how {
+        How::Drive(_) => tasks::monotonic_ns(),
+        _ => begun.saturating_add(p.window.as_ref().map_or(0, |w| w.offset_ns)),
+    };
+    while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
+        one_job(task, release, begun, stop);
+        release = p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+    }
+}
+
+/// Says whether the thread is in its place; then when all begin, if they do.
+fn begin(
+    placed: Result<(), LinuxError>,
+    ready: Sender<Result<(), LinuxError>>,
+    first: &OnceLock<u64>,
+    stop: &AtomicBool,
+) -> Option<u64> {
+    let failed = placed.is_err();
+    let _ = ready.send(placed);
+    drop(ready);
+    while !failed && !stop.load(Ordering::SeqCst) {
+        if let Some(&begun) = first.get() {
+            return Some(begun);
+        }
+        std::thread::sleep(LOOK / 20);
+    }
+    None
+}
+
+/// Keeps the windows of a core.
+struct Guard {
+    core: u32,
+    windows: Vec<Window>,
+    tasks: Vec<Arc<Task>>,
+    stop: Arc<AtomicBool>,
+    seen: Arc<Mutex<Vec<WindowRun>>>,
+}
+
+impl Guard {
+    fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
+        let placed = tasks::bind(0, &[self.core])
+            .and_then(|()| Scheduling::fifo_inherited(windows::PRIORITY).apply())
+            .map_err(|e| LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root"));
+        let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
+        let mut open = vec![false; self.windows.len()];
+        loop {
+            let now = tasks::monotonic_ns().saturating_sub(begun);
+            // Those that end first: no two are open at a time.
+            for opens in [false, true] {
+                for (window, was) in self.windows.iter().zip(&mut open) {
+                    if window.is_open(now) == opens && *was != opens {
+                        *was = opens;
+                        self.turn(window, opens, begun, now);
+                    }
+                }
+            }
+            let next = self.windows.iter().map(|w| w.next_edge(now)).min().unwrap_or(u64::MAX);
+            if !sleep_until(begun.saturating_add(next), &self.stop) {
+                return;
+            }
+        }
+    }
+
+    /// A window begins or ends.
+    fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
+        let signal = if opens { libc::SIGCONT } else { libc::SIGSTOP };
+        for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
+            if let Some((leader, _)) = task.state().running {
+                tasks::signal_group(leader, signal);
+            }
+        }
+        if opens {
+            return;
+        }
+        let end = now - (now - window.offset_ns) % window.period_ns + window.length_ns;
+        let late = tasks::monotonic_ns().saturating_sub(begun).saturating_sub(end);
+        let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
+        let at = seen.iter().position(|s| s.partition == window.partition).unwrap_or_else(|| {
+            let partition = window.partition.clone();
+            seen.push(WindowRun { partition, core: self.core, ..WindowRun::default() });
+            seen.len() - 1
+        });
+        seen[at].windows += 1;
+        seen[at].max_late_ns = seen[at].max_late_ns.max(late);
+    }
+}
+
+/// False: it is time to end.
+fn sleep_until(at: u64, stop: &AtomicBool) -> bool {
+    loop {
+        let left = Duration::from_nanos(at.saturating_sub(tasks::monotonic_ns()));
+        if stop.load(Ordering::SeqCst) {
+            return false;
+        }
+        if left.is_zero() {
+            return true;
+        }
+        std::thread::sleep(left.min(LOOK));
+    }
+}
+
+fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
+    let start_ns = tasks::monotonic_ns();
+    let child = {
+        // Who ends everything waits here, and then finds the job or `stop` obeyed.
+        let mut state = task.state();
+        if stop.load(Ordering::SeqCst) {
+            return;
+        }
+        let spawned = spawn(task);
+        if let Ok(child) = &spawned {
+            state.running = Some((*child, release_ns));
+            // Who opens the window waits here, and then lets it go on.
+            let now = tasks::monotonic_ns().saturating_sub(begun);
+            if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
+                tasks::signal_group(*child, libc::SIGSTOP);
+            }
+        }
+        spawned
+    };
+    let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
+    let end_ns = tasks::monotonic_ns();
+    let mut state = task.state();
+    let result = ended.and_then(tasks::reap);
+    state.running = None;
+    if stop.load(Ordering::SeqCst) && !matches!(result, Ok((true, _))) {
+        // It was ended before its time.
+        let late = task.placed.deadline_ns.is_some_and(|d| end_ns - release_ns > d);
+        state.run.misses_deadline += u64::from(late);
+        return;
+    }
+    state.record(RunJob { release_ns, start_ns, end_ns }, result.ok(), task.placed.deadline_ns);
+}
+
+impl State {
+    fn record(&mut self, job: RunJob, result: Option<(bool, u64)>, deadline_ns: Option<u64>) {
+        let Some((true, cpu_ns)) = result else {
+            self.run.failed += 1;
+            self.in_a_row += 1;
+            return;
+        };
+        let response = job.end_ns.saturating_sub(job.release_ns);
+        self.in_a_row = 0;
+        self.run.jobs += 1;
+        self.run.misses_deadline += u64::from(deadline_ns.is_some_and(|d| response > d));
+        self.run.max_response_ns = self.run.max_response_ns.max(response);
+        self.run.max_cpu_ns = self.run.max_cpu_ns.max(cpu_ns);
+        self.response_sum += u128::from(response);
+        if self.latest.len() == REMEMBERED {
+            self.latest.pop_front();
+        }
+        self.latest.push_back(job);
+    }
+}
+
+/// Starts a job as this thread runs; what it says goes where solocore's errors go. Returns its number.
+fn spawn(task: &Task) -> io::Result<u32> {
+    let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
+    #[allow(clippy::zombie_processes, reason = "reaped by number, with its CPU time")]
+    let child = Command::new(&task.program)
+        .args(&task.arguments)
+        .current_dir(&task.directory)
+        .env(MARK, std::process::id().to_string())
+        .stdin(Stdio::null())
+        .stdout(errors)
+        .process_group(0)
+        .spawn()?;
+    Ok(child.id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
+        let core = *tasks::affinity_of(0).unwrap().last().unwrap();
+        let command = command.iter().map(|&a| a.to_owned()).collect();
+        let how = How::Start(command);
+        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how, group: None }
+    }
+
+    fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {
+        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(())).unwrap();
+        let since = Instant::now();
+        while !done(&jobs.seen()[0]) {
+            assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        (jobs.seen().remove(0), jobs.notes())
+    }
+
+    #[test]
+    fn jobs_are_released_a_period_apart() {
+        let (seen, notes) = run(&["/bin/true"], Some(20_000_000), |t| t.jobs >= 5);
+        assert!(notes.is_empty());
+        for pair in seen.latest.windows(2) {
+            assert_eq!(pair[1].release_ns - pair[0].release_ns, 20_000_000);
+            assert!(pair[1].start_ns >= pair[0].end_ns, "one job at a time");
+        }
+        for job in &seen.latest {
+            assert!(job.release_ns <= job.start_ns && job.start_ns <= job.end_ns);
+            assert!(job.end_ns - job.release_ns <= seen.max_response_ns);
+        }
+        assert_eq!((seen.failed, seen.how), (0, "started"));
+    }
+
+    #[test]
+    fn a_task_that_fails_is_given_up() {
+        for command in ["/bin/false", "/nowhere/to/be/found"] {
+            let (seen, notes) = run(&[command], None, |t| t.failed >= FAILURES);
+            assert_eq!((seen.jobs, seen.failed), (0, FAILURES));
+            assert!(notes[0].contains("`t` failed 3 times"), "{notes:?}");
+        }
+    }
+
+    #[test]
+    fn what_runs_at_the_end_is_ended_with_its_children() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("child");
+        // It does not listen to a polite end, and neither does its child.
+        let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
+        let jobs =
+            Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(()))
+                .unwrap();
+        let child = loop {
+            let text = std::fs::read_to_string(&file).unwrap_or_default();
+            if text.ends_with('\n') {
+                break text.trim().to_owned();
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        };
+        drop(jobs);
+        let since = Instant::now();
+        // Whoever adopts it reaps it sooner or later; until then it is a zombie.
+        let alive = || {
+            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+            stat.rsplit(')').next().and_then(|s| s.split_whitespace().next()).is_some_and(|s| s != "Z")
+        };
+        while alive() {
+            assert!(since.elapsed() < Duration::from_secs(5), "process {child} runs on");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn root() -> bool {
+        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+    }
+
+    /// Two that never rest on one core: each gets its windows, and nothing else.
+    #[test]
+    fn partitions_run_in_their_windows_only() {
+        let window = |partition: &str, offset_ns: u64, length_ns: u64| {
+            let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
+            Some(Window { partition: partition.into(), offset_ns, length_ns, period_ns: 100_000_000 })
+        };
+        let spin = |name: &str, window| {
+            let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
+            Placed { name: name.into(), window, ..p }
+        };
+        let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
+        let jobs = match Jobs::start(&both, "/".as_ref(), &Epoch::default(), &|_, _| Ok(())) {
+            Ok(jobs) => jobs,
+            // Real-time priorities need a privilege.
+            Err(e) if !root() => return println!("skipped: {e}"),
+            Err(e) => panic!("{e}"),
+        };
+        let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
+        let since = Instant::now();
+        while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
+            assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.windows());
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let ticks = |leader: u32| -> u64 {
+            let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
+            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+        };
+        let (a, b) = (ticks(leader(0).unwrap()), ticks(leader(1).unwrap()));
+        // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most, and other work on the machine.
+        let windows = jobs.windows();
+        let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
+        assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");
+        assert!(a > 0 && b > a, "{a} {b} {windows:?}");
+        let leaders = [leader(0).unwrap(), leader(1).unwrap()];
+        drop(jobs);
+        assert!(leaders.iter().all(|l| !std::path::Path::new(&format!("/proc/{l}")).exists()));
+    }
+
+    #[test]
+    fn late_jobs_are_counted() {
+        let mut state = State::default();
+        let job = |release_ns, end_ns| RunJob { release_ns, start_ns: release_ns, end_ns };
+        state.record(job(0, 10), Some((true, 4)), Some(10));
+        state.record(job(100, 111), Some((true, 9)), Some(10));
+        state.record(job(200, 300), Some((false, 9)), Some(10));
+        let run = &state.run;
+        assert_eq!((run.jobs, run.failed, run.misses_deadline), (2, 1, 1));
+        assert_eq!((run.max_response_ns, run.max_cpu_ns, state.response_sum), (11, 9, 21));
+    }
+}

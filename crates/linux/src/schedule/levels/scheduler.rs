@@ -1,0 +1,286 @@
+//! The scheduler, from when it takes over until it is dropped.
+//!
+//! Rule: everything is told to the programs before they are attached; the kernel then hands every thread over at once, and back when the link
+//! goes, however that comes about. Threads of tasks are marked in their task storage; children inherit the mark.
+
+use super::layout::{Layout, Level};
+use super::shared::{CpuRun, Intruder, Setup, TaskRun};
+use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::host::threads;
+use crate::regulate::bpf::{self, inside};
+use crate::schedule::intruders;
+use crate::schedule::sched_trace::Rings;
+use crate::sys::{seqpacket, tasks};
+use libbpf_rs::{Link, MapCore, Object, ProgramInput};
+use solocore_model::sched_trace::{Event, Kind};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use zerocopy::IntoBytes;
+
+/// Between the load and the first release: threads are handed over meanwhile.
+const LEAD_NS: u64 = 200_000_000;
+
+/// See the module.
+pub struct Scheduler {
+    // Dropped first: the kernel's scheduler takes over.
+    _link: Link,
+    _intruders: Option<Link>,
+    object: Object,
+    rings: Option<Rings>,
+    layout: Layout,
+    /// CPUs of the machine, which may be more than the plan's cores.
+    pub cpus: u32,
+    /// When all are released and all tables start.
+    pub origin_ns: u64,
+    notes: Vec<String>,
+}
+
+impl Scheduler {
+    /// Takes over.
+    ///
+    /// # Errors
+    /// What this machine lacks, or what the kernel refuses. Nothing is left behind then.
+    pub fn start(layout: &Layout, trace: bool) -> Result<Self, LinuxError> {
+        machine::check_sched_ext()?;
+        let cpus = u32::try_from(machine::online_cpus()?.len()).unwrap_or(u32::MAX);
+        if layout.cores > cpus {
+            return Err(LinuxError::Machine(format!(
+                "the plan has {} cores and this machine {cpus} CPUs; plan for this machine",
+                layout.cores
+            )));
+        }
+        let mut object = load(layout, cpus, trace)?;
+        let origin_ns = tasks::monotonic_ns() + LEAD_NS;
+        tell(&object, layout, cpus, origin_ns)?;
+        let rings = trace.then(|| Rings::open(&object, cpus)).transpose()?;
+        let mut notes = Vec::new();
+        let intruders = intruders::watch(&object, "the levels").map_err(|note| notes.push(note));
+        let link = object
+            .maps_mut()
+            .find(|m| m.name() == "levels_ops")
+            .ok_or_else(|| inside("the BPF object holds no scheduler"))?
+            .attach_struct_ops()
+            .map_err(|e| {
+                LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
+            })?;
+        let layout = layout.clone();
+        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, cpus, origin_ns, notes })
+    }
+
+    /// Makes a thread, or its children only, one of a task.
+    ///
+    /// # Errors
+    /// It is not there any more, or the kernel has no memory.
+    pub fn claim(&self, task: usize, thread: u32, children_only: bool) -> Result<(), LinuxError> {
+        claim(&self.object, task, thread, children_only)
+    }
+
+    /// Makes all threads of a process the task's.
+    ///
+    /// # Errors
+    /// There is no such process, or it is the kernel's.
+    pub fn attach(&self, task: usize, process: u32) -> Result<(), LinuxError> {
+        let name = &self.layout.tasks[task].name;
+        let all = threads::all(Path::new("/proc"), Some(process));
+        if all.is_empty() || all.iter().any(|t| t.kernel) {
+            return Err(LinuxError::Input(format!(
+                "--attach {name}={process}: there is no such process, or it is the kernel's; give the number of a running program"
+            )));
+        }
+        all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
+    }
+
+    /// Makes one thread the task's.
+    ///
+    /// # Errors
+    /// It may not run where the task does, or is not there any more.
+    pub fn attach_thread(&self, task: usize, thread: u32) -> Result<(), LinuxError> {
+        let wanted = &self.layout.tasks[task];
+        // One that the scheduler chooses and the kernel does not let run would keep the CPU from others.
+        if let Ok(allowed) = tasks::affinity_of(thread) {
+            let needed = if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
+            if let Some(core) = needed.into_iter().find(|core| !allowed.contains(core)) {
+                return Err(LinuxError::Input(format!(
+                    "task `{}` runs on CPU {core}, where thread {thread} may not run; let it run there (taskset -p)",
+                    wanted.name
+                )));
+            }
+        }
+        self.claim(task, thread, false)
+    }
+
+    /// The number of a task.
+    pub fn index(&self, name: &str) -> Option<usize> {
+        self.layout.tasks.iter().position(|t| t.name == name)
+    }
+
+    /// Makes a thread one of the task of this name; see [`crate::clients::Join`].
+    pub fn join(&self, name: &str, thread: u32) -> Option<bool> {
+        let task = self.index(name)?;
+        match self.task_of(thread) {
+            Some(of) => (of == task).then_some(false),
+            None => self.attach_thread(task, thread).ok().map(|()| true),
+        }
+    }
+
+    /// The task that a thread belongs to.
+    pub fn task_of(&self, thread: u32) -> Option<usize> {
+        let fd = seqpacket::thread_fd(thread).ok()?;
+        let members = bpf::map(&self.object, "level_members").ok()?;
+        let member: level_member = contract::look_up(&members, fd.as_raw_fd().cast_unsigned()).ok()??;
+        (member.flags & LEVEL_PARENT == 0).then(|| member.task.checked_sub(1)).flatten().map(|t| t as usize)
+    }
+
+    /// What is to be known, for the user.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// Does it still schedule?
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), LinuxError> {
+        bpf::check_ended(&self.object)
+    }
+
+    /// What was seen of each task.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn tasks(&self) -> Result<Vec<TaskRun>, LinuxError> {
+        let map = bpf::map(&self.object, "level_tasks")?;
+        let mut seen = Vec::new();
+        for (id, task) in (0u32..).zip(&self.layout.tasks) {
+            let counts = contract::look_up(&map, id).ok().flatten();
+            let counts = counts.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
+            let core = (task.level != Level::C).then_some(task.core);
+            let mut run =
+                TaskRun { name: task.name.clone(), level: task.level.name().into(), core, ..TaskRun::default() };
+            run.add(&counts);
+            seen.push(run);
+        }
+        Ok(seen)
+    }
+
+    /// What was seen of each CPU.
+    ///
+    /// # Errors
+    /// The kernel does not tell.
+    pub fn cpus(&self) -> Result<Vec<CpuRun>, LinuxError> {
+        let map = bpf::map(&self.object, "level_cpus")?;
+        let of = |cpu: u32| {
+            let counts = contract::look_up(&map, cpu).ok().flatten();
+            counts.map(|seen| CpuRun::of(cpu, &seen)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
+        };
+        (0..self.cpus).map(of).collect()
+    }
+
+    /// Real-time threads that ran beside the levels, the most of them first.
+    pub fn intruders(&self) -> Vec<Intruder> {
+        let mut all: Vec<Intruder> = intruders::all(&self.object).iter().map(Intruder::of).collect();
+        all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
+        all
+    }
+
+    /// Events since the last call, and how many were lost.
+    pub fn events(&self) -> (Vec<Event>, u64) {
+        self.rings.as_ref().map_or((Vec::new(), 0), Rings::take)
+    }
+
+    /// What a trace begins with: tasks and tables.
+    pub fn first_events(&self) -> Vec<Event> {
+        first_events(&self.layout, self.origin_ns)
+    }
+}
+
+fn load(layout: &Layout, cpus: u32, trace: bool) -> Result<Object, LinuxError> {
+    let many = [layout.tasks.len(), usize::from(layout.windows())].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let settings = levels_settings { cpus, loader_pid: std::process::id(), windows: many[1], tasks: many[0] };
+    bpf::load_object(bpf::LEVELS, |open| {
+        for mut map in open.maps_mut() {
+            let name = map.name().to_string_lossy().into_owned();
+            match name.as_str() {
+                ".rodata.levels" => map.set_initial_value(settings.as_bytes())?,
+                ".rodata.trace" => map.set_initial_value(u32::from(trace).as_bytes())?,
+                "level_cores" | "level_cpus" | "level_timers" => map.set_max_entries(cpus)?,
+                "trace_rings" => map.set_max_entries(if trace { cpus } else { 1 })?,
+                _ => {}
+            }
+        }
+        Ok(())
+    })
+}
+
+/// Tells the programs of CPUs, tasks and tables.
+fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(), LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == "setup");
+    let program = found.ok_or_else(|| inside("there is no program `setup`"))?;
+    let ask = |what: Setup| {
+        let mut asked = what.encode();
+        let input = ProgramInput { context_in: Some(asked.as_mut_bytes()), ..ProgramInput::default() };
+        match program.test_run(input) {
+            Ok(output) if output.return_value == 1 => Ok(()),
+            Ok(_) => Err(inside(&format!("the programs refuse {what:?}"))),
+            Err(e) => Err(LinuxError::Machine(format!(
+                "the kernel does not run a program of type syscall: {e}; use a kernel from 6.14"
+            ))),
+        }
+    };
+    let now = tasks::monotonic_ns();
+    (0..cpus).try_for_each(|cpu| ask(Setup::Core(cpu.into(), now)))?;
+    for (id, task) in (0u64..).zip(&layout.tasks) {
+        ask(Setup::Task {
+            id,
+            level: task.level.number(),
+            core: task.core.into(),
+            period_ns: task.period_ns,
+            pet_ns: task.pet_ns,
+            first_ns: origin_ns + task.first_ns,
+            partition: if let Level::Window { partition } = task.level { partition.into() } else { 0 },
+            rank: task.rank.into(),
+        })?;
+    }
+    for table in &layout.tables {
+        ask(Setup::Table(table.core.into(), origin_ns, table.frame_ns))?;
+        for &(start, end, whose) in &table.slots {
+            ask(Setup::Slot(table.core.into(), start, end, whose.into()))?;
+        }
+    }
+    Ok(())
+}
+
+fn claim(object: &Object, task: usize, thread: u32, children_only: bool) -> Result<(), LinuxError> {
+    let fail = |e: &dyn std::fmt::Display| {
+        LinuxError::Machine(format!("thread {thread} cannot be made a task of the plan: {e}; is it still running?"))
+    };
+    let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
+    let number = u32::try_from(task + 1).map_err(|e| fail(&e))?;
+    let member =
+        level_member { task: number, flags: if children_only { LEVEL_PARENT } else { 0 }, counted: 0, reserved: 0 };
+    let members = bpf::map(object, "level_members")?;
+    contract::put(&members, fd.as_raw_fd().cast_unsigned(), &member).map_err(|e| fail(&e))
+}
+
+/// Tasks and tables as events of a trace.
+pub(super) fn first_events(layout: &Layout, origin_ns: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let at = |cpu: u32, event, id, a, b| Event { time_ns: 0, cpu, event, id, a, b };
+    for (id, t) in (0u32..).zip(&layout.tasks) {
+        let detail = match t.level {
+            Level::Window { partition } => u64::from(partition) << 16 | u64::from(t.rank),
+            _ => t.pet_ns,
+        };
+        let b = t.level.number() << 56 | u64::from(t.core) << 48 | detail;
+        events.push(at(t.core, Kind::LevelAdd, id, t.period_ns, b));
+    }
+    for table in &layout.tables {
+        events.push(at(table.core, Kind::LevelTable, 0, table.frame_ns, origin_ns));
+        for &(start, end, whose) in &table.slots {
+            events.push(at(table.core, Kind::LevelSlot, whose, start, end));
+        }
+    }
+    events
+}

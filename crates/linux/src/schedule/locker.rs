@@ -1,0 +1,263 @@
+//! The plan's locked pages, read into ways that nothing else may fill.
+//!
+//! Problem: a plan counts on hits in the hottest pages of its tasks, and stock Linux locks no lines.
+//! Rule: with `--resctrl`, some of a core's ways are kept for its locked pages (host/resctrl/shares.rs): nothing that runs is in their group,
+//! so nothing is put in their lines' places. The daemon joins that group and reads the pages of the running process from outside
+//! (process_vm_readv), line by line: what is not in the cache yet is put into these ways. A page is read when the process has used it
+//! (it is present), and again with every look, some twenty times a second: a line that was in the cache already, in ways that others
+//! fill, is lost some time, and comes back into the right ones. Pages are named by region and offset (profile); those of anonymous
+//! mappings (`mmap#N`) have no name that holds here and are counted as not found. The locks go with the process.
+//! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a page).
+//! Does not cover: the time between a loss and the next look; pages of one colour that are more than the ways kept for them; jobs that
+//! are over before they are looked at. So a bound that rests on locked pages is not enforced by this, only approached: the figures say how many pages were found and read.
+
+use super::placed::{How, Placed};
+use crate::sys::{self, tasks};
+use serde::Serialize;
+use solocore_model::profile::PageName;
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::PathBuf;
+
+const PAGE: u64 = 4096;
+
+/// What was seen of a task's locked pages.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct LockRun {
+    /// The task.
+    pub task: String,
+    /// Pages that the plan locks.
+    pub pages: u64,
+    /// Of these, so many were found in the process that was looked at last.
+    pub found: u64,
+    /// And so many it had used.
+    pub present: u64,
+    /// Pages read, all looks together.
+    pub reads: u64,
+    /// Mean time to read one.
+    pub mean_read_ns: u64,
+    /// Processes that were looked at.
+    pub processes: u64,
+}
+
+/// A mapping of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Span {
+    start: u64,
+    end: u64,
+    writable: bool,
+    file_offset: u64,
+    /// Base name of a file, or what the kernel calls it.
+    name: String,
+}
+
+fn spans(maps: &str) -> Vec<Span> {
+    let one = |line: &str| {
+        let mut fields = line.splitn(6, ' ');
+        let (start, end) = fields.next()?.split_once('-')?;
+        let perms = fields.next()?;
+        let file_offset = u64::from_str_radix(fields.next()?, 16).ok()?;
+        let path = fields.nth(2).unwrap_or_default().trim();
+        Some(Span {
+            start: u64::from_str_radix(start, 16).ok()?,
+            end: u64::from_str_radix(end, 16).ok()?,
+            writable: perms.contains('w'),
+            file_offset,
+            name: path.rsplit('/').next().unwrap_or_default().to_owned(),
+        })
+    };
+    maps.lines().filter_map(one).collect()
+}
+
+/// Where a page of the profile is in this process.
+fn address(spans: &[Span], page: &PageName) -> Option<u64> {
+    let at = page.offset.checked_mul(PAGE)?;
+    let inside = |span: &Span, address: u64| (span.start..span.end).contains(&address).then_some(address);
+    if page.region == "stack" {
+        let span = spans.iter().find(|s| s.name == "[stack]")?;
+        return inside(span, span.end.checked_sub(at + PAGE)?);
+    }
+    if page.region == "heap" {
+        let span = spans.iter().find(|s| s.name == "[heap]")?;
+        return inside(span, span.start.checked_add(at)?);
+    }
+    if let Some(file) = page.region.strip_suffix(":bss") {
+        // The anonymous mapping right behind the file's last one.
+        let behind = spans.windows(2).rfind(|w| w[0].name == file && w[1].name.is_empty() && w[0].end == w[1].start)?;
+        return inside(&behind[1], behind[1].start.checked_add(at)?);
+    }
+    let (file, writable) = match page.region.strip_suffix(":data") {
+        Some(file) => (file, true),
+        None => (page.region.as_str(), false),
+    };
+    let of_file = spans.iter().filter(|s| s.name == file && s.writable == writable);
+    of_file.into_iter().find_map(|s| inside(s, s.start.checked_add(at.checked_sub(s.file_offset)?)?))
+}
+
+/// A task with locked pages.
+struct Task {
+    group: PathBuf,
+    attached: Option<u32>,
+    pages: Vec<PageName>,
+    run: LockRun,
+    last: Option<u32>,
+    spent_ns: u64,
+}
+
+/// See the module.
+pub(crate) struct Locker {
+    home: PathBuf,
+    tasks: Vec<Task>,
+}
+
+impl Locker {
+    /// For tasks whose core has ways for locked pages: `groups` says where to join them, by core; `home` is the first group's file.
+    pub fn new(
+        placed: &[Placed],
+        pages: &BTreeMap<String, Vec<PageName>>,
+        groups: &BTreeMap<u32, PathBuf>,
+        home: PathBuf,
+    ) -> Self {
+        let one = |p: &Placed| {
+            let (pages, group) = (pages.get(&p.name)?.clone(), groups.get(&p.core)?.clone());
+            let attached = if let How::Attach(pid) = p.how { Some(pid) } else { None };
+            let run = LockRun { task: p.name.clone(), pages: pages.len() as u64, ..LockRun::default() };
+            (!pages.is_empty()).then_some(Task { group, attached, pages, run, last: None, spent_ns: 0 })
+        };
+        Self { home, tasks: placed.iter().filter_map(one).collect() }
+    }
+
+    /// Reads the pages of what runs now; `running` are the started tasks' processes.
+    pub fn look(&mut self, running: &[(String, u32)]) {
+        for task in &mut self.tasks {
+            let started = running.iter().find(|(name, _)| *name == task.run.task).map(|r| r.1);
+            let Some(pid) = task.attached.or(started) else { continue };
+            let addresses = task.find(pid);
+            if addresses.is_empty() || join(&task.group).is_err() {
+                continue;
+            }
+            task.read(pid, &addresses);
+            // A daemon that stayed would put its own lines there.
+            let _ = join(&self.home);
+        }
+    }
+
+    /// What was seen.
+    pub fn runs(&self) -> Vec<LockRun> {
+        self.tasks.iter().map(|t| t.run.clone()).collect()
+    }
+}
+
+fn join(tasks_file: &std::path::Path) -> io::Result<()> {
+    fs::write(tasks_file, format!("{}\n", tasks::me()))
+}
+
+impl Task {
+    /// Where the pages are that the process has used.
+    fn find(&mut self, pid: u32) -> Vec<u64> {
+        let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
+        let spans = spans(&maps);
+        let mut addresses: Vec<u64> = self.pages.iter().filter_map(|p| address(&spans, p)).collect();
+        if self.last.replace(pid) != Some(pid) {
+            self.run.processes += 1;
+        }
+        self.run.found = addresses.len() as u64;
+        let Ok(mut pagemap) = fs::File::open(format!("/proc/{pid}/pagemap")) else { return Vec::new() };
+        addresses.retain(|&address| present(&mut pagemap, address));
+        self.run.present = addresses.len() as u64;
+        addresses
+    }
+
+    fn read(&mut self, pid: u32, addresses: &[u64]) {
+        let mut page = [0u8; PAGE as usize];
+        for &address in addresses {
+            let begun = tasks::monotonic_ns();
+            if sys::tasks::read_of(pid, address, &mut page).is_ok() {
+                self.run.reads += 1;
+                self.spent_ns += tasks::monotonic_ns().saturating_sub(begun);
+            }
+        }
+        self.run.mean_read_ns = self.spent_ns / self.run.reads.max(1);
+    }
+}
+
+/// Is the page in memory? Reading one that is not would bring it there, before its process wants it.
+fn present(pagemap: &mut fs::File, address: u64) -> bool {
+    let mut entry = [0; 8];
+    let read = pagemap.seek(SeekFrom::Start(address / PAGE * 8)).and_then(|_| pagemap.read_exact(&mut entry));
+    read.is_ok() && u64::from_le_bytes(entry) >> 63 == 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MAPS: &str = "\
+400000-401000 r--p 00000000 08:01 5 /opt/job\n\
+401000-404000 r-xp 00001000 08:01 5 /opt/job\n\
+404000-405000 rw-p 00004000 08:01 5 /opt/job\n\
+405000-409000 rw-p 00000000 00:00 0 \n\
+a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
+7f0000000000-7f0000001000 rw-p 00000000 00:00 0 \n\
+7ffffff00000-7ffffff21000 rw-p 00000000 00:00 0                      [stack]\n";
+
+    #[test]
+    fn pages_are_found_by_region_and_offset() {
+        let spans = spans(MAPS);
+        let at = |region: &str, offset| address(&spans, &PageName { region: region.to_owned(), offset });
+        assert_eq!((at("job", 0), at("job", 1), at("job", 3)), (Some(0x400000), Some(0x401000), Some(0x403000)));
+        assert_eq!((at("job:data", 4), at("job", 4)), (Some(0x404000), None));
+        assert_eq!((at("job:bss", 0), at("job:bss", 3), at("job:bss", 4)), (Some(0x405000), Some(0x408000), None));
+        assert_eq!((at("heap", 0), at("heap", 0x21)), (Some(0xa00000), None));
+        assert_eq!((at("stack", 0), at("stack", 0x21)), (Some(0x7fff_fff2_0000), None));
+        for region in ["mmap#0", "other", "", "other:bss"] {
+            assert_eq!(at(region, 0), None, "{region}");
+        }
+        assert_eq!(at("heap", u64::MAX), None);
+        assert!(super::spans("noise\n1-\n").is_empty());
+    }
+
+    /// This very process: its pages are found, and read from outside.
+    #[test]
+    fn a_process_is_read() {
+        let used = vec![7u8; 3 * PAGE as usize];
+        let maps = fs::read_to_string("/proc/self/maps").unwrap();
+        let program = spans(&maps).into_iter().find(|s| s.name.starts_with("solocore_linux")).unwrap();
+        let place = tempfile::tempdir().unwrap();
+        let group = place.path().join("locked");
+        let home = place.path().join("home");
+        let pages = vec![
+            PageName { region: program.name.clone(), offset: 0 },
+            PageName { region: "stack".to_owned(), offset: 0 },
+            PageName { region: "mmap#3".to_owned(), offset: 0 },
+        ];
+        let me = std::process::id();
+        let placed = Placed {
+            name: "t".to_owned(),
+            core: 1,
+            fifo: None,
+            period_ns: None,
+            deadline_ns: None,
+            window: None,
+            how: How::Attach(me),
+            group: None,
+        };
+        let mut locker =
+            Locker::new(&[placed], &[("t".to_owned(), pages)].into(), &[(1, group.clone())].into(), home.clone());
+        locker.look(&[]);
+        locker.look(&[]);
+        let run = locker.runs().remove(0);
+        assert_eq!((run.pages, run.found, run.processes), (3, 2, 1), "{run:?}");
+        assert!(run.present >= 1 && run.reads == 2 * run.present && run.mean_read_ns > 0, "{run:?}");
+        let me = format!("{}\n", tasks::me());
+        assert_eq!((fs::read_to_string(group).unwrap(), fs::read_to_string(home).unwrap()), (me.clone(), me));
+        assert_eq!(used[5], 7);
+    }
+
+    #[test]
+    fn without_ways_for_them_no_page_is_read() {
+        let locker = Locker::new(&[], &BTreeMap::new(), &BTreeMap::new(), PathBuf::new());
+        assert!(locker.runs().is_empty());
+    }
+}

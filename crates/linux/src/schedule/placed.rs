@@ -1,0 +1,104 @@
+//! A task of a plan in its place: what the user wants of it, and how it comes to run.
+
+use super::windows::Window;
+use crate::error::LinuxError;
+use std::path::{Path, PathBuf};
+
+/// What the user wants beside budgets.
+#[derive(Clone, Debug)]
+pub struct Wishes {
+    /// Start the plan's commands.
+    pub start: bool,
+    /// Commands in place of the plan's, by task; drivers, by transfer of the time table.
+    pub commands: Vec<(String, Vec<String>)>,
+    /// Processes that are tasks of the plan.
+    pub attach: Vec<(String, u32)>,
+    /// Where commands run.
+    pub directory: PathBuf,
+    /// Analysed tasks under `SCHED_FIFO`?
+    pub fifo: bool,
+    /// Move interrupts?
+    pub move_irqs: bool,
+    /// Keep others off the hard cores?
+    pub confine: bool,
+    /// The CPU for interrupts, if not the one chosen here.
+    pub irq_cpu: Option<u32>,
+    /// Give shares of cache and bandwidth by the hardware?
+    pub resctrl: bool,
+}
+
+/// How a task of the plan comes to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum How {
+    /// By this command.
+    Start(Vec<String>),
+    /// A driver of the time table, by this command.
+    Drive(Vec<String>),
+    /// It runs already, as this process.
+    Attach(u32),
+    /// It does not, as far as solocore is concerned.
+    NotRun,
+}
+
+impl How {
+    /// For people and files.
+    pub fn word(&self) -> &'static str {
+        match self {
+            Self::Start(_) => "started",
+            Self::Drive(_) => "driver",
+            Self::Attach(_) => "attached",
+            Self::NotRun => "not run",
+        }
+    }
+
+    /// What solocore starts.
+    pub(crate) fn command(&self) -> Option<&[String]> {
+        match self {
+            Self::Start(command) | Self::Drive(command) => Some(command),
+            Self::Attach(_) | Self::NotRun => None,
+        }
+    }
+}
+
+/// A task of the plan in its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Its name.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// Priority under `SCHED_FIFO`; none: an ordinary task.
+    pub fifo: Option<i32>,
+    /// Time between releases; none: back to back.
+    pub period_ns: Option<u64>,
+    /// Relative deadline.
+    pub deadline_ns: Option<u64>,
+    /// The windows of its partition.
+    pub window: Option<Window>,
+    /// How it comes to run.
+    pub how: How,
+    /// Where its threads are written, if the hardware gives it ways of its own.
+    pub group: Option<PathBuf>,
+}
+
+/// The command, if its program is there: a relative path is one from the directory, a plain name is looked for in PATH.
+pub(super) fn startable(task: &str, mut command: Vec<String>, directory: &Path) -> Result<Vec<String>, LinuxError> {
+    let wrong = |what: String| LinuxError::Input(format!("task `{task}`: {what}"));
+    let Some(program) = command.first().filter(|p| !p.is_empty()).cloned() else {
+        return Err(wrong("its command is empty; give --command NAME=COMMAND".to_owned()));
+    };
+    let candidates: Vec<PathBuf> = if program.contains('/') {
+        vec![directory.join(&program)]
+    } else {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).map(|dir| dir.join(&program)).collect()
+    };
+    let Some(found) = candidates.iter().find(|c| c.is_file()).and_then(|c| std::path::absolute(c).ok()) else {
+        return Err(wrong(format!(
+            "there is no program `{program}` (from {}); say where it is with --directory or --command {task}=COMMAND",
+            directory.display()
+        )));
+    };
+    command[0] = found.display().to_string();
+    Ok(command)
+}

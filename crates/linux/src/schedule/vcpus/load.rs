@@ -1,0 +1,192 @@
+//! Loads the scheduler of VCPUs, and installs it: as often as is wanted.
+//!
+//! Rule: everything that can be wrong is looked at before anything changes. Loading takes the kernel's verifier seconds, installing some
+//! milliseconds; who has seen the scheduler end may install it again, as a new one that knows nothing of the former.
+
+use super::shared::{self, Request};
+use super::{Background, Entry, MAX_VCPUS, Options, Vcpus, admission, run};
+use crate::contract::{self, vcpu_cpu};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::latency::throttling::Rule;
+use crate::regulate::bpf;
+use crate::schedule::intruders;
+use crate::schedule::sched_trace::Rings;
+use crate::sys::Mapped;
+use admission::Claim;
+use libbpf_rs::{MapCore, MapFlags, Object};
+use zerocopy::{Immutable, IntoBytes};
+
+/// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
+const KFUNCS: &[(&str, usize)] =
+    &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2), ("scx_bpf_error_bstr", 3)];
+
+/// `timeout_ms`: for how long a thread may wait before the kernel unloads the scheduler, if not as compiled.
+fn load(settings: &shared::Settings, traced: bool, timeout_ms: Option<u32>) -> Result<Object, LinuxError> {
+    let place = timeout_ms.map(|ms| shared::place_of_timeout().map(|at| (ms, at))).transpose()?;
+    bpf::load_object(bpf::VCPU, |open| {
+        for mut map in open.maps_mut() {
+            match map.name().to_string_lossy().as_ref() {
+                "cpus" | "trace_rings" => map.set_max_entries(settings.cpus.max(1))?,
+                ".rodata.vcpu" => map.set_initial_value(settings.as_bytes())?,
+                ".rodata.trace" => map.set_initial_value(u32::from(traced).as_bytes())?,
+                "vcpu_ops" => {
+                    let value = map.initial_value_mut();
+                    if let (Some((ms, at)), Some(value)) = (place, value)
+                        && let Some(bytes) = value.get_mut(at..at + 4)
+                    {
+                        bytes.copy_from_slice(ms.as_bytes());
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    })
+}
+
+/// A load that the verifier must refuse: the entries of a table are shorter than its first program reads. It answers soon.
+pub(super) fn spoilt() -> Result<Object, LinuxError> {
+    bpf::load_object(bpf::VCPU, |open| {
+        let mut table = open.maps_mut().filter(|m| m.name() == "vcpus");
+        table.try_for_each(|mut map| map.set_value_size(8))
+    })
+}
+
+impl Vcpus {
+    /// Installs the scheduler, with the best-effort VCPUs only.
+    ///
+    /// # Errors
+    /// What this machine lacks, or what is wrong with the options. Nothing is left behind then.
+    pub fn start(options: Options) -> Result<Self, LinuxError> {
+        let mut loaded = Self::load(options, None)?;
+        loaded.install()?;
+        Ok(loaded)
+    }
+
+    /// Loads it only.
+    pub(super) fn load(options: Options, timeout_ms: Option<u32>) -> Result<Self, LinuxError> {
+        machine::check_sched_ext()?;
+        machine::check_kfuncs(KFUNCS)?;
+        let cpus = machine::online_cpus()?;
+        let count = cpus.last().map_or(1, |last| last + 1);
+        if cpus.len() as u32 != count || count > MAX_VCPUS / 2 {
+            return Err(LinuxError::Machine(format!(
+                "VCPUs need the CPUs 0 to {} online, all of them; switch them on, or boot with maxcpus=",
+                count - 1
+            )));
+        }
+        let (capacity_ns, period_ns) = options.best_effort_ns;
+        admission::admit(0, &[], Claim { id: 0, capacity_ns, period_ns }, 0)
+            .map_err(|e| LinuxError::Input(format!("the best-effort VCPU: {e}")))?;
+        let settings = shared::Settings {
+            slice_ns: options.slice_ns,
+            check_ns: options.throttling.map_or(0, |_| options.check_ns.max(1)),
+            balance_ns: options.balance_ns.unwrap_or(0),
+            overhead_ns: options.overhead_ns,
+            cpus: count,
+            background: options.background as u32 % 3,
+            allowed: u32::from(options.background != Background::None),
+            loader_pid: std::process::id(),
+            moves: 1,
+            colours: u32::from(options.colours.is_some()),
+        };
+        let object = load(&settings, options.traced, timeout_ms)?;
+        let mapped = Mapped::new(&bpf::map(&object, "cpus")?, size_of::<vcpu_cpu>() * count as usize)?;
+        let rings = Rings::open(&object, count)?;
+        let infos = bpf::map(&object, "vcpus")?;
+        for id in 0..MAX_VCPUS {
+            put(&infos, id, &shared::absent(0))?;
+        }
+        let (intruders, notes) = match intruders::watch(&object, "VCPUs") {
+            Ok(link) => (Some(link), Vec::new()),
+            Err(note) => (None, vec![note]),
+        };
+        let (scheduler, book) = (None, Vec::new());
+        Ok(Self { scheduler, _intruders: intruders, notes, rings, mapped, object, cpus, options, book })
+    }
+
+    /// Installs what is loaded, with the best-effort VCPUs only.
+    pub(super) fn install(&mut self) -> Result<(), LinuxError> {
+        prepare(&self.object, &self.options, &self.cpus)?;
+        let scheduler = self
+            .object
+            .maps_mut()
+            .find(|m| m.name() == "vcpu_ops")
+            .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
+            .attach_struct_ops()
+            .map_err(|e| {
+                LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
+            })?;
+        self.scheduler = Some(scheduler);
+        self.book = self.cpus.iter().map(|&cpu| best_effort(cpu, &self.options)).collect();
+        Ok(())
+    }
+
+    /// Takes the scheduler away, if the kernel has not done so, and forgets its VCPUs; [`Self::install`] may follow.
+    pub(super) fn uninstall(&mut self) -> Result<(), LinuxError> {
+        self.scheduler = None;
+        let infos = bpf::map(&self.object, "vcpus")?;
+        self.book.clear();
+        for id in 0..MAX_VCPUS {
+            if let Some(info) = self.info(id) {
+                put(&infos, id, &shared::absent(info.generation))?;
+            }
+        }
+        for name in ["cpus", "balances", "throttles", "ended"] {
+            let map = bpf::map(&self.object, name)?;
+            let nothing = vec![0; map.value_size() as usize];
+            for key in 0..map.max_entries() {
+                map.update(key.as_bytes(), &nothing, MapFlags::ANY).map_err(|e| unfilled(&map, &e))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn put(map: &libbpf_rs::Map<'_>, key: u32, value: &(impl IntoBytes + Immutable)) -> Result<(), LinuxError> {
+    contract::put(map, key, value).map_err(|e| unfilled(map, &e))
+}
+
+fn unfilled(map: &libbpf_rs::Map<'_>, error: &libbpf_rs::Error) -> LinuxError {
+    bpf::inside(&format!("the table {} cannot be filled: {error}", map.name().to_string_lossy()))
+}
+
+/// Before the scheduler runs: the throttling's rule, free colours, the best-effort VCPUs.
+fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), LinuxError> {
+    let throttling = options.throttling;
+    let begin = Request {
+        server: throttling.map_or(0, |t| u32::from(t.rule == Rule::Rate)),
+        occupancy: throttling.map_or(0, |t| t.threshold),
+        limit: throttling.map_or(0, |t| t.idle_per_mille),
+        ..shared::nothing()
+    };
+    if run(object, "vcpu_begin", &begin)? == 0 {
+        let what = "the threshold of the throttling is 0, or it is to end above 1000 thousandths; choose others";
+        return Err(LinuxError::Input(what.to_owned()));
+    }
+    for &cpu in cpus {
+        if let Some(colours) = options.colours {
+            run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..shared::nothing() })?;
+        }
+        let request = Request {
+            capacity_ns: options.best_effort_ns.0,
+            period_ns: options.best_effort_ns.1,
+            id: cpu,
+            cpu,
+            flags: 1,
+            server: u32::from(options.strict),
+            limit: options.replenishments,
+            ..shared::nothing()
+        };
+        if run(object, "vcpu_create", &request)? == 0 {
+            return Err(bpf::inside("a best-effort VCPU is refused"));
+        }
+    }
+    Ok(())
+}
+
+fn best_effort(cpu: u32, options: &Options) -> Entry {
+    let (capacity_ns, period_ns) = options.best_effort_ns;
+    Entry { name: format!("best-effort/{cpu}"), claim: Claim { id: cpu, capacity_ns, period_ns } }
+}

@@ -1,0 +1,570 @@
+//! VCPUs on this machine (`bpf/vcpu.bpf.c`): created, moved and destroyed while they run.
+//!
+//! Problem: threads are promised C in T, and what is left over is shared; a VCPU that does not fit must not get in. Rule: this side keeps the
+//! book of who is promised what, admits (admission.rs) before anything changes, and tells the scheduler in the kernel, which
+//! decides alone from then on. When this is dropped, or the process ends however, the kernel's own scheduler goes on with every thread.
+//! Source: maracas, sections II to V. Does not cover: memory (colours are counted, not given).
+
+pub mod admission;
+pub mod control;
+pub mod drill;
+mod load;
+mod shared;
+
+use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::latency::throttling::{Decision, Settings, Tick};
+use crate::regulate::bpf;
+use crate::schedule::intruders::{self, Seen};
+use crate::schedule::sched_trace::Rings;
+use crate::sys::{self, Mapped};
+use admission::{Claim, time};
+use libbpf_rs::{Link, Object, ProgramInput};
+use serde::{Deserialize, Serialize};
+use shared::Request;
+use solocore_model::sched_trace::Event;
+use std::mem::offset_of;
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+use zerocopy::IntoBytes;
+
+pub use shared::MAX_VCPUS;
+
+/// Which of the VCPUs without budget runs when none has budget (maracas, section III).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+#[repr(u32)]
+pub enum Background {
+    /// The one with the least background time so far.
+    #[default]
+    LeastTime = 0,
+    /// The one that ran before, or else the one that is replenished first.
+    Keep = 1,
+    /// The least memory-intensive one.
+    LeastMemory = 2,
+    /// Nobody.
+    None = 3,
+}
+
+impl Background {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LeastTime => "least-time",
+            Self::Keep => "keep",
+            Self::LeastMemory => "least-memory",
+            Self::None => "none",
+        }
+    }
+}
+
+/// How the scheduler is to work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// What is done with background time.
+    pub background: Background,
+    /// No window of T may have more than C, at the expense of VCPUs that are preempted (policy/include/solocore/sporadic_server.h).
+    pub strict: bool,
+    /// Replenishments that a VCPU may have waiting.
+    pub replenishments: u32,
+    /// C and T of the best-effort VCPU of each CPU.
+    pub best_effort_ns: (u64, u64),
+    /// What a switch and a late timer cost, for admission.
+    pub overhead_ns: u64,
+    /// How long after a change VCPUs are balanced; `None`: they stay.
+    pub balance_ns: Option<u64>,
+    /// VCPUs go only where their page colours are free; so many each core has.
+    pub colours: Option<u64>,
+    /// Throttling of background time.
+    pub throttling: Option<Settings>,
+    /// How often a core in background mode asks whether it may go on, where that is throttled.
+    pub check_ns: u64,
+    /// A thread's turn among those of its VCPU.
+    pub slice_ns: u64,
+    /// Are decisions to be recorded?
+    pub traced: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            background: Background::LeastTime,
+            strict: true,
+            replenishments: 16,
+            best_effort_ns: (5_000_000, 100_000_000),
+            overhead_ns: 20_000,
+            balance_ns: None,
+            colours: None,
+            throttling: None,
+            check_ns: 1_000_000,
+            slice_ns: 3_000_000,
+            traced: false,
+        }
+    }
+}
+
+/// A VCPU that somebody wants.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Wanted {
+    /// What it is called.
+    pub name: String,
+    /// C.
+    pub capacity_ns: u64,
+    /// T.
+    pub period_ns: u64,
+    /// Its core; `None`: the first with the most room.
+    pub core: Option<u32>,
+    /// It stays on its core.
+    pub fixed: bool,
+    /// Page colours that it needs.
+    pub colours: u64,
+}
+
+/// A VCPU as it is now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct VcpuState {
+    /// Its number.
+    pub id: u32,
+    /// What it is called.
+    pub name: String,
+    /// Its core.
+    pub core: u32,
+    /// C.
+    pub capacity_ns: u64,
+    /// T.
+    pub period_ns: u64,
+    /// `blocked`, `foreground`, `background`, or `moving`.
+    pub state: String,
+    /// Time that it ran with budget.
+    pub foreground_ns: u64,
+    /// Time that it ran without.
+    pub background_ns: u64,
+    /// How often it moved.
+    pub moves: u64,
+    /// How long a move took at most.
+    pub longest_move_ns: u64,
+}
+
+/// What happened on a CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuCounts {
+    /// Which.
+    pub cpu: u32,
+    /// Threads that were let in.
+    pub switches: u64,
+    /// How often a budget was exceeded because the timer came late.
+    pub late: u64,
+    /// By how much in all; it is in nobody's foreground time.
+    pub late_ns: u64,
+    /// And at most.
+    pub longest_late_ns: u64,
+    /// Threads that began to run just as another VCPU was picked, and were sent away at once.
+    pub strays: u64,
+    /// VCPUs that left for another CPU.
+    pub moves: u64,
+    /// Background time of its VCPUs.
+    pub background_ns: u64,
+    /// Moves that the policy refused: there are none.
+    pub errors: u64,
+    /// How often a real-time thread ran.
+    pub intrusions: u64,
+    /// And for how long in all.
+    pub intruder_ns: u64,
+}
+
+/// A real-time thread that ran beside the VCPUs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Intruder {
+    /// Which, and for how long.
+    #[serde(flatten)]
+    pub seen: Seen,
+    /// What of it a VCPU with budget had to wait.
+    pub lost_foreground_ns: u64,
+    /// What of it one in background time had to wait.
+    pub lost_background_ns: u64,
+}
+
+impl Intruder {
+    fn of(seen: &sched_intruder) -> Self {
+        let lost = |mode: u32| seen.lost_ns[mode as usize];
+        Self {
+            seen: Seen::of(seen),
+            lost_foreground_ns: lost(contract::SC_MODE_FOREGROUND),
+            lost_background_ns: lost(contract::SC_MODE_BACKGROUND),
+        }
+    }
+
+    /// For people.
+    pub fn text(&self) -> String {
+        format!(
+            "{}; lost: foreground {:.3} ms, background {:.3} ms",
+            self.seen.text(),
+            self.lost_foreground_ns as f64 / 1e6,
+            self.lost_background_ns as f64 / 1e6
+        )
+    }
+}
+
+/// A VCPU in the book.
+struct Entry {
+    name: String,
+    claim: Claim,
+}
+
+/// The scheduler, from when it is started until it is dropped.
+pub struct Vcpus {
+    // Dropped first: the kernel's own scheduler takes over.
+    scheduler: Option<Link>,
+    _intruders: Option<Link>,
+    notes: Vec<String>,
+    rings: Rings,
+    mapped: Mapped,
+    object: Object,
+    cpus: Vec<u32>,
+    options: Options,
+    book: Vec<Entry>,
+}
+
+impl Vcpus {
+    /// Does the scheduler still run?
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self) -> Result<(), LinuxError> {
+        bpf::check_ended(&self.object)
+    }
+
+    /// Creates a VCPU; its number.
+    ///
+    /// # Errors
+    /// It does not fit, with the numbers, or its times are wrong; nothing has changed then.
+    pub fn create(&mut self, wanted: &Wanted) -> Result<u32, LinuxError> {
+        check_name(&wanted.name).map_err(LinuxError::Input)?;
+        if self.book.iter().any(|e| e.name == wanted.name) {
+            return Err(LinuxError::Input(format!("there is a VCPU `{}` already; choose another name", wanted.name)));
+        }
+        let first = self.cpus.len() as u32;
+        let id = (first..MAX_VCPUS).find(|id| !self.book.iter().any(|e| e.claim.id == *id) && self.info(*id).is_none());
+        let Some(id) = id else {
+            return Err(LinuxError::Machine(format!("all {} VCPUs are in use; destroy one", MAX_VCPUS - first)));
+        };
+        let claim = Claim { id, capacity_ns: wanted.capacity_ns, period_ns: wanted.period_ns };
+        let core = self.admit(claim, wanted.core)?;
+        let request = Request {
+            capacity_ns: claim.capacity_ns,
+            period_ns: claim.period_ns,
+            colours: wanted.colours,
+            id,
+            cpu: core,
+            flags: u32::from(wanted.fixed),
+            server: u32::from(self.options.strict),
+            limit: self.options.replenishments,
+            ..shared::nothing()
+        };
+        self.ask("vcpu_create", &request)?;
+        self.book.push(Entry { name: wanted.name.clone(), claim });
+        Ok(id)
+    }
+
+    /// The core that a claim goes to: the one that is asked for, or that with the least utilisation that admits it.
+    fn admit(&self, claim: Claim, core: Option<u32>) -> Result<u32, LinuxError> {
+        let fits = |core: u32| admission::admit(core, &self.claims(core, claim.id), claim, self.options.overhead_ns);
+        if let Some(core) = core {
+            if !self.cpus.contains(&core) {
+                return Err(LinuxError::Input(format!(
+                    "there is no core {core} online; there are {}",
+                    machine::cpu_list(&self.cpus)
+                )));
+            }
+            return fits(core).map(|()| core);
+        }
+        let load = |core: u32| -> f64 {
+            self.claims(core, claim.id).iter().map(|c| c.capacity_ns as f64 / c.period_ns as f64).sum()
+        };
+        let mut cores = self.cpus.clone();
+        cores.sort_by(|&a, &b| load(a).total_cmp(&load(b)));
+        let mut refused = None;
+        for core in cores {
+            match fits(core) {
+                Ok(()) => return Ok(core),
+                Err(e) => refused = refused.or(Some(e)),
+            }
+        }
+        Err(refused.map_or_else(
+            || bpf::inside("there is no CPU"),
+            |e| LinuxError::Input(format!("no core has room; on the emptiest: {e}")),
+        ))
+    }
+
+    /// Claims on a core, without one.
+    fn claims(&self, core: u32, without: u32) -> Vec<Claim> {
+        let there = |e: &&Entry| e.claim.id != without && self.core_of(e.claim.id) == Some(core);
+        self.book.iter().filter(there).map(|e| e.claim).collect()
+    }
+
+    fn core_of(&self, id: u32) -> Option<u32> {
+        self.info(id).map(|info| info.core)
+    }
+
+    /// `None` if there is no such VCPU.
+    fn info(&self, id: u32) -> Option<vcpu_info> {
+        let info: vcpu_info = contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
+        (info.core != SC_NONE).then_some(info)
+    }
+
+    /// The number of the VCPU of this name or number; not of a best-effort one.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn find(&self, name: &str) -> Result<u32, LinuxError> {
+        let named = self.book.iter().find(|e| e.name == name || name.parse() == Ok(e.claim.id));
+        match named {
+            Some(e) if e.claim.id >= self.cpus.len() as u32 => Ok(e.claim.id),
+            Some(e) => Err(LinuxError::Input(format!("`{}` is best effort and stays; name another VCPU", e.name))),
+            None => Err(LinuxError::Input(format!("there is no VCPU `{name}`; `solocore vcpu list` shows them"))),
+        }
+    }
+
+    /// Moves a VCPU to a core, with its budget, if it fits there.
+    ///
+    /// # Errors
+    /// It does not fit, or is moving already; nothing has changed then.
+    pub fn move_to(&mut self, id: u32, core: u32) -> Result<(), LinuxError> {
+        let claim = self.book.iter().find(|e| e.claim.id == id).map(|e| e.claim);
+        let claim = claim.ok_or_else(|| LinuxError::Input(format!("there is no VCPU {id}")))?;
+        if self.core_of(id) == Some(core) {
+            return Ok(());
+        }
+        self.admit(claim, Some(core))?;
+        self.ask("vcpu_move", &Request { id, cpu: core, ..shared::nothing() })
+    }
+
+    /// Destroys a VCPU; its threads become best effort.
+    ///
+    /// # Errors
+    /// It is moving at the moment.
+    pub fn destroy(&mut self, id: u32) -> Result<(), LinuxError> {
+        self.ask("vcpu_move", &Request { id, cpu: SC_NONE, ..shared::nothing() })?;
+        self.book.retain(|e| e.claim.id != id);
+        Ok(())
+    }
+
+    /// Binds a thread whose affinity has its VCPU's core and those that it starts from now on to a VCPU (`None`: to best effort).
+    ///
+    /// # Errors
+    /// There is no such thread, or the kernel does not let it be bound.
+    pub fn bind_thread(&self, tid: u32, id: Option<u32>) -> Result<(), LinuxError> {
+        let fail = |e: std::io::Error| LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?");
+        let pidfd = sys::tasks::open_thread(tid).map_err(fail)?;
+        let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
+        // VCPU_BOUND.
+        let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
+        contract::put(&bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned(), &value)
+            .map_err(|e| LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?")))?;
+        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its CPUs change.
+        let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
+        let core = id.and_then(|id| self.core_of(id)).filter(|core| allowed.contains(core));
+        if let (Some(core), 2..) = (core, allowed.len()) {
+            sys::tasks::bind(tid, &[core]).map_err(fail)?;
+            sys::tasks::bind(tid, &allowed).map_err(fail)?;
+        }
+        Ok(())
+    }
+
+    /// As [`Self::bind_thread`], all threads of a process.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn bind_process(&self, pid: u32, id: Option<u32>) -> Result<(), LinuxError> {
+        // A thread that was started meanwhile is found the second time.
+        for _ in 0..2 {
+            for tid in machine::threads_of(pid)? {
+                self.bind_thread(tid, id)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Every VCPU.
+    pub fn list(&self) -> Vec<VcpuState> {
+        self.book.iter().map(|e| self.state_of(e)).collect()
+    }
+
+    fn state_of(&self, e: &Entry) -> VcpuState {
+        let info = self.info(e.claim.id);
+        let core = info.map_or(0, |i| i.core);
+        let vcpu = offset_of!(vcpu_cpu, core.vcpu) + e.claim.id as usize * size_of::<sc_vcpu>();
+        let at = core as usize * size_of::<vcpu_cpu>() + vcpu;
+        let state = match self.mapped.word(at + offset_of!(sc_vcpu, state)) {
+            contract::SC_VCPU_BLOCKED => "blocked",
+            contract::SC_VCPU_FOREGROUND => "foreground",
+            contract::SC_VCPU_BACKGROUND => "background",
+            _ => "moving",
+        };
+        VcpuState {
+            id: e.claim.id,
+            name: e.name.clone(),
+            core,
+            capacity_ns: e.claim.capacity_ns,
+            period_ns: e.claim.period_ns,
+            state: state.to_owned(),
+            foreground_ns: self.mapped.double_word(at + offset_of!(sc_vcpu, foreground_ns)),
+            background_ns: self.mapped.double_word(at + offset_of!(sc_vcpu, background_ns)),
+            moves: info.map_or(0, |i| i.moves),
+            longest_move_ns: info.map_or(0, |i| i.move_ns),
+        }
+    }
+
+    /// What happened on each CPU.
+    pub fn counts(&self) -> Vec<CpuCounts> {
+        let of = |&cpu: &u32| {
+            let word = |at: usize| self.mapped.double_word(cpu as usize * size_of::<vcpu_cpu>() + at);
+            CpuCounts {
+                cpu,
+                switches: word(offset_of!(vcpu_cpu, switches)),
+                late: word(offset_of!(vcpu_cpu, late)),
+                late_ns: word(offset_of!(vcpu_cpu, late_ns)),
+                longest_late_ns: word(offset_of!(vcpu_cpu, most_late_ns)),
+                strays: word(offset_of!(vcpu_cpu, strays)),
+                moves: word(offset_of!(vcpu_cpu, moves)),
+                background_ns: word(offset_of!(vcpu_cpu, core.background_ns)),
+                errors: word(offset_of!(vcpu_cpu, errors)),
+                intrusions: word(offset_of!(vcpu_cpu, intrusions)),
+                intruder_ns: word(offset_of!(vcpu_cpu, intruder_ns)),
+            }
+        };
+        self.cpus.iter().map(of).collect()
+    }
+
+    /// Real-time threads that ran beside the VCPUs, the most of them first.
+    pub fn intruders(&self) -> Vec<Intruder> {
+        let mut all: Vec<Intruder> = intruders::all(&self.object).iter().map(Intruder::of).collect();
+        all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
+        all
+    }
+
+    /// What the user should know of this machine.
+    pub fn notes(&self) -> &[String] {
+        &self.notes
+    }
+
+    /// The events since the last call, if they are recorded, and how many were lost.
+    pub fn events(&self) -> (Vec<Event>, u64) {
+        self.rings.take()
+    }
+
+    /// A monitor period of the throttling has ended: hands the readings to the scheduler, which decides.
+    ///
+    /// # Errors
+    /// Only by a fault of solocore.
+    pub fn monitor(&self, tick: &Tick) -> Result<Decision, LinuxError> {
+        for (&cpu, &requests) in self.cpus.iter().zip(&tick.per_core) {
+            run(&self.object, "vcpu_report", &Request { cpu, requests, ..shared::nothing() })?;
+        }
+        let (occupancy, requests) = (tick.reading.occupancy, tick.reading.requests);
+        let answer = answer(&self.object, "vcpu_monitor", &Request { occupancy, requests, ..shared::nothing() })?;
+        Ok(Decision {
+            contended: answer.done == 2,
+            throttled: answer.limit,
+            requests: answer.requests,
+            most_requests: answer.occupancy,
+        })
+    }
+
+    /// What the scheduler was started with.
+    pub fn options(&self) -> &Options {
+        &self.options
+    }
+
+    fn ask(&self, program: &str, request: &Request) -> Result<(), LinuxError> {
+        // Balancing may hold the book for a moment.
+        for _ in 0..100 {
+            if self.call(program, request)? != 0 {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Err(LinuxError::Machine(format!("VCPU {} is on its way between cores; try again", request.id)))
+    }
+
+    fn call(&self, program: &str, request: &Request) -> Result<u32, LinuxError> {
+        run(&self.object, program, request)
+    }
+
+    /// What the book says, in words: for messages.
+    pub fn describe(&self, id: u32) -> String {
+        let found = self.book.iter().find(|e| e.claim.id == id);
+        found.map_or_else(
+            || format!("VCPU {id}"),
+            |e| format!("{} ({} in {})", e.name, time(e.claim.capacity_ns), time(e.claim.period_ns)),
+        )
+    }
+}
+
+/// Longest name of a VCPU.
+const NAME_CHARS: usize = 64;
+
+/// Can a VCPU be called so, and be told from a number and from its neighbours in a table?
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), String> {
+    let why = if name.is_empty() {
+        "is empty"
+    } else if name.chars().count() > NAME_CHARS {
+        "has more than 64 characters"
+    } else if name.trim() != name || name.chars().any(char::is_control) {
+        "has a control character, or a blank at an end"
+    } else if name.parse::<u32>().is_ok() {
+        "is a number, and VCPUs have numbers besides"
+    } else {
+        return Ok(());
+    };
+    Err(format!("the name {name:?} of a VCPU {why}; choose another"))
+}
+
+/// Runs a program of type syscall: 0 if it refuses.
+fn run(object: &Object, program: &str, request: &Request) -> Result<u32, LinuxError> {
+    answer(object, program, request).map(|answer| answer.done)
+}
+
+/// As [`run`], all that it answers.
+fn answer(object: &Object, program: &str, request: &Request) -> Result<Request, LinuxError> {
+    let found = object.progs_mut().find(|p| p.name() == program);
+    let program = found.ok_or_else(|| bpf::inside(&format!("there is no program `{program}`")))?;
+    let mut answer = *request;
+    let input = ProgramInput { context_in: Some(answer.as_mut_bytes()), ..ProgramInput::default() };
+    program.test_run(input).map_err(|e| bpf::inside(&format!("the kernel does not run a request: {e}")))?;
+    Ok(answer)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names() {
+        for good in ["video", "exec-4711", "best-effort/1", "4711a", "two words"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        let long = "x".repeat(65);
+        for (bad, word) in [("", "empty"), ("7", "number"), ("a ", "blank"), ("a\nb", "control"), (long.as_str(), "64")]
+        {
+            let said = check_name(bad).unwrap_err();
+            assert!(said.contains(word) && !said.contains('\n'), "{said}");
+        }
+    }
+
+    #[test]
+    fn a_real_time_thread_is_described() {
+        let mut seen = intruders::tests::rude();
+        seen.lost_ns[2] = 250_000;
+        let said = Intruder::of(&seen).text();
+        // What it took while the core idled, 1.5 ms, nobody lost.
+        assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
+        seen.lost_ns[1] = 750_000;
+        assert_eq!(Intruder::of(&seen).lost_foreground_ns, 750_000);
+    }
+}
