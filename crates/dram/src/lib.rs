@@ -15,7 +15,7 @@ mod map;
 mod memory;
 mod platform;
 mod queue;
-pub mod random;
+pub use solocore_model::random;
 mod spec;
 pub mod traffic;
 

@@ -39,9 +39,6 @@ mod dma;
 mod events;
 mod frames;
 mod key;
-mod private;
-mod sets;
-mod shared;
 #[cfg(test)]
 mod tests;
 
@@ -52,8 +49,8 @@ use self::controller::{Answer, Controller};
 use self::core::{Core, Loaded};
 use self::dma::Device;
 use self::key::Kinds;
-use self::shared::Shared;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
+use solocore_cache::shared::Shared;
 use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;

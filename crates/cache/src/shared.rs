@@ -8,13 +8,14 @@
 //! Real hashes are not published; this one too gives every slice the same share of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
-use super::private::{Looked, NONE};
-use super::sets::{EMPTY, Sets};
-use solocore_dram::random::Random;
+use crate::private::{Looked, NONE};
+use crate::sets::{EMPTY, Sets};
 use solocore_model::platform::Replacement;
+use solocore_model::random::Random;
 
+/// The cache.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub struct Shared {
     /// With the order of use, for LRU.
     sets: Sets,
     /// Tree pseudo-LRU: a bit for each inner node, the root at bit 1; 1 points right.
