@@ -102,6 +102,13 @@ impl Shared {
         Looked { hit: false, victim: if dirty { u64::from(old >> 1) << self.set_bits | within } else { NONE } }
     }
 
+    /// A number for the place that a line has: below the number of ways of all sets. `None` if it is not there.
+    #[must_use]
+    pub fn place(&self, key: u64) -> Option<usize> {
+        let set = self.set(key);
+        Some(set * self.ways + self.sets.find(set, self.tag(key))?)
+    }
+
     /// Takes a line out without writing it back.
     pub fn remove(&mut self, key: u64) {
         let (set, tag) = (self.set(key), self.tag(key));

@@ -10,6 +10,7 @@
 mod channel;
 pub mod checker;
 mod command;
+pub mod controller;
 mod gaps;
 mod map;
 mod memory;
@@ -21,6 +22,7 @@ pub mod traffic;
 
 pub use channel::Limits;
 pub use checker::Checker;
+pub use controller::Uncore;
 pub use command::{Command, CommandKind};
 pub use map::{AddressMap, MapSpec, Place};
 pub use memory::{Completion, Counters, Memory, Options, Request};

@@ -33,7 +33,7 @@
 mod build;
 mod clock;
 mod config;
-mod controller;
+
 mod core;
 mod dma;
 mod events;
@@ -45,7 +45,7 @@ mod tests;
 pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
 
 use self::clock::Clock;
-use self::controller::{Answer, Controller};
+use solocore_dram::controller::{Answer, Controller};
 use self::core::{Core, Loaded};
 use self::dma::Device;
 use self::key::Kinds;
