@@ -12,7 +12,8 @@
 //! the vCPU's thread, where pausing is allowed. All of [`Schedule`] is used with QEMU's big lock held. Nobody is released while the machine is
 //! not running, as QEMU waits for all vCPUs to stop when it ends.
 
-use crate::board::{self, board};
+use crate::board::{self, MODEL, board};
+use crate::config::ModelSwitch;
 use crate::qemu::{AT_LEAST, BigLock, Cpu, VIRTUAL, qemu};
 use crate::vcpu::{FIRE, Vcpu};
 use solocore_model::random::Random;
@@ -25,6 +26,8 @@ pub static NOW_PS: AtomicU64 = AtomicU64::new(0);
 
 /// Least length of a window that a timer cuts short.
 const LEAST_PS: u64 = 2_000_000;
+/// Quanta are so much longer while the model waits to be asked for.
+const UNMEASURED: u64 = 4;
 /// A condition variable of QEMU's; it has less than this.
 type Condition = [u64; 16];
 
@@ -182,10 +185,17 @@ impl Schedule {
         self.want_clock();
     }
 
+    /// The longest window. While the guest has not asked for the model nothing is measured, and longer ones save time.
+    fn length_ps(&self) -> u64 {
+        let asked = board().config.model == ModelSwitch::Asked && !MODEL.load(Relaxed);
+        if asked { self.quantum_ps * UNMEASURED } else { self.quantum_ps }
+    }
+
     /// Ends of the quanta of the window that begins.
     fn spread(&mut self, vcpus: &mut [Vcpu]) {
+        let spread = self.length_ps() / 4;
         for vcpu in vcpus {
-            vcpu.end_ps = self.end_ps + self.random.below(self.quantum_ps / 4);
+            vcpu.end_ps = self.end_ps + self.random.below(spread);
         }
     }
 
@@ -228,7 +238,7 @@ impl Schedule {
         // SAFETY: as above.
         let deadline = unsafe { (q.deadline_ns)(VIRTUAL, -1) };
         let until_timer = u64::try_from(deadline).map_or(u64::MAX, |ns| (ns + 1).saturating_mul(1000));
-        self.end_ps = next + until_timer.clamp(LEAST_PS.min(self.quantum_ps), self.quantum_ps);
+        self.end_ps = next + until_timer.clamp(LEAST_PS.min(self.quantum_ps), self.length_ps());
         self.spread(vcpus);
         // SAFETY: as above.
         running && unsafe { (q.is_running)() } && (0..vcpus.len()).any(|at| self.can_run(vcpus, at))
