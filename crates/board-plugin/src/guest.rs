@@ -15,6 +15,7 @@
 //! They answer EAX = 0x5343_0001. An instruction that the board answers is skipped; the block's rest, counted at its begin, is taken back.
 //! Physical addresses of code are asked for at translation: QEMU keeps a block to its physical page.
 //! `pause` costs [`PAUSE_PS`]: spinning costs time, but no more than the hint says.
+//! A write to the port that switches q35 off ends the counts.
 //! Not covered: the rest of a block that a page fault leaves is counted twice.
 
 use crate::board::{MODEL, board};
@@ -51,6 +52,8 @@ enum Special {
     Space(u8),
     /// `invlpg` and its kin.
     Invalidate,
+    /// `out` of 16 or 32 bits to a port in DX.
+    Out,
     Pause,
 }
 
@@ -80,6 +83,7 @@ fn special(bytes: &[u8]) -> Option<Special> {
     }
     match *bytes.get(at..)? {
         [0x90, ..] if repeated => Some(Special::Pause),
+        [0xef, ..] => Some(Special::Out),
         [0x0f, 0xa2, ..] => Some(Special::Cpuid),
         [0x0f, 0x32, ..] => Some(Special::ReadMsr),
         [0x0f, 0x30, ..] => Some(Special::WriteMsr),
@@ -246,6 +250,10 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
             board().vcpus_and_machine().0[at].forget_translations();
             false
         }
+        Special::Out => {
+            power_off(at);
+            false
+        }
         Special::Pause => false,
     };
     if answered {
@@ -257,6 +265,20 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
         *counted = counted.saturating_sub(site.rest);
         // SAFETY: this callback was registered to write the program counter; nothing here waits to be dropped.
         unsafe { (qemu().set_pc)(site.next) }
+    }
+}
+
+/// The guest switches the machine off: the counts end here. QEMU stops some wall time later.
+fn power_off(at: usize) {
+    const CONTROL: u64 = 0x604;
+    const ENABLE: u64 = 1 << 13;
+    const KIND: u64 = 7 << 10;
+    let (vcpus, machine) = board().vcpus_and_machine();
+    let v = &mut vcpus[at];
+    let value = v.regs.get(RAX);
+    if v.regs.get(RDX) & 0xffff == CONTROL && value & ENABLE != 0 && value & KIND == 0 {
+        v.settle(machine);
+        crate::finish(board());
     }
 }
 
@@ -345,7 +367,8 @@ mod tests {
 
     #[test]
     fn instructions_are_recognised() {
-        let cases: [(&[u8], Option<Special>); 10] = [
+        let cases: [(&[u8], Option<Special>); 11] = [
+            (&[0x66, 0xef], Some(Special::Out)),
             (&[0x0f, 0xa2], Some(Special::Cpuid)),
             (&[0x3e, 0x0f, 0x30], Some(Special::WriteMsr)),
             (&[0x0f, 0x32], Some(Special::ReadMsr)),
