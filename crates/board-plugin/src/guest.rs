@@ -21,7 +21,7 @@
 use crate::board::{MODEL, board};
 use crate::config::ModelSwitch;
 use crate::cpuid;
-use crate::qemu::{ADD, MEM_RW, NO_REGS, NOT_EQUAL, RW_REGS_PC, STORE, qemu};
+use crate::qemu::{ADD, MEM_RW, NO_REGS, NOT_EQUAL, R_REGS, RW_REGS_PC, STORE, qemu};
 use crate::schedule::{END, on_end};
 use std::ffi::{c_uint, c_void};
 use std::sync::Mutex;
@@ -142,7 +142,8 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
     unsafe {
         (q.inline)(block, ADD, b.instructions(kernel), length as u64);
         (q.inline)(block, ADD, b.time(), time);
-        (q.on_block_if)(block, on_end, NO_REGS, END.0, b.time(), END.1, nobody);
+        let registers = if b.config.page_walks { R_REGS } else { NO_REGS };
+        (q.on_block_if)(block, on_end, registers, END.0, b.time(), END.1, nobody);
     }
     if model {
         fetches(block, &instructions, kernel);
@@ -243,6 +244,9 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
             v.forget_translations();
             let totals = v.totals(machine);
             let space = v.regs.get(register.into());
+            if let Some(walker) = &mut v.walker {
+                walker.set_root(space);
+            }
             board().truth().switch(v, totals, space);
             false
         }

@@ -409,7 +409,7 @@ impl Machine {
     fn prefetch(&mut self, cpu: usize, computed: u64, line: u64) {
         let core = &mut self.cores[cpu];
         let Some(next) = core.prefetcher.next(line) else { return };
-        let held = core.l2.as_mut().is_none_or(|l2| l2.hit(next, false));
+        let held = core.l2.as_ref().is_none_or(|l2| l2.holds(next));
         // Without a second level there is no place for it but the first, which only references fill.
         if held || !core.front.has_register(computed) {
             return;

@@ -87,6 +87,8 @@ pub struct Value {
 
 /// `QEMU_PLUGIN_CB_NO_REGS` and so on.
 pub const NO_REGS: c_int = 0;
+/// A callback that reads registers.
+pub const R_REGS: c_int = 1;
 /// A callback that writes registers and the program counter.
 pub const RW_REGS_PC: c_int = 3;
 /// Reads and writes of memory.

@@ -306,6 +306,9 @@ pub extern "C" fn on_end(vcpu: c_uint, _: *mut c_void) {
         return;
     }
     v.settle(machine);
+    if let Some(walker) = v.walker.as_mut().filter(|w| w.needs_root()) {
+        walker.set_root(v.regs.cr3());
+    }
     if v.pmu.check_time(&v.now()) {
         v.interrupt();
     }

@@ -22,7 +22,7 @@ struct Program {
 }
 
 /// The counts.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Truth {
     programs: Vec<Program>,
     by_cr3: FxHashMap<u64, usize>,
@@ -35,6 +35,21 @@ pub struct Truth {
 
 /// Bits of CR3 that name an address space; with page-table isolation its two halves differ in bit 12.
 const SPACE: u64 = 0x000f_ffff_ffff_e000;
+
+impl Default for Truth {
+    fn default() -> Self {
+        // What runs before any address space is known.
+        let boot = Program { name: "boot".to_owned(), ..Program::default() };
+        Self {
+            programs: vec![boot],
+            by_cr3: FxHashMap::default(),
+            since_ps: 0,
+            zero: Vec::new(),
+            latencies: Vec::new(),
+            snapshots: 0,
+        }
+    }
+}
 
 impl Truth {
     fn program(&mut self, cr3: u64) -> usize {

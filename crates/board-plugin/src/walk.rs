@@ -26,6 +26,7 @@ pub struct Walker {
     next_upper: usize,
     /// The last page, which is looked at first.
     last: u64,
+    /// CR3, where it is known.
     root: Option<u64>,
 }
 
@@ -38,7 +39,18 @@ impl Default for Walker {
 impl Walker {
     /// Empties it.
     pub fn forget(&mut self) {
-        *self = Self::default();
+        let root = self.root;
+        *self = Self { root, ..Self::default() };
+    }
+
+    /// The page tables' root. Without one nothing is walked.
+    pub fn set_root(&mut self, cr3: u64) {
+        self.root = Some(cr3);
+    }
+
+    /// Is the root unknown?
+    pub fn needs_root(&self) -> bool {
+        self.root.is_none()
     }
 
     fn hit(&mut self, key: u64) -> bool {
@@ -60,15 +72,16 @@ impl Walker {
         if vaddr >> 12 == self.last {
             return None;
         }
-        self.look(vaddr, |at| regs.physical(at, 8), || regs.cr3())
+        self.look(vaddr, |at| regs.physical(at, 8))
     }
 
-    fn look(&mut self, vaddr: u64, read: impl Fn(u64) -> u64, cr3: impl FnOnce() -> u64) -> Option<[Option<u64>; 4]> {
+    fn look(&mut self, vaddr: u64, read: impl Fn(u64) -> u64) -> Option<[Option<u64>; 4]> {
+        let root = self.root?;
         self.last = vaddr >> 12;
         if self.hit(vaddr >> 12 << 1) || self.hit(vaddr >> 21 << 1 | 1) {
             return None;
         }
-        let mut table = *self.root.get_or_insert_with(cr3) & ADDRESS;
+        let mut table = root & ADDRESS;
         let mut entries = [None; 4];
         for level in (0..4).rev() {
             let at = table + (vaddr >> (12 + 9 * level) & 511) * 8;
@@ -116,7 +129,9 @@ mod tests {
             _ => 0,
         };
         let mut w = Walker::default();
-        let mut look = |vaddr| w.look(vaddr, read, || 0x1000);
+        assert_eq!(w.look(0, read), None);
+        w.set_root(0x1000);
+        let mut look = |vaddr| w.look(vaddr, read);
         assert_eq!(look(0), Some([Some(0x1000), Some(0x2000), Some(0x3000), Some(0x4000)]));
         assert_eq!(look(8), None);
         assert_eq!(look(0x5000), Some([None, None, None, Some(0x4028)]));

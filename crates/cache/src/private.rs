@@ -53,6 +53,13 @@ impl Private {
         self.sets.hit(self.set(key), self.tag(key), write)
     }
 
+    /// Is a line there? Nothing is changed.
+    #[inline]
+    #[must_use]
+    pub fn holds(&self, key: u64) -> bool {
+        self.sets.find(self.set(key), self.tag(key)).is_some()
+    }
+
     /// Puts in a line that is not there; a dirty line that had to leave, or [`NONE`].
     #[inline]
     pub fn insert(&mut self, key: u64, write: bool) -> u64 {
