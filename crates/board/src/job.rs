@@ -41,6 +41,19 @@ pub enum Prefetcher {
     Stride,
 }
 
+/// Whose counters the guest finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counters {
+    /// Those of AMD's Zen.
+    #[default]
+    Amd,
+    /// Intel's architectural ones.
+    Intel,
+    /// None.
+    None,
+}
+
 /// A run.
 #[derive(Clone, Debug)]
 pub struct Job {
@@ -56,6 +69,12 @@ pub struct Job {
     pub model: Model,
     /// What the caches fetch by themselves.
     pub prefetcher: Prefetcher,
+    /// Do misses of the translation buffer read page tables through the caches?
+    pub page_walks: bool,
+    /// Whose counters the guest finds.
+    pub counters: Counters,
+    /// Can the guest share out the shared cache and its bandwidth (resctrl)?
+    pub allocation: bool,
     /// Of all that is left to chance.
     pub seed: u64,
     /// By the wall's clock, boot included.
@@ -187,6 +206,9 @@ mod tests {
             memory: Bytes(1 << 30),
             model: Model::default(),
             prefetcher: Prefetcher::default(),
+            page_walks: true,
+            counters: Counters::default(),
+            allocation: false,
             seed: 1,
             time_limit: None,
             shares: Vec::new(),

@@ -24,6 +24,6 @@ mod version;
 mod watch;
 
 pub use error::BoardError;
-pub use job::{Job, Model, Prefetcher, find_board};
+pub use job::{Counters, Job, Model, Prefetcher, find_board};
 pub use run::{Outcome, run};
 pub use watch::{Stream, Watch};

@@ -11,7 +11,7 @@ use crate::plugin;
 use crate::qemu::Qemu;
 use crate::receive::Files;
 use crate::watch::{Stream, Watch};
-use crate::{Job, job};
+use crate::{Counters, Job, job};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -51,13 +51,18 @@ pub struct Machine {
 /// The arguments of the machine that both kinds of run share.
 fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path) {
     let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,");
-    command.args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "EPYC,-x2apic,-hypervisor"]);
+    let processor = if job.counters == Counters::Intel { "Skylake-Server" } else { "EPYC" };
+    command
+        .args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu"])
+        .arg(format!("{processor},-x2apic,-hypervisor"));
+    // The same day and the same random numbers in every run.
+    command.args(["-rtc", "base=2026-01-01,clock=vm", "-seed"]).arg(job.seed.to_string());
     command.arg("-smp").arg(job.cpus.to_string()).arg("-m").arg(format!("{}M", job.memory.0 >> 20));
     command.args(["-nic", "none", "-vga", "none", "-display", "none", "-no-reboot"]);
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(directory.join("initramfs"));
     command
         .arg("-append")
-        .arg(format!("console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable initcall_blacklist={SKIPPED}"));
+        .arg(format!("console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable cryptomgr.notests initcall_blacklist={SKIPPED}"));
     let memory =
         format!("memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}", quoted(&directory.join("channel")));
     command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);
@@ -185,14 +190,30 @@ impl Machine {
             )));
         }
         let errors = read_lossy(&self.directory.join("errors"));
-        let last = errors.lines().rev().find(|l| !l.contains("warning: TCG doesn't support"));
-        // Without the long path of the loader in front.
-        let said = last.map(|l| l.split_once("qemu-system-x86_64: ").map_or(l, |(_, said)| said));
-        let said = said.or_else(|| console.lines().last()).unwrap_or("it said nothing").trim();
+        let said = complaint(&errors).or_else(|| console.lines().last()).unwrap_or("it said nothing").trim();
         Err(BoardError::Machine(format!(
             "the guest ended before its program did ({status}): {said}; --console FILE keeps its messages"
         )))
     }
+}
+
+/// What QEMU or its plugin ended with: what a panic says, else the last line, without the long path of the loader in front.
+fn complaint(errors: &str) -> Option<&str> {
+    let mut lines = errors.lines().filter(|l| !l.contains("warning: TCG doesn't support"));
+    let panic = lines.clone().skip_while(|l| !l.contains("panicked at")).nth(1);
+    let line = panic.or_else(|| lines.next_back())?;
+    Some(line.split_once("qemu-system-x86_64: ").map_or(line, |(_, said)| said))
+}
+
+/// The kernel's messages, and then QEMU's.
+pub fn messages(directory: &Path) -> String {
+    let errors = read_lossy(&directory.join("errors"));
+    let errors: String = errors
+        .lines()
+        .filter(|l| !l.contains("warning: TCG doesn't support"))
+        .map(|l| format!("QEMU: {l}\n"))
+        .collect();
+    read_lossy(&directory.join("console")) + &errors
 }
 
 impl Drop for Machine {

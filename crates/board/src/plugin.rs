@@ -1,7 +1,7 @@
 //! The QEMU plugin that makes the machine a board: where it lies, and what it is told.
 
 use crate::error::BoardError;
-use crate::job::{Job, Model, Prefetcher};
+use crate::job::{Counters, Job, Model, Prefetcher};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
@@ -21,7 +21,7 @@ pub struct Config {
     model: Model,
     prefetcher: Prefetcher,
     page_walks: bool,
-    pmu: &'static str,
+    pmu: Counters,
     allocation: bool,
     /// Where it writes what it counted.
     truth: PathBuf,
@@ -41,9 +41,9 @@ impl Config {
             cpi_ps: cpi_ps(platform.cpi, platform.frequency.0),
             model: if counters { job.model } else { Model::Off },
             prefetcher: job.prefetcher,
-            page_walks: true,
-            pmu: if counters { "amd" } else { "none" },
-            allocation: false,
+            page_walks: job.page_walks,
+            pmu: if counters { job.counters } else { Counters::None },
+            allocation: job.allocation && counters,
             truth: directory.join("truth.json"),
             progress: directory.join("progress"),
         }

@@ -5,7 +5,7 @@ use crate::error::BoardError;
 use crate::guest::{TASK, Task};
 use crate::image::{HOME, Image};
 use crate::job::{Job, Model, find_program};
-use crate::machine::{Followed, Machine};
+use crate::machine::{Followed, Machine, messages};
 use crate::qemu::Qemu;
 use crate::watch::Watch;
 use crate::{elf, initramfs, kernel, plugin, qemu};
@@ -60,8 +60,7 @@ pub fn run(job: &Job, watch: &mut dyn Watch) -> Result<Outcome, BoardError> {
         machine.follow(job, watch)
     };
     if let Some(path) = &job.console {
-        let said = std::fs::read(scratch.path().join("console")).unwrap_or_default();
-        files::write_atomically(path, &said)?;
+        files::write_atomically(path, messages(scratch.path()).as_bytes())?;
     }
     Ok(outcome(&followed?, qemu, kernel.version, scratch.path()))
 }

@@ -51,6 +51,28 @@ pub enum Prefetcher {
     Stride,
 }
 
+/// Whose counters the guest finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Counters {
+    /// Those of AMD's Zen.
+    #[default]
+    Amd,
+    /// Intel's architectural ones.
+    Intel,
+    /// None.
+    None,
+}
+
+/// Is it there?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Yes.
+    #[default]
+    On,
+    /// No.
+    Off,
+}
+
 /// What `run` and `shell` have in common.
 #[derive(Debug, clap::Args)]
 pub struct MachineArgs {
@@ -72,6 +94,15 @@ pub struct MachineArgs {
     /// What the caches fetch by themselves.
     #[arg(long, value_enum, default_value_t)]
     pub prefetcher: Prefetcher,
+    /// Reads of page tables go through the caches; without them the board runs faster.
+    #[arg(long, value_enum, default_value_t)]
+    pub page_walks: Switch,
+    /// Whose counters the guest finds.
+    #[arg(long, value_enum, default_value_t)]
+    pub counters: Counters,
+    /// The guest can share out the shared cache and its bandwidth (resctrl).
+    #[arg(long)]
+    pub allocation: bool,
     /// Of all that is left to chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -90,7 +121,7 @@ pub struct RunArgs {
     /// End the run after so much time, boot included.
     #[arg(long, value_name = "T", default_value = "60 min")]
     pub time_limit: Time,
-    /// A file for the kernel's messages.
+    /// A file for the messages of the kernel and of QEMU.
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
     /// What to print: with json, the program's output goes to stderr.

@@ -7,7 +7,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use solocore_board::{Job, Model, Prefetcher, Stream, Watch, find_board};
+use solocore_board::{Counters, Job, Model, Prefetcher, Stream, Watch, find_board};
 use solocore_model::files;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -40,6 +40,13 @@ fn job(args: &MachineArgs) -> Result<Job, Failure> {
             options::Prefetcher::NextLine => Prefetcher::NextLine,
             options::Prefetcher::Stride => Prefetcher::Stride,
         },
+        page_walks: args.page_walks == options::Switch::On,
+        counters: match args.counters {
+            options::Counters::Amd => Counters::Amd,
+            options::Counters::Intel => Counters::Intel,
+            options::Counters::None => Counters::None,
+        },
+        allocation: args.allocation,
         seed: args.seed,
         time_limit: None,
         shares: args.share.clone(),
