@@ -42,6 +42,8 @@ struct Back {
     /// No line from DRAM before this.
     not_before: u64,
     next_tag: u64,
+    /// All its records were done at the last horizon.
+    caught_up: bool,
 }
 
 /// Latencies that a core saw, from issue to data.
@@ -65,6 +67,10 @@ pub struct Replay {
     cores: Vec<Back>,
     controller: Controller,
     answers: Vec<Answer>,
+    /// The last horizon.
+    reached_ps: u64,
+    /// Time that cores lost because their records came too late for it, summed.
+    pub lost_ps: u64,
     /// By core.
     pub latencies: Vec<Latencies>,
     /// The largest change of a core's time so far, either way.
@@ -101,6 +107,8 @@ impl Replay {
             cores: (0..cores).map(|_| Back { next: NEVER, ..Back::default() }).collect(),
             controller: Controller::new(spec, row_hit_cap, line, cores, 1)?,
             answers: Vec::new(),
+            reached_ps: 0,
+            lost_ps: 0,
             latencies: vec![Latencies::default(); usize::from(cores)],
             largest_correction_ps: 0,
             sum_corrections_ps: 0,
@@ -116,10 +124,16 @@ impl Replay {
     pub fn run(&mut self, fronts: &mut [&mut Front], horizon: u64, changes: &mut Vec<i64>) {
         for (core, front) in fronts.iter_mut().enumerate() {
             if self.cores[core].blocked.is_none() && !front.records.is_empty() {
-                let now = self.due(core, front).unwrap_or(NEVER);
-                self.cores[core].next = now;
+                // Before this the DRAM has gone on: a core that was much faster than estimated loses the difference.
+                let due = self.due(core, front).unwrap_or(NEVER);
+                let idle = front.records.front().is_some_and(|r| matches!(r.what, What::Idle { .. }));
+                if self.cores[core].caught_up && !idle {
+                    self.lost_ps += self.reached_ps.saturating_sub(due);
+                }
+                self.cores[core].next = due.max(self.reached_ps);
             }
         }
+        self.reached_ps = self.reached_ps.max(horizon);
         loop {
             let (mut at, mut which) = (NEVER, 0);
             for (core, back) in self.cores.iter().enumerate() {
@@ -318,6 +332,8 @@ impl Replay {
             waited += signed(horizon.saturating_sub(since).max(front.miss_ps));
         }
         let at_front = front.records.is_empty();
+        self.cores[core].caught_up = at_front;
+        let back = &self.cores[core];
         if let Some(record) = front.records.front() {
             // What is left is not before the window's end.
             waited = waited.max(signed(horizon) - signed(record.computed));

@@ -141,8 +141,10 @@ impl Truth {
                 "reads": uncore.reads, "writes": uncore.writes, "device": uncore.device,
                 "read_occupancy_ps": uncore.read_occupancy_ps,
             },
-            "schedule": board.schedule().statistics,
+            // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing differ from run to run.
+            "host": board.schedule().statistics,
             "largest_correction_ps": machine.replay.largest_correction_ps,
+            "lost_ps": machine.replay.lost_ps,
             "sum_of_corrections_ps": machine.replay.sum_corrections_ps,
             "frames": frames.map(|(n, f)| json!([n, f.fills, f.writebacks])).collect::<Vec<_>>(),
         })
