@@ -72,12 +72,21 @@ pub enum Event {
 }
 
 /// What a program may ask of the board (`cpuid` with a leaf that no processor has).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-enum Request {
+pub enum Request {
+    /// References take no time of the memory's, and nothing is counted.
     ModelOff = 0,
+    /// The memory model computes.
     ModelOn = 1,
+    /// What was counted so far is written, under a label.
+    Snapshot = 3,
+    /// Counts begin anew.
+    Reset = 4,
 }
+
+/// What the board answers in EAX.
+const ANSWER: u32 = 0x5343_0001;
 
 /// Runs the guest's task and turns the power off. Does not return inside a guest.
 ///
@@ -128,11 +137,11 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
         }
     }
     if task.switch {
-        ask(Request::ModelOn);
+        ask(Request::ModelOn, "");
     }
     let started = command.spawn();
     let mut child = started.map_err(|e| {
-        ask(Request::ModelOff);
+        ask(Request::ModelOff, "");
         format!("{}: cannot be started: {e}; is it made for this machine?", task.command[0])
     })?;
     let outputs =
@@ -140,7 +149,7 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
     let status = child.wait();
     let ns = clock_ns();
     if task.switch {
-        ask(Request::ModelOff);
+        ask(Request::ModelOff, "");
     }
     let status = status.map_err(|e| format!("{}: {e}", task.command[0]))?;
     // What it left running would hold the pipes open.
@@ -282,23 +291,27 @@ fn clock_ns() -> u64 {
     u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Asks the board: its plugin sees the leaf before the processor does. A machine that is no board answers as to any leaf that it does not know.
-fn ask(request: Request) {
+/// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the processor does. Was it a board that answered?
+pub fn ask(request: Request, label: &str) -> bool {
+    let mut bytes = [0; 8];
+    for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
+        *byte = given;
+    }
+    let mut answer = 0x5343_0000 | request as u32;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler keeps for itself, is put back.
     unsafe {
         std::arch::asm!(
-            "xchg {saved}, rbx",
+            "xchg {label}, rbx",
             "cpuid",
-            "xchg {saved}, rbx",
-            saved = inout(reg) 0_u64 => _,
-            inout("eax") 0x5343_0000 | request as u32 => _,
+            "xchg {label}, rbx",
+            label = inout(reg) u64::from_le_bytes(bytes) => _,
+            inout("eax") answer,
             inout("ecx") 0 => _,
             out("edx") _,
         );
     }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = request;
+    answer == ANSWER
 }
 
 #[cfg(test)]
@@ -330,7 +343,8 @@ mod tests {
     }
 
     #[test]
-    fn nobody_else_is_a_guest() {
+    fn this_machine_is_no_guest() {
         assert!(main().is_err());
+        assert!(!ask(Request::Snapshot, "longer than eight"));
     }
 }

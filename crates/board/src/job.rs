@@ -85,6 +85,8 @@ pub struct Job {
     pub out: Option<PathBuf>,
     /// Where the kernel's messages go.
     pub console: Option<PathBuf>,
+    /// Where all goes that the board counted; its snapshots lie beside it.
+    pub truth: Option<PathBuf>,
     /// Program and arguments; none for a shell.
     pub command: Vec<String>,
 }
@@ -114,9 +116,9 @@ impl Job {
         for share in &self.shares {
             check_share(share)?;
         }
-        for (option, path) in [("--out", &self.out), ("--console", &self.console)] {
+        for (option, path) in [("--out", &self.out), ("--console", &self.console), ("--truth", &self.truth)] {
             let Some(path) = path else { continue };
-            if (option == "--out" && path.exists() && !path.is_dir()) || (option == "--console" && path.is_dir()) {
+            if (option == "--out" && path.exists() && !path.is_dir()) || (option != "--out" && path.is_dir()) {
                 let right = if option == "--out" { "a directory" } else { "a file" };
                 return Err(BoardError::Input(format!(
                     "{option} {}: it is there and no such thing; name {right}",
@@ -214,6 +216,7 @@ mod tests {
             shares: Vec::new(),
             out: None,
             console: None,
+            truth: None,
             command: vec!["true".to_owned()],
         }
     }

@@ -62,7 +62,7 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(directory.join("initramfs"));
     command
         .arg("-append")
-        .arg(format!("console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable cryptomgr.notests initcall_blacklist={SKIPPED}"));
+        .arg(format!("console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable norandmaps cryptomgr.notests initcall_blacklist={SKIPPED}"));
     let memory =
         format!("memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}", quoted(&directory.join("channel")));
     command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);

@@ -5,6 +5,8 @@ use crate::job::{Counters, Job, Model, Prefetcher};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 
+/// Where the plugin writes what it counted.
+pub const TRUTH: &str = "truth.json";
 const NAME: &str = "libsolocore_board_plugin.so";
 /// Simulated time that a CPU runs before the next one's turn.
 const QUANTUM_NS: u64 = 10_000;
@@ -44,7 +46,7 @@ impl Config {
             page_walks: job.page_walks,
             pmu: if counters { job.counters } else { Counters::None },
             allocation: job.allocation && counters,
-            truth: directory.join("truth.json"),
+            truth: directory.join(TRUTH),
             progress: directory.join("progress"),
         }
     }

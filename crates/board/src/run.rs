@@ -6,6 +6,7 @@ use crate::guest::{TASK, Task};
 use crate::image::{HOME, Image};
 use crate::job::{Job, Model, find_program};
 use crate::machine::{Followed, Machine, messages};
+use crate::plugin::TRUTH;
 use crate::qemu::Qemu;
 use crate::watch::Watch;
 use crate::{elf, initramfs, kernel, plugin, qemu};
@@ -32,7 +33,7 @@ pub struct Outcome {
     pub qemu: String,
     /// The kernel's.
     pub kernel: String,
-    /// What the plugin counted; null without it.
+    /// What the plugin counted, but for its counts of each frame; null without it.
     pub truth: serde_json::Value,
 }
 
@@ -62,11 +63,35 @@ pub fn run(job: &Job, watch: &mut dyn Watch) -> Result<Outcome, BoardError> {
     if let Some(path) = &job.console {
         files::write_atomically(path, messages(scratch.path()).as_bytes())?;
     }
-    Ok(outcome(&followed?, qemu, kernel.version, scratch.path()))
+    let followed = followed?;
+    if let Some(path) = &job.truth {
+        keep_truth(scratch.path(), path)?;
+    }
+    Ok(outcome(&followed, qemu, kernel.version, scratch.path()))
+}
+
+/// The plugin's file and its snapshots, `NAME.LABEL`, beside each other.
+fn keep_truth(directory: &Path, place: &Path) -> Result<(), BoardError> {
+    let fail = |e: std::io::Error| BoardError::file(directory, "read", &e);
+    for entry in std::fs::read_dir(directory).map_err(fail)? {
+        let path = entry.map_err(fail)?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        if let Some(label) = name.strip_prefix(TRUTH) {
+            let mut place = place.as_os_str().to_owned();
+            place.push(label);
+            files::write_atomically(Path::new(&place), &std::fs::read(&path).map_err(fail)?)?;
+        }
+    }
+    Ok(())
 }
 
 fn outcome(followed: &Followed, qemu: Qemu, kernel: String, directory: &Path) -> Outcome {
     let ns = |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX);
+    let mut truth: serde_json::Value = files::read_json(&directory.join(TRUTH)).unwrap_or_default();
+    if let Some(all) = truth.as_object_mut() {
+        // A line for each frame of the memory.
+        all.remove("frames");
+    }
     Outcome {
         exit_code: followed.code.unwrap_or(0),
         simulated_ns: followed.simulated_ns,
@@ -74,7 +99,7 @@ fn outcome(followed: &Followed, qemu: Qemu, kernel: String, directory: &Path) ->
         boot_ns: ns(followed.boot),
         qemu: qemu.version,
         kernel,
-        truth: files::read_json(&directory.join("truth.json")).unwrap_or_default(),
+        truth,
     }
 }
 

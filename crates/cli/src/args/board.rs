@@ -22,9 +22,34 @@ pub enum BoardCommand {
         #[arg(long, value_enum, default_value_t)]
         format: Format,
     },
+    /// Inside a guest: ask the board for something.
+    #[command(
+        after_help = "Examples, in a script that `board run` runs:\n  solocore board ask model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no board."
+    )]
+    Ask {
+        /// What to ask for.
+        #[arg(value_enum)]
+        what: Ask,
+        /// With `snapshot`: its name, at most eight letters.
+        #[arg(default_value = "")]
+        label: String,
+    },
     /// What runs first in a board's guest.
     #[command(hide = true)]
     Guest,
+}
+
+/// What a guest may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ask {
+    /// The memory model computes.
+    ModelOn,
+    /// References take no time of the memory's, and nothing is counted.
+    ModelOff,
+    /// What was counted so far goes to the file of --truth, with the label at its end.
+    Snapshot,
+    /// Counts begin anew.
+    Reset,
 }
 
 /// When the memory model computes.
@@ -124,6 +149,9 @@ pub struct RunArgs {
     /// A file for the messages of the kernel and of QEMU.
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
+    /// A file for all that the board counted, also of each frame of the memory; snapshots lie beside it, as FILE.LABEL.
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
     /// What to print: with json, the program's output goes to stderr.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -7,6 +7,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use solocore_board::guest::{self, Request};
 use solocore_board::{Counters, Job, Model, Prefetcher, Stream, Watch, find_board};
 use solocore_model::files;
 use std::io::{IsTerminal, Write};
@@ -19,7 +20,8 @@ pub fn run(command: &BoardCommand) -> Result<ExitCode, Failure> {
         BoardCommand::Run(args) => run_program(args),
         BoardCommand::Shell(args) => shell(args),
         BoardCommand::List { format } => board_list::run(*format),
-        BoardCommand::Guest => solocore_board::guest::main().map(|()| ExitCode::SUCCESS).map_err(Failure::Machine),
+        BoardCommand::Ask { what, label } => ask(*what, label),
+        BoardCommand::Guest => guest::main().map(|()| ExitCode::SUCCESS).map_err(Failure::Machine),
     }
 }
 
@@ -52,6 +54,7 @@ fn job(args: &MachineArgs) -> Result<Job, Failure> {
         shares: args.share.clone(),
         out: args.out.clone(),
         console: None,
+        truth: None,
         command: Vec::new(),
     })
 }
@@ -60,6 +63,7 @@ fn run_program(args: &RunArgs) -> Result<ExitCode, Failure> {
     let mut job = job(&args.machine)?;
     job.time_limit = Some(Duration::from_nanos(args.time_limit.ps() / 1000));
     job.console.clone_from(&args.console);
+    job.truth.clone_from(&args.truth);
     job.command.clone_from(&args.command);
     let mut terminal = Terminal::new(args.format);
     let outcome = solocore_board::run(&job, &mut terminal)?;
@@ -80,6 +84,22 @@ fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
     let job = job(&args.machine)?;
     let outcome = solocore_board::run(&job, &mut Terminal::new(Format::Text))?;
     Ok(ExitCode::from(outcome.exit_code))
+}
+
+fn ask(what: options::Ask, label: &str) -> Result<ExitCode, Failure> {
+    if label.len() > 8 || label.contains('/') {
+        return Err(Failure::Input(format!("{label}: is no name of a snapshot; give at most eight letters")));
+    }
+    let request = match what {
+        options::Ask::ModelOn => Request::ModelOn,
+        options::Ask::ModelOff => Request::ModelOff,
+        options::Ask::Snapshot => Request::Snapshot,
+        options::Ask::Reset => Request::Reset,
+    };
+    if guest::ask(request, label) {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(Failure::Machine("this machine is no board; ask in a program of `solocore board run`".to_owned()))
 }
 
 /// Stages and speed on stderr, the program's output where it belongs.
