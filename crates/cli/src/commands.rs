@@ -3,6 +3,8 @@
 mod analyze;
 mod assess;
 pub(crate) mod bench;
+mod board;
+mod board_list;
 mod check_io;
 mod check_trace;
 mod doctor;
@@ -58,6 +60,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Board(command) => board::run(&command),
         Command::Bench { name } => bench::run(&name),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),

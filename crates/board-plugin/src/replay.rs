@@ -1,0 +1,358 @@
+//! The records of all cores through the DRAM, in the order of time.
+//!
+//! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule: at the end of a window the records of all cores
+//! ([`crate::front`]) are run side by side, each core as a machine of computation, miss registers and window, its requests through the
+//! controller of `solocore-dram`, up to a little before the window's end and not beyond; what is left is run in the next window. The little,
+//! a quarter of a quantum, is for cores whose misses were faster than estimated: they go on from a time before the window's end. So every core meets every
+//! other's requests at their times, whatever the order of the quanta, and none has an advantage.
+//! A core whose misses took longer than estimated is ahead of the window when it has run its quantum; it then waits for the window.
+//! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores use within 10 us may be brought in by the other one).
+
+use crate::front::{Front, Shape, What};
+use solocore_dram::Spec;
+use solocore_dram::controller::{Answer, Controller, Uncore};
+use solocore_model::ModelError;
+use solocore_model::platform::Pipeline;
+
+const NEVER: u64 = u64::MAX;
+
+/// A line under way.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    line: u64,
+    tag: u64,
+    issued: u64,
+    /// `None`: the DRAM has it.
+    done: Option<u64>,
+    computed: u64,
+    load: bool,
+}
+
+/// A core of the replay.
+#[derive(Debug, Default)]
+struct Back {
+    waited: i64,
+    flights: Vec<Flight>,
+    /// The core waits for this answer, since then.
+    blocked: Option<(u64, u64)>,
+    /// Sent to the controller and not taken.
+    writes: u32,
+    /// Time of its next event.
+    next: u64,
+    /// No line from DRAM before this.
+    not_before: u64,
+    next_tag: u64,
+    /// All its records were done at the last horizon.
+    caught_up: bool,
+}
+
+/// Latencies that a core saw, from issue to data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Latencies {
+    /// Lines from DRAM.
+    pub lines: u64,
+    /// Their sum.
+    pub sum_ps: u64,
+    /// The longest.
+    pub max_ps: u64,
+}
+
+/// All cores and the DRAM.
+#[derive(Debug)]
+pub struct Replay {
+    shape: Shape,
+    /// Misses that the shared cache can have under way; `usize::MAX`: any number.
+    llc_mshrs: usize,
+    under_way: usize,
+    cores: Vec<Back>,
+    controller: Controller,
+    answers: Vec<Answer>,
+    /// The last horizon.
+    reached_ps: u64,
+    /// Time that cores lost because their records came too late for it, summed.
+    pub lost_ps: u64,
+    /// By core.
+    pub latencies: Vec<Latencies>,
+    /// The largest change of a core's time so far, either way.
+    pub largest_correction_ps: u64,
+    /// Their absolute values, summed.
+    pub sum_corrections_ps: u64,
+}
+
+fn time(signed: i64) -> u64 {
+    u64::try_from(signed).unwrap_or(0)
+}
+
+fn signed(ps: u64) -> i64 {
+    i64::try_from(ps).unwrap_or(i64::MAX)
+}
+
+impl Replay {
+    /// An idle machine.
+    ///
+    /// # Errors
+    /// When the memory is impossible.
+    pub fn new(
+        shape: Shape,
+        cores: u16,
+        spec: &Spec,
+        row_hit_cap: Option<u32>,
+        line: u64,
+        llc_mshrs: Option<u32>,
+    ) -> Result<Self, ModelError> {
+        Ok(Self {
+            shape,
+            llc_mshrs: llc_mshrs.map_or(usize::MAX, |n| n as usize),
+            under_way: 0,
+            cores: (0..cores).map(|_| Back { next: NEVER, ..Back::default() }).collect(),
+            controller: Controller::new(spec, row_hit_cap, line, cores, 1)?,
+            answers: Vec::new(),
+            reached_ps: 0,
+            lost_ps: 0,
+            latencies: vec![Latencies::default(); usize::from(cores)],
+            largest_correction_ps: 0,
+            sum_corrections_ps: 0,
+        })
+    }
+
+    /// Counts at the memory controller.
+    pub fn uncore(&self, now_ps: u64) -> Uncore {
+        self.controller.counts(now_ps)
+    }
+
+    /// Runs the records up to `horizon`. Returns by how much each core's time changes.
+    pub fn run(&mut self, fronts: &mut [&mut Front], horizon: u64, changes: &mut Vec<i64>) {
+        for (core, front) in fronts.iter_mut().enumerate() {
+            if self.cores[core].blocked.is_none() && !front.records.is_empty() {
+                // Before this the DRAM has gone on: a core that was much faster than estimated loses the difference.
+                let due = self.due(core, front).unwrap_or(NEVER);
+                let idle = front.records.front().is_some_and(|r| matches!(r.what, What::Idle { .. }));
+                if self.cores[core].caught_up && !idle {
+                    self.lost_ps += self.reached_ps.saturating_sub(due);
+                }
+                self.cores[core].next = due.max(self.reached_ps);
+            }
+        }
+        self.reached_ps = self.reached_ps.max(horizon);
+        loop {
+            let (mut at, mut which) = (NEVER, 0);
+            for (core, back) in self.cores.iter().enumerate() {
+                if back.next < at {
+                    (at, which) = (back.next, core);
+                }
+            }
+            let until = at.min(horizon);
+            if self.controller.next_ps() <= until {
+                if let Some(now) = self.controller.advance(until, &mut self.answers) {
+                    self.take_answers(now, fronts);
+                }
+                continue;
+            }
+            if at > horizon {
+                break;
+            }
+            self.step(which, at, fronts[which]);
+        }
+        changes.clear();
+        for (core, front) in fronts.iter_mut().enumerate() {
+            changes.push(self.correct(core, front, horizon));
+        }
+    }
+
+    /// When the core's next record is due, if it waits for nothing.
+    fn due(&self, core: usize, front: &Front) -> Option<u64> {
+        let record = front.records.front()?;
+        Some(time(signed(record.computed) + self.cores[core].waited))
+    }
+
+    /// The core acts at `now`, as far as it can.
+    fn step(&mut self, core: usize, now: u64, front: &mut Front) {
+        while let Some(&record) = front.records.front() {
+            let back = &mut self.cores[core];
+            // Loads that the core needed before this.
+            while let Some(at) =
+                back.flights.iter().position(|f| f.load && f.computed + self.shape.window_ps < record.computed)
+            {
+                let needed = signed(back.flights[at].computed + self.shape.window_ps) + back.waited;
+                let Some(done) = back.flights[at].done else {
+                    back.next = NEVER;
+                    return;
+                };
+                back.waited += (signed(done) - needed).max(0);
+                back.flights[at].load = false;
+            }
+            let due = time(signed(record.computed) + back.waited);
+            if due > now {
+                back.next = due;
+                return;
+            }
+            // It was held up until now.
+            back.waited += signed(now - due);
+            back.flights.retain(|f| f.done.is_none_or(|done| done > now));
+            let on = match record.what {
+                What::Idle { until_ps } => {
+                    back.waited += signed(until_ps.saturating_sub(now));
+                    true
+                }
+                What::Write => self.write(core, now, record.line),
+                What::Join { block } => self.join(core, now, record.line, record.computed, block),
+                What::Fill { miss, load, block, gap_ps } => {
+                    let fill = Fill { line: record.line, computed: record.computed, miss, load, block, gap_ps };
+                    self.fill(core, now, fill)
+                }
+            };
+            if !on {
+                return;
+            }
+            front.records.pop_front();
+            front.first_record += 1;
+            if self.cores[core].blocked.is_some() {
+                self.cores[core].next = NEVER;
+                return;
+            }
+        }
+        self.cores[core].next = NEVER;
+    }
+
+    fn write(&mut self, core: usize, now: u64, line: u64) -> bool {
+        let back = &mut self.cores[core];
+        if back.writes >= Pipeline::WRITE_BUFFER {
+            back.next = NEVER;
+            return false;
+        }
+        back.writes += 1;
+        let at = now + self.shape.llc_ps + self.shape.overhead_ps;
+        self.controller.send(at, line, true, u16::try_from(core).unwrap_or(0), 0);
+        true
+    }
+
+    fn join(&mut self, core: usize, now: u64, line: u64, computed: u64, block: bool) -> bool {
+        let back = &mut self.cores[core];
+        if let Some(flight) = back.flights.iter_mut().find(|f| f.line == line) {
+            match (block, flight.done) {
+                (true, Some(done)) => back.waited += signed(done.saturating_sub(now)),
+                (true, None) => back.blocked = Some((flight.tag, now)),
+                (false, _) => (flight.load, flight.computed) = (true, computed),
+            }
+        }
+        true
+    }
+
+    fn fill(&mut self, core: usize, now: u64, fill: Fill) -> bool {
+        let back = &mut self.cores[core];
+        if back.flights.len() >= self.shape.mshrs {
+            // The first that is known to come; an answer of the DRAM may come before.
+            back.next = back.flights.iter().filter_map(|f| f.done).min().unwrap_or(NEVER);
+            return false;
+        }
+        if self.under_way >= self.llc_mshrs {
+            back.next = NEVER;
+            return false;
+        }
+        let mut at = now;
+        if fill.miss && fill.gap_ps > 0 {
+            if back.not_before > now && fill.load {
+                back.next = back.not_before;
+                return false;
+            }
+            at = at.max(back.not_before);
+            back.not_before = at + fill.gap_ps;
+        }
+        let tag = back.next_tag;
+        back.next_tag += 1;
+        let done = (!fill.miss).then_some(now + self.shape.llc_ps);
+        if fill.miss {
+            self.under_way += 1;
+            let arrives = at + self.shape.llc_ps + self.shape.overhead_ps;
+            self.controller.send(arrives, fill.line, false, u16::try_from(core).unwrap_or(0), tag);
+        }
+        match done {
+            Some(done) if fill.block => back.waited += signed(done - now),
+            _ => {
+                let load = fill.load && !fill.block;
+                back.flights.push(Flight { line: fill.line, tag, issued: now, done, computed: fill.computed, load });
+                if fill.block {
+                    back.blocked = Some((tag, now));
+                }
+            }
+        }
+        true
+    }
+
+    fn take_answers(&mut self, now: u64, fronts: &mut [&mut Front]) {
+        let mut answers = std::mem::take(&mut self.answers);
+        for answer in answers.drain(..) {
+            let core = usize::from(answer.source);
+            if core >= self.cores.len() {
+                continue;
+            }
+            if answer.write {
+                self.cores[core].writes = self.cores[core].writes.saturating_sub(1);
+            } else {
+                self.under_way = self.under_way.saturating_sub(1);
+                self.arrived(core, answer.tag, now, fronts[core]);
+            }
+            if self.cores[core].blocked.is_none() {
+                self.step(core, now, fronts[core]);
+            }
+        }
+        self.answers = answers;
+        if self.llc_mshrs != usize::MAX {
+            // Those that waited for a register of the shared cache.
+            for (core, front) in fronts.iter_mut().enumerate() {
+                if self.cores[core].blocked.is_none() && self.cores[core].next == NEVER {
+                    self.step(core, now, front);
+                }
+            }
+        }
+    }
+
+    fn arrived(&mut self, core: usize, tag: u64, now: u64, front: &mut Front) {
+        let back = &mut self.cores[core];
+        if let Some(flight) = back.flights.iter_mut().find(|f| f.tag == tag) {
+            flight.done = Some(now);
+            let latency = now - flight.issued;
+            let seen = &mut self.latencies[core];
+            seen.lines += 1;
+            seen.sum_ps += latency;
+            seen.max_ps = seen.max_ps.max(latency);
+            front.learn(latency);
+        }
+        if let Some((_, since)) = back.blocked.filter(|b| b.0 == tag) {
+            back.blocked = None;
+            back.waited += signed(now - since);
+        }
+    }
+
+    /// Says the core what came of its records.
+    fn correct(&mut self, core: usize, front: &mut Front, horizon: u64) -> i64 {
+        let back = &self.cores[core];
+        let mut waited = back.waited;
+        if let Some((_, since)) = back.blocked {
+            waited += signed(horizon.saturating_sub(since).max(front.miss_ps));
+        }
+        let at_front = front.records.is_empty();
+        self.cores[core].caught_up = at_front;
+        let back = &self.cores[core];
+        if let Some(record) = front.records.front() {
+            // What is left is not before the window's end.
+            waited = waited.max(signed(horizon) - signed(record.computed));
+        }
+        let flights = &back.flights;
+        let done = |line: u64| flights.iter().find(|f| f.line == line).and_then(|f| f.done).map(signed);
+        let change = front.correct(waited, at_front, signed(horizon), done);
+        self.largest_correction_ps = self.largest_correction_ps.max(change.unsigned_abs());
+        self.sum_corrections_ps += change.unsigned_abs();
+        change
+    }
+}
+
+/// A line to fetch.
+struct Fill {
+    line: u64,
+    computed: u64,
+    miss: bool,
+    load: bool,
+    block: bool,
+    gap_ps: u64,
+}
