@@ -19,6 +19,7 @@ pub use studies::{
     AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs, StudyArgs,
 };
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
@@ -37,9 +38,15 @@ impl Args {
         groups::grouped(Self::command())
     }
 
-    /// What was asked; ends the program with help or what is wrong.
+    /// Of the command line; which options of `run` stand on it as well. Bad usage ends the process.
     pub fn read() -> Self {
-        Self::from_arg_matches(&Self::grouped().get_matches()).unwrap_or_else(|e| e.exit())
+        let matches = Self::grouped().get_matches();
+        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+        if let (Command::Run(run), Some((_, matches))) = (&mut args.command, matches.subcommand()) {
+            let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            run.given = matches.ids().filter(typed).map(|id| id.as_str().to_owned()).collect();
+        }
+        args
     }
 }
 

@@ -15,8 +15,8 @@ pub mod slots;
 mod table;
 mod yields;
 
-pub use service::{Client, Service, ServiceOptions, Transfer};
-pub use slots::{Slot, SlotRun, SlotTable};
+pub use service::{Service, ServiceOptions};
+pub use slots::{Slot, SlotTable};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
 

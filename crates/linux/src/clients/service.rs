@@ -5,7 +5,7 @@
 //! after its end, so an owner is a number and a time of start, here and in the programs.
 //! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
 
-use super::slots::{Board, SlotRun, SlotTable};
+use super::slots::{Board, SlotTable};
 use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
@@ -14,6 +14,7 @@ use crate::regulate::engine::Engine;
 use crate::regulate::lock::Serving;
 use crate::sys::seqpacket::{self, Peer};
 use crate::sys::{Scheduling, tasks};
+use solocore_model::run::{RunClient, RunClientTransfer, RunTransfer};
 use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -41,7 +42,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 pub struct ServiceOptions {
     /// Where clients connect.
     pub socket: PathBuf,
-    /// Whose members may, beside root.
+    /// Whose members may, beside root; empty: nobody else.
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
@@ -65,53 +66,10 @@ impl ServiceOptions {
     }
 }
 
-/// A client, for people.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Client {
-    /// Its process.
-    pub pid: u32,
-    /// Its thread; that of the process for a program.
-    pub thread: u32,
-    /// Its user.
-    pub uid: u32,
-    /// Name of the thread.
-    pub name: String,
-    /// Thread or program.
-    pub scope: Scope,
-    /// Sections begun.
-    pub sections: u32,
-    /// In how many it is.
-    pub depth: u32,
-    /// Where it ran at the last look.
-    pub cpu: Option<u32>,
-    /// The plan's task whose jobs it signals.
-    pub task: Option<String>,
-    /// Jobs begun.
-    pub jobs: u64,
-    /// Is one under way?
-    pub in_job: bool,
-    /// Is its section over the limit, so that it counts no more?
-    pub cut: bool,
-    /// The transfer of the time table that it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<Transfer>,
-}
-
-/// A client that is a transfer.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Transfer {
-    /// Partition, chain and stage.
-    pub name: String,
-    /// Slots begun.
-    pub slots: u64,
-    /// Is it in one?
-    pub inside: bool,
-}
-
 /// What the thread and the daemon share.
 #[derive(Default)]
 struct Shared {
-    clients: Vec<Client>,
+    clients: Vec<RunClient>,
     cores: Vec<LockCounts>,
     messages: Vec<String>,
     board: Board,
@@ -145,7 +103,7 @@ impl Service {
             |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
         let mut notes = Vec::new();
         let group = seqpacket::group(&options.group);
-        if group.is_none() {
+        if group.is_none() && !options.group.is_empty() {
             notes.push(format!(
                 "there is no group `{}`: only root may be a client (groupadd --system {})",
                 options.group, options.group
@@ -187,12 +145,12 @@ impl Service {
     }
 
     /// Who is attached now.
-    pub fn clients(&self) -> Vec<Client> {
+    pub fn clients(&self) -> Vec<RunClient> {
         self.lock().clients.clone()
     }
 
     /// What was seen of the time table's transfers so far.
-    pub fn transfers(&self) -> Vec<SlotRun> {
+    pub fn transfers(&self) -> Vec<RunTransfer> {
         self.lock().board.seen()
     }
 
@@ -430,7 +388,7 @@ impl Desk {
     }
 
     /// The clients as they are now; says of each section once that it was held for too long.
-    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
+    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<RunClient> {
         let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
         let shared = Arc::clone(&self.shared);
         let of = |held: &mut Held| {
@@ -442,7 +400,7 @@ impl Desk {
                 let board = &mut shared.lock().unwrap_or_else(|e| e.into_inner()).board;
                 let words = board.look(n, now, |at| held.page.at(at));
                 let name = board.slot(n)?.name.clone();
-                Some(Transfer { name, slots: words.begun, inside: words.inside })
+                Some(RunClientTransfer { name, slots: words.begun, inside: words.inside })
             });
             let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
             let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
@@ -457,12 +415,12 @@ impl Desk {
                     limit / 1_000_000
                 ));
             }
-            Client {
+            RunClient {
                 pid: held.pid,
                 thread: held.owner.number,
                 uid: held.uid,
                 name,
-                scope: held.owner.scope,
+                scope: held.owner.scope.name().to_owned(),
                 sections,
                 depth,
                 task,

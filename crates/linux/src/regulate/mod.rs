@@ -10,7 +10,6 @@ pub mod engine;
 pub mod event;
 pub mod history;
 pub mod lock;
-pub mod metrics;
 pub mod regulation;
 pub(crate) mod shared;
 

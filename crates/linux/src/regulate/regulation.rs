@@ -11,9 +11,10 @@ use crate::error::LinuxError;
 use crate::regulate::dynamic::DynamicRegulation;
 use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
-use crate::regulate::shared::{MAX_CPUS, UNLIMITED};
+use crate::regulate::shared::{Counts, MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
 use solocore_model::plan::PlanCore;
+use solocore_model::run::{RunCore, RunSpan, RunWrites};
 use solocore_model::system::Policy;
 
 /// Shortest period: two interrupts of a few microseconds each should be a small part of it.
@@ -85,6 +86,42 @@ pub struct CoreBudget {
     /// Writes, where they are counted apart; the fields above are for reads then.
     #[serde(flatten)]
     pub writes: Option<WriteBudget>,
+}
+
+impl CoreBudget {
+    /// The CPU in a run: its budget and what it made of it.
+    #[must_use]
+    pub fn seen(&self, counts: &Counts, period_ns: u64, series: Vec<RunSpan>) -> RunCore {
+        let periods = counts.periods.saturating_add(counts.periods_skipped).max(1);
+        let writes = self.writes.zip(counts.writes).map(|(b, c)| RunWrites {
+            write_planned: b.write_planned,
+            write_budget: b.write_budget,
+            write_sample: b.write_sample,
+            writes: c.writes,
+            max_writes_per_period: c.max_writes_per_period,
+            periods_over_write_budget: c.periods_over_write_budget,
+            writes_reported_late: c.writes_reported_late,
+        });
+        RunCore {
+            cpu: self.cpu,
+            planned: self.planned,
+            budget: self.budget,
+            sample: self.sample,
+            periods: counts.periods,
+            throttled_periods: counts.throttled_periods,
+            throttled_ns: counts.throttled_ns,
+            throttled_share: counts.throttled_ns as f64 / (periods as f64 * period_ns as f64),
+            accesses: counts.accesses,
+            max_accesses_per_period: counts.max_accesses_per_period,
+            periods_over_budget: counts.periods_over_budget,
+            periods_skipped: counts.periods_skipped,
+            accesses_reported_late: counts.accesses_reported_late,
+            longest_period_ns: counts.longest_period_ns,
+            times_held: counts.times_held,
+            writes,
+            series,
+        }
+    }
 }
 
 /// A plan's regulation, checked for this machine.
