@@ -10,6 +10,7 @@
 //! Source: bwlock, sections 3 and 4.2, 6 (who may).
 //! Does not cover: a member of the group that locks again and again. It may; who should not is no member.
 
+mod door;
 mod service;
 pub mod slots;
 mod table;

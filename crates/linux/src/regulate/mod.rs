@@ -5,6 +5,7 @@
 
 pub(crate) mod attach;
 pub(crate) mod bpf;
+pub mod budget;
 pub mod dynamic;
 pub mod engine;
 pub mod event;
