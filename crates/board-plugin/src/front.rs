@@ -187,11 +187,6 @@ impl Front {
         self.flights.retain(|f| f.done > now);
     }
 
-    /// A line from DRAM took so long: the estimate is the mean of the last ones.
-    pub fn learn(&mut self, latency_ps: u64) {
-        self.miss_ps = (self.miss_ps * 15 + latency_ps) / 16;
-    }
-
     /// Is a miss register free, without waiting?
     pub fn has_register(&mut self, computed: u64) -> bool {
         self.settle(computed);
@@ -313,10 +308,16 @@ impl Front {
         self.waited_at_last = self.waited;
     }
 
-    /// Takes over what the replay found: all records before `first_record` are done, at the last of them (or at the first that is left) the core
-    /// had waited `waited`; `done` says when a line arrived, if it did. Returns the change of the core's time.
-    pub fn correct(&mut self, waited: i64, at_front: bool, horizon: i64, done: impl Fn(u64) -> Option<i64>) -> i64 {
-        let estimated = if at_front { self.waited_at_last } else { self.records.front().map_or(0, |r| r.waited) };
+    /// Gives its records away, and what it had waited after the last of them.
+    pub fn hand_over(&mut self, to: &mut VecDeque<Record>) -> i64 {
+        self.first_record += self.records.len() as u64;
+        to.extend(self.records.drain(..));
+        self.waited_at_last
+    }
+
+    /// Takes over what the replay found: where the core had waited `estimated` by the estimate, it has waited `waited`; `done` says when a line
+    /// arrived, if it did. Returns the change of the core's time.
+    pub fn correct(&mut self, waited: i64, estimated: i64, horizon: i64, done: impl Fn(u64) -> Option<i64>) -> i64 {
         let before = std::mem::replace(&mut self.correction, waited - estimated);
         let correction = self.correction;
         for flight in &mut self.flights {

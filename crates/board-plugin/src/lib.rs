@@ -28,6 +28,7 @@ mod trace;
 mod truth;
 mod vcpu;
 mod walk;
+mod worker;
 
 use crate::board::{Board, MODEL, board};
 use crate::pmu::Pmu;

@@ -13,6 +13,7 @@ use crate::front::{Front, Need, Shape};
 use crate::prefetch::Prefetcher;
 use crate::replay::Replay;
 use crate::trace::{Kind as TraceKind, Trace};
+use crate::worker::Worker;
 use solocore_cache::private::{NONE, Private};
 use solocore_cache::shared::Shared;
 use solocore_dram::Spec;
@@ -173,7 +174,7 @@ pub struct Machine {
     pub cores: Vec<Core>,
     llc: Shared,
     /// Time.
-    pub replay: Replay,
+    worker: Worker,
     /// Counts by frame.
     pub frames: Vec<FrameCounts>,
     /// What the last reference made happen.
@@ -257,7 +258,7 @@ impl Machine {
         Ok(Self {
             cores: (0..cpus).map(|_| core()).collect(),
             llc: Shared::new(sets, p.llc.slices, p.llc.ways, p.llc.replacement, seed),
-            replay,
+            worker: Worker::new(replay),
             frames: Vec::new(),
             happened: Happened::default(),
             trace: None,
@@ -462,10 +463,21 @@ impl Machine {
         }
     }
 
-    /// Runs what the cores did up to `horizon` through the DRAM; by how much each core's time changes.
+    /// A window is over: begins to run what the cores did, up to `horizon`, through the DRAM. Returns by how much each core's time changes, by what came of the
+    /// window before.
     pub fn replay(&mut self, horizon_ps: u64) -> &[i64] {
-        let mut fronts: Vec<&mut Front> = self.cores.iter_mut().map(|c| &mut c.front).collect();
-        self.replay.run(&mut fronts, horizon_ps, &mut self.changes);
+        let replay = self.worker.replay();
+        self.changes.clear();
+        for (at, core) in self.cores.iter_mut().enumerate() {
+            self.changes.push(replay.correct(at, &mut core.front));
+            replay.take(at, &mut core.front);
+        }
+        self.worker.run(horizon_ps);
         &self.changes
+    }
+
+    /// What was replayed so far.
+    pub fn replayed(&mut self) -> &Replay {
+        self.worker.replay()
     }
 }

@@ -2,17 +2,20 @@
 //!
 //! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule: at the end of a window the records of all cores
 //! ([`crate::front`]) are run side by side, each core as a machine of computation, miss registers and window, its requests through the
-//! controller of `solocore-dram`, up to a little before the window's end and not beyond; what is left is run in the next window. The little,
-//! a quarter of a quantum, is for cores whose misses were faster than estimated: they go on from a time before the window's end. So every core meets every
+//! controller of `solocore-dram`, up to half a quantum before the window's end and not beyond; what is left is run with the next window's. The half
+//! quantum is for cores whose misses were faster than estimated: they go on from a time before the window's end.
+//! The replay of a window runs on a processor of its own while the vCPUs run the next one; its corrections come at that one's end. When they
+//! come does not depend on how long the replay takes. So every core meets every
 //! other's requests at their times, whatever the order of the quanta, and none has an advantage.
 //! A core whose misses took longer than estimated is ahead of the window when it has run its quantum; it then waits for the window.
 //! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores use within 10 us may be brought in by the other one).
 
-use crate::front::{Front, Shape, What};
+use crate::front::{Front, Record, Shape, What};
 use solocore_dram::Spec;
 use solocore_dram::controller::{Answer, Controller, Uncore};
 use solocore_model::ModelError;
 use solocore_model::platform::Pipeline;
+use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
 
@@ -31,6 +34,11 @@ struct Flight {
 /// A core of the replay.
 #[derive(Debug, Default)]
 struct Back {
+    records: VecDeque<Record>,
+    /// What the core had waited after the last of them, by the estimate.
+    estimated: i64,
+    /// Mean of its last lines from DRAM, from issue to data.
+    miss_ps: u64,
     waited: i64,
     flights: Vec<Flight>,
     /// The core waits for this answer, since then.
@@ -67,7 +75,8 @@ pub struct Replay {
     cores: Vec<Back>,
     controller: Controller,
     answers: Vec<Answer>,
-    /// The last horizon.
+    /// The horizon, and that of the run before.
+    horizon_ps: u64,
     reached_ps: u64,
     /// Time that cores lost because their records came too late for it, summed.
     pub lost_ps: u64,
@@ -100,13 +109,15 @@ impl Replay {
         line: u64,
         llc_mshrs: Option<u32>,
     ) -> Result<Self, ModelError> {
+        let first_guess = shape.llc_ps + shape.overhead_ps + shape.dram_ps;
         Ok(Self {
             shape,
             llc_mshrs: llc_mshrs.map_or(usize::MAX, |n| n as usize),
             under_way: 0,
-            cores: (0..cores).map(|_| Back { next: NEVER, ..Back::default() }).collect(),
+            cores: (0..cores).map(|_| Back { next: NEVER, miss_ps: first_guess, ..Back::default() }).collect(),
             controller: Controller::new(spec, row_hit_cap, line, cores, 1)?,
             answers: Vec::new(),
+            horizon_ps: 0,
             reached_ps: 0,
             lost_ps: 0,
             latencies: vec![Latencies::default(); usize::from(cores)],
@@ -120,13 +131,26 @@ impl Replay {
         self.controller.counts(now_ps)
     }
 
-    /// Runs the records up to `horizon`. Returns by how much each core's time changes.
-    pub fn run(&mut self, fronts: &mut [&mut Front], horizon: u64, changes: &mut Vec<i64>) {
-        for (core, front) in fronts.iter_mut().enumerate() {
-            if self.cores[core].blocked.is_none() && !front.records.is_empty() {
+    /// Takes a core's records over.
+    pub fn take(&mut self, core: usize, front: &mut Front) {
+        let back = &mut self.cores[core];
+        back.estimated = front.hand_over(&mut back.records);
+    }
+
+    /// Records that have not been run.
+    pub fn waiting(&self) -> usize {
+        self.cores.iter().map(|c| c.records.len()).sum()
+    }
+
+    /// Runs the records up to `horizon`.
+    pub fn run(&mut self, horizon: u64) {
+        self.horizon_ps = horizon;
+        for core in 0..self.cores.len() {
+            let Some(first) = self.cores[core].records.front().copied() else { continue };
+            if self.cores[core].blocked.is_none() {
                 // Before this the DRAM has gone on: a core that was much faster than estimated loses the difference.
-                let due = self.due(core, front).unwrap_or(NEVER);
-                let idle = front.records.front().is_some_and(|r| matches!(r.what, What::Idle { .. }));
+                let due = time(signed(first.computed) + self.cores[core].waited);
+                let idle = matches!(first.what, What::Idle { .. });
                 if self.cores[core].caught_up && !idle {
                     self.lost_ps += self.reached_ps.saturating_sub(due);
                 }
@@ -144,30 +168,23 @@ impl Replay {
             let until = at.min(horizon);
             if self.controller.next_ps() <= until {
                 if let Some(now) = self.controller.advance(until, &mut self.answers) {
-                    self.take_answers(now, fronts);
+                    self.take_answers(now);
                 }
                 continue;
             }
             if at > horizon {
                 break;
             }
-            self.step(which, at, fronts[which]);
+            self.step(which, at);
         }
-        changes.clear();
-        for (core, front) in fronts.iter_mut().enumerate() {
-            changes.push(self.correct(core, front, horizon));
+        for back in &mut self.cores {
+            back.caught_up = back.records.is_empty();
         }
-    }
-
-    /// When the core's next record is due, if it waits for nothing.
-    fn due(&self, core: usize, front: &Front) -> Option<u64> {
-        let record = front.records.front()?;
-        Some(time(signed(record.computed) + self.cores[core].waited))
     }
 
     /// The core acts at `now`, as far as it can.
-    fn step(&mut self, core: usize, now: u64, front: &mut Front) {
-        while let Some(&record) = front.records.front() {
+    fn step(&mut self, core: usize, now: u64) {
+        while let Some(&record) = self.cores[core].records.front() {
             let back = &mut self.cores[core];
             // Loads that the core needed before this.
             while let Some(at) =
@@ -204,8 +221,7 @@ impl Replay {
             if !on {
                 return;
             }
-            front.records.pop_front();
-            front.first_record += 1;
+            self.cores[core].records.pop_front();
             if self.cores[core].blocked.is_some() {
                 self.cores[core].next = NEVER;
                 return;
@@ -279,7 +295,7 @@ impl Replay {
         true
     }
 
-    fn take_answers(&mut self, now: u64, fronts: &mut [&mut Front]) {
+    fn take_answers(&mut self, now: u64) {
         let mut answers = std::mem::take(&mut self.answers);
         for answer in answers.drain(..) {
             let core = usize::from(answer.source);
@@ -290,24 +306,24 @@ impl Replay {
                 self.cores[core].writes = self.cores[core].writes.saturating_sub(1);
             } else {
                 self.under_way = self.under_way.saturating_sub(1);
-                self.arrived(core, answer.tag, now, fronts[core]);
+                self.arrived(core, answer.tag, now);
             }
             if self.cores[core].blocked.is_none() {
-                self.step(core, now, fronts[core]);
+                self.step(core, now);
             }
         }
         self.answers = answers;
         if self.llc_mshrs != usize::MAX {
             // Those that waited for a register of the shared cache.
-            for (core, front) in fronts.iter_mut().enumerate() {
+            for core in 0..self.cores.len() {
                 if self.cores[core].blocked.is_none() && self.cores[core].next == NEVER {
-                    self.step(core, now, front);
+                    self.step(core, now);
                 }
             }
         }
     }
 
-    fn arrived(&mut self, core: usize, tag: u64, now: u64, front: &mut Front) {
+    fn arrived(&mut self, core: usize, tag: u64, now: u64) {
         let back = &mut self.cores[core];
         if let Some(flight) = back.flights.iter_mut().find(|f| f.tag == tag) {
             flight.done = Some(now);
@@ -316,7 +332,7 @@ impl Replay {
             seen.lines += 1;
             seen.sum_ps += latency;
             seen.max_ps = seen.max_ps.max(latency);
-            front.learn(latency);
+            back.miss_ps = (back.miss_ps * 15 + latency) / 16;
         }
         if let Some((_, since)) = back.blocked.filter(|b| b.0 == tag) {
             back.blocked = None;
@@ -324,23 +340,23 @@ impl Replay {
         }
     }
 
-    /// Says the core what came of its records.
-    fn correct(&mut self, core: usize, front: &mut Front, horizon: u64) -> i64 {
+    /// Tells a core what came of its records; by how much its time changes.
+    pub fn correct(&mut self, core: usize, front: &mut Front) -> i64 {
         let back = &self.cores[core];
-        let mut waited = back.waited;
+        let horizon = self.horizon_ps;
+        let (mut waited, mut estimated) = (back.waited, back.estimated);
         if let Some((_, since)) = back.blocked {
-            waited += signed(horizon.saturating_sub(since).max(front.miss_ps));
+            waited += signed(horizon.saturating_sub(since).max(back.miss_ps));
         }
-        let at_front = front.records.is_empty();
-        self.cores[core].caught_up = at_front;
-        let back = &self.cores[core];
-        if let Some(record) = front.records.front() {
-            // What is left is not before the window's end.
+        if let Some(record) = back.records.front() {
+            // What is left is not before the horizon.
+            estimated = record.waited;
             waited = waited.max(signed(horizon) - signed(record.computed));
         }
+        front.miss_ps = back.miss_ps;
         let flights = &back.flights;
         let done = |line: u64| flights.iter().find(|f| f.line == line).and_then(|f| f.done).map(signed);
-        let change = front.correct(waited, at_front, signed(horizon), done);
+        let change = front.correct(waited, estimated, signed(horizon), done);
         self.largest_correction_ps = self.largest_correction_ps.max(change.unsigned_abs());
         self.sum_corrections_ps += change.unsigned_abs();
         change

@@ -223,7 +223,7 @@ impl Schedule {
             }
         }
         *idle_for = 0;
-        let behind = self.quantum_ps / 4;
+        let behind = self.quantum_ps / 2;
         let changes = machine.replay(next.saturating_sub(behind));
         for (vcpu, &change) in vcpus.iter_mut().zip(changes) {
             vcpu.correct(change);

@@ -63,7 +63,7 @@ impl Run {
                 core.local += self.machine.access(at, computed, step.line, address, step.access, || step.value);
             }
         }
-        let changes = self.machine.replay(end - quantum / 4);
+        let changes = self.machine.replay(end - quantum / 2);
         for (core, change) in self.cores.iter_mut().zip(changes) {
             core.local += change;
         }
@@ -100,6 +100,8 @@ fn step_ps(p: &Platform, program: Program, warm: u64, steps: u64) -> f64 {
     while run.cores[0].done < warm {
         run.window(10_000_000, &[0]);
     }
+    // The last corrections of the warming up come two windows later.
+    (0..3).for_each(|_| run.window(10_000_000, &[0]));
     let (begin, done) = (run.cores[0].local, run.cores[0].done);
     while run.cores[0].done < done + steps {
         run.window(10_000_000, &[0]);

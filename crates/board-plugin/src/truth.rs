@@ -87,7 +87,7 @@ impl Truth {
     pub fn reset(&mut self, board: &Board) {
         let (vcpus, machine) = board.vcpus_and_machine();
         self.zero = vcpus.iter().map(|v| v.totals(machine)).collect();
-        self.latencies.clone_from(&machine.replay.latencies);
+        self.latencies.clone_from(&machine.replayed().latencies);
         self.since_ps = NOW_PS.load(Relaxed);
         self.programs.iter_mut().for_each(|p| p.totals = Totals::default());
         for (vcpu, &totals) in vcpus.iter_mut().zip(&self.zero) {
@@ -105,10 +105,13 @@ impl Truth {
             self.settle(vcpu, totals);
         }
         let none = Totals::default();
+        let replay = machine.replayed();
+        let (seen_all, uncore) = (replay.latencies.clone(), replay.uncore(now));
+        let (largest, sum_of, lost) = (replay.largest_correction_ps, replay.sum_corrections_ps, replay.lost_ps);
         let vcpu = |v: &Vcpu| {
             let totals = v.totals(machine).since(self.zero.get(v.index).unwrap_or(&none));
             let mut object = counts(&totals);
-            let seen = machine.replay.latencies[v.index];
+            let seen = seen_all[v.index];
             let before = self.latencies.get(v.index).copied().unwrap_or_default();
             let lines = seen.lines - before.lines;
             object.insert("dram_reads".into(), lines.into());
@@ -119,7 +122,6 @@ impl Truth {
             object.insert("pmu_interrupts_masked".into(), v.masked.into());
             Value::Object(object)
         };
-        let uncore = machine.replay.uncore(now);
         let frames = machine.frames.iter().enumerate().filter(|(_, f)| f.fills + f.writebacks > 0);
         let program = |p: &Program| {
             let mut object = counts(&p.totals);
@@ -143,9 +145,9 @@ impl Truth {
             },
             // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing differ from run to run.
             "host": board.schedule().statistics,
-            "largest_correction_ps": machine.replay.largest_correction_ps,
-            "lost_ps": machine.replay.lost_ps,
-            "sum_of_corrections_ps": machine.replay.sum_corrections_ps,
+            "largest_correction_ps": largest,
+            "lost_ps": lost,
+            "sum_of_corrections_ps": sum_of,
             "frames": frames.map(|(n, f)| json!([n, f.fills, f.writebacks])).collect::<Vec<_>>(),
         })
     }
