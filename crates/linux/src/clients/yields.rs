@@ -6,7 +6,7 @@
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
 use super::door::{Door, start_of};
-use super::table::{REQUEST_BYTES, Refusal, Request, Scope, answer};
+use super::table::{REQUEST_BYTES, Refusal, Scope, answer};
 use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
 use crate::sys::seqpacket;
