@@ -26,6 +26,17 @@
 #include <solocore/dynamic_budget.h>
 
 /* What the loader says of the hard tasks, and the daemon of their pages. */
+/* One soft CPU under dynamic budgets. */
+struct run_dynamic {
+	sc_u64 counted;		/* the counter at the last look */
+	sc_u64 jobs;		/* how many it saw begin */
+	sc_u64 stops;		/* how often it was stopped */
+	sc_u64 limit;		/* accesses that are left; SC_UNLIMITED: any number */
+	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
+	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
+	struct sc_dynamic dynamic;
+};
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, RUN_TASKS);

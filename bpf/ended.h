@@ -4,21 +4,14 @@
  *
  * Problem: the kernel unloads a sched_ext scheduler at any time (an error of its own, the watchdog, a CPU
  * that goes offline, a request), and solocore must say why. Rule: the callback `exit` writes what the kernel
- * gives as the reason; crates/linux/src/regulate/bpf.rs reads it (check_ended), and knows the layout. `kind` is
- * written last: whoever sees it sees the texts.
+ * gives as the reason; crates/linux/src/regulate/bpf.rs reads it (check_ended), and knows the layout. `kind`
+ * is written last: whoever sees it sees the texts.
  */
 #ifndef SOLOCORE_ENDED_H
 #define SOLOCORE_ENDED_H
 
 #include "kfuncs.h"
-
-struct run_exit {
-	__u64 kind; /* SCX_EXIT_*; 0: it runs */
-	char reason[128];
-	char message[256];
-};
-
-_Static_assert(sizeof(struct run_exit) == 392, "shared with crates/linux/src/regulate/shared.rs");
+#include "sched_intf.h"
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -15,28 +15,10 @@
 #ifndef SOLOCORE_HISTORY_H
 #define SOLOCORE_HISTORY_H
 
-#include <solocore/memguard.h>
+#include "intf.h"
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-
-#define HISTORY_PERIODS 2048u /* a power of two; 200 ms at the shortest period */
-
-struct run_period {
-	sc_u64 start_ns;
-	sc_u64 end_ns;
-	sc_u64 stopped_ns; /* since when it was throttled at its end; 0: it was not */
-	sc_u64 accesses;
-};
-
-struct run_history {
-	sc_u64 written; /* entries so far; the next one lies at this number modulo HISTORY_PERIODS */
-	struct run_period periods[HISTORY_PERIODS];
-};
-
-_Static_assert(sizeof(struct run_period) == 32, "shared with crates/linux/src/regulate/history.rs");
-_Static_assert(sizeof(struct run_history) == 8 + 32 * HISTORY_PERIODS,
-	       "shared with crates/linux/src/regulate/history.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

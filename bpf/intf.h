@@ -3,8 +3,9 @@
  * The contract between the BPF programs and crates/linux.
  *
  * Problem: two languages share memory (maps) and constants; a field that moves must not go unnoticed.
- * Rule: every shared struct is declared here once, with its size asserted. crates/linux/src/shared.rs repeats
- * the layout, and a test there compares each field with the type information in the compiled objects.
+ * Rule: every shared struct is declared once, here and in the other *_intf.h. crates/linux/build.rs makes the
+ * Rust of it (bindgen; crates/linux/src/contract.rs), and a test there compares each field with the type
+ * information in the compiled objects. A struct has no padding that is not named.
  * Does not cover: what the fields of `guard` mean (solocore/memguard.h).
  */
 #ifndef SOLOCORE_INTF_H
@@ -58,8 +59,19 @@ struct run_core {
 	sc_u64 unseen_writes;	  /* writes whose overflow was not reported and that were found later */
 };
 
-_Static_assert(sizeof(struct sc_memguard_core) == 112, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_settings) == 48, "shared with crates/linux/src/shared.rs");
-_Static_assert(sizeof(struct run_core) == 312, "shared with crates/linux/src/shared.rs");
+/* The latest periods of a CPU (history.h). */
+#define HISTORY_PERIODS 2048u /* a power of two; 200 ms at the shortest period */
+
+struct run_period {
+	sc_u64 start_ns;
+	sc_u64 end_ns;
+	sc_u64 stopped_ns; /* since when it was throttled at its end; 0: it was not */
+	sc_u64 accesses;
+};
+
+struct run_history {
+	sc_u64 written; /* entries so far; the next one lies at this number modulo HISTORY_PERIODS */
+	struct run_period periods[HISTORY_PERIODS];
+};
 
 #endif

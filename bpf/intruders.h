@@ -6,8 +6,8 @@
  * they take time that was promised to others, and the scheduler is not asked. Rule: it is seen at the change
  * of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and whose time that was. 256 threads
  * are told apart; the scheduler's own counts have all of them. Priorities are those that the threads asked
- * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/schedule/intruders.rs repeats the
- * layout.
+ * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/schedule/intruders.rs repeats
+ * the layout.
  */
 #ifndef SOLOCORE_INTRUDERS_H
 #define SOLOCORE_INTRUDERS_H
@@ -19,22 +19,6 @@
 #define SCHED_FIFO 1u
 #define SCHED_RR 2u
 #define SCHED_DEADLINE 6u
-/* Whose time it was: the levels and the windows, or the modes of a core with VCPUs. */
-#define INTRUDER_WHOSE 6
-
-struct sched_intruder {
-	sc_u64 ns;
-	sc_u64 times;
-	sc_u64 longest_ns;
-	sc_u64 lost_ns[INTRUDER_WHOSE];
-	sc_u32 pid;
-	sc_u32 tgid;
-	sc_u32 policy;
-	sc_u32 priority; /* of SCHED_FIFO and SCHED_RR */
-	char name[16];
-};
-
-_Static_assert(sizeof(struct sched_intruder) == 104, "shared with crates/linux/src/schedule/intruders.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

@@ -2,9 +2,7 @@
 /*
  * The contract between bpf/levels.bpf.c and crates/linux/src/levels.
  *
- * Rule: as in intf.h. crates/linux/src/levels/shared.rs repeats the layout, and a test there compares it with
- * the type information of the object. What only the programs use (the policy's state) is not repeated: the
- * loader tells them tasks and tables through the program `setup`.
+ * Rule: as in intf.h. The loader tells the programs tasks and tables through the program `setup`.
  */
 #ifndef SOLOCORE_LEVELS_INTF_H
 #define SOLOCORE_LEVELS_INTF_H
@@ -93,11 +91,5 @@ struct level_cpu_run {
 	sc_u64 lost_ns[6]; /* by level that had to wait for them */
 	sc_u64 slots;	   /* windows that have ended */
 };
-
-_Static_assert(sizeof(struct levels_settings) == 16, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_setup) == 56, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_member) == 16, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_task) == 160, "shared with crates/linux/src/levels/shared.rs");
-_Static_assert(sizeof(struct level_cpu_run) == 120, "shared with crates/linux/src/levels/shared.rs");
 
 #endif

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The contract between bpf/lock.h and crates/linux/src/lock, beside intf.h.
- *
- * Rule: as in intf.h; crates/linux/src/lock/table.rs repeats the layout, and a test there compares.
+ * The contract between bpf/lock.h, bpf/dynamic.h and crates/linux, beside intf.h. Rule: as in intf.h.
  */
 #ifndef SOLOCORE_LOCK_INTF_H
 #define SOLOCORE_LOCK_INTF_H
 
 #include <solocore/bwlock.h>
-#include <solocore/dynamic_budget.h>
 #include "../client/c/solocore_page.h"
 
 /* What regulates. */
@@ -78,23 +75,5 @@ struct run_task {
 	sc_u32 core;
 	sc_u32 reserved;
 };
-
-/* One soft CPU under dynamic budgets. */
-struct run_dynamic {
-	sc_u64 counted;		/* the counter at the last look */
-	sc_u64 jobs;		/* how many it saw begin */
-	sc_u64 stops;		/* how often it was stopped */
-	sc_u64 limit;		/* accesses that are left; SC_UNLIMITED: any number */
-	sc_u64 seen[RUN_TASKS]; /* by task: the page's word at the last look */
-	sc_u64 slot[RUN_TASKS]; /* and whose page it was */
-	struct sc_dynamic dynamic;
-};
-
-_Static_assert(sizeof(struct run_task) == 32, "shared with crates/linux/src/lock/table.rs");
-_Static_assert(sizeof(struct lock_settings) == 32, "shared with crates/linux/src/lock/table.rs");
-_Static_assert(sizeof(struct run_clients) == 8, "shared with crates/linux/src/lock/table.rs");
-_Static_assert(sizeof(struct run_owner) == 16, "shared with crates/linux/src/lock/table.rs");
-_Static_assert(sizeof(struct run_slot) == 32, "shared with crates/linux/src/lock/table.rs");
-_Static_assert(sizeof(struct run_lock) == 168, "shared with crates/linux/src/lock/table.rs");
 
 #endif

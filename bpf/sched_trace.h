@@ -8,63 +8,16 @@
  * locked, so there is one writer at a time; the loader reads what is new some twenty times a second. Entries
  * that it did not read in time are overwritten, and it knows how many by the count.
  *
- * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the numbers of the
- * events and what `id`, `a` and `b` mean with each; a test compares them with the objects.
+ * crates/linux/src/schedule/sched_trace.rs repeats the layout, crates/model/src/sched_trace.rs the numbers of
+ * the events and what `id`, `a` and `b` mean with each; a test compares them with the objects.
  */
 #ifndef SOLOCORE_SCHED_TRACE_H
 #define SOLOCORE_SCHED_TRACE_H
 
-#include <solocore/types.h>
+#include "sched_intf.h"
 
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>
-
-#define TRACE_EVENTS 16384u /* a power of two */
-
-enum trace_kind {
-	/* VCPUs (solocore/vcpu.h). */
-	TRACE_VCPU_ADD = 1,
-	TRACE_VCPU_REMOVE = 2,
-	TRACE_VCPU_WAKE = 3,
-	TRACE_VCPU_BLOCK = 4,
-	TRACE_VCPU_TICK = 5,
-	TRACE_VCPU_ALLOW = 6,
-	TRACE_VCPU_PAUSE = 7,
-	TRACE_VCPU_BUDGET = 8,
-	TRACE_VCPU_ARRIVE = 9,
-	TRACE_VCPU_INTENSITY = 10,
-	TRACE_VCPU_LEAVE = 11,
-	TRACE_VCPU_RESUME = 12,
-	/* Criticality levels (solocore/criticality.h) and time tables. */
-	TRACE_LEVEL_ADD = 32,
-	TRACE_LEVEL_RELEASE = 33,
-	TRACE_LEVEL_COMPLETE = 34,
-	TRACE_LEVEL_PICK = 35,
-	TRACE_LEVEL_OVERRUN = 36,
-	TRACE_LEVEL_SLOT = 37,
-	TRACE_LEVEL_TABLE = 38,
-	/* What really ran. */
-	TRACE_RUNS = 64,
-	TRACE_STOPS = 65,
-	TRACE_INTRUDER = 66,
-};
-
-struct trace_event {
-	sc_u64 time_ns; /* CLOCK_MONOTONIC */
-	sc_u32 kind;	/* TRACE_* */
-	sc_u32 id;
-	sc_u64 a;
-	sc_u64 b;
-};
-
-struct trace_ring {
-	sc_u64 written; /* events so far; the next one lies at this number modulo TRACE_EVENTS */
-	struct trace_event events[TRACE_EVENTS];
-};
-
-_Static_assert(sizeof(struct trace_event) == 32, "shared with crates/linux/src/schedule/sched_trace.rs");
-_Static_assert(sizeof(struct trace_ring) == 8 + 32 * TRACE_EVENTS,
-	       "shared with crates/linux/src/schedule/sched_trace.rs");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The contract between bpf/vcpu.bpf.c and crates/linux/src/vcpu.
- *
- * Problem: as in intf.h, two languages share memory and constants.
- * Rule: every shared struct is declared here once, with its size asserted; crates/linux/src/vcpus/shared.rs
- * repeats the layout, and a test there compares each field with the type information in the compiled object.
+ * The contract between bpf/vcpu.bpf.c and crates/linux. Rule: as in intf.h.
  *
  * VCPUs are numbered. Number c, below the number of CPUs, is the best-effort VCPU of CPU c: it runs whatever
  * is bound to no VCPU.
@@ -96,8 +92,5 @@ struct vcpu_request {
 };
 
 _Static_assert(SC_MAX_TASKS < 1 << 12, "VCPU_BOUND has 12 bits for a number");
-_Static_assert(sizeof(struct vcpu_settings) == 56, "shared with crates/linux/src/vcpus/shared.rs");
-_Static_assert(sizeof(struct vcpu_info) == 72, "shared with crates/linux/src/vcpus/shared.rs");
-_Static_assert(sizeof(struct vcpu_request) == 64, "shared with crates/linux/src/vcpus/shared.rs");
 
 #endif

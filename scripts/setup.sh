@@ -5,8 +5,8 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 want=${1:-test}
 
-# clang, libbpf, libelf and zlib: solocore carries BPF programs (crates/linux).
-packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils clang libbpf-dev libelf-dev zlib1g-dev pkg-config)
+# clang, libbpf, libelf and zlib: solocore carries BPF programs (crates/linux); libclang reads what they share with it.
+packages=(qemu-user gcc libc6-dev make sqlite3 xz-utils clang libclang1-14 libbpf-dev libelf-dev zlib1g-dev pkg-config)
 if [ "$want" = test ]; then
 	packages+=(gcc-aarch64-linux-gnu gcc-powerpc-linux-gnu libc6-dev-arm64-cross libc6-dev-powerpc-cross
 		clang-format g++ valgrind chromium python3 python3-venv

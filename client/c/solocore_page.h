@@ -85,24 +85,11 @@ struct sc_answer {
 	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
 };
 
-/* crates/linux/src/clients/slots.rs repeats these numbers, and a test there compares. */
-#define SC_SLOT_AT(member, at)                                                                               \
-	_Static_assert(__builtin_offsetof(struct sc_page, slot.member) == (at), "shared")
-SC_SLOT_AT(first_ns, 16);
-SC_SLOT_AT(period_ns, 24);
-SC_SLOT_AT(length_ns, 32);
-SC_SLOT_AT(from, 40);
-SC_SLOT_AT(begun, 48);
-SC_SLOT_AT(next, 56);
-SC_SLOT_AT(late, 64);
-SC_SLOT_AT(start_late_ns, 72);
-SC_SLOT_AT(end_late_ns, 80);
-SC_SLOT_AT(latest, 88);
-#undef SC_SLOT_AT
+/* crates/linux makes its Rust of these (crates/linux/src/contract.rs); older clients know them as they are.
+ */
 _Static_assert(sizeof(struct sc_page) == SC_PAGE_BYTES, "one page");
-_Static_assert(sizeof(struct sc_slot) == 72 + 16 * SC_SLOTS_KEPT,
-	       "shared with crates/linux/src/clients/slots.rs");
-_Static_assert(sizeof(struct sc_request) == 80, "shared with crates/linux/src/clients");
-_Static_assert(sizeof(struct sc_answer) == 16, "shared with crates/linux/src/clients");
+_Static_assert(sizeof(struct sc_slot) == 72 + 16 * SC_SLOTS_KEPT, "protocol 1");
+_Static_assert(sizeof(struct sc_request) == 80, "protocol 1");
+_Static_assert(sizeof(struct sc_answer) == 16, "protocol 1");
 
 #endif

@@ -1,15 +1,18 @@
-//! Compiles the programs of `bpf/` with clang; the crate embeds the objects, so that the command is one file.
+//! Compiles the programs of `bpf/` with clang; the crate embeds the objects, so that the command is one file. Makes the Rust of what they
+//! share with this crate (`src/contract.rs`).
 
+use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
     let bpf = Path::new("../../bpf");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for input in ["../../bpf", "../../policy/include", "build.rs"] {
+    for input in ["../../bpf", "../../policy/include", "../../client/c/solocore_page.h", "build.rs"] {
         println!("cargo::rerun-if-changed={input}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
+    contract(&out);
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
     // The levels' and the VCPUs' schedulers hold the policy's state of each CPU in the kernel: 1024 tasks are enough.
     let smaller = &["-DSC_MAX_TASKS=1024u"][..];
@@ -36,12 +39,50 @@ fn main() {
     }
 }
 
+/// Every struct that only lies in memory: bytes are as good as any others.
+#[derive(Debug)]
+struct Bytes;
+
+impl ParseCallbacks for Bytes {
+    fn add_derives(&self, _: &DeriveInfo<'_>) -> Vec<String> {
+        ["FromBytes", "IntoBytes", "Immutable", "KnownLayout"].map(|name| format!("zerocopy::{name}")).to_vec()
+    }
+
+    /// bindgen keeps macros as signed numbers, where this one is -1.
+    fn int_macro(&self, name: &str, _: i64) -> Option<IntKind> {
+        (name == "SC_UNLIMITED").then_some(IntKind::U64)
+    }
+}
+
+/// The structs and numbers of `bpf/*_intf.h`.
+fn contract(out: &Path) {
+    let headers = ["intf", "lock_intf", "sched_intf", "levels_intf", "vcpu_intf"];
+    let text: String = headers.iter().map(|name| format!("#include \"{name}.h\"\n")).collect();
+    let made = bindgen::Builder::default()
+        .header_contents("contract.h", &text)
+        .clang_args(["-I../../bpf", "-I../../policy/include", "-ffreestanding", "-DSC_MAX_TASKS=1024u"])
+        .allowlist_type(
+            "run_.*|lock_settings|level_.*|levels_settings|vcpu_.*|trace_.*|sched_intruder|sc_(page|request|answer)",
+        )
+        .allowlist_var("SC_.*|RUN_.*|HISTORY_PERIODS|LEVEL_.*|VCPU_.*|TRACE_.*|INTRUDER_WHOSE")
+        .parse_callbacks(Box::new(Bytes))
+        .explicit_padding(true)
+        .prepend_enum_name(false)
+        .formatter(bindgen::Formatter::None)
+        .generate();
+    match made.map(|made| made.write_to_file(out.join("contract.rs"))) {
+        Ok(Ok(())) => {}
+        Ok(Err(e)) => fail(&format!("the Rust of bpf/*_intf.h cannot be written: {e}")),
+        Err(e) => fail(&format!("bindgen refuses bpf/*_intf.h: {e}")),
+    }
+}
+
 fn fail(what: &str) {
     for line in what.lines() {
         println!("cargo::error={line}");
     }
     println!(
-        "cargo::error=the BPF programs need clang 14 or newer and libbpf's headers: apt-get install clang libbpf-dev"
+        "cargo::error=the BPF programs need clang 14 or newer with libclang, and libbpf's headers: apt-get install clang libclang1 libbpf-dev"
     );
     std::process::exit(1);
 }

@@ -12,7 +12,7 @@ from conftest import interrupt, refused
 PAPER = ["R|R", "C|C", "O|C", "C|C+A/B-All", "C|C+A/B-LP", "C|C+A/B-SP", "O|C+A/B-All", "O|C+A/B-LP", "O|C+A/B-SP"]
 ONE = "C-Light,Short,Medium,Slow,Large,High,Many"
 SOME = ("--scenario", "*,Short,Heavy,Slow,Large,*,Many")  # 9 scenarios
-FILES = ["points.csv", "points.parquet", "sua.csv", "sua_by_scenario.csv", "observations.csv"]
+FILES = ["points.csv", "sua.csv", "sua_by_scenario.csv", "observations.csv"]
 
 
 def rows(solocore, name):

@@ -10,38 +10,7 @@ use solocore_analysis::memory::latency::{
 };
 use solocore_dram::random::Random;
 use solocore_dram::{Completion, Memory, Options, PRESETS, Request, Spec};
-
-fn timings(spec: &Spec) -> Dram {
-    let (o, t) = (&spec.organisation, &spec.timing);
-    let c = |v: u32| u64::from(v);
-    Dram {
-        clock_ps: t.clock.ps(),
-        ranks: c(o.ranks),
-        groups: c(o.bank_groups),
-        banks: c(o.rank_banks()),
-        burst: c(o.burst / 2),
-        command: c(t.command_cycles),
-        cl: c(t.cl),
-        cwl: c(t.cwl),
-        rcd: c(t.t_rcd),
-        rp: c(t.t_rp),
-        ras: c(t.t_ras),
-        rfc: c(t.t_rfc),
-        refi: c(t.t_refi),
-        rrd_s: c(t.t_rrd_s),
-        rrd_l: c(t.t_rrd_l),
-        wtr_s: c(t.t_wtr_s),
-        wtr_l: c(t.t_wtr_l),
-        faw: c(t.t_faw),
-        wr: c(t.t_wr),
-        rtp: c(t.t_rtp),
-        ccd_s: c(t.t_ccd_s),
-        ccd_l: c(t.t_ccd_l),
-        ccd_l_write: c(t.t_ccd_l_write),
-        ppd: c(t.t_ppd),
-        rtrs: c(t.t_rtrs),
-    }
-}
+use solocore_planner::memory::timings;
 
 fn spec(name: &str, ranks: u32) -> Spec {
     let mut spec = Spec::find(name).unwrap();

@@ -1,6 +1,8 @@
 //! The command line.
 
+pub mod board;
 pub mod format;
+mod groups;
 pub mod isolation;
 pub mod latency;
 pub mod plan;
@@ -31,9 +33,14 @@ pub struct Args {
 }
 
 impl Args {
+    /// The command line, with its commands in groups.
+    pub fn grouped() -> clap::Command {
+        groups::grouped(Self::command())
+    }
+
     /// Of the command line; which options of `run` stand on it as well. Bad usage ends the process.
     pub fn read() -> Self {
-        let matches = Self::command().get_matches();
+        let matches = Self::grouped().get_matches();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
         if let (Command::Run(run), Some((_, matches))) = (&mut args.command, matches.subcommand()) {
             let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
@@ -93,7 +100,9 @@ pub enum Command {
         after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same\nscale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
     )]
     Reproduce(ReproduceArgs),
-    /// Run the MC2 schedulability study: the share of random task systems that each scheme can schedule.
+    /// Run the MC2 schedulability study of random task systems.
+    ///
+    /// The share of random task systems that each scheme can schedule.
     #[command(
         after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
@@ -103,7 +112,9 @@ pub enum Command {
         after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
-    /// Run a program under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache colours and banks of its own.
+    /// Run a program under the lock, on a core, in a VCPU, or in its colours.
+    ///
+    /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache colours and banks of its own.
     #[command(
         after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
@@ -113,17 +124,21 @@ pub enum Command {
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler goes on with every thread."
     )]
     Vcpu(vcpu::VcpuArgs),
-    /// Check a trace of scheduling decisions: each followed from the policy, and the promises were kept.
+    /// Check that a trace of scheduling decisions follows from the policy.
+    ///
+    /// Each decision followed from the policy, and the promises were kept.
     #[command(
         after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(scheduling::CheckTraceArgs),
     /// Move a program that runs in its colours to others.
     #[command(
+        name = "recolor",
+        alias = "recolour",
         after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from\nthe new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
     )]
-    Recolor(space::RecolorArgs),
-    /// Cache colours and DRAM banks of this machine, and where a process's pages lie.
+    Recolour(space::RecolourArgs),
+    /// Find cache colours and DRAM banks, and where a process's pages lie.
     #[command(subcommand)]
     Space(space::SpaceCommand),
     /// Say what this machine can do, what it lacks, and how to get it.
@@ -136,12 +151,17 @@ pub enum Command {
         after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
     )]
     Top(TopArgs),
-    /// Show how long requests to memory take, how many each CPU makes, and what would be throttled.
+    /// Show how long requests to memory take, and how many each CPU makes.
+    ///
+    /// And what would be throttled.
     #[command(
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
-    /// Measure this machine: bandwidth, latency, messages, locked memory, I/O, coloured pages.
+    /// Run programs on a virtual board: stock Debian with a board's cores, caches, memory and clock.
+    #[command(subcommand)]
+    Board(board::BoardCommand),
+    /// Measure this machine: memory, messages, I/O, coloured pages.
     #[command(
         after_help = "Each has --help with examples. bandwidth, latency and io-load take IsolBench's -c, -p and -r."
     )]

@@ -3,6 +3,8 @@
 mod analyze;
 mod assess;
 pub(crate) mod bench;
+mod board;
+mod board_list;
 mod check_io;
 mod check_trace;
 mod daemon;
@@ -35,7 +37,6 @@ mod vcpu_drill;
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
 use crate::print::print;
-use clap::CommandFactory;
 use solocore_model::platform::PRESETS;
 use std::process::ExitCode;
 
@@ -55,19 +56,20 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Study(args) => study::run(&args),
         Command::Run(args) => run::run(&args),
         Command::Exec(args) => exec::run(&args),
-        Command::Recolor(args) => space::recolor(&args),
+        Command::Recolour(args) => space::recolour(&args),
         Command::Space(command) => space::run(&command),
         Command::Doctor(args) => doctor::run(&args),
         Command::Top(args) => top::run(&args),
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Board(command) => board::run(&command),
         Command::Bench { name } => bench::run(&name),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::command(), "solocore", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
     }

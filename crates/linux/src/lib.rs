@@ -8,6 +8,7 @@
 //! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where the CPU shares ways out (schedule/locker.rs).
 
 pub mod clients;
+mod contract;
 pub mod daemon;
 pub mod doctor;
 mod error;

@@ -392,7 +392,7 @@ misses = 0
     #[test]
     fn vcpus_have_their_tasks() {
         let system = System::parse(Path::new("s.toml"), GOOD).unwrap();
-        let vcpus = system.vcpus.unwrap();
+        let vcpus = system.vcpus().unwrap();
         assert_eq!((vcpus.of_task(0), vcpus.of_task(1)), (Some(0), None));
         assert_eq!((vcpus.vcpus[0].capacity_ns, vcpus.vcpus[0].core), (6_000_000, Some(1)));
         assert!(vcpus.settings.strict && vcpus.settings.background == super::Background::Keep);

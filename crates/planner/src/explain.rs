@@ -1,7 +1,7 @@
 //! The reason for each number, and what the verdict rests on, in words.
 
+use crate::budgets::Dynamic;
 use crate::demand::Demand;
-use crate::dynamic::Dynamic;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_model::levels::Contention;
@@ -301,7 +301,7 @@ pub fn verdicts(system: &System, plan: &mut Plan) {
 fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     let (p, r) = (&plan.platform, &plan.regulation);
     let measured =
-        plan.levels().is_some() && system.mc2.as_ref().is_some_and(|m| m.settings.contention == Contention::Measured);
+        plan.levels().is_some() && system.levels().is_some_and(|m| m.settings.contention == Contention::Measured);
     if measured {
         return vec!["stated times were measured under the contention that there will be".to_owned()];
     }

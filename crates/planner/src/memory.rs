@@ -16,37 +16,10 @@ use solocore_model::platform::Pipeline;
 /// Why there is none at command level: no bound can be given.
 pub fn of(p: &Platform) -> Result<Memory, String> {
     let spec = Spec::of_platform(p).map_err(|e| e.to_string())?;
-    let (o, t) = (&spec.organisation, &spec.timing);
     let c = |v: u32| u64::from(v);
     let limits = Limits::MODELLED;
     Ok(Memory {
-        dram: Dram {
-            clock_ps: t.clock.ps(),
-            ranks: c(o.ranks),
-            groups: c(o.bank_groups),
-            banks: c(o.rank_banks()),
-            burst: c(o.burst / 2),
-            command: c(t.command_cycles),
-            cl: c(t.cl),
-            cwl: c(t.cwl),
-            rcd: c(t.t_rcd),
-            rp: c(t.t_rp),
-            ras: c(t.t_ras),
-            rfc: c(t.t_rfc),
-            refi: c(t.t_refi),
-            rrd_s: c(t.t_rrd_s),
-            rrd_l: c(t.t_rrd_l),
-            wtr_s: c(t.t_wtr_s),
-            wtr_l: c(t.t_wtr_l),
-            faw: c(t.t_faw),
-            wr: c(t.t_wr),
-            rtp: c(t.t_rtp),
-            ccd_s: c(t.t_ccd_s),
-            ccd_l: c(t.t_ccd_l),
-            ccd_l_write: c(t.t_ccd_l_write),
-            ppd: c(t.t_ppd),
-            rtrs: c(t.t_rtrs),
-        },
+        dram: timings(&spec),
         controller: Controller { hit_cap: p.dram.row_hit_cap.limit().map(u64::from), ..Controller::default() },
         queue: Queue {
             writes: c(limits.writes),
@@ -57,6 +30,40 @@ pub fn of(p: &Platform) -> Result<Memory, String> {
         overhead_ps: p.dram.overhead.ps(),
         cycle_ps: p.cycles_to_ps(1),
     })
+}
+
+/// The timing of a memory, in clock cycles.
+#[must_use]
+pub fn timings(spec: &Spec) -> Dram {
+    let (o, t) = (&spec.organisation, &spec.timing);
+    let c = |v: u32| u64::from(v);
+    Dram {
+        clock_ps: t.clock.ps(),
+        ranks: c(o.ranks),
+        groups: c(o.bank_groups),
+        banks: c(o.rank_banks()),
+        burst: c(o.burst / 2),
+        command: c(t.command_cycles),
+        cl: c(t.cl),
+        cwl: c(t.cwl),
+        rcd: c(t.t_rcd),
+        rp: c(t.t_rp),
+        ras: c(t.t_ras),
+        rfc: c(t.t_rfc),
+        refi: c(t.t_refi),
+        rrd_s: c(t.t_rrd_s),
+        rrd_l: c(t.t_rrd_l),
+        wtr_s: c(t.t_wtr_s),
+        wtr_l: c(t.t_wtr_l),
+        faw: c(t.t_faw),
+        wr: c(t.t_wr),
+        rtp: c(t.t_rtp),
+        ccd_s: c(t.t_ccd_s),
+        ccd_l: c(t.t_ccd_l),
+        ccd_l_write: c(t.t_ccd_l_write),
+        ppd: c(t.t_ppd),
+        rtrs: c(t.t_rtrs),
+    }
 }
 
 /// A core of the platform.

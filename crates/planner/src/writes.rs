@@ -13,7 +13,7 @@ use solocore_model::{Bandwidth, System};
 pub(crate) fn check(system: &System) -> Result<(), PlanError> {
     let Some(core) = system.cores.iter().find(|c| c.write_bandwidth.is_some()) else { return Ok(()) };
     let what = match system.regulation.policy {
-        Policy::Memguard if system.ima.is_none() && system.mc2.is_none() => return Ok(()),
+        Policy::Memguard if system.windows().is_none() && system.levels().is_none() => return Ok(()),
         Policy::Memguard => "is for plans without partitions and levels",
         _ => "needs [regulation] policy = \"memguard\"",
     };

@@ -3,8 +3,10 @@
 //! Target: phases 1 to 3 of one allocation (four cores, 16 ways, O|C+A/B-All, the least level-C utilization) in less than 20
 //! microseconds in the median.
 
-use solocore_study::scheme::{Io, Ipc};
-use solocore_study::{Allocator, Objective, Parameters, Scenario, Scheme, System};
+use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
+use solocore_planner::levels::optimiser::{Allocator, Objective, Scheme, TaskSystem};
+use solocore_study::generator;
+use solocore_study::{Parameters, Scenario};
 use std::cell::Cell;
 
 fn main() {
@@ -19,12 +21,12 @@ fn name(index: u64) -> (Scenario, u32) {
     (Scenario::from_index(number).expect("below 648"), milli)
 }
 
-fn systems(p: &Parameters) -> Vec<System> {
+fn systems(p: &Parameters) -> Vec<TaskSystem> {
     (0..SYSTEMS)
         .map(|index| {
             let (scenario, milli) = name(index);
-            let mut system = System::new();
-            system.generate(p, 1, scenario, milli, index);
+            let mut system = TaskSystem::default();
+            generator::generate(&mut system, p, 1, scenario, milli, index);
             system
         })
         .collect()
@@ -33,18 +35,18 @@ fn systems(p: &Parameters) -> Vec<System> {
 #[divan::bench(sample_count = 1000, sample_size = 20)]
 fn generate(bencher: divan::Bencher) {
     let (p, next) = (Parameters::standard(), Cell::new(0));
-    let mut system = System::new();
+    let mut system = TaskSystem::default();
     bencher.bench_local(|| {
         next.set(next.get() + 1);
         let (scenario, milli) = name(next.get());
-        system.generate(&p, 1, scenario, milli, next.get());
+        generator::generate(&mut system, &p, 1, scenario, milli, next.get());
     });
 }
 
 fn run(bencher: divan::Bencher, schemes: &[Scheme], goal: Objective) {
     let p = Parameters::standard();
     let (systems, next) = (systems(&p), Cell::new(0));
-    let mut allocator = Allocator::new(&p);
+    let mut allocator = Allocator::new(p.machine());
     bencher.bench_local(|| {
         next.set((next.get() + 1) % systems.len());
         let system = &systems[next.get()];

@@ -5,8 +5,10 @@
 //! utilization and margin by size, the limits, and `least`: the least utilization of level C, null if nothing is feasible.
 //! The last line has `nanoseconds`: the median of a whole allocation (phases 1 to 3).
 
-use solocore_study::scheme::{Io, Ipc};
-use solocore_study::{Allocator, Objective, Parameters, Scenario, Scheme, System};
+use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
+use solocore_planner::levels::optimiser::{Allocator, Objective, Scheme, TaskSystem};
+use solocore_study::generator::generate;
+use solocore_study::{Parameters, Scenario};
 use std::error::Error;
 use std::time::Instant;
 
@@ -16,12 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (count, seed) = (number(100)?, number(1)?);
     let p = Parameters::standard();
     let scheme = Scheme { ipc: Ipc::Optimized, io: Io::All };
-    let (mut system, mut allocator, mut times) = (System::new(), Allocator::new(&p), Vec::new());
+    let (mut system, mut allocator, mut times) = (TaskSystem::default(), Allocator::new(p.machine()), Vec::new());
     for index in 0..count {
         let number = u16::try_from(index * 37 % 648)?;
         let scenario = Scenario::from_index(number).ok_or("a scenario")?;
         let milli = 1000 + 400 * u32::try_from(index % 8)?;
-        system.generate(&p, seed, scenario, milli, index);
+        generate(&mut system, &p, seed, scenario, milli, index);
         let begun = Instant::now();
         allocator.load(&system);
         let answer = allocator.allocate(&system, scheme, Objective::LeastLevelC);

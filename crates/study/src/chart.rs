@@ -6,9 +6,9 @@
 use crate::StudyError;
 use crate::journal::{Manifest, Points};
 use crate::scenario::Scenario;
-use crate::scheme::{Io, Ipc, Scheme};
 use crate::study::curve;
 use plotters::prelude::*;
+use solocore_planner::levels::optimiser::scheme::{Io, Ipc, Scheme};
 
 type Failed = DrawingAreaErrorKind<std::io::Error>;
 

@@ -1,6 +1,7 @@
 //! Why a study was refused or ended early.
 
 use solocore_model::ModelError;
+use solocore_planner::levels::optimiser::scheme::UnknownScheme;
 use std::path::PathBuf;
 
 /// What went wrong, where, and what to do.
@@ -9,6 +10,9 @@ pub enum StudyError {
     /// An argument makes no sense.
     #[error("{0}")]
     Input(String),
+    /// A scheme that there is not.
+    #[error(transparent)]
+    Scheme(#[from] UnknownScheme),
     /// A file could not be read or written, or is not what its format asks for.
     #[error(transparent)]
     Files(#[from] ModelError),

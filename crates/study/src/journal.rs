@@ -12,9 +12,9 @@
 
 use crate::StudyError;
 use crate::scenario::Scenario;
-use crate::scheme::Scheme;
 use serde::{Deserialize, Serialize};
 use solocore_model::{ModelError, files};
+use solocore_planner::levels::optimiser::Scheme;
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

@@ -3,7 +3,7 @@
 use crate::journal::{Manifest, Points};
 use crate::results::{self, Observation};
 use crate::study::curve;
-use crate::{StudyError, chart, columns};
+use crate::{StudyError, chart};
 use rayon::prelude::*;
 use solocore_model::files::write_atomically;
 use std::path::Path;
@@ -23,7 +23,7 @@ pub struct Summary {
     pub undecided: u64,
 }
 
-/// Works out the results and writes `points.csv`, `points.parquet`, `sua.csv`, `sua_by_scenario.csv`, `observations.csv` and a plot per scenario.
+/// Works out the results and writes `points.csv`, `sua.csv`, `sua_by_scenario.csv`, `observations.csv` and a plot per scenario.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -31,7 +31,6 @@ pub fn write(dir: &Path, manifest: &Manifest, points: &Points) -> Result<Summary
     let areas = results::areas(manifest, points)?;
     let observations = results::observations(manifest, &areas);
     write_atomically(&dir.join("points.csv"), &results::points_csv(manifest, points)?)?;
-    write_atomically(&dir.join("points.parquet"), &columns::points(manifest, points)?)?;
     write_atomically(&dir.join("sua.csv"), &results::sua_csv(manifest, &areas)?)?;
     write_atomically(&dir.join("sua_by_scenario.csv"), &results::scenario_sua_csv(manifest, &areas)?)?;
     write_atomically(&dir.join("observations.csv"), &results::observations_csv(&observations)?)?;

@@ -5,10 +5,11 @@
 
 use crate::StudyError;
 use crate::random::Range;
-use crate::ways::MOST_WAYS;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use solocore_model::{ModelError, files};
+use solocore_planner::levels::optimiser::Machine;
+use solocore_planner::levels::optimiser::ways::MOST_WAYS;
 use std::path::Path;
 
 /// The file that comes with solocore.
@@ -171,6 +172,24 @@ impl Parameters {
         match out.fault() {
             Some(message) => Err(ModelError::Invalid { path: path.to_owned(), line: None, message }.into()),
             None => Ok(out),
+        }
+    }
+
+    /// What the optimiser needs of them.
+    #[must_use]
+    pub fn machine(&self) -> Machine {
+        Machine {
+            ways: self.machine.ways,
+            way_bytes: self.machine.way_bytes,
+            least_ways_of_c: self.machine.least_ways_of_c,
+            placement_ways: self.machine.placement_ways,
+            level_a_over_b: self.execution.level_a_over_b,
+            tick_period_us: self.interrupts.tick_period_us,
+            tick_us: self.interrupts.tick_us,
+            device_block_bytes: self.interrupts.device_block_bytes,
+            device_us: self.interrupts.device_us,
+            dma_saturation_mb_per_s: self.dma.saturation_mb_per_s,
+            sharing_saturation_cores: self.sharing.saturation_cores,
         }
     }
 

@@ -3,12 +3,13 @@
 //! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids from utilization 0, where
 //! every system is schedulable, to the scenario's end (the paper, section 6.2); over several scenarios, their sum.
 
+use crate::StudyError;
 use crate::journal::{Manifest, Points};
 use crate::sampling::interval;
 use crate::scenario::Scenario;
 use crate::study::curve;
-use crate::{Scheme, StudyError};
 use serde::Serialize;
+use solocore_planner::levels::optimiser::Scheme;
 
 /// Areas of one scenario, by scheme.
 #[derive(Debug, Clone, PartialEq)]
@@ -158,44 +159,6 @@ pub fn utilization(milli: u32) -> String {
     if short.ends_with('.') { format!("{short}0") } else { short.to_owned() }
 }
 
-/// A row of `points.csv` and `points.parquet`.
-#[derive(Debug, Clone, PartialEq)]
-pub struct PointRow {
-    /// Scenario.
-    pub scenario: Scenario,
-    /// Name of the scheme.
-    pub scheme: String,
-    /// Utilization in thousandths.
-    pub milli: u32,
-    /// Systems tried.
-    pub systems: u32,
-    /// Systems schedulable.
-    pub schedulable: u32,
-    /// 95 % interval of their share.
-    pub interval: (f64, f64),
-}
-
-/// All points of a study, by scenario, scheme and utilization.
-///
-/// # Errors
-/// When the manifest names what does not exist.
-pub fn rows(manifest: &Manifest, points: &Points) -> Result<Vec<PointRow>, StudyError> {
-    let mut rows = Vec::new();
-    for scenario in manifest.own_scenarios()? {
-        for (at, scheme) in manifest.schemes.iter().enumerate() {
-            rows.extend(curve(points, scenario, &manifest.utilizations).map(|(milli, point)| PointRow {
-                scenario,
-                scheme: scheme.clone(),
-                milli,
-                systems: point.systems,
-                schedulable: point.schedulable[at],
-                interval: interval(point.schedulable[at], point.systems),
-            }));
-        }
-    }
-    Ok(rows)
-}
-
 /// `points.csv`: scenario, scheme, utilization, systems, schedulable, `ci_low`, `ci_high`.
 ///
 /// # Errors
@@ -203,18 +166,22 @@ pub fn rows(manifest: &Manifest, points: &Points) -> Result<Vec<PointRow>, Study
 pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, StudyError> {
     let header = ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"];
     let mut lines = vec![header.map(str::to_owned).to_vec()];
-    lines.extend(rows(manifest, points)?.into_iter().map(|r| {
-        let (low, high) = r.interval;
-        vec![
-            r.scenario.to_string(),
-            r.scheme,
-            utilization(r.milli),
-            r.systems.to_string(),
-            r.schedulable.to_string(),
-            format!("{low:.6}"),
-            format!("{high:.6}"),
-        ]
-    }));
+    for scenario in manifest.own_scenarios()? {
+        for (at, scheme) in manifest.schemes.iter().enumerate() {
+            lines.extend(curve(points, scenario, &manifest.utilizations).map(|(milli, point)| {
+                let (low, high) = interval(point.schedulable[at], point.systems);
+                vec![
+                    scenario.to_string(),
+                    scheme.clone(),
+                    utilization(milli),
+                    point.systems.to_string(),
+                    point.schedulable[at].to_string(),
+                    format!("{low:.6}"),
+                    format!("{high:.6}"),
+                ]
+            }));
+        }
+    }
     to_csv(&lines)
 }
 

@@ -7,15 +7,13 @@
 //! so do the utilizations of one, and those that turn out to lie beyond its end are left out.
 
 use crate::StudyError;
-use crate::allocate::{Allocator, Answer};
-use crate::generator::System;
+use crate::generator::generate;
 use crate::journal::{Journal, Manifest, Point, Points};
 use crate::parameters::Parameters;
 use crate::sampling::{STEP, precise};
 use crate::scenario::Scenario;
-use crate::scheme::Scheme;
-use crate::ways::Objective;
 use rayon::prelude::*;
+use solocore_planner::levels::optimiser::{Allocator, Answer, Objective, Scheme, TaskSystem};
 use std::sync::Mutex;
 
 /// What to study.
@@ -68,7 +66,7 @@ impl Study<'_> {
             let found: Vec<Point> = together
                 .par_iter()
                 .map_init(
-                    || (System::new(), Allocator::new(self.parameters)),
+                    || (TaskSystem::default(), Allocator::new(self.parameters.machine())),
                     |(system, allocator), &milli| {
                         if let Some(point) = known.get(&(scenario, milli)) {
                             return Ok(point.clone());
@@ -96,7 +94,7 @@ impl Study<'_> {
     /// One point.
     fn point(
         &self,
-        system: &mut System,
+        system: &mut TaskSystem,
         allocator: &mut Allocator,
         scenario: Scenario,
         milli: u32,
@@ -105,7 +103,7 @@ impl Study<'_> {
         let mut point = Point { systems: 0, undecided: 0, schedulable: vec![0; schemes.len()] };
         while !precise(&point.schedulable, point.systems) {
             for _ in 0..STEP {
-                system.generate(self.parameters, self.manifest.seed, scenario, milli, u64::from(point.systems));
+                generate(system, self.parameters, self.manifest.seed, scenario, milli, u64::from(point.systems));
                 allocator.load(system);
                 for (&scheme, count) in schemes.iter().zip(&mut point.schedulable) {
                     match allocator.allocate(system, scheme, Objective::Feasible) {

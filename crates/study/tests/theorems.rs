@@ -1,23 +1,25 @@
 //! What must hold of every system and scheme, tried on random ones of all scenarios.
 
 use solocore_analysis::mc2::Verdict;
-use solocore_study::scheme::{Io, Ipc};
-use solocore_study::verify::verify;
-use solocore_study::{Allocator, Answer, Objective, Parameters, Scenario, Scheme, System};
+use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
+use solocore_planner::levels::optimiser::verify::verify;
+use solocore_planner::levels::optimiser::{Allocator, Answer, Objective, Scheme, TaskSystem};
+use solocore_study::generator::generate;
+use solocore_study::{Parameters, Scenario};
 
 /// Systems per scenario; more by SOLOCORE_STUDY_SYSTEMS for the nightly run.
 fn systems() -> u64 {
     std::env::var("SOLOCORE_STUDY_SYSTEMS").ok().and_then(|n| n.parse().ok()).unwrap_or(4)
 }
 
-fn each_system(mut visit: impl FnMut(&Parameters, &System, Scenario, u32)) {
+fn each_system(mut visit: impl FnMut(&Parameters, &TaskSystem, Scenario, u32)) {
     let p = Parameters::standard();
-    let mut system = System::new();
+    let mut system = TaskSystem::default();
     for scenario in Scenario::all() {
         for index in 0..systems() {
             // Around the edge, where verdicts differ.
             let milli = 800 + 400 * u32::try_from((index + u64::from(scenario.index())) % 10).unwrap();
-            system.generate(&p, 11, scenario, milli, index);
+            generate(&mut system, &p, 11, scenario, milli, index);
             visit(&p, &system, scenario, milli);
         }
     }
@@ -27,13 +29,13 @@ fn each_system(mut visit: impl FnMut(&Parameters, &System, Scenario, u32)) {
 fn what_is_called_schedulable_passes_the_independent_tests() {
     let mut checked = [0u32; 10];
     each_system(|p, system, scenario, milli| {
-        let mut allocator = Allocator::new(p);
+        let mut allocator = Allocator::new(p.machine());
         allocator.load(system);
         for (at, scheme) in Scheme::all().enumerate() {
             for goal in [Objective::Feasible, Objective::LeastLevelC, Objective::FewestWays] {
                 if let Answer::Allocation(found) = allocator.allocate(system, scheme, goal) {
                     assert!(found.split.ways() <= p.machine.ways);
-                    let verdict = verify(p, system, &mut allocator, &found);
+                    let verdict = verify(system, &mut allocator, &found);
                     assert_eq!(verdict, Verdict::Schedulable, "{scenario} {milli} {scheme} {goal:?} {found:?}");
                     checked[at] += 1;
                 }
@@ -46,7 +48,7 @@ fn what_is_called_schedulable_passes_the_independent_tests() {
 #[test]
 fn optimized_messages_never_lose() {
     each_system(|p, system, scenario, milli| {
-        let mut allocator = Allocator::new(p);
+        let mut allocator = Allocator::new(p.machine());
         allocator.load(system);
         for io in [Io::LevelC, Io::All, Io::LongPeriods, Io::ShortPeriods] {
             let mut best = |ipc| {
@@ -62,7 +64,7 @@ fn optimized_messages_never_lose() {
 #[test]
 fn per_buffer_placement_never_loses_and_goals_agree() {
     each_system(|p, system, scenario, milli| {
-        let mut allocator = Allocator::new(p);
+        let mut allocator = Allocator::new(p.machine());
         allocator.load(system);
         let opt = Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer };
         let open = allocator.allocate(system, opt, Objective::Feasible);

@@ -20,15 +20,15 @@ pub struct MapArgs {
 #[command(next_help_heading = "Colours and banks")]
 pub struct ColourArgs {
     /// Keep its pages in these cache colours, like 0-7.
-    #[arg(long, visible_alias = "colours", value_name = "LIST")]
-    pub colors: Option<String>,
+    #[arg(long = "colors", alias = "colours", value_name = "LIST")]
+    pub colours: Option<String>,
     /// Keep its pages in these DRAM banks, like 2,3; needs a map with banks.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,
     #[command(flatten)]
     pub map: MapArgs,
     /// Take colours and banks from the core of --task in this plan.
-    #[arg(long, value_name = "PLAN", requires = "task", conflicts_with_all = ["colors", "banks"])]
+    #[arg(long, value_name = "PLAN", requires = "task", conflicts_with_all = ["colours", "banks"])]
     pub plan: Option<PathBuf>,
     /// A task of that plan.
     #[arg(long, value_name = "NAME", requires = "plan")]
@@ -44,18 +44,18 @@ pub struct ColourArgs {
 impl ColourArgs {
     /// Is anything asked for?
     pub fn any(&self) -> bool {
-        self.colors.is_some() || self.banks.is_some() || self.plan.is_some()
+        self.colours.is_some() || self.banks.is_some() || self.plan.is_some()
     }
 }
 
 /// `solocore recolor`.
 #[derive(Debug, clap::Args)]
-pub struct RecolorArgs {
+pub struct RecolourArgs {
     /// A process of a program that `solocore exec --colors` started.
     pub pid: u32,
     /// Move its pages to these cache colours, like 8-15.
-    #[arg(long, visible_alias = "colours", value_name = "LIST", required_unless_present = "banks")]
-    pub colors: Option<String>,
+    #[arg(long = "colors", alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    pub colours: Option<String>,
     /// Move its pages to these DRAM banks, like 2,3.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,
@@ -105,8 +105,8 @@ pub struct AuditCommand {
     /// Which process.
     pub pid: u32,
     /// The cache colours that it should have, like 0-7.
-    #[arg(long, visible_alias = "colours", value_name = "LIST", required_unless_present = "banks")]
-    pub colors: Option<String>,
+    #[arg(long = "colors", alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    pub colours: Option<String>,
     /// The DRAM banks that it should have, like 2,3.
     #[arg(long, value_name = "LIST")]
     pub banks: Option<String>,

@@ -81,7 +81,7 @@ pub struct SchedulerArgs {
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub balance: Option<Time>,
     /// Page colours of each core; VCPUs go only where theirs are free.
-    #[arg(long, value_name = "N", requires = "balance")]
+    #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
     pub core_colors: Option<u64>,
     /// Budgets come back a period after a VCPU woke, not after it was let in: a VCPU that is preempted gets its C in each T of its own, and
     /// may have up to 2C in some window of T.
@@ -148,7 +148,7 @@ pub enum VcpuCommand {
         #[arg(long)]
         fixed: bool,
         /// Page colours that it needs.
-        #[arg(long, default_value_t = 0, value_name = "N")]
+        #[arg(long, alias = "colours", default_value_t = 0, value_name = "N")]
         colors: u64,
         /// A process that it is to run.
         #[arg(long, value_name = "PID")]

@@ -15,7 +15,8 @@ use crate::fail::Failure;
 use crate::print::print;
 use expected::Slot;
 use serde_json::json;
-use solocore_ima::Instance;
+use solocore_model::Instance;
+use solocore_model::system::Scheme;
 use solocore_model::{Plan, System, files};
 use std::process::ExitCode;
 use violation::{Effort, Violation};
@@ -46,7 +47,7 @@ fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
         return Ok(Instance::parse(&args.instance, &text)?);
     }
     let bad = |path: &std::path::Path, what: &str| Failure::Input(format!("{}: {what}", path.display()));
-    let Some(mut instance) = System::parse(&args.instance, &text)?.ima else {
+    let Scheme::Windows(mut instance) = System::parse(&args.instance, &text)?.scheme else {
         return Err(bad(&args.instance, "is a system without partitions; there is no table to check"));
     };
     let plan: Plan = files::read_json(&args.table)
@@ -57,7 +58,7 @@ fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
     for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {
         p.duration_ns = sce.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
     }
-    Ok(instance)
+    Ok(*instance)
 }
 
 fn document(first: Option<&Violation>, count: usize, effort: Effort) -> serde_json::Value {

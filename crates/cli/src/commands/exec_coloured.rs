@@ -102,14 +102,14 @@ pub fn environment_for(command: &mut Command) {
 fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
     let a = &args.colours;
     let Some(path) = &a.plan else {
-        let map = map_of(&a.map, a.colors.is_some())?;
+        let map = map_of(&a.map, a.colours.is_some())?;
         if a.banks.is_some() && map.banks.is_empty() {
             return Err(Failure::Input(
                 "--banks: no bank functions are known; give a map that has them (--map; solocore space map makes one)"
                     .into(),
             ));
         }
-        let choice = choice_of(&map, a.colors.as_deref(), a.banks.as_deref())?;
+        let choice = choice_of(&map, a.colours.as_deref(), a.banks.as_deref())?;
         return Ok((map, choice));
     };
     let plan = read_plan(path)?;

@@ -31,7 +31,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
 
 /// Is the method asked for the one for this system?
 fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
-    let what = match (args.method, system.ima.is_some()) {
+    let what = match (args.method, system.windows().is_some()) {
         (Some(Method::Sce), false) => {
             "--method sce is for systems with partitions; add a [[partition]], or leave it out"
         }
@@ -59,7 +59,7 @@ fn of(system: &System, profiling: &Profiling) -> Result<Plan, Failure> {
             return Err(Failure::Interrupted);
         }
     }
-    let _progress = system.ima.as_ref().map(|_| Progress::new("looking for a time table"));
+    let _progress = system.windows().map(|_| Progress::new("looking for a time table"));
     let plan = solocore_planner::plan_until(system, &demands, &stopped)
         .map_err(|e| Failure::from(e).of(&path.display().to_string()))?;
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }

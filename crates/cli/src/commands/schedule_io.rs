@@ -6,9 +6,9 @@ use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use serde_json::{Value, json};
-use solocore_ima::table::{Row, rows, to_json};
-use solocore_ima::{Answer, Instance, Problem, solve, tasks};
-use solocore_model::{Bandwidth, Time, files};
+use solocore_model::{Bandwidth, Instance, Time, files};
+use solocore_planner::windows::solver::table::{Row, rows, to_json};
+use solocore_planner::windows::solver::{Answer, Problem, solve, tasks};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -87,7 +87,7 @@ fn loads(instance: &Instance, rows: &[Row]) -> Vec<f64> {
 
 /// Bytes per second of all transfers that are given in bytes.
 fn bytes_per_s(instance: &Instance) -> u64 {
-    let of = |p: &solocore_ima::instance::Partition| {
+    let of = |p: &solocore_model::instance::Partition| {
         let bytes = p.chains.iter().flat_map(|c| [c.input, c.output]).flatten().filter_map(|t| t.bytes);
         let sum: u128 = bytes.map(u128::from).sum();
         (sum * 1_000_000_000).div_ceil(u128::from(p.period_ns))

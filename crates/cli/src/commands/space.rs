@@ -1,7 +1,7 @@
 //! `solocore space` and `solocore recolor`: maps of the memory, and where a process's pages lie.
 
 use crate::args::Format;
-use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolorArgs, SpaceCommand};
+use crate::args::space::{AuditCommand, MapArgs, MapCommand, RecolourArgs, SpaceCommand};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::table;
@@ -51,12 +51,12 @@ pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
 }
 
 /// Lists as the user writes them, and the frames that they allow.
-pub fn choice_of(map: &Map, colors: Option<&str>, banks: Option<&str>) -> Result<Choice, Failure> {
+pub fn choice_of(map: &Map, colours: Option<&str>, banks: Option<&str>) -> Result<Choice, Failure> {
     let list = |option: &str, text: Option<&str>| {
         text.map(parse_list).transpose().map_err(|e| Failure::Input(format!("{option}: {e}")))
     };
-    let (colors, banks) = (list("--colors", colors)?, list("--banks", banks)?);
-    Ok(Choice::new(map, colors.as_deref(), banks.as_deref())?)
+    let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
+    Ok(Choice::new(map, colours.as_deref(), banks.as_deref())?)
 }
 
 fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
@@ -112,8 +112,8 @@ fn confidence(found: &Found) -> Vec<String> {
 }
 
 fn audit(args: &AuditCommand) -> Result<ExitCode, Failure> {
-    let map = map_of(&args.map, args.colors.is_some())?;
-    let choice = choice_of(&map, args.colors.as_deref(), args.banks.as_deref())?;
+    let map = map_of(&args.map, args.colours.is_some())?;
+    let choice = choice_of(&map, args.colours.as_deref(), args.banks.as_deref())?;
     if !Path::new("/proc").join(args.pid.to_string()).exists() {
         return Err(Failure::Input(format!("there is no process {}; check the number", args.pid)));
     }
@@ -132,14 +132,14 @@ struct Recoloured {
 }
 
 /// Runs `solocore recolor`.
-pub fn recolor(args: &RecolorArgs) -> Result<ExitCode, Failure> {
-    for (option, list) in [("--colors", &args.colors), ("--banks", &args.banks)] {
+pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
+    for (option, list) in [("--colors", &args.colours), ("--banks", &args.banks)] {
         if let Some(list) = list {
             parse_list(list).map_err(|e| Failure::Input(format!("{option}: {e}")))?;
         }
     }
-    let colors = args.colors.as_deref().unwrap_or_default();
-    let processes = coloured::recolour(args.pid, colors, args.banks.as_deref(), PATIENCE)?;
+    let colours = args.colours.as_deref().unwrap_or_default();
+    let processes = coloured::recolour(args.pid, colours, args.banks.as_deref(), PATIENCE)?;
     let right = processes.iter().all(|p| p.stuck == 0 && p.wrong == 0);
     if args.format == Format::Json {
         print(&files::to_json(&Recoloured { format: "solocore-recolor/1", processes }))?;

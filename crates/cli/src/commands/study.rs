@@ -6,10 +6,11 @@ use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::{ModelError, files};
+use solocore_planner::levels::optimiser::Scheme;
 use solocore_study::journal::{self, Journal, Manifest, Points};
 use solocore_study::output::{self, Summary};
 use solocore_study::parameters::DEFAULT_PARAMETERS;
-use solocore_study::{Parameters, Scenario, Scheme, Study, StudyError, sensitivity};
+use solocore_study::{Parameters, Scenario, Study, StudyError, sensitivity};
 use std::io::IsTerminal;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -290,7 +291,7 @@ fn schemes(args: &StudyArgs) -> Result<Option<Vec<Scheme>>, Failure> {
         if name.trim().eq_ignore_ascii_case("all") {
             out.extend(Scheme::all());
         } else {
-            out.push(Scheme::parse(name)?);
+            out.push(Scheme::parse(name).map_err(StudyError::from)?);
         }
     }
     let mut seen = Vec::new();

@@ -24,6 +24,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
 
 /// How often clients are looked at.
 const LOOK: Duration = Duration::from_millis(20);
@@ -287,7 +288,7 @@ impl Desk {
         };
         let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
         let descriptor = held.as_ref().map(|h| h.page.descriptor());
-        let sent = seqpacket::send(&connection.socket, &answer(verdict, limit), descriptor);
+        let sent = seqpacket::send(&connection.socket, answer(verdict, limit).as_bytes(), descriptor);
         connection.held = held;
         Ok(connection.held.is_some() && sent.is_ok())
     }
@@ -311,9 +312,9 @@ impl Desk {
         let Some(slot) = self.free_slot(&peer, owner) else { return Ok(Err(Refusal::NoRoom)) };
         let page = self.table.admit(slot, owner)?;
         if let Some(number) = transfer
-            && let Some(bytes) = self.board(|b| b.attach(number, tasks::monotonic_ns()))
+            && let Some(slots) = self.board(|b| b.attach(number, tasks::monotonic_ns()))
         {
-            page.fill(&bytes).inspect_err(|_| self.board(|b| b.detach(number)))?;
+            page.fill(&slots).inspect_err(|_| self.board(|b| b.detach(number)))?;
         }
         Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, bound: None, told: None }))
     }

@@ -9,33 +9,34 @@
 //! Does not cover: a driver that moves data outside its slots, or whose device goes on by itself; the priority of a driver that
 //! solocore did not start.
 
-use super::table::PAGE_BYTES;
+use crate::contract::{self, sc_page, sc_slot, sc_transfer};
 use crate::sys::tasks;
 use solocore_model::Plan;
 use solocore_model::run::{RunJob, RunTransfer};
 use solocore_model::time_table::{Row, Stage};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
+use zerocopy::FromZeros;
 
 /// Longest name that a request holds (`SC_NAME_BYTES` less the zero).
-pub(crate) const LONGEST_NAME: usize = 63;
+pub(crate) const LONGEST_NAME: usize = contract::SC_NAME_BYTES as usize - 1;
 /// Transfers that are remembered one by one: the latest.
 const REMEMBERED: usize = 20_000;
 /// Transfers that a page remembers (`SC_SLOTS_KEPT`).
-const KEPT: u64 = 64;
+const KEPT: u64 = contract::SC_SLOTS_KEPT as u64;
 
 /// Fields of `struct sc_page`, by offset.
 pub(crate) mod page_at {
-    pub const FIRST: usize = 16;
-    pub const PERIOD: usize = 24;
-    pub const LENGTH: usize = 32;
-    pub const FROM: usize = 40;
-    pub const BEGUN: usize = 48;
-    pub const NEXT: usize = 56;
-    pub const LATE: usize = 64;
-    pub const START_LATE: usize = 72;
-    pub const END_LATE: usize = 80;
-    pub const LATEST: usize = 88;
+    use crate::contract::sc_page;
+    use std::mem::offset_of;
+
+    pub const FROM: usize = offset_of!(sc_page, slot.from);
+    pub const BEGUN: usize = offset_of!(sc_page, slot.begun);
+    pub const NEXT: usize = offset_of!(sc_page, slot.next);
+    pub const LATE: usize = offset_of!(sc_page, slot.late);
+    pub const START_LATE: usize = offset_of!(sc_page, slot.start_late_ns);
+    pub const END_LATE: usize = offset_of!(sc_page, slot.end_late_ns);
+    pub const LATEST: usize = offset_of!(sc_page, slot.latest);
 }
 
 /// A strictly periodic transfer of the table. Times in nanoseconds from the first release.
@@ -176,21 +177,15 @@ impl Board {
     }
 
     /// A client has this slot from now on: what its page says first.
-    pub fn attach(&mut self, number: u32, now_ns: u64) -> Option<[u8; PAGE_BYTES]> {
+    pub fn attach(&mut self, number: u32, now_ns: u64) -> Option<sc_page> {
         let epoch = self.epoch();
         let state = self.states.get_mut(number as usize)?;
         let first = epoch.saturating_add(state.slot.offset_ns);
         // The first one that begins later than now.
         let from = now_ns.checked_sub(first).map_or(0, |since| since / state.slot.period_ns + 1);
-        let mut page = [0; PAGE_BYTES];
-        for (at, value) in [
-            (page_at::FIRST, first),
-            (page_at::PERIOD, state.slot.period_ns),
-            (page_at::LENGTH, state.slot.length_ns),
-            (page_at::FROM, from),
-        ] {
-            page[at..at + 8].copy_from_slice(&value.to_ne_bytes());
-        }
+        let (period_ns, length_ns) = (state.slot.period_ns, state.slot.length_ns);
+        let slot = sc_slot { first_ns: first, period_ns, length_ns, from, ..sc_slot::new_zeroed() };
+        let page = sc_page { slot, ..sc_page::new_zeroed() };
         let words = Words { from, ..Words::default() };
         state.live = Some(Live { from, words, taken: 0 });
         state.past.clients += 1;
@@ -209,7 +204,7 @@ impl Board {
         let done = live.words.begun - u64::from(live.words.inside && live.words.begun > 0);
         // A page remembers so many; one of them may be written just now.
         for k in live.taken.max(done.saturating_sub(KEPT - 1))..done {
-            let place = page_at::LATEST + (k % KEPT) as usize * 16;
+            let place = page_at::LATEST + (k % KEPT) as usize * size_of::<sc_transfer>();
             let (start_ns, end_ns) = (at(place), at(place + 8));
             let Some(since) = start_ns.checked_sub(first).filter(|_| end_ns >= start_ns) else { continue };
             if state.latest.len() == REMEMBERED {
@@ -281,27 +276,6 @@ mod tests {
     use super::*;
     use std::collections::HashMap;
 
-    /// The programs do not read these words, so the objects do not tell where they are; the header asserts it.
-    #[test]
-    fn every_offset_is_that_of_the_header() {
-        let header = include_str!("../../../../client/c/solocore_page.h");
-        for (member, at) in [
-            ("first_ns", page_at::FIRST),
-            ("period_ns", page_at::PERIOD),
-            ("length_ns", page_at::LENGTH),
-            ("from", page_at::FROM),
-            ("begun", page_at::BEGUN),
-            ("next", page_at::NEXT),
-            ("late", page_at::LATE),
-            ("start_late_ns", page_at::START_LATE),
-            ("end_late_ns", page_at::END_LATE),
-            ("latest", page_at::LATEST),
-        ] {
-            assert!(header.contains(&format!("SC_SLOT_AT({member}, {at});")), "{member}");
-        }
-        assert!(header.contains(&format!("#define SC_SLOTS_KEPT {KEPT}u")));
-    }
-
     /// Slots of 20 at 30, 130, 230... after a first release at 1000.
     fn board() -> Board {
         let slot = Slot {
@@ -321,20 +295,12 @@ mod tests {
         board
     }
 
-    fn word(page: &[u8], at: usize) -> u64 {
-        u64::from_ne_bytes(page[at..at + 8].try_into().unwrap())
-    }
-
     #[test]
     fn a_page_says_when_slots_begin() {
         for (now, from) in [(0, 0), (1029, 0), (1030, 1), (1031, 1), (1129, 1), (1130, 2), (9999, 90)] {
             let mut board = board();
-            let page = board.attach(0, now).unwrap();
-            let read: Vec<u64> = [page_at::FIRST, page_at::PERIOD, page_at::LENGTH, page_at::FROM]
-                .into_iter()
-                .map(|at| word(&page, at))
-                .collect();
-            assert_eq!(read, [1030, 100, 20, from], "{now}");
+            let slot = board.attach(0, now).unwrap().slot;
+            assert_eq!([slot.first_ns, slot.period_ns, slot.length_ns, slot.from], [1030, 100, 20, from], "{now}");
             assert_eq!(board.free("nav/1/device-input"), None, "one client a slot");
         }
         let mut board = board();

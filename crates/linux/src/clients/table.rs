@@ -1,7 +1,6 @@
-//! `bpf/lock_intf.h` and `client/c/solocore_page.h` seen from here, and the maps that hold the clients.
-//!
-//! As in regulate/shared.rs: bytes at offsets, which a test compares with the compiled objects.
+//! What clients ask and are answered (`client/c/solocore_page.h`), and the maps that hold them (`bpf/lock_intf.h`).
 
+use crate::contract::{self, run_clients, run_lock, run_owner, run_slot, sc_answer, sc_page, sc_request};
 use crate::error::LinuxError;
 use crate::regulate::attach::{Attached, Paced};
 use crate::regulate::bpf::{self, inside};
@@ -9,30 +8,21 @@ use crate::regulate::dynamic;
 use crate::regulate::lock::Serving;
 use crate::sys::{self, Mapped, seqpacket};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object};
+use libbpf_rs::{MapCore, MapHandle, MapType, Object};
+use std::ffi::CStr;
+use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use zerocopy::{FromBytes, FromZeros, IntoBytes};
 
 /// Clients at a time (`RUN_SLOTS`).
-pub(crate) const SLOTS: u32 = 256;
+pub(crate) const SLOTS: u32 = contract::RUN_SLOTS;
 /// Bytes of a page (`SC_PAGE_BYTES`).
-pub(crate) const PAGE_BYTES: usize = 4096;
-/// Bytes of `struct sc_request` and `struct sc_answer`.
-pub(crate) const REQUEST_BYTES: usize = 80;
-const NAME_AT: usize = 16;
+pub(crate) const PAGE_BYTES: usize = size_of::<sc_page>();
+/// Bytes of a request.
+pub(crate) const REQUEST_BYTES: usize = size_of::<sc_request>();
 const MMAPABLE: u32 = 1 << 10;
 /// Accesses per interrupt while there is nobody to protect; what every counter can count down.
 const SELDOM: u64 = 1 << 30;
-
-/// Fields of `struct run_lock`, by offset.
-mod core_at {
-    pub const SLOT: usize = 96;
-    pub const HELD: usize = 128;
-    pub const STOPS: usize = 136;
-    pub const FREES: usize = 160;
-}
-
-/// Offset of `cut` in `struct run_slot`.
-const CUT: usize = 16;
 
 /// What is asked of the daemon (`struct sc_request`).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,41 +58,33 @@ impl Scope {
 impl Request {
     /// Of a message's bytes; `None` for one of another shape.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
-        if bytes.len() != REQUEST_BYTES {
-            return None;
-        }
-        let word = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
-        let scope = match word(4)? {
-            1 => Scope::Thread,
-            2 => Scope::Program,
-            3 => Scope::Slot,
+        let request = sc_request::read_from_bytes(bytes).ok()?;
+        let scope = match request.scope {
+            contract::SC_SCOPE_THREAD => Scope::Thread,
+            contract::SC_SCOPE_PROGRAM => Scope::Program,
+            contract::SC_SCOPE_SLOT => Scope::Slot,
             _ => return None,
         };
-        let name = bytes.get(NAME_AT..)?;
-        let end = name.iter().position(|&b| b == 0)?;
-        let task = std::str::from_utf8(&name[..end]).ok()?.to_owned();
-        Some(Self { protocol: word(0)?, scope, thread: word(8)?, task })
+        let task = CStr::from_bytes_until_nul(request.task.as_bytes()).ok()?.to_str().ok()?.to_owned();
+        Some(Self { protocol: request.protocol, scope, thread: request.thread, task })
     }
 }
 
 /// Why a client gets no page (`SC_*` of the verdicts).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
 pub(crate) enum Refusal {
-    NotAllowed = 1,
-    NoRoom = 2,
-    NoTask = 3,
-    BadRequest = 4,
-    NotServed = 5,
+    NotAllowed = contract::SC_NOT_ALLOWED,
+    NoRoom = contract::SC_NO_ROOM,
+    NoTask = contract::SC_NO_TASK,
+    BadRequest = contract::SC_BAD_REQUEST,
+    NotServed = contract::SC_NOT_SERVED,
 }
 
-/// `struct sc_answer`.
-pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> [u8; 16] {
-    let (verdict, slot) = verdict.map_or_else(|refusal| (refusal as u32, 0), |slot| (0, slot));
-    let mut bytes = [0; 16];
-    bytes[..4].copy_from_slice(&verdict.to_ne_bytes());
-    bytes[4..8].copy_from_slice(&slot.to_ne_bytes());
-    bytes[8..].copy_from_slice(&max_hold_ns.to_ne_bytes());
-    bytes
+/// What a client is answered.
+pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> sc_answer {
+    let (verdict, slot) = verdict.map_or_else(|refusal| (refusal as u32, 0), |slot| (contract::SC_GRANTED, slot));
+    sc_answer { verdict, slot, max_hold_ns }
 }
 
 /// What the lock did on a CPU.
@@ -145,9 +127,8 @@ impl Page {
     }
 
     /// Writes it whole, before anybody else has it.
-    pub fn fill(&self, bytes: &[u8; PAGE_BYTES]) -> Result<(), LinuxError> {
-        let written = self.map.update(&0u32.to_ne_bytes(), bytes, MapFlags::ANY);
-        written.map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
+    pub fn fill(&self, page: &sc_page) -> Result<(), LinuxError> {
+        contract::put(&self.map, 0, page).map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
     }
 
     /// A word of it.
@@ -157,15 +138,14 @@ impl Page {
 
     /// Jobs begun so far, and whether one is under way.
     pub fn jobs(&self) -> (u64, bool) {
-        let (low, high) = if cfg!(target_endian = "little") { (8, 12) } else { (12, 8) };
-        let word = u64::from(self.words.word(high)) << 32 | u64::from(self.words.word(low));
+        let word = self.at(offset_of!(sc_page, jobs));
         (word >> 1, word & 1 == 1)
     }
 
     /// Sections begun so far, and in how many it is.
     pub fn sections(&self) -> (u32, u32) {
-        let (low, high) = if cfg!(target_endian = "little") { (0, 4) } else { (4, 0) };
-        (self.words.word(high), self.words.word(low))
+        let word = self.at(offset_of!(sc_page, sections));
+        ((word >> 32) as u32, word as u32)
     }
 }
 
@@ -250,15 +230,11 @@ impl Table {
         if self.unknown(owner) {
             return Ok(page);
         }
-        let mut state = [0u8; 32];
-        state[24..].copy_from_slice(&u64::from(owner.endless).to_ne_bytes());
-        self.slots.update(&slot.to_ne_bytes(), &state, MapFlags::ANY).map_err(fail)?;
-        let map = page.map.as_fd().as_raw_fd().to_ne_bytes();
-        self.pages.update(&slot.to_ne_bytes(), &map, MapFlags::ANY).map_err(fail)?;
-        let mut value = [0u8; 16];
-        value[..8].copy_from_slice(&owner.started.to_ne_bytes());
-        value[8..12].copy_from_slice(&slot.to_ne_bytes());
-        self.owners(owner.scope).update(&owner.number.to_ne_bytes(), &value, MapFlags::ANY).map_err(fail)?;
+        let state = run_slot { endless: owner.endless.into(), ..run_slot::new_zeroed() };
+        contract::put(&self.slots, slot, &state).map_err(fail)?;
+        contract::put(&self.pages, slot, &page.map.as_fd().as_raw_fd()).map_err(fail)?;
+        let whose = run_owner { started: owner.started, slot, reserved: 0 };
+        contract::put(self.owners(owner.scope), owner.number, &whose).map_err(fail)?;
         if let Some(task) = owner.task {
             dynamic::set_page(&self.tasks, task, Some(slot))?;
         }
@@ -275,8 +251,8 @@ impl Table {
             dynamic::set_page(&self.tasks, task, None)?;
         }
         // What is gone already is gone.
-        let _ = self.owners(owner.scope).delete(&owner.number.to_ne_bytes());
-        let _ = self.pages.delete(&slot.to_ne_bytes());
+        let _ = self.owners(owner.scope).delete(owner.number.as_bytes());
+        let _ = self.pages.delete(slot.as_bytes());
         self.count(owner.scope, -1)
     }
 
@@ -298,88 +274,54 @@ impl Table {
         let count = &mut self.counts[usize::from(scope == Scope::Program)];
         *count = count.saturating_add_signed(by);
         let now = self.counts[0] + self.counts[1];
-        let mut value = [0u8; 8];
-        value[..4].copy_from_slice(&self.counts[0].to_ne_bytes());
-        value[4..].copy_from_slice(&self.counts[1].to_ne_bytes());
-        self.clients
-            .update(&0u32.to_ne_bytes(), &value, MapFlags::ANY)
+        let [threads, programs] = self.counts;
+        contract::put(&self.clients, 0, &run_clients { threads, programs })
             .map_err(|e| inside(&format!("the number of clients cannot be set: {e}")))?;
         if (before == 0) == (now == 0) { Ok(()) } else { self.pace(now != 0) }
     }
 
     /// Number of the last section of this slot that was held for too long.
     pub fn cut(&self, slot: u32) -> Option<u32> {
-        let bytes = self.slots.lookup(&slot.to_ne_bytes(), MapFlags::ANY).ok()??;
-        u32::try_from(word(&bytes, CUT).checked_sub(1)?).ok()
+        let seen: run_slot = contract::look_up(&self.slots, slot).ok()??;
+        u32::try_from(seen.cut.checked_sub(1)?).ok()
     }
 
     /// What the lock did so far, by CPU.
     pub fn cores(&self) -> Vec<LockCounts> {
         let of = |cpu: u32| {
-            let bytes = self.cores.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten().unwrap_or_default();
+            let seen = contract::look_up(&self.cores, cpu).ok().flatten().unwrap_or_else(run_lock::new_zeroed);
             LockCounts {
                 cpu,
-                held_periods: word(&bytes, core_at::HELD),
-                stops: word(&bytes, core_at::STOPS),
-                early_releases: word(&bytes, core_at::FREES),
-                slot: word(&bytes, core_at::SLOT).checked_sub(1).and_then(|s| u32::try_from(s).ok()),
+                held_periods: seen.held,
+                stops: seen.stops,
+                early_releases: seen.frees,
+                slot: seen.slot.checked_sub(1).and_then(|s| u32::try_from(s).ok()),
             }
         };
         (0..if self.serving.holders { self.serving.cpus } else { 0 }).map(of).collect()
     }
 }
 
-fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).map_or(0, |b| u64::from_ne_bytes(b.try_into().unwrap_or([0; 8])))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::regulate::lock::SETTINGS_BYTES;
-    use crate::regulate::shared::tests::{offset, size};
-
-    #[test]
-    fn every_offset_is_that_of_the_objects() {
-        for object in [crate::regulate::bpf::SCHED_EXT, crate::regulate::bpf::HELPER] {
-            for (member, at) in
-                [("slot", core_at::SLOT), ("held", core_at::HELD), ("stops", core_at::STOPS), ("frees", core_at::FREES)]
-            {
-                assert_eq!(offset(object, "run_lock", member), at, "{member}");
-            }
-            for (member, at) in [("section", 0), ("since_ns", 8), ("cut", CUT), ("endless", 24)] {
-                assert_eq!(offset(object, "run_slot", member), at, "{member}");
-            }
-            for (member, at) in [("max_budget", 0), ("min_budget", 8), ("max_hold_ns", 16), ("policy", 24)] {
-                assert_eq!(offset(object, "lock_settings", member), at, "{member}");
-            }
-            assert_eq!(size(object, "lock_settings"), SETTINGS_BYTES);
-            assert_eq!((offset(object, "run_owner", "started"), offset(object, "run_owner", "slot")), (0, 8));
-            assert_eq!((offset(object, "run_clients", "threads"), offset(object, "run_clients", "programs")), (0, 4));
-        }
-    }
-
     #[test]
     fn requests_of_another_shape_are_none() {
-        let mut bytes = [0u8; REQUEST_BYTES];
-        bytes[..4].copy_from_slice(&1u32.to_ne_bytes());
-        bytes[4..8].copy_from_slice(&2u32.to_ne_bytes());
-        bytes[8..12].copy_from_slice(&77u32.to_ne_bytes());
-        bytes[NAME_AT..NAME_AT + 3].copy_from_slice(b"abc");
-        let request = Request::decode(&bytes).unwrap();
-        assert_eq!(request, Request { protocol: 1, scope: Scope::Program, thread: 77, task: "abc".to_owned() });
-        assert_eq!(Request::decode(&bytes[..79]), None);
-        let mut endless_name = bytes;
-        endless_name[NAME_AT..].fill(b'x');
-        assert_eq!(Request::decode(&endless_name), None);
-        let mut no_text = bytes;
-        no_text[NAME_AT] = 0xff;
-        assert_eq!(Request::decode(&no_text), None);
-        bytes[4] = 3;
-        assert_eq!(Request::decode(&bytes).map(|r| r.scope), Some(Scope::Slot));
-        bytes[4] = 4;
-        assert_eq!(Request::decode(&bytes), None);
-        assert_eq!(answer(Err(Refusal::NoRoom), 5)[..4], 2u32.to_ne_bytes());
-        assert_eq!(answer(Ok(9), 5)[4..8], 9u32.to_ne_bytes());
+        let mut asked = sc_request { protocol: 1, scope: 2, thread: 77, ..sc_request::new_zeroed() };
+        contract::set_text(&mut asked.task, "abc");
+        let decoded = |request: sc_request| Request::decode(request.as_bytes());
+        let request = Request { protocol: 1, scope: Scope::Program, thread: 77, task: "abc".to_owned() };
+        assert_eq!(decoded(asked), Some(request));
+        assert_eq!(Request::decode(&asked.as_bytes()[..79]), None);
+        let mut endless_name = asked;
+        contract::set_text(&mut endless_name.task, &"x".repeat(80));
+        assert_eq!(decoded(endless_name), None);
+        let mut no_text = asked;
+        no_text.task.as_mut_bytes()[0] = 0xff;
+        assert_eq!(decoded(no_text), None);
+        assert_eq!(decoded(sc_request { scope: 3, ..asked }).map(|r| r.scope), Some(Scope::Slot));
+        assert_eq!(decoded(sc_request { scope: 4, ..asked }), None);
+        assert_eq!(answer(Err(Refusal::NoRoom), 5).verdict, 2);
+        assert_eq!(answer(Ok(9), 5).slot, 9);
     }
 }

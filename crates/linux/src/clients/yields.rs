@@ -7,15 +7,15 @@
 
 use super::door::{Door, start_of};
 use super::table::{REQUEST_BYTES, Refusal, Scope, answer};
+use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
 use crate::sys::seqpacket;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::time::{Duration, Instant};
+use zerocopy::IntoBytes;
 
-/// `SC_BY_YIELD`.
-const BY_YIELD: u32 = 6;
 /// Connections at a time, of all users.
 const CONNECTIONS: usize = 512;
 /// Of one user who is not root.
@@ -84,11 +84,11 @@ fn stays(connection: &mut Connection, door: &Door, join: &Join<'_>, said: &mut V
     let verdict = admit(&connection.socket, &buffer[..got], door, join, said);
     let mut message = answer(verdict.map(|()| 0), 0);
     if verdict.is_ok() {
-        message[..4].copy_from_slice(&BY_YIELD.to_ne_bytes());
+        message.verdict = SC_BY_YIELD;
     }
     connection.granted = verdict.is_ok();
     // Who is refused hears why, and is let go.
-    seqpacket::send(&connection.socket, &message, None).is_ok() && connection.granted
+    seqpacket::send(&connection.socket, message.as_bytes(), None).is_ok() && connection.granted
 }
 
 /// Who asks, and may it?
@@ -114,8 +114,10 @@ fn admit(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::contract::{self, sc_answer, sc_request};
     use std::cell::RefCell;
     use std::os::fd::{AsRawFd, FromRawFd};
+    use zerocopy::{FromBytes, FromZeros};
 
     /// A client of this process; what it is answered.
     struct Client(OwnedFd);
@@ -139,18 +141,15 @@ mod tests {
         }
 
         fn ask(&self, scope: u32, thread: u32, task: &str) {
-            let mut bytes = [0u8; REQUEST_BYTES];
-            for (place, word) in bytes.chunks_exact_mut(4).zip([1, scope, thread]) {
-                place.copy_from_slice(&word.to_ne_bytes());
-            }
-            bytes[16..16 + task.len()].copy_from_slice(task.as_bytes());
-            seqpacket::send(&self.0, &bytes, None).unwrap();
+            let mut request = sc_request { protocol: 1, scope, thread, ..sc_request::new_zeroed() };
+            contract::set_text(&mut request.task, task);
+            seqpacket::send(&self.0, request.as_bytes(), None).unwrap();
         }
 
         fn verdict(&self) -> Option<u32> {
             let mut bytes = [0u8; 17];
             let got = seqpacket::receive(&self.0, &mut bytes).ok()?;
-            (got == 16).then(|| u32::from_ne_bytes(bytes[..4].try_into().unwrap()))
+            sc_answer::read_from_bytes(&bytes[..got]).ok().map(|answer| answer.verdict)
         }
     }
 
@@ -176,9 +175,9 @@ mod tests {
             (client.verdict(), said.len(), client)
         };
         let (answer, said, stays) = verdict(&mut clients, 1, me, "pilot");
-        assert_eq!((answer, said), (Some(BY_YIELD), 1));
+        assert_eq!((answer, said), (Some(SC_BY_YIELD), 1));
         assert_eq!(*joined.borrow(), [me]);
-        assert_eq!(verdict(&mut clients, 1, me, "").0, Some(BY_YIELD));
+        assert_eq!(verdict(&mut clients, 1, me, "").0, Some(SC_BY_YIELD));
         assert_eq!(verdict(&mut clients, 1, me, "mine").1, 0, "nothing has changed");
         // Refused: another task, another's thread, what needs a page, noise.
         assert_eq!(verdict(&mut clients, 1, me, "nobody").0, Some(Refusal::NoTask as u32));

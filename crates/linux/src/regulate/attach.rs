@@ -7,11 +7,13 @@ use super::dynamic::DynamicRegulation;
 use super::lock::{self, LockRegulation};
 use super::regulation::Regulation;
 use super::shared::{self, Counts, Settings};
+use crate::contract;
 use crate::error::LinuxError;
 use crate::sys::{self, PerfAttr, Whom};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, OpenObject};
+use libbpf_rs::{Link, Object, OpenObject};
 use std::io;
 use std::os::fd::{AsRawFd, IntoRawFd, OwnedFd};
+use zerocopy::IntoBytes;
 
 const PERF_SOFTWARE: u32 = 1;
 const CPU_CLOCK: u64 = 0;
@@ -25,9 +27,9 @@ fn load(
     load_object(bytes, |open| {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
-                let place = map.initial_value_mut().and_then(|value| value.get_mut(..shared::SETTINGS_BYTES));
+                let place = map.initial_value_mut().and_then(|value| value.get_mut(..size_of::<Settings>()));
                 if let Some(place) = place {
-                    place.copy_from_slice(&settings.encode());
+                    place.copy_from_slice(settings.as_bytes());
                 }
             }
             if map.name() == "history" {
@@ -49,7 +51,7 @@ pub(crate) fn load_for(
         load(bytes, settings, |open| {
             for mut map in open.maps_mut() {
                 if map.name() == ".rodata.lock" {
-                    map.set_initial_value(&lock::encode_settings(lock, dynamic))?;
+                    map.set_initial_value(lock::settings(lock, dynamic).as_bytes())?;
                 }
             }
             for mut map in open.maps_mut().filter(|m| m.name() == "dynamic_cores") {
@@ -76,14 +78,13 @@ pub(crate) fn load_for(
 pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(), LinuxError> {
     let cores = map(object, "cores")?;
     for core in &regulation.cores {
-        let value = shared::encode_core(
+        let value = shared::core(
             core.budget,
             core.sample,
             regulation.flags(),
             core.writes.map(|w| (w.write_budget, w.write_sample)),
         );
-        cores
-            .update(&core.cpu.to_ne_bytes(), &value, MapFlags::ANY)
+        contract::put(&cores, core.cpu, &value)
             .map_err(|e| inside(&format!("the budget of CPU {} cannot be set: {e}", core.cpu)))?;
     }
     Ok(())
@@ -92,8 +93,8 @@ pub(crate) fn fill_cores(object: &Object, regulation: &Regulation) -> Result<(),
 /// The counts of every regulated CPU.
 pub(crate) fn counts(object: &Object, cpus: &[u32]) -> Result<Vec<(u32, Counts)>, LinuxError> {
     let cores = map(object, "cores")?;
-    let of = |&cpu: &u32| match cores.lookup(&cpu.to_ne_bytes(), MapFlags::ANY) {
-        Ok(Some(bytes)) => Ok((cpu, Counts::decode(&bytes))),
+    let of = |&cpu: &u32| match contract::look_up(&cores, cpu) {
+        Ok(Some(core)) => Ok((cpu, Counts::of(&core))),
         Ok(None) => Err(inside(&format!("CPU {cpu} has no counts"))),
         Err(e) => Err(inside(&format!("the counts of CPU {cpu} cannot be read: {e}"))),
     };
@@ -183,8 +184,7 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
             if !event.is_software() {
                 counters.push(Paced::of(core.cpu, counter, core.sample)?);
             }
-            by_cpu
-                .update(&core.cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            contract::put(&by_cpu, core.cpu, &counter.as_raw_fd())
                 .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
         };
         links.push(bind(object, ("overflow", event.name()), core.cpu, &event.attributes(core.sample), share)?);
@@ -224,8 +224,7 @@ fn attach_writes(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink
     let mut links = Vec::new();
     for (cpu, writes) in regulation.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))) {
         let share = |counter: &OwnedFd| {
-            by_cpu
-                .update(&cpu.to_ne_bytes(), &counter.as_raw_fd().to_ne_bytes(), MapFlags::ANY)
+            contract::put(&by_cpu, cpu, &counter.as_raw_fd())
                 .map_err(|e| inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}")))
         };
         links.push(bind(object, ("write_overflow", event.name()), cpu, &event.attributes(writes.write_sample), share)?);

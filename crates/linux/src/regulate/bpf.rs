@@ -3,8 +3,9 @@
 //! Rule: one load at a time, with a log of its own; an error says the verifier's last word. Which programs there are and what they share
 //! with this side is each scheduler's and engine's own.
 
+use crate::contract::{self, run_exit};
 use crate::error::LinuxError;
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
+use libbpf_rs::{MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, set_print};
 use std::sync::Mutex;
 
 /// `bpf/sched_ext.bpf.c`.
@@ -68,18 +69,13 @@ pub(crate) fn inside(what: &str) -> LinuxError {
 /// Is the scheduler of this object still the kernel's?
 pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
     let ended = map(object, "ended")?;
-    let Ok(Some(bytes)) = ended.lookup(&0u32.to_ne_bytes(), MapFlags::ANY) else {
+    let Ok(Some(exit)) = contract::look_up::<run_exit>(&ended, 0) else {
         return Err(inside("the scheduler's state cannot be read"));
     };
-    if bytes.len() < 136 || bytes[..8].iter().all(|&b| b == 0) {
+    if exit.kind == 0 {
         return Ok(());
     }
-    let text = |from: usize| {
-        let of = bytes.get(from..).unwrap_or_default();
-        let end = of.iter().position(|&b| b == 0).unwrap_or(of.len());
-        String::from_utf8_lossy(&of[..end]).into_owned()
-    };
-    let (reason, message) = (text(8), text(136));
+    let (reason, message) = (contract::text(&exit.reason), contract::text(&exit.message));
     let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
     Err(LinuxError::Machine(format!(
         "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start solocore again"

@@ -5,18 +5,16 @@
 //! Source: dynamic-budgeting, section IV.
 //! Does not cover: a task whose program signals nothing: it limits nobody, and no bound of the plan holds.
 
+use crate::contract::{self, run_task};
 use crate::error::LinuxError;
 use crate::regulate::bpf::inside;
-use libbpf_rs::{MapCore, MapFlags};
+use libbpf_rs::MapCore;
 use solocore_model::Plan;
 
 /// Hard tasks that the programs have room for (`RUN_TASKS`).
-const MOST_TASKS: usize = 64;
+const MOST_TASKS: usize = contract::RUN_TASKS as usize;
 /// Largest budget (`SC_MAX_ACCESSES`).
-const MOST_ACCESSES: u64 = 0xffff_ffff;
-/// Bytes of `struct run_task`, and where the number of the page is.
-const TASK_BYTES: usize = 32;
-const SLOT_AT: usize = 16;
+const MOST_ACCESSES: u64 = contract::SC_MAX_ACCESSES as u64;
 
 /// A hard task.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -92,11 +90,8 @@ impl DynamicRegulation {
     /// Tells the programs.
     pub(crate) fn fill(&self, map: &impl MapCore) -> Result<(), LinuxError> {
         for (number, task) in (0u32..).zip(&self.tasks) {
-            let mut bytes = [0u8; TASK_BYTES];
-            bytes[..8].copy_from_slice(&task.budget.to_ne_bytes());
-            bytes[8..16].copy_from_slice(&task.length_ns.to_ne_bytes());
-            bytes[24..28].copy_from_slice(&task.core.to_ne_bytes());
-            map.update(&number.to_ne_bytes(), &bytes, MapFlags::ANY)
+            let HardTask { core, budget, length_ns, .. } = *task;
+            contract::put(map, number, &run_task { budget, length_ns, slot: 0, core, reserved: 0 })
                 .map_err(|e| inside(&format!("task `{}` cannot be set: {e}", task.name)))?;
         }
         Ok(())
@@ -106,25 +101,7 @@ impl DynamicRegulation {
 /// From now on this page signals the task's jobs; `None`: none does.
 pub(crate) fn set_page(map: &impl MapCore, number: u32, slot: Option<u32>) -> Result<(), LinuxError> {
     let fail = |e: &dyn std::fmt::Display| inside(&format!("the page of a task cannot be set: {e}"));
-    let found = map.lookup(&number.to_ne_bytes(), MapFlags::ANY).map_err(|e| fail(&e))?;
-    let mut bytes = found.ok_or_else(|| fail(&"there is no such task"))?;
-    let value = slot.map_or(0, |s| u64::from(s) + 1);
-    bytes[SLOT_AT..SLOT_AT + 8].copy_from_slice(&value.to_ne_bytes());
-    map.update(&number.to_ne_bytes(), &bytes, MapFlags::ANY).map_err(|e| fail(&e))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::regulate::shared::tests::{offset, size};
-
-    #[test]
-    fn every_offset_is_that_of_the_objects() {
-        for object in [crate::regulate::bpf::SCHED_EXT, crate::regulate::bpf::HELPER] {
-            for (member, at) in [("budget", 0), ("length_ns", 8), ("slot", SLOT_AT), ("core", 24)] {
-                assert_eq!(offset(object, "run_task", member), at, "{member}");
-            }
-            assert_eq!(size(object, "run_task"), TASK_BYTES);
-        }
-    }
+    let found: Option<run_task> = contract::look_up(map, number).map_err(|e| fail(&e))?;
+    let task = found.ok_or_else(|| fail(&"there is no such task"))?;
+    contract::put(map, number, &run_task { slot: slot.map_or(0, |s| u64::from(s) + 1), ..task }).map_err(|e| fail(&e))
 }

@@ -5,20 +5,20 @@
 //! a trace is wanted, the latest periods one by one. Periods that were overwritten before they were read are counted.
 //! Does not cover: a period that has not ended.
 
+use crate::contract::{self, run_history, run_period};
 use crate::error::LinuxError;
 use crate::regulate::bpf;
 use crate::sys::Mapped;
 use libbpf_rs::Object;
 use solocore_model::run::RunSpan;
 use std::collections::{BTreeMap, VecDeque};
+use std::mem::offset_of;
 use std::sync::Mutex;
 
 /// `HISTORY_PERIODS`.
-const PERIODS: u64 = 2048;
-/// Bytes of `struct run_period`.
-const PERIOD_BYTES: usize = 32;
-/// Bytes of `struct run_history`.
-const HISTORY_BYTES: usize = 8 + PERIOD_BYTES * PERIODS as usize;
+const PERIODS: u64 = contract::HISTORY_PERIODS as u64;
+/// Bytes of a CPU's ring.
+const HISTORY_BYTES: usize = size_of::<run_history>();
 /// Most spans of a series.
 pub const SPANS: usize = 600;
 /// Shortest span.
@@ -76,13 +76,13 @@ impl History {
     }
 
     fn period(&self, base: usize, index: u64) -> Period {
-        let at = base + 8 + PERIOD_BYTES * usize::try_from(index % PERIODS).unwrap_or(0);
-        let word = |field: usize| self.map.double_word(at + 8 * field);
+        let place = offset_of!(run_history, periods) + size_of::<run_period>() * (index % PERIODS) as usize;
+        let word = |field: usize| self.map.double_word(base + place + field);
         Period {
-            start_ns: word(0),
-            end_ns: word(1),
-            stopped_ns: Some(word(2)).filter(|&ns| ns != 0),
-            accesses: word(3),
+            start_ns: word(offset_of!(run_period, start_ns)),
+            end_ns: word(offset_of!(run_period, end_ns)),
+            stopped_ns: Some(word(offset_of!(run_period, stopped_ns))).filter(|&ns| ns != 0),
+            accesses: word(offset_of!(run_period, accesses)),
         }
     }
 }
@@ -185,20 +185,6 @@ impl Recorder {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use libbpf_rs::HasSize;
-    use libbpf_rs::btf::{Btf, types::Struct};
-
-    #[test]
-    fn the_layout_is_that_of_the_objects() {
-        for object in [crate::regulate::bpf::SCHED_EXT, crate::regulate::bpf::HELPER] {
-            let btf = Btf::from_raw("object", object).unwrap().expect("compiled with -g");
-            let size = |of: &str| btf.type_by_name::<Struct<'_>>(of).unwrap().size();
-            assert_eq!((size("run_period"), size("run_history")), (PERIOD_BYTES, HISTORY_BYTES));
-            let period: Struct = btf.type_by_name("run_period").unwrap();
-            let names: Vec<_> = period.iter().map(|m| m.name.unwrap().to_string_lossy().into_owned()).collect();
-            assert_eq!(names, ["start_ns", "end_ns", "stopped_ns", "accesses"]);
-        }
-    }
 
     fn period(end_ns: u64, accesses: u64, throttled: u64) -> Period {
         let stopped_ns = (throttled > 0).then(|| end_ns - throttled);

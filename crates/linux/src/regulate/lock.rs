@@ -4,11 +4,8 @@
 
 use super::dynamic::DynamicRegulation;
 use super::shared::UNLIMITED;
-
-/// Bytes of `struct lock_settings`.
-pub(crate) const SETTINGS_BYTES: usize = 32;
-const RUN_BWLOCK: u32 = 1;
-const RUN_DYNAMIC: u32 = 2;
+use crate::contract::{RUN_BWLOCK, RUN_DYNAMIC, lock_settings};
+use zerocopy::FromZeros;
 
 /// The bandwidth lock of a plan, checked for this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,20 +44,15 @@ impl Serving {
     }
 }
 
-/// `struct lock_settings`; all zero without clients.
-pub(crate) fn encode_settings(
-    lock: Option<&LockRegulation>,
-    dynamic: Option<&DynamicRegulation>,
-) -> [u8; SETTINGS_BYTES] {
-    let mut bytes = [0; SETTINGS_BYTES];
-    if dynamic.is_some() {
-        bytes[24..28].copy_from_slice(&RUN_DYNAMIC.to_ne_bytes());
-    }
-    if let Some(lock) = lock {
-        for (place, value) in bytes.chunks_exact_mut(8).zip([UNLIMITED, lock.budget, lock.max_hold_ns]) {
-            place.copy_from_slice(&value.to_ne_bytes());
-        }
-        bytes[24..28].copy_from_slice(&RUN_BWLOCK.to_ne_bytes());
-    }
-    bytes
+/// What the programs are told; all zero without clients.
+pub(crate) fn settings(lock: Option<&LockRegulation>, dynamic: Option<&DynamicRegulation>) -> lock_settings {
+    let policy = if dynamic.is_some() { RUN_DYNAMIC } else { 0 };
+    let none = lock_settings { policy, ..lock_settings::new_zeroed() };
+    lock.map_or(none, |lock| lock_settings {
+        max_budget: UNLIMITED,
+        min_budget: lock.budget,
+        max_hold_ns: lock.max_hold_ns,
+        policy: RUN_BWLOCK,
+        reserved: 0,
+    })
 }

@@ -1,47 +1,32 @@
-//! Real-time threads beside a scheduler of solocore: `bpf/intruders.h` seen from here.
+//! Real-time threads beside a scheduler of solocore (`bpf/intruders.h`).
 //!
 //! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others; the schedulers see them at the change of
 //! threads and keep them by thread, up to 256. What each scheduler says of who lost the time is its own.
 
+use crate::contract::{self, sched_intruder};
 use crate::regulate::bpf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use solocore_model::run::RunIntruder;
 
-/// Bytes of `struct sched_intruder`.
-#[cfg(test)]
-pub(crate) const BYTES: usize = 104;
-/// Where `lost_ns` lies in it.
-pub(crate) const LOST: usize = 24;
 /// `SCHED_DEADLINE`.
 const DEADLINE: u32 = 6;
 
-/// The 64-bit word at an offset; 0 beyond the end.
-pub(crate) fn word(bytes: &[u8], at: usize) -> u64 {
-    bytes.get(at..at + 8).and_then(|b| b.try_into().ok()).map_or(0, u64::from_ne_bytes)
-}
-
-/// The 32-bit word at an offset; 0 beyond the end.
-pub(crate) fn half(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).and_then(|b| b.try_into().ok()).map_or(0, u32::from_ne_bytes)
-}
-
-/// A thread, of the bytes of a `struct sched_intruder`.
-pub(crate) fn decode(bytes: &[u8]) -> RunIntruder {
-    let name: Vec<u8> = bytes.get(88..104).unwrap_or_default().iter().copied().take_while(|&b| b != 0).collect();
-    let policy = match half(bytes, 80) {
+/// A thread, as the programs saw it.
+pub(crate) fn decode(seen: &sched_intruder) -> RunIntruder {
+    let policy = match seen.policy {
         2 => "SCHED_RR",
         DEADLINE => "SCHED_DEADLINE",
         _ => "SCHED_FIFO",
     };
     RunIntruder {
-        thread: half(bytes, 72),
-        process: half(bytes, 76),
-        name: String::from_utf8_lossy(&name).into_owned(),
+        thread: seen.pid,
+        process: seen.tgid,
+        name: contract::text(&seen.name),
         policy: policy.into(),
-        priority: half(bytes, 84),
-        times: word(bytes, 8),
-        ran_ns: word(bytes, 0),
-        max_ns: word(bytes, 16),
+        priority: seen.priority,
+        times: seen.times,
+        ran_ns: seen.ns,
+        max_ns: seen.longest_ns,
     }
 }
 
@@ -54,49 +39,31 @@ pub(crate) fn watch(object: &Object, beside: &str) -> Result<Link, String> {
         .map_err(|e| format!("real-time threads beside {beside} are not seen: {e}"))
 }
 
-/// What was seen, as it lies in the map.
-pub(crate) fn raw(object: &Object) -> Vec<Vec<u8>> {
+/// What was seen.
+pub(crate) fn all(object: &Object) -> Vec<sched_intruder> {
     let Ok(map) = bpf::map(object, "sched_intruders") else { return Vec::new() };
-    map.keys().filter_map(|key| map.lookup(&key, MapFlags::ANY).ok().flatten()).collect()
+    let of = |key: Vec<u8>| Some(contract::read(&map.lookup(&key, MapFlags::ANY).ok()??));
+    map.keys().filter_map(of).collect()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::regulate::bpf::{LEVELS, VCPU};
-    use crate::regulate::shared::tests::{offset, size};
-
-    #[test]
-    fn every_offset_is_that_of_the_objects() {
-        for object in [LEVELS, VCPU] {
-            assert_eq!(size(object, "sched_intruder"), BYTES);
-            for (member, at) in [
-                ("ns", 0),
-                ("times", 8),
-                ("longest_ns", 16),
-                ("lost_ns", LOST),
-                ("pid", 72),
-                ("tgid", 76),
-                ("policy", 80),
-                ("priority", 84),
-                ("name", 88),
-            ] {
-                assert_eq!(offset(object, "sched_intruder", member), at, "{member}");
-            }
-        }
-    }
+    use zerocopy::FromZeros;
 
     /// One that ran 3 times for 2.5 ms, of which 1.5 ms were those of whoever is first.
-    pub(crate) fn rude() -> [u8; BYTES] {
-        let mut bytes = [0u8; BYTES];
-        bytes[..8].copy_from_slice(&2_500_000u64.to_ne_bytes());
-        bytes[8] = 3;
-        bytes[LOST..LOST + 8].copy_from_slice(&1_500_000u64.to_ne_bytes());
-        bytes[72] = 42;
-        bytes[80] = 1;
-        bytes[84] = 50;
-        bytes[88..92].copy_from_slice(b"rude");
-        bytes
+    pub(crate) fn rude() -> sched_intruder {
+        let mut seen = sched_intruder {
+            ns: 2_500_000,
+            times: 3,
+            lost_ns: [1_500_000, 0, 0, 0, 0, 0],
+            pid: 42,
+            policy: 1,
+            priority: 50,
+            ..sched_intruder::new_zeroed()
+        };
+        contract::set_text(&mut seen.name, "rude");
+        seen
     }
 
     #[test]

@@ -3,19 +3,19 @@
 //! Rule: the programs write each event into a ring of its CPU; [`Rings`] takes what is new, some twenty times a second. Events that
 //! were overwritten before they were read are counted. Does not cover: the order of events of different CPUs at the same time.
 
+use crate::contract::{self, trace_event, trace_ring};
 use crate::error::LinuxError;
 use crate::regulate::bpf;
 use crate::sys::Mapped;
 use libbpf_rs::Object;
 use solocore_model::sched_trace::{Event, Kind};
+use std::mem::offset_of;
 use std::sync::Mutex;
 
 /// `TRACE_EVENTS`.
-const EVENTS: u64 = 16384;
-/// Bytes of `struct trace_event`.
-const EVENT_BYTES: usize = 32;
-/// Bytes of `struct trace_ring`.
-const RING_BYTES: usize = 8 + EVENT_BYTES * EVENTS as usize;
+const EVENTS: u64 = contract::TRACE_EVENTS as u64;
+/// Bytes of a CPU's ring.
+const RING_BYTES: usize = size_of::<trace_ring>();
 
 /// Reads the rings of a scheduler.
 pub struct Rings {
@@ -66,10 +66,16 @@ impl Rings {
     }
 
     fn event(&self, base: usize, cpu: u32, index: u64) -> Option<Event> {
-        let at = base + 8 + EVENT_BYTES * usize::try_from(index % EVENTS).unwrap_or(0);
-        let word = |field: usize| self.map.double_word(at + 8 * field);
-        let bytes = word(1).to_ne_bytes();
-        let half = |at: usize| u32::from_ne_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        Some(Event { time_ns: word(0), cpu, event: Kind::from_number(half(0))?, id: half(4), a: word(2), b: word(3) })
+        let place = offset_of!(trace_ring, events) + size_of::<trace_event>() * (index % EVENTS) as usize;
+        let word = |field: usize| self.map.double_word(base + place + field);
+        let half = |field: usize| self.map.word(base + place + field);
+        Some(Event {
+            time_ns: word(offset_of!(trace_event, time_ns)),
+            cpu,
+            event: Kind::from_number(half(offset_of!(trace_event, kind)))?,
+            id: half(offset_of!(trace_event, id)),
+            a: word(offset_of!(trace_event, a)),
+            b: word(offset_of!(trace_event, b)),
+        })
     }
 }

@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 pub const FORMAT: &str = "solocore-plan/1";
 
 /// Who runs when.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "file::SchemeFile", into = "file::SchemeFile")]
 pub enum Scheme {
     /// Fixed priorities on each core; budgets, where there are any, hold the cores apart.
     #[default]
@@ -37,15 +38,26 @@ pub enum Scheme {
     Vcpus(Box<VcpusPlan>),
 }
 
+/// How good the choice of shares is, where the planner chose them together (`share = "optimal"`).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// No other choice is better.
+    pub optimal: bool,
+    /// How much better another could be at most, as a part of what is possible at all, 0 to 1.
+    pub gap: f64,
+}
+
 /// A plan file, also the output of `solocore plan --format json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(try_from = "file::PlanFile", into = "file::PlanFile")]
+#[serde(deny_unknown_fields)]
 pub struct Plan {
     /// [`FORMAT`].
     pub format: String,
     /// Every analysed task meets its deadline.
     pub schedulable: bool,
-    /// What the bounds take the memory for.
+    /// What the bounds take the memory for; plans of before have the papers' model.
+    #[serde(default = "papers_model")]
     pub model: Model,
     /// Tasks, in the order of the system file.
     pub tasks: Vec<PlanTask>,
@@ -59,8 +71,16 @@ pub struct Plan {
     pub regulation: PlanRegulation,
     /// The board, whole, so that a plan stands alone.
     pub platform: Platform,
+    /// How good the choice of shares is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
     /// Who runs when.
+    #[serde(flatten)]
     pub scheme: Scheme,
+}
+
+fn papers_model() -> Model {
+    Model::Sce
 }
 
 impl Plan {

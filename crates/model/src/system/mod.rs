@@ -48,14 +48,23 @@ pub struct System {
     pub cores: Vec<CoreEntry>,
     /// `[[task]]` tables in file order.
     pub tasks: Vec<Task>,
-    /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`; none without partitions.
-    pub ima: Option<Instance>,
     /// `[sce]`.
     pub sce: Sce,
+    /// Who is to run when.
+    pub scheme: Scheme,
+}
+
+/// Who is to run when, as the file asks for it; a plan's is [`crate::plan::Scheme`].
+#[derive(Clone, Debug)]
+pub enum Scheme {
+    /// Fixed priorities on each core.
+    Budgets,
+    /// `[[partition]]`, `[[device]]`, `[dma]` and `[margin]`.
+    Windows(Box<Instance>),
     /// `[mc2]` with its buffers: criticality levels on isolated hardware.
-    pub mc2: Option<Isolation>,
+    Levels(Box<Isolation>),
     /// `[maracas]` and `[[vcpu]]`.
-    pub vcpus: Option<Vcpus>,
+    Vcpus(Vcpus),
 }
 
 #[derive(Deserialize)]
@@ -172,6 +181,11 @@ impl System {
         }
         if let Some(ima) = &ima {
             check_windows(ima, &tasks).map_err(whole)?;
+            if regulation.share == Share::Optimal {
+                return Err(whole(
+                    "[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned(),
+                ));
+            }
         }
         if let Some(isolation) = &isolation {
             if ima.is_some() {
@@ -199,12 +213,36 @@ impl System {
         let active = regulation.active_cores.unwrap_or(platform.cores);
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
-        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, ima, sce, mc2: isolation, vcpus })
+        let scheme = match (ima, isolation, vcpus) {
+            (Some(ima), _, _) => Scheme::Windows(Box::new(ima)),
+            (_, Some(isolation), _) => Scheme::Levels(Box::new(isolation)),
+            (_, _, Some(vcpus)) => Scheme::Vcpus(vcpus),
+            (None, None, None) => Scheme::Budgets,
+        };
+        Ok(Self { path: path.to_owned(), platform, regulation, cores, tasks, sce, scheme })
     }
 
     /// The directory commands run in and relative paths start from.
     pub fn dir(&self) -> &Path {
         files::parent_dir(&self.path)
+    }
+
+    /// Partitions with their windows and I/O, where these decide who runs when.
+    #[must_use]
+    pub fn windows(&self) -> Option<&Instance> {
+        if let Scheme::Windows(instance) = &self.scheme { Some(instance) } else { None }
+    }
+
+    /// Levels on isolated hardware, where these decide who runs when.
+    #[must_use]
+    pub fn levels(&self) -> Option<&Isolation> {
+        if let Scheme::Levels(isolation) = &self.scheme { Some(isolation) } else { None }
+    }
+
+    /// VCPUs, where these decide who runs when.
+    #[must_use]
+    pub fn vcpus(&self) -> Option<&Vcpus> {
+        if let Scheme::Vcpus(vcpus) = &self.scheme { Some(vcpus) } else { None }
     }
 
     /// Number of cores that may access memory (`m` of the bounds).
@@ -278,7 +316,7 @@ impl Shares<'_> {
                 "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
             )),
             (Share::Explicit, Some(share)) => Ok((io, share)),
-            (Share::Even, _) => Ok((io, even)),
+            (Share::Even | Share::Optimal, _) => Ok((io, even)),
         }
     }
 }

@@ -8,6 +8,10 @@
 //!
 //! Not covered: two choices changed at once.
 
+use super::optimiser::placement::Kind;
+use super::optimiser::scheme::Io;
+use super::optimiser::ways::{MARGIN, Split};
+use super::optimiser::{Allocator, Answer, Objective, Problem};
 use super::{Found, Method, bounded, fixed_io, level_c, scheme_of};
 use crate::demand::Demand;
 use crate::error::PlanError;
@@ -17,11 +21,6 @@ use solocore_model::levels::BufferScheme;
 use solocore_model::plan::Plan;
 use solocore_model::plan::levels::Choice;
 use solocore_model::system::{Criticality, Model};
-use solocore_study::allocate::Problem;
-use solocore_study::placement::Kind;
-use solocore_study::scheme::Io;
-use solocore_study::ways::{MARGIN, Split};
-use solocore_study::{Allocator, Answer, Objective};
 
 /// Differences below this are none.
 const SAME: f64 = 1e-9;
@@ -52,8 +51,8 @@ pub fn all(found: &Found) -> Result<Vec<Choice>, PlanError> {
 }
 
 /// The optimiser, set up to be asked again.
-struct Pricing<'f> {
-    allocator: Allocator<'f>,
+struct Pricing {
+    allocator: Allocator,
     problem: Problem,
     /// What the plan's split costs.
     chosen: Price,
@@ -90,10 +89,10 @@ fn price(chosen: Price, other: Option<Price>) -> String {
     }
 }
 
-impl<'f> Pricing<'f> {
-    fn of(found: &'f Found) -> Self {
+impl Pricing {
+    fn of(found: &Found) -> Self {
         let (s, a) = (&found.translated.system, &found.allocation);
-        let mut allocator = Allocator::new(&found.translated.parameters);
+        let mut allocator = Allocator::new(found.translated.machine);
         allocator.load(s);
         let problem = allocator.problem_with(s, a.kind, a.scheme.ipc, &found.own_bank);
         Self { allocator, problem, chosen: price_of(&a.split) }
@@ -194,7 +193,7 @@ impl<'f> Pricing<'f> {
         }
         let mut other = s.clone();
         other.pins = pins;
-        let mut allocator = Allocator::new(&found.translated.parameters);
+        let mut allocator = Allocator::new(found.translated.machine);
         allocator.load(&other);
         match allocator.allocate(&other, found.allocation.scheme, Objective::LeastLevelC) {
             Answer::Allocation(a) => Some(price_of(&a.split)),
@@ -338,7 +337,7 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
         let cores: Vec<String> = split.cores[..s.cores].iter().map(usize::to_string).collect();
         out.push(format!(
             "cache: {} ways: {} for levels A and B of the cores, {} for locked buffers, {} for level C and the OS",
-            found.translated.parameters.machine.ways,
+            found.translated.machine.ways,
             cores.join(" + "),
             split.locked,
             split.level_c
@@ -384,7 +383,7 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
 
 /// What no split satisfies, for the placement with tasks apart.
 fn shortage(found: &Found) -> Result<String, PlanError> {
-    let (s, p) = (&found.translated.system, &found.translated.parameters);
+    let (s, p) = (&found.translated.system, found.translated.machine);
     let scheme = fixed_io(scheme_of(found.isolation.settings.scheme)?);
     let mut allocator = Allocator::new(p);
     allocator.load(s);
@@ -393,11 +392,11 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     let fits = |core: usize, ways: usize| (0..3).all(|check| problem.demand[core][check][ways] <= 1.0 - MARGIN);
     let mut needed = Vec::new();
     for core in 0..s.cores {
-        let Some(ways) = (0..=p.machine.ways).find(|&ways| fits(core, ways)) else {
-            let most = |check: usize| problem.demand[core][check][p.machine.ways];
+        let Some(ways) = (0..=p.ways).find(|&ways| fits(core, ways)) else {
+            let most = |check: usize| problem.demand[core][check][p.ways];
             return Ok(format!(
                 "core {core} is overloaded even with all {} ways (level A {:.3} by A-PETs, A and B {:.3} by B-PETs)",
-                p.machine.ways,
+                p.ways,
                 most(0),
                 most(1)
             ));
@@ -405,16 +404,16 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
         needed.push(ways);
     }
     let sum: usize = needed.iter().sum();
-    if sum + problem.least_c > p.machine.ways {
+    if sum + problem.least_c > p.ways {
         let list: Vec<String> = needed.iter().map(usize::to_string).collect();
         return Ok(format!(
             "the cores need {} ways and level C {}, but there are {}",
             list.join(" + "),
             problem.least_c,
-            p.machine.ways
+            p.ways
         ));
     }
-    let level_c = p.machine.ways - sum;
+    let level_c = p.ways - sum;
     let left: f64 = (0..s.cores).map(|core| 1.0 - problem.demand[core][2][needed[core]]).sum();
     Ok(format!(
         "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its largest tasks leave it no bound on tardiness ({} needed of that)",

@@ -1,14 +1,15 @@
 //! Plans for systems with `[mc2]`: criticality levels on isolated hardware.
 //!
 //! Problem: place tasks of levels A and B, put message and I/O buffers into banks, and share out the ways of the cache, so
-//! that A and B meet their deadlines, the tardiness of C is bounded and its utilization is least. Rule: the optimiser of the
-//! study (`solocore_study::allocate`, the paper's section 6.1) does all that; [`translate`] puts a system into its
+//! that A and B meet their deadlines, the tardiness of C is bounded and its utilization is least. Rule: [`optimiser`] (the paper's
+//! section 6.1) does all that; [`translate`] puts a system into its
 //! terms, and what it calls schedulable is worked out again, task by task, by the independent check (`verify`) before
 //! anything is promised. Each choice is priced against its alternatives by the same functions ([`choices`]).
 //!
 //! Not covered: choosing among boards, levels or periods; regulating bandwidth.
 
 mod choices;
+pub mod optimiser;
 mod table;
 mod translate;
 
@@ -16,6 +17,11 @@ use crate::demand::Demand;
 use crate::error::PlanError;
 use crate::explain::warnings;
 use crate::work::Work;
+use optimiser::placement::Kind;
+use optimiser::scheme::{Io, Ipc, Scheme};
+use optimiser::verify::{self, Checked};
+use optimiser::ways::{MOST_CORES, Split};
+use optimiser::{Allocation, Allocator, Answer, Objective};
 use solocore_analysis::Derivation;
 use solocore_analysis::mc2::{self as analysis, Level, Mc2Task, Pets, Verdict};
 use solocore_model::System;
@@ -25,11 +31,6 @@ use solocore_model::plan::levels::{
 };
 use solocore_model::plan::{FORMAT, Plan, PlanCore, PlanRegulation, PlanTask, Scheme as WhoRuns};
 use solocore_model::system::{Criticality, Task};
-use solocore_study::placement::Kind;
-use solocore_study::scheme::{Io, Ipc, Scheme};
-use solocore_study::verify::{self, Checked};
-use solocore_study::ways::{MOST_CORES, Split};
-use solocore_study::{Allocation, Allocator, Answer, Objective};
 use table::Job;
 use translate::Translated;
 
@@ -133,6 +134,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             lock_budget_accesses: None,
         },
         platform: system.platform.clone(),
+        certificate: None,
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;
@@ -156,9 +158,9 @@ fn optimise<'a>(
     isolation: &'a Isolation,
     translated: &'a Translated,
 ) -> Result<Found<'a>, PlanError> {
-    let (p, s) = (&translated.parameters, &translated.system);
+    let s = &translated.system;
     let scheme = scheme_of(isolation.settings.scheme)?;
-    let mut allocator = Allocator::new(p);
+    let mut allocator = Allocator::new(translated.machine);
     allocator.load(s);
     let answer = allocator.allocate(s, scheme, Objective::LeastLevelC);
     let allocation = match answer {
@@ -168,7 +170,7 @@ fn optimise<'a>(
     };
     let own_bank =
         (0..s.starts[1]).map(|at| s.tasks[at].io.is_some() && allocator.own_bank(s, &allocation, at)).collect();
-    let checked = verify::check(p, s, &mut allocator, &allocation);
+    let checked = verify::check(s, &mut allocator, &allocation);
     let locked_from = allocator.placed(s, allocation.kind).locked_from.clone();
     Ok(Found { system, isolation, translated, answer, allocation, checked, own_bank, locked_from })
 }
@@ -179,7 +181,7 @@ pub(crate) fn fixed_io(scheme: Scheme) -> Scheme {
 }
 
 fn even(translated: &Translated) -> Split {
-    let (ways, cores) = (translated.parameters.machine.ways, translated.system.cores);
+    let (ways, cores) = (translated.machine.ways, translated.system.cores);
     let mut split = Split { cores: [0; MOST_CORES], level_c: 0, locked: 0, level_c_utilization: 0.0, taken: 0.0 };
     let each = ways / (cores + 1);
     split.cores[..cores].fill(each);
@@ -406,7 +408,7 @@ fn isolation_plan(found: &Found, tables: Vec<LevelsTable>) -> LevelsPlan {
     LevelsPlan {
         scheme: found.isolation.settings.scheme,
         contention: found.isolation.settings.contention,
-        ways: small(found.translated.parameters.machine.ways),
+        ways: small(found.translated.machine.ways),
         cores,
         level_c_ways,
         locked_ways,

@@ -1,6 +1,6 @@
-//! From a system file to what the optimiser of the study works on.
+//! From a system file to what the optimiser works on.
 //!
-//! Problem: the study draws its tasks from ranges; a real task has execution times by ways, stated or from its profile,
+//! Problem: the optimiser knows shares of an idle time; a real task has execution times by ways, stated or from its profile,
 //! messages of so many bytes and devices of so many bytes per second. Rule: a task's time with `w` ways becomes
 //! `flat + steep*curve[w]` exactly, shares of its time with all ways. Level-B PET: that time; level A: `pet_scale` of it;
 //! level C: `average` of it.
@@ -19,10 +19,14 @@
 //! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to write it and once to read
 //!   it; a cacheable one may be evicted as often. Stated times of messages and reloads are taken to be all memory.
 //!
-//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices as the study does.
+//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices as the paper does.
 //!
 //! Not covered: what the kernel itself does for a message or a transfer; state it in the execution times.
 
+use super::optimiser::Machine;
+use super::optimiser::curve::saturation;
+use super::optimiser::tasks::{Accesses, Edge, IoBuffer, SystemTask, TaskSystem};
+use super::optimiser::ways::SIZES;
 use crate::demand::Demand;
 use crate::memory;
 use solocore_analysis::interference::{self, Requester, Sharing};
@@ -30,10 +34,6 @@ use solocore_analysis::mc2::Level;
 use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};
 use solocore_model::system::{Criticality, Model, Task};
 use solocore_model::{Platform, System, Time};
-use solocore_study::generator::{Accesses, Edge, IoBuffer, Task as StudyTask};
-use solocore_study::random::saturation;
-use solocore_study::ways::SIZES;
-use solocore_study::{Parameters, System as StudySystem};
 
 const PS_PER_MS: f64 = 1e9;
 /// Curve where a region of that size is impossible: no utilization is small enough to make it fit.
@@ -72,9 +72,9 @@ impl Shape {
 /// A system in the optimiser's terms.
 pub struct Translated {
     /// For the optimiser: tasks by level.
-    pub system: StudySystem,
-    /// Machine and costs.
-    pub parameters: Parameters,
+    pub system: TaskSystem,
+    /// What it runs on.
+    pub machine: Machine,
     /// By the optimiser's index.
     pub shapes: Vec<Shape>,
     /// Time to write a message uncached and to read it, under contention: by `system.edges`.
@@ -238,12 +238,10 @@ pub fn translate(system: &System, isolation: &Isolation, demands: &[Demand]) -> 
             memory.shape(index, &system.tasks[index], &demands[index], fixed)
         })
         .collect();
-    let parameters = parameters(system, isolation);
-    let mut study = StudySystem::new();
-    study.cores = system.active_cores() as usize;
+    let tasks = TaskSystem { cores: system.active_cores() as usize, ..TaskSystem::default() };
     let mut out = Translated {
-        system: study,
-        parameters,
+        system: tasks,
+        machine: machine(system, isolation),
         shapes,
         bypass_ps: Vec::new(),
         alone_ps: Vec::new(),
@@ -282,22 +280,23 @@ fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -
     pieces.saturating_mul(below.saturating_add(under_way)).saturating_add(own).saturating_add(ROUNDING_PS)
 }
 
-fn parameters(system: &System, isolation: &Isolation) -> Parameters {
+fn machine(system: &System, isolation: &Isolation) -> Machine {
     let (s, platform) = (&isolation.settings, &system.platform);
     let costs = s.costs.clone().unwrap_or_default();
-    let mut p = Parameters::standard();
-    p.machine.ways = isolation.ways(platform) as usize;
-    p.machine.way_bytes = platform.llc.size.0 / u64::from(platform.llc.ways);
-    p.machine.least_ways_of_c = s.least_ways_of_c as usize;
-    p.machine.placement_ways = (p.machine.ways / (system.active_cores() as usize + 1)).max(1);
-    p.execution.level_a_over_b = s.pet_scale;
-    p.interrupts.tick_period_us = s.tick_period.ps() as f64 / 1e6;
-    p.interrupts.tick_us = s.tick.ps() as f64 / 1e6;
-    p.interrupts.device_block_bytes = s.device_block.0;
-    p.interrupts.device_us = s.device_interrupt.ps() as f64 / 1e6;
-    p.dma.saturation_mb_per_s = costs.dma_saturation.0 as f64 / 1e6;
-    p.sharing.saturation_cores = costs.sharing_saturation;
-    p
+    let ways = isolation.ways(platform) as usize;
+    Machine {
+        ways,
+        way_bytes: platform.llc.size.0 / u64::from(platform.llc.ways),
+        least_ways_of_c: s.least_ways_of_c as usize,
+        placement_ways: (ways / (system.active_cores() as usize + 1)).max(1),
+        level_a_over_b: s.pet_scale,
+        tick_period_us: s.tick_period.ps() as f64 / 1e6,
+        tick_us: s.tick.ps() as f64 / 1e6,
+        device_block_bytes: s.device_block.0,
+        device_us: s.device_interrupt.ps() as f64 / 1e6,
+        dma_saturation_mb_per_s: costs.dma_saturation.0 as f64 / 1e6,
+        sharing_saturation_cores: costs.sharing_saturation,
+    }
 }
 
 impl Translated {
@@ -324,7 +323,7 @@ impl Translated {
             });
             let s = &mut self.system;
             s.dma += io.map_or(0.0, |io| io.mb_per_s);
-            s.tasks.push(StudyTask {
+            s.tasks.push(SystemTask {
                 level,
                 period_ms: period / PS_PER_MS,
                 utilization: isolation.settings.pet_scale * shape.whole() as f64 / period,
@@ -346,7 +345,7 @@ impl Translated {
         let s = &mut self.system;
         let first = |level: Level| s.tasks.iter().position(|t| t.level >= level).unwrap_or(s.tasks.len());
         s.starts = [first(Level::B), first(Level::C)];
-        s.bus_load = saturation(s.dma, self.parameters.dma.saturation_mb_per_s);
+        s.bus_load = saturation(s.dma, self.machine.dma_saturation_mb_per_s);
         let [b, c] = s.starts;
         mark_halves(&mut s.tasks[..b]);
         mark_halves(&mut s.tasks[b..c]);
@@ -439,7 +438,7 @@ fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
 
 /// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd number both have the
 /// one in the middle.
-fn mark_halves(tasks: &mut [StudyTask]) {
+fn mark_halves(tasks: &mut [SystemTask]) {
     let mut order: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].io.is_some()).collect();
     order.sort_by(|&i, &j| tasks[i].period_ms.total_cmp(&tasks[j].period_ms).then(i.cmp(&j)));
     let (count, half) = (order.len(), order.len().div_ceil(2));

@@ -98,7 +98,7 @@ fn counters(system: &System) -> HardwareItem {
 }
 
 fn io_core(system: &System, r: &Resources) -> HardwareItem {
-    let devices = system.ima.as_ref().map_or(0, |i| i.devices.len());
+    let devices = system.windows().map_or(0, |i| i.devices.len());
     let follows = match (devices, r.cores) {
         (0, m) => format!("no devices: all {m} active cores run partitions"),
         (n, m) => format!(

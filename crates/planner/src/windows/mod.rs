@@ -3,12 +3,13 @@
 //! Problem: IMA partitions that each had a chip (or a share of one) are to run side by side, with their tasks' deadlines kept and
 //! their I/O free of conflicts. Rule: single-core-equivalence, section 3.1: (1) does the board have what is needed (`hardware`),
 //! (2) even shares of cache, banks and bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of
-//! windows and I/O (`solocore_ima`), (5) lockdown, C_sce and schedulability inside each window (`inside`), and back to (3) where it
+//! windows and I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window (`inside`), and back to (3) where it
 //! fails (`rounds`). Not covered: moving tasks between partitions, changing periods.
 
 mod hardware;
 mod inside;
 mod rounds;
+pub mod solver;
 mod words;
 
 use crate::core_plan::TaskPlan;

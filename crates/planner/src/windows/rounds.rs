@@ -9,7 +9,7 @@
 //! Not covered: slack that differs between partitions.
 
 use super::inside::{Inside, Locked, Others};
-use solocore_ima::{Answer, Problem, solve, table};
+use super::solver::{Answer, Problem, solve, table};
 use solocore_model::Time;
 use solocore_model::instance::Instance;
 use solocore_model::plan::windows::Round;

@@ -9,9 +9,9 @@
 //! model of the profiler.
 
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
-use super::private::{NONE, Private};
 use crate::hardware::Counters;
 use crate::program::{Entry, Op, OpKind, Program};
+use solocore_cache::private::{NONE, Private};
 
 /// A program with what it needs to run.
 pub(super) struct Loaded {

@@ -15,8 +15,8 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Its colours.
-    #[arg(long, visible_alias = "colours", value_name = "LIST", default_value = "0-7")]
-    colors: String,
+    #[arg(long = "colors", alias = "colours", value_name = "LIST", default_value = "0-7")]
+    colours: String,
     /// Before each coloured start that is timed, start it in these: what they give back then comes first, and is of no use.
     #[arg(long, value_name = "LIST")]
     before: Option<String>,
@@ -49,7 +49,7 @@ struct Report {
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let standard = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"].map(OsString::from).to_vec();
     let program = if args.command.is_empty() { &standard } else { &args.command };
-    let coloured = arguments(args, &args.colors, program);
+    let coloured = arguments(args, &args.colours, program);
     let before = args.before.as_ref().map(|colours| arguments(args, colours, program));
     let (mut times, mut ratios) = ([Vec::new(), Vec::new()], Vec::new());
     for round in 0..=args.runs {

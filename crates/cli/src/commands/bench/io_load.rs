@@ -62,7 +62,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", requires = "plan")]
     task: Option<String>,
     /// Take the buffer's pages from lists of their own cache colours; needs root.
-    #[arg(long)]
+    #[arg(long, alias = "colored")]
     coloured: bool,
     #[command(flatten)]
     map: MapArgs,

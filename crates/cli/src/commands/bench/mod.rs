@@ -60,12 +60,14 @@ pub enum Bench {
     Banks(banks::Args),
     /// Reading memory whose cache colours a neighbour shares, beside colours of one's own.
     #[command(
-        after_help = "Examples:\n  solocore bench colours\n  solocore bench colours --size \"8 MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where the times do not differ."
+        after_help = "Examples:\n  solocore bench colours\n  solocore bench colours --size \"8 MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where the times do not differ.",
+        alias = "colors"
     )]
     Colours(colours::Args),
     /// Starting a program coloured, beside its plain start.
     #[command(
-        after_help = "Examples:\n  solocore bench colour-start\n  solocore bench colour-start --colors 0-15 --runs 20\n  solocore bench colour-start --colors 0-7 -- ./detect a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills."
+        after_help = "Examples:\n  solocore bench colour-start\n  solocore bench colour-start --colors 0-15 --runs 20\n  solocore bench colour-start --colors 0-7 -- ./detect a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills.",
+        alias = "color-start"
     )]
     ColourStart(colour_start::Args),
 }

@@ -7,7 +7,7 @@ use super::expected::{Key, Slot, path};
 use super::violation::{Violation, at};
 use crate::fail::Failure;
 use crate::progress::stopped;
-use solocore_ima::Instance;
+use solocore_model::Instance;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, HashMap};
 

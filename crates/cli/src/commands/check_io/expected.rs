@@ -1,8 +1,8 @@
 //! What an instance asks of a table: which activities, how long, where, and in which order.
 
 use super::violation::{Violation, at};
-use solocore_ima::Instance;
-use solocore_ima::instance::Transfer;
+use solocore_model::Instance;
+use solocore_model::instance::Transfer;
 
 /// What an activity is of: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the order of precedence).
 pub type Key = (usize, usize, usize);

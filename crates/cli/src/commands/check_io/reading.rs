@@ -4,7 +4,7 @@ use super::expected::{Expected, Key, PROCESSING, STAGES, Slot, activities};
 use super::violation::at;
 use crate::fail::Failure;
 use serde::Deserialize;
-use solocore_ima::Instance;
+use solocore_model::Instance;
 use solocore_model::{ModelError, files};
 use std::collections::HashMap;
 use std::path::Path;

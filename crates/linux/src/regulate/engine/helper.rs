@@ -11,6 +11,7 @@
 
 use super::interface::{Engine, Served};
 use super::rate;
+use crate::contract::{self, run_core};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::machine;
@@ -19,10 +20,11 @@ use crate::regulate::bpf;
 use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::{Regulation, Sharing};
-use crate::regulate::shared::{self, Counts, Settings, core_at};
+use crate::regulate::shared::{Counts, MAX_CPUS, Settings};
 use crate::sys::{self, Mapped, Scheduling};
 use libbpf_rs::libbpf_sys::bpf_map_create_opts;
-use libbpf_rs::{MapCore, MapFlags, MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
+use libbpf_rs::{MapHandle, MapType, Object, ProgramInput, RingBufferBuilder};
+use std::mem::offset_of;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
@@ -88,7 +90,7 @@ impl Helper {
         let (object, note) = attach::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         let object = Arc::new(object);
         attach::fill_cores(&object, regulation)?;
-        let length = shared::MAX_CPUS as usize * shared::CORE_BYTES;
+        let length = MAX_CPUS as usize * size_of::<run_core>();
         let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
         let stop = Arc::new(AtomicBool::new(false));
         let mut engine = Self {
@@ -198,8 +200,7 @@ fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
     let ring = MapHandle::create(MapType::RingBuf, Some("wakeup"), 0, 0, RING_BYTES, &options)
         .map_err(|e| LinuxError::Machine(format!("a ring buffer is refused: {e}; free some memory")))?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&ring));
-    bpf::map(object, "wakeups")?
-        .update(&cpu.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY)
+    contract::put(&bpf::map(object, "wakeups")?, cpu, &fd)
         .map_err(|e| bpf::inside(&format!("the ring of CPU {cpu} cannot be set: {e}")))?;
     Ok(ring)
 }
@@ -235,7 +236,7 @@ fn watch(post: &Post) {
 }
 
 fn occupy(post: &Post) {
-    let throttled = post.cpu as usize * shared::CORE_BYTES + core_at::GUARD_THROTTLED;
+    let throttled = post.cpu as usize * size_of::<run_core>() + offset_of!(run_core, guard.throttled);
     let since = Instant::now();
     while post.cores.word(throttled) != 0 && !post.stop.load(Ordering::Relaxed) {
         if since.elapsed() > post.longest {

@@ -5,6 +5,7 @@
 
 use super::layout::{Layout, Level};
 use super::shared::{self, Setup};
+use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::host::threads;
@@ -12,11 +13,12 @@ use crate::regulate::bpf::{self, inside};
 use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{seqpacket, tasks};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
+use libbpf_rs::{Link, MapCore, Object, ProgramInput};
 use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask};
 use solocore_model::sched_trace::{Event, Kind};
 use std::os::fd::AsRawFd;
 use std::path::Path;
+use zerocopy::IntoBytes;
 
 /// Between the load and the first release: threads are handed over meanwhile.
 const LEAD_NS: u64 = 200_000_000;
@@ -127,9 +129,9 @@ impl Scheduler {
     /// The task that a thread belongs to.
     pub fn task_of(&self, thread: u32) -> Option<usize> {
         let fd = seqpacket::thread_fd(thread).ok()?;
-        let found = bpf::map(&self.object, "level_members").ok()?.lookup(&fd.as_raw_fd().to_ne_bytes(), MapFlags::ANY);
-        let (task, flags) = shared::member(&found.ok()??)?;
-        (flags & shared::PARENT == 0).then(|| task.checked_sub(1)).flatten().map(|t| t as usize)
+        let members = bpf::map(&self.object, "level_members").ok()?;
+        let member: level_member = contract::look_up(&members, fd.as_raw_fd().cast_unsigned()).ok()??;
+        (member.flags & LEVEL_PARENT == 0).then(|| member.task.checked_sub(1)).flatten().map(|t| t as usize)
     }
 
     /// What is to be known, for the user.
@@ -153,8 +155,8 @@ impl Scheduler {
         let map = bpf::map(&self.object, "level_tasks")?;
         let mut seen = Vec::new();
         for (id, task) in (0u32..).zip(&self.layout.tasks) {
-            let bytes = map.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-            let bytes = bytes.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
+            let counts = contract::look_up(&map, id).ok().flatten();
+            let counts = counts.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
             let core = (task.level != Level::C).then_some(task.core);
             let mut run = RunLevelTask {
                 name: task.name.clone(),
@@ -162,7 +164,7 @@ impl Scheduler {
                 core,
                 ..RunLevelTask::default()
             };
-            shared::add_counts(&mut run, &bytes);
+            shared::add_counts(&mut run, &counts);
             seen.push(run);
         }
         Ok(seen)
@@ -175,16 +177,15 @@ impl Scheduler {
     pub fn cpus(&self) -> Result<Vec<RunLevelCpu>, LinuxError> {
         let map = bpf::map(&self.object, "level_cpus")?;
         let of = |cpu: u32| {
-            let bytes = map.lookup(&cpu.to_ne_bytes(), MapFlags::ANY).ok().flatten();
-            bytes.map(|b| shared::cpu(cpu, &b)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
+            let counts = contract::look_up(&map, cpu).ok().flatten();
+            counts.map(|seen| shared::cpu(cpu, &seen)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
         (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.
     pub fn intruders(&self) -> Vec<RunLevelIntruder> {
-        let mut all: Vec<RunLevelIntruder> =
-            intruders::raw(&self.object).iter().map(|bytes| shared::intruder(bytes)).collect();
+        let mut all: Vec<RunLevelIntruder> = intruders::all(&self.object).iter().map(shared::intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -202,14 +203,13 @@ impl Scheduler {
 
 fn load(layout: &Layout, cpus: u32, trace: bool) -> Result<Object, LinuxError> {
     let many = [layout.tasks.len(), usize::from(layout.windows())].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let settings = shared::halves([cpus, std::process::id(), many[1], many[0]]);
-    debug_assert_eq!(settings.len(), shared::SETTINGS_BYTES);
+    let settings = levels_settings { cpus, loader_pid: std::process::id(), windows: many[1], tasks: many[0] };
     bpf::load_object(bpf::LEVELS, |open| {
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
             match name.as_str() {
-                ".rodata.levels" => map.set_initial_value(&settings)?,
-                ".rodata.trace" => map.set_initial_value(&u32::from(trace).to_ne_bytes())?,
+                ".rodata.levels" => map.set_initial_value(settings.as_bytes())?,
+                ".rodata.trace" => map.set_initial_value(u32::from(trace).as_bytes())?,
                 "level_cores" | "level_cpus" | "level_timers" => map.set_max_entries(cpus)?,
                 "trace_rings" => map.set_max_entries(if trace { cpus } else { 1 })?,
                 _ => {}
@@ -224,8 +224,8 @@ fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(
     let found = object.progs_mut().find(|p| p.name() == "setup");
     let program = found.ok_or_else(|| inside("there is no program `setup`"))?;
     let ask = |what: Setup| {
-        let mut bytes = what.encode();
-        let input = ProgramInput { context_in: Some(&mut bytes), ..ProgramInput::default() };
+        let mut asked = what.encode();
+        let input = ProgramInput { context_in: Some(asked.as_mut_bytes()), ..ProgramInput::default() };
         match program.test_run(input) {
             Ok(output) if output.return_value == 1 => Ok(()),
             Ok(_) => Err(inside(&format!("the programs refuse {what:?}"))),
@@ -263,11 +263,10 @@ fn claim(object: &Object, task: usize, thread: u32, children_only: bool) -> Resu
     };
     let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
     let number = u32::try_from(task + 1).map_err(|e| fail(&e))?;
-    let value = shared::halves([number, if children_only { shared::PARENT } else { 0 }, 0, 0]);
-    debug_assert_eq!(value.len(), shared::MEMBER_BYTES);
-    bpf::map(object, "level_members")?
-        .update(&fd.as_raw_fd().to_ne_bytes(), &value, MapFlags::ANY)
-        .map_err(|e| fail(&e))
+    let member =
+        level_member { task: number, flags: if children_only { LEVEL_PARENT } else { 0 }, counted: 0, reserved: 0 };
+    let members = bpf::map(object, "level_members")?;
+    contract::put(&members, fd.as_raw_fd().cast_unsigned(), &member).map_err(|e| fail(&e))
 }
 
 /// Tasks and tables as events of a trace.

@@ -142,7 +142,7 @@ impl Drill {
     }
 
     fn ask(&self, flags: u32) -> Result<(), LinuxError> {
-        run(&self.vcpus.object, "vcpu_fail", &Request { flags, ..Request::default() }).map(|_| ())
+        run(&self.vcpus.object, "vcpu_fail", &Request { flags, ..super::shared::nothing() }).map(|_| ())
     }
 
     /// Until the kernel's scheduler has every thread; its reason.

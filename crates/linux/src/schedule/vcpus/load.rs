@@ -3,8 +3,9 @@
 //! Rule: everything that can be wrong is looked at before anything changes. Loading takes the kernel's verifier seconds, installing some
 //! milliseconds; who has seen the scheduler end may install it again, as a new one that knows nothing of the former.
 
-use super::shared::{self, Info, Layout, Request};
+use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
+use crate::contract::{self, vcpu_cpu};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::latency::throttling::Rule;
@@ -15,6 +16,7 @@ use crate::sys::Mapped;
 use admission::Claim;
 use libbpf_rs::{MapCore, MapFlags, Object};
 use solocore_model::vcpus::Background;
+use zerocopy::{Immutable, IntoBytes};
 
 /// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
 const KFUNCS: &[(&str, usize)] =
@@ -40,14 +42,14 @@ fn load(settings: &shared::Settings, traced: bool, timeout_ms: Option<u32>) -> R
         for mut map in open.maps_mut() {
             match map.name().to_string_lossy().as_ref() {
                 "cpus" | "trace_rings" => map.set_max_entries(settings.cpus.max(1))?,
-                ".rodata.vcpu" => map.set_initial_value(&settings.encode())?,
-                ".rodata.trace" => map.set_initial_value(&u32::from(traced).to_ne_bytes())?,
+                ".rodata.vcpu" => map.set_initial_value(settings.as_bytes())?,
+                ".rodata.trace" => map.set_initial_value(u32::from(traced).as_bytes())?,
                 "vcpu_ops" => {
                     let value = map.initial_value_mut();
                     if let (Some((ms, at)), Some(value)) = (place, value)
                         && let Some(bytes) = value.get_mut(at..at + 4)
                     {
-                        bytes.copy_from_slice(&ms.to_ne_bytes());
+                        bytes.copy_from_slice(ms.as_bytes());
                     }
                 }
                 _ => {}
@@ -105,19 +107,18 @@ impl Vcpus {
             colours: u32::from(scheduling.core_colours.is_some()),
         };
         let object = load(&settings, options.traced, timeout_ms)?;
-        let layout = Layout::of_object()?;
-        let mapped = Mapped::new(&bpf::map(&object, "cpus")?, layout.bytes * count as usize)?;
+        let mapped = Mapped::new(&bpf::map(&object, "cpus")?, size_of::<vcpu_cpu>() * count as usize)?;
         let rings = Rings::open(&object, count)?;
         let infos = bpf::map(&object, "vcpus")?;
         for id in 0..MAX_VCPUS {
-            put(&infos, id, &Info::absent())?;
+            put(&infos, id, &shared::absent(0))?;
         }
         let (intruders, notes) = match intruders::watch(&object, "VCPUs") {
             Ok(link) => (Some(link), Vec::new()),
             Err(note) => (None, vec![note]),
         };
         let (scheduler, book) = (None, Vec::new());
-        Ok(Self { scheduler, _intruders: intruders, notes, rings, mapped, layout, object, cpus, options, book })
+        Ok(Self { scheduler, _intruders: intruders, notes, rings, mapped, object, cpus, options, book })
     }
 
     /// Installs what is loaded, with the best-effort VCPUs only.
@@ -144,23 +145,26 @@ impl Vcpus {
         self.book.clear();
         for id in 0..MAX_VCPUS {
             if let Some(info) = self.info(id) {
-                put(&infos, id, &Info::absent_since(info.generation))?;
+                put(&infos, id, &shared::absent(info.generation))?;
             }
         }
         for name in ["cpus", "balances", "throttles", "ended"] {
             let map = bpf::map(&self.object, name)?;
             let nothing = vec![0; map.value_size() as usize];
             for key in 0..map.max_entries() {
-                put(&map, key, &nothing)?;
+                map.update(key.as_bytes(), &nothing, MapFlags::ANY).map_err(|e| unfilled(&map, &e))?;
             }
         }
         Ok(())
     }
 }
 
-fn put(map: &libbpf_rs::Map<'_>, key: u32, value: &[u8]) -> Result<(), LinuxError> {
-    map.update(&key.to_ne_bytes(), value, MapFlags::ANY)
-        .map_err(|e| bpf::inside(&format!("the table {} cannot be filled: {e}", map.name().to_string_lossy())))
+fn put(map: &libbpf_rs::Map<'_>, key: u32, value: &(impl IntoBytes + Immutable)) -> Result<(), LinuxError> {
+    contract::put(map, key, value).map_err(|e| unfilled(map, &e))
+}
+
+fn unfilled(map: &libbpf_rs::Map<'_>, error: &libbpf_rs::Error) -> LinuxError {
+    bpf::inside(&format!("the table {} cannot be filled: {error}", map.name().to_string_lossy()))
 }
 
 /// Before the scheduler runs: the throttling's rule, free colours, the best-effort VCPUs.
@@ -170,7 +174,7 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
         server: throttling.map_or(0, |t| u32::from(t.rule == Rule::Rate)),
         occupancy: throttling.map_or(0, |t| t.threshold),
         limit: throttling.map_or(0, |t| t.idle_per_mille),
-        ..Request::default()
+        ..shared::nothing()
     };
     if run(object, "vcpu_begin", &begin)? == 0 {
         let what = "the threshold of the throttling is 0, or it is to end above 1000 thousandths; choose others";
@@ -178,7 +182,7 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
     }
     for &cpu in cpus {
         if let Some(colours) = options.scheduling.core_colours {
-            run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..Request::default() })?;
+            run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..shared::nothing() })?;
         }
         let request = Request {
             capacity_ns: options.scheduling.best_effort_ns.0,
@@ -188,7 +192,7 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
             flags: 1,
             server: u32::from(options.scheduling.strict),
             limit: options.scheduling.replenishments,
-            ..Request::default()
+            ..shared::nothing()
         };
         if run(object, "vcpu_create", &request)? == 0 {
             return Err(bpf::inside("a best-effort VCPU is refused"));

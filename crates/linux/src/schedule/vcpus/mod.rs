@@ -11,6 +11,7 @@ pub mod drill;
 mod load;
 mod shared;
 
+use crate::contract::{self, SC_NONE, sc_vcpu, sched_intruder, vcpu_cpu, vcpu_info};
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::latency::throttling::{Decision, Settings, Tick};
@@ -19,14 +20,16 @@ use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
-use libbpf_rs::{Link, MapCore, MapFlags, Object, ProgramInput};
+use libbpf_rs::{Link, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
-use shared::{Info, Layout, Request};
+use shared::Request;
 use solocore_model::plan::VcpuScheduling;
 use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
+use std::mem::offset_of;
 use std::os::fd::AsRawFd;
 use std::time::Duration;
+use zerocopy::IntoBytes;
 
 pub use shared::MAX_VCPUS;
 
@@ -69,11 +72,14 @@ pub struct Wanted {
     pub colours: u64,
 }
 
-/// A real-time thread, of the bytes of a `struct sched_intruder`.
-fn intruder(bytes: &[u8]) -> RunVcpuIntruder {
-    // By the mode of the core: idle, foreground, background.
-    let lost = |mode: usize| intruders::word(bytes, intruders::LOST + 8 * mode);
-    RunVcpuIntruder { seen: intruders::decode(bytes), lost_foreground_ns: lost(1), lost_background_ns: lost(2) }
+/// A real-time thread.
+fn intruder(seen: &sched_intruder) -> RunVcpuIntruder {
+    let lost = |mode: u32| seen.lost_ns[mode as usize];
+    RunVcpuIntruder {
+        seen: intruders::decode(seen),
+        lost_foreground_ns: lost(contract::SC_MODE_FOREGROUND),
+        lost_background_ns: lost(contract::SC_MODE_BACKGROUND),
+    }
 }
 
 /// A VCPU in the book.
@@ -90,7 +96,6 @@ pub struct Vcpus {
     notes: Vec<String>,
     rings: Rings,
     mapped: Mapped,
-    layout: Layout,
     object: Object,
     cpus: Vec<u32>,
     options: Options,
@@ -131,7 +136,7 @@ impl Vcpus {
             flags: u32::from(wanted.fixed),
             server: u32::from(self.options.scheduling.strict),
             limit: self.options.scheduling.replenishments,
-            ..Request::default()
+            ..shared::nothing()
         };
         self.ask("vcpu_create", &request)?;
         self.book.push(Entry { name: wanted.name.clone(), claim });
@@ -180,9 +185,10 @@ impl Vcpus {
         self.info(id).map(|info| info.core)
     }
 
-    fn info(&self, id: u32) -> Option<Info> {
-        let bytes = bpf::map(&self.object, "vcpus").ok()?.lookup(&id.to_ne_bytes(), MapFlags::ANY).ok()??;
-        Info::decode(&bytes)
+    /// `None` if there is no such VCPU.
+    fn info(&self, id: u32) -> Option<vcpu_info> {
+        let info: vcpu_info = contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
+        (info.core != SC_NONE).then_some(info)
     }
 
     /// The number of the VCPU of this name or number; not of a best-effort one.
@@ -209,7 +215,7 @@ impl Vcpus {
             return Ok(());
         }
         self.admit(claim, Some(core))?;
-        self.ask("vcpu_move", &Request { id, cpu: core, ..Request::default() })
+        self.ask("vcpu_move", &Request { id, cpu: core, ..shared::nothing() })
     }
 
     /// Destroys a VCPU; its threads become best effort.
@@ -217,7 +223,7 @@ impl Vcpus {
     /// # Errors
     /// It is moving at the moment.
     pub fn destroy(&mut self, id: u32) -> Result<(), LinuxError> {
-        self.ask("vcpu_move", &Request { id, cpu: shared::NONE, ..Request::default() })?;
+        self.ask("vcpu_move", &Request { id, cpu: SC_NONE, ..shared::nothing() })?;
         self.book.retain(|e| e.claim.id != id);
         Ok(())
     }
@@ -232,8 +238,7 @@ impl Vcpus {
         let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
         // VCPU_BOUND.
         let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
-        bpf::map(&self.object, "bound")?
-            .update(&pidfd.as_raw_fd().to_ne_bytes(), &value.to_ne_bytes(), MapFlags::ANY)
+        contract::put(&bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned(), &value)
             .map_err(|e| LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?")))?;
         // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its CPUs change.
         let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
@@ -267,11 +272,12 @@ impl Vcpus {
     fn state_of(&self, e: &Entry) -> RunVcpu {
         let info = self.info(e.claim.id);
         let core = info.map_or(0, |i| i.core);
-        let at = core as usize * self.layout.bytes + self.layout.vcpu + e.claim.id as usize * self.layout.vcpu_bytes;
-        let state = match self.mapped.word(at + self.layout.vcpu_state) {
-            1 => "blocked",
-            2 => "foreground",
-            3 => "background",
+        let vcpu = offset_of!(vcpu_cpu, core.vcpu) + e.claim.id as usize * size_of::<sc_vcpu>();
+        let at = core as usize * size_of::<vcpu_cpu>() + vcpu;
+        let state = match self.mapped.word(at + offset_of!(sc_vcpu, state)) {
+            contract::SC_VCPU_BLOCKED => "blocked",
+            contract::SC_VCPU_FOREGROUND => "foreground",
+            contract::SC_VCPU_BACKGROUND => "background",
             _ => "moving",
         };
         RunVcpu {
@@ -281,8 +287,8 @@ impl Vcpus {
             capacity_ns: e.claim.capacity_ns,
             period_ns: e.claim.period_ns,
             state: state.to_owned(),
-            foreground_ns: self.mapped.double_word(at + self.layout.vcpu_foreground_ns),
-            background_ns: self.mapped.double_word(at + self.layout.vcpu_background_ns),
+            foreground_ns: self.mapped.double_word(at + offset_of!(sc_vcpu, foreground_ns)),
+            background_ns: self.mapped.double_word(at + offset_of!(sc_vcpu, background_ns)),
             moves: info.map_or(0, |i| i.moves),
             longest_move_ns: info.map_or(0, |i| i.move_ns),
         }
@@ -291,19 +297,19 @@ impl Vcpus {
     /// What happened on each CPU.
     pub fn counts(&self) -> Vec<RunVcpuCpu> {
         let of = |&cpu: &u32| {
-            let word = |at: usize| self.mapped.double_word(cpu as usize * self.layout.bytes + at);
+            let word = |at: usize| self.mapped.double_word(cpu as usize * size_of::<vcpu_cpu>() + at);
             RunVcpuCpu {
                 cpu,
-                switches: word(self.layout.switches),
-                late: word(self.layout.late),
-                late_ns: word(self.layout.late_ns),
-                longest_late_ns: word(self.layout.most_late_ns),
-                strays: word(self.layout.strays),
-                moves: word(self.layout.moves),
-                background_ns: word(self.layout.background_ns),
-                errors: word(self.layout.errors),
-                intrusions: word(self.layout.intrusions),
-                intruder_ns: word(self.layout.intruder_ns),
+                switches: word(offset_of!(vcpu_cpu, switches)),
+                late: word(offset_of!(vcpu_cpu, late)),
+                late_ns: word(offset_of!(vcpu_cpu, late_ns)),
+                longest_late_ns: word(offset_of!(vcpu_cpu, most_late_ns)),
+                strays: word(offset_of!(vcpu_cpu, strays)),
+                moves: word(offset_of!(vcpu_cpu, moves)),
+                background_ns: word(offset_of!(vcpu_cpu, core.background_ns)),
+                errors: word(offset_of!(vcpu_cpu, errors)),
+                intrusions: word(offset_of!(vcpu_cpu, intrusions)),
+                intruder_ns: word(offset_of!(vcpu_cpu, intruder_ns)),
             }
         };
         self.cpus.iter().map(of).collect()
@@ -311,7 +317,7 @@ impl Vcpus {
 
     /// Real-time threads that ran beside the VCPUs, the most of them first.
     pub fn intruders(&self) -> Vec<RunVcpuIntruder> {
-        let mut all: Vec<RunVcpuIntruder> = intruders::raw(&self.object).iter().map(|bytes| intruder(bytes)).collect();
+        let mut all: Vec<RunVcpuIntruder> = intruders::all(&self.object).iter().map(intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -332,10 +338,10 @@ impl Vcpus {
     /// Only by a fault of solocore.
     pub fn monitor(&self, tick: &Tick) -> Result<Decision, LinuxError> {
         for (&cpu, &requests) in self.cpus.iter().zip(&tick.per_core) {
-            run(&self.object, "vcpu_report", &Request { cpu, requests, ..Request::default() })?;
+            run(&self.object, "vcpu_report", &Request { cpu, requests, ..shared::nothing() })?;
         }
         let (occupancy, requests) = (tick.reading.occupancy, tick.reading.requests);
-        let answer = answer(&self.object, "vcpu_monitor", &Request { occupancy, requests, ..Request::default() })?;
+        let answer = answer(&self.object, "vcpu_monitor", &Request { occupancy, requests, ..shared::nothing() })?;
         Ok(Decision {
             contended: answer.done == 2,
             throttled: answer.limit,
@@ -402,13 +408,13 @@ fn run(object: &Object, program: &str, request: &Request) -> Result<u32, LinuxEr
 }
 
 /// As [`run`], all that it answers.
-fn answer(object: &Object, program: &str, request: &Request) -> Result<shared::Answer, LinuxError> {
+fn answer(object: &Object, program: &str, request: &Request) -> Result<Request, LinuxError> {
     let found = object.progs_mut().find(|p| p.name() == program);
     let program = found.ok_or_else(|| bpf::inside(&format!("there is no program `{program}`")))?;
-    let mut context = request.encode();
-    let input = ProgramInput { context_in: Some(&mut context), ..ProgramInput::default() };
+    let mut answer = *request;
+    let input = ProgramInput { context_in: Some(answer.as_mut_bytes()), ..ProgramInput::default() };
     program.test_run(input).map_err(|e| bpf::inside(&format!("the kernel does not run a request: {e}")))?;
-    Ok(shared::Answer::decode(&context))
+    Ok(answer)
 }
 
 #[cfg(test)]
@@ -430,12 +436,12 @@ mod tests {
 
     #[test]
     fn a_real_time_thread_is_described() {
-        let mut bytes = intruders::tests::rude();
-        bytes[intruders::LOST + 16..intruders::LOST + 24].copy_from_slice(&250_000u64.to_ne_bytes());
-        let said = intruder(&bytes).text();
+        let mut seen = intruders::tests::rude();
+        seen.lost_ns[2] = 250_000;
+        let said = intruder(&seen).text();
         // What it took while the core idled, 1.5 ms, nobody lost.
         assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
-        bytes[intruders::LOST + 8..intruders::LOST + 16].copy_from_slice(&750_000u64.to_ne_bytes());
-        assert_eq!(intruder(&bytes).lost_foreground_ns, 750_000);
+        seen.lost_ns[1] = 750_000;
+        assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
     }
 }

@@ -1,0 +1,113 @@
+//! Even budgets: how much each core may do in a period.
+//!
+//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with large budgets a task that mostly computes
+//! suffers from its neighbours in every period, with small ones a task that mostly reads waits for its own core's next period. Where a
+//! board counts write-backs, a part of the budget can be kept for writes, which hold others up longer.
+//! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each, where writes can be counted, of
+//! several parts for writes), the largest with which the geometric mean of the analysed tasks' longest executions beside the other cores
+//! is at most [`TOLERANCE`] above the least that there is; a quarter of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
+//! time, what counts is by how much. Not covered: budgets that differ between cores.
+
+use crate::core_plan::CoreBounds;
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_analysis::response::Demand as Asked;
+use solocore_model::system::{Model, Policy, Share};
+use solocore_model::{System, Time};
+
+/// Steps of the ladder, in parts of 24 of the largest budget.
+const STEPS: u64 = 24;
+/// Where writes have a part of their own: the whole budget over that for both kinds, and the part, in percent. Reads cost the others
+/// less, so that there may be more.
+const WRITES: [(u64, u64); 10] =
+    [(100, 10), (100, 20), (100, 30), (100, 40), (100, 50), (200, 10), (200, 20), (200, 30), (200, 40), (200, 50)];
+/// What a larger budget may cost in the bounds, as a factor.
+const TOLERANCE: f64 = 1.02;
+/// Budgets with which something does not fit come after all others.
+const MISFIT: f64 = 1e12;
+
+/// The resources with even budgets chosen, where the system asks for them.
+pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources {
+    // Optimal shares begin from even ones.
+    let even = system.regulation.policy == Policy::Memguard && system.regulation.share != Share::Explicit;
+    let stated = resources.write_budgets.iter().any(Option::is_some);
+    let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else { return resources };
+    if !even || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {
+        return resources;
+    }
+    let cores = resources.cores as usize;
+    let apart = resources.platform.dram.counts_writes && system.windows().is_none() && !stated;
+    let tasks: Vec<Asker> = work.iter().filter(|w| w.hard()).map(|w| Asker::of(w, &resources)).collect();
+    let mut tried = resources.clone();
+    let mut found: Vec<Found> = Vec::new();
+    for step in (1..=STEPS).rev() {
+        let budget = (largest * step / STEPS).max(1);
+        let together = if stated { resources.write_budgets.clone() } else { vec![None; cores] };
+        let parts = WRITES.iter().filter(|_| apart).map(|&(of, writes)| {
+            let whole = budget.saturating_mul(of) / 100;
+            (whole, vec![Some(whole * writes / 100); cores])
+        });
+        for (budget, writes) in std::iter::once((budget, together)).chain(parts) {
+            if writes.iter().flatten().all(|&w| w > 0 && w < budget) {
+                tried.set_budgets(vec![budget; cores], writes.clone());
+                found.push((budget, cost(&tasks, &tried), writes));
+            }
+        }
+    }
+    // Less than a quarter of the largest only where deadlines need it: what no task is promised is to have something, too.
+    let usual = |f: &Found| f.0 * 4 >= largest;
+    if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
+        found.retain(usual);
+    }
+    let least = found.iter().map(|f| f.1).fold(f64::INFINITY, f64::min);
+    let good = found.into_iter().filter(|f| f.1 <= least * TOLERANCE);
+    // The largest; of equals, the first: one budget for both kinds, which is simplest to enforce.
+    let best = good.reduce(|best, f| if f.0 > best.0 { f } else { best });
+    if let Some((budget, _, writes)) = best {
+        tried.set_budgets(vec![budget; cores], writes);
+    }
+    tried
+}
+
+/// A budget, what it costs, and the parts for writes.
+type Found = (u64, f64, Vec<Option<u64>>);
+
+/// What a task asks for with as many pages locked as it may have, and where it may be.
+struct Asker<'a> {
+    work: &'a Work<'a>,
+    asked: Asked,
+    cores: std::ops::Range<u32>,
+}
+
+impl<'a> Asker<'a> {
+    fn of(work: &'a Work<'a>, resources: &Resources) -> Self {
+        let room = usize::try_from(resources.lock_capacity).unwrap_or(usize::MAX);
+        let locked = work.demand.page_accesses().take(room).count();
+        let cores = work.task.core.map_or(0..resources.cores, |core| core..core + 1);
+        Self { work, asked: work.asked(locked, resources), cores }
+    }
+
+    /// The longest execution of a job, on the worst core that it may be on.
+    fn execution_ps(&self, resources: &Resources) -> f64 {
+        let on = |core: u32| {
+            let bounds = CoreBounds { core, resources };
+            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
+            if stall == u64::MAX { f64::INFINITY } else { self.asked.work_ps as f64 + stall as f64 }
+        };
+        self.cores.clone().map(on).fold(0.0, f64::max)
+    }
+}
+
+/// What budgets cost: the mean of the bounds, or by how much they do not fit.
+fn cost(tasks: &[Asker], resources: &Resources) -> f64 {
+    let (mut logarithms, mut worst, mut load) = (0.0, 0.0f64, 0.0);
+    for task in tasks {
+        let bound = task.execution_ps(resources);
+        let ps = |time: Option<Time>| time.map_or(f64::INFINITY, |t| t.ps() as f64);
+        logarithms += bound.max(1.0).ln();
+        worst = worst.max(bound / ps(task.work.task.deadline));
+        load += bound / ps(task.work.task.period);
+    }
+    let misfit = worst.max(load / f64::from(resources.cores));
+    if misfit > 1.0 { misfit * MISFIT } else { (logarithms / tasks.len().max(1) as f64).exp() }
+}

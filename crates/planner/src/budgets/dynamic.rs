@@ -1,0 +1,264 @@
+//! Plans for dynamic budgets: which cores are hard, and what the soft ones may do while each hard task runs.
+//!
+//! Problem: analysed tasks share the memory with cores that promise nothing. Rule (dynamic-budgeting, sections III and IV, as corrected in
+//! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores together make `B_i`
+//! accesses. Stated budgets are kept; the others are the largest with which every deadline is met.
+//! Placement: analysed tasks without a core go to the first core, in order, on which all analysed tasks are still safe with
+//! the least budgets, heaviest first: as few hard cores as possible. Best effort goes to soft cores only, as nothing
+//! limits it on a hard one. At least one core stays soft where there is best effort.
+//!
+//! Not covered: best effort under analysed tasks on one core; budgets that differ between soft cores.
+
+use crate::core_plan::CorePlan;
+use crate::error::PlanError;
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_analysis::Derivation;
+use solocore_analysis::interference::{Costs, Refresh};
+use solocore_analysis::memory::dynamic_budget::{
+    HardTask, Memory, Objective, TaskBound, analyse, explain, largest_budgets_of,
+};
+use solocore_model::System;
+use solocore_model::system::{self, Model};
+
+/// What holds for an analysed task.
+#[derive(Debug)]
+pub struct Budgeted {
+    /// Its number in the system.
+    pub index: usize,
+    /// `B_i`.
+    pub budget: u64,
+    /// Its bounds; `None` if some analysed task may miss its deadline: then nothing is known of the others.
+    pub bound: Option<TaskBound>,
+    /// How they came about.
+    pub derivation: Option<Derivation>,
+}
+
+/// A plan for dynamic budgets.
+#[derive(Debug)]
+pub struct Dynamic {
+    /// Core of each task.
+    pub placement: Vec<u32>,
+    /// By core; response times are in `tasks`.
+    pub cores: Vec<CorePlan>,
+    /// The analysed tasks, highest priority first.
+    pub tasks: Vec<Budgeted>,
+    /// The analysed task that is first seen to fail, by number in the system.
+    pub fails: Option<usize>,
+    /// By core: does it have no analysed task?
+    pub soft: Vec<bool>,
+    /// Accesses that soft cores may have under way when a budget begins.
+    pub switch_accesses: u64,
+}
+
+impl Dynamic {
+    /// Of this task.
+    pub fn of(&self, index: usize) -> Option<&Budgeted> {
+        self.tasks.iter().find(|t| t.index == index)
+    }
+
+    /// Soft cores.
+    pub fn soft_cores(&self) -> u64 {
+        self.soft.iter().filter(|&&soft| soft).count() as u64
+    }
+
+    /// Do all analysed tasks meet their deadlines, and can the budgets be enforced?
+    pub fn schedulable(&self) -> bool {
+        self.fails.is_none() && self.too_small().is_none()
+    }
+
+    /// A task whose budget is less than an access for each soft core, which no counter can enforce.
+    pub fn too_small(&self) -> Option<usize> {
+        self.tasks.iter().find(|t| t.budget < self.soft_cores()).map(|t| t.index)
+    }
+}
+
+/// Plans a system under the policy `dynamic`.
+///
+/// # Errors
+/// If best effort is to share a core with analysed tasks, or has no core.
+pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dynamic, PlanError> {
+    let placement = place(system, work, resources)?;
+    let (cores, soft) = cores(&placement, work, resources);
+    let (mut tasks, order) = hard_tasks(&placement, &cores, work, resources);
+    let memory = memory(&soft, resources);
+    let free: Vec<bool> = order.iter().map(|&t| system.tasks[t].soft_budget.is_none()).collect();
+    let objective = match system.regulation.objective {
+        Some(system::Objective::TotalBandwidth) => Objective::TotalBandwidth,
+        _ => Objective::MaxMin,
+    };
+    // Less than an access for each soft core cannot be enforced.
+    let least = soft.iter().filter(|&&s| s).count() as u64;
+    for (task, &t) in tasks.iter_mut().zip(&order) {
+        task.budget = system.tasks[t].soft_budget.unwrap_or(least);
+    }
+    let words = |e: solocore_analysis::memory::dynamic_budget::BudgetError| PlanError(e.to_string());
+    if tasks.is_empty() {
+        let switch_accesses = memory.switch_accesses;
+        return Ok(Dynamic { placement, cores, tasks: Vec::new(), fails: None, soft, switch_accesses });
+    }
+    if let Some(best) = largest_budgets_of(&tasks, &free, &memory, objective).map_err(words)? {
+        // More than a counter holds is as good as no limit.
+        tasks.iter_mut().zip(best).for_each(|(t, b)| t.budget = b.min((1 << 32) - 1));
+    }
+    let found = analyse(&tasks, &memory).map_err(words)?;
+    let (bounds, fails) = match found {
+        Ok(bounds) => (Some(bounds), None),
+        Err(first) => (None, Some(order[first])),
+    };
+    let budgeted = order.iter().enumerate().map(|(at, &index)| Budgeted {
+        index,
+        budget: tasks[at].budget,
+        bound: bounds.as_ref().map(|b| b[at]),
+        derivation: explain(&tasks, at, &memory).ok(),
+    });
+    let tasks = budgeted.collect();
+    Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
+}
+
+/// When a budget comes into force, soft cores may have accesses under way. In the papers' model: each as many reads as it has miss registers,
+/// and a dirty line pushed out for each. Under the interference model: all that can be left in the queues.
+fn memory(soft: &[bool], resources: &Resources) -> Memory {
+    if resources.model == Model::Sce {
+        let cores = soft.iter().filter(|&&s| s).count() as u64;
+        let each = 2 * u64::from(resources.platform.pipeline.mshrs.max(1));
+        return Memory {
+            latency_ps: resources.regulation.latency_ps,
+            switch_accesses: cores * each,
+            refresh: Refresh::default(),
+        };
+    }
+    let costs = resources.stalls.iter().map(|s| s.costs);
+    let most = |of: fn(&Costs) -> u64| costs.clone().map(|c| of(&c)).max().unwrap_or(u64::MAX);
+    let latency_ps = most(|c| c.any_ps).max(1);
+    Memory {
+        latency_ps,
+        switch_accesses: most(|c| c.left_ps).div_ceil(latency_ps),
+        refresh: resources.stalls.first().map_or_else(Refresh::default, |s| s.costs.refresh),
+    }
+}
+
+fn cores(placement: &[u32], work: &[Work], resources: &Resources) -> (Vec<CorePlan>, Vec<bool>) {
+    (0..resources.cores)
+        .map(|core| {
+            let on_core: Vec<usize> = (0..work.len()).filter(|&t| placement[t] == core).collect();
+            let soft = !on_core.iter().any(|&t| work[t].hard());
+            (CorePlan::first(core, on_core, work, resources), soft)
+        })
+        .unzip()
+}
+
+/// The analysed tasks, highest priority first, and their numbers in the system; budgets 0.
+///
+/// A job that is preempted reads its lines again and may push out as many dirty ones each time it returns; a job that preempts
+/// may push out the dirty lines of the one below it. The former is `reload_ps`, the latter a part of its `wcet_ps`.
+fn hard_tasks(
+    placement: &[u32],
+    cores: &[CorePlan],
+    work: &[Work],
+    resources: &Resources,
+) -> (Vec<HardTask>, Vec<usize>) {
+    let mut order: Vec<usize> = (0..work.len()).filter(|&t| work[t].hard() && placement[t] < resources.cores).collect();
+    order.sort_by_key(|&t| work[t].priority);
+    let lines = |t: usize| work[t].demand.lines().min(resources.platform.private_lines());
+    let tasks = order
+        .iter()
+        .enumerate()
+        .map(|(at, &t)| {
+            let core = placement[t];
+            let on_core = |other: &&usize| placement[**other] == core;
+            let pushed = order[at + 1..].iter().filter(on_core).map(|&below| lines(below)).max();
+            let deadline_ps = work[t].task.deadline.map_or(u64::MAX, |d| d.ps());
+            let preemptions = order[..at].iter().filter(on_core).fold(0u64, |sum, &above| {
+                let period_ps = work[above].task.period.map_or(u64::MAX, |p| p.ps());
+                sum.saturating_add(deadline_ps.div_ceil(period_ps))
+            });
+            let reload = 2 * lines(t);
+            let (wcet_ps, misses) = cores[core as usize].demand_of(t).unwrap_or((0, 0));
+            // An access of lower priority may be under way at its release.
+            let blocking = if pushed.is_some() { resources.blocking_ps() } else { 0 };
+            HardTask {
+                wcet_ps: wcet_ps.saturating_add(resources.access_ps(pushed.unwrap_or(0))).saturating_add(blocking),
+                period_ps: work[t].task.period.map_or(u64::MAX, |p| p.ps()),
+                deadline_ps,
+                misses: misses.saturating_add(pushed.unwrap_or(0)).saturating_add(preemptions.saturating_mul(reload)),
+                core,
+                budget: 0,
+                reload_ps: resources.access_ps(reload),
+            }
+        })
+        .collect();
+    (tasks, order)
+}
+
+/// Not placed yet.
+const NOWHERE: u32 = u32::MAX;
+
+fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u32>, PlanError> {
+    let mut placed: Vec<u32> = work.iter().map(|w| w.task.core.unwrap_or(NOWHERE)).collect();
+    let best_effort = work.iter().any(|w| !w.hard());
+    let mut open: Vec<usize> = (0..work.len()).filter(|&t| placed[t] == NOWHERE && work[t].hard()).collect();
+    let load = |t: usize| {
+        let period = work[t].task.period.map_or(u64::MAX, |p| p.ps());
+        work[t].wcet_ps(0, resources) as f64 / period as f64
+    };
+    open.sort_by(|&a, &b| load(b).total_cmp(&load(a)).then(a.cmp(&b)));
+    for task in open {
+        let kept = |core: u32| (0..work.len()).any(|t| placed[t] == core && !work[t].hard());
+        let hard = |core: u32| (0..work.len()).any(|t| placed[t] == core && work[t].hard());
+        let mut candidates: Vec<u32> = (0..resources.cores).filter(|&c| !kept(c)).collect();
+        let soft = (0..resources.cores).filter(|&c| !hard(c)).count();
+        if best_effort && soft <= 1 {
+            candidates.retain(|&c| hard(c));
+        }
+        let Some(&first) = candidates.first() else { return Err(no_core(system, task)) };
+        let fits = |&core: &u32| {
+            let mut with = placed.clone();
+            with[task] = core;
+            safe(system, &with, work, resources)
+        };
+        placed[task] = candidates.iter().copied().find(|c| fits(c)).unwrap_or(first);
+    }
+    place_best_effort(system, work, resources, placed)
+}
+
+/// Are the tasks placed so far safe with the least budgets?
+fn safe(system: &System, placed: &[u32], work: &[Work], resources: &Resources) -> bool {
+    let (cores, soft) = cores(placed, work, resources);
+    let (mut tasks, order) = hard_tasks(placed, &cores, work, resources);
+    let memory = memory(&soft, resources);
+    let least = soft.iter().filter(|&&s| s).count() as u64;
+    for (task, &t) in tasks.iter_mut().zip(&order) {
+        task.budget = system.tasks[t].soft_budget.unwrap_or(least);
+    }
+    matches!(analyse(&tasks, &memory), Ok(Ok(_)))
+}
+
+fn place_best_effort(
+    system: &System,
+    work: &[Work],
+    resources: &Resources,
+    mut placed: Vec<u32>,
+) -> Result<Vec<u32>, PlanError> {
+    let hard_on = |placed: &[u32], core: u32| (0..work.len()).find(|&t| placed[t] == core && work[t].hard());
+    for task in (0..work.len()).filter(|&t| !work[t].hard()) {
+        if placed[task] == NOWHERE {
+            let soft = (0..resources.cores).filter(|&c| hard_on(&placed, c).is_none());
+            let count = |core: u32| placed.iter().filter(|&&c| c == core).count();
+            placed[task] = soft.min_by_key(|&c| (count(c), c)).ok_or_else(|| no_core(system, task))?;
+        } else if let Some(other) = hard_on(&placed, placed[task]) {
+            return Err(PlanError(format!(
+                "line {}: task `{}` is best effort on core {} beside `{}`, where no dynamic budget limits it; place it on a core without tasks of level A to C",
+                system.tasks[task].line, system.tasks[task].name, placed[task], system.tasks[other].name
+            )));
+        }
+    }
+    Ok(placed)
+}
+
+fn no_core(system: &System, task: usize) -> PlanError {
+    PlanError(format!(
+        "line {}: there is no core for task `{}`: under dynamic budgets tasks of level A to C and best effort need different cores; free one",
+        system.tasks[task].line, system.tasks[task].name
+    ))
+}

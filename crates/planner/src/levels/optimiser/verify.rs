@@ -1,0 +1,202 @@
+//! An allocation checked by the tests of `solocore_analysis::mc2`, from the tasks up.
+//!
+//! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost model's formula, by
+//! itself, in whole femtoseconds rounded up, and given to the independent per-core and level-C tests. Whatever
+//! [`super::allocate`] calls schedulable must pass; `crates/study/tests/theorems.rs` and every debug study hold it to that.
+
+use super::allocate::{Allocation, Allocator};
+use super::curve::saturation;
+use super::machine::Machine;
+use super::scheme::Ipc;
+use super::tables::{BANK_OF_C, bank};
+use super::tasks::{Accesses, SystemTask, TaskSystem};
+use super::ways::MOST_CORES;
+use solocore_analysis::mc2::{self, Level, Mc2Task, Pets, Verdict};
+
+/// Femtoseconds of a millisecond.
+const FEMTOSECONDS: f64 = 1e12;
+
+/// Where everything is, and what traffic that makes.
+struct Layout {
+    /// Core of each task of levels A and B.
+    core: Vec<usize>,
+    /// I/O buffer in the core's bank.
+    own_bank: Vec<bool>,
+    /// Added to each task's time by its message buffers, as a share of its idle time.
+    messages: Vec<f64>,
+    /// DMA and other cores' accesses per bank, the last for level C.
+    dma: [f64; MOST_CORES + 1],
+    accesses: [f64; MOST_CORES + 1],
+}
+
+/// What the independent tests were given, and what they said.
+#[derive(Debug, Clone)]
+pub struct Checked {
+    /// Core of each task of levels A and B.
+    pub core: Vec<usize>,
+    /// Every task with its PETs, in femtoseconds.
+    pub tasks: Vec<Mc2Task>,
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Level C ends jobs at most `x + C_i` late, in femtoseconds; `None` without such a bound.
+    pub tardiness: Option<mc2::Tardiness>,
+}
+
+/// The verdict of the independent tests on an allocation, the last that `allocator` made.
+pub fn verify(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Verdict {
+    check(system, allocator, allocation).verdict
+}
+
+/// The same, with the PETs that were tested.
+pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Checked {
+    let p = &{ allocator.p };
+    let layout = lay_out(p, system, allocator, allocation);
+    let mut a: [Vec<Mc2Task>; MOST_CORES] = Default::default();
+    let mut b: [Vec<Mc2Task>; MOST_CORES] = Default::default();
+    let mut tasks = Vec::with_capacity(system.tasks.len());
+    for (at, task) in system.tasks.iter().enumerate() {
+        let share = share(p, system, &layout, allocation, at);
+        let made = match layout.core.get(at) {
+            Some(&core) => task_of(p, system, task, share, core == 0),
+            None => global_of(p, system, task, share),
+        };
+        tasks.push(made);
+        match (task.level, layout.core.get(at)) {
+            (Level::A, Some(&core)) => a[core].push(made),
+            (_, Some(&core)) => b[core].push(made),
+            (_, None) => {}
+        }
+    }
+    for tasks in &mut b {
+        tasks.sort_by_key(|task| task.period);
+    }
+    let cores: [mc2::Core; MOST_CORES] =
+        std::array::from_fn(|k| mc2::Core { a: &a[k], b: &b[k], noise: mc2::Noise::default() });
+    let (cores, global) = (&cores[..system.cores], &tasks[system.starts[1]..]);
+    let verdict = mc2::verdict(cores, global, mc2::Form::Sharp);
+    let tardiness = mc2::tardiness(cores, global).filter(|_| verdict == Verdict::Schedulable);
+    Checked { core: layout.core, verdict, tardiness, tasks }
+}
+
+fn lay_out(p: &Machine, system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Layout {
+    let own_bank = (0..system.bound().len()).map(|task| allocator.own_bank(system, allocation, task)).collect();
+    let placed = allocator.placed(system, allocation.kind);
+    let (core, locked_from) = (placed.placement.core.clone(), placed.locked_from.clone());
+    let mut layout = Layout {
+        core,
+        own_bank,
+        messages: vec![0.0; system.tasks.len()],
+        dma: [0.0; MOST_CORES + 1],
+        accesses: [0.0; MOST_CORES + 1],
+    };
+    let random = allocation.scheme.ipc == Ipc::Random;
+    let time = |task: usize, share: f64| share * system.tasks[task].utilization / p.level_a_over_b;
+    for (at, edge) in system.edges.iter().enumerate() {
+        let ends = [(edge.sender, edge.sending), (edge.receiver, edge.receiving)];
+        let home = ends.map(|(task, _)| layout.core.get(task).copied());
+        let bank = bank(edge.bank, system.cores);
+        let locked = locked_from.get(at).is_some_and(|&from| from <= allocation.split.locked);
+        let bound = at < system.bound_edges;
+        let together = bound && home[0] == home[1];
+        let isolated = if random {
+            together && home[0] == Some(bank)
+        } else {
+            together && allocation.scheme.ipc == Ipc::Optimized
+        };
+        for ((task, costs), home) in ends.into_iter().zip(home) {
+            if bound {
+                layout.messages[task] += extra(allocation.scheme.ipc, &costs, isolated, locked);
+            }
+            if random && home != Some(bank) {
+                layout.accesses[bank] += time(task, costs.share);
+            } else if !random && !isolated {
+                layout.accesses[BANK_OF_C] += time(task, costs.share);
+            }
+        }
+    }
+    for (at, task) in system.tasks.iter().enumerate() {
+        let Some(io) = task.io else { continue };
+        let home = layout.core.get(at).copied();
+        let drawn = bank(io.bank, system.cores);
+        let bank = match home {
+            _ if random => drawn,
+            Some(core) if layout.own_bank[at] => core,
+            _ => BANK_OF_C,
+        };
+        if random && at < layout.own_bank.len() {
+            layout.own_bank[at] = home == Some(bank);
+        }
+        layout.dma[if io.direct { bank } else { BANK_OF_C }] += io.mb_per_s;
+        if home != Some(bank) {
+            layout.accesses[bank] += time(at, io.copy_share);
+        }
+    }
+    layout
+}
+
+/// What a message buffer adds.
+fn extra(ipc: Ipc, costs: &Accesses, isolated: bool, locked: bool) -> f64 {
+    match ipc {
+        Ipc::Optimized if locked => -costs.locked,
+        _ if isolated => 0.0,
+        Ipc::Optimized => costs.bypass,
+        Ipc::LevelC | Ipc::Random => costs.level_c,
+    }
+}
+
+/// Time of a job over its idle time, without interrupts.
+fn share(p: &Machine, system: &TaskSystem, layout: &Layout, allocation: &Allocation, at: usize) -> f64 {
+    let task = &system.tasks[at];
+    let home = layout.core.get(at).copied();
+    let ways = home.map_or(allocation.split.level_c, |core| allocation.split.cores[core]);
+    let bank = home.unwrap_or(BANK_OF_C);
+    let misses = system.remaining(at, ways);
+    let mut share = task.flat + task.steep * misses + task.bus * system.bus_load + layout.messages[at];
+    share += task.bank * saturation(layout.dma[bank], p.dma_saturation_mb_per_s) * misses;
+    share += task.victim * saturation(layout.accesses[bank], p.sharing_saturation_cores);
+    if task.level != Level::A {
+        share += task.reload;
+    }
+    if let Some(io) = task.io
+        && !layout.own_bank.get(at).copied().unwrap_or(false)
+    {
+        share += io.penalty;
+    }
+    share
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^63: PETs of seconds at most")]
+fn femtoseconds(ms: f64) -> u64 {
+    (ms * FEMTOSECONDS).ceil() as u64
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a period of at most a second")]
+fn period_of(task: &SystemTask) -> u64 {
+    let exact = task.period_ms * FEMTOSECONDS;
+    let picoseconds = (exact / 1000.0).round();
+    // A stated period is a whole number of picoseconds, which the float is next to. Otherwise rounded down: a task that
+    // comes more often demands more.
+    if (picoseconds * 1000.0 - exact).abs() < 0.5 { picoseconds as u64 * 1000 } else { exact.floor() as u64 }
+}
+
+fn task_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64, on_core_0: bool) -> Mc2Task {
+    let lost: f64 = if on_core_0 {
+        let window = task.period_ms * 1000.0;
+        p.interrupts(system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost / 1000.0).sum()
+    } else {
+        0.0
+    };
+    let longest = task.utilization / p.level_a_over_b * task.period_ms * share;
+    let (b, c) = (femtoseconds(longest + lost), femtoseconds(longest * task.average + lost));
+    let a = femtoseconds(longest * p.level_a_over_b + lost);
+    Mc2Task { period: period_of(task), pets: Pets { a: a.max(b), b, c } }
+}
+
+fn global_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64) -> Mc2Task {
+    let idle = task.utilization / p.level_a_over_b * task.average * task.period_ms;
+    let sources = p.interrupts(system.dma);
+    let busy: f64 = sources.iter().map(|(cost, period)| cost / period).sum();
+    let burst: f64 = sources.iter().map(|(cost, _)| cost / 1000.0).sum();
+    let c = femtoseconds((idle * share + 2.0 * burst) / (1.0 - busy));
+    Mc2Task { period: period_of(task), pets: Pets { a: c, b: c, c } }
+}

@@ -1,0 +1,137 @@
+//! The portfolio: several searches in lock step, the first answer counts.
+//!
+//! Problem: which search is quick on an instance is not known beforehand, and threads that race give another answer on every
+//! machine. Rule: a fixed number of members, each with a seed of its own, works in rounds of a fixed amount of work; threads
+//! only share out the members of a round. The answer of the earliest round and then of the first member counts, so it
+//! depends on instance and seed, and on the time limit only in whether there is one.
+
+use super::bounds::impossible;
+use super::hos::Hos;
+use super::problem::{Problem, Solution};
+use super::prove::{Proof, Prover};
+use super::search::{Order, Search};
+use std::cell::Cell;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+/// Looks in the first round, by the first search and then by the proofs, alone; most instances need no more.
+const OPENING: u64 = 200_000;
+/// Looks of a search in the second round; later ones have more.
+const ROUND: u64 = 400_000;
+/// Looks of a search in a late round.
+const LONGEST_ROUND: u64 = 6_400_000;
+/// Looks that take about as long as one node of the exact search.
+const LOOKS_PER_NODE: u64 = 60;
+
+/// What was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// A table, and which member found it.
+    Found(Solution, &'static str),
+    /// There is none, and why.
+    Infeasible(String),
+    /// None was found before `stop`, and how many partitions were left over last.
+    NotFound(usize),
+}
+
+enum Member<'a> {
+    Search(Box<Search<'a>>),
+    Prove(Box<Prover<'a>>),
+    Hos(Box<Hos<'a>>),
+}
+
+/// Solves an instance on so many threads, until `stop` (asked often, from any thread).
+pub fn solve(problem: &Problem, seed: u64, threads: usize, stop: &(dyn Fn() -> bool + Sync)) -> Answer {
+    if let Some(reason) = impossible(problem) {
+        return Answer::Infeasible(reason);
+    }
+    let derive = |n: u64| seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(n);
+    let search = |n: u64, order| Member::Search(Box::new(Search::new(problem, derive(n), order)));
+    let mut first = search(0, Order::Period);
+    if let Some(answer) = first.advance(problem, OPENING, stop) {
+        return answer;
+    }
+    let mut prover = Member::Prove(Box::new(Prover::new(problem)));
+    if let Some(answer) = prover.advance(problem, OPENING, stop) {
+        return answer;
+    }
+    let members = [
+        first,
+        prover,
+        search(1, Order::Share),
+        search(2, Order::Period),
+        Member::Hos(Box::new(Hos::new(problem, derive(3)))),
+        search(4, Order::Share),
+    ];
+    let members: Vec<Mutex<Member>> = members.into_iter().map(Mutex::new).collect();
+    let mut work = ROUND;
+    while !stop() {
+        if let Some(answer) = round(problem, &members, work, threads, stop) {
+            return answer;
+        }
+        work = (work * 2).min(LONGEST_ROUND);
+    }
+    let left = |m: &Mutex<Member>| match m.lock().ok().as_deref() {
+        Some(Member::Search(s)) => Some(s.waiting()),
+        _ => None,
+    };
+    Answer::NotFound(members.iter().filter_map(left).min().unwrap_or(0))
+}
+
+/// Advances all members once; the answer of the first that has one.
+fn round(
+    problem: &Problem,
+    members: &[Mutex<Member>],
+    work: u64,
+    threads: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Option<Answer> {
+    let next = AtomicUsize::new(0);
+    let answers: Vec<Mutex<(Option<Answer>, bool)>> = members.iter().map(|_| Mutex::new((None, false))).collect();
+    let help = || {
+        while let Some(n) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < members.len()) {
+            if let (Ok(mut member), Ok(mut answer)) = (members[n].lock(), answers[n].lock()) {
+                let cut = Cell::new(false);
+                let stop = || {
+                    cut.set(cut.get() || stop());
+                    cut.get()
+                };
+                let found = member.advance(problem, work, &stop);
+                *answer = (found, cut.get());
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for _ in 1..threads.clamp(1, members.len()) {
+            scope.spawn(help);
+        }
+        help();
+    });
+    for answer in answers {
+        match answer.into_inner().ok()? {
+            (None, false) => {}
+            // Who was cut short might have had an answer, on a faster machine: those behind do not count.
+            (answer, _) => return answer,
+        }
+    }
+    None
+}
+
+impl Member<'_> {
+    fn advance(&mut self, problem: &Problem, work: u64, stop: &dyn Fn() -> bool) -> Option<Answer> {
+        let found = |s: Solution, name| {
+            let s = s.settled(problem);
+            // A table that breaks a rule would be a mistake here; nobody is to run it.
+            problem.holds(&s).then_some(Answer::Found(s, name))
+        };
+        match self {
+            Self::Search(s) => s.advance(work, stop).and_then(|s| found(s, "ejection")),
+            // A sketch, at a tenth of the others' time.
+            Self::Hos(h) => h.advance(work / 10, stop).and_then(|s| found(s, "hos")),
+            Self::Prove(p) => match p.advance(work / LOOKS_PER_NODE, stop)? {
+                Proof::Table(s) => found(s, "exact"),
+                Proof::None(reason) => Some(Answer::Infeasible(reason)),
+            },
+        }
+    }
+}
