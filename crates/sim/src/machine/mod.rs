@@ -39,6 +39,8 @@ mod dma;
 mod events;
 mod frames;
 mod key;
+mod loaded;
+mod mshrs;
 mod private;
 mod sets;
 mod shared;
@@ -49,11 +51,12 @@ pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
 
 use self::clock::Clock;
 use self::controller::{Answer, Controller};
-use self::core::{Core, Loaded};
+use self::core::Core;
 use self::dma::Device;
 use self::key::Kinds;
 use self::shared::Shared;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
+use loaded::Loaded;
 use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
