@@ -95,8 +95,9 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_numbers(solocore, plan, ch
     refused(done, *said, codes=(2,))
 
 
-@pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"], ["--resctrl"]])
-def test_options_about_budgets_of_accesses_are_refused(solocore, plan, option):
+@pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"], ["--resctrl"],
+                                    ["--no-confine"], ["--no-fifo"], ["--irq-cpu", "0"], ["--no-move-irqs"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
+def test_options_that_nobody_takes_are_refused(solocore, plan, option):
     refused(run(solocore, plan, *option), option[0], "leave one of them out", codes=(2,))
 
 
@@ -106,6 +107,11 @@ def test_a_plan_that_fits_is_not(solocore, plan):
     assert done.code in (0, 3), done.err
     if done.code == 3:
         assert "sched_ext" in done.err or "root" in done.err, done.err
+    # What would be done is said also where the machine lacks something, as data if wanted.
+    seen = run(solocore, plan, "--format", "json").json()
+    assert (seen["machine"] is None) == (done.code == 0) and seen["scheme"] == "levels"
+    assert [t["core"] for t in seen["tables"]] == [t["core"] for t in plan["mc2"]["tables"]]
+    assert {t["task"] for t in seen["levels"]} == {t["name"] for t in plan["tasks"]}
 
 
 def test_windows_that_overlap_are_refused(solocore):

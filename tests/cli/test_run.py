@@ -95,6 +95,17 @@ def test_a_run_and_its_page(planned, run):
     assert planned("report", "plan.json", "run.json", "-o", "both.html").code == 0
 
 
+@pytest.mark.parametrize("options", [("--group", "users"), ("--max-hold", "2 s"), ("--sched-trace", "t.csv")])
+def test_options_that_nobody_takes_are_refused(planned, options):
+    refused(planned("run", "plan.json", *LEAVE, *options), options[0], codes=(2,))
+
+
+@pytest.mark.parametrize("older", ["solocore-run/1", "solocore-levels/1", "solocore-vcpus/1", "solocore-run-vcpus/1"])
+def test_runs_of_older_versions_are_refused(solocore, older):
+    solocore.write("run.json", json.dumps({"format": older, "duration_ns": 1}))
+    refused(solocore("report", "run.json", "-o", "page.html"), f"format is {older}", "run the plan again", codes=(2,))
+
+
 def test_runs_that_cannot_be_drawn(planned, run):
     path = planned.dir / "run.json"
     whole = json.loads(path.read_text())

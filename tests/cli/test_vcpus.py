@@ -161,7 +161,8 @@ def test_running_such_a_plan_says_what_it_would_do_and_what_is_lacking(solocore)
     assert seen["vcpus"] == plan["vcpus"] and seen["background"] == "least-time"
     if done.code == 3:
         assert solocore("run", "plan.json", "--duration", "1 s").code == 3
-    for option in ("--reclaim", "--resctrl", "--sample=7", "--engine=helper", "--share=spare"):
+    for option in ("--reclaim", "--resctrl", "--sample=7", "--engine=helper", "--share=spare",
+                   "--no-confine", "--no-fifo", "--max-hold=2 s", "--group=users", "--event=page-faults", "--scheduler=levels"):
         done = solocore("run", "plan.json", option)
         assert done.code == 2 and "leave it out" in done.err, done.err
     done = solocore("run", "plan.json", "--command", "radio=/bin/true")

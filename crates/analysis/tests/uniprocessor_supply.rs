@@ -108,8 +108,9 @@ fn shin_and_lee_example() {
 }
 
 /// VCPUs that wake and block at random under the scheduler of the policies: whenever one has work throughout a window, it
-/// gets what the bound says. Returns how many windows got exactly that.
-fn servers(random: &mut Random, strict: bool) -> u64 {
+/// gets what the bound says, and what the one says that knows what was used before. Returns how many windows got exactly that,
+/// of each bound; of the second only where it says more.
+fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     let count = 1 + random.below(3) as usize;
     let mut tasks: Vec<SporadicTask> = (0..count)
         .map(|_| {
@@ -120,7 +121,7 @@ fn servers(random: &mut Random, strict: bool) -> u64 {
     tasks.sort_by_key(|t| t.period);
     let responses = plain::response_times(&tasks);
     if !plain::deadlines_met(&tasks, &responses) {
-        return 0;
+        return [0, 0];
     }
     let mut core = Core::new(Background::LeastTime, 0);
     core.allow_background(false, 0);
@@ -157,11 +158,14 @@ fn servers(random: &mut Random, strict: bool) -> u64 {
             served[id].push(sum);
         }
     }
-    let mut exact = 0;
+    let mut exact = [0, 0];
     for id in 0..count {
         let t = &tasks[id];
-        let supply = Rounds::sporadic_server(t.wcet, t.period, responses[id].unwrap(), strict).unwrap();
+        let response = responses[id].unwrap();
+        let supply = Rounds::sporadic_server(t.wcet, t.period, response, strict).unwrap();
         for begin in 0..span {
+            let used = served[id][begin] - served[id][begin.saturating_sub(t.period as usize)];
+            let after = Rounds::sporadic_server_after(t.wcet, t.period, response, strict, used).unwrap();
             for end in begin + 1..=span {
                 if !busy[id][end - 1] {
                     break;
@@ -171,7 +175,13 @@ fn servers(random: &mut Random, strict: bool) -> u64 {
                     got >= bound,
                     "server {id} of {tasks:?} got {got} < {bound} in {begin}..{end}, strict {strict}"
                 );
-                exact += u64::from(bound > 0 && got == bound);
+                exact[0] += u64::from(bound > 0 && got == bound);
+                let better = after.supplied((end - begin) as u64);
+                assert!(
+                    got >= better,
+                    "server {id} of {tasks:?} used {used} before and got {got} < {better} in {begin}..{end}, strict {strict}"
+                );
+                exact[1] += u64::from(better > bound && got == better);
             }
         }
     }
@@ -182,8 +192,11 @@ fn servers(random: &mut Random, strict: bool) -> u64 {
 fn sporadic_servers_supply_what_is_promised() {
     let mut random = Random(2);
     for strict in [false, true] {
-        let exact: u64 = (0..4000).map(|_| servers(&mut random, strict)).sum();
-        assert!(exact > 1000, "{exact}");
+        let exact: Vec<[u64; 2]> = (0..4000).map(|_| servers(&mut random, strict)).collect();
+        for bound in 0..2 {
+            let exact: u64 = exact.iter().map(|e| e[bound]).sum();
+            assert!(exact > 1000, "{bound}: {exact}");
+        }
     }
 }
 
@@ -353,7 +366,11 @@ proptest! {
     /// Any numbers: a supply is refused, or it is monotone, at most the window, and its inverse fits.
     #[test]
     fn extreme_supplies(a in number(), b in number(), c in number(), strict: bool, windows in prop::collection::vec(number(), 8)) {
-        let rounds = [Rounds::with_deadline(a, b, c), Rounds::sporadic_server(a, b, c, strict)];
+        let rounds = [
+            Rounds::with_deadline(a, b, c),
+            Rounds::sporadic_server(a, b, c, strict),
+            Rounds::sporadic_server_after(a, b, c, strict, c / 3),
+        ];
         let table = TimeTable::new(a, &[(b, c)]);
         let all: Vec<Box<dyn Supply>> = rounds.into_iter().flatten().map(|s| Box::new(s) as Box<dyn Supply>)
             .chain(table.into_iter().map(|s| Box::new(s) as Box<dyn Supply>)).collect();

@@ -8,12 +8,17 @@
 //! DRAM transaction, so the whole curve is a suffix sum of per-page counts. The shared cache keeps
 //! true LRU stacks, whose depths give hits (Mattson et al., 1970) and write-backs (Thompson and
 //! Smith, 1989) for all associativities at once.
+//! Machines that run in time, the simulator's and the board's, take [`private`] and [`shared`]: caches of physical lines with way
+//! masks, slices and three replacement policies.
 //! Not covered: prefetchers, other replacement policies, TLBs, inclusive back-invalidation.
 
 pub mod contract;
 mod hierarchy;
 mod l1;
 mod lru;
+pub mod private;
+mod sets;
+pub mod shared;
 mod stack;
 pub mod trace;
 

@@ -1,5 +1,6 @@
 //! Exit codes: 0 success, 1 a negative answer, 2 bad input or usage, 3 the machine cannot do it.
 
+use solocore_board::BoardError;
 use solocore_linux::LinuxError;
 use solocore_model::ModelError;
 use solocore_planner::PlanError;
@@ -88,6 +89,17 @@ impl From<LinuxError> for Failure {
         match error {
             LinuxError::Input(text) => Self::Input(text),
             LinuxError::Machine(text) => Self::Machine(text),
+        }
+    }
+}
+
+impl From<BoardError> for Failure {
+    fn from(error: BoardError) -> Self {
+        match error {
+            BoardError::Input(text) => Self::Input(text),
+            BoardError::Machine(text) => Self::Machine(text),
+            BoardError::Model(inner) => inner.into(),
+            BoardError::Interrupted => Self::Interrupted,
         }
     }
 }

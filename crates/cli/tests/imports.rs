@@ -15,8 +15,10 @@ use std::path::Path;
 const EXCEPTIONS: &[(&str, &[usize])] = &[];
 
 /// Crates whose files and folders at the top stand in layers, the lowest first: no arrow goes up.
-const LAYERS: &[(&str, &[&str])] =
-    &[("crates/linux", &["contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "doctor", "lib"])];
+const LAYERS: &[(&str, &[&str])] = &[(
+    "crates/linux",
+    &["contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon", "doctor", "lib"],
+)];
 
 /// Segments of a path, from the root of the crate.
 type Names = Vec<String>;

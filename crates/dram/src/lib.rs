@@ -10,18 +10,20 @@
 mod channel;
 pub mod checker;
 mod command;
+pub mod controller;
 mod gaps;
 mod map;
 mod memory;
 mod platform;
 mod queue;
-pub mod random;
+pub use solocore_model::random;
 mod spec;
 pub mod traffic;
 
 pub use channel::Limits;
 pub use checker::Checker;
 pub use command::{Command, CommandKind};
+pub use controller::Uncore;
 pub use map::{AddressMap, MapSpec, Place};
 pub use memory::{Completion, Counters, Memory, Options, Request};
 pub use platform::OfPlatform;

@@ -12,6 +12,15 @@ pub enum LinuxError {
 }
 
 impl LinuxError {
+    /// The same, said of something.
+    #[must_use]
+    pub fn of(self, what: &str) -> Self {
+        match self {
+            Self::Input(text) => Self::Input(format!("{what}: {text}")),
+            Self::Machine(text) => Self::Machine(format!("{what}: {text}")),
+        }
+    }
+
     /// A failed system call.
     pub(crate) fn os(what: &str, remedy: &str) -> Self {
         Self::of_io(what, &std::io::Error::last_os_error(), remedy)

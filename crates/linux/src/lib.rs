@@ -3,12 +3,13 @@
 //! Problem: a core that misses its caches at full speed slows every other core (single-core-equivalence, section 2.2).
 //! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine and the plan, loads the
 //! programs, binds them to counters, and takes everything away again.
-//! Folders stand in layers, each above those before it: `sys`, [`host`], [`regulate`], [`clients`], [`schedule`];
+//! Folders stand in layers, each above those before it: `sys`, [`host`], [`regulate`], [`clients`], [`schedule`], [`daemon`];
 //! [`latency`] stands beside regulation, [`doctor`] asks all.
 //! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where the CPU shares ways out (schedule/locker.rs).
 
 pub mod clients;
 mod contract;
+pub mod daemon;
 pub mod doctor;
 mod error;
 pub mod host;
@@ -18,6 +19,6 @@ pub mod schedule;
 mod sys;
 
 pub use error::LinuxError;
+pub use host::Reservation;
 pub use host::instance::Instance;
-pub use host::{GroupRun, Reservation};
 pub use regulate::{Counts, Event, Options, Regulation, Sharing, WriteCounts};

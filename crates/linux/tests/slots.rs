@@ -7,10 +7,11 @@
 mod support;
 
 use solocore_client::{self as client, Status};
-use solocore_linux::clients::{Service, ServiceOptions, Slot, SlotRun, SlotTable, slots};
+use solocore_linux::clients::{Service, ServiceOptions, Slot, SlotTable, slots};
 use solocore_linux::regulate::engine::{self, Choice, Engine};
 use solocore_linux::regulate::regulation::CoreBudget;
 use solocore_linux::{Event, Regulation, Sharing, host::keeper, host::machine};
+use solocore_model::run::RunTransfer;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -117,12 +118,12 @@ impl Bench {
         Driver { child, output }
     }
 
-    fn seen(&self, name: &str) -> SlotRun {
+    fn seen(&self, name: &str) -> RunTransfer {
         let all = self.service.transfers();
         all.into_iter().find(|t| t.name == name).expect("it is in the table")
     }
 
-    fn await_seen(&self, name: &str, what: &str, done: impl Fn(&SlotRun) -> bool) -> SlotRun {
+    fn await_seen(&self, name: &str, what: &str, done: impl Fn(&RunTransfer) -> bool) -> RunTransfer {
         let since = Instant::now();
         loop {
             let seen = self.seen(name);
@@ -135,7 +136,7 @@ impl Bench {
     }
 
     /// What holds of every transfer at any time.
-    fn check(&self, run: &SlotRun) {
+    fn check(&self, run: &RunTransfer) {
         let length = run.length_ns;
         for job in &run.latest {
             assert!(job.start_ns >= job.release_ns && job.start_ns < job.release_ns + length, "{job:?}");

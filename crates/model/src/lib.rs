@@ -12,6 +12,7 @@ pub mod levels;
 pub mod plan;
 pub mod platform;
 pub mod profile;
+pub mod random;
 pub mod results;
 pub mod run;
 pub mod sched_trace;

@@ -33,6 +33,19 @@ pub enum Background {
     None,
 }
 
+impl Background {
+    /// For people and the files of runs.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::LeastTime => "least-time",
+            Self::Keep => "keep",
+            Self::LeastMemory => "least-memory",
+            Self::None => "none",
+        }
+    }
+}
+
 /// C and T.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

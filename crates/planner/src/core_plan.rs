@@ -63,7 +63,7 @@ impl CorePlan {
         let mut weights: HashMap<usize, u64> = on_core.iter().map(|&t| (t, 1)).collect();
         let mut first: Option<Self> = None;
         for _ in 0..ROUNDS {
-            let locked = share_pages(&on_core, &weights, work, resources.lock_capacity);
+            let locked = share_pages(&on_core, &weights, work, resources.lock_capacity_of(core));
             let plan = Self::with_pages(core, &on_core, &locked, work, resources);
             if plan.schedulable() {
                 return plan;
@@ -78,9 +78,24 @@ impl CorePlan {
 
     /// With the pages that save most, whether or not every deadline is met.
     pub fn first(core: u32, on_core: Vec<usize>, work: &[Work], resources: &Resources) -> Self {
-        let weights: HashMap<usize, u64> = on_core.iter().map(|&t| (t, 1)).collect();
-        let locked = share_pages(&on_core, &weights, work, resources.lock_capacity);
-        Self::with_pages(core, &on_core, &locked, work, resources)
+        Self::weighted(core, &on_core, &HashMap::new(), work, resources)
+    }
+
+    /// With the pages that save most where tasks have these weights (1 where they have none).
+    pub fn weighted(
+        core: u32,
+        on_core: &[usize],
+        weights: &HashMap<usize, u64>,
+        work: &[Work],
+        resources: &Resources,
+    ) -> Self {
+        let locked = share_pages(on_core, weights, work, resources.lock_capacity_of(core));
+        Self::with_pages(core, on_core, &locked, work, resources)
+    }
+
+    /// The numbers of its tasks, highest priority first.
+    pub fn tasks(&self) -> &[TaskPlan] {
+        &self.tasks
     }
 
     /// Every analysed task meets its deadline.
@@ -95,7 +110,8 @@ impl CorePlan {
         Self::with_pages(self.core, &on_core, &locked, work, resources)
     }
 
-    fn with_pages(
+    /// With so many pages of each task locked.
+    pub fn with_pages(
         core: u32,
         on_core: &[usize],
         locked: &HashMap<usize, usize>,

@@ -6,7 +6,6 @@
 //! as stated); each core locks the pages that save it most; unplaced tasks go to the least loaded core
 //! (worst fit, heaviest first); response times per core decide.
 //! Each scheme has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`] (MC2, with its optimiser) and `vcpus`.
-//! Not covered: choosing explicit budgets.
 
 mod budgets;
 mod core_plan;
@@ -86,7 +85,7 @@ fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)
     match &system.scheme {
         Scheme::Windows(instance) => Ok(windows::plan(system, instance, &work, &resources, stop)),
         Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, &work, &resources)),
-        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, &work, resources, lock_budget),
+        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, &work, resources, lock_budget, stop),
     }
 }
 

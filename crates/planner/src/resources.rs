@@ -36,10 +36,12 @@ pub struct Resources {
     costs: Vec<Costs>,
     /// The stall of each core; empty without the model.
     pub stalls: Vec<Stall>,
-    /// Ways of the shared cache per core.
+    /// Ways of the shared cache per core, where they are shared out evenly.
     pub ways: u32,
-    /// Pages a core can hold locked.
+    /// Pages a core can then hold locked.
     pub lock_capacity: u64,
+    /// Ways of each core, where they are not; empty otherwise.
+    own_ways: Vec<u32>,
     /// The board.
     pub platform: Platform,
 }
@@ -77,7 +79,8 @@ impl Resources {
             costs: Vec::new(),
             stalls: Vec::new(),
             ways: p.llc.ways / cores,
-            lock_capacity: lock_capacity(p, cores),
+            lock_capacity: lock_capacity(p, (1, cores)),
+            own_ways: Vec::new(),
             platform: p.clone(),
         };
         if let (Model::Sound, Ok(memory)) = (model, &out.memory) {
@@ -88,8 +91,8 @@ impl Resources {
         if system.regulation.policy == Policy::Memguard {
             let budgets = match (system.regulation.share, model) {
                 (Share::Explicit, _) => explicit_budgets(system, &out)?,
-                (Share::Even, Model::Sce) => vec![even_budget(&regulation)?; cores as usize],
-                (Share::Even, Model::Sound) => vec![out.guaranteed()?; cores as usize],
+                (Share::Even | Share::Optimal, Model::Sce) => vec![even_budget(&regulation)?; cores as usize],
+                (Share::Even | Share::Optimal, Model::Sound) => vec![out.guaranteed()?; cores as usize],
             };
             out.write_budgets = writes::stated(system, &budgets)?;
             out.budgets = Some(budgets);
@@ -123,6 +126,29 @@ impl Resources {
             stall.jobs = Some(jobs(core, &stall.costs));
         }
         out
+    }
+
+    /// Gives each core so many ways of the shared cache.
+    pub fn set_ways(&mut self, ways: Vec<u32>) {
+        self.own_ways = ways;
+    }
+
+    /// Ways of a core.
+    pub fn ways_of(&self, core: u32) -> u32 {
+        self.own_ways.get(core as usize).copied().unwrap_or(self.ways)
+    }
+
+    /// Pages that a core can hold locked.
+    pub fn lock_capacity_of(&self, core: u32) -> u64 {
+        match self.own_ways.get(core as usize) {
+            Some(&ways) => lock_capacity(&self.platform, (ways, self.platform.llc.ways)),
+            None => self.lock_capacity,
+        }
+    }
+
+    /// Pages that the whole cache can hold locked.
+    pub fn lock_capacity_of_all(&self) -> u64 {
+        lock_capacity(&self.platform, (1, 1))
     }
 
     /// Derives the stalls from the budgets.
@@ -295,14 +321,14 @@ fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, 
         .collect()
 }
 
-/// Pages that one core's even share of the shared cache can hold for certain. Where the rest of the
+/// Pages that a part of the shared cache, `part.0` of `part.1`, can hold for certain. Where the rest of the
 /// share must stay usable for what is not locked, a way or a colour is kept for it.
-fn lock_capacity(p: &Platform, cores: u32) -> u64 {
-    let (ways, colours) = (u64::from(p.llc.ways), u64::from(p.colours()));
-    let cores = u64::from(cores);
+fn lock_capacity(p: &Platform, part: (u32, u32)) -> u64 {
+    let of = |all: u64| all * u64::from(part.0) / u64::from(part.1.max(1));
+    let (ways, colours) = (of(u64::from(p.llc.ways)), of(u64::from(p.colours())));
     match p.llc.partition {
-        Partition::Lock => ways / cores * u64::from(p.pages_per_way()),
-        Partition::Way => (ways / cores).saturating_sub(1) * u64::from(p.pages_per_way()),
-        Partition::Colour => (colours / cores).saturating_sub(1) * u64::from(p.pages_per_colour()),
+        Partition::Lock => ways * u64::from(p.pages_per_way()),
+        Partition::Way => ways.saturating_sub(1) * u64::from(p.pages_per_way()),
+        Partition::Colour => colours.saturating_sub(1) * u64::from(p.pages_per_colour()),
     }
 }

@@ -10,11 +10,11 @@ pub fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> 
     let budget = resources.budgets.as_ref().map(|b| b[core.core as usize]);
     PlanCore {
         id: core.core,
-        ways: resources.ways,
+        ways: resources.ways_of(core.core),
         budget_accesses: budget,
         write_budget_accesses: resources.write_budgets.get(core.core as usize).copied().flatten(),
         bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
-        lock_capacity_pages: resources.lock_capacity,
+        lock_capacity_pages: resources.lock_capacity_of(core.core),
         locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
         utilization: core.utilization,
         banks: resources.banks(core.core),
@@ -48,6 +48,7 @@ pub fn whole(
             lock_budget_accesses: None,
         },
         platform: resources.platform.clone(),
+        certificate: None,
         scheme: Scheme::Budgets,
     }
 }

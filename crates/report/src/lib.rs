@@ -21,6 +21,8 @@ mod perfetto_run;
 mod perfetto_sched;
 mod perfetto_vcpus;
 mod plan;
+mod regulated;
+mod schedulers;
 mod svg;
 mod time_table;
 mod timeline;

@@ -89,6 +89,7 @@ fn regulation(plan: &Plan) -> String {
     let share = match r.share {
         Share::Even => "shared evenly",
         Share::Explicit => "shared as the system file states",
+        Share::Optimal => "shared as suits the tasks best",
     };
     let cores = format::plural(u64::from(r.active_cores), "core");
     let period = format::time(r.period_ns);

@@ -209,7 +209,7 @@ fn long_schedules_are_cut_and_say_so() {
 
 /// A run on a real machine that has what can go wrong in it.
 fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
-    use solocore_model::run::{FORMAT, RunCore, RunJob, RunResult, RunSpan, RunTask};
+    use solocore_model::run::{FORMAT, RunCore, RunJob, RunRegulation, RunResult, RunSpan, RunTask};
     let span = |most, throttled_ns| RunSpan { periods: 10, accesses: 5 * most, most, throttled_ns };
     let core = |cpu, budget| RunCore {
         cpu,
@@ -233,14 +233,17 @@ fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
     };
     RunResult {
         format: FORMAT.to_owned(),
-        engine: "helper".to_owned(),
-        event: "page-faults".to_owned(),
-        stands_in: true,
-        period_ns: 1_000_000,
+        regulation: Some(RunRegulation {
+            engine: "helper".to_owned(),
+            event: "page-faults".to_owned(),
+            stands_in: true,
+            period_ns: 1_000_000,
+            span_ns: 10_000_000,
+            cores: vec![core(0, u64::MAX), core(1, 20)],
+            ..RunRegulation::default()
+        }),
         duration_ns: 20_000_000,
         ended: "duration <b>".to_owned(),
-        span_ns: 10_000_000,
-        cores: vec![core(0, u64::MAX), core(1, 20)],
         tasks: plan.tasks.iter().enumerate().map(task).collect(),
         ..RunResult::default()
     }
@@ -276,4 +279,50 @@ fn a_real_run_is_drawn_and_compared() {
     assert_eq!(page.matches("data-budget=").count(), 1, "no line where there is no limit");
     assert!(!page.contains("CPU 0: 0 of"), "nothing is wrong there");
     assert!(!html(&inputs(None)).contains("#machine"));
+}
+
+/// Runs under schedulers of solocore bring sections of their own.
+#[test]
+fn runs_of_levels_and_of_vcpus_are_drawn() {
+    use solocore_model::run::{RunLevelTask, RunLevels, RunResult, RunScheme, RunVcpu, RunVcpus};
+    let sample = sample();
+    let late = sample.plan.tasks.iter().find(|t| t.wcrt_ns.is_some()).unwrap();
+    let task = RunLevelTask {
+        name: late.name.clone(),
+        level: "A".to_owned(),
+        jobs: 3,
+        completed: 3,
+        max_response_ns: late.wcrt_ns.unwrap() + 1,
+        ..RunLevelTask::default()
+    };
+    let levels = RunLevels { tasks: vec![task], ..RunLevels::default() };
+    let run = RunResult { regulation: None, scheme: RunScheme::Levels, levels: Some(levels), ..run_of(&sample.plan) };
+    let vcpus = RunVcpus {
+        background: "keep".to_owned(),
+        vcpus: vec![RunVcpu { name: "video <1>".to_owned(), moves: 7, ..RunVcpu::default() }],
+        ..RunVcpus::default()
+    };
+    let page_of = |run: &RunResult| {
+        let inputs = Inputs {
+            title: "Run",
+            plan: &sample.plan,
+            solo: None,
+            unmanaged: None,
+            managed: None,
+            run: Some(run),
+            profiles: &[],
+        };
+        html(&inputs)
+    };
+    let page = page_of(&run);
+    for wanted in ["Scheduled for", "by levels", "data-level-task=", "above its bound"] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    let page = page_of(&RunResult { levels: None, vcpus: Some(vcpus), scheme: RunScheme::Vcpus, ..run });
+    for wanted in ["background time: keep", "data-vcpu=\"video &lt;1&gt;\""] {
+        assert!(page.contains(wanted), "{wanted}");
+    }
+    // What was written is read again.
+    let text = serde_json::to_string(&run_of(&sample.plan)).unwrap();
+    assert_eq!(serde_json::from_str::<RunResult>(&text).unwrap(), run_of(&sample.plan));
 }

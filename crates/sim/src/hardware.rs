@@ -9,6 +9,7 @@
 //! arm counters or start devices, all at the current time, and calls `advance` again. Times are picoseconds and never go back.
 
 use crate::program::Signal;
+pub use solocore_dram::Uncore;
 
 /// Index of a program, in the order in which the hardware was given them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -68,20 +69,6 @@ impl Counters {
     pub const fn transactions(&self) -> u64 {
         self.dram_reads + self.dram_writes
     }
-}
-
-/// Counters of the memory controller, over all cores and devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Uncore {
-    /// Lines read.
-    pub reads: u64,
-    /// Lines written.
-    pub writes: u64,
-    /// Of both, those of devices.
-    pub device: u64,
-    /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over time.
-    /// Over `reads` it is the mean latency (MARACAS section IV-A).
-    pub read_occupancy_ps: u64,
 }
 
 /// A device's order.

@@ -82,14 +82,18 @@ ifconfig lo 127.0.0.1 up
 
 # What does not fit is refused with its numbers.
 refused 's/"period_ns": 20000000/"period_ns": 21000000/' "not harmonic: 21 ms does not divide 40 ms"
-refused 's/"end_ns": 3012063/"end_ns": 4012063/' "slots that overlap: one ends at 4012063 ns, the next starts at 3012063 ns"
+# The plan's own numbers: the end of the first slot, which is all of the pilot's A-PET, and the B-PET of gps.
+end=$(sed -n 's/^ *"end_ns": \([0-9]*\),$/\1/p' /plans/levels.json | head -n 1)
+pet=$(sed -n '/"task": "gps"/,$s/^ *"b_ns": \([0-9]*\),$/\1/p' /plans/levels.json | head -n 1)
+refused "s/\"end_ns\": $end/\"end_ns\": $((end + 1000000))/" "slots that overlap: one ends at $((end + 1000000)) ns, the next starts at $end ns"
 refused 's/"start_ns": 0,/"start_ns": 1000,/' "starts at 0.001 ms, not at 0"
-refused 's/"b_ns": 6008042/"b_ns": 39000000/' "levels A and B take 140.1 % of core 0"
-refused 's/"a_ns": 3012063/"a_ns": 0/' "task .pilot. has no provisioned execution times or no period: each must be above 0 ns"
+refused "s/\"b_ns\": $pet/\"b_ns\": 39000000/" "levels A and B take 14[0-9.]* % of core 0"
+refused "s/\"a_ns\": $end/\"a_ns\": 0/" "task .pilot. has no provisioned execution times or no period: each must be above 0 ns"
 refused 's/"period_ns": 20000000/"period_ns": -1/' "changed.json"
 expect 2 "nobody" $run --command "nobody=/bin/true"
 expect 2 "no such process" $run --attach "gps=999999"
 expect 2 "leave one of them out" $run --reclaim
+expect 2 "leave one of them out" $run --no-confine
 is "after refusals" "$(state)" disabled
 # The kernel frees what nobody has any more a little later.
 sleep 1

@@ -32,6 +32,10 @@
 //!   the periodic resource.
 //! * A strict server (`SC_SERVER_STRICT`, woken at each dispatch) returns it `T` after it was used: each round
 //!   is put off by another `R - C`. So: every gap is `(T - C) + (R - C)`.
+//! * A server that used at most `u < C` in the last `T` before the window has `C - u` as it begins: `A(y) = y` for these, then
+//!   `A(y) = T - C + y` for the `u` that were used and for the next `C - u`, and so on: jumps of `T - C`, `C` units apart. So: a first gap
+//!   of `R - C`, `C - u`, then gaps as above. Of a strict server the rest of the first `C` units is put off as well, so the bound for
+//!   `u = C` may be the better one.
 //!
 //! This needs a list that never is full (its last entry waits for the newest, and budget comes late), ticks that are not late
 //! (an overrun takes later budget), no time with interrupts or preemption off, and only servers on the core.
@@ -142,10 +146,12 @@ impl Supply for Dedicated {
     }
 }
 
-/// Nothing for a first gap, then again and again a budget and a gap.
+/// Nothing for a first gap, a first budget, then again and again a gap and a budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Rounds {
     first_gap: u64,
+    /// 1 to `budget`.
+    first_budget: u64,
     budget: u64,
     gap: u64,
 }
@@ -172,7 +178,7 @@ impl Rounds {
         }
         let gap = period - budget;
         let first_gap = gap.checked_add(deadline - budget).ok_or(SupplyError::Long { period })?;
-        Self { first_gap, budget, gap }.checked(period)
+        Self { first_gap, first_budget: budget, budget, gap }.checked(period)
     }
 
     /// The sporadic server described above: `capacity` and `period` of its configuration, `response` the response time of
@@ -191,7 +197,26 @@ impl Rounds {
         let late = response - capacity;
         let first_gap = (period - capacity).checked_add(late).ok_or(SupplyError::Long { period })?;
         let gap = if strict { first_gap } else { period - capacity };
-        Self { first_gap, budget: capacity, gap }.checked(period)
+        Self { first_gap, first_budget: capacity, budget: capacity, gap }.checked(period)
+    }
+
+    /// The same in windows before which the server used at most `used` of its budget in a time `period`. Not always better than
+    /// [`Self::sporadic_server`]: both hold.
+    ///
+    /// # Errors
+    /// As of [`Self::sporadic_server`].
+    pub fn sporadic_server_after(
+        capacity: u64,
+        period: u64,
+        response: u64,
+        strict: bool,
+        used: u64,
+    ) -> Result<Self, SupplyError> {
+        let all = Self::sporadic_server(capacity, period, response, strict)?;
+        if used >= capacity {
+            return Ok(all);
+        }
+        Ok(Self { first_gap: response - capacity, first_budget: capacity - used, ..all })
     }
 
     /// The round must fit in 64 bits as well.
@@ -202,20 +227,32 @@ impl Rounds {
     fn round(&self) -> u64 {
         self.budget + self.gap
     }
+
+    /// From the begin of the first budget to that of the second.
+    fn first_round(&self) -> u64 {
+        self.first_budget + self.gap
+    }
 }
 
 impl Supply for Rounds {
     fn supplied(&self, window: u64) -> u64 {
         let Some(rest) = window.checked_sub(self.first_gap) else { return 0 };
+        let Some(rest) = rest.checked_sub(self.first_round()) else { return rest.min(self.first_budget) };
         // At most `rest`, as the budget is at most the round.
-        (rest / self.round()) * self.budget + (rest % self.round()).min(self.budget)
+        self.first_budget + (rest / self.round()) * self.budget + (rest % self.round()).min(self.budget)
     }
 
     fn window_for(&self, demand: u64) -> Option<u64> {
-        let Some(before) = demand.checked_sub(1) else { return Some(0) };
-        let rounds = before / self.budget;
-        let rest = demand - rounds * self.budget;
-        self.first_gap.checked_add(rounds.checked_mul(self.round())?)?.checked_add(rest)
+        if demand <= self.first_budget {
+            return if demand == 0 { Some(0) } else { self.first_gap.checked_add(demand) };
+        }
+        let later = demand - self.first_budget;
+        let rounds = (later - 1) / self.budget;
+        let rest = later - rounds * self.budget;
+        self.first_gap
+            .checked_add(self.first_round())?
+            .checked_add(rounds.checked_mul(self.round())?)?
+            .checked_add(rest)
     }
 
     fn rate(&self) -> (u64, u64) {
@@ -223,8 +260,9 @@ impl Supply for Rounds {
     }
 
     fn delay(&self) -> u64 {
-        // The supply touches the line from (first_gap, 0) at the end of each gap.
-        self.first_gap
+        // The supply touches a line of its rate at the end of each gap but the first: the line is later by what the first budget lacks.
+        let lacks = u128::from(self.budget - self.first_budget) * u128::from(self.gap);
+        self.first_gap.saturating_add(lacks.div_ceil(u128::from(self.budget)).try_into().unwrap_or(u64::MAX))
     }
 }
 

@@ -12,7 +12,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Plan a system",
         &["profile", "plan", "sim", "report", "assess", "schedule-io", "check-io", "platforms", "workloads"],
     ),
-    ("Run it here", &["run", "exec", "vcpu", "recolor"]),
+    ("Run it here, or on a virtual board", &["run", "exec", "vcpu", "recolor", "board"]),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
     ("Laboratory: studies and papers, which plan and run no system", &["analyze", "dram", "reproduce", "study"]),
     ("Shell", &["completions", "help"]),

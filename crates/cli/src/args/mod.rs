@@ -1,5 +1,6 @@
 //! The command line.
 
+pub mod board;
 pub mod format;
 mod groups;
 pub mod isolation;
@@ -18,6 +19,7 @@ pub use studies::{
     AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs, StudyArgs,
 };
 
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
@@ -36,9 +38,15 @@ impl Args {
         groups::grouped(Self::command())
     }
 
-    /// What was asked; ends the program with help or what is wrong.
+    /// Of the command line; which options of `run` stand on it as well. Bad usage ends the process.
     pub fn read() -> Self {
-        Self::from_arg_matches(&Self::grouped().get_matches()).unwrap_or_else(|e| e.exit())
+        let matches = Self::grouped().get_matches();
+        let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
+        if let (Command::Run(run), Some((_, matches))) = (&mut args.command, matches.subcommand()) {
+            let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            run.given = matches.ids().filter(typed).map(|id| id.as_str().to_owned()).collect();
+        }
+        args
     }
 }
 
@@ -150,6 +158,9 @@ pub enum Command {
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
+    /// Run programs on a virtual board: stock Debian with a board's cores, caches, memory and clock.
+    #[command(subcommand)]
+    Board(board::BoardCommand),
     /// Measure this machine: memory, messages, I/O, coloured pages.
     #[command(
         after_help = "Each has --help with examples. bandwidth, latency and io-load take IsolBench's -c, -p and -r."

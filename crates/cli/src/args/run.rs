@@ -84,6 +84,9 @@ pub struct RunArgs {
     pub isolation: IsolationArgs,
     #[command(flatten)]
     pub scheduling: SchedulingArgs,
+    /// Options that stand on the command line, by the names of these fields.
+    #[arg(skip)]
+    pub given: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]

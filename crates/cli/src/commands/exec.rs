@@ -6,22 +6,20 @@
 //! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which are its plan's.
 
 use crate::args::ExecArgs;
+use crate::commands::daemon;
 use crate::commands::exec_coloured;
 use crate::commands::exec_vcpu;
 use crate::commands::run::choice;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_client::{self as client, Status};
-use solocore_linux::clients::{self, Service, ServiceOptions};
-use solocore_linux::regulate::engine::{self, Started};
-use solocore_linux::{Event, Instance, LinuxError, Options, Regulation, Reservation, Sharing, host::machine};
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use solocore_linux::clients::{SOCKET, ServiceOptions};
+use solocore_linux::daemon::{Daemon, LockClients, Program, Regulating, wait_for};
+use solocore_linux::host::machine;
+use solocore_linux::{Event, Options, Regulation, Reservation, Sharing};
+use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, Command, ExitCode};
-use std::time::Duration;
-
-/// How often the program is looked at.
-const LOOK: Duration = Duration::from_millis(20);
+use std::process::{Command, ExitCode};
 
 /// Becomes the program, or regulates beside it.
 pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
@@ -83,13 +81,13 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     reservation.enter()?;
     let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
     reservation.leave()?;
-    let mut child = spawned.map_err(|error| {
+    let child = spawned.map_err(|error| {
         let program = Path::new(&args.command[0]);
         Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", program.display()))
     })?;
     // It may have ended already.
     let _ = reservation.add(child.id());
-    watch(&mut child, &mut || Ok(()))
+    Ok(ExitCode::from(wait_for(child, &stopped)?))
 }
 
 /// Regulates while the program runs.
@@ -107,19 +105,15 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let (cpu, bandwidth) = args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
     let online = machine::online_cpus()?;
     let regulation = Regulation::of_program(cpu, bandwidth.0, machine::cache_line(), &options, &online)?;
-    machine::check_privileges()?;
-    machine::check_sample_rate(regulation.period_ns, regulation.interrupts_per_period())?;
-    regulation.event.self_test()?;
-    let instance = Instance::take()?;
-    let Started { engine, .. } = engine::start(&regulation, choice(args.engine))?;
-    // Only root regulates, so only root holds: a group that nobody is in.
-    let service = Service::of(engine.as_ref(), ServiceOptions::new(Path::new(clients::SOCKET), ""))?;
-    for note in engine.notes() {
-        eprintln!("solocore: note: {note}");
-    }
+    let mut daemon = Daemon::default();
     if regulation.event.is_software() {
-        eprintln!("solocore: note: {} stand in for accesses to memory", regulation.event.name());
+        daemon.notes.push(format!("{} stand in for accesses to memory", regulation.event.name()));
     }
+    let regulating = Regulating::new(regulation, choice(args.engine), false);
+    let engine = regulating.engine();
+    daemon.add(regulating);
+    // Only root regulates, so only root holds: a group that nobody is in.
+    daemon.add(LockClients::new(engine, ServiceOptions::new(Path::new(SOCKET), ""), 0));
     let mut inner = Command::new("/proc/self/exe");
     inner.arg("exec");
     if args.lock {
@@ -129,35 +123,5 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
         inner.args(["--core", &core.to_string()]);
     }
     inner.arg("--").args(&args.command);
-    let mut child = inner
-        .spawn()
-        .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
-    let ended = watch(&mut child, &mut || engine.check());
-    drop(service);
-    drop(engine);
-    drop(instance);
-    ended
-}
-
-/// Waits for the program's end, and passes on a request to end. `check` is asked whether what it needs is still there.
-pub fn watch(child: &mut Child, check: &mut dyn FnMut() -> Result<(), LinuxError>) -> Result<ExitCode, Failure> {
-    let (mut told, mut lost) = (false, None::<LinuxError>);
-    loop {
-        let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
-        if let Some(status) = done {
-            if let Some(error) = lost {
-                return Err(error.into());
-            }
-            let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
-            return Ok(ExitCode::from(u8::try_from(code).unwrap_or(1)));
-        }
-        if lost.is_none() {
-            lost = check().err();
-        }
-        if stopped() && !told {
-            told = true;
-            machine::ask_to_end(child.id());
-        }
-        std::thread::sleep(LOOK);
-    }
+    daemon::run_beside(daemon, Program::new(inner))
 }

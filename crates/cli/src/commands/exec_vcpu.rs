@@ -7,11 +7,14 @@
 
 use crate::args::ExecArgs;
 use crate::args::vcpu::Reservation;
-use crate::commands::exec::{cannot_run, watch};
+use crate::commands::daemon;
+use crate::commands::exec::cannot_run;
 use crate::fail::Failure;
-use solocore_linux::schedule::vcpus::control::{self, Control, Request};
-use solocore_linux::schedule::vcpus::{Options, Vcpus, Wanted};
-use solocore_linux::{Instance, LinuxError, host::machine};
+use crate::progress::stopped;
+use solocore_linux::daemon::{Daemon, Program, Scheduling, wait_for};
+use solocore_linux::schedule::vcpus::control::{self, Request};
+use solocore_linux::schedule::vcpus::{Options, Wanted};
+use solocore_model::run::RunScheme;
 use solocore_model::vcpus::check_times;
 use std::io::ErrorKind;
 use std::os::unix::net::UnixStream;
@@ -42,7 +45,7 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
     control::ask(&Request::Create { wanted, pid: Some(me) }).map_err(|e| Failure::from(e).of("--vcpu"))?;
     let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
     let ended = match spawned {
-        Ok(mut child) => watch(&mut child, &mut || Ok(())),
+        Ok(child) => wait_for(child, &stopped).map(ExitCode::from).map_err(Failure::from),
         Err(error) => Err(cannot_run(args, &error)),
     };
     // If the scheduler has ended meanwhile, so has the VCPU.
@@ -54,25 +57,14 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
 
 /// Where none are: schedules them while the program runs.
 fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
-    machine::check_privileges()?;
-    let instance = Instance::take()?;
-    let mut vcpus = Vcpus::start(Options::default())?;
-    let control = Control::open()?;
     let mut inner = Command::new("/proc/self/exe");
     inner.arg("exec").arg("--vcpu").arg(format!("{}ns/{}ns", reservation.capacity_ns, reservation.period_ns));
     if let Some(core) = args.core {
         inner.args(["--core", &core.to_string()]);
     }
     inner.arg("--").args(&args.command);
-    let mut child = inner
-        .spawn()
-        .map_err(|e| Failure::Machine(format!("solocore does not start again: {e}; is /proc mounted?")))?;
-    let ended = watch(&mut child, &mut || -> Result<(), LinuxError> {
-        control.serve(&mut vcpus);
-        vcpus.check()
-    });
-    drop(control);
-    drop(vcpus);
-    drop(instance);
-    ended
+    let mut daemon = Daemon::default();
+    daemon.scheme = RunScheme::Vcpus;
+    daemon.add(Scheduling::new(Options::default(), Vec::new()));
+    daemon::run_beside(daemon, Program::new(inner))
 }

@@ -3,8 +3,11 @@
 mod analyze;
 mod assess;
 pub(crate) mod bench;
+mod board;
+mod board_list;
 mod check_io;
 mod check_trace;
+mod daemon;
 mod doctor;
 mod dram;
 mod exec;
@@ -18,6 +21,9 @@ mod profile;
 mod report;
 mod reproduce;
 mod run;
+mod run_options;
+mod run_preview;
+mod run_text;
 mod run_vcpus;
 mod sched_trace;
 mod schedule_io;
@@ -27,7 +33,6 @@ mod study;
 mod top;
 mod vcpu;
 mod vcpu_drill;
-mod vcpu_memory;
 
 use crate::args::{Args, Command, Format};
 use crate::fail::Failure;
@@ -58,6 +63,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Board(command) => board::run(&command),
         Command::Bench { name } => bench::run(&name),
         Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0))),
         Command::Platforms { name } => platforms(name.as_deref()),

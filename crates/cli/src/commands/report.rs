@@ -110,6 +110,11 @@ impl Material {
             }
             self.run_plan = result.plan.take();
             self.run = Some(result);
+        } else if run::is_older(format) {
+            return Err(Failure::Input(format!(
+                "{}: its format is {format}, that of an older solocore; run the plan again with `solocore run -o`",
+                path.display()
+            )));
         } else {
             return Err(Failure::Input(format!(
                 "{}: neither a plan, a result of `solocore sim` or `solocore run`, nor a table of `solocore schedule-io`; give files that solocore wrote",

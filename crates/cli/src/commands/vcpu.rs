@@ -1,42 +1,23 @@
 //! `solocore vcpu`: VCPUs on this machine.
 
 use crate::args::Format;
-use crate::args::vcpu::{BackgroundPolicy, Reservation, SchedulerArgs, ServeArgs, VcpuArgs, VcpuCommand};
-use crate::commands::sched_trace::Record;
-use crate::commands::vcpu_drill;
-use crate::commands::vcpu_memory::{Monitor, Throttled, Wanted as Throttling};
+use crate::args::vcpu::{
+    BackgroundPolicy, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs, VcpuCommand,
+};
+use crate::commands::daemon::{self, Destination};
+use crate::commands::latency as memory;
+use crate::commands::{run_text, vcpu_drill};
 use crate::fail::Failure;
 use crate::print::print;
-use crate::progress::stopped;
-use crate::table;
-use serde::Serialize;
-use solocore_linux::schedule::vcpus::control::{self, Answer, Control, Request};
-use solocore_linux::schedule::vcpus::{Background, CpuCounts, Intruder, Options, VcpuState, Vcpus, Wanted, check_name};
-use solocore_linux::{Instance, LinuxError, host::machine, host::notify};
-use solocore_model::vcpus::check_times;
+use solocore_linux::daemon::{Daemon, Memory, MemoryWish, Scheduling};
+use solocore_linux::schedule::vcpus::control::{self, Answer, Request};
+use solocore_linux::schedule::vcpus::{Options, Wanted, check_name};
+use solocore_model::plan::VcpuScheduling;
+use solocore_model::run::RunScheme;
+use solocore_model::vcpus::{Background, check_times};
 use solocore_model::{Time, files};
-use std::path::Path;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
-
-/// How often requests are answered and the rings of events are read.
-const LOOK: Duration = Duration::from_millis(25);
-
-/// What is printed at the end.
-#[derive(Serialize)]
-struct Summary {
-    format: &'static str,
-    duration_ns: u64,
-    /// "duration", "signal", or why it could not go on.
-    ended: String,
-    background: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    throttling: Option<Throttled>,
-    vcpus: Vec<VcpuState>,
-    cpus: Vec<CpuCounts>,
-    /// Real-time threads, which no VCPU holds.
-    intruders: Vec<Intruder>,
-}
+use std::time::Duration;
 
 /// Carries it out.
 pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
@@ -64,7 +45,7 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
             if let Answer::Vcpus(vcpus) = control::ask(&Request::List)? {
                 match format {
                     Format::Json => print(&files::to_json(&vcpus))?,
-                    Format::Text => print(&text_of(&vcpus))?,
+                    Format::Text => print(&run_text::vcpus_list(&vcpus))?,
                 }
             }
         }
@@ -81,29 +62,9 @@ pub fn run(args: &VcpuArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-pub fn text_of(vcpus: &[VcpuState]) -> String {
-    let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
-    let row = |v: &VcpuState| {
-        vec![
-            v.name.clone(),
-            v.id.to_string(),
-            v.core.to_string(),
-            table::ms(Some(v.capacity_ns)),
-            table::ms(Some(v.period_ns)),
-            v.state.clone(),
-            table::ms(Some(v.foreground_ns)),
-            table::ms(Some(v.background_ns)),
-            v.moves.to_string(),
-        ]
-    };
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(vcpus.iter().map(row)).collect();
-    table::render(&rows)
-}
-
 /// The options of the scheduler.
-pub fn options(args: &SchedulerArgs) -> Options {
-    Options {
+fn options(args: &SchedulerArgs) -> Options {
+    let scheduling = VcpuScheduling {
         background: match args.background {
             BackgroundPolicy::LeastTime => Background::LeastTime,
             BackgroundPolicy::Keep => Background::Keep,
@@ -114,11 +75,11 @@ pub fn options(args: &SchedulerArgs) -> Options {
         replenishments: args.replenishments,
         best_effort_ns: (args.best_effort.capacity_ns, args.best_effort.period_ns),
         overhead_ns: args.overhead.ns_ceil(),
-        balance_ns: args.balance.map(|b| b.ns_ceil().max(100_000)),
-        colours: args.core_colors,
-        traced: args.sched_trace.is_some() || args.trace.is_some(),
-        ..Options::default()
-    }
+        balance_ns: args.balance.map(Time::ns_ceil),
+        core_colours: args.core_colors,
+        throttle: None,
+    };
+    Options { scheduling, traced: args.sched_trace.is_some() || args.trace.is_some(), ..Options::default() }
 }
 
 /// What is no VCPU's on any machine is refused before this one is looked at.
@@ -134,149 +95,45 @@ fn serve(args: &ServeArgs) -> Result<ExitCode, Failure> {
         check(v.reservation, &format!("--vcpu {}", v.name))?;
     }
     let mut options = options(&args.scheduler);
-    let throttling = Throttling::of_arguments(&args.throttling, options.check_ns)?;
-    options.throttling = throttling.as_ref().map(|t| t.settings);
-    machine::check_privileges()?;
-    let instance = Instance::take()?;
-    let mut monitor = throttling.as_ref().map(Monitor::begin).transpose()?;
-    let mut vcpus = Vcpus::start(options)?;
-    for v in &args.vcpus {
-        let wanted = Wanted {
-            name: v.name.clone(),
-            capacity_ns: v.reservation.capacity_ns,
-            period_ns: v.reservation.period_ns,
-            core: v.core,
-            fixed: false,
-            colours: 0,
-        };
-        vcpus.create(&wanted).map_err(|e| Failure::from(e).of(&format!("--vcpu {}", v.name)))?;
-    }
-    let control = Control::open()?;
-    let mut record = Record::of_vcpus(&options, vcpus.counts().len());
-    for note in vcpus.notes() {
-        eprintln!("solocore: note: {note}");
-    }
-    eprintln!("scheduling VCPUs on {} CPUs; Ctrl-C ends it", vcpus.counts().len());
-    let started = Instant::now();
-    let mut look = |vcpus: &Vcpus| monitor.as_mut().map_or(Ok(()), |monitor| monitor.look(vcpus));
-    let (ended, lost) = look_after(args.duration, &mut vcpus, &control, &mut record, &mut look);
-    let summary = Summary {
-        format: "solocore-vcpus/1",
-        duration_ns: u64::try_from(started.elapsed().as_nanos()).unwrap_or(u64::MAX),
-        ended,
-        background: options.background.name(),
-        throttling: monitor.as_ref().map(Monitor::found),
-        vcpus: vcpus.list(),
-        cpus: vcpus.counts(),
-        intruders: vcpus.intruders(),
+    let memory = throttling(&args.throttling, options.check_ns)?;
+    options.throttling = memory.as_ref().map(|m| m.settings);
+    let wanted = |v: &Named| Wanted {
+        name: v.name.clone(),
+        capacity_ns: v.reservation.capacity_ns,
+        period_ns: v.reservation.period_ns,
+        core: v.core,
+        fixed: false,
+        colours: 0,
     };
-    drop(control);
-    let ending = Ending {
+    let first = args.vcpus.iter().map(|v| (wanted(v), format!("--vcpu {}", v.name))).collect();
+    let scheduling = Scheduling::new(options, first);
+    let mut daemon = Daemon::default();
+    daemon.scheme = RunScheme::Vcpus;
+    daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
+    if let Some(memory) = memory {
+        daemon.add(Memory::new(memory, scheduling.vcpus()));
+    }
+    daemon.add(scheduling);
+    let to = Destination {
         sched_trace: args.scheduler.sched_trace.as_deref(),
         trace: args.scheduler.trace.as_deref(),
         output: args.output.as_deref(),
         format: args.format,
     };
-    ending.conclude((vcpus, instance), record, &summary.vcpus, &summary, text)?;
-    lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+    daemon::run(daemon, &to)
 }
 
-/// Where a run's results go.
-pub struct Ending<'a> {
-    pub sched_trace: Option<&'a Path>,
-    pub trace: Option<&'a Path>,
-    pub output: Option<&'a Path>,
-    pub format: Format,
-}
-
-impl Ending<'_> {
-    /// The scheduler goes first: whatever fails afterwards, the machine is as it was.
-    pub fn conclude<S: Serialize>(
-        &self,
-        (vcpus, instance): (Vcpus, Instance),
-        mut record: Record,
-        states: &[VcpuState],
-        summary: &S,
-        text: impl FnOnce(&S) -> String,
-    ) -> Result<(), Failure> {
-        let (events, missing) = vcpus.events();
-        record.add(events, missing);
-        drop(vcpus);
-        drop(instance);
-        record.write(self.sched_trace, self.trace, states)?;
-        if let Some(path) = self.output {
-            files::write_json(path, summary)?;
-        }
-        match self.format {
-            Format::Json => print(&files::to_json(summary)),
-            Format::Text => print(&text(summary)),
-        }
+/// The throttling that is asked for; `None` without a threshold.
+fn throttling(args: &ThrottlingArgs, check_ns: u64) -> Result<Option<MemoryWish>, Failure> {
+    if args.threshold.is_none() {
+        return Ok(None);
     }
-}
-
-/// Until the time is over, somebody asks for the end, or the kernel has unloaded the scheduler; `each` is called at every look, and may end it by failing.
-pub fn look_after(
-    duration: Option<Time>,
-    vcpus: &mut Vcpus,
-    control: &Control,
-    record: &mut Record,
-    each: &mut dyn FnMut(&Vcpus) -> Result<(), LinuxError>,
-) -> (String, Option<LinuxError>) {
-    let started = Instant::now();
-    let limit = duration.map(|d| Duration::from_nanos(d.ns_ceil()));
-    notify::send("READY=1");
-    let ended = loop {
-        if stopped() {
-            break ("signal".to_owned(), None);
-        }
-        if let Err(error) = vcpus.check().and_then(|()| each(vcpus)) {
-            break (error.to_string(), Some(error));
-        }
-        let left = limit.map_or(LOOK, |l| l.saturating_sub(started.elapsed()).min(LOOK));
-        if left.is_zero() {
-            break ("duration".to_owned(), None);
-        }
-        for done in control.serve(vcpus) {
-            eprintln!("solocore: {done}");
-        }
-        let (events, missing) = vcpus.events();
-        record.add(events, missing);
-        notify::send("WATCHDOG=1");
-        std::thread::sleep(left);
-    };
-    notify::send("STOPPING=1");
-    ended
-}
-
-fn text(summary: &Summary) -> String {
-    let memory = summary.throttling.as_ref().map(Throttled::text);
-    text_of(&summary.vcpus)
-        + &cpus_text(&summary.cpus)
-        + &memory.unwrap_or_default()
-        + &intruders_text(&summary.intruders)
-}
-
-/// Real-time threads, a line each.
-pub fn intruders_text(intruders: &[Intruder]) -> String {
-    intruders.iter().map(|i| format!("real-time thread beside the VCPUs: {}\n", i.text())).collect()
-}
-
-/// What happened on each CPU.
-pub fn cpus_text(cpus: &[CpuCounts]) -> String {
-    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms", "real-time ms"];
-    let row = |c: &CpuCounts| {
-        vec![
-            c.cpu.to_string(),
-            c.switches.to_string(),
-            c.late.to_string(),
-            format!("{:.1}", c.longest_late_ns as f64 / 1e3),
-            c.strays.to_string(),
-            c.moves.to_string(),
-            table::ms(Some(c.background_ns)),
-            table::ms(Some(c.intruder_ns)),
-        ]
-    };
-    let rows: Vec<Vec<String>> =
-        std::iter::once(head.map(str::to_owned).to_vec()).chain(cpus.iter().map(row)).collect();
-    format!("\n{}", table::render(&rows))
+    Ok(Some(MemoryWish {
+        settings: memory::settings(args.rule, args.threshold, args.idle)?,
+        check_ns,
+        event: args.event.clone(),
+        choice: memory::choice(args.source),
+        period: Duration::from_nanos(args.memory_period.ns_ceil()),
+        in_time: false,
+    }))
 }

@@ -94,6 +94,38 @@ fn dynamic_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
+/// Tasks that the planner places, some of them stated, with the cores, cache and budgets that it chooses for some objective.
+fn optimal_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
+    let board = ["p4080", "imx6q", "xeon-x5650", "core-i5-2500k", "raspberry-pi-4"][rng.random_range(0..5usize)];
+    let objective = ["best_effort", "margin", "bounds"][rng.random_range(0..3usize)];
+    let mut text = format!(
+        "platform = \"{board}\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\nobjective = \"{objective}\"\n"
+    );
+    if rng.random_bool(0.5) {
+        writeln!(text, "slowdown = {:.1}", rng.random_range(1.2..5.0)).unwrap();
+    }
+    let (hard, soft) = (rng.random_range(1..6u32), rng.random_range(0..4u32));
+    for i in 0..hard + soft {
+        let core = if rng.random_bool(0.2) { format!("core = {}\n", i % 4) } else { String::new() };
+        let period = if i < hard || rng.random_bool(0.3) {
+            format!("period = \"{} ms\"\n", rng.random_range(4..60u32))
+        } else {
+            String::new()
+        };
+        let level = if i < hard { "B" } else { "D" };
+        write!(text, "[[task]]\nname = \"t{i}\"\n{core}{period}criticality = \"{level}\"\ncommand = [\"t{i}\"]\n")
+            .unwrap();
+    }
+    let system = System::parse(&dir.join("system.toml"), &text).unwrap();
+    let demands = (0..hard + soft)
+        .map(|i| {
+            let (path, profile) = program(rng, &system.platform, dir, &format!("t{i}"));
+            Demand::Profiled { path, profile: Box::new(profile) }
+        })
+        .collect();
+    (system, demands)
+}
+
 type Make = fn(&mut ChaCha8Rng, &Path) -> (System, Vec<Demand>);
 
 fn attack(case: u64, make: Make) -> (u64, f64) {
@@ -141,6 +173,11 @@ fn no_simulated_job_breaks_its_bound() {
 #[test]
 fn no_simulated_job_breaks_its_bound_under_dynamic_budgets() {
     attack_many(dynamic_system, 80);
+}
+
+#[test]
+fn no_simulated_job_breaks_its_bound_with_optimal_shares() {
+    attack_many(optimal_system, 120);
 }
 
 fn attack_many(make: Make, usual: u64) {

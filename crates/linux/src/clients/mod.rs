@@ -10,13 +10,14 @@
 //! Source: bwlock, sections 3 and 4.2, 6 (who may).
 //! Does not cover: a member of the group that locks again and again. It may; who should not is no member.
 
+mod door;
 mod service;
 pub mod slots;
 mod table;
 mod yields;
 
-pub use service::{Client, Service, ServiceOptions, Transfer};
-pub use slots::{Slot, SlotRun, SlotTable};
+pub use service::{Service, ServiceOptions};
+pub use slots::{Slot, SlotTable};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
 

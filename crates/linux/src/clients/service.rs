@@ -5,7 +5,8 @@
 //! after its end, so an owner is a number and a time of start, here and in the programs.
 //! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
 
-use super::slots::{Board, SlotRun, SlotTable};
+use super::door::{Door, start_of};
+use super::slots::{Board, SlotTable};
 use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
@@ -14,10 +15,10 @@ use crate::regulate::engine::Engine;
 use crate::regulate::lock::Serving;
 use crate::sys::seqpacket::{self, Peer};
 use crate::sys::{Scheduling, tasks};
-use std::fs::{self, Permissions};
+use solocore_model::run::{RunClient, RunClientTransfer, RunTransfer};
+use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -41,7 +42,7 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 pub struct ServiceOptions {
     /// Where clients connect.
     pub socket: PathBuf,
-    /// Whose members may, beside root.
+    /// Whose members may, beside root; empty: nobody else.
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
@@ -65,53 +66,10 @@ impl ServiceOptions {
     }
 }
 
-/// A client, for people.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Client {
-    /// Its process.
-    pub pid: u32,
-    /// Its thread; that of the process for a program.
-    pub thread: u32,
-    /// Its user.
-    pub uid: u32,
-    /// Name of the thread.
-    pub name: String,
-    /// Thread or program.
-    pub scope: Scope,
-    /// Sections begun.
-    pub sections: u32,
-    /// In how many it is.
-    pub depth: u32,
-    /// Where it ran at the last look.
-    pub cpu: Option<u32>,
-    /// The plan's task whose jobs it signals.
-    pub task: Option<String>,
-    /// Jobs begun.
-    pub jobs: u64,
-    /// Is one under way?
-    pub in_job: bool,
-    /// Is its section over the limit, so that it counts no more?
-    pub cut: bool,
-    /// The transfer of the time table that it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub transfer: Option<Transfer>,
-}
-
-/// A client that is a transfer.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Transfer {
-    /// Partition, chain and stage.
-    pub name: String,
-    /// Slots begun.
-    pub slots: u64,
-    /// Is it in one?
-    pub inside: bool,
-}
-
 /// What the thread and the daemon share.
 #[derive(Default)]
 struct Shared {
-    clients: Vec<Client>,
+    clients: Vec<RunClient>,
     cores: Vec<LockCounts>,
     messages: Vec<String>,
     board: Board,
@@ -122,7 +80,6 @@ pub struct Service {
     stop: Arc<AtomicBool>,
     shared: Arc<Mutex<Shared>>,
     thread: Option<JoinHandle<()>>,
-    path: PathBuf,
     notes: Vec<String>,
 }
 
@@ -140,12 +97,9 @@ impl Service {
 
     /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
     fn start(table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
-        let path = options.socket.clone();
-        let fail =
-            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
         let mut notes = Vec::new();
-        let group = seqpacket::group(&options.group);
-        if group.is_none() {
+        let door = Door::open(&options.socket, &options.group)?;
+        if door.group.is_none() && !options.group.is_empty() {
             notes.push(format!(
                 "there is no group `{}`: only root may be a client (groupadd --system {})",
                 options.group, options.group
@@ -154,13 +108,12 @@ impl Service {
         if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE) {
             notes.push("this process is in a container, where processes have other numbers than the kernel's: no client will be known by its number; run solocore outside".to_owned());
         }
-        let listener = listen(&path, group).map_err(fail)?;
         let stop = Arc::new(AtomicBool::new(false));
         let board = Board::new(&options.slots);
         let changes = options.slots.slots.iter().any(|s| s.core.is_some()).then(Changes::begin).transpose()?;
         let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
         let seen = Arc::clone(&shared);
-        let mut desk = Desk { table, group, connections: Vec::new(), next_slot: 0, shared: seen, changes };
+        let mut desk = Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("solocore/lock".to_owned())
@@ -170,11 +123,11 @@ impl Service {
                     let _ = Scheduling::fifo(priority).apply();
                 }
                 while !stopped.load(Ordering::SeqCst) {
-                    desk.turn(&listener);
+                    desk.turn();
                 }
             })
             .map_err(|e| LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)"))?;
-        Ok(Self { stop, shared, thread: Some(thread), path, notes })
+        Ok(Self { stop, shared, thread: Some(thread), notes })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
@@ -187,12 +140,12 @@ impl Service {
     }
 
     /// Who is attached now.
-    pub fn clients(&self) -> Vec<Client> {
+    pub fn clients(&self) -> Vec<RunClient> {
         self.lock().clients.clone()
     }
 
     /// What was seen of the time table's transfers so far.
-    pub fn transfers(&self) -> Vec<SlotRun> {
+    pub fn transfers(&self) -> Vec<RunTransfer> {
         self.lock().board.seen()
     }
 
@@ -213,7 +166,6 @@ impl Drop for Service {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
-        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -241,7 +193,7 @@ struct Held {
 /// The thread's own.
 struct Desk {
     table: Table,
-    group: Option<u32>,
+    door: Door,
     connections: Vec<Connection>,
     next_slot: u32,
     shared: Arc<Mutex<Shared>>,
@@ -251,9 +203,9 @@ struct Desk {
 
 impl Desk {
     /// Waits for something to happen, and deals with it.
-    fn turn(&mut self, listener: &OwnedFd) {
+    fn turn(&mut self) {
         let open = self.board(|b| b.is_open());
-        let mut watched = if open { vec![listener.as_fd()] } else { Vec::new() };
+        let mut watched = if open { vec![self.door.listener.as_fd()] } else { Vec::new() };
         for c in &self.connections {
             watched.push(c.socket.as_fd());
             if let Some(held) = &c.held {
@@ -265,7 +217,7 @@ impl Desk {
         // Who comes before the first release is known waits for an answer.
         while open
             && self.connections.len() < CONNECTIONS
-            && let Ok(socket) = seqpacket::accept(listener)
+            && let Ok(socket) = seqpacket::accept(&self.door.listener)
         {
             self.connections.push(Connection { socket, since: Instant::now(), held: None });
         }
@@ -343,12 +295,9 @@ impl Desk {
 
     /// Who asks, may it, and is there room?
     fn admit(&mut self, connection: &Connection, message: &[u8]) -> Result<Result<Held, Refusal>, LinuxError> {
-        let Ok(peer) = seqpacket::peer(&connection.socket) else { return Ok(Err(Refusal::BadRequest)) };
-        if !allowed(&peer, self.group) {
-            return Ok(Err(Refusal::NotAllowed));
-        }
-        let Some(request) = Request::decode(message).filter(|r| r.protocol == 1) else {
-            return Ok(Err(Refusal::BadRequest));
+        let (peer, request) = match self.door.asked(&connection.socket, message) {
+            Ok(asked) => asked,
+            Err(refusal) => return Ok(Err(refusal)),
         };
         let (task, transfer) = match self.named(&request) {
             Ok(named) => named,
@@ -430,7 +379,7 @@ impl Desk {
     }
 
     /// The clients as they are now; says of each section once that it was held for too long.
-    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<Client> {
+    fn look(&mut self, cores: &[LockCounts], messages: &mut Vec<String>) -> Vec<RunClient> {
         let (table, limit) = (&self.table, self.table.serving.max_hold_ns);
         let shared = Arc::clone(&self.shared);
         let of = |held: &mut Held| {
@@ -442,7 +391,7 @@ impl Desk {
                 let board = &mut shared.lock().unwrap_or_else(|e| e.into_inner()).board;
                 let words = board.look(n, now, |at| held.page.at(at));
                 let name = board.slot(n)?.name.clone();
-                Some(Transfer { name, slots: words.begun, inside: words.inside })
+                Some(RunClientTransfer { name, slots: words.begun, inside: words.inside })
             });
             let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
             let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
@@ -457,12 +406,12 @@ impl Desk {
                     limit / 1_000_000
                 ));
             }
-            Client {
+            RunClient {
                 pid: held.pid,
                 thread: held.owner.number,
                 uid: held.uid,
                 name,
-                scope: held.owner.scope,
+                scope: held.owner.scope.name().to_owned(),
                 sections,
                 depth,
                 task,
@@ -477,40 +426,6 @@ impl Desk {
     }
 }
 
-/// Listens for clients: root and the members of the group.
-pub(crate) fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
-    let _ = fs::remove_file(path);
-    let listener = seqpacket::listen(path)?;
-    // The group first: nobody else may connect in between.
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    if group.is_some() {
-        chown(path, None, group)?;
-        fs::set_permissions(path, Permissions::from_mode(0o660))?;
-    }
-    Ok(listener)
-}
-
-/// Root, and the members of the group.
-pub(crate) fn allowed(peer: &Peer, group: Option<u32>) -> bool {
-    peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
-}
-
-/// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
-/// is dead.
-pub(crate) fn start_of(pid: u32, thread: u32) -> Option<u64> {
-    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
-}
-
-fn started(stat: &str) -> Option<u64> {
-    // The name may hold anything, but nothing after it holds a bracket.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let state = fields.next()?;
-    if state == "Z" || state == "X" {
-        return None;
-    }
-    fields.nth(18)?.parse().ok()
-}
-
 fn lives(pid: u32, owner: Owner) -> bool {
     start_of(pid, owner.number) == Some(owner.started)
 }
@@ -520,23 +435,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn root_and_members_may() {
-        let peer = |uid, groups: &[u32]| Peer { pid: 1, uid, groups: groups.to_vec() };
-        assert!(allowed(&peer(0, &[]), None));
-        assert!(allowed(&peer(1000, &[5, 7]), Some(7)));
-        assert!(!allowed(&peer(1000, &[5]), Some(7)));
-        assert!(!allowed(&peer(1000, &[0]), None));
-    }
-
-    #[test]
     fn a_thread_is_a_number_and_a_start() {
-        let line = |state: &str| {
-            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
-            format!("77 (a) b (x) {state} {}", numbers.join(" "))
-        };
-        assert_eq!(started(&line("S")), Some(22));
-        assert_eq!(started(&line("Z")), None);
-        assert_eq!(started(""), None);
         let me = std::process::id();
         let mine = start_of(me, me).expect("this process lives");
         assert!(lives(
@@ -547,6 +446,5 @@ mod tests {
             me,
             Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }
         ));
-        assert_eq!(start_of(me, 1), None, "a thread of another process");
     }
 }

@@ -12,7 +12,7 @@
 use crate::contract::{self, sc_page, sc_slot, sc_transfer};
 use crate::sys::tasks;
 use solocore_model::Plan;
-use solocore_model::run::RunJob;
+use solocore_model::run::{RunJob, RunTransfer};
 use solocore_model::time_table::{Row, Stage};
 use std::collections::VecDeque;
 use std::sync::{Arc, OnceLock};
@@ -94,41 +94,6 @@ impl SlotTable {
     }
 }
 
-/// What was seen of a transfer's slots.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct SlotRun {
-    /// Partition, chain and stage.
-    pub name: String,
-    /// `io-core` or `device NAME`.
-    pub resource: String,
-    /// The I/O core, for a device's transfer.
-    pub core: Option<u32>,
-    /// Length of a slot.
-    pub length_ns: u64,
-    /// From one to the next.
-    pub period_ns: u64,
-    /// Slots that have ended.
-    pub slots: u64,
-    /// Transfers that began in their slots.
-    pub begun: u64,
-    /// Transfers that ended after their slots, or had not ended although it was over.
-    pub late: u64,
-    /// Slots that passed while a client was attached and made no transfer.
-    pub missed: u64,
-    /// Slots that passed while none was.
-    pub unattended: u64,
-    /// Clients that attached, one after the other.
-    pub clients: u64,
-    /// Is one attached now?
-    pub attached: bool,
-    /// Longest time from the beginning of a slot to that of its transfer.
-    pub max_start_late_ns: u64,
-    /// Longest time from the end of a slot to that of its transfer.
-    pub max_end_late_ns: u64,
-    /// The latest transfers: beginning of the slot, and of the transfer, and its end.
-    pub latest: Vec<RunJob>,
-}
-
 /// A client's words of its page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Words {
@@ -169,7 +134,7 @@ struct Live {
 #[derive(Debug)]
 struct State {
     slot: Slot,
-    past: SlotRun,
+    past: RunTransfer,
     live: Option<Live>,
     latest: VecDeque<RunJob>,
 }
@@ -186,7 +151,7 @@ impl Board {
     pub fn new(table: &SlotTable) -> Self {
         let state = |slot: &Slot| {
             let Slot { name, resource, core, length_ns, period_ns, .. } = slot.clone();
-            let past = SlotRun { name, resource, core, length_ns, period_ns, ..SlotRun::default() };
+            let past = RunTransfer { name, resource, core, length_ns, period_ns, ..RunTransfer::default() };
             State { slot: slot.clone(), past, live: None, latest: VecDeque::new() }
         };
         Self { table: table.clone(), states: table.slots.iter().map(state).collect(), now_ns: 0 }
@@ -266,7 +231,7 @@ impl Board {
     }
 
     /// What was seen so far.
-    pub fn seen(&self) -> Vec<SlotRun> {
+    pub fn seen(&self) -> Vec<RunTransfer> {
         let of = |state: &State| {
             let mut run = state.seen(self.epoch(), self.now_ns);
             run.attached = state.live.is_some();
@@ -279,7 +244,7 @@ impl Board {
 
 impl State {
     /// Past clients and the present one together.
-    fn seen(&self, epoch: u64, now: u64) -> SlotRun {
+    fn seen(&self, epoch: u64, now: u64) -> RunTransfer {
         let (mut run, slot) = (self.past.clone(), &self.slot);
         let since_end = now.checked_sub(epoch.saturating_add(slot.offset_ns).saturating_add(slot.length_ns));
         run.slots = since_end.map_or(0, |since| since / slot.period_ns + 1);

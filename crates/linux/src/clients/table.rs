@@ -34,8 +34,7 @@ pub(crate) struct Request {
 }
 
 /// Whose page it is (`SC_SCOPE_*`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// A thread's.
     Thread,
@@ -43,6 +42,17 @@ pub enum Scope {
     Program,
     /// A thread's that is a transfer of the time table.
     Slot,
+}
+
+impl Scope {
+    /// As it is written.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Thread => "thread",
+            Self::Program => "program",
+            Self::Slot => "slot",
+        }
+    }
 }
 
 impl Request {

@@ -5,15 +5,14 @@
 //! its threads, unless it is one already. Between two looks of the daemon nobody is answered; the library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
-use super::service::{allowed, listen, start_of};
-use super::table::{REQUEST_BYTES, Refusal, Request, Scope, answer};
+use super::door::{Door, start_of};
+use super::table::{REQUEST_BYTES, Refusal, Scope, answer};
 use crate::contract::SC_BY_YIELD;
 use crate::error::LinuxError;
 use crate::sys::seqpacket;
-use std::fs;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::{Duration, Instant};
 use zerocopy::IntoBytes;
 
@@ -37,9 +36,7 @@ pub type Join<'a> = dyn Fn(&str, u32) -> Option<bool> + 'a;
 
 /// The place where clients connect, until it is dropped.
 pub struct Yields {
-    listener: OwnedFd,
-    path: PathBuf,
-    group: Option<u32>,
+    door: Door,
     connections: Vec<Connection>,
 }
 
@@ -49,17 +46,13 @@ impl Yields {
     /// # Errors
     /// It cannot be opened.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
-        let group = seqpacket::group(group);
-        let fail =
-            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
-        let listener = listen(path, group).map_err(fail)?;
-        Ok(Self { listener, path: path.to_owned(), group, connections: Vec::new() })
+        Ok(Self { door: Door::open(path, group)?, connections: Vec::new() })
     }
 
     /// Answers whoever waits; who became a thread of a task, for the log.
     pub fn serve(&mut self, join: &Join<'_>) -> Vec<String> {
         while self.connections.len() < CONNECTIONS
-            && let Ok(socket) = seqpacket::accept(&self.listener)
+            && let Ok(socket) = seqpacket::accept(&self.door.listener)
         {
             let uid = seqpacket::peer(&socket).map_or(u32::MAX, |p| p.uid);
             if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
@@ -67,20 +60,14 @@ impl Yields {
             }
         }
         let mut said = Vec::new();
-        let group = self.group;
-        self.connections.retain_mut(|c| stays(c, group, join, &mut said));
+        let door = &self.door;
+        self.connections.retain_mut(|c| stays(c, door, join, &mut said));
         said
     }
 }
 
-impl Drop for Yields {
-    fn drop(&mut self) {
-        let _ = fs::remove_file(&self.path);
-    }
-}
-
 /// Answers one connection, if it asks; does it stay?
-fn stays(connection: &mut Connection, group: Option<u32>, join: &Join<'_>, said: &mut Vec<String>) -> bool {
+fn stays(connection: &mut Connection, door: &Door, join: &Join<'_>, said: &mut Vec<String>) -> bool {
     let mut buffer = [0u8; REQUEST_BYTES + 1];
     let got = match seqpacket::receive(&connection.socket, &mut buffer) {
         Ok(0) => return false,
@@ -94,7 +81,7 @@ fn stays(connection: &mut Connection, group: Option<u32>, join: &Join<'_>, said:
     if connection.granted {
         return false;
     }
-    let verdict = admit(&connection.socket, &buffer[..got], group, join, said);
+    let verdict = admit(&connection.socket, &buffer[..got], door, join, said);
     let mut message = answer(verdict.map(|()| 0), 0);
     if verdict.is_ok() {
         message.verdict = SC_BY_YIELD;
@@ -108,15 +95,11 @@ fn stays(connection: &mut Connection, group: Option<u32>, join: &Join<'_>, said:
 fn admit(
     socket: &OwnedFd,
     message: &[u8],
-    group: Option<u32>,
+    door: &Door,
     join: &Join<'_>,
     said: &mut Vec<String>,
 ) -> Result<(), Refusal> {
-    let peer = seqpacket::peer(socket).map_err(|_| Refusal::BadRequest)?;
-    if !allowed(&peer, group) {
-        return Err(Refusal::NotAllowed);
-    }
-    let request = Request::decode(message).filter(|r| r.protocol == 1).ok_or(Refusal::BadRequest)?;
+    let (peer, request) = door.asked(socket, message)?;
     if request.scope != Scope::Thread {
         return Err(Refusal::NotServed);
     }

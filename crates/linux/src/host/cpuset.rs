@@ -14,22 +14,10 @@ use super::threads::{self, Thread, ThreadChange, What};
 use crate::host::keeper::Changes;
 use crate::host::machine::cpu_list;
 use crate::sys::tasks;
+use solocore_model::run::RunConfined;
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-
-/// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Confined {
-    /// Control groups that were limited.
-    pub groups: Vec<String>,
-    /// Threads whose affinity was limited.
-    pub threads: u64,
-    /// Threads that somebody bound to cores of analysed tasks.
-    pub bound: Vec<u32>,
-    /// Threads that refused.
-    pub refused: u64,
-}
 
 /// Keeps others off some cores.
 pub(crate) struct Confiner {
@@ -38,7 +26,7 @@ pub(crate) struct Confiner {
     /// Processes that stay: solocore and the plan's tasks.
     ours: HashSet<u32>,
     seen: HashSet<(u32, u64)>,
-    pub confined: Confined,
+    pub confined: RunConfined,
 }
 
 /// Where the groups of version 2 are mounted, if their root has the cpuset controller.
@@ -68,7 +56,7 @@ fn within(group: &str, of: &str) -> bool {
 impl Confiner {
     pub fn new(rest: &[u32], ours: impl IntoIterator<Item = u32>) -> Self {
         let ours = ours.into_iter().chain([std::process::id()]).collect();
-        Self { rest: rest.to_vec(), ours, seen: HashSet::new(), confined: Confined::default() }
+        Self { rest: rest.to_vec(), ours, seen: HashSet::new(), confined: RunConfined::default() }
     }
 
     /// Threads that are not solocore's, the plan's or the kernel's, with the CPUs that each may run on.

@@ -10,6 +10,7 @@
 use super::threads::numbers;
 use crate::host::keeper::Changes;
 use crate::host::machine::{cpu_list, parse_cpu_list};
+use solocore_model::run::RunInterrupts;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -48,20 +49,9 @@ pub(crate) fn that_reach(places: &Places, cpus: &[u32]) -> Vec<u32> {
     numbers(&places.irq).into_iter().filter(reaches).collect()
 }
 
-/// What came of it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Moved {
-    /// Interrupts that were moved.
-    pub moved: Vec<u32>,
-    /// Interrupts that stayed, and why.
-    pub refused: Vec<(u32, String)>,
-    /// What else was not possible.
-    pub notes: Vec<String>,
-}
-
 /// Moves what reaches `off` to `to`; unbound kernel work to `work`.
-pub(crate) fn move_off(changes: &mut Changes, places: &Places, off: &[u32], to: u32, work: &[u32]) -> Moved {
-    let mut result = Moved::default();
+pub(crate) fn move_off(changes: &mut Changes, places: &Places, off: &[u32], to: u32, work: &[u32]) -> RunInterrupts {
+    let mut result = RunInterrupts::default();
     for irq in that_reach(places, off) {
         let path = places.irq.join(irq.to_string()).join("smp_affinity_list");
         match changes.set(&text(&path), &to.to_string()) {

@@ -12,5 +12,4 @@ pub mod status;
 pub(crate) mod stopped;
 pub(crate) mod threads;
 
-pub use resctrl::GroupRun;
 pub use resctrl::reserve::Reservation;

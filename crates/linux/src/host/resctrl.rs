@@ -21,7 +21,6 @@ mod tests;
 mod tree;
 
 pub(crate) use info::Info;
-pub use monitor::GroupRun;
 pub(crate) use monitor::Groups;
 pub(crate) use shares::{Members, Shares, shares};
 pub(crate) use tree::{Mounted, Record, Tree, root};

@@ -10,6 +10,7 @@ use crate::error::LinuxError;
 use crate::regulate::bpf;
 use crate::sys::Mapped;
 use libbpf_rs::Object;
+use solocore_model::run::RunSpan;
 use std::collections::{BTreeMap, VecDeque};
 use std::mem::offset_of;
 use std::sync::Mutex;
@@ -86,33 +87,11 @@ impl History {
     }
 }
 
-/// A span of a CPU's time; in files a list of these four numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
-#[serde(into = "[u64; 4]")]
-pub struct Span {
-    /// Periods that ended in it.
-    pub periods: u64,
-    /// Their accesses.
-    pub accesses: u64,
-    /// Most accesses in one of them.
-    pub most: u64,
-    /// How long the CPU was throttled in them.
-    pub throttled_ns: u64,
-}
-
-impl From<Span> for [u64; 4] {
-    fn from(s: Span) -> Self {
-        [s.periods, s.accesses, s.most, s.throttled_ns]
-    }
-}
-
-impl Span {
-    fn add(&mut self, other: Self) {
-        self.periods += other.periods;
-        self.accesses += other.accesses;
-        self.most = self.most.max(other.most);
-        self.throttled_ns += other.throttled_ns;
-    }
+fn add(sum: &mut RunSpan, other: RunSpan) {
+    sum.periods += other.periods;
+    sum.accesses += other.accesses;
+    sum.most = sum.most.max(other.most);
+    sum.throttled_ns += other.throttled_ns;
 }
 
 /// Keeps what [`History`] gives.
@@ -123,7 +102,7 @@ pub struct Recorder {
     pub span_ns: u64,
     /// Periods that were overwritten before they were read.
     pub lost: u64,
-    series: BTreeMap<u32, Vec<Span>>,
+    series: BTreeMap<u32, Vec<RunSpan>>,
     traced: Option<BTreeMap<u32, VecDeque<Period>>>,
 }
 
@@ -158,14 +137,15 @@ impl Recorder {
         let at = usize::try_from(since / self.span_ns).unwrap_or(SPANS - 1);
         let series = self.series.entry(cpu).or_default();
         if series.len() <= at {
-            series.resize(at + 1, Span::default());
+            series.resize(at + 1, RunSpan::default());
         }
-        series[at].add(Span {
+        let span = RunSpan {
             periods: 1,
             accesses: period.accesses,
             most: period.accesses,
             throttled_ns: period.stopped_ns.map_or(0, |stopped| period.end_ns.saturating_sub(stopped)),
-        });
+        };
+        add(&mut series[at], span);
         if let Some(traced) = &mut self.traced {
             let kept = traced.entry(cpu).or_default();
             if kept.len() == TRACED {
@@ -182,8 +162,8 @@ impl Recorder {
             *series = series
                 .chunks(2)
                 .map(|pair| {
-                    pair.iter().fold(Span::default(), |mut sum, &span| {
-                        sum.add(span);
+                    pair.iter().fold(RunSpan::default(), |mut sum, &span| {
+                        add(&mut sum, span);
                         sum
                     })
                 })
@@ -192,7 +172,7 @@ impl Recorder {
     }
 
     /// A CPU's series, from the start of the run.
-    pub fn series(&self, cpu: u32) -> &[Span] {
+    pub fn series(&self, cpu: u32) -> &[RunSpan] {
         self.series.get(&cpu).map_or(&[], Vec::as_slice)
     }
 
@@ -220,7 +200,7 @@ mod tests {
         }
         let series = recorder.series(3);
         assert!(series.len() <= SPANS && recorder.span_ns == 160_000_000, "{} {}", series.len(), recorder.span_ns);
-        let sum = |of: fn(&Span) -> u64| series.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&RunSpan) -> u64| series.iter().map(of).sum::<u64>();
         assert_eq!(sum(|s| s.periods), 50_000);
         assert_eq!(sum(|s| s.accesses), (0..50_000u64).map(|i| i % 7).sum::<u64>());
         assert_eq!(sum(|s| s.throttled_ns), (0..50_000u64).map(|i| i % 3).sum::<u64>());

@@ -5,12 +5,12 @@
 
 pub(crate) mod attach;
 pub(crate) mod bpf;
+pub mod budget;
 pub mod dynamic;
 pub mod engine;
 pub mod event;
 pub mod history;
 pub mod lock;
-pub mod metrics;
 pub mod regulation;
 pub(crate) mod shared;
 

@@ -7,13 +7,15 @@
 //! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu); cache ways and locked pages, which need
 //! the hardware's support (resctrl, schedule/locker.rs); colours and banks.
 
+pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
+
+use super::budget::{core_budget, lock_budget, with_writes, write_event};
 use crate::error::LinuxError;
 use crate::regulate::dynamic::DynamicRegulation;
 use crate::regulate::event::Event;
 use crate::regulate::lock::{LockRegulation, Serving};
 use crate::regulate::shared::{MAX_CPUS, UNLIMITED};
 use solocore_model::Plan;
-use solocore_model::plan::PlanCore;
 use solocore_model::system::Policy;
 
 /// Shortest period: two interrupts of a few microseconds each should be a small part of it.
@@ -24,69 +26,6 @@ pub const LONGEST_PERIOD_NS: u64 = 100_000_000;
 const LOOKS_PER_PERIOD: u64 = 10;
 /// Not more often than this: each look is an interrupt.
 const SHORTEST_LOOK_NS: u64 = 50_000;
-/// Largest budget (`SC_MAX_ACCESSES`).
-const MOST_ACCESSES: u64 = 0xffff_ffff;
-
-/// What happens when every core has used its budget up (memguard.h).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Sharing {
-    /// They wait.
-    #[default]
-    None,
-    /// All go on without limit until the period ends.
-    Spare,
-    /// Each gets another budget.
-    Proportional,
-}
-
-/// What the user chooses beside the plan.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// What is counted.
-    pub event: Event,
-    /// Accesses per interrupt; none: about an eighth of each budget.
-    pub sample: Option<u64>,
-    /// May cores use what others are not expected to?
-    pub reclaim: bool,
-    /// What happens with time that is left.
-    pub sharing: Sharing,
-    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
-    pub max_hold_ns: u64,
-    /// What counts as a write, if this machine can count them.
-    pub write_event: Option<Event>,
-    /// Count writes also where the plan gives them no budget.
-    pub count_writes: bool,
-    /// Enforce the plan's write budgets?
-    pub write_budgets: bool,
-}
-
-/// A CPU's budget of writes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct WriteBudget {
-    /// Writes per period of the plan.
-    pub write_planned: u64,
-    /// The same, rounded down to whole samples: what is enforced.
-    pub write_budget: u64,
-    /// Writes per interrupt.
-    pub write_sample: u64,
-}
-
-/// A CPU's budget.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct CoreBudget {
-    /// Which CPU.
-    pub cpu: u32,
-    /// Accesses per period of the plan.
-    pub planned: u64,
-    /// The same, rounded down to whole samples: what is enforced.
-    pub budget: u64,
-    /// Accesses per interrupt.
-    pub sample: u64,
-    /// Writes, where they are counted apart; the fields above are for reads then.
-    #[serde(flatten)]
-    pub writes: Option<WriteBudget>,
-}
-
 /// A plan's regulation, checked for this machine.
 #[derive(Clone, Debug)]
 pub struct Regulation {
@@ -338,86 +277,6 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     Ok(())
 }
 
-/// The sample and the budget in whole samples.
-fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
-    let least = options.event.least_sample();
-    if planned > MOST_ACCESSES {
-        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
-    }
-    let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
-    if sample < least {
-        return Err(LinuxError::Input(format!(
-            "--sample {sample} is below the {least} that the event {} allows; give more",
-            options.event.name()
-        )));
-    }
-    if planned < sample {
-        return Err(LinuxError::Input(format!(
-            "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
-        )));
-    }
-    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
-}
-
-/// The event for writes, where they are to be counted.
-fn write_event(plan: &Plan, options: &Options) -> Result<Option<Event>, LinuxError> {
-    let planned = plan.cores.iter().find(|c| c.write_budget_accesses.is_some()).filter(|_| options.write_budgets);
-    if plan.regulation.policy != Policy::Memguard {
-        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else { return Ok(None) };
-        return Err(LinuxError::Input(format!(
-            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it out",
-            event.name()
-        )));
-    }
-    match (planned, &options.write_event) {
-        (Some(core), None) => Err(LinuxError::Machine(format!(
-            "the plan gives core {} a budget of writes, and the table of events has none for those of this CPU; give its event of write-backs as --write-event rHEX, or --no-write-budgets",
-            core.id
-        ))),
-        (None, _) if !options.count_writes => Ok(None),
-        (_, event) => Ok(event.clone()),
-    }
-}
-
-/// A core's budget for reads, and that for writes where they are counted apart.
-fn with_writes(
-    core: &PlanCore,
-    planned: u64,
-    event: Option<&Event>,
-    options: &Options,
-) -> Result<CoreBudget, LinuxError> {
-    let Some(event) = event else { return core_budget(core.id, planned, options) };
-    let share = core.write_budget_accesses.filter(|_| options.write_budgets);
-    let of_event = Options { event: event.clone(), sample: None, ..options.clone() };
-    let writes = core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
-        LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
-        other => other,
-    })?;
-    let reads = core_budget(core.id, planned.saturating_sub(share.unwrap_or(0)), options)?;
-    let CoreBudget { planned, budget, sample, .. } = writes;
-    let writes = Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
-    Ok(CoreBudget { writes, ..reads })
-}
-
-/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
-/// bears, and hardware should not interrupt for every few hundred of them.
-fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
-    let half = (planned / 2).max(options.event.least_sample());
-    let sample = options.sample.or((!options.event.is_software()).then_some(half));
-    core_budget(cpu, planned, &Options { sample, ..options.clone() })
-}
-
-/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
-/// rounding the budget down; the closest to an eighth if there are several.
-fn choose_sample(budget: u64) -> u64 {
-    let eighth = (budget / 8).max(1);
-    if budget > 4096 {
-        return eighth;
-    }
-    let lost = |sample: u64| (budget % sample, sample.abs_diff(eighth));
-    (budget.div_ceil(16).max(1)..=(budget / 6).max(1)).min_by_key(|&s| lost(s)).unwrap_or(eighth)
-}
-
 /// What the user should know before relying on it.
 fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -452,6 +311,7 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::budget::choose_sample;
     use super::*;
 
     fn options(name: &str) -> Options {

@@ -32,6 +32,7 @@ pub(super) fn place(plan: &Plan, slots: &SlotTable, wishes: &Wishes, irq_cpu: u3
             window: None,
             how: How::Drive(startable(name, command.clone(), &wishes.directory)?),
             group: None,
+            free: false,
         });
     }
     Ok(placed)

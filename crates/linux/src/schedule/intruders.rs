@@ -6,64 +6,27 @@
 use crate::contract::{self, sched_intruder};
 use crate::regulate::bpf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use solocore_model::run::RunIntruder;
 
 /// `SCHED_DEADLINE`.
 const DEADLINE: u32 = 6;
 
-/// A real-time thread that was seen.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
-    /// Its number.
-    pub thread: u32,
-    /// Its process.
-    pub process: u32,
-    /// Its name.
-    pub name: String,
-    /// `SCHED_FIFO`, `SCHED_RR` or `SCHED_DEADLINE`.
-    pub policy: Cow<'static, str>,
-    /// Real-time priority; 0 for `SCHED_DEADLINE`.
-    pub priority: u32,
-    /// How often it ran.
-    pub times: u64,
-    /// For how long in all.
-    pub ran_ns: u64,
-    /// For how long at most.
-    pub max_ns: u64,
-}
-
-impl Seen {
-    pub(crate) fn of(seen: &sched_intruder) -> Self {
-        let policy = match seen.policy {
-            2 => "SCHED_RR",
-            DEADLINE => "SCHED_DEADLINE",
-            _ => "SCHED_FIFO",
-        };
-        Self {
-            thread: seen.pid,
-            process: seen.tgid,
-            name: contract::text(&seen.name),
-            policy: policy.into(),
-            priority: seen.priority,
-            times: seen.times,
-            ran_ns: seen.ns,
-            max_ns: seen.longest_ns,
-        }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!(
-            "{} ({}, {} {}) ran {} times for {:.3} ms, at most {:.3} ms at a time",
-            self.name,
-            self.thread,
-            self.policy,
-            self.priority,
-            self.times,
-            self.ran_ns as f64 / 1e6,
-            self.max_ns as f64 / 1e6,
-        )
+/// A thread, as the programs saw it.
+pub(crate) fn decode(seen: &sched_intruder) -> RunIntruder {
+    let policy = match seen.policy {
+        2 => "SCHED_RR",
+        DEADLINE => "SCHED_DEADLINE",
+        _ => "SCHED_FIFO",
+    };
+    RunIntruder {
+        thread: seen.pid,
+        process: seen.tgid,
+        name: contract::text(&seen.name),
+        policy: policy.into(),
+        priority: seen.priority,
+        times: seen.times,
+        ran_ns: seen.ns,
+        max_ns: seen.longest_ns,
     }
 }
 
@@ -105,7 +68,7 @@ pub(crate) mod tests {
 
     #[test]
     fn one_is_described() {
-        let said = Seen::of(&rude()).text();
+        let said = decode(&rude()).text();
         assert_eq!(said, "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time");
     }
 }

@@ -13,29 +13,19 @@
 //! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel itself takes.
 
 use super::drivers;
-use super::jobs::{Bind, Jobs, TaskRun};
-use super::locker::{LockRun, Locker};
 use super::placed::{How, Placed, Wishes, startable};
-use super::windows::{self, WindowRun};
+use super::windows;
 use crate::clients::SlotTable;
 use crate::error::LinuxError;
-use crate::host::cpuset::{Confined, Confiner};
-use crate::host::irq::{self, Moved, Places};
-use crate::host::keeper::Changes;
-use crate::host::resctrl;
-use crate::host::threads::{self, ThreadChange, What};
-use crate::sys::{self, Scheduling, tasks};
+use crate::host::cpuset::Confiner;
 use solocore_model::Plan;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 /// Priority of the most urgent analysed task; the helper engine has 1 and the daemon 2.
 const HIGHEST: i32 = 89;
 /// Lowest priority of an analysed task.
 const LOWEST: i32 = 10;
-/// How often newcomers are looked for.
-const SWEEP: Duration = Duration::from_secs(2);
 
 /// Who runs where, checked.
 #[derive(Clone, Debug)]
@@ -53,25 +43,9 @@ pub struct Layout {
     /// For the user.
     pub notes: Vec<String>,
     directory: PathBuf,
-    move_irqs: bool,
     confine: bool,
-    /// The plan whose shares the hardware is to give.
-    by_hardware: Option<Plan>,
-}
-
-/// What would be changed.
-#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
-pub struct Preview {
-    /// Cores with analysed tasks.
-    pub hard_cores: Vec<u32>,
-    /// The CPU for interrupts.
-    pub irq_cpu: u32,
-    /// Interrupts that would be moved there, if they let.
-    pub irqs: Vec<u32>,
-    /// Others that would be kept off the hard cores.
-    pub confine: Option<Confined>,
-    /// Tasks that would be started or attached: name, core, priority, how.
-    pub tasks: Vec<(String, u32, Option<i32>, &'static str)>,
+    /// Does the hardware give shares?
+    by_hardware: bool,
 }
 
 impl Layout {
@@ -104,13 +78,9 @@ impl Layout {
             slots,
             notes: Vec::new(),
             directory: wishes.directory.clone(),
-            move_irqs: wishes.move_irqs,
             confine: wishes.confine,
-            by_hardware: wishes.resctrl.then(|| plan.clone()),
+            by_hardware: wishes.resctrl,
         };
-        if wishes.resctrl {
-            resctrl::look(plan)?;
-        }
         layout.notes = layout.first_notes(plan);
         Ok(layout)
     }
@@ -133,7 +103,7 @@ impl Layout {
                     .to_owned(),
             );
         }
-        if self.by_hardware.is_none() {
+        if !self.by_hardware {
             notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
         }
         if plan.windows().is_some() {
@@ -153,79 +123,14 @@ impl Layout {
     }
 
     /// Hard cores that interrupts are moved off.
-    fn off(&self) -> Vec<u32> {
+    pub(crate) fn off(&self) -> Vec<u32> {
         self.hard.iter().copied().filter(|&c| c != self.irq_cpu).collect()
     }
 
-    fn confiner(&self) -> Option<Confiner> {
+    /// Who keeps others off the hard cores, if anybody is to.
+    pub(crate) fn confiner(&self) -> Option<Confiner> {
         let attached = self.tasks.iter().filter_map(|t| if let How::Attach(pid) = t.how { Some(pid) } else { None });
         (self.confine && !self.hard.is_empty() && !self.rest.is_empty()).then(|| Confiner::new(&self.rest, attached))
-    }
-
-    /// What would be changed; changes nothing.
-    pub fn preview(&self) -> Preview {
-        let confine = self.confiner().map(|mut c| {
-            c.preview();
-            c.confined
-        });
-        let runs = self.tasks.iter().filter(|t| t.how != How::NotRun);
-        Preview {
-            hard_cores: self.hard.clone(),
-            irq_cpu: self.irq_cpu,
-            irqs: if self.move_irqs { irq::that_reach(&Places::default(), &self.off()) } else { Vec::new() },
-            confine,
-            tasks: runs.map(|t| (t.name.clone(), t.core, t.fifo, t.how.word())).collect(),
-        }
-    }
-
-    /// Changes it, until the result is dropped.
-    ///
-    /// # Errors
-    /// A task cannot be started or attached; then everything is put back.
-    pub fn apply(&self) -> Result<Isolation, LinuxError> {
-        self.apply_bound(&|_, _| Ok(()))
-    }
-
-    /// As [`Self::apply`]; `bind` is called with the name of each started task and the number of the thread whose scheduling its jobs
-    /// inherit, before the first job is released.
-    ///
-    /// # Errors
-    /// As there, and those of `bind`.
-    pub fn apply_bound(&self, bind: &Bind<'_>) -> Result<Isolation, LinuxError> {
-        let mut changes = Changes::begin()?;
-        let mut notes = self.notes.clone();
-        let (mut groups, mut locker) = (None, None);
-        let mut placed = self.tasks.clone();
-        if let Some(plan) = &self.by_hardware {
-            let (given, more) = resctrl::give(plan, &mut changes)?;
-            notes.extend(more);
-            placed.iter_mut().for_each(|p| p.group = given.tasks_file(&p.name));
-            let pages = plan.tasks.iter().map(|t| (t.name.clone(), t.locked_pages.clone())).collect();
-            locker = Some(Locker::new(&placed, &pages, &given.lock_files(), given.first_tasks_file()));
-            groups = Some(given);
-        }
-        let moved = self.move_irqs.then(|| {
-            let work = if self.rest.is_empty() { vec![self.irq_cpu] } else { self.rest.clone() };
-            irq::move_off(&mut changes, &Places::default(), &self.off(), self.irq_cpu, &work)
-        });
-        let mut confiner = self.confiner();
-        if let Some(confiner) = &mut confiner {
-            confiner.begin(&mut changes);
-            // The daemon itself has no business on a hard core either; its helpers bind themselves.
-            let _ = bind_me(&mut changes, &self.rest);
-        }
-        for task in &placed {
-            if let How::Attach(pid) = task.how {
-                attach(&mut changes, task, pid)?;
-            }
-        }
-        if self.tasks.iter().any(|t| t.window.is_some()) {
-            changes
-                .stops_jobs()
-                .map_err(|e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again"))?;
-        }
-        let jobs = Jobs::start(&placed, &self.directory, &self.slots.epoch, bind)?;
-        Ok(Isolation { jobs, locker, confiner, moved, groups, notes, swept: Instant::now(), changes })
     }
 }
 
@@ -272,6 +177,7 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
             window: windows::of(plan, t),
             how: find(t)?,
             group: None,
+            free: false,
         });
     }
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);
@@ -306,126 +212,4 @@ fn priority(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Result<i32, L
         )));
     }
     Ok(HIGHEST - rank)
-}
-
-fn bind_me(changes: &mut Changes, cpus: &[u32]) -> std::io::Result<()> {
-    let me = std::process::id();
-    let old = tasks::affinity_of(me)?;
-    let threads = threads::all(Path::new("/proc"), Some(me));
-    let start = threads.iter().find(|t| t.tid == me).map_or(0, |t| t.start);
-    changes.change(&ThreadChange { tid: me, start, what: What::Cpus(old, cpus.to_vec()) })
-}
-
-/// Binds a running process to its task's core, and schedules it.
-fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
-    let fail = |e: &std::io::Error| {
-        LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?")
-    };
-    let all = threads::all(Path::new("/proc"), Some(pid));
-    if all.is_empty() || all.iter().any(|t| t.kernel) {
-        return Err(LinuxError::Input(format!(
-            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number of a running program",
-            task.name
-        )));
-    }
-    for thread in all {
-        let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
-        let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
-        changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
-        if let Some(priority) = task.fifo {
-            let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
-            let new = Scheduling::fifo_inherited(priority).numbers();
-            changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
-        }
-        if let Some(tasks) = &task.group {
-            // It leaves when the group is removed.
-            std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
-        }
-    }
-    Ok(())
-}
-
-/// Tasks in their places and others off them, until this is dropped.
-pub struct Isolation {
-    // Dropped in this order: first the tasks end, then all is put back.
-    jobs: Jobs,
-    locker: Option<Locker>,
-    confiner: Option<Confiner>,
-    moved: Option<Moved>,
-    groups: Option<resctrl::Groups>,
-    notes: Vec<String>,
-    swept: Instant,
-    changes: Changes,
-}
-
-impl Isolation {
-    /// Reads locked pages; looks for newcomers, every two seconds.
-    pub fn look(&mut self) {
-        if let Some(locker) = &mut self.locker {
-            locker.look(&self.jobs.running());
-        }
-        if self.swept.elapsed() < SWEEP {
-            return;
-        }
-        self.swept = Instant::now();
-        if let Some(confiner) = &mut self.confiner {
-            confiner.sweep(&mut self.changes);
-        }
-    }
-
-    /// What was seen of the plan's tasks.
-    pub fn tasks(&self) -> Vec<TaskRun> {
-        self.jobs.seen()
-    }
-
-    /// What was seen of partitions' windows.
-    pub fn windows(&self) -> Vec<WindowRun> {
-        self.jobs.windows()
-    }
-
-    /// Others that were kept off.
-    pub fn confined(&self) -> Option<&Confined> {
-        self.confiner.as_ref().map(|c| &c.confined)
-    }
-
-    /// What was seen of locked pages.
-    pub fn locked(&self) -> Vec<LockRun> {
-        self.locker.as_ref().map_or_else(Vec::new, Locker::runs)
-    }
-
-    /// What the hardware's groups hold and transfer.
-    pub fn groups(&self) -> Vec<resctrl::GroupRun> {
-        self.groups.as_ref().map_or_else(Vec::new, resctrl::Groups::runs)
-    }
-
-    /// Interrupts that were moved.
-    pub fn moved(&self) -> Option<&Moved> {
-        self.moved.as_ref()
-    }
-
-    /// What the user should know.
-    pub fn notes(&self) -> Vec<String> {
-        let mut notes = self.notes.clone();
-        if let Some(moved) = &self.moved {
-            notes.extend(moved.notes.iter().cloned());
-            if !moved.refused.is_empty() {
-                let which: Vec<String> = moved.refused.iter().map(|(irq, _)| irq.to_string()).collect();
-                notes.push(format!("interrupts that cannot be moved: {} ({})", which.join(", "), moved.refused[0].1));
-            }
-        }
-        if let Some(bound) = self.confined().map(|c| &c.bound).filter(|b| !b.is_empty()) {
-            notes.push(format!(
-                "threads that somebody bound to cores of analysed tasks, and that stay there: {}{}",
-                bound.iter().take(8).map(u32::to_string).collect::<Vec<_>>().join(", "),
-                if bound.len() > 8 { format!(" and {} more", bound.len() - 8) } else { String::new() }
-            ));
-        }
-        notes.extend(self.jobs.notes());
-        notes
-    }
-}
-
-/// `CLOCK_MONOTONIC`, in which jobs are recorded.
-pub fn now_ns() -> u64 {
-    sys::tasks::monotonic_ns()
 }

@@ -5,15 +5,17 @@
 //! released while the last one runs begins when that ends; its response time counts from its release. A task without a period is
 //! started again as soon as it ends; a driver likewise, from shortly before the first release. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
 //! a second later ended (SIGKILL), with everything in its process group.
+//! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as well, as one that ends: the scheduler keeps
+//! releases and places.
 //! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
 //! killed, the jobs under way go on to their end, and no more are released.
 
 use super::placed::{How, Placed};
-use super::windows::{self, Window, WindowRun};
+use super::windows::{self, Window};
 use crate::error::LinuxError;
 use crate::host::stopped::MARK;
 use crate::sys::{Scheduling, tasks};
-use solocore_model::run::RunJob;
+use solocore_model::run::{RunJob, RunTask, RunWindow};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -37,36 +39,9 @@ const DRIVERS_NS: u64 = 100_000_000;
 /// How long who is asked to end may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
-/// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, serde::Serialize)]
-pub struct TaskRun {
-    /// Its name in the plan.
-    pub name: String,
-    /// Its core.
-    pub core: u32,
-    /// "started", "attached" or "not run".
-    pub how: &'static str,
-    /// Priority under `SCHED_FIFO`; none: an ordinary task.
-    pub fifo: Option<i32>,
-    /// Jobs that ended with 0.
-    pub jobs: u64,
-    /// Jobs that did not.
-    pub failed: u64,
-    /// Jobs that ended after their deadline, or had not ended although it had passed.
-    pub misses_deadline: u64,
-    /// Longest time from release to end.
-    pub max_response_ns: u64,
-    /// Mean time from release to end.
-    pub mean_response_ns: u64,
-    /// Most CPU time of a job, of the job's children as well.
-    pub max_cpu_ns: u64,
-    /// The latest jobs.
-    pub latest: Vec<RunJob>,
-}
-
 #[derive(Default)]
 struct State {
-    run: TaskRun,
+    run: RunTask,
     latest: VecDeque<RunJob>,
     response_sum: u128,
     in_a_row: u64,
@@ -94,7 +69,7 @@ impl Task {
 pub(crate) struct Jobs {
     stop: Arc<AtomicBool>,
     tasks: Vec<Arc<Task>>,
-    windows: Arc<Mutex<Vec<WindowRun>>>,
+    windows: Arc<Mutex<Vec<RunWindow>>>,
     threads: Vec<JoinHandle<()>>,
 }
 
@@ -115,8 +90,13 @@ impl Jobs {
     ) -> Result<Self, LinuxError> {
         let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
         for p in placed {
-            let run =
-                TaskRun { name: p.name.clone(), core: p.core, fifo: p.fifo, how: p.how.word(), ..Default::default() };
+            let run = RunTask {
+                name: p.name.clone(),
+                core: p.core,
+                fifo: p.fifo,
+                how: p.how.word().to_owned(),
+                ..Default::default()
+            };
             let command = p.how.command().and_then(<[String]>::split_first);
             let (program, arguments) = command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
             let state = Mutex::new(State { run, ..State::default() });
@@ -182,12 +162,12 @@ impl Jobs {
     }
 
     /// What was seen of partitions' windows.
-    pub fn windows(&self) -> Vec<WindowRun> {
+    pub fn windows(&self) -> Vec<RunWindow> {
         self.windows.lock().unwrap_or_else(|e| e.into_inner()).clone()
     }
 
     /// What was seen so far.
-    pub fn seen(&self) -> Vec<TaskRun> {
+    pub fn seen(&self) -> Vec<RunTask> {
         let now = tasks::monotonic_ns();
         self.tasks.iter().map(|t| seen(t, now)).collect()
     }
@@ -242,7 +222,7 @@ impl Drop for Jobs {
     }
 }
 
-fn seen(task: &Task, now: u64) -> TaskRun {
+fn seen(task: &Task, now: u64) -> RunTask {
     let state = task.state();
     let mut run = state.run.clone();
     run.latest = state.latest.iter().copied().collect();
@@ -259,7 +239,7 @@ fn seen(task: &Task, now: u64) -> TaskRun {
 fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
     let p = &task.placed;
     task.state().thread = Some(tasks::thread_number());
-    let placed = tasks::bind(0, &[p.core])
+    let placed = if p.free { Ok(()) } else { tasks::bind(0, &[p.core]) }
         .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
         // Jobs inherit the thread's ways of the cache.
         .and_then(|()| p.group.as_ref().map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me()))))
@@ -306,7 +286,7 @@ struct Guard {
     windows: Vec<Window>,
     tasks: Vec<Arc<Task>>,
     stop: Arc<AtomicBool>,
-    seen: Arc<Mutex<Vec<WindowRun>>>,
+    seen: Arc<Mutex<Vec<RunWindow>>>,
 }
 
 impl Guard {
@@ -350,7 +330,7 @@ impl Guard {
         let mut seen = self.seen.lock().unwrap_or_else(|e| e.into_inner());
         let at = seen.iter().position(|s| s.partition == window.partition).unwrap_or_else(|| {
             let partition = window.partition.clone();
-            seen.push(WindowRun { partition, core: self.core, ..WindowRun::default() });
+            seen.push(RunWindow { partition, core: self.core, ..RunWindow::default() });
             seen.len() - 1
         });
         seen[at].windows += 1;
@@ -392,6 +372,10 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         spawned
     };
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
+    if let (true, Ok(child)) = (task.placed.free, &ended) {
+        // Its children, which the scheduler counts to its task, end with it.
+        tasks::signal_group(*child, libc::SIGKILL);
+    }
     let end_ns = tasks::monotonic_ns();
     let mut state = task.state();
     let result = ended.and_then(tasks::reap);
@@ -449,10 +433,20 @@ mod tests {
         let core = *tasks::affinity_of(0).unwrap().last().unwrap();
         let command = command.iter().map(|&a| a.to_owned()).collect();
         let how = How::Start(command);
-        Placed { name: "t".into(), core, fifo: None, period_ns, deadline_ns: period_ns, window: None, how, group: None }
+        Placed {
+            name: "t".into(),
+            core,
+            fifo: None,
+            period_ns,
+            deadline_ns: period_ns,
+            window: None,
+            how,
+            group: None,
+            free: false,
+        }
     }
 
-    fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&TaskRun) -> bool) -> (TaskRun, Vec<String>) {
+    fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&RunTask) -> bool) -> (RunTask, Vec<String>) {
         let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(())).unwrap();
         let since = Instant::now();
         while !done(&jobs.seen()[0]) {
@@ -474,7 +468,7 @@ mod tests {
             assert!(job.release_ns <= job.start_ns && job.start_ns <= job.end_ns);
             assert!(job.end_ns - job.release_ns <= seen.max_response_ns);
         }
-        assert_eq!((seen.failed, seen.how), (0, "started"));
+        assert_eq!((seen.failed, seen.how.as_str()), (0, "started"));
     }
 
     #[test]

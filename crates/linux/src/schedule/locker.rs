@@ -13,33 +13,14 @@
 
 use super::placed::{How, Placed};
 use crate::sys::{self, tasks};
-use serde::Serialize;
 use solocore_model::profile::PageName;
+use solocore_model::run::RunLocked;
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::PathBuf;
 
 const PAGE: u64 = 4096;
-
-/// What was seen of a task's locked pages.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct LockRun {
-    /// The task.
-    pub task: String,
-    /// Pages that the plan locks.
-    pub pages: u64,
-    /// Of these, so many were found in the process that was looked at last.
-    pub found: u64,
-    /// And so many it had used.
-    pub present: u64,
-    /// Pages read, all looks together.
-    pub reads: u64,
-    /// Mean time to read one.
-    pub mean_read_ns: u64,
-    /// Processes that were looked at.
-    pub processes: u64,
-}
 
 /// A mapping of a process.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -100,7 +81,7 @@ struct Task {
     group: PathBuf,
     attached: Option<u32>,
     pages: Vec<PageName>,
-    run: LockRun,
+    run: RunLocked,
     last: Option<u32>,
     spent_ns: u64,
 }
@@ -122,7 +103,7 @@ impl Locker {
         let one = |p: &Placed| {
             let (pages, group) = (pages.get(&p.name)?.clone(), groups.get(&p.core)?.clone());
             let attached = if let How::Attach(pid) = p.how { Some(pid) } else { None };
-            let run = LockRun { task: p.name.clone(), pages: pages.len() as u64, ..LockRun::default() };
+            let run = RunLocked { task: p.name.clone(), pages: pages.len() as u64, ..RunLocked::default() };
             (!pages.is_empty()).then_some(Task { group, attached, pages, run, last: None, spent_ns: 0 })
         };
         Self { home, tasks: placed.iter().filter_map(one).collect() }
@@ -144,7 +125,7 @@ impl Locker {
     }
 
     /// What was seen.
-    pub fn runs(&self) -> Vec<LockRun> {
+    pub fn runs(&self) -> Vec<RunLocked> {
         self.tasks.iter().map(|t| t.run.clone()).collect()
     }
 }
@@ -242,6 +223,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             window: None,
             how: How::Attach(me),
             group: None,
+            free: false,
         };
         let mut locker =
             Locker::new(&[placed], &[("t".to_owned(), pages)].into(), &[(1, group.clone())].into(), home.clone());

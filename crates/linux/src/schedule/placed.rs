@@ -17,8 +17,6 @@ pub struct Wishes {
     pub directory: PathBuf,
     /// Analysed tasks under `SCHED_FIFO`?
     pub fifo: bool,
-    /// Move interrupts?
-    pub move_irqs: bool,
     /// Keep others off the hard cores?
     pub confine: bool,
     /// The CPU for interrupts, if not the one chosen here.
@@ -79,6 +77,8 @@ pub struct Placed {
     pub how: How,
     /// Where its threads are written, if the hardware gives it ways of its own.
     pub group: Option<PathBuf>,
+    /// A scheduler of solocore decides where and when it runs: it is bound to no core.
+    pub free: bool,
 }
 
 /// The command, if its program is there: a relative path is one from the directory, a plain name is looked for in PATH.

@@ -42,19 +42,6 @@ impl Window {
     }
 }
 
-/// What was seen of a partition's windows.
-#[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize)]
-pub struct WindowRun {
-    /// Name of the partition.
-    pub partition: String,
-    /// Its core.
-    pub core: u32,
-    /// Windows that have ended.
-    pub windows: u64,
-    /// Longest time from the end of a window to when its jobs had been told to stop.
-    pub max_late_ns: u64,
-}
-
 /// The window of a task's partition; `None` in a plan without partitions.
 pub(super) fn of(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Option<Window> {
     let row = plan.windows()?.window(task.partition.as_ref()?)?;

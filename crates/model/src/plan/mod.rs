@@ -38,6 +38,16 @@ pub enum Scheme {
     Vcpus(Box<VcpusPlan>),
 }
 
+/// How good the choice of shares is, where the planner chose them together (`share = "optimal"`).
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Certificate {
+    /// No other choice is better.
+    pub optimal: bool,
+    /// How much better another could be at most, as a part of what is possible at all, 0 to 1.
+    pub gap: f64,
+}
+
 /// A plan file, also the output of `solocore plan --format json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -61,6 +71,9 @@ pub struct Plan {
     pub regulation: PlanRegulation,
     /// The board, whole, so that a plan stands alone.
     pub platform: Platform,
+    /// How good the choice of shares is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub certificate: Option<Certificate>,
     /// Who runs when.
     #[serde(flatten)]
     pub scheme: Scheme,

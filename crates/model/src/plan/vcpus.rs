@@ -5,7 +5,7 @@
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
-use crate::vcpus::{Background, Throttle, check_times};
+use crate::vcpus::{Background, Settings, Throttle, check_times};
 use serde::{Deserialize, Serialize};
 
 /// How VCPUs are scheduled.
@@ -28,6 +28,23 @@ pub struct VcpuScheduling {
     pub core_colours: Option<u64>,
     /// Throttling of background time.
     pub throttle: Option<Throttle>,
+}
+
+impl Default for VcpuScheduling {
+    /// As for a system file that states nothing.
+    fn default() -> Self {
+        let s = Settings::default();
+        Self {
+            background: s.background,
+            strict: s.strict,
+            replenishments: s.replenishments,
+            best_effort_ns: (s.best_effort.capacity.ns_ceil(), s.best_effort.period.ns_ceil()),
+            overhead_ns: s.overhead.ns_ceil(),
+            balance_ns: None,
+            core_colours: None,
+            throttle: None,
+        }
+    }
 }
 
 /// A VCPU in the plan.

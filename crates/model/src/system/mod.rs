@@ -181,6 +181,11 @@ impl System {
         }
         if let Some(ima) = &ima {
             check_windows(ima, &tasks).map_err(whole)?;
+            if regulation.share == Share::Optimal {
+                return Err(whole(
+                    "[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned(),
+                ));
+            }
         }
         if let Some(isolation) = &isolation {
             if ima.is_some() {
@@ -311,7 +316,7 @@ impl Shares<'_> {
                 "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
             )),
             (Share::Explicit, Some(share)) => Ok((io, share)),
-            (Share::Even, _) => Ok((io, even)),
+            (Share::Even | Share::Optimal, _) => Ok((io, even)),
         }
     }
 }

@@ -30,17 +30,32 @@ pub enum Share {
     Even,
     /// Each core states its bandwidth.
     Explicit,
+    /// Cores of the tasks, cache and budgets are chosen together, for an [`Objective`].
+    Optimal,
 }
 
-/// What the largest safe budgets of the policy `dynamic` are chosen for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// What is chosen for, once every deadline is met: the largest safe budgets of the policy `dynamic` (the first two), or shares (`share =
+/// "optimal"`, the others).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
-    /// The smallest budget is as large as possible.
-    #[default]
+    /// The smallest budget is as large as possible. The default under `dynamic`.
     MaxMin,
     /// Many accesses per second in all.
     TotalBandwidth,
+    /// Most speed for what is not analysed. The default of optimal shares.
+    BestEffort,
+    /// The largest response time, as a part of its deadline, is as small as possible.
+    Margin,
+    /// The largest execution time beside the other cores, as a multiple of the time alone, is as small as possible.
+    Bounds,
+}
+
+impl Objective {
+    /// Is it one of optimal shares?
+    const fn of_shares(self) -> bool {
+        matches!(self, Self::BestEffort | Self::Margin | Self::Bounds)
+    }
 }
 
 /// What the bounds take the memory for.
@@ -83,8 +98,12 @@ pub struct Regulation {
     pub carry_in: Option<bool>,
     /// Cores that may access memory (`m`); default: all cores of the platform.
     pub active_cores: Option<u32>,
-    /// What budgets of the policy `dynamic` are chosen for.
-    pub objective: Objective,
+    /// What budgets of the policy `dynamic`, or optimal shares, are chosen for.
+    pub objective: Option<Objective>,
+    /// With optimal shares: no analysed task's execution time beside the other cores may be more than this multiple of its time alone, in
+    /// thousandths. In the file a number, as 2.0.
+    #[serde(rename = "slowdown", with = "thousandths")]
+    pub slowdown_permille: Option<u64>,
     /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while somebody holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
 }
@@ -111,7 +130,8 @@ impl Default for Regulation {
             model: None,
             carry_in: None,
             active_cores: None,
-            objective: Objective::default(),
+            objective: None,
+            slowdown_permille: None,
             lock_bandwidth: None,
         }
     }
@@ -144,9 +164,7 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
     if regulation.policy == Policy::Dynamic && regulation.share == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());
     }
-    if regulation.objective != Objective::default() && regulation.policy != Policy::Dynamic {
-        return Err("[regulation] objective needs policy = \"dynamic\"; remove it".to_owned());
-    }
+    check_objective(regulation)?;
     if regulation.model == Some(Model::Sound) && regulation.carry_in == Some(false) {
         return Err(
             "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; remove one of the two"
@@ -173,6 +191,58 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
             Err(format!("[regulation] active_cores = {n}, but {} has {} cores", platform.name, platform.cores))
         }
         _ => Ok(()),
+    }
+}
+
+/// Optimal shares, and what is chosen for.
+fn check_objective(regulation: &Regulation) -> Result<(), String> {
+    let optimal = regulation.share == Share::Optimal;
+    if optimal && regulation.policy != Policy::Memguard {
+        return Err(
+            "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, or remove it"
+                .to_owned(),
+        );
+    }
+    if optimal && regulation.model() == Model::Sce {
+        return Err(
+            "[regulation] share = \"optimal\" needs model = \"sound\"; remove model and carry_in, or set share = \"even\"".to_owned()
+        );
+    }
+    if regulation.slowdown_permille.is_some() && !optimal {
+        return Err("[regulation] slowdown needs share = \"optimal\"; set that, or remove it".to_owned());
+    }
+    match regulation.objective {
+        Some(o) if o.of_shares() && !optimal => {
+            Err("[regulation] objective = \"best_effort\", \"margin\" or \"bounds\" needs share = \"optimal\"; set that, or remove it"
+                .to_owned())
+        }
+        Some(o) if !o.of_shares() && regulation.policy != Policy::Dynamic => {
+            Err("[regulation] objective = \"max_min\" or \"total_bandwidth\" needs policy = \"dynamic\"; remove it".to_owned())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A factor of at least 1 in thousandths, in files a number.
+mod thousandths {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub fn serialize<S: Serializer>(factor: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
+        match factor {
+            Some(permille) => to.serialize_some(&(*permille as f64 / 1000.0)),
+            None => to.serialize_none(),
+        }
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
+        let Some(factor) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+        if !(1.0..=1000.0).contains(&factor) {
+            return Err(serde::de::Error::custom(format!(
+                "slowdown = {factor} is not within 1 and 1000; 2.0 is a usual one"
+            )));
+        }
+        // Rounded to the strict side, but for the error of the decimal fraction.
+        Ok(Some((factor * 1000.0 + 1e-6).floor() as u64))
     }
 }
 

@@ -84,8 +84,8 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
     let memory = memory(&soft, resources);
     let free: Vec<bool> = order.iter().map(|&t| system.tasks[t].soft_budget.is_none()).collect();
     let objective = match system.regulation.objective {
-        system::Objective::MaxMin => Objective::MaxMin,
-        system::Objective::TotalBandwidth => Objective::TotalBandwidth,
+        Some(system::Objective::TotalBandwidth) => Objective::TotalBandwidth,
+        _ => Objective::MaxMin,
     };
     // Less than an access for each soft core cannot be enforced.
     let least = soft.iter().filter(|&&s| s).count() as u64;

@@ -2,10 +2,11 @@
 //!
 //! Rule: tasks without a core go to the least loaded core on which all stay schedulable, heaviest first (worst fit); response times per core
 //! decide. Even budgets are chosen by [`choose`]: the largest with which the bounds are nearly as low as they can be. Budgets that follow
-//! the running task: `dynamic`.
+//! the running task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
 
 mod choose;
 mod dynamic;
+mod optimal;
 
 pub use choose::choose;
 pub use dynamic::Dynamic;
@@ -20,15 +21,33 @@ use crate::whole::{plan_core, whole};
 use crate::work::Work;
 use solocore_analysis::interference::Job;
 use solocore_model::System;
-use solocore_model::plan::{Plan, PlanCore, PlanTask};
-use solocore_model::system::{Model, Policy};
+use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
+use solocore_model::system::{Model, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a held bandwidth lock.
-pub fn plan(system: &System, work: &[Work], resources: Resources, lock_budget: Option<u64>) -> Result<Plan, PlanError> {
+/// `stop` ends a search for shares early, with the best that it has.
+pub fn plan(
+    system: &System,
+    work: &[Work],
+    resources: Resources,
+    lock_budget: Option<u64>,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Result<Plan, PlanError> {
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, work, &resources)?;
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
+    if system.regulation.share == Share::Optimal {
+        return Ok(with_optimal_shares(system, work, resources, stop));
+    }
+    let (placement, cores, resources) = worst_fit(work, resources);
+    let mut plan = assemble(system, work, &placement, &cores, &resources);
+    lock::note(&mut plan, lock_budget);
+    Ok(plan)
+}
+
+/// Tasks by worst fit, with shares as they are.
+fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, Resources) {
     let placement = place(work, &resources);
     let cores: Vec<CorePlan> = (0..resources.cores)
         .map(|core| {
@@ -37,9 +56,29 @@ pub fn plan(system: &System, work: &[Work], resources: Resources, lock_budget: O
         })
         .collect();
     let (cores, resources) = with_known_rivals(cores, &placement, work, resources);
+    (placement, cores, resources)
+}
+
+/// With cores, cache and budgets chosen together; with even shares where only these meet all deadlines.
+fn with_optimal_shares(system: &System, work: &[Work], even: Resources, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
+    let found = optimal::choose(system, work, &even, &place(work, &even), stop);
+    let placement = found.best.candidate.placement;
+    let (cores, resources) = with_known_rivals(found.best.cores, &placement, work, found.best.resources);
+    let fits = |cores: &[CorePlan]| cores.iter().all(CorePlan::schedulable);
+    if !fits(&cores) {
+        let (placement, cores, resources) = worst_fit(work, even);
+        if fits(&cores) {
+            let mut plan = assemble(system, work, &placement, &cores, &resources);
+            let why = "shares: even ones, as no others were found with which every deadline is met";
+            plan.reasons.insert(0, why.to_owned());
+            plan.certificate = Some(Certificate { optimal: false, gap: 1.0 });
+            return plan;
+        }
+    }
     let mut plan = assemble(system, work, &placement, &cores, &resources);
-    lock::note(&mut plan, lock_budget);
-    Ok(plan)
+    plan.reasons.splice(0..0, found.reasons);
+    plan.certificate = Some(Certificate { optimal: found.gap == 0.0, gap: found.gap });
+    plan
 }
 
 /// Where there is no best effort, the other cores make no more accesses than their jobs do. That holds if all of them end by their

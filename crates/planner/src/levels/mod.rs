@@ -134,6 +134,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
             lock_budget_accesses: None,
         },
         platform: system.platform.clone(),
+        certificate: None,
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;

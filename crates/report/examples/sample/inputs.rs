@@ -100,6 +100,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             lock_budget_accesses: None,
         },
         platform,
+        certificate: None,
         scheme: Scheme::Budgets,
     }
 }

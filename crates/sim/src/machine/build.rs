@@ -4,12 +4,12 @@ use super::config::{config_error, sets};
 use super::core::{Core, CoreShape};
 use super::key::{DIRECT_KIND, ORDERED};
 use super::loaded::Loaded;
-use super::private::Private;
 use super::{
     Clock, Controller, Counters, Device, DmaSpec, Kinds, Layout, Machine, MachineConfig, MachineError, NEVER, Resting,
     Seat, Shared, State,
 };
 use crate::program::{PageKind, Program, Space};
+use solocore_cache::private::Private;
 use std::collections::VecDeque;
 
 /// A use of a frame: frame, kind of page (as in its key), user.

@@ -11,9 +11,9 @@
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
 use super::loaded::Loaded;
 use super::mshrs::Mshrs;
-use super::private::{NONE, Private};
 use crate::hardware::Counters;
 use crate::program::OpKind;
+use solocore_cache::private::{NONE, Private};
 
 /// Something to do at the shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,10 +2,10 @@
 
 use super::core::{How, PENDING, Pending, Stop, What};
 use super::dma::Action;
-use super::private::NONE;
 use super::{Counters, Machine, NEVER, Notice, PENDING_WRITES, ProgramId, Seat, State, WRITE_BUFFER, sum};
 use crate::hardware::DeviceId;
 use crate::program::PageKind;
+use solocore_cache::private::NONE;
 
 impl Seat {
     /// Adds a DRAM transaction; does it give the notice?

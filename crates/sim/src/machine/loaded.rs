@@ -8,7 +8,7 @@ pub(super) struct Loaded {
     pub ops: Vec<Op>,
     /// The next operation.
     pub at: usize,
-    /// Key of each virtual page's first line; [`ORDERED`] marks frames that others use as well.
+    /// Key of each virtual page's first line; `ORDERED` marks frames that others use as well.
     pub pages: Vec<u64>,
     pub ways: u64,
     pub direct: bool,

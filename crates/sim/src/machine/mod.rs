@@ -33,7 +33,7 @@
 mod build;
 mod clock;
 mod config;
-mod controller;
+
 mod core;
 mod dma;
 mod events;
@@ -41,22 +41,19 @@ mod frames;
 mod key;
 mod loaded;
 mod mshrs;
-mod private;
-mod sets;
-mod shared;
 #[cfg(test)]
 mod tests;
 
 pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
 
 use self::clock::Clock;
-use self::controller::{Answer, Controller};
 use self::core::Core;
 use self::dma::Device;
 use self::key::Kinds;
-use self::shared::Shared;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use loaded::Loaded;
+use solocore_cache::shared::Shared;
+use solocore_dram::controller::{Answer, Controller};
 use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;

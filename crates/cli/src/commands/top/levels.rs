@@ -1,22 +1,11 @@
 //! `solocore top` beside a scheduler of levels: jobs by task and level, CPUs, and who intrudes.
 
 use crate::table;
-use serde::Deserialize;
-use solocore_linux::schedule::levels::{CpuRun, Intruder, TaskRun};
-
-/// Of the summary so far, what is shown.
-#[derive(Deserialize)]
-pub struct Snapshot {
-    scheduler: String,
-    duration_ns: u64,
-    tasks: Vec<TaskRun>,
-    cpus: Vec<CpuRun>,
-    intruders: Vec<Intruder>,
-}
+use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels, RunResult};
 
 /// Jobs since the last look, and the longest times of all.
-fn row(task: &TaskRun, old: Option<&TaskRun>) -> Vec<String> {
-    let since = |of: fn(&TaskRun) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
+fn row(task: &RunLevelTask, old: Option<&RunLevelTask>) -> Vec<String> {
+    let since = |of: fn(&RunLevelTask) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
     let some = |ns: u64| table::ms((task.completed > 0).then_some(ns));
     vec![
         // A name may hold anything; a table holds one line each.
@@ -35,12 +24,12 @@ fn row(task: &TaskRun, old: Option<&TaskRun>) -> Vec<String> {
 }
 
 /// All tasks of each level in one.
-fn by_level(tasks: &[TaskRun]) -> Vec<TaskRun> {
-    let mut levels: Vec<TaskRun> = Vec::new();
+fn by_level(tasks: &[RunLevelTask]) -> Vec<RunLevelTask> {
+    let mut levels: Vec<RunLevelTask> = Vec::new();
     for task in tasks {
         if !levels.iter().any(|l| l.level == task.level) {
             let name = if task.level == "window" { "all windows".to_owned() } else { format!("level {}", task.level) };
-            levels.push(TaskRun { name, level: task.level.clone(), ..TaskRun::default() });
+            levels.push(RunLevelTask { name, level: task.level.clone(), ..RunLevelTask::default() });
         }
         let Some(level) = levels.iter_mut().find(|l| l.level == task.level) else { continue };
         level.jobs += task.jobs;
@@ -56,7 +45,7 @@ fn by_level(tasks: &[TaskRun]) -> Vec<TaskRun> {
 }
 
 /// What happened since the last look.
-pub fn text(before: Option<&Snapshot>, now: &Snapshot) -> String {
+pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> String {
     let old_tasks = before.map_or(&[][..], |b| &b.tasks);
     let head =
         ["task", "level", "core", "jobs", "done", "skipped", "late", "overruns", "start us", "longest ms", "tardy ms"];
@@ -68,7 +57,7 @@ pub fn text(before: Option<&Snapshot>, now: &Snapshot) -> String {
     let mut cpus = vec![head.map(str::to_owned).to_vec()];
     for c in &now.cpus {
         let old = before.and_then(|b| b.cpus.iter().find(|o| o.cpu == c.cpu));
-        let since = |of: fn(&CpuRun) -> u64| of(c).saturating_sub(old.map_or(0, of));
+        let since = |of: fn(&RunLevelCpu) -> u64| of(c).saturating_sub(old.map_or(0, of));
         let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
         cpus.push(vec![
             c.cpu.to_string(),
@@ -82,8 +71,8 @@ pub fn text(before: Option<&Snapshot>, now: &Snapshot) -> String {
     }
     let mut out = format!(
         "scheduler of {}, {:.1} s\n\n{}\n{}",
-        now.scheduler,
-        now.duration_ns as f64 / 1e9,
+        run.scheme.name(),
+        run.duration_ns as f64 / 1e9,
         table::render(&rows),
         table::render(&cpus)
     );
@@ -96,11 +85,11 @@ pub fn text(before: Option<&Snapshot>, now: &Snapshot) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use solocore_linux::schedule::intruders::Seen;
+    use solocore_model::run::{RunIntruder, RunLevelIntruder, RunScheme};
 
     #[test]
     fn levels_and_tasks_are_shown_with_what_happened_since() {
-        let task = |name: &str, level: &'static str, jobs, late| TaskRun {
+        let task = |name: &str, level: &'static str, jobs, late| RunLevelTask {
             name: name.to_owned(),
             level: level.into(),
             core: (level != "C").then_some(1),
@@ -108,19 +97,19 @@ mod tests {
             completed: jobs,
             late,
             max_response_ns: 2_500_000,
-            ..TaskRun::default()
+            ..RunLevelTask::default()
         };
-        let at = |jobs, ns| Snapshot {
-            scheduler: "levels".to_owned(),
-            duration_ns: ns,
+        let run = RunResult { scheme: RunScheme::Levels, duration_ns: 2_000_000_000, ..RunResult::default() };
+        let at = |jobs| RunLevels {
             tasks: vec![task("pilot", "A", jobs, 0), task("rud\nder", "A", jobs / 2, 1), task("map", "C", 3, 2)],
-            cpus: vec![CpuRun { cpu: 1, decisions: 10 * jobs, intrusions: 2, ..CpuRun::default() }],
-            intruders: vec![Intruder {
-                seen: Seen { name: "rude".to_owned(), policy: "SCHED_FIFO".into(), ..Seen::default() },
-                ..Intruder::default()
+            cpus: vec![RunLevelCpu { cpu: 1, decisions: 10 * jobs, intrusions: 2, ..RunLevelCpu::default() }],
+            intruders: vec![RunLevelIntruder {
+                seen: RunIntruder { name: "rude".to_owned(), policy: "SCHED_FIFO".into(), ..RunIntruder::default() },
+                ..RunLevelIntruder::default()
             }],
+            events_lost: None,
         };
-        let text = text(Some(&at(100, 1_000_000_000)), &at(150, 2_000_000_000));
+        let text = text(Some(&at(100)), &run, &at(150));
         let cells = |name: &str| -> Vec<String> {
             let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
             line[name.len()..].split_whitespace().map(str::to_owned).collect()
@@ -132,6 +121,6 @@ mod tests {
         assert_eq!(cells("1 ")[0], "500");
         assert!(text.contains("real-time thread beside the levels: rude (0, SCHED_FIFO 0)"), "{text}");
         // The first look at another daemon shows all of it.
-        assert!(super::text(None, &at(100, 1)).contains("150"));
+        assert!(super::text(None, &run, &at(100)).contains("150"));
     }
 }

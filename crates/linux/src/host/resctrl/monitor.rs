@@ -7,38 +7,15 @@
 
 use super::shares::{Members, Shares};
 use super::tree::{Mounted, Tree};
-use serde::{Deserialize, Serialize};
+use solocore_model::run::RunGroup;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-
-/// What is seen of a group.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct GroupRun {
-    /// Its name.
-    pub group: String,
-    /// The CPU whose tasks are in it; none: only tasks that are put there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu: Option<u32>,
-    /// Its lines.
-    pub schemata: Vec<String>,
-    /// Does nobody else have its ways?
-    pub exclusive: bool,
-    /// Bytes that it holds in the shared cache now.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub occupancy_bytes: Option<u64>,
-    /// Bytes that it has transferred.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub total_bytes: Option<u64>,
-    /// Of these, so many from its own memory controller.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub local_bytes: Option<u64>,
-}
 
 /// The groups that were made, to be read.
 #[derive(Clone, Debug)]
 pub(crate) struct Groups {
     root: PathBuf,
-    groups: Vec<(GroupRun, [Option<u64>; 2])>,
+    groups: Vec<(RunGroup, [Option<u64>; 2])>,
     tasks: BTreeMap<String, String>,
     locks: BTreeMap<u32, String>,
 }
@@ -64,7 +41,7 @@ impl Groups {
                 Members::Tasks => None,
             };
             let schemata = g.schemata.lines().map(str::to_owned).collect();
-            let run = GroupRun { group: g.name.clone(), cpu, schemata, exclusive: g.exclusive, ..GroupRun::default() };
+            let run = RunGroup { group: g.name.clone(), cpu, schemata, exclusive: g.exclusive, ..RunGroup::default() };
             let begun = BYTES.map(|event| groups.read(&g.name, event));
             groups.groups.push((run, begun));
         }
@@ -82,13 +59,13 @@ impl Groups {
     }
 
     /// As they are now.
-    pub fn runs(&self) -> Vec<GroupRun> {
-        let one = |(run, begun): &(GroupRun, [Option<u64>; 2])| {
+    pub fn runs(&self) -> Vec<RunGroup> {
+        let one = |(run, begun): &(RunGroup, [Option<u64>; 2])| {
             let since = |at: usize| {
                 let now = self.read(&run.group, BYTES[at])?;
                 Some(now.saturating_sub(begun[at]?))
             };
-            GroupRun {
+            RunGroup {
                 occupancy_bytes: self.read(&run.group, "llc_occupancy"),
                 total_bytes: since(0),
                 local_bytes: since(1),

@@ -4,7 +4,7 @@
 //! goes, however that comes about. Threads of tasks are marked in their task storage; children inherit the mark.
 
 use super::layout::{Layout, Level};
-use super::shared::{CpuRun, Intruder, Setup, TaskRun};
+use super::shared::{self, Setup};
 use crate::contract::{self, LEVEL_PARENT, level_member, levels_settings};
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -14,6 +14,7 @@ use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{seqpacket, tasks};
 use libbpf_rs::{Link, MapCore, Object, ProgramInput};
+use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask};
 use solocore_model::sched_trace::{Event, Kind};
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -150,16 +151,20 @@ impl Scheduler {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn tasks(&self) -> Result<Vec<TaskRun>, LinuxError> {
+    pub fn tasks(&self) -> Result<Vec<RunLevelTask>, LinuxError> {
         let map = bpf::map(&self.object, "level_tasks")?;
         let mut seen = Vec::new();
         for (id, task) in (0u32..).zip(&self.layout.tasks) {
             let counts = contract::look_up(&map, id).ok().flatten();
             let counts = counts.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
             let core = (task.level != Level::C).then_some(task.core);
-            let mut run =
-                TaskRun { name: task.name.clone(), level: task.level.name().into(), core, ..TaskRun::default() };
-            run.add(&counts);
+            let mut run = RunLevelTask {
+                name: task.name.clone(),
+                level: task.level.name().into(),
+                core,
+                ..RunLevelTask::default()
+            };
+            shared::add_counts(&mut run, &counts);
             seen.push(run);
         }
         Ok(seen)
@@ -169,18 +174,18 @@ impl Scheduler {
     ///
     /// # Errors
     /// The kernel does not tell.
-    pub fn cpus(&self) -> Result<Vec<CpuRun>, LinuxError> {
+    pub fn cpus(&self) -> Result<Vec<RunLevelCpu>, LinuxError> {
         let map = bpf::map(&self.object, "level_cpus")?;
         let of = |cpu: u32| {
             let counts = contract::look_up(&map, cpu).ok().flatten();
-            counts.map(|seen| CpuRun::of(cpu, &seen)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
+            counts.map(|seen| shared::cpu(cpu, &seen)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
         (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.
-    pub fn intruders(&self) -> Vec<Intruder> {
-        let mut all: Vec<Intruder> = intruders::all(&self.object).iter().map(Intruder::of).collect();
+    pub fn intruders(&self) -> Vec<RunLevelIntruder> {
+        let mut all: Vec<RunLevelIntruder> = intruders::all(&self.object).iter().map(shared::intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }

@@ -1,9 +1,8 @@
 //! `bpf/levels_intf.h` seen from here.
 
 use crate::contract::{self, level_cpu_run, level_setup, level_task, sched_intruder};
-use crate::schedule::intruders::Seen;
-use serde::{Deserialize, Serialize};
-use std::borrow::Cow;
+use crate::schedule::intruders;
+use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLost};
 
 /// `LEVEL_PARTITIONS`.
 pub(super) const MOST_PARTITIONS: usize = contract::LEVEL_PARTITIONS as usize;
@@ -40,160 +39,45 @@ impl Setup {
     }
 }
 
-/// What was seen of a task.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TaskRun {
-    /// Its name.
-    pub name: String,
-    /// "A" to "D", "window".
-    pub level: Cow<'static, str>,
-    /// Its core; none at level C.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub core: Option<u32>,
-    /// How it came to run.
-    pub how: Cow<'static, str>,
-    /// Jobs released.
-    pub jobs: u64,
-    /// Jobs that were done.
-    pub completed: u64,
-    /// Releases at which it slept or was not there.
-    pub skipped: u64,
-    /// Jobs that used their PET up, or at level A were not done when the next came.
-    pub overruns: u64,
-    /// Jobs done after their deadlines.
-    pub late: u64,
-    /// Longest time from release, or begin of the slot, to the first instruction.
-    pub max_start_late_ns: u64,
-    /// Longest time from release to end.
-    pub max_response_ns: u64,
-    /// Mean of it.
-    pub mean_response_ns: u64,
-    /// Longest time from deadline to end.
-    pub max_tardiness_ns: u64,
-    /// Most execution that a job was charged.
-    pub max_charged_ns: u64,
-    /// Execution in all.
-    pub ran_ns: u64,
+/// Adds the programs' counts.
+pub(super) fn add_counts(task: &mut RunLevelTask, seen: &level_task) {
+    task.jobs = seen.job;
+    task.completed = seen.done;
+    task.skipped = seen.skipped;
+    task.overruns = seen.overruns;
+    task.late = seen.late;
+    task.max_start_late_ns = seen.max_start_ns;
+    task.max_response_ns = seen.max_response_ns;
+    task.max_tardiness_ns = seen.max_tardy_ns;
+    task.max_charged_ns = seen.max_used_ns;
+    task.ran_ns = seen.ran_ns;
+    task.mean_response_ns = seen.sum_response_ns.checked_div(task.completed).unwrap_or(0);
 }
 
-impl TaskRun {
-    /// Adds the programs' counts.
-    pub(super) fn add(&mut self, seen: &level_task) {
-        self.jobs = seen.job;
-        self.completed = seen.done;
-        self.skipped = seen.skipped;
-        self.overruns = seen.overruns;
-        self.late = seen.late;
-        self.max_start_late_ns = seen.max_start_ns;
-        self.max_response_ns = seen.max_response_ns;
-        self.max_tardiness_ns = seen.max_tardy_ns;
-        self.max_charged_ns = seen.max_used_ns;
-        self.ran_ns = seen.ran_ns;
-        self.mean_response_ns = seen.sum_response_ns.checked_div(self.completed).unwrap_or(0);
+fn lost([a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns]: [u64; 6]) -> RunLost {
+    RunLost { a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns }
+}
+
+/// A CPU.
+pub(super) fn cpu(cpu: u32, seen: &level_cpu_run) -> RunLevelCpu {
+    RunLevelCpu {
+        cpu,
+        decisions: seen.dispatches,
+        timers: seen.timers,
+        max_timer_late_ns: seen.max_timer_ns,
+        max_lock_ns: seen.max_lock_ns,
+        max_decision_ns: seen.max_decide_ns,
+        mean_decision_ns: seen.decide_ns.checked_div(seen.dispatches).unwrap_or(0),
+        intruder_ns: seen.intruder_ns,
+        intrusions: seen.intrusions,
+        lost: lost(seen.lost_ns),
+        windows: seen.slots,
     }
 }
 
-/// Time lost to real-time threads that no level commands, by who had to wait.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Lost {
-    /// Level A.
-    pub a_ns: u64,
-    /// Level B.
-    pub b_ns: u64,
-    /// Level C.
-    pub c_ns: u64,
-    /// Level D.
-    pub d_ns: u64,
-    /// Nothing of the plan.
-    pub idle_ns: u64,
-    /// The partition whose window was open.
-    pub window_ns: u64,
-}
-
-impl Lost {
-    fn of([a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns]: [u64; 6]) -> Self {
-        Self { a_ns, b_ns, c_ns, d_ns, idle_ns, window_ns }
-    }
-
-    /// For people: who lost how much.
-    pub fn text(&self) -> String {
-        let all = [
-            ("level A", self.a_ns),
-            ("level B", self.b_ns),
-            ("level C", self.c_ns),
-            ("level D", self.d_ns),
-            ("windows", self.window_ns),
-            ("nobody of the plan", self.idle_ns),
-        ];
-        let some = all.iter().filter(|(_, ns)| *ns > 0);
-        some.map(|(who, ns)| format!("{who} {:.3} ms", *ns as f64 / 1e6)).collect::<Vec<_>>().join(", ")
-    }
-}
-
-/// What was seen of a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuRun {
-    /// Which.
-    pub cpu: u32,
-    /// Decisions.
-    pub decisions: u64,
-    /// Timers that fired.
-    pub timers: u64,
-    /// Longest time from when a timer was to fire to the decision.
-    pub max_timer_late_ns: u64,
-    /// Longest wait for the lock.
-    pub max_lock_ns: u64,
-    /// Longest decision, the wait for the lock included.
-    pub max_decision_ns: u64,
-    /// Mean decision.
-    pub mean_decision_ns: u64,
-    /// Time of real-time threads that no level commands.
-    pub intruder_ns: u64,
-    /// How often one came.
-    pub intrusions: u64,
-    /// Who lost it.
-    pub lost: Lost,
-    /// Windows that have ended.
-    pub windows: u64,
-}
-
-impl CpuRun {
-    pub(super) fn of(cpu: u32, seen: &level_cpu_run) -> Self {
-        Self {
-            cpu,
-            decisions: seen.dispatches,
-            timers: seen.timers,
-            max_timer_late_ns: seen.max_timer_ns,
-            max_lock_ns: seen.max_lock_ns,
-            max_decision_ns: seen.max_decide_ns,
-            mean_decision_ns: seen.decide_ns.checked_div(seen.dispatches).unwrap_or(0),
-            intruder_ns: seen.intruder_ns,
-            intrusions: seen.intrusions,
-            lost: Lost::of(seen.lost_ns),
-            windows: seen.slots,
-        }
-    }
-}
-
-/// A real-time thread that ran beside the levels.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Intruder {
-    /// Which, and for how long.
-    #[serde(flatten)]
-    pub seen: Seen,
-    /// Who lost it.
-    pub lost: Lost,
-}
-
-impl Intruder {
-    pub(super) fn of(seen: &sched_intruder) -> Self {
-        Self { seen: Seen::of(seen), lost: Lost::of(seen.lost_ns) }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!("{}; lost: {}", self.seen.text(), self.lost.text())
-    }
+/// A real-time thread.
+pub(super) fn intruder(seen: &sched_intruder) -> RunLevelIntruder {
+    RunLevelIntruder { seen: intruders::decode(seen), lost: lost(seen.lost_ns) }
 }
 
 #[cfg(test)]
@@ -211,7 +95,7 @@ mod tests {
 
     #[test]
     fn an_intruder_is_described() {
-        let said = Intruder::of(&intruders::tests::rude()).text();
+        let said = intruder(&intruders::tests::rude()).text();
         assert_eq!(
             said,
             "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time; lost: level A 1.500 ms"

@@ -3,9 +3,10 @@
 //! Rule: one request and one answer a connection, each a line of JSON. Only root may connect. The process answers between two looks at its
 //! scheduler; a client that does not write or read within a tenth of a second is let go.
 
-use super::{VcpuState, Vcpus, Wanted};
+use super::{Vcpus, Wanted};
 use crate::error::LinuxError;
 use serde::{Deserialize, Serialize};
+use solocore_model::run::RunVcpu;
 use std::fs::{self, Permissions};
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::fs::PermissionsExt;
@@ -63,7 +64,7 @@ pub enum Answer {
         core: Option<u32>,
     },
     /// The VCPUs.
-    Vcpus(Vec<VcpuState>),
+    Vcpus(Vec<RunVcpu>),
     /// Refused: what was asked for is wrong.
     Input(String),
     /// Refused: the machine cannot.

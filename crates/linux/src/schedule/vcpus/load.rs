@@ -4,7 +4,7 @@
 //! milliseconds; who has seen the scheduler end may install it again, as a new one that knows nothing of the former.
 
 use super::shared::{self, Request};
-use super::{Background, Entry, MAX_VCPUS, Options, Vcpus, admission, run};
+use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
 use crate::contract::{self, vcpu_cpu};
 use crate::error::LinuxError;
 use crate::host::machine;
@@ -15,11 +15,25 @@ use crate::schedule::sched_trace::Rings;
 use crate::sys::Mapped;
 use admission::Claim;
 use libbpf_rs::{MapCore, MapFlags, Object};
+use solocore_model::vcpus::Background;
 use zerocopy::{Immutable, IntoBytes};
 
 /// Kernel functions that `bpf/vcpu.bpf.c` calls beside those of the regulating scheduler.
 const KFUNCS: &[(&str, usize)] =
     &[("scx_bpf_dsq_nr_queued", 1), ("bpf_cpumask_test_cpu", 2), ("scx_bpf_error_bstr", 3)];
+
+/// Balancing any sooner after a change would cost more than it gives.
+const SHORTEST_BALANCE_NS: u64 = 100_000;
+
+/// `SC_BACKGROUND_*`; nobody has none.
+fn number(background: Background) -> u32 {
+    match background {
+        Background::LeastTime => 0,
+        Background::Keep => 1,
+        Background::LeastMemory => 2,
+        Background::None => 3,
+    }
+}
 
 /// `timeout_ms`: for how long a thread may wait before the kernel unloads the scheduler, if not as compiled.
 fn load(settings: &shared::Settings, traced: bool, timeout_ms: Option<u32>) -> Result<Object, LinuxError> {
@@ -76,20 +90,21 @@ impl Vcpus {
                 count - 1
             )));
         }
-        let (capacity_ns, period_ns) = options.best_effort_ns;
+        let (capacity_ns, period_ns) = options.scheduling.best_effort_ns;
         admission::admit(0, &[], Claim { id: 0, capacity_ns, period_ns }, 0)
             .map_err(|e| LinuxError::Input(format!("the best-effort VCPU: {e}")))?;
+        let scheduling = &options.scheduling;
         let settings = shared::Settings {
             slice_ns: options.slice_ns,
             check_ns: options.throttling.map_or(0, |_| options.check_ns.max(1)),
-            balance_ns: options.balance_ns.unwrap_or(0),
-            overhead_ns: options.overhead_ns,
+            balance_ns: scheduling.balance_ns.map_or(0, |ns| ns.max(SHORTEST_BALANCE_NS)),
+            overhead_ns: scheduling.overhead_ns,
             cpus: count,
-            background: options.background as u32 % 3,
-            allowed: u32::from(options.background != Background::None),
+            background: number(scheduling.background) % 3,
+            allowed: u32::from(scheduling.background != Background::None),
             loader_pid: std::process::id(),
             moves: 1,
-            colours: u32::from(options.colours.is_some()),
+            colours: u32::from(scheduling.core_colours.is_some()),
         };
         let object = load(&settings, options.traced, timeout_ms)?;
         let mapped = Mapped::new(&bpf::map(&object, "cpus")?, size_of::<vcpu_cpu>() * count as usize)?;
@@ -166,17 +181,17 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
         return Err(LinuxError::Input(what.to_owned()));
     }
     for &cpu in cpus {
-        if let Some(colours) = options.colours {
+        if let Some(colours) = options.scheduling.core_colours {
             run(object, "vcpu_report", &Request { cpu, flags: 1, colours, ..shared::nothing() })?;
         }
         let request = Request {
-            capacity_ns: options.best_effort_ns.0,
-            period_ns: options.best_effort_ns.1,
+            capacity_ns: options.scheduling.best_effort_ns.0,
+            period_ns: options.scheduling.best_effort_ns.1,
             id: cpu,
             cpu,
             flags: 1,
-            server: u32::from(options.strict),
-            limit: options.replenishments,
+            server: u32::from(options.scheduling.strict),
+            limit: options.scheduling.replenishments,
             ..shared::nothing()
         };
         if run(object, "vcpu_create", &request)? == 0 {
@@ -187,6 +202,6 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
 }
 
 fn best_effort(cpu: u32, options: &Options) -> Entry {
-    let (capacity_ns, period_ns) = options.best_effort_ns;
+    let (capacity_ns, period_ns) = options.scheduling.best_effort_ns;
     Entry { name: format!("best-effort/{cpu}"), claim: Claim { id: cpu, capacity_ns, period_ns } }
 }

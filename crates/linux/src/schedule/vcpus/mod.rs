@@ -16,13 +16,15 @@ use crate::error::LinuxError;
 use crate::host::machine;
 use crate::latency::throttling::{Decision, Settings, Tick};
 use crate::regulate::bpf;
-use crate::schedule::intruders::{self, Seen};
+use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
 use crate::sys::{self, Mapped};
 use admission::{Claim, time};
 use libbpf_rs::{Link, Object, ProgramInput};
 use serde::{Deserialize, Serialize};
 use shared::Request;
+use solocore_model::plan::VcpuScheduling;
+use solocore_model::run::{RunVcpu, RunVcpuCpu, RunVcpuIntruder};
 use solocore_model::sched_trace::Event;
 use std::mem::offset_of;
 use std::os::fd::AsRawFd;
@@ -31,52 +33,11 @@ use zerocopy::IntoBytes;
 
 pub use shared::MAX_VCPUS;
 
-/// Which of the VCPUs without budget runs when none has budget (maracas, section III).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-#[repr(u32)]
-pub enum Background {
-    /// The one with the least background time so far.
-    #[default]
-    LeastTime = 0,
-    /// The one that ran before, or else the one that is replenished first.
-    Keep = 1,
-    /// The least memory-intensive one.
-    LeastMemory = 2,
-    /// Nobody.
-    None = 3,
-}
-
-impl Background {
-    /// As it is written.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::LeastTime => "least-time",
-            Self::Keep => "keep",
-            Self::LeastMemory => "least-memory",
-            Self::None => "none",
-        }
-    }
-}
-
 /// How the scheduler is to work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
-    /// What is done with background time.
-    pub background: Background,
-    /// No window of T may have more than C, at the expense of VCPUs that are preempted (policy/include/solocore/sporadic_server.h).
-    pub strict: bool,
-    /// Replenishments that a VCPU may have waiting.
-    pub replenishments: u32,
-    /// C and T of the best-effort VCPU of each CPU.
-    pub best_effort_ns: (u64, u64),
-    /// What a switch and a late timer cost, for admission.
-    pub overhead_ns: u64,
-    /// How long after a change VCPUs are balanced; `None`: they stay.
-    pub balance_ns: Option<u64>,
-    /// VCPUs go only where their page colours are free; so many each core has.
-    pub colours: Option<u64>,
+    /// As planned; its `throttle` is `throttling` here, in what this machine counts.
+    pub scheduling: VcpuScheduling,
     /// Throttling of background time.
     pub throttling: Option<Settings>,
     /// How often a core in background mode asks whether it may go on, where that is throttled.
@@ -89,19 +50,8 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Self {
-            background: Background::LeastTime,
-            strict: true,
-            replenishments: 16,
-            best_effort_ns: (5_000_000, 100_000_000),
-            overhead_ns: 20_000,
-            balance_ns: None,
-            colours: None,
-            throttling: None,
-            check_ns: 1_000_000,
-            slice_ns: 3_000_000,
-            traced: false,
-        }
+        let scheduling = VcpuScheduling::default();
+        Self { scheduling, throttling: None, check_ns: 1_000_000, slice_ns: 3_000_000, traced: false }
     }
 }
 
@@ -122,88 +72,13 @@ pub struct Wanted {
     pub colours: u64,
 }
 
-/// A VCPU as it is now.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct VcpuState {
-    /// Its number.
-    pub id: u32,
-    /// What it is called.
-    pub name: String,
-    /// Its core.
-    pub core: u32,
-    /// C.
-    pub capacity_ns: u64,
-    /// T.
-    pub period_ns: u64,
-    /// `blocked`, `foreground`, `background`, or `moving`.
-    pub state: String,
-    /// Time that it ran with budget.
-    pub foreground_ns: u64,
-    /// Time that it ran without.
-    pub background_ns: u64,
-    /// How often it moved.
-    pub moves: u64,
-    /// How long a move took at most.
-    pub longest_move_ns: u64,
-}
-
-/// What happened on a CPU.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuCounts {
-    /// Which.
-    pub cpu: u32,
-    /// Threads that were let in.
-    pub switches: u64,
-    /// How often a budget was exceeded because the timer came late.
-    pub late: u64,
-    /// By how much in all; it is in nobody's foreground time.
-    pub late_ns: u64,
-    /// And at most.
-    pub longest_late_ns: u64,
-    /// Threads that began to run just as another VCPU was picked, and were sent away at once.
-    pub strays: u64,
-    /// VCPUs that left for another CPU.
-    pub moves: u64,
-    /// Background time of its VCPUs.
-    pub background_ns: u64,
-    /// Moves that the policy refused: there are none.
-    pub errors: u64,
-    /// How often a real-time thread ran.
-    pub intrusions: u64,
-    /// And for how long in all.
-    pub intruder_ns: u64,
-}
-
-/// A real-time thread that ran beside the VCPUs.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Intruder {
-    /// Which, and for how long.
-    #[serde(flatten)]
-    pub seen: Seen,
-    /// What of it a VCPU with budget had to wait.
-    pub lost_foreground_ns: u64,
-    /// What of it one in background time had to wait.
-    pub lost_background_ns: u64,
-}
-
-impl Intruder {
-    fn of(seen: &sched_intruder) -> Self {
-        let lost = |mode: u32| seen.lost_ns[mode as usize];
-        Self {
-            seen: Seen::of(seen),
-            lost_foreground_ns: lost(contract::SC_MODE_FOREGROUND),
-            lost_background_ns: lost(contract::SC_MODE_BACKGROUND),
-        }
-    }
-
-    /// For people.
-    pub fn text(&self) -> String {
-        format!(
-            "{}; lost: foreground {:.3} ms, background {:.3} ms",
-            self.seen.text(),
-            self.lost_foreground_ns as f64 / 1e6,
-            self.lost_background_ns as f64 / 1e6
-        )
+/// A real-time thread.
+fn intruder(seen: &sched_intruder) -> RunVcpuIntruder {
+    let lost = |mode: u32| seen.lost_ns[mode as usize];
+    RunVcpuIntruder {
+        seen: intruders::decode(seen),
+        lost_foreground_ns: lost(contract::SC_MODE_FOREGROUND),
+        lost_background_ns: lost(contract::SC_MODE_BACKGROUND),
     }
 }
 
@@ -259,8 +134,8 @@ impl Vcpus {
             id,
             cpu: core,
             flags: u32::from(wanted.fixed),
-            server: u32::from(self.options.strict),
-            limit: self.options.replenishments,
+            server: u32::from(self.options.scheduling.strict),
+            limit: self.options.scheduling.replenishments,
             ..shared::nothing()
         };
         self.ask("vcpu_create", &request)?;
@@ -270,7 +145,9 @@ impl Vcpus {
 
     /// The core that a claim goes to: the one that is asked for, or that with the least utilisation that admits it.
     fn admit(&self, claim: Claim, core: Option<u32>) -> Result<u32, LinuxError> {
-        let fits = |core: u32| admission::admit(core, &self.claims(core, claim.id), claim, self.options.overhead_ns);
+        let fits = |core: u32| {
+            admission::admit(core, &self.claims(core, claim.id), claim, self.options.scheduling.overhead_ns)
+        };
         if let Some(core) = core {
             if !self.cpus.contains(&core) {
                 return Err(LinuxError::Input(format!(
@@ -388,11 +265,11 @@ impl Vcpus {
     }
 
     /// Every VCPU.
-    pub fn list(&self) -> Vec<VcpuState> {
+    pub fn list(&self) -> Vec<RunVcpu> {
         self.book.iter().map(|e| self.state_of(e)).collect()
     }
 
-    fn state_of(&self, e: &Entry) -> VcpuState {
+    fn state_of(&self, e: &Entry) -> RunVcpu {
         let info = self.info(e.claim.id);
         let core = info.map_or(0, |i| i.core);
         let vcpu = offset_of!(vcpu_cpu, core.vcpu) + e.claim.id as usize * size_of::<sc_vcpu>();
@@ -403,7 +280,7 @@ impl Vcpus {
             contract::SC_VCPU_BACKGROUND => "background",
             _ => "moving",
         };
-        VcpuState {
+        RunVcpu {
             id: e.claim.id,
             name: e.name.clone(),
             core,
@@ -418,10 +295,10 @@ impl Vcpus {
     }
 
     /// What happened on each CPU.
-    pub fn counts(&self) -> Vec<CpuCounts> {
+    pub fn counts(&self) -> Vec<RunVcpuCpu> {
         let of = |&cpu: &u32| {
             let word = |at: usize| self.mapped.double_word(cpu as usize * size_of::<vcpu_cpu>() + at);
-            CpuCounts {
+            RunVcpuCpu {
                 cpu,
                 switches: word(offset_of!(vcpu_cpu, switches)),
                 late: word(offset_of!(vcpu_cpu, late)),
@@ -439,8 +316,8 @@ impl Vcpus {
     }
 
     /// Real-time threads that ran beside the VCPUs, the most of them first.
-    pub fn intruders(&self) -> Vec<Intruder> {
-        let mut all: Vec<Intruder> = intruders::all(&self.object).iter().map(Intruder::of).collect();
+    pub fn intruders(&self) -> Vec<RunVcpuIntruder> {
+        let mut all: Vec<RunVcpuIntruder> = intruders::all(&self.object).iter().map(intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -561,10 +438,10 @@ mod tests {
     fn a_real_time_thread_is_described() {
         let mut seen = intruders::tests::rude();
         seen.lost_ns[2] = 250_000;
-        let said = Intruder::of(&seen).text();
+        let said = intruder(&seen).text();
         // What it took while the core idled, 1.5 ms, nobody lost.
         assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
         seen.lost_ns[1] = 750_000;
-        assert_eq!(Intruder::of(&seen).lost_foreground_ns, 750_000);
+        assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
     }
 }

@@ -8,13 +8,14 @@
 //! Real hashes are not published; this one too gives every slice the same share of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
-use super::private::{Looked, NONE};
-use super::sets::{EMPTY, Sets};
-use solocore_dram::random::Random;
+use crate::private::{Looked, NONE};
+use crate::sets::{EMPTY, Sets};
 use solocore_model::platform::Replacement;
+use solocore_model::random::Random;
 
+/// The cache.
 #[derive(Clone, Debug)]
-pub(super) struct Shared {
+pub struct Shared {
     /// With the order of use, for LRU.
     sets: Sets,
     /// Tree pseudo-LRU: a bit for each inner node, the root at bit 1; 1 points right.
@@ -99,6 +100,13 @@ impl Shared {
         let dirty = old != EMPTY && old & 1 == 1;
         let within = key & ((1 << self.set_bits) - 1);
         Looked { hit: false, victim: if dirty { u64::from(old >> 1) << self.set_bits | within } else { NONE } }
+    }
+
+    /// A number for the place that a line has: below the number of ways of all sets. `None` if it is not there.
+    #[must_use]
+    pub fn place(&self, key: u64) -> Option<usize> {
+        let set = self.set(key);
+        Some(set * self.ways + self.sets.find(set, self.tag(key))?)
     }
 
     /// Takes a line out without writing it back.

@@ -6,9 +6,9 @@
 //! A write is done for its sender when the controller has taken it.
 //! Read occupancy is integrated over time: every read counts from its arrival to its data (MARACAS section IV-A).
 
-use super::config::MachineError;
-use crate::hardware::Uncore;
-use solocore_dram::{Completion, Memory, Options, Request, Spec};
+use crate::memory::{Completion, Memory, Options, Request};
+use crate::spec::Spec;
+use solocore_model::ModelError;
 use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
@@ -22,7 +22,7 @@ struct Arrival {
 
 /// Something a sender waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub struct Answer {
     /// Core, or number of cores plus device.
     pub source: u16,
     /// Miss register of the core, for reads.
@@ -31,8 +31,23 @@ pub(super) struct Answer {
     pub write: bool,
 }
 
+/// Counts at the memory controller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Uncore {
+    /// Lines read.
+    pub reads: u64,
+    /// Lines written.
+    pub writes: u64,
+    /// Of both, those of devices.
+    pub device: u64,
+    /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over time.
+    /// Over `reads` it is the mean latency (MARACAS section IV-A).
+    pub read_occupancy_ps: u64,
+}
+
+/// The way into DRAM.
 #[derive(Debug)]
-pub(super) struct Controller {
+pub struct Controller {
     memory: Memory,
     clock_ps: u64,
     line: u64,
@@ -56,7 +71,11 @@ pub(super) struct Controller {
 }
 
 impl Controller {
-    pub fn new(spec: &Spec, cap: Option<u32>, line: u64, cores: u16, devices: u16) -> Result<Self, MachineError> {
+    /// An idle memory, lines of `line` bytes; sources are the cores, then the devices.
+    ///
+    /// # Errors
+    /// As [`Memory::new`].
+    pub fn new(spec: &Spec, cap: Option<u32>, line: u64, cores: u16, devices: u16) -> Result<Self, ModelError> {
         let memory = Memory::new(spec, Options { row_hit_cap: cap, cores: cores + devices })?;
         Ok(Self {
             clock_ps: memory.clock().ps(),
@@ -226,7 +245,7 @@ impl Controller {
     }
 
     /// Places allocated for requests.
-    #[cfg(test)]
+    #[must_use]
     pub fn capacity(&self) -> usize {
         self.arrivals.capacity()
             + self.done.capacity()
@@ -234,7 +253,7 @@ impl Controller {
     }
 
     /// Requests on their way or in front of a channel.
-    #[cfg(test)]
+    #[must_use]
     pub fn queued(&self) -> usize {
         self.arrivals.len() + self.refused_count
     }

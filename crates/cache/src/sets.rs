@@ -6,7 +6,7 @@
 //! 16 ways; those that a cache does not have stay empty, and at the end.
 
 /// An entry without a line. Tags have 31 bits and not all of them set, so it matches none.
-pub(super) const EMPTY: u32 = u32::MAX;
+pub(crate) const EMPTY: u32 = u32::MAX;
 
 const ONES: u64 = 0x1111_1111_1111_1111;
 /// Ways 0 to 15 in order.
@@ -39,7 +39,7 @@ enum Held {
 
 /// All sets of a cache.
 #[derive(Clone, Debug)]
-pub(super) struct Sets {
+pub(crate) struct Sets {
     held: Held,
     /// Position of the least recent way in an order, in bits.
     last: u32,

@@ -2,31 +2,34 @@
 //!
 //! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers; the order of use is kept
 //! beside them (`sets`). A line is in the cache from the moment it is asked for; when its
-//! data arrive is the core's business (miss registers). Line keys (`super::key`) carry how their page is treated, so an
+//! data arrive is the core's business (miss registers). The simulator's line keys carry how their page is treated, so an
 //! evicted line needs no look-up.
 //! Not covered: prefetchers, other replacement policies.
 
-use super::sets::{EMPTY, Sets};
+use crate::sets::{EMPTY, Sets};
 
-pub(super) const NONE: u64 = u64::MAX;
+/// No line.
+pub const NONE: u64 = u64::MAX;
 
 /// What an access found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Looked {
+pub struct Looked {
+    /// The line was there.
     pub hit: bool,
     /// A dirty line that had to leave, or [`NONE`].
     pub victim: u64,
 }
 
+/// The cache.
 #[derive(Clone, Debug)]
-pub(super) struct Private {
+pub struct Private {
     sets: Sets,
     set_bits: u32,
     set_mask: u64,
 }
 
 impl Private {
-    /// An empty cache of `sets` (a power of two) by `ways`; tags must fit in 31 bits (`MachineConfig::check`).
+    /// An empty cache of `sets` (a power of two) by `ways`; tags, keys above the set bits, must fit in 31 bits and not be all ones.
     pub fn new(sets: u64, ways: u32) -> Self {
         let count = usize::try_from(sets).unwrap_or(usize::MAX);
         Self { sets: Sets::new(count, ways as usize), set_bits: sets.trailing_zeros(), set_mask: sets - 1 }
@@ -48,6 +51,13 @@ impl Private {
     #[inline(always)]
     pub fn hit(&mut self, key: u64, write: bool) -> bool {
         self.sets.hit(self.set(key), self.tag(key), write)
+    }
+
+    /// Is a line there? Nothing is changed.
+    #[inline]
+    #[must_use]
+    pub fn holds(&self, key: u64) -> bool {
+        self.sets.find(self.set(key), self.tag(key)).is_some()
     }
 
     /// Puts in a line that is not there; a dirty line that had to leave, or [`NONE`].

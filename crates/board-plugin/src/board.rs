@@ -1,0 +1,186 @@
+//! The board's parts, and who may touch them.
+//!
+//! Rule: at any time one vCPU runs, the schedule's holder, or the clock's thread while there is none. That one has the machine and all vCPUs to itself; the
+//! hand-over goes through QEMU's big lock. [`Schedule`] is used with the big lock held.
+
+use crate::allocation::Allocation;
+use crate::config::{Config, ModelSwitch};
+use crate::machine::Machine;
+use crate::qemu::{Member, qemu};
+use crate::schedule::Schedule;
+use crate::truth::Truth;
+use crate::vcpu::{Common, Score, Vcpu};
+use solocore_model::Platform;
+use std::cell::{Cell, UnsafeCell};
+use std::ffi::c_void;
+use std::mem::offset_of;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Ticks of the time stamp counter in a nanosecond.
+pub const TSC_PER_NS: i64 = 2;
+
+/// All vCPUs are there and time runs.
+static LIVE: AtomicBool = AtomicBool::new(false);
+/// References go through the model of memory.
+pub static MODEL: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static THIS: Cell<usize> = const { Cell::new(usize::MAX) };
+}
+
+/// Does time run?
+#[inline]
+pub fn is_live() -> bool {
+    LIVE.load(Relaxed)
+}
+
+/// Time runs.
+pub fn set_live() {
+    LIVE.store(true, Relaxed);
+}
+
+/// The vCPU whose thread this is.
+#[inline]
+pub fn this_vcpu() -> Option<usize> {
+    let at = THIS.get();
+    (at != usize::MAX).then_some(at)
+}
+
+/// This is the thread of a vCPU.
+pub fn set_this_vcpu(at: usize) {
+    THIS.set(at);
+}
+
+/// Does something in this thread as if it were no vCPU's: clocks then show global time.
+pub fn as_no_vcpu<T>(what: impl FnOnce() -> T) -> T {
+    let this = THIS.replace(usize::MAX);
+    let result = what();
+    THIS.set(this);
+    result
+}
+
+/// The board.
+pub struct Board {
+    /// What the host said.
+    pub config: Config,
+    /// The platform.
+    pub platform: Platform,
+    /// Numbers of all vCPUs.
+    pub common: Common,
+    scoreboard: *mut c_void,
+    machine: UnsafeCell<Machine>,
+    vcpus: UnsafeCell<Vec<Vcpu>>,
+    schedule: UnsafeCell<Schedule>,
+    truth: UnsafeCell<Truth>,
+    allocation: UnsafeCell<Allocation>,
+}
+
+// SAFETY: who may touch what is said at the head of this file.
+unsafe impl Sync for Board {}
+// SAFETY: as above; QEMU's pointers belong to no thread.
+unsafe impl Send for Board {}
+
+static BOARD: OnceLock<Board> = OnceLock::new();
+
+/// The board; made before any callback is registered.
+#[inline(always)]
+pub fn board() -> &'static Board {
+    match BOARD.get() {
+        Some(board) => board,
+        None => unreachable!("made before callbacks are registered"),
+    }
+}
+
+/// Makes the board.
+///
+/// # Errors
+/// One line: what of the platform is missing or cannot be modelled.
+pub fn make(config: Config) -> Result<&'static Board, String> {
+    let path = &config.platform;
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let platform = Platform::parse(path, &text).map_err(|e| e.to_string())?;
+    let mut machine = Machine::new(&platform, config.cpus, config.seed, config.prefetcher, config.allocation)?;
+    if let Some(path) = &config.trace {
+        machine.trace = Some(crate::trace::Trace::create(path)?);
+    }
+    // One place after the point is enough: cpi is about 1, a cycle hundreds of picoseconds.
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1000 cycles")]
+    let of_platform = (platform.cpi * platform.cycles_to_ps(1000) as f64 / 1000.0).round() as u64;
+    let common = Common {
+        cpi_ps: config.cpi_ps.unwrap_or(of_platform).max(1),
+        frequency: platform.frequency.0,
+        line_shift: machine.geometry.line_shift,
+        l1d_sets: machine.geometry.l1d_sets(),
+    };
+    MODEL.store(config.model == ModelSwitch::On, Relaxed);
+    let schedule = Schedule::new(config.cpus, config.quantum_ns * 1000, config.seed);
+    // SAFETY: as the interface asks, before any vCPU runs.
+    let scoreboard = unsafe { (qemu().scoreboard_new)(size_of::<Score>()) };
+    let allocation = Allocation::new(&config, &machine.geometry);
+    let board = Board {
+        common,
+        scoreboard,
+        truth: UnsafeCell::new(Truth::default()),
+        machine: UnsafeCell::new(machine),
+        vcpus: UnsafeCell::new(Vec::with_capacity(config.cpus)),
+        schedule: UnsafeCell::new(schedule),
+        allocation: UnsafeCell::new(allocation),
+        platform,
+        config,
+    };
+    Ok(BOARD.get_or_init(|| board))
+}
+
+impl Board {
+    /// The vCPUs and the machine.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref, reason = "see the head of this file")]
+    pub fn vcpus_and_machine(&self) -> (&mut Vec<Vcpu>, &mut Machine) {
+        // SAFETY: see the head of this file.
+        unsafe { (&mut *self.vcpus.get(), &mut *self.machine.get()) }
+    }
+
+    /// The schedule.
+    #[allow(clippy::mut_from_ref, reason = "see the head of this file")]
+    pub fn schedule(&self) -> &mut Schedule {
+        // SAFETY: see the head of this file.
+        unsafe { &mut *self.schedule.get() }
+    }
+
+    /// The counts of programs.
+    #[allow(clippy::mut_from_ref, reason = "see the head of this file")]
+    pub fn truth(&self) -> &mut Truth {
+        // SAFETY: see the head of this file.
+        unsafe { &mut *self.truth.get() }
+    }
+
+    /// Registers of cache allocation.
+    #[allow(clippy::mut_from_ref, reason = "see the head of this file")]
+    pub fn allocation(&self) -> &mut Allocation {
+        // SAFETY: see the head of this file.
+        unsafe { &mut *self.allocation.get() }
+    }
+
+    /// A member of the scoreboard: local time.
+    pub fn time(&self) -> Member {
+        Member { score: self.scoreboard, offset: offset_of!(Score, time) }
+    }
+
+    /// Instructions of programs, or of the kernel.
+    pub fn instructions(&self, kernel: bool) -> Member {
+        Member { score: self.scoreboard, offset: offset_of!(Score, instructions) + 8 * usize::from(kernel) }
+    }
+
+    /// The last line that was fetched.
+    pub fn last_line(&self) -> Member {
+        Member { score: self.scoreboard, offset: offset_of!(Score, last_line) }
+    }
+
+    /// The entry of a vCPU; QEMU may move it as long as vCPUs come.
+    pub fn entry(&self, at: usize) -> *mut Score {
+        let at = std::ffi::c_uint::try_from(at).unwrap_or(0);
+        // SAFETY: the vCPU exists.
+        unsafe { (qemu().scoreboard_find)(self.scoreboard, at) }.cast()
+    }
+}

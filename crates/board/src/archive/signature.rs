@@ -1,0 +1,55 @@
+//! Debian's signature of a release.
+//!
+//! Rule: where this machine has Debian's keys and a program that checks signatures (gpgv or sqv), a release without a good signature is refused.
+//! Where it has not, the user is told that only checksums were compared.
+
+use crate::error::BoardError;
+use crate::watch::Watch;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// Where Debian's packages of keys put them.
+const KEYS: &[&str] =
+    &["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
+
+/// Checks the signature of a release.
+pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<(), BoardError> {
+    whole(release)?;
+    let Some(keys) = KEYS.iter().map(Path::new).find(|k| k.is_file()) else {
+        watch.note(&format!(
+            "the signature of {suite} was not checked: Debian's keys are not here (package debian-archive-keyring)"
+        ));
+        return Ok(());
+    };
+    for program in ["gpgv", "sqv"] {
+        let mut command = Command::new(program);
+        command.arg("--keyring").arg(keys);
+        if program == "sqv" {
+            command.arg("--cleartext");
+        }
+        let status = command.arg(release).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        match status {
+            Ok(status) if status.success() => return Ok(()),
+            Ok(_) => {
+                return Err(BoardError::Machine(format!(
+                    "the archive's {suite} has no good signature by Debian; name another mirror in SOLOCORE_DEBIAN"
+                )));
+            }
+            Err(_) => {}
+        }
+    }
+    watch.note(&format!("the signature of {suite} was not checked: neither gpgv nor sqv is here (package gpgv)"));
+    Ok(())
+}
+
+/// Nothing stands before or after the one signed text, so that what is read is what was signed.
+fn whole(release: &Path) -> Result<(), BoardError> {
+    let text = solocore_model::files::read_text(release)?;
+    let begins = text.matches("-----BEGIN PGP SIGNED MESSAGE-----").count();
+    if begins == 1 && text.starts_with("-----BEGIN PGP SIGNED MESSAGE-----\n") {
+        return Ok(());
+    }
+    Err(BoardError::Machine(
+        "the archive's InRelease is not one signed text; name another mirror in SOLOCORE_DEBIAN".to_owned(),
+    ))
+}

@@ -1,0 +1,199 @@
+//! How the guest's output reaches the host: memory that both see.
+//!
+//! Problem: a serial line is slow and Debian has the drivers of faster devices as modules; and a program must not wait for the host, whose speed would
+//! then show in simulated time. Rule: a PCI device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps through sysfs without
+//! a driver. In it lies one ring of messages from the guest to the host: the guest moves `head`, the host `tail`, both count all bytes ever passed.
+//! The guest waits only when the host is a whole ring behind.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Bytes of the shared memory.
+pub const SIZE: usize = 16 << 20;
+/// Where the ring begins; `head` and `tail` lie before it, each in a cache line of its own.
+const RING: usize = 4096;
+const HEAD: usize = 64;
+const TAIL: usize = 128;
+/// Kind and length of a message.
+const HEADER: u64 = 8;
+/// Longer ones are taken apart, so that a ring holds several.
+pub const LONGEST: usize = 1 << 20;
+
+/// What a message is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Kind {
+    /// The program's standard output.
+    Out = 1,
+    /// The program's standard error.
+    Err = 2,
+    /// An [`Event`](crate::guest::Event) as JSON.
+    Event = 3,
+    /// More of the file that the last event opened.
+    Data = 4,
+}
+
+impl Kind {
+    fn of(number: u32) -> Option<Self> {
+        [Self::Out, Self::Err, Self::Event, Self::Data].into_iter().find(|k| *k as u32 == number)
+    }
+}
+
+/// Mapped shared memory.
+#[derive(Debug)]
+pub struct Channel {
+    memory: *mut u8,
+    length: usize,
+}
+
+// SAFETY: the memory lives as long as the value, and `head` and `tail`, which say who may touch which byte of it, are atomic.
+unsafe impl Send for Channel {}
+
+impl Channel {
+    /// Maps a file of at least two pages.
+    ///
+    /// # Errors
+    /// As the system says.
+    pub fn map(file: &File) -> io::Result<Self> {
+        let length = usize::try_from(file.metadata()?.len()).map_err(io::Error::other)?;
+        if length <= RING {
+            return Err(io::Error::other("the shared memory is too small"));
+        }
+        let access = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping at a place that the kernel chooses.
+        let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        if memory == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(Self { memory: memory.cast(), length })
+    }
+
+    fn counter(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: the offset is aligned and lies in the mapping, which lives as long as `self`; both sides use it as an atomic.
+        unsafe { &*self.memory.add(offset).cast::<AtomicU64>() }
+    }
+
+    fn room(&self) -> u64 {
+        (self.length - RING) as u64
+    }
+
+    /// Where a byte lies, and how many follow it before the ring begins anew.
+    fn place(&self, position: u64) -> (usize, usize) {
+        let at = usize::try_from(position % self.room()).unwrap_or(0);
+        (RING + at, self.length - RING - at)
+    }
+
+    fn put(&self, position: u64, bytes: &[u8]) {
+        let (at, most) = self.place(position);
+        let first = bytes.len().min(most);
+        // SAFETY: both parts lie in the ring, and no byte of them is the reader's: the writer made sure that there is room.
+        unsafe {
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.add(at), first);
+            std::ptr::copy_nonoverlapping(bytes[first..].as_ptr(), self.memory.add(RING), bytes.len() - first);
+        }
+    }
+
+    fn get(&self, position: u64, bytes: &mut [u8]) {
+        let (at, most) = self.place(position);
+        let first = bytes.len().min(most);
+        let rest = bytes.len() - first;
+        // SAFETY: both parts lie in the ring and behind `head`, so the writer leaves them alone.
+        unsafe {
+            std::ptr::copy_nonoverlapping(self.memory.add(at), bytes.as_mut_ptr(), first);
+            std::ptr::copy_nonoverlapping(self.memory.add(RING), bytes[first..].as_mut_ptr(), rest);
+        }
+    }
+
+    /// Sends a message of at most [`LONGEST`] bytes; `wait` is called while there is no room. One thread at a time.
+    pub fn send(&mut self, kind: Kind, bytes: &[u8], mut wait: impl FnMut()) {
+        assert!(bytes.len() <= LONGEST, "longer messages are taken apart");
+        let head = self.counter(HEAD).load(Ordering::Relaxed);
+        let need = HEADER + bytes.len() as u64;
+        while head + need - self.counter(TAIL).load(Ordering::Acquire) > self.room() {
+            wait();
+        }
+        let length = u32::try_from(bytes.len()).unwrap_or(0);
+        let header = u64::from(kind as u32) | u64::from(length) << 32;
+        self.put(head, &header.to_le_bytes());
+        self.put(head + HEADER, bytes);
+        self.counter(HEAD).store(head + need, Ordering::Release);
+    }
+
+    /// The next message, if one is there.
+    ///
+    /// # Errors
+    /// When the guest wrote what is no message.
+    pub fn receive(&mut self) -> io::Result<Option<(Kind, Vec<u8>)>> {
+        let tail = self.counter(TAIL).load(Ordering::Relaxed);
+        let filled = self.counter(HEAD).load(Ordering::Acquire).wrapping_sub(tail);
+        if filled == 0 {
+            return Ok(None);
+        }
+        let mut header = [0; 8];
+        self.get(tail, &mut header);
+        let header = u64::from_le_bytes(header);
+        let length = header >> 32;
+        let kind = Kind::of((header & 0xffff_ffff) as u32);
+        let (Some(kind), true) = (kind, filled >= HEADER + length && length <= LONGEST as u64 && filled <= self.room())
+        else {
+            return Err(io::Error::other("the guest's messages are damaged"));
+        };
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
+        self.get(tail + HEADER, &mut bytes);
+        self.counter(TAIL).store(tail + HEADER + length, Ordering::Release);
+        Ok(Some((kind, bytes)))
+    }
+}
+
+impl Drop for Channel {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `map`, which nobody uses any more.
+        unsafe { libc::munmap(self.memory.cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair(length: u64) -> (Channel, Channel) {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(length).expect("grown");
+        (Channel::map(&file).expect("mapped"), Channel::map(&file).expect("mapped"))
+    }
+
+    #[test]
+    fn messages_come_in_order_across_the_end_of_the_ring() {
+        let (mut guest, mut host) = pair(RING as u64 + 1000);
+        for round in 0..200_u8 {
+            let length = usize::from(round) * 3;
+            guest.send(Kind::Out, &vec![round; length], || panic!("there is room"));
+            guest.send(Kind::Err, &[round], || panic!("there is room"));
+            assert_eq!(host.receive().expect("whole"), Some((Kind::Out, vec![round; length])));
+            assert_eq!(host.receive().expect("whole"), Some((Kind::Err, vec![round])));
+            assert_eq!(host.receive().expect("whole"), None);
+        }
+    }
+
+    #[test]
+    fn a_full_ring_waits_for_the_reader() {
+        let (mut guest, mut host) = pair(RING as u64 + 100);
+        guest.send(Kind::Data, &[1; 80], || panic!("there is room"));
+        let mut waited = 0;
+        guest.send(Kind::Data, &[2; 80], || {
+            waited += 1;
+            assert_eq!(host.receive().expect("whole"), Some((Kind::Data, vec![1; 80])));
+        });
+        assert_eq!(waited, 1);
+    }
+
+    #[test]
+    fn what_is_no_message_is_refused() {
+        let (guest, mut host) = pair(RING as u64 + 100);
+        guest.put(0, &[9, 0, 0, 0, 1, 0, 0, 0, 5]);
+        guest.counter(HEAD).store(9, Ordering::Release);
+        assert!(host.receive().is_err());
+    }
+}

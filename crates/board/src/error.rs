@@ -1,0 +1,27 @@
+//! Why a board did not run.
+
+use solocore_model::ModelError;
+
+/// Why a board did not run, or did not run to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum BoardError {
+    /// What was asked for is at fault.
+    #[error("{0}")]
+    Input(String),
+    /// This machine, the archive or the guest is.
+    #[error("{0}")]
+    Machine(String),
+    /// A file could not be read or written.
+    #[error(transparent)]
+    Model(#[from] ModelError),
+    /// Stopped by a signal.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+impl BoardError {
+    /// Something could not be done with a file or a directory of this machine.
+    pub(crate) fn file(path: &std::path::Path, what: &str, error: &std::io::Error) -> Self {
+        Self::Machine(format!("{}: cannot {what}: {error}; check its permissions and the free space", path.display()))
+    }
+}

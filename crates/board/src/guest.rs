@@ -1,0 +1,350 @@
+//! The first program of the guest: it starts the user's program and tells the host how it ended.
+//!
+//! Rule: it mounts what programs expect, reads the [`Task`], switches the memory model on, runs the program, switches it off, sends what lies in /out and
+//! turns the power off. All that the host must know goes through the [`Channel`]; the console has the kernel's messages only.
+
+use crate::channel::{Channel, Kind, LONGEST};
+use crate::image::HOME;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+/// Where the guest finds its [`Task`].
+pub const TASK: &str = "/board/task.json";
+
+/// What the guest is to do.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Task {
+    /// The program's file.
+    pub program: PathBuf,
+    /// Its name and its arguments.
+    pub command: Vec<String>,
+    /// Where it runs.
+    pub directory: PathBuf,
+    /// Its environment.
+    pub environment: BTreeMap<String, String>,
+    /// Switch the memory model on for as long as it runs.
+    pub switch: bool,
+    /// On the console, with so many rows and columns.
+    pub terminal: Option<(u16, u16)>,
+}
+
+/// What the guest tells.
+#[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", tag = "event")]
+pub enum Event {
+    /// The program starts.
+    Started {
+        /// The guest's clock, since its boot.
+        ns: u64,
+    },
+    /// It ended.
+    Ended {
+        /// Its exit code, as a shell gives it.
+        code: u8,
+        /// The guest's clock.
+        ns: u64,
+    },
+    /// A file of /out; its bytes follow.
+    File {
+        /// Below /out.
+        path: PathBuf,
+        /// Its permissions.
+        mode: u32,
+        /// Its length.
+        size: u64,
+    },
+    /// Nothing more comes.
+    Done,
+    /// The guest could not do its task.
+    Failed {
+        /// In one line.
+        what: String,
+    },
+}
+
+/// What a program may ask of the board (`cpuid` with a leaf that no processor has).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Request {
+    /// References take no time of the memory's, and nothing is counted.
+    ModelOff = 0,
+    /// The memory model computes.
+    ModelOn = 1,
+    /// What was counted so far is written, under a label.
+    Snapshot = 3,
+    /// Counts begin anew.
+    Reset = 4,
+}
+
+/// What the board answers in EAX.
+const ANSWER: u32 = 0x5343_0001;
+
+/// Runs the guest's task and turns the power off. Does not return inside a guest.
+///
+/// # Errors
+/// When this is not the first process of a machine.
+pub fn main() -> Result<(), String> {
+    if std::process::id() != 1 {
+        return Err(
+            "`board guest` is the first program of a board's guest; use `board run` or `board shell`".to_owned()
+        );
+    }
+    mount_all();
+    match open_channel() {
+        Err(e) => eprintln!("solocore: no channel to the host: {e}"),
+        Ok(channel) => {
+            let line = Line(Arc::new(Mutex::new(channel)));
+            if let Err(what) = serve(&line) {
+                line.tell(&Event::Failed { what });
+            }
+            line.tell(&Event::Done);
+        }
+    }
+    // SAFETY: plain system calls; nothing here outlives them.
+    unsafe {
+        libc::sync();
+        libc::reboot(libc::RB_POWER_OFF);
+    }
+    Err("the power does not go off".to_owned())
+}
+
+fn serve(line: &Line) -> Result<(), String> {
+    let text = std::fs::read_to_string(TASK).map_err(|e| format!("{TASK}: {e}"))?;
+    let task: Task = serde_json::from_str(&text).map_err(|e| format!("{TASK}: {e}"))?;
+    line.tell(&Event::Started { ns: clock_ns() });
+    let ended = run(&task, line)?;
+    line.tell(&ended);
+    send_files(Path::new("/out"), Path::new(""), line).map_err(|e| format!("/out: {e}"))
+}
+
+fn run(task: &Task, line: &Line) -> Result<Event, String> {
+    let mut command = Command::new(&task.program);
+    command.arg0(&task.command[0]).args(&task.command[1..]).current_dir(&task.directory);
+    command.env_clear().envs(&task.environment);
+    match task.terminal {
+        Some(size) => on_console(&mut command, size).map_err(|e| format!("/dev/ttyS0: {e}"))?,
+        None => {
+            command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        }
+    }
+    if task.switch {
+        ask(Request::ModelOn, "");
+    }
+    let started = command.spawn();
+    let mut child = started.map_err(|e| {
+        ask(Request::ModelOff, "");
+        format!("{}: cannot be started: {e}; is it made for this machine?", task.command[0])
+    })?;
+    let outputs =
+        [child.stdout.take().map(|o| line.relay(o, Kind::Out)), child.stderr.take().map(|e| line.relay(e, Kind::Err))];
+    let status = child.wait();
+    let ns = clock_ns();
+    if task.switch {
+        ask(Request::ModelOff, "");
+    }
+    let status = status.map_err(|e| format!("{}: {e}", task.command[0]))?;
+    // What it left running would hold the pipes open.
+    // SAFETY: a plain system call; process 1 itself is spared by the kernel.
+    unsafe { libc::kill(-1, libc::SIGKILL) };
+    for output in outputs.into_iter().flatten() {
+        let _ = output.join();
+    }
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    Ok(Event::Ended { code: u8::try_from(code).unwrap_or(u8::MAX), ns })
+}
+
+/// The program gets the console as its terminal.
+fn on_console(command: &mut Command, (rows, columns): (u16, u16)) -> io::Result<()> {
+    let terminal = File::options().read(true).write(true).open("/dev/ttyS0")?;
+    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let descriptor = terminal.as_raw_fd();
+    // SAFETY: the descriptor lives, and the argument is what this request reads.
+    unsafe { libc::ioctl(descriptor, libc::TIOCSWINSZ, &raw const size) };
+    command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
+    // SAFETY: between fork and exec only two system calls are made.
+    unsafe {
+        command.pre_exec(|| {
+            libc::setsid();
+            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            Ok(())
+        });
+    }
+    Ok(())
+}
+
+/// The way to the host, for several threads.
+#[derive(Clone)]
+struct Line(Arc<Mutex<Channel>>);
+
+impl Line {
+    fn send(&self, kind: Kind, bytes: &[u8]) {
+        if let Ok(mut channel) = self.0.lock() {
+            channel.send(kind, bytes, || std::thread::sleep(Duration::from_millis(1)));
+        }
+    }
+
+    fn tell(&self, event: &Event) {
+        self.send(Kind::Event, &serde_json::to_vec(event).unwrap_or_default());
+    }
+
+    fn relay(&self, mut from: impl Read + Send + 'static, kind: Kind) -> std::thread::JoinHandle<()> {
+        let line = self.clone();
+        std::thread::spawn(move || {
+            let mut buffer = vec![0; 1 << 16];
+            while let Ok(n) = from.read(&mut buffer) {
+                if n == 0 {
+                    break;
+                }
+                line.send(kind, &buffer[..n]);
+            }
+        })
+    }
+}
+
+fn send_files(root: &Path, below: &Path, line: &Line) -> io::Result<()> {
+    let mut entries: Vec<_> = std::fs::read_dir(root.join(below))?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(std::fs::DirEntry::file_name);
+    for entry in entries {
+        let path = below.join(entry.file_name());
+        let kind = entry.metadata()?;
+        if kind.is_dir() {
+            send_files(root, &path, line)?;
+        } else if kind.is_file() {
+            let mode = kind.permissions().mode() & 0o777;
+            line.tell(&Event::File { path, mode, size: kind.len() });
+            send_bytes(&entry.path(), kind.len(), line)?;
+        }
+    }
+    Ok(())
+}
+
+fn send_bytes(path: &Path, size: u64, line: &Line) -> io::Result<()> {
+    let mut file = File::open(path)?.take(size);
+    let mut buffer = vec![0; LONGEST];
+    loop {
+        let n = file.read(&mut buffer)?;
+        if n == 0 {
+            return Ok(());
+        }
+        line.send(Kind::Data, &buffer[..n]);
+    }
+}
+
+/// Finds the shared memory among the PCI devices and maps it.
+fn open_channel() -> io::Result<Channel> {
+    for entry in std::fs::read_dir("/sys/bus/pci/devices")? {
+        let device = entry?.path();
+        let id = |name: &str| std::fs::read_to_string(device.join(name)).unwrap_or_default();
+        if id("vendor").trim() == "0x1af4" && id("device").trim() == "0x1110" {
+            std::fs::write(device.join("enable"), "1")?;
+            return Channel::map(&File::options().read(true).write(true).open(device.join("resource2"))?);
+        }
+    }
+    Err(io::Error::other("the machine has no shared memory"))
+}
+
+/// Mounts what programs expect. What a kernel lacks is left out.
+fn mount_all() {
+    let list = [
+        ("proc", "/proc"),
+        ("sysfs", "/sys"),
+        ("devtmpfs", "/dev"),
+        ("devpts", "/dev/pts"),
+        ("tmpfs", "/dev/shm"),
+        ("tmpfs", "/run"),
+        ("cgroup2", "/sys/fs/cgroup"),
+        ("bpf", "/sys/fs/bpf"),
+        ("debugfs", "/sys/kernel/debug"),
+        ("tracefs", "/sys/kernel/tracing"),
+    ];
+    for (kind, place) in list {
+        // Those below /sys are there already.
+        let _ = std::fs::create_dir(place);
+        let text = |s: &str| std::ffi::CString::new(s).unwrap_or_default();
+        let (kind, place) = (text(kind), text(place));
+        // SAFETY: strings that live during the call; no data.
+        unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
+    }
+    let _ = std::fs::write("/proc/sys/kernel/hostname", "board");
+    for (link, target) in
+        [("/dev/fd", "/proc/self/fd"), ("/dev/stdout", "fd/1"), ("/dev/stderr", "fd/2"), ("/dev/stdin", "fd/0")]
+    {
+        let _ = std::os::unix::fs::symlink(target, link);
+    }
+    let _ = std::env::set_current_dir(HOME);
+}
+
+/// The guest's clock, which on a board is the simulated one.
+fn clock_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+}
+
+/// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the processor does. Was it a board that answered?
+pub fn ask(request: Request, label: &str) -> bool {
+    let mut bytes = [0; 8];
+    for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
+        *byte = given;
+    }
+    let mut answer = 0x5343_0000 | request as u32;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler keeps for itself, is put back.
+    unsafe {
+        std::arch::asm!(
+            "xchg {label}, rbx",
+            "cpuid",
+            "xchg {label}, rbx",
+            label = inout(reg) u64::from_le_bytes(bytes) => _,
+            inout("eax") answer,
+            inout("ecx") 0 => _,
+            out("edx") _,
+        );
+    }
+    answer == ANSWER
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_sent_with_their_place_in_order() {
+        let directory = tempfile::tempdir().expect("a directory");
+        std::fs::create_dir(directory.path().join("b")).expect("made");
+        std::fs::write(directory.path().join("b/two"), vec![5; LONGEST + 1]).expect("written");
+        std::fs::write(directory.path().join("a"), "").expect("written");
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(crate::channel::SIZE as u64).expect("grown");
+        let mut host = Channel::map(&file).expect("mapped");
+        let line = Line(Arc::new(Mutex::new(Channel::map(&file).expect("mapped"))));
+        send_files(directory.path(), Path::new(""), &line).expect("sent");
+        let mut said = Vec::new();
+        while let Some((kind, bytes)) = host.receive().expect("whole") {
+            match kind {
+                Kind::Event => match serde_json::from_slice(&bytes).expect("an event") {
+                    Event::File { path, size, .. } => said.push(format!("{} {size}", path.display())),
+                    other => panic!("{other:?}"),
+                },
+                _ => said.push(bytes.len().to_string()),
+            }
+        }
+        assert_eq!(said, ["a 0", "b/two 1048577", "1048576", "1"]);
+    }
+
+    #[test]
+    fn this_machine_is_no_guest() {
+        assert!(main().is_err());
+        assert!(!ask(Request::Snapshot, "longer than eight"));
+    }
+}

@@ -1,0 +1,283 @@
+//! A running guest: QEMU with its files, followed until it ends.
+//!
+//! Rule: QEMU runs in a process group of its own, so that the terminal's Ctrl-C reaches solocore alone, and is killed by the kernel if solocore is. All
+//! files of a run lie in a directory of its own, which goes when the run ends.
+
+use crate::channel::{Channel, Kind, SIZE};
+use crate::error::BoardError;
+use crate::guest::Event;
+use crate::kernel::Kernel;
+use crate::plugin;
+use crate::qemu::Qemu;
+use crate::receive::Files;
+use crate::watch::{Stream, Watch};
+use crate::{Counters, Job, job};
+use std::fs::File;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// How often the guest's messages are read.
+const LOOK: Duration = Duration::from_millis(5);
+/// How often its speed is told.
+const TELL: Duration = Duration::from_millis(500);
+/// How long QEMU may take to end once nothing more comes.
+const PATIENCE: Duration = Duration::from_secs(20);
+/// What takes the emulator seconds and no guest needs: keys of modules, self-tests of random numbers and hashes.
+const SKIPPED: &str = "load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init";
+
+/// What a guest did.
+#[derive(Debug, Default)]
+pub struct Followed {
+    /// The program's exit code.
+    pub code: Option<u8>,
+    /// Simulated time of the program.
+    pub simulated_ns: u64,
+    /// From QEMU's start to the program's.
+    pub boot: Duration,
+    /// Of the program, by the wall.
+    pub wall: Duration,
+}
+
+/// A running guest.
+#[derive(Debug)]
+pub struct Machine {
+    child: Child,
+    channel: Channel,
+    directory: PathBuf,
+}
+
+/// The arguments of the machine that both kinds of run share.
+fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path) {
+    let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,");
+    let processor = if job.counters == Counters::Intel { "Skylake-Server" } else { "EPYC" };
+    command
+        .args(["-machine", "q35", "-accel", "tcg,thread=multi", "-cpu"])
+        .arg(format!("{processor},-x2apic,-hypervisor"));
+    // The same day and the same random numbers in every run.
+    command.args(["-rtc", "base=2026-01-01,clock=vm", "-seed"]).arg(job.seed.to_string());
+    command.arg("-smp").arg(job.cpus.to_string()).arg("-m").arg(format!("{}M", job.memory.0 >> 20));
+    command.args(["-nic", "none", "-vga", "none", "-display", "none", "-no-reboot"]);
+    command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(directory.join("initramfs"));
+    command
+        .arg("-append")
+        .arg(format!("console=ttyS0 quiet panic=-1 nokaslr mitigations=off tsc=reliable norandmaps cryptomgr.notests initcall_blacklist={SKIPPED}"));
+    let memory =
+        format!("memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}", quoted(&directory.join("channel")));
+    command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);
+    if job.command.is_empty() {
+        command.args(["-chardev", "stdio,id=console,signal=off"]);
+    } else {
+        command.arg("-chardev").arg(format!("file,id=console,path={}", quoted(&directory.join("console"))));
+    }
+    command.args(["-serial", "chardev:console", "-monitor", "none"]);
+}
+
+impl Machine {
+    /// Starts QEMU; `directory` holds the guest's files.
+    pub fn start(job: &Job, qemu: &Qemu, kernel: &Kernel, directory: &Path) -> Result<Self, BoardError> {
+        let shared = directory.join("channel");
+        let fail = |e: std::io::Error| BoardError::file(&shared, "map", &e);
+        let file = File::options().read(true).write(true).create_new(true).open(&shared).map_err(fail)?;
+        file.set_len(SIZE as u64).map_err(fail)?;
+        let channel = Channel::map(&file).map_err(fail)?;
+        let mut command = qemu.command();
+        describe(&mut command, job, kernel, directory);
+        if let Some(plugin) = plugin::find()? {
+            let config = plugin::Config::new(job, directory, qemu.has_counters());
+            let path = directory.join("plugin.json");
+            solocore_model::files::write_json(&path, &config)?;
+            let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,");
+            command.arg("-plugin").arg(format!("{},config={}", quoted(&plugin), quoted(&path)));
+        }
+        let errors = directory.join("errors");
+        let log = File::create(&errors).map_err(|e| BoardError::file(&errors, "write", &e))?;
+        if job.command.is_empty() {
+            command.stdin(Stdio::inherit()).stdout(Stdio::inherit());
+        } else {
+            command.stdin(Stdio::null()).stdout(Stdio::null()).process_group(0);
+        }
+        command.stderr(log);
+        // SAFETY: between fork and exec only one system call is made.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                Ok(())
+            });
+        }
+        let child = command.spawn().map_err(|e| {
+            BoardError::Machine(format!(
+                "QEMU does not start: {e}; remove it from the cache, so that it is fetched again"
+            ))
+        })?;
+        Ok(Self { child, channel, directory: directory.to_owned() })
+    }
+
+    /// Reads what the guest says until it ends.
+    pub fn follow(&mut self, job: &Job, watch: &mut dyn Watch) -> Result<Followed, BoardError> {
+        let begin = Instant::now();
+        let mut state = State::new(job);
+        let mut told = begin;
+        loop {
+            let ended = self.child.try_wait().map_err(|e| BoardError::Machine(format!("QEMU: {e}")))?;
+            // After its end, once more: what it said last.
+            self.drain(&mut state, begin, watch)?;
+            if let Some(status) = ended {
+                return self.verdict(state, status.to_string());
+            }
+            if watch.stopped() {
+                return Err(BoardError::Interrupted);
+            }
+            if let Some(limit) = job.time_limit
+                && begin.elapsed() >= limit
+            {
+                return Err(BoardError::Machine(format!(
+                    "the run took longer than --time-limit ({} s) and was ended; give it more time",
+                    limit.as_secs()
+                )));
+            }
+            if state.done.is_some_and(|d| d.elapsed() >= PATIENCE) {
+                return self.verdict(state, "it did not turn its power off".to_owned());
+            }
+            if told.elapsed() >= TELL {
+                told = Instant::now();
+                self.tell_speed(&state, watch);
+            }
+            std::thread::sleep(LOOK);
+        }
+    }
+
+    fn drain(&mut self, state: &mut State, begin: Instant, watch: &mut dyn Watch) -> Result<(), BoardError> {
+        let damaged = |e: std::io::Error| BoardError::Machine(format!("{e}; run it again"));
+        while let Some((kind, bytes)) = self.channel.receive().map_err(damaged)? {
+            match kind {
+                Kind::Out => watch.output(Stream::Out, &bytes),
+                Kind::Err => watch.output(Stream::Err, &bytes),
+                Kind::Data => state.files.data(&bytes)?,
+                Kind::Event => {
+                    let event = serde_json::from_slice(&bytes).map_err(|e| damaged(e.into()))?;
+                    state.event(event, begin, watch)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The plugin's last line: simulated ns, wall ns, model.
+    fn tell_speed(&self, state: &State, watch: &mut dyn Watch) {
+        let text = std::fs::read_to_string(self.directory.join("progress")).unwrap_or_default();
+        let Some(line) = text.lines().last() else { return };
+        let mut numbers = line.split_whitespace().map_while(|w| w.parse::<u64>().ok());
+        if let (Some(simulated), Some(wall), Some(_)) = (numbers.next(), numbers.next(), state.started) {
+            watch.speed(simulated, wall);
+        }
+    }
+
+    fn verdict(&self, state: State, status: String) -> Result<Followed, BoardError> {
+        if let Some(what) = state.failed {
+            return Err(BoardError::Machine(what));
+        }
+        if state.done.is_some() {
+            return Ok(state.followed);
+        }
+        let console = read_lossy(&self.directory.join("console"));
+        if let Some(line) = console.lines().find(|l| l.contains("Kernel panic")) {
+            let what = line.split_once("Kernel panic").map_or(line, |(_, w)| w);
+            let what = what.trim_start_matches(" - ").trim_start_matches("not syncing: ").trim();
+            return Err(BoardError::Machine(format!(
+                "the guest's kernel panicked: {what}; --console FILE keeps its messages"
+            )));
+        }
+        let errors = read_lossy(&self.directory.join("errors"));
+        let said = complaint(&errors).or_else(|| console.lines().last()).unwrap_or("it said nothing").trim();
+        Err(BoardError::Machine(format!(
+            "the guest ended before its program did ({status}): {said}; --console FILE keeps its messages"
+        )))
+    }
+}
+
+/// What QEMU or its plugin ended with: what a panic says, else the last line, without the long path of the loader in front.
+fn complaint(errors: &str) -> Option<&str> {
+    let mut lines = errors.lines().filter(|l| !l.contains("warning: TCG doesn't support"));
+    let panic = lines.clone().skip_while(|l| !l.contains("panicked at")).nth(1);
+    let line = panic.or_else(|| lines.next_back())?;
+    Some(line.split_once("qemu-system-x86_64: ").map_or(line, |(_, said)| said))
+}
+
+/// The kernel's messages, and then QEMU's.
+pub fn messages(directory: &Path) -> String {
+    let errors = read_lossy(&directory.join("errors"));
+    let errors: String = errors
+        .lines()
+        .filter(|l| !l.contains("warning: TCG doesn't support"))
+        .map(|l| format!("QEMU: {l}\n"))
+        .collect();
+    read_lossy(&directory.join("console")) + &errors
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let pid = self.child.id();
+        for (signal, patience) in [(libc::SIGTERM, 3000), (libc::SIGKILL, 3000)] {
+            if matches!(self.child.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            // SAFETY: a plain system call; the child was not reaped yet, so the number is still its own.
+            unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap_or(0), signal) };
+            let begin = Instant::now();
+            while begin.elapsed() < Duration::from_millis(patience) {
+                if matches!(self.child.try_wait(), Ok(Some(_))) {
+                    return;
+                }
+                std::thread::sleep(LOOK);
+            }
+        }
+    }
+}
+
+fn read_lossy(path: &Path) -> String {
+    String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned()
+}
+
+/// What is known of the guest so far.
+struct State {
+    followed: Followed,
+    started: Option<(Instant, u64)>,
+    done: Option<Instant>,
+    failed: Option<String>,
+    files: Files,
+}
+
+impl State {
+    fn new(job: &job::Job) -> Self {
+        Self {
+            followed: Followed::default(),
+            started: None,
+            done: None,
+            failed: None,
+            files: Files::new(job.out.clone()),
+        }
+    }
+
+    fn event(&mut self, event: Event, begin: Instant, watch: &mut dyn Watch) -> Result<(), BoardError> {
+        match event {
+            Event::Started { ns } => {
+                self.followed.boot = begin.elapsed();
+                self.started = Some((Instant::now(), ns));
+                watch.stage(&format!("booted in {:.1} s; the program runs", begin.elapsed().as_secs_f64()));
+            }
+            Event::Ended { code, ns } => {
+                self.followed.code = Some(code);
+                if let Some((wall, start)) = self.started {
+                    self.followed.wall = wall.elapsed();
+                    self.followed.simulated_ns = ns.saturating_sub(start);
+                }
+            }
+            Event::File { path, mode, size } => self.files.begin(&path, mode, size)?,
+            Event::Failed { what } => self.failed = Some(what),
+            Event::Done => self.done = Some(Instant::now()),
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,93 @@
+//! The QEMU plugin that makes the machine a board: where it lies, and what it is told.
+
+use crate::error::BoardError;
+use crate::job::{Counters, Job, Model, Prefetcher};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+
+/// Where the plugin writes what it counted.
+pub const TRUTH: &str = "truth.json";
+const NAME: &str = "libsolocore_board_plugin.so";
+/// Simulated time that a CPU runs before the next one's turn.
+const QUANTUM_NS: u64 = 10_000;
+
+/// What the plugin reads at its start, as JSON.
+#[derive(Debug, Serialize)]
+pub struct Config {
+    platform: PathBuf,
+    cpus: u32,
+    seed: u64,
+    quantum_ns: u64,
+    /// Time of an instruction whose references all hit the first-level caches.
+    cpi_ps: u64,
+    model: Model,
+    prefetcher: Prefetcher,
+    page_walks: bool,
+    pmu: Counters,
+    allocation: bool,
+    /// Where it writes what it counted.
+    truth: PathBuf,
+    /// Where it adds a line a second: simulated ns, wall ns, model.
+    progress: PathBuf,
+}
+
+impl Config {
+    /// The configuration of a run whose files lie in `directory`.
+    pub fn new(job: &Job, directory: &Path, counters: bool) -> Self {
+        let platform = &job.platform;
+        Self {
+            platform: directory.join("platform.toml"),
+            cpus: job.cpus,
+            seed: job.seed,
+            quantum_ns: QUANTUM_NS,
+            cpi_ps: cpi_ps(platform.cpi, platform.frequency.0),
+            model: if counters { job.model } else { Model::Off },
+            prefetcher: job.prefetcher,
+            page_walks: job.page_walks,
+            pmu: if counters { job.counters } else { Counters::None },
+            allocation: job.allocation && counters,
+            truth: directory.join(TRUTH),
+            progress: directory.join("progress"),
+        }
+    }
+}
+
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked platform: 0.1 ps to 1 ms")]
+fn cpi_ps(cpi: f64, hertz: u64) -> u64 {
+    ((cpi * 1e12 / hertz as f64).round() as u64).max(1)
+}
+
+/// The plugin's file; none where `SOLOCORE_BOARD_PLUGIN` is `none`: the machine is then plain QEMU, without the board's clock and memory.
+///
+/// # Errors
+/// [`BoardError::Machine`] when it is not where it should be.
+pub fn find() -> Result<Option<PathBuf>, BoardError> {
+    let named = std::env::var_os("SOLOCORE_BOARD_PLUGIN").filter(|n| !n.is_empty()).map(PathBuf::from);
+    if named.as_deref() == Some(Path::new("none")) {
+        return Ok(None);
+    }
+    let mut places: Vec<PathBuf> = named.into_iter().collect();
+    if places.is_empty()
+        && let Some(directory) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
+    {
+        places.extend(["", "deps", "..", "../lib/solocore"].map(|d| directory.join(d).join(NAME)));
+    }
+    let found = places.iter().find(|p| p.is_file()).map(|p| p.canonicalize().unwrap_or_else(|_| p.clone()));
+    found.map(Some).ok_or_else(|| {
+        BoardError::Machine(format!(
+            "the board's plugin {NAME} is not beside the solocore program; build it with `make build`, or name it in SOLOCORE_BOARD_PLUGIN"
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_instruction_takes_its_cycles() {
+        assert_eq!(cpi_ps(1.0, 1_000_000_000), 1000);
+        assert_eq!(cpi_ps(1.0, 1_500_000_000), 667);
+        assert_eq!(cpi_ps(0.5, 4_000_000_000), 125);
+    }
+}

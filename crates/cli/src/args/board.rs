@@ -1,0 +1,179 @@
+//! Options of `solocore board`.
+
+use super::format::Format;
+use clap::{Subcommand, ValueEnum};
+use solocore_model::Time;
+use solocore_model::units::Bytes;
+use std::path::PathBuf;
+
+#[derive(Debug, Subcommand)]
+pub enum BoardCommand {
+    /// Boot a board, run a program on it, and turn it off.
+    #[command(
+        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of what --share\nnames, at the same paths; its directory is this one. It can change nothing of the host: what it writes to /out comes back with --out.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there is no board\nto run it on, or the guest failed."
+    )]
+    Run(RunArgs),
+    /// Boot a board with a shell on this terminal, until `exit`.
+    #[command(after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out results")]
+    Shell(ShellArgs),
+    /// List boards, and the QEMUs and kernels that are here or can be fetched.
+    List {
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
+    /// Inside a guest: ask the board for something.
+    #[command(
+        after_help = "Examples, in a script that `board run` runs:\n  solocore board ask model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no board."
+    )]
+    Ask {
+        /// What to ask for.
+        #[arg(value_enum)]
+        what: Ask,
+        /// With `snapshot`: its name, at most eight letters.
+        #[arg(default_value = "")]
+        label: String,
+    },
+    /// What runs first in a board's guest.
+    #[command(hide = true)]
+    Guest,
+}
+
+/// What a guest may ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Ask {
+    /// The memory model computes.
+    ModelOn,
+    /// References take no time of the memory's, and nothing is counted.
+    ModelOff,
+    /// What was counted so far goes to the file of --truth, with the label at its end.
+    Snapshot,
+    /// Counts begin anew.
+    Reset,
+}
+
+/// When the memory model computes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Model {
+    /// From the boot on.
+    On,
+    /// Never: the board's clock alone.
+    Off,
+    /// While the program runs.
+    #[default]
+    Asked,
+}
+
+/// What the caches fetch by themselves.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Prefetcher {
+    /// Nothing.
+    #[default]
+    Off,
+    /// The line after each miss.
+    NextLine,
+    /// Lines at the distance of earlier misses.
+    Stride,
+}
+
+/// Whose counters the guest finds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Counters {
+    /// Those of AMD's Zen.
+    #[default]
+    Amd,
+    /// Intel's architectural ones.
+    Intel,
+    /// None.
+    None,
+}
+
+/// Is it there?
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum Switch {
+    /// Yes.
+    #[default]
+    On,
+    /// No.
+    Off,
+}
+
+/// What `run` and `shell` have in common.
+#[derive(Debug, clap::Args)]
+pub struct MachineArgs {
+    /// The board: a preset or a platform file.
+    #[arg(value_name = "BOARD")]
+    pub board: String,
+    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or what the archive has in its place].
+    #[arg(long, value_name = "V")]
+    pub kernel: Option<String>,
+    /// CPUs of the guest [default: the board's cores].
+    #[arg(long, value_name = "N")]
+    pub cpus: Option<u32>,
+    /// Memory of the guest, like "2 GiB" or 2G.
+    #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = memory)]
+    pub memory: Bytes,
+    /// When the memory model computes; without it every reference takes the same time, and the board runs faster.
+    #[arg(long, value_enum, default_value_t)]
+    pub model: Model,
+    /// What the caches fetch by themselves.
+    #[arg(long, value_enum, default_value_t)]
+    pub prefetcher: Prefetcher,
+    /// Reads of page tables go through the caches; without them the board runs faster.
+    #[arg(long, value_enum, default_value_t)]
+    pub page_walks: Switch,
+    /// Whose counters the guest finds.
+    #[arg(long, value_enum, default_value_t)]
+    pub counters: Counters,
+    /// The guest can share out the shared cache and its bandwidth (resctrl).
+    #[arg(long)]
+    pub allocation: bool,
+    /// Of all that is left to chance.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// A file or a directory that the guest gets a copy of, at the same path; may be given several times.
+    #[arg(long, value_name = "PATH")]
+    pub share: Vec<PathBuf>,
+    /// A directory for what the guest wrote to /out.
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+    /// End the run after so much time, boot included.
+    #[arg(long, value_name = "T", default_value = "60 min")]
+    pub time_limit: Time,
+    /// A file for the messages of the kernel and of QEMU.
+    #[arg(long, value_name = "FILE")]
+    pub console: Option<PathBuf>,
+    /// A file for all that the board counted, also of each frame of the memory; snapshots lie beside it, as FILE.LABEL.
+    #[arg(long, value_name = "FILE")]
+    pub truth: Option<PathBuf>,
+    /// What to print: with json, the program's output goes to stderr.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
+    /// Program and arguments.
+    #[arg(last = true, required = true, value_name = "CMD")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, clap::Args)]
+pub struct ShellArgs {
+    #[command(flatten)]
+    pub machine: MachineArgs,
+}
+
+/// A size with its unit, or as QEMU takes it: 768M, 2G.
+fn memory(text: &str) -> Result<Bytes, String> {
+    let of_qemu = text.strip_suffix('M').map(|n| (n, 20)).or_else(|| text.strip_suffix('G').map(|n| (n, 30)));
+    if let Some((number, shift)) = of_qemu
+        && let Ok(n) = number.trim().parse::<u64>()
+        && n < 1 << 20
+    {
+        return Ok(Bytes(n << shift));
+    }
+    text.parse()
+}

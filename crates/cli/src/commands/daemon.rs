@@ -1,0 +1,117 @@
+//! What the user hears of a run, and where its results go: the same for `run`, `exec` and `vcpu serve`.
+
+use crate::args::Format;
+use crate::commands::run_text;
+use crate::fail::Failure;
+use crate::print::print;
+use crate::progress::stopped;
+use solocore_linux::daemon::{Daemon, Outcome, Program, Traces, Word};
+use solocore_model::files;
+use solocore_model::run::{RunJob, RunResult, RunTask};
+use solocore_model::sched_trace::SchedTrace;
+use solocore_report::{RunTrace, TracedCore, TracedPeriod, TracedTask};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Where a run's results go.
+pub struct Destination<'a> {
+    /// Decisions of a scheduler.
+    pub sched_trace: Option<&'a Path>,
+    /// What Perfetto draws.
+    pub trace: Option<&'a Path>,
+    /// The run as a file.
+    pub output: Option<&'a Path>,
+    /// What is printed.
+    pub format: Format,
+}
+
+/// Runs it to its end, with words on stderr.
+pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
+    let outcome = daemon.run(&stopped, &|word| match word {
+        Word::Note(note) => eprintln!("solocore: note: {note}"),
+        Word::Begun(what) => eprintln!("{what}; Ctrl-C ends it"),
+        Word::Message(message) => eprintln!("solocore: {message}"),
+    })?;
+    to.write(&outcome)?;
+    outcome.lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+}
+
+/// Runs it for as long as a program takes, which is its last part; the program's exit code.
+pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Failure> {
+    let code = program.code();
+    daemon.add(program);
+    let outcome = daemon.run(&stopped, &|word| {
+        if let Word::Note(note) = word {
+            eprintln!("solocore: note: {note}");
+        }
+    })?;
+    outcome.lost.map_or_else(|| Ok(ExitCode::from(code.get().unwrap_or(1))), |error| Err(error.into()))
+}
+
+impl Destination<'_> {
+    fn write(&self, Outcome { run, traces, .. }: &Outcome) -> Result<(), Failure> {
+        for note in &traces.notes {
+            eprintln!("solocore: note: {note}");
+        }
+        if let (Some(path), Some(decisions)) = (self.sched_trace, &traces.decisions) {
+            write_decisions(path, decisions)?;
+        }
+        if let Some(path) = self.trace {
+            files::write_atomically(path, &perfetto(run, traces))?;
+        }
+        if let Some(path) = self.output {
+            files::write_json(path, run)?;
+        }
+        match self.format {
+            Format::Json => print(&files::to_json(run)),
+            Format::Text => print(&run_text::text(run)),
+        }
+    }
+}
+
+/// Writes a trace of decisions (CSV).
+pub fn write_decisions(path: &Path, trace: &SchedTrace) -> Result<(), Failure> {
+    let mut bytes = Vec::new();
+    trace
+        .write(&mut bytes)
+        .map_err(|e| Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display())))?;
+    Ok(files::write_atomically(path, &bytes)?)
+}
+
+fn perfetto(run: &RunResult, traces: &Traces) -> Vec<u8> {
+    match (&traces.decisions, &run.levels, &run.vcpus) {
+        (Some(decisions), Some(levels), _) => {
+            let names: Vec<String> = levels.tasks.iter().map(|t| t.name.clone()).collect();
+            solocore_report::perfetto_sched(decisions, &names)
+        }
+        (Some(decisions), None, Some(vcpus)) => {
+            let names = vcpus.vcpus.iter().map(|v| (v.id, v.name.clone())).collect();
+            solocore_report::perfetto_vcpus(decisions, &names)
+        }
+        _ => solocore_report::perfetto_run(&periods(run, traces)),
+    }
+}
+
+/// Throttling and use of each period, and jobs.
+fn periods(run: &RunResult, traces: &Traces) -> RunTrace {
+    let since = |ns: u64| ns.saturating_sub(traces.begun_ns);
+    let core = |(cpu, periods): &(u32, Vec<solocore_linux::regulate::history::Period>)| {
+        let period = |p: &solocore_linux::regulate::history::Period| TracedPeriod {
+            start_ns: since(p.start_ns),
+            end_ns: since(p.end_ns),
+            stopped_ns: p.stopped_ns.map(since),
+            accesses: p.accesses,
+        };
+        TracedCore { cpu: *cpu, periods: periods.iter().map(period).collect() }
+    };
+    let times = |jobs: &[RunJob]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
+    let task =
+        |t: &RunTask| TracedTask { name: t.name.clone(), place: format!("core {}", t.core), jobs: times(&t.latest) };
+    let tasks = run.tasks.iter().filter(|t| t.how == "started").map(task);
+    let attended = run.transfers.iter().filter(|t| t.clients > 0).map(|t| TracedTask {
+        name: t.name.clone(),
+        place: t.resource.clone(),
+        jobs: times(&t.latest),
+    });
+    RunTrace { cores: traces.periods.iter().map(core).collect(), tasks: tasks.chain(attended).collect() }
+}

@@ -1,0 +1,278 @@
+//! A run for people: a table for each part that took part in it.
+
+use crate::table;
+use solocore_model::run::{
+    RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked, RunRegulation, RunResult, RunTask,
+    RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus, RunWindow,
+};
+
+/// All of it.
+pub fn text(run: &RunResult) -> String {
+    let mut out = run.regulation.as_ref().map_or_else(String::new, regulation);
+    out += &run.levels.as_ref().map_or_else(String::new, |levels| level_tasks(run, levels) + &level_cpus(levels));
+    out += &run.vcpus.as_ref().map_or_else(String::new, vcpus);
+    if run.levels.is_none() {
+        // A scheduler of levels says more of its tasks.
+        out += &tasks(run.tasks.iter().chain(&run.drivers));
+    }
+    out += &windows(&run.windows);
+    out += &transfers(run);
+    out += &groups(&run.groups);
+    out += &locked(&run.locked_pages);
+    out += &run.lock.as_ref().map_or_else(String::new, lock);
+    out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
+}
+
+/// What was at work.
+fn by(run: &RunResult) -> String {
+    if run.levels.is_some() {
+        format!("{} scheduler", run.scheme.name())
+    } else if let Some(vcpus) = &run.vcpus {
+        format!("VCPUs, background {}", vcpus.background)
+    } else if let Some(r) = &run.regulation {
+        format!("{} engine, {} per {} us", r.engine, r.event, r.period_ns / 1000)
+    } else {
+        "nothing regulated".to_owned()
+    }
+}
+
+/// A heading and rows, as a table after an empty line.
+fn shown(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+    let head = head.iter().map(|&h| h.to_owned()).collect();
+    let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
+    format!("\n{}", table::render(&rows))
+}
+
+/// A budget of accesses.
+pub fn limit(budget: u64) -> String {
+    if budget == u64::MAX { "none".to_owned() } else { budget.to_string() }
+}
+
+fn us(ns: u64) -> String {
+    format!("{:.1}", ns as f64 / 1e3)
+}
+
+fn regulation(r: &RunRegulation) -> String {
+    let head = ["CPU", "budget", "sample", "periods", "throttled", "time %", "max", "over", "skipped", "longest ms"];
+    let rows = r.cores.iter().map(|c| {
+        vec![
+            c.cpu.to_string(),
+            limit(c.budget),
+            c.sample.to_string(),
+            c.periods.to_string(),
+            c.throttled_periods.to_string(),
+            format!("{:.1}", 100.0 * c.throttled_share),
+            c.max_accesses_per_period.to_string(),
+            c.periods_over_budget.to_string(),
+            c.periods_skipped.to_string(),
+            format!("{:.3}", c.longest_period_ns as f64 / 1e6),
+        ]
+    });
+    shown(&head, rows).trim_start().to_owned() + &writes(r)
+}
+
+/// Writes, where they are counted apart.
+fn writes(r: &RunRegulation) -> String {
+    let Some(event) = &r.write_event else { return String::new() };
+    let head = ["CPU", "write budget", "sample", "writes", "max", "over"];
+    let rows = r.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))).map(|(cpu, w)| {
+        let numbers = [w.write_sample, w.writes, w.max_writes_per_period, w.periods_over_write_budget];
+        let numbers = numbers.map(|n| n.to_string());
+        [cpu.to_string(), limit(w.write_budget)].into_iter().chain(numbers).collect()
+    });
+    format!("{}writes are {event}\n", shown(&head, rows))
+}
+
+fn level_tasks(run: &RunResult, levels: &RunLevels) -> String {
+    let head = [
+        "task",
+        "level",
+        "core",
+        "how",
+        "jobs",
+        "done",
+        "skipped",
+        "overruns",
+        "late",
+        "start us",
+        "longest ms",
+        "tardy ms",
+        "bound ms",
+        "charged ms",
+    ];
+    let rows = levels.tasks.iter().map(|t| {
+        let some = |ns: u64| table::ms((t.completed > 0).then_some(ns));
+        let planned = run.plan.as_ref().and_then(|p| p.tasks.iter().find(|p| p.name == t.name));
+        vec![
+            t.name.clone(),
+            t.level.clone(),
+            t.core.map_or("all".to_owned(), |c| c.to_string()),
+            t.how.clone(),
+            t.jobs.to_string(),
+            t.completed.to_string(),
+            t.skipped.to_string(),
+            t.overruns.to_string(),
+            t.late.to_string(),
+            us(t.max_start_late_ns),
+            some(t.max_response_ns),
+            some(t.max_tardiness_ns),
+            table::ms(planned.and_then(|p| p.tardiness_ns)),
+            some(t.max_charged_ns),
+        ]
+    });
+    shown(&head, rows).trim_start().to_owned()
+}
+
+fn level_cpus(levels: &RunLevels) -> String {
+    let head = ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
+    let row = |c: &RunLevelCpu| {
+        vec![
+            c.cpu.to_string(),
+            c.decisions.to_string(),
+            us(c.mean_decision_ns),
+            us(c.max_decision_ns),
+            us(c.max_timer_late_ns),
+            c.intrusions.to_string(),
+            format!("{:.3}", c.intruder_ns as f64 / 1e6),
+        ]
+    };
+    shown(&head, levels.cpus.iter().map(row))
+        + &intruders("levels", levels.intruders.iter().map(RunLevelIntruder::text))
+}
+
+/// Real-time threads beside a scheduler, a line each.
+fn intruders(beside: &str, all: impl Iterator<Item = String>) -> String {
+    all.map(|text| format!("real-time thread beside the {beside}: {text}\n")).collect()
+}
+
+/// What a scheduler of VCPUs saw.
+pub fn vcpus(v: &RunVcpus) -> String {
+    vcpus_list(&v.vcpus)
+        + &vcpu_cpus(&v.cpus)
+        + &v.throttling.as_ref().map_or_else(String::new, RunThrottling::text)
+        + &intruders("VCPUs", v.intruders.iter().map(RunVcpuIntruder::text))
+}
+
+/// VCPUs, a line each.
+pub fn vcpus_list(vcpus: &[RunVcpu]) -> String {
+    let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
+    let row = |v: &RunVcpu| {
+        vec![
+            v.name.clone(),
+            v.id.to_string(),
+            v.core.to_string(),
+            table::ms(Some(v.capacity_ns)),
+            table::ms(Some(v.period_ns)),
+            v.state.clone(),
+            table::ms(Some(v.foreground_ns)),
+            table::ms(Some(v.background_ns)),
+            v.moves.to_string(),
+        ]
+    };
+    shown(&head, vcpus.iter().map(row)).trim_start().to_owned()
+}
+
+fn vcpu_cpus(cpus: &[RunVcpuCpu]) -> String {
+    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms", "real-time ms"];
+    let row = |c: &RunVcpuCpu| {
+        vec![
+            c.cpu.to_string(),
+            c.switches.to_string(),
+            c.late.to_string(),
+            us(c.longest_late_ns),
+            c.strays.to_string(),
+            c.moves.to_string(),
+            table::ms(Some(c.background_ns)),
+            table::ms(Some(c.intruder_ns)),
+        ]
+    };
+    shown(&head, cpus.iter().map(row))
+}
+
+/// Tasks that solocore ran; empty if there were none.
+fn tasks<'a>(tasks: impl Iterator<Item = &'a RunTask>) -> String {
+    let run: Vec<&RunTask> = tasks.filter(|t| t.how != "not run").collect();
+    if run.is_empty() {
+        return String::new();
+    }
+    let head = ["task", "core", "how", "scheduling", "jobs", "failed", "late", "longest ms", "mean ms", "CPU ms"];
+    let row = |t: &RunTask| {
+        let some = |ns: u64| table::ms((t.jobs > 0).then_some(ns));
+        vec![
+            t.name.clone(),
+            t.core.to_string(),
+            t.how.clone(),
+            t.fifo.map_or("normal".to_owned(), |p| format!("fifo {p}")),
+            t.jobs.to_string(),
+            t.failed.to_string(),
+            t.misses_deadline.to_string(),
+            some(t.max_response_ns),
+            some(t.mean_response_ns),
+            some(t.max_cpu_ns),
+        ]
+    };
+    shown(&head, run.into_iter().map(row))
+}
+
+/// Windows that were kept by stopping jobs; empty without partitions.
+fn windows(windows: &[RunWindow]) -> String {
+    if windows.is_empty() {
+        return String::new();
+    }
+    let row = |w: &RunWindow| vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), us(w.max_late_ns)];
+    shown(&["partition", "core", "windows", "stopped late us"], windows.iter().map(row))
+}
+
+/// Groups that the hardware gave shares; empty without any.
+fn groups(groups: &[RunGroup]) -> String {
+    if groups.is_empty() {
+        return String::new();
+    }
+    let some = |n: Option<u64>, unit: f64| n.map_or("-".to_owned(), |n| format!("{:.1}", n as f64 / unit));
+    let row = |g: &RunGroup| {
+        let exclusive = if g.exclusive { "yes" } else { "no" }.to_owned();
+        let (held, moved) = (some(g.occupancy_bytes, 1024.0), some(g.total_bytes, 1e6));
+        vec![g.group.clone(), g.schemata.join(" "), exclusive, held, moved]
+    };
+    shown(&["group", "shares", "exclusive", "held KiB", "transferred MB"], groups.iter().map(row))
+}
+
+/// Locked pages; empty without any.
+fn locked(runs: &[RunLocked]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let head = ["locked pages of", "planned", "found", "used", "reads", "ns a page", "processes"];
+    let row = |r: &RunLocked| {
+        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes].map(|n| n.to_string());
+        std::iter::once(r.task.clone()).chain(numbers).collect()
+    };
+    shown(&head, runs.iter().map(row))
+}
+
+/// Input and output of the time table; empty without any.
+fn transfers(run: &RunResult) -> String {
+    if run.transfers.is_empty() {
+        return String::new();
+    }
+    let head = ["transfer", "on", "slots", "begun", "late", "missed", "no driver", "start us", "over us"];
+    let row = |t: &RunTransfer| {
+        let some = |ns: u64| if t.begun > 0 { us(ns) } else { "-".to_owned() };
+        let numbers = [t.slots, t.begun, t.late, t.missed, t.unattended].map(|n| n.to_string());
+        let names = [t.name.clone(), t.resource.clone()];
+        names.into_iter().chain(numbers).chain([some(t.max_start_late_ns), some(t.max_end_late_ns)]).collect()
+    };
+    let alone = run.unattended().map_or_else(String::new, |text| format!("{text}\n"));
+    shown(&head, run.transfers.iter().map(row)) + &alone
+}
+
+fn lock(lock: &RunLock) -> String {
+    if lock.cores.is_empty() {
+        return String::new();
+    }
+    let rows = lock
+        .cores
+        .iter()
+        .map(|c| [u64::from(c.cpu), c.held_periods, c.stops, c.early_releases].map(|n| n.to_string()).to_vec());
+    shown(&["CPU", "periods with a lock", "stopped by it", "freed early"], rows)
+}

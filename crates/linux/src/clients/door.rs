@@ -1,0 +1,107 @@
+//! The socket at which clients connect, and who may: root, and the members of a group.
+
+use super::table::{Refusal, Request};
+use crate::error::LinuxError;
+use crate::sys::seqpacket::{self, Peer};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::{PermissionsExt, chown};
+use std::path::{Path, PathBuf};
+
+/// See the module; the socket goes when this is dropped.
+pub(super) struct Door {
+    pub listener: OwnedFd,
+    path: PathBuf,
+    /// Whose members may.
+    pub group: Option<u32>,
+}
+
+impl Door {
+    /// Opens it. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
+        let group = seqpacket::group(group);
+        let fail =
+            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let listener = listen(path, group).map_err(fail)?;
+        Ok(Self { listener, path: path.to_owned(), group })
+    }
+
+    /// Who asks, if it may, and for what.
+    pub fn asked(&self, socket: &OwnedFd, message: &[u8]) -> Result<(Peer, Request), Refusal> {
+        let peer = seqpacket::peer(socket).map_err(|_| Refusal::BadRequest)?;
+        if !allowed(&peer, self.group) {
+            return Err(Refusal::NotAllowed);
+        }
+        let request = Request::decode(message).filter(|r| r.protocol == 1).ok_or(Refusal::BadRequest)?;
+        Ok((peer, request))
+    }
+}
+
+impl Drop for Door {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// Listens for clients.
+fn listen(path: &Path, group: Option<u32>) -> io::Result<OwnedFd> {
+    let _ = fs::remove_file(path);
+    let listener = seqpacket::listen(path)?;
+    // The group first: nobody else may connect in between.
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    if group.is_some() {
+        chown(path, None, group)?;
+        fs::set_permissions(path, Permissions::from_mode(0o660))?;
+    }
+    Ok(listener)
+}
+
+/// Root, and the members of the group.
+fn allowed(peer: &Peer, group: Option<u32>) -> bool {
+    peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
+}
+
+/// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
+/// is dead.
+pub(super) fn start_of(pid: u32, thread: u32) -> Option<u64> {
+    started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
+}
+
+fn started(stat: &str) -> Option<u64> {
+    // The name may hold anything, but nothing after it holds a bracket.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    let state = fields.next()?;
+    if state == "Z" || state == "X" {
+        return None;
+    }
+    fields.nth(18)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_and_members_may() {
+        let peer = |uid, groups: &[u32]| Peer { pid: 1, uid, groups: groups.to_vec() };
+        assert!(allowed(&peer(0, &[]), None));
+        assert!(allowed(&peer(1000, &[5, 7]), Some(7)));
+        assert!(!allowed(&peer(1000, &[5]), Some(7)));
+        assert!(!allowed(&peer(1000, &[0]), None));
+    }
+
+    #[test]
+    fn a_threads_start_is_read_whatever_its_name() {
+        let line = |state: &str| {
+            let numbers: Vec<String> = (4..30).map(|n| n.to_string()).collect();
+            format!("77 (a) b (x) {state} {}", numbers.join(" "))
+        };
+        assert_eq!(started(&line("S")), Some(22));
+        assert_eq!(started(&line("Z")), None);
+        assert_eq!(started(""), None);
+        let me = std::process::id();
+        assert!(start_of(me, me).is_some());
+        assert_eq!(start_of(me, 1), None, "a thread of another process");
+    }
+}

@@ -1,0 +1,96 @@
+//! Programs that talk to a run, as parts: holders of the bandwidth lock, tasks that signal their jobs, drivers of the time table.
+
+use super::part::{Held, Next, Part, Round};
+use crate::clients::{Service, ServiceOptions, Yields};
+use crate::error::LinuxError;
+use crate::regulate::engine::Engine;
+use crate::schedule::levels::Scheduler;
+use solocore_model::run::{RunLock, RunLockCore, RunResult};
+use std::path::PathBuf;
+
+/// Clients of an engine: the lock, jobs, slots. Nobody is served where the plan has none of these.
+pub struct LockClients {
+    engine: Held<Box<dyn Engine>>,
+    options: ServiceOptions,
+    max_hold_ns: u64,
+    service: Option<Service>,
+}
+
+impl LockClients {
+    /// To be served; a section counts for at most `max_hold_ns`.
+    #[must_use]
+    pub fn new(engine: Held<Box<dyn Engine>>, options: ServiceOptions, max_hold_ns: u64) -> Self {
+        Self { engine, options, max_hold_ns, service: None }
+    }
+}
+
+impl Part for LockClients {
+    fn start(&mut self) -> Result<(), LinuxError> {
+        if let Some(engine) = self.engine.borrow().as_ref() {
+            self.service = Service::of(engine.as_ref(), self.options.clone())?;
+        }
+        Ok(())
+    }
+
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
+        round.messages.extend(self.service.iter().flat_map(Service::messages));
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.service.as_ref().map_or_else(Vec::new, |service| service.notes().to_vec())
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        let Some(service) = &self.service else { return Ok(()) };
+        let cores = service.cores().into_iter().map(|c| RunLockCore {
+            cpu: c.cpu,
+            held_periods: c.held_periods,
+            stops: c.stops,
+            early_releases: c.early_releases,
+        });
+        let cores = cores.collect();
+        run.lock = Some(RunLock { max_hold_ns: self.max_hold_ns, clients: service.clients(), cores });
+        run.transfers = service.transfers();
+        run.notes.extend(run.unattended());
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.service = None;
+    }
+}
+
+/// Clients of a scheduler of levels, which end their jobs by a yield.
+pub struct YieldClients {
+    scheduler: Held<Scheduler>,
+    path: PathBuf,
+    group: String,
+    yields: Option<Yields>,
+}
+
+impl YieldClients {
+    /// To be served at a socket, to which members of a group may connect.
+    #[must_use]
+    pub fn new(scheduler: Held<Scheduler>, path: PathBuf, group: &str) -> Self {
+        Self { scheduler, path, group: group.to_owned(), yields: None }
+    }
+}
+
+impl Part for YieldClients {
+    fn start(&mut self) -> Result<(), LinuxError> {
+        self.yields = Some(Yields::open(&self.path, &self.group)?);
+        Ok(())
+    }
+
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
+        if let (Some(yields), Some(scheduler)) = (&mut self.yields, self.scheduler.borrow().as_ref()) {
+            round.messages.extend(yields.serve(&|name, thread| scheduler.join(name, thread)));
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn end(&mut self) {
+        self.yields = None;
+    }
+}

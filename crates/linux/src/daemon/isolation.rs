@@ -1,0 +1,200 @@
+//! Others kept away from a plan's cores, as parts: ways of the cache, interrupts, other programs.
+
+use super::part::{Held, Next, Part, Preview, Round, Settings};
+use crate::error::LinuxError;
+use crate::host::cpuset::Confiner;
+use crate::host::irq::{self, Places};
+use crate::host::resctrl::{self, Groups};
+use crate::host::threads::{self, ThreadChange, What};
+use crate::schedule::isolate::Layout;
+use crate::sys::tasks;
+use solocore_model::Plan;
+use solocore_model::profile::PageName;
+use solocore_model::run::{RunInterrupts, RunResult};
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+/// How often newcomers are looked for.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// The plan's shares of cache and bandwidth, given by the hardware.
+pub struct Ways {
+    plan: Plan,
+    settings: Option<Settings>,
+    groups: Held<Groups>,
+    notes: Vec<String>,
+}
+
+impl Ways {
+    /// To be given.
+    #[must_use]
+    pub fn new(plan: &Plan, settings: &Settings) -> Self {
+        Self { plan: plan.clone(), settings: Some(settings.clone()), groups: Held::default(), notes: Vec::new() }
+    }
+
+    /// Pages of tasks that are to be read into ways of their own.
+    pub(super) fn pages(&self) -> BTreeMap<String, Vec<PageName>> {
+        self.plan.tasks.iter().map(|t| (t.name.clone(), t.locked_pages.clone())).collect()
+    }
+
+    pub(super) fn groups(&self) -> Held<Groups> {
+        Held::clone(&self.groups)
+    }
+}
+
+impl Part for Ways {
+    fn check(&mut self) -> Result<(), LinuxError> {
+        resctrl::look(&self.plan).map(drop)
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let Some(settings) = &self.settings else { return Ok(()) };
+        let (groups, notes) = settings.change(|changes| resctrl::give(&self.plan, changes))?;
+        self.notes = notes;
+        *self.groups.borrow_mut() = Some(groups);
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.notes.clone()
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        run.groups = self.groups.borrow().as_ref().map_or_else(Vec::new, Groups::runs);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.groups.borrow_mut().take();
+        self.settings = None;
+    }
+}
+
+/// Interrupts moved off the cores of analysed tasks.
+pub struct Interrupts {
+    layout: Rc<Layout>,
+    settings: Option<Settings>,
+    moved: Option<RunInterrupts>,
+}
+
+impl Interrupts {
+    /// To be moved.
+    #[must_use]
+    pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
+        Self { layout: Rc::clone(layout), settings: Some(settings.clone()), moved: None }
+    }
+}
+
+impl Part for Interrupts {
+    fn preview(&self, preview: &mut Preview) {
+        preview.isolation().irqs = irq::that_reach(&Places::default(), &self.layout.off());
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let (layout, Some(settings)) = (&self.layout, &self.settings) else { return Ok(()) };
+        let work = if layout.rest.is_empty() { vec![layout.irq_cpu] } else { layout.rest.clone() };
+        let places = Places::default();
+        self.moved =
+            Some(settings.change(|changes| Ok(irq::move_off(changes, &places, &layout.off(), layout.irq_cpu, &work)))?);
+        Ok(())
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Some(moved) = &self.moved else { return Vec::new() };
+        let mut notes = moved.notes.clone();
+        if let Some((_, why)) = moved.refused.first() {
+            let which: Vec<String> = moved.refused.iter().map(|(irq, _)| irq.to_string()).collect();
+            notes.push(format!("interrupts that cannot be moved: {} ({why})", which.join(", ")));
+        }
+        notes
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        run.interrupts.clone_from(&self.moved);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.settings = None;
+    }
+}
+
+/// Other programs kept off the cores of analysed tasks.
+pub struct Confinement {
+    layout: Rc<Layout>,
+    settings: Option<Settings>,
+    confiner: Option<Confiner>,
+    swept: Instant,
+}
+
+impl Confinement {
+    /// To be kept off.
+    #[must_use]
+    pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
+        Self { layout: Rc::clone(layout), settings: Some(settings.clone()), confiner: None, swept: Instant::now() }
+    }
+}
+
+impl Part for Confinement {
+    fn preview(&self, preview: &mut Preview) {
+        preview.isolation().confine = self.layout.confiner().map(|mut confiner| {
+            confiner.preview();
+            confiner.confined
+        });
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let (Some(mut confiner), Some(settings)) = (self.layout.confiner(), &self.settings) else { return Ok(()) };
+        settings.change(|changes| {
+            confiner.begin(changes);
+            // The daemon itself has no business on a hard core either; its helpers bind themselves.
+            let me = std::process::id();
+            if let Ok(old) = tasks::affinity_of(me) {
+                let threads = threads::all(Path::new("/proc"), Some(me));
+                let start = threads.iter().find(|t| t.tid == me).map_or(0, |t| t.start);
+                let what = What::Cpus(old, self.layout.rest.clone());
+                let _ = changes.change(&ThreadChange { tid: me, start, what });
+            }
+            Ok(())
+        })?;
+        (self.confiner, self.swept) = (Some(confiner), Instant::now());
+        Ok(())
+    }
+
+    /// Looks for newcomers, every two seconds.
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        if let (Some(confiner), Some(settings), true) =
+            (&mut self.confiner, &self.settings, self.swept.elapsed() >= SWEEP)
+        {
+            self.swept = Instant::now();
+            settings.change(|changes| {
+                confiner.sweep(changes);
+                Ok(())
+            })?;
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let Some(bound) = self.confiner.as_ref().map(|c| &c.confined.bound).filter(|b| !b.is_empty()) else {
+            return Vec::new();
+        };
+        vec![format!(
+            "threads that somebody bound to cores of analysed tasks, and that stay there: {}{}",
+            bound.iter().take(8).map(u32::to_string).collect::<Vec<_>>().join(", "),
+            if bound.len() > 8 { format!(" and {} more", bound.len() - 8) } else { String::new() }
+        )]
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        run.confined = self.confiner.as_ref().map(|c| c.confined.clone());
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.confiner = None;
+        self.settings = None;
+    }
+}

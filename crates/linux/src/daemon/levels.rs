@@ -1,0 +1,160 @@
+//! A scheduler of levels or windows, with the programs that are its tasks, as a part.
+//!
+//! Rule: the scheduler goes first at the end: whoever was held back hears that it should end.
+
+use super::decisions::Decisions;
+use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::schedule::isolate::Layout as Places;
+use crate::schedule::jobs::Jobs;
+use crate::schedule::levels::{Layout, Scheduler, Table, Task};
+use crate::schedule::placed::{How, Placed};
+use solocore_model::run::{RunLevels, RunResult, RunTask};
+use std::rc::Rc;
+
+/// See the module.
+pub struct Levels {
+    layout: Layout,
+    places: Rc<Places>,
+    /// The plan's tasks, with how they come to run.
+    placed: Vec<Placed>,
+    traced: bool,
+    scheduler: Held<Scheduler>,
+    jobs: Option<Jobs>,
+    decisions: Option<Decisions>,
+}
+
+impl Levels {
+    /// To be scheduled; `places` says how tasks come to run.
+    #[must_use]
+    pub fn new(layout: Layout, places: &Rc<Places>, traced: bool) -> Self {
+        // The scheduler decides when and where; it also keeps the releases.
+        let free = |p: &Placed| Placed {
+            free: true,
+            fifo: None,
+            period_ns: None,
+            deadline_ns: None,
+            window: None,
+            ..p.clone()
+        };
+        let placed = places.tasks.iter().map(free).collect();
+        let scheduler = Held::default();
+        Self { layout, places: Rc::clone(places), placed, traced, scheduler, jobs: None, decisions: None }
+    }
+
+    /// The scheduler, while it is there.
+    #[must_use]
+    pub fn scheduler(&self) -> Held<Scheduler> {
+        Held::clone(&self.scheduler)
+    }
+
+    fn how(&self, name: &str) -> &'static str {
+        self.placed.iter().find(|p| p.name == name).map_or("not run", |p| p.how.word())
+    }
+
+    /// Programs start, processes are attached.
+    fn begin(&self, scheduler: &Scheduler) -> Result<Jobs, LinuxError> {
+        let index = |name: &str| self.layout.tasks.iter().position(|t| t.name == name);
+        for placed in &self.placed {
+            if let (How::Attach(process), Some(task)) = (&placed.how, index(&placed.name)) {
+                scheduler.attach(task, *process)?;
+            }
+        }
+        // What is under no level is not started.
+        let known = |p: &&Placed| index(&p.name).is_some() || p.how.command().is_none();
+        let placed: Vec<Placed> = self.placed.iter().filter(known).cloned().collect();
+        let claim = |name: &str, thread: u32| match index(name) {
+            Some(task) => scheduler.claim(task, thread, true),
+            None => Ok(()),
+        };
+        Jobs::start(&placed, self.places.directory(), &self.places.slots.epoch, &claim)
+    }
+
+    fn what(&self) -> &'static str {
+        if self.layout.windows() { "windows of partitions" } else { "criticality levels" }
+    }
+}
+
+impl Part for Levels {
+    fn check(&mut self) -> Result<(), LinuxError> {
+        machine::check_sched_ext()
+    }
+
+    fn preview(&self, preview: &mut Preview) {
+        let task = |t: &Task| LevelPreview {
+            task: t.name.clone(),
+            level: t.level.name(),
+            core: t.core,
+            period_ns: t.period_ns,
+            pet_ns: t.pet_ns,
+            how: self.how(&t.name),
+        };
+        preview.levels = Some(self.layout.tasks.iter().map(task).collect());
+        let table = |t: &Table| TablePreview { core: t.core, slots: t.slots.len(), frame_ns: t.frame_ns };
+        preview.tables = self.layout.tables.iter().map(table).collect();
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let scheduler = Scheduler::start(&self.layout, self.traced)?;
+        let about = [("scheduler", "levels".to_owned())];
+        let begin = || Decisions::begin(&about, scheduler.cpus as usize, scheduler.first_events());
+        self.decisions = self.traced.then(begin);
+        self.jobs = Some(self.begin(&scheduler)?);
+        *self.scheduler.borrow_mut() = Some(scheduler);
+        Ok(())
+    }
+
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        if let Some(scheduler) = self.scheduler.borrow().as_ref() {
+            scheduler.check()?;
+            if let Some(decisions) = &mut self.decisions {
+                decisions.add(scheduler.events());
+            }
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let idle = |name: &&str| self.how(name) == "not run";
+        let idle: Vec<&str> = self.layout.tasks.iter().map(|t| t.name.as_str()).filter(idle).collect();
+        let idle = (!idle.is_empty()).then(|| {
+            format!(
+                "tasks that solocore neither starts nor attaches (--start, --command, --attach): {}",
+                idle.join(", ")
+            )
+        });
+        let of_scheduler = self.scheduler.borrow().as_ref().map_or_else(Vec::new, |s| s.notes().to_vec());
+        let of_jobs = self.jobs.as_ref().map_or_else(Vec::new, Jobs::notes);
+        idle.into_iter().chain(of_scheduler).chain(of_jobs).collect()
+    }
+
+    fn about(&self) -> Option<String> {
+        let (tasks, cores) = (self.layout.tasks.len(), self.layout.cores);
+        Some(format!("scheduling {tasks} tasks on {cores} CPUs by {}", self.what()))
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        let (scheduler, Some(jobs)) = (self.scheduler.borrow(), &self.jobs) else { return Ok(()) };
+        let Some(scheduler) = scheduler.as_ref() else { return Ok(()) };
+        let mut tasks = scheduler.tasks()?;
+        tasks.iter_mut().for_each(|task| self.how(&task.name).clone_into(&mut task.how));
+        let events_lost = self.decisions.as_ref().map(|d| d.lost);
+        run.levels = Some(RunLevels { tasks, cpus: scheduler.cpus()?, intruders: scheduler.intruders(), events_lost });
+        let of_plan =
+            |t: &RunTask| self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)));
+        run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
+        Ok(())
+    }
+
+    fn traced(&mut self, traces: &mut Traces) {
+        if let Some(decisions) = self.decisions.take() {
+            decisions.hand_over(traces);
+        }
+    }
+
+    fn end(&mut self) {
+        self.scheduler.borrow_mut().take();
+        self.jobs = None;
+    }
+}

@@ -1,0 +1,210 @@
+//! Counters and gauges of a run for Prometheus, in its text format.
+//!
+//! Rule: each section of a [`RunResult`] has metrics with a beginning of their names: none for regulation, `level_`, `vcpu_`.
+
+use solocore_model::run::{
+    RunCore, RunLevelCpu, RunLevelTask, RunLevels, RunRegulation, RunResult, RunVcpu, RunVcpuCpu, RunVcpus, RunWrites,
+};
+use std::fmt::Write as _;
+
+/// Name, kind, meaning, value.
+type Metric<T> = (&'static str, &'static str, &'static str, fn(&T) -> f64);
+
+const SECOND: f64 = 1e9;
+
+const OF_CORES: &[Metric<RunCore>] = &[
+    ("budget_accesses", "gauge", "Accesses per period that the CPU may make.", |c| limit(c.budget)),
+    ("periods_total", "counter", "Regulation periods that have ended.", |c| c.periods as f64),
+    ("throttled_periods_total", "counter", "Periods in which the CPU was throttled.", |c| c.throttled_periods as f64),
+    ("throttled_seconds_total", "counter", "Time for which it was throttled.", |c| c.throttled_ns as f64 / 1e9),
+    ("accesses_total", "counter", "Accesses, by the counter.", |c| c.accesses as f64),
+    ("max_accesses_per_period", "gauge", "Most accesses in one period.", |c| c.max_accesses_per_period as f64),
+    ("periods_over_budget_total", "counter", "Periods with more accesses than budget and one sample.", |c| {
+        c.periods_over_budget as f64
+    }),
+    ("periods_skipped_total", "counter", "Periods whose start was never seen.", |c| c.periods_skipped as f64),
+    ("longest_period_seconds", "gauge", "Longest time between two ticks.", |c| c.longest_period_ns as f64 / 1e9),
+];
+
+/// The same of a core whose writes are counted apart.
+const OF_WRITES: &[Metric<RunWrites>] = &[
+    ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |w| limit(w.write_budget)),
+    ("writes_total", "counter", "Writes, by their counter.", |w| w.writes as f64),
+    ("max_writes_per_period", "gauge", "Most writes in one period.", |w| w.max_writes_per_period as f64),
+    ("periods_over_write_budget_total", "counter", "Periods with more writes than their budget and one sample.", |w| {
+        w.periods_over_write_budget as f64
+    }),
+];
+
+const OF_LEVEL_TASKS: &[Metric<RunLevelTask>] = &[
+    ("jobs_total", "counter", "Jobs released.", |t| t.jobs as f64),
+    ("jobs_completed_total", "counter", "Jobs that were done.", |t| t.completed as f64),
+    ("jobs_skipped_total", "counter", "Releases at which the task slept.", |t| t.skipped as f64),
+    ("overruns_total", "counter", "Jobs that used their execution time up.", |t| t.overruns as f64),
+    ("late_total", "counter", "Jobs done after their deadlines.", |t| t.late as f64),
+    ("max_start_late_seconds", "gauge", "Longest time from release or slot to the first instruction.", |t| {
+        t.max_start_late_ns as f64 / SECOND
+    }),
+    ("max_response_seconds", "gauge", "Longest time from release to end.", |t| t.max_response_ns as f64 / SECOND),
+    ("max_tardiness_seconds", "gauge", "Longest time from deadline to end.", |t| t.max_tardiness_ns as f64 / SECOND),
+    ("execution_seconds_total", "counter", "Execution in all.", |t| t.ran_ns as f64 / SECOND),
+];
+
+const OF_LEVEL_CPUS: &[Metric<RunLevelCpu>] = &[
+    ("decisions_total", "counter", "Decisions of the scheduler.", |c| c.decisions as f64),
+    ("max_decision_seconds", "gauge", "Longest decision.", |c| c.max_decision_ns as f64 / SECOND),
+    ("max_timer_late_seconds", "gauge", "Longest time from when a timer was to fire to the decision.", |c| {
+        c.max_timer_late_ns as f64 / SECOND
+    }),
+    ("intrusions_total", "counter", "How often a real-time thread ran beside the levels.", |c| c.intrusions as f64),
+    ("intruder_seconds_total", "counter", "For how long.", |c| c.intruder_ns as f64 / SECOND),
+];
+
+const OF_VCPUS: &[Metric<RunVcpu>] = &[
+    ("foreground_seconds_total", "counter", "Time that the VCPU ran with budget.", |v| v.foreground_ns as f64 / SECOND),
+    ("background_seconds_total", "counter", "Time that it ran without.", |v| v.background_ns as f64 / SECOND),
+    ("moves_total", "counter", "How often it moved to another core.", |v| v.moves as f64),
+];
+
+const OF_VCPU_CPUS: &[Metric<RunVcpuCpu>] = &[
+    ("switches_total", "counter", "Threads that were let in.", |c| c.switches as f64),
+    ("late_total", "counter", "Budgets that were exceeded because the timer came late.", |c| c.late as f64),
+    ("max_late_seconds", "gauge", "By how much at most.", |c| c.longest_late_ns as f64 / SECOND),
+    ("intruder_seconds_total", "counter", "Time of real-time threads.", |c| c.intruder_ns as f64 / SECOND),
+];
+
+/// A budget of accesses.
+fn limit(budget: u64) -> f64 {
+    if budget == u64::MAX { f64::INFINITY } else { budget as f64 }
+}
+
+/// A line for each of `all`; `of`: what their names begin with.
+fn put<'a, T: 'a>(
+    out: &mut String,
+    of: &str,
+    metrics: &[Metric<T>],
+    all: impl Iterator<Item = (&'a T, String)> + Clone,
+) {
+    for (name, kind, meaning, value) in metrics {
+        let _ = writeln!(out, "# HELP solocore_{of}{name} {meaning}\n# TYPE solocore_{of}{name} {kind}");
+        for (one, labels) in all.clone() {
+            let value = value(one);
+            let value = if value.is_infinite() { "+Inf".to_owned() } else { value.to_string() };
+            let _ = writeln!(out, "solocore_{of}{name}{{{labels}}} {value}");
+        }
+    }
+}
+
+fn escaped(name: &str) -> String {
+    name.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+fn cpu(cpu: u32) -> String {
+    format!("cpu=\"{cpu}\"")
+}
+
+/// All of it.
+pub(super) fn prometheus(run: &RunResult) -> String {
+    let mut out = String::new();
+    run.regulation.iter().for_each(|r| regulation(&mut out, r));
+    run.levels.iter().for_each(|l| levels(&mut out, l));
+    run.vcpus.iter().for_each(|v| vcpus(&mut out, v));
+    out
+}
+
+fn regulation(out: &mut String, r: &RunRegulation) {
+    let _ = writeln!(
+        out,
+        "# HELP solocore_engine Which engine regulates.\n# TYPE solocore_engine gauge\nsolocore_engine{{engine=\"{}\"}} 1",
+        r.engine
+    );
+    put(out, "", OF_CORES, r.cores.iter().map(|c| (c, cpu(c.cpu))));
+    if r.cores.iter().any(|c| c.writes.is_some()) {
+        put(out, "", OF_WRITES, r.cores.iter().filter_map(|c| Some((c.writes.as_ref()?, cpu(c.cpu)))));
+    }
+}
+
+fn levels(out: &mut String, l: &RunLevels) {
+    let labels = |t: &RunLevelTask| format!("task=\"{}\",level=\"{}\"", escaped(&t.name), t.level);
+    put(out, "level_", OF_LEVEL_TASKS, l.tasks.iter().map(|t| (t, labels(t))));
+    put(out, "level_", OF_LEVEL_CPUS, l.cpus.iter().map(|c| (c, cpu(c.cpu))));
+    let _ = writeln!(
+        out,
+        "# HELP solocore_level_intruders Real-time threads that ran beside the levels.\n# TYPE solocore_level_intruders gauge\nsolocore_level_intruders {}",
+        l.intruders.len()
+    );
+}
+
+fn vcpus(out: &mut String, v: &RunVcpus) {
+    put(out, "vcpu_", OF_VCPUS, v.vcpus.iter().map(|v| (v, format!("vcpu=\"{}\"", escaped(&v.name)))));
+    put(out, "vcpu_", OF_VCPU_CPUS, v.cpus.iter().map(|c| (c, cpu(c.cpu))));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use solocore_model::run::RunLevelIntruder;
+
+    #[test]
+    fn metrics_have_a_line_per_cpu() {
+        let core = RunCore { cpu: 3, budget: 20, periods: 7, throttled_ns: 1_500_000_000, ..RunCore::default() };
+        let free = RunCore { cpu: 4, budget: u64::MAX, ..RunCore::default() };
+        let of = |cores| {
+            let regulation = RunRegulation { engine: "helper".to_owned(), cores, ..RunRegulation::default() };
+            prometheus(&RunResult { regulation: Some(regulation), ..RunResult::default() })
+        };
+        let text = of(vec![core.clone(), free]);
+        assert!(text.contains("solocore_engine{engine=\"helper\"} 1\n"));
+        assert!(text.contains("solocore_periods_total{cpu=\"3\"} 7\n"));
+        assert!(text.contains("solocore_throttled_seconds_total{cpu=\"3\"} 1.5\n"));
+        assert!(text.contains("solocore_budget_accesses{cpu=\"4\"} +Inf\n"));
+        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), OF_CORES.len() + 1);
+        let writes = RunWrites { write_budget: 8, writes: 70, ..RunWrites::default() };
+        let text = of(vec![RunCore { writes: Some(writes), ..core }]);
+        assert!(text.contains("solocore_write_budget_accesses{cpu=\"3\"} 8\n"));
+        assert!(text.contains("solocore_writes_total{cpu=\"3\"} 70\n"));
+        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), OF_CORES.len() + OF_WRITES.len() + 1);
+    }
+
+    #[test]
+    fn vcpus_have_a_line_each() {
+        let vcpu = RunVcpu { name: "video".to_owned(), moves: 2, ..RunVcpu::default() };
+        let vcpus = RunVcpus { vcpus: vec![vcpu], ..RunVcpus::default() };
+        let text = prometheus(&RunResult { vcpus: Some(vcpus), ..RunResult::default() });
+        assert!(text.contains("solocore_vcpu_moves_total{vcpu=\"video\"} 2\n"), "{text}");
+    }
+
+    #[test]
+    fn tasks_and_cpus_have_a_line_each() {
+        let task = RunLevelTask {
+            name: "a\"b".to_owned(),
+            level: "A".into(),
+            jobs: 7,
+            late: 2,
+            max_response_ns: 2_500_000,
+            ..RunLevelTask::default()
+        };
+        let cpu = RunLevelCpu { cpu: 3, intrusions: 4, ..RunLevelCpu::default() };
+        let levels = RunLevels {
+            tasks: vec![task, RunLevelTask::default()],
+            cpus: vec![cpu],
+            intruders: vec![RunLevelIntruder::default()],
+            events_lost: None,
+        };
+        let text = prometheus(&RunResult { levels: Some(levels), ..RunResult::default() });
+        for line in [
+            "solocore_level_jobs_total{task=\"a\\\"b\",level=\"A\"} 7",
+            "solocore_level_late_total{task=\"a\\\"b\",level=\"A\"} 2",
+            "solocore_level_max_response_seconds{task=\"a\\\"b\",level=\"A\"} 0.0025",
+            "solocore_level_intrusions_total{cpu=\"3\"} 4",
+            "solocore_level_intruders 1",
+        ] {
+            assert!(text.lines().any(|l| l == line), "{line}: {text}");
+        }
+        let of = |kind: &str| text.lines().filter(|l| l.starts_with(kind)).count();
+        assert_eq!(
+            (of("# HELP"), of("# TYPE")),
+            (OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1, OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1)
+        );
+    }
+}

@@ -1,0 +1,317 @@
+//! One loop for every run: parts are checked, started, looked at, and ended in the reverse order.
+//!
+//! Problem: a run regulates, schedules, starts tasks, serves clients and keeps others away, in changing company; each of these must be
+//! undone whatever happens. Rule: each is a [`Part`]. A plan's scheme, or the program of `exec`, says which parts there are; the daemon
+//! checks all before it starts any, undoes what was started if one fails, and asks each what it saw, for one [`RunResult`]. Regulation,
+//! clients, ways, interrupts, confinement and tasks stand beside any scheduler. One daemon runs at a time ([`Instance`]).
+//! Does not cover: which parts go together (the command decides, and refuses options that no part takes).
+
+mod clients;
+mod decisions;
+mod isolation;
+mod levels;
+mod memory;
+mod metrics;
+mod part;
+mod program;
+mod regulation;
+mod tasks;
+mod vcpus;
+
+pub use clients::{LockClients, YieldClients};
+pub use isolation::{Confinement, Interrupts, Ways};
+pub use levels::Levels;
+pub use memory::{Memory, MemoryWish};
+pub use part::{
+    Held, IsolationPreview, LevelPreview, Member, Next, Part, Preview, RegulationPreview, Round, Settings,
+    TablePreview, Traces,
+};
+pub use program::{Program, wait_for};
+pub use regulation::Regulating;
+pub use tasks::Tasks;
+pub use vcpus::Scheduling;
+
+use crate::error::LinuxError;
+use crate::host::instance::Instance;
+use crate::host::machine;
+use crate::host::notify;
+use crate::host::status::Status;
+use crate::sys::tasks::monotonic_ns;
+use solocore_model::Plan;
+use solocore_model::files::to_json;
+use solocore_model::run::{self, RunResult, RunScheme};
+use std::net::SocketAddr;
+use std::time::Duration;
+
+/// What the user is told while a run goes on.
+#[derive(Clone, Copy, Debug)]
+pub enum Word<'a> {
+    /// To be known before relying on the run.
+    Note(&'a str),
+    /// What has begun.
+    Begun(&'a str),
+    /// What has happened.
+    Message(&'a str),
+}
+
+/// What came of a run.
+pub struct Outcome {
+    /// What was seen.
+    pub run: RunResult,
+    /// What was recorded one by one.
+    pub traces: Traces,
+    /// Why it could not go on.
+    pub lost: Option<LinuxError>,
+}
+
+/// A run that is to be. Parts are in the order of their starts.
+#[derive(Default)]
+pub struct Daemon {
+    /// Who decides who runs when.
+    pub scheme: RunScheme,
+    /// The plan, for the result.
+    pub plan: Option<Plan>,
+    /// What the user should know of the plan.
+    pub notes: Vec<String>,
+    /// It ends after so long.
+    pub duration: Option<Duration>,
+    /// Where Prometheus asks.
+    pub metrics: Option<SocketAddr>,
+    parts: Vec<Box<dyn Part>>,
+    started: usize,
+    begun_ns: u64,
+}
+
+/// The longest time between two rounds: who asks is to be answered.
+const LOOK: Duration = Duration::from_millis(50);
+
+impl Daemon {
+    /// Adds a part, to be started after those before it.
+    pub fn add(&mut self, part: impl Part + 'static) {
+        self.parts.push(Box::new(part));
+    }
+
+    fn check(&mut self) -> Result<(), LinuxError> {
+        machine::check_privileges()?;
+        self.parts.iter_mut().try_for_each(|part| part.check())
+    }
+
+    /// What would be done, and why this machine cannot, if so. Changes nothing.
+    pub fn preview(&mut self) -> (Preview, Option<LinuxError>) {
+        let refused = self.check().and_then(|()| Instance::take().map(drop)).err();
+        let mut preview = Preview {
+            format: part::PREVIEW_FORMAT,
+            scheme: self.scheme,
+            machine: refused.as_ref().map(ToString::to_string),
+            notes: self.all_notes(),
+            ..Preview::default()
+        };
+        self.parts.iter().for_each(|part| part.preview(&mut preview));
+        (preview, refused)
+    }
+
+    /// Checks, starts, goes on until the time is over, somebody asks for the end or a part is done or fails, and undoes everything.
+    ///
+    /// # Errors
+    /// What this machine lacks; nothing is left behind then. Why a run that had begun could not go on is in its outcome.
+    pub fn run(mut self, stopped: &dyn Fn() -> bool, say: &dyn Fn(Word<'_>)) -> Result<Outcome, LinuxError> {
+        self.check()?;
+        let instance = Instance::take()?;
+        let status = Status::open(self.metrics)?;
+        self.start()?;
+        self.announce(say);
+        let (ended, lost) = self.rounds(&status, stopped, say);
+        let mut run = self.seen(&ended)?;
+        run.plan = self.plan.clone();
+        let mut traces = Traces { begun_ns: self.begun_ns, ..Traces::default() };
+        self.parts.iter_mut().for_each(|part| part.traced(&mut traces));
+        self.end();
+        drop(status);
+        drop(instance);
+        Ok(Outcome { run, traces, lost })
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        while self.started < self.parts.len() {
+            // If it fails, those before it are ended when this is dropped.
+            self.parts[self.started].start()?;
+            self.started += 1;
+        }
+        self.begun_ns = monotonic_ns();
+        Ok(())
+    }
+
+    fn announce(&self, say: &dyn Fn(Word<'_>)) {
+        self.all_notes().iter().for_each(|note| say(Word::Note(note)));
+        self.parts.iter().filter_map(|part| part.about()).for_each(|about| say(Word::Begun(&about)));
+    }
+
+    /// Why it ended, and the failure.
+    fn rounds(
+        &mut self,
+        status: &Status,
+        stopped: &dyn Fn() -> bool,
+        say: &dyn Fn(Word<'_>),
+    ) -> (String, Option<LinuxError>) {
+        let mut lost = None;
+        let every = self.parts.iter().map(|part| part.every()).fold(LOOK, Duration::min);
+        notify::send("READY=1");
+        let ended = loop {
+            if stopped() && self.may_end() {
+                break "signal".to_owned();
+            }
+            match self.look(say, lost.is_none()) {
+                Ok(Next::GoOn) => {}
+                Ok(Next::Done(why)) => break why,
+                Err(error) => {
+                    let why = error.to_string();
+                    lost = Some(error);
+                    if !self.parts.iter().any(|part| part.outlives()) {
+                        break why;
+                    }
+                }
+            }
+            let passed = Duration::from_nanos(monotonic_ns().saturating_sub(self.begun_ns));
+            let left = self.duration.map_or(every, |limit| limit.saturating_sub(passed).min(every));
+            if left.is_zero() {
+                break "duration".to_owned();
+            }
+            status.serve(|| self.snapshot(), || self.metrics());
+            notify::send("WATCHDOG=1");
+            std::thread::sleep(left);
+        };
+        notify::send("STOPPING=1");
+        if lost.is_none() {
+            // What has happened since the last look; the end has been decided.
+            let _ = self.look(say, true);
+        }
+        (ended, lost)
+    }
+
+    /// Tells all parts that somebody asks for the end; may it come now?
+    fn may_end(&mut self) -> bool {
+        let answers: Vec<bool> = self.parts.iter_mut().map(|part| part.asked_to_end()).collect();
+        answers.into_iter().all(|may| may)
+    }
+
+    /// A round; where something was lost before, only of parts that outlive it.
+    fn look(&mut self, say: &dyn Fn(Word<'_>), all: bool) -> Result<Next, LinuxError> {
+        let mut round = Round { begun_ns: self.begun_ns, messages: Vec::new() };
+        let mut next = Ok(Next::GoOn);
+        for part in self.parts.iter_mut().filter(|part| all || part.outlives()) {
+            next = part.look(&mut round);
+            if !matches!(next, Ok(Next::GoOn)) {
+                break;
+            }
+        }
+        round.messages.iter().for_each(|message| say(Word::Message(message)));
+        next
+    }
+
+    fn all_notes(&self) -> Vec<String> {
+        let of_parts = self.parts.iter().flat_map(|part| part.notes());
+        self.notes.iter().cloned().chain(of_parts).collect()
+    }
+
+    fn seen(&self, ended: &str) -> Result<RunResult, LinuxError> {
+        let mut run = RunResult {
+            format: run::FORMAT.to_owned(),
+            scheme: self.scheme,
+            duration_ns: monotonic_ns().saturating_sub(self.begun_ns),
+            ended: ended.to_owned(),
+            notes: self.all_notes(),
+            ..RunResult::default()
+        };
+        self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
+        run.since(self.begun_ns);
+        Ok(run)
+    }
+
+    fn snapshot(&self) -> String {
+        self.seen("not yet").map_or_else(|e| e.to_string(), |run| to_json(&run))
+    }
+
+    fn metrics(&self) -> String {
+        self.seen("not yet").map_or_else(|e| format!("# {e}\n"), |run| metrics::prometheus(&run))
+    }
+
+    fn end(&mut self) {
+        while self.started > 0 {
+            self.started -= 1;
+            self.parts[self.started].end();
+        }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    type Log = Rc<RefCell<Vec<String>>>;
+
+    struct Told {
+        name: &'static str,
+        log: Log,
+        fails: bool,
+    }
+
+    impl Part for Told {
+        fn check(&mut self) -> Result<(), LinuxError> {
+            Ok(())
+        }
+
+        fn preview(&self, preview: &mut Preview) {
+            preview.notes.push(self.name.to_owned());
+        }
+
+        fn start(&mut self) -> Result<(), LinuxError> {
+            self.log.borrow_mut().push(format!("start {}", self.name));
+            if self.fails { Err(LinuxError::Machine("no".to_owned())) } else { Ok(()) }
+        }
+
+        fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+            Ok(Next::Done(self.name.to_owned()))
+        }
+
+        fn end(&mut self) {
+            self.log.borrow_mut().push(format!("end {}", self.name));
+        }
+    }
+
+    #[test]
+    fn what_was_started_is_ended_in_reverse_whatever_fails() {
+        for (fails, expected) in [
+            (None, &["start a", "start b", "start c", "end c", "end b", "end a"][..]),
+            (Some("c"), &["start a", "start b", "start c", "end b", "end a"]),
+            (Some("a"), &["start a"]),
+        ] {
+            let log = Log::default();
+            let mut daemon = Daemon::default();
+            for name in ["a", "b", "c"] {
+                daemon.add(Told { name, log: Rc::clone(&log), fails: fails == Some(name) });
+            }
+            assert_eq!(daemon.start().is_err(), fails.is_some());
+            drop(daemon);
+            assert_eq!(*log.borrow(), expected);
+        }
+    }
+
+    #[test]
+    fn a_preview_starts_nothing() {
+        let log = Log::default();
+        let mut daemon = Daemon::default();
+        daemon.add(Told { name: "a", log: Rc::clone(&log), fails: false });
+        let (preview, _) = daemon.preview();
+        assert_eq!(preview.notes, ["a"]);
+        drop(daemon);
+        assert!(log.borrow().is_empty());
+    }
+}

@@ -1,0 +1,113 @@
+//! A program that a run is for, as a part: the run ends with it.
+
+use super::part::{Next, Part, Round};
+use crate::error::LinuxError;
+use crate::host::machine;
+use std::cell::Cell;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command};
+use std::rc::Rc;
+use std::time::Duration;
+
+/// How often it is looked whether the program has ended.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// See the module.
+pub struct Program {
+    command: Command,
+    child: Option<Child>,
+    told: bool,
+    code: Rc<Cell<Option<u8>>>,
+}
+
+impl Program {
+    /// To be started.
+    #[must_use]
+    pub fn new(command: Command) -> Self {
+        Self { command, child: None, told: false, code: Rc::default() }
+    }
+
+    /// A program that runs already.
+    #[must_use]
+    fn running(child: Child) -> Self {
+        Self { child: Some(child), ..Self::new(Command::new("")) }
+    }
+
+    /// Its exit code, once it has ended; of one that a signal ended, 128 and the signal's number.
+    #[must_use]
+    pub fn code(&self) -> Rc<Cell<Option<u8>>> {
+        Rc::clone(&self.code)
+    }
+}
+
+impl Part for Program {
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let refused = |e| LinuxError::of_io("the program does not start", &e, "is /proc mounted?");
+        self.child = Some(self.command.spawn().map_err(refused)?);
+        Ok(())
+    }
+
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        let Some(child) = &mut self.child else { return Ok(Next::GoOn) };
+        let lost = |e| LinuxError::of_io("the program cannot be waited for", &e, "start it again");
+        Ok(match child.try_wait().map_err(lost)? {
+            None => Next::GoOn,
+            Some(status) => {
+                let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+                self.code.set(Some(u8::try_from(code).unwrap_or(1)));
+                Next::Done("program".to_owned())
+            }
+        })
+    }
+
+    fn every(&self) -> Duration {
+        LOOK
+    }
+
+    /// Passes it on, once.
+    fn asked_to_end(&mut self) -> bool {
+        if let (Some(child), false) = (&self.child, self.told) {
+            self.told = true;
+            machine::ask_to_end(child.id());
+        }
+        false
+    }
+
+    fn outlives(&self) -> bool {
+        true
+    }
+
+    fn end(&mut self) {
+        self.child = None;
+    }
+}
+
+/// Waits for the end of a program that runs beside no daemon, and passes on that somebody asks for it; its exit code.
+///
+/// # Errors
+/// It cannot be waited for.
+pub fn wait_for(child: Child, stopped: &dyn Fn() -> bool) -> Result<u8, LinuxError> {
+    let mut program = Program::running(child);
+    while program.look(&mut Round::default())? == Next::GoOn {
+        if stopped() {
+            program.asked_to_end();
+        }
+        std::thread::sleep(LOOK);
+    }
+    Ok(program.code.get().unwrap_or(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_programs_code_is_passed_on() {
+        for (script, code) in [("exit 7", 7), ("kill -9 $$", 137)] {
+            let child = Command::new("/bin/sh").args(["-c", script]).spawn().unwrap();
+            assert_eq!(wait_for(child, &|| false).unwrap(), code);
+        }
+        let child = Command::new("/bin/sleep").arg("100").spawn().unwrap();
+        assert_eq!(wait_for(child, &|| true).unwrap(), 128 + 15, "it is asked to end");
+    }
+}

@@ -1,0 +1,127 @@
+//! Regulation of accesses to memory, as a part: an engine, and what it did over time.
+
+use super::part::{Held, Next, Part, Preview, RegulationPreview, Round, Traces};
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::regulate::engine::{self, Choice, Engine, Started};
+use crate::regulate::event::Event;
+use crate::regulate::history::Recorder;
+use crate::regulate::regulation::{CoreBudget, Regulation};
+use crate::regulate::shared::Counts;
+use solocore_model::run::{RunRegulation, RunResult};
+
+/// See the module.
+pub struct Regulating {
+    regulation: Regulation,
+    choice: Choice,
+    /// Keep periods one by one?
+    traced: bool,
+    /// Events made and counted, once tried.
+    tried: Option<(u64, u64)>,
+    engine: Held<Box<dyn Engine>>,
+    passed_over: Option<String>,
+    recorder: Option<Recorder>,
+}
+
+impl Regulating {
+    /// To be started.
+    #[must_use]
+    pub fn new(regulation: Regulation, choice: Choice, traced: bool) -> Self {
+        let (engine, passed_over) = (Held::default(), None);
+        Self { regulation, choice, traced, tried: None, engine, passed_over, recorder: None }
+    }
+
+    /// The engine, while it is there.
+    #[must_use]
+    pub fn engine(&self) -> Held<Box<dyn Engine>> {
+        Held::clone(&self.engine)
+    }
+}
+
+impl Part for Regulating {
+    fn check(&mut self) -> Result<(), LinuxError> {
+        let r = &self.regulation;
+        if self.choice == Choice::SchedExt {
+            machine::check_sched_ext()?;
+        }
+        machine::check_sample_rate(r.period_ns, r.interrupts_per_period())?;
+        self.tried = Some(r.event.self_test()?);
+        r.write_event.as_ref().map_or(Ok(()), |event| Event::self_test_of_writes(event).map(drop))
+    }
+
+    fn preview(&self, preview: &mut Preview) {
+        let sched_ext = machine::check_sched_ext().err().map(|e| e.to_string());
+        let helper = self.choice == Choice::Helper || (self.choice == Choice::Auto && sched_ext.is_some());
+        preview.regulation = Some(RegulationPreview {
+            event: self.regulation.event.name().to_owned(),
+            self_test_made: self.tried.map(|t| t.0),
+            self_test_counted: self.tried.map(|t| t.1),
+            period_ns: self.regulation.period_ns,
+            sched_ext,
+            engine: if helper { "helper" } else { "sched-ext" },
+            cores: self.regulation.cores.clone(),
+        });
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let Started { engine, passed_over } = engine::start(&self.regulation, self.choice)?;
+        self.passed_over = passed_over;
+        *self.engine.borrow_mut() = Some(engine);
+        Ok(())
+    }
+
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
+        let engine = self.engine.borrow();
+        let Some(engine) = engine.as_ref() else { return Ok(Next::GoOn) };
+        engine.check()?;
+        let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);
+        self.recorder.get_or_insert_with(new).add(engine.periods());
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let of_engine = self.engine.borrow().as_ref().map_or_else(Vec::new, |engine| engine.notes());
+        let passed_over = self.passed_over.as_ref().map(|why| format!("the sched-ext engine does not run: {why}"));
+        self.regulation.notes.iter().cloned().chain(of_engine).chain(passed_over).collect()
+    }
+
+    fn about(&self) -> Option<String> {
+        let r = &self.regulation;
+        Some(format!(
+            "regulating {} CPUs by {} every {} us with the {} engine",
+            r.cores.len(),
+            r.event.name(),
+            r.period_ns / 1000,
+            self.engine.borrow().as_ref()?.name()
+        ))
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        let (r, engine) = (&self.regulation, self.engine.borrow());
+        let Some(engine) = engine.as_ref() else { return Ok(()) };
+        let series = |cpu: u32| self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.series(cpu).to_vec());
+        let core =
+            |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| budget.seen(&counts, r.period_ns, series(budget.cpu));
+        run.regulation = Some(RunRegulation {
+            engine: engine.name().to_owned(),
+            passed_over: self.passed_over.clone(),
+            event: r.event.name().to_owned(),
+            write_event: r.write_event.as_ref().map(|e| e.name().to_owned()),
+            stands_in: r.event.is_software(),
+            period_ns: r.period_ns,
+            span_ns: self.recorder.as_ref().map_or(r.period_ns, |recorder| recorder.span_ns),
+            periods_unread: self.recorder.as_ref().map_or(0, |recorder| recorder.lost),
+            cores: r.cores.iter().zip(engine.counts()?).map(core).collect(),
+        });
+        Ok(())
+    }
+
+    fn traced(&mut self, traces: &mut Traces) {
+        let Some(recorder) = self.recorder.as_ref().filter(|_| self.traced) else { return };
+        traces.periods = self.regulation.regulated().into_iter().map(|cpu| (cpu, recorder.traced(cpu))).collect();
+    }
+
+    fn end(&mut self) {
+        self.engine.borrow_mut().take();
+    }
+}

@@ -1,0 +1,161 @@
+//! The plan's tasks, started or attached on their cores, as a part.
+
+use super::isolation::Ways;
+use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
+use crate::error::LinuxError;
+use crate::host::keeper::Changes;
+use crate::host::resctrl::Groups;
+use crate::host::threads::{self, ThreadChange, What};
+use crate::schedule::isolate::Layout;
+use crate::schedule::jobs::Jobs;
+use crate::schedule::locker::Locker;
+use crate::schedule::placed::{How, Placed};
+use crate::sys::{Scheduling, tasks};
+use solocore_model::profile::PageName;
+use solocore_model::run::RunResult;
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::rc::Rc;
+
+/// Puts a task in a further place, before its first job is released.
+pub type Bind = Box<dyn Fn(&str, Member) -> Result<(), LinuxError>>;
+
+/// Locked pages, by task.
+type Pages = BTreeMap<String, Vec<PageName>>;
+
+/// See the module.
+pub struct Tasks {
+    layout: Rc<Layout>,
+    settings: Option<Settings>,
+    /// Groups of the hardware, and pages that are to be read into ways of their own.
+    ways: Option<(Held<Groups>, Pages)>,
+    bind: Bind,
+    jobs: Option<Jobs>,
+    locker: Option<Locker>,
+}
+
+impl Tasks {
+    /// To be started.
+    #[must_use]
+    pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
+        let bind: Bind = Box::new(|_, _| Ok(()));
+        let (layout, settings) = (Rc::clone(layout), Some(settings.clone()));
+        Self { layout, settings, ways: None, bind, jobs: None, locker: None }
+    }
+
+    /// The same, in the groups that the hardware gives them; locked pages are read into ways of their own.
+    #[must_use]
+    pub fn in_ways(self, ways: &Ways) -> Self {
+        Self { ways: Some((ways.groups(), ways.pages())), ..self }
+    }
+
+    /// The same, bound by somebody.
+    #[must_use]
+    pub fn bound(self, bind: Bind) -> Self {
+        Self { bind, ..self }
+    }
+
+    /// In the groups of the hardware, if there are any.
+    fn placed(&mut self) -> Vec<Placed> {
+        let mut placed = self.layout.tasks.clone();
+        let Some((groups, pages)) = &self.ways else { return placed };
+        if let Some(groups) = groups.borrow().as_ref() {
+            placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
+            self.locker = Some(Locker::new(&placed, pages, &groups.lock_files(), groups.first_tasks_file()));
+        }
+        placed
+    }
+}
+
+impl Part for Tasks {
+    fn preview(&self, preview: &mut Preview) {
+        let runs = self.layout.tasks.iter().filter(|t| t.how != How::NotRun);
+        let isolation = preview.isolation();
+        isolation.hard_cores.clone_from(&self.layout.hard);
+        isolation.irq_cpu = self.layout.irq_cpu;
+        isolation.tasks = runs.map(|t| (t.name.clone(), t.core, t.fifo, t.how.word())).collect();
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let placed = self.placed();
+        if let Some(settings) = &self.settings {
+            settings.change(|changes| {
+                for task in &placed {
+                    if let How::Attach(pid) = task.how {
+                        attach(changes, task, pid)?;
+                    }
+                }
+                if placed.iter().any(|t| t.window.is_some()) {
+                    let deaf = |e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again");
+                    changes.stops_jobs().map_err(deaf)?;
+                }
+                Ok(())
+            })?;
+        }
+        let bind = |name: &str, thread: u32| (self.bind)(name, Member::Thread(thread));
+        let jobs = Jobs::start(&placed, self.layout.directory(), &self.layout.slots.epoch, &bind)?;
+        for task in &placed {
+            if let How::Attach(pid) = task.how {
+                (self.bind)(&task.name, Member::Process(pid))?;
+            }
+        }
+        self.jobs = Some(jobs);
+        Ok(())
+    }
+
+    /// Reads locked pages.
+    fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
+        if let (Some(locker), Some(jobs)) = (&mut self.locker, &self.jobs) {
+            locker.look(&jobs.running());
+        }
+        Ok(Next::GoOn)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        let of_jobs = self.jobs.as_ref().map_or_else(Vec::new, Jobs::notes);
+        self.layout.notes.iter().cloned().chain(of_jobs).collect()
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        let Some(jobs) = &self.jobs else { return Ok(()) };
+        (run.drivers, run.tasks) = jobs.seen().into_iter().partition(|t| t.how == "driver");
+        run.windows = jobs.windows();
+        run.locked_pages = self.locker.as_ref().map_or_else(Vec::new, Locker::runs);
+        Ok(())
+    }
+
+    fn end(&mut self) {
+        self.jobs = None;
+        self.locker = None;
+        self.settings = None;
+    }
+}
+
+/// Binds a running process to its task's core, and schedules it.
+fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
+    let fail = |e: &std::io::Error| {
+        LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?")
+    };
+    let all = threads::all(Path::new("/proc"), Some(pid));
+    if all.is_empty() || all.iter().any(|t| t.kernel) {
+        return Err(LinuxError::Input(format!(
+            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number of a running program",
+            task.name
+        )));
+    }
+    for thread in all {
+        let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
+        let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
+        changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
+        if let Some(priority) = task.fifo {
+            let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
+            let new = Scheduling::fifo_inherited(priority).numbers();
+            changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
+        }
+        if let Some(tasks) = &task.group {
+            // It leaves when the group is removed.
+            std::fs::write(tasks, format!("{}\n", thread.tid)).map_err(|e| fail(&e))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,168 @@
+//! A scheduler of VCPUs, and the socket at which others ask for some, as a part.
+
+use super::decisions::Decisions;
+use super::part::{Held, Member, Next, Part, Preview, Round, Traces};
+use super::tasks::Bind;
+use crate::error::LinuxError;
+use crate::host::machine;
+use crate::schedule::vcpus::control::Control;
+use crate::schedule::vcpus::{Options, Vcpus, Wanted};
+use solocore_model::plan::PlanVcpu;
+use solocore_model::run::{RunResult, RunVcpus};
+use std::time::Duration;
+
+/// See the module.
+pub struct Scheduling {
+    options: Options,
+    /// VCPUs that are created first, each with what an error is said of.
+    first: Vec<(Wanted, String)>,
+    /// Those of a plan.
+    planned: Vec<PlanVcpu>,
+    vcpus: Held<Vcpus>,
+    control: Option<Control>,
+    decisions: Option<Decisions>,
+}
+
+impl Scheduling {
+    /// To be started, with these VCPUs; an error about one is said of what stands beside it.
+    #[must_use]
+    pub fn new(options: Options, first: Vec<(Wanted, String)>) -> Self {
+        let (planned, vcpus) = (Vec::new(), Held::default());
+        Self { options, first, planned, vcpus, control: None, decisions: None }
+    }
+
+    /// The VCPUs of a plan, which lies at `path`.
+    #[must_use]
+    pub fn planned(options: Options, planned: &[PlanVcpu], path: &str) -> Self {
+        let wanted = |v: &PlanVcpu| Wanted {
+            name: v.name.clone(),
+            capacity_ns: v.capacity_ns,
+            period_ns: v.period_ns,
+            core: Some(v.core),
+            fixed: v.fixed,
+            colours: v.colours,
+        };
+        let first = planned.iter().map(|v| (wanted(v), path.to_owned())).collect();
+        Self { planned: planned.to_vec(), ..Self::new(options, first) }
+    }
+
+    /// The scheduler, while it is there.
+    #[must_use]
+    pub fn vcpus(&self) -> Held<Vcpus> {
+        Held::clone(&self.vcpus)
+    }
+
+    /// Binds tasks of the plan to their VCPUs.
+    #[must_use]
+    pub fn bind(&self) -> Bind {
+        let (vcpus, planned) = (self.vcpus(), self.planned.clone());
+        Box::new(move |name, member| {
+            let (vcpus, planned) = (vcpus.borrow(), planned.iter().find(|v| v.tasks.iter().any(|t| t == name)));
+            let (Some(vcpus), Some(planned)) = (vcpus.as_ref(), planned) else { return Ok(()) };
+            let id = vcpus.find(&planned.name)?;
+            // A thread that is bound to a core cannot follow its VCPU.
+            let moves = vcpus.options().scheduling.balance_ns.is_some() && !planned.fixed;
+            match member {
+                Member::Thread(tid) => {
+                    if moves {
+                        machine::free_thread(tid)?;
+                    }
+                    vcpus.bind_thread(tid, Some(id))
+                }
+                Member::Process(pid) => {
+                    if moves {
+                        machine::threads_of(pid)?.into_iter().try_for_each(machine::free_thread)?;
+                    }
+                    vcpus.bind_process(pid, Some(id))
+                }
+            }
+        })
+    }
+
+    fn about_trace(&self) -> [(&'static str, String); 5] {
+        let s = &self.options.scheduling;
+        [
+            ("scheduler", "vcpu".to_owned()),
+            ("background", s.background.name().to_owned()),
+            ("strict", u8::from(s.strict).to_string()),
+            ("limit", s.replenishments.to_string()),
+            ("overhead_ns", s.overhead_ns.to_string()),
+        ]
+    }
+}
+
+impl Part for Scheduling {
+    fn check(&mut self) -> Result<(), LinuxError> {
+        machine::check_sched_ext()
+    }
+
+    fn preview(&self, preview: &mut Preview) {
+        preview.background = Some(self.options.scheduling.background.name());
+        preview.vcpus = Some(self.planned.clone());
+    }
+
+    fn start(&mut self) -> Result<(), LinuxError> {
+        let mut vcpus = Vcpus::start(self.options)?;
+        for (wanted, of) in &self.first {
+            vcpus.create(wanted).map_err(|e| e.of(of))?;
+        }
+        self.control = Some(Control::open()?);
+        let cpus = vcpus.counts().len();
+        self.decisions = self.options.traced.then(|| Decisions::begin(&self.about_trace(), cpus, Vec::new()));
+        *self.vcpus.borrow_mut() = Some(vcpus);
+        Ok(())
+    }
+
+    fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
+        let mut vcpus = self.vcpus.borrow_mut();
+        let (Some(vcpus), Some(control)) = (vcpus.as_mut(), &self.control) else { return Ok(Next::GoOn) };
+        vcpus.check()?;
+        round.messages.extend(control.serve(vcpus));
+        if let Some(decisions) = &mut self.decisions {
+            decisions.add(vcpus.events());
+        }
+        Ok(Next::GoOn)
+    }
+
+    /// The rings of events are short, and somebody waits for an answer.
+    fn every(&self) -> Duration {
+        Duration::from_millis(25)
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.vcpus.borrow().as_ref().map_or_else(Vec::new, |vcpus| vcpus.notes().to_vec())
+    }
+
+    fn about(&self) -> Option<String> {
+        let cpus = self.vcpus.borrow().as_ref()?.counts().len();
+        Some(match self.planned.len() {
+            0 => format!("scheduling VCPUs on {cpus} CPUs"),
+            planned => format!("scheduling {planned} VCPUs of the plan on {cpus} CPUs"),
+        })
+    }
+
+    fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
+        let vcpus = self.vcpus.borrow();
+        let Some(vcpus) = vcpus.as_ref() else { return Ok(()) };
+        let throttling = run.vcpus.take().and_then(|v| v.throttling);
+        run.vcpus = Some(RunVcpus {
+            background: self.options.scheduling.background.name().to_owned(),
+            throttling,
+            vcpus: vcpus.list(),
+            cpus: vcpus.counts(),
+            intruders: vcpus.intruders(),
+        });
+        Ok(())
+    }
+
+    fn traced(&mut self, traces: &mut Traces) {
+        if let Some(decisions) = self.decisions.take() {
+            decisions.hand_over(traces);
+        }
+    }
+
+    fn end(&mut self) {
+        self.control = None;
+        self.vcpus.borrow_mut().take();
+    }
+}

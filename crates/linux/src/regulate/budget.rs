@@ -1,0 +1,191 @@
+//! A CPU's budget in whole samples, and what the user chooses of it.
+//!
+//! Rule: the counter interrupts every `sample` accesses; the sample divides the budget, so that the error of counting is one-sided
+//! (bpf/core.h). Where writes are counted apart, each kind has a budget and a sample of its own.
+
+use super::event::Event;
+use super::shared::{Counts, UNLIMITED};
+use crate::error::LinuxError;
+use solocore_model::Plan;
+use solocore_model::plan::PlanCore;
+use solocore_model::run::{RunCore, RunSpan, RunWrites};
+use solocore_model::system::Policy;
+
+/// Largest budget (`SC_MAX_ACCESSES`).
+const MOST_ACCESSES: u64 = 0xffff_ffff;
+
+/// What happens when every core has used its budget up (memguard.h).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sharing {
+    /// They wait.
+    #[default]
+    None,
+    /// All go on without limit until the period ends.
+    Spare,
+    /// Each gets another budget.
+    Proportional,
+}
+
+/// What the user chooses beside the plan.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What is counted.
+    pub event: Event,
+    /// Accesses per interrupt; none: about an eighth of each budget.
+    pub sample: Option<u64>,
+    /// May cores use what others are not expected to?
+    pub reclaim: bool,
+    /// What happens with time that is left.
+    pub sharing: Sharing,
+    /// Policy `bwlock`: a section counts for at most so long; 0: for ever.
+    pub max_hold_ns: u64,
+    /// What counts as a write, if this machine can count them.
+    pub write_event: Option<Event>,
+    /// Count writes also where the plan gives them no budget.
+    pub count_writes: bool,
+    /// Enforce the plan's write budgets?
+    pub write_budgets: bool,
+}
+
+/// A CPU's budget of writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct WriteBudget {
+    /// Writes per period of the plan.
+    pub write_planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub write_budget: u64,
+    /// Writes per interrupt.
+    pub write_sample: u64,
+}
+
+/// A CPU's budget.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+pub struct CoreBudget {
+    /// Which CPU.
+    pub cpu: u32,
+    /// Accesses per period of the plan.
+    pub planned: u64,
+    /// The same, rounded down to whole samples: what is enforced.
+    pub budget: u64,
+    /// Accesses per interrupt.
+    pub sample: u64,
+    /// Writes, where they are counted apart; the fields above are for reads then.
+    #[serde(flatten)]
+    pub writes: Option<WriteBudget>,
+}
+
+impl CoreBudget {
+    /// The CPU in a run: its budget and what it made of it.
+    #[must_use]
+    pub fn seen(&self, counts: &Counts, period_ns: u64, series: Vec<RunSpan>) -> RunCore {
+        let periods = counts.periods.saturating_add(counts.periods_skipped).max(1);
+        let writes = self.writes.zip(counts.writes).map(|(b, c)| RunWrites {
+            write_planned: b.write_planned,
+            write_budget: b.write_budget,
+            write_sample: b.write_sample,
+            writes: c.writes,
+            max_writes_per_period: c.max_writes_per_period,
+            periods_over_write_budget: c.periods_over_write_budget,
+            writes_reported_late: c.writes_reported_late,
+        });
+        RunCore {
+            cpu: self.cpu,
+            planned: self.planned,
+            budget: self.budget,
+            sample: self.sample,
+            periods: counts.periods,
+            throttled_periods: counts.throttled_periods,
+            throttled_ns: counts.throttled_ns,
+            throttled_share: counts.throttled_ns as f64 / (periods as f64 * period_ns as f64),
+            accesses: counts.accesses,
+            max_accesses_per_period: counts.max_accesses_per_period,
+            periods_over_budget: counts.periods_over_budget,
+            periods_skipped: counts.periods_skipped,
+            accesses_reported_late: counts.accesses_reported_late,
+            longest_period_ns: counts.longest_period_ns,
+            times_held: counts.times_held,
+            writes,
+            series,
+        }
+    }
+}
+
+/// The sample and the budget in whole samples.
+pub(super) fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let least = options.event.least_sample();
+    if planned > MOST_ACCESSES {
+        return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
+    }
+    let sample = options.sample.unwrap_or_else(|| choose_sample(planned).max(least));
+    if sample < least {
+        return Err(LinuxError::Input(format!(
+            "--sample {sample} is below the {least} that the event {} allows; give more",
+            options.event.name()
+        )));
+    }
+    if planned < sample {
+        return Err(LinuxError::Input(format!(
+            "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
+        )));
+    }
+    Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
+}
+
+/// The event for writes, where they are to be counted.
+pub(super) fn write_event(plan: &Plan, options: &Options) -> Result<Option<Event>, LinuxError> {
+    let planned = plan.cores.iter().find(|c| c.write_budget_accesses.is_some()).filter(|_| options.write_budgets);
+    if plan.regulation.policy != Policy::Memguard {
+        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else { return Ok(None) };
+        return Err(LinuxError::Input(format!(
+            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it out",
+            event.name()
+        )));
+    }
+    match (planned, &options.write_event) {
+        (Some(core), None) => Err(LinuxError::Machine(format!(
+            "the plan gives core {} a budget of writes, and the table of events has none for those of this CPU; give its event of write-backs as --write-event rHEX, or --no-write-budgets",
+            core.id
+        ))),
+        (None, _) if !options.count_writes => Ok(None),
+        (_, event) => Ok(event.clone()),
+    }
+}
+
+/// A core's budget for reads, and that for writes where they are counted apart.
+pub(super) fn with_writes(
+    core: &PlanCore,
+    planned: u64,
+    event: Option<&Event>,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
+    let Some(event) = event else { return core_budget(core.id, planned, options) };
+    let share = core.write_budget_accesses.filter(|_| options.write_budgets);
+    let of_event = Options { event: event.clone(), sample: None, ..options.clone() };
+    let writes = core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
+        LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
+        other => other,
+    })?;
+    let reads = core_budget(core.id, planned.saturating_sub(share.unwrap_or(0)), options)?;
+    let CoreBudget { planned, budget, sample, .. } = writes;
+    let writes = Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
+    Ok(CoreBudget { writes, ..reads })
+}
+
+/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
+/// bears, and hardware should not interrupt for every few hundred of them.
+pub(super) fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+    let half = (planned / 2).max(options.event.least_sample());
+    let sample = options.sample.or((!options.event.is_software()).then_some(half));
+    core_budget(cpu, planned, &Options { sample, ..options.clone() })
+}
+
+/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
+/// rounding the budget down; the closest to an eighth if there are several.
+pub(super) fn choose_sample(budget: u64) -> u64 {
+    let eighth = (budget / 8).max(1);
+    if budget > 4096 {
+        return eighth;
+    }
+    let lost = |sample: u64| (budget % sample, sample.abs_diff(eighth));
+    (budget.div_ceil(16).max(1)..=(budget / 6).max(1)).min_by_key(|&s| lost(s)).unwrap_or(eighth)
+}

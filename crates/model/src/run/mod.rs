@@ -1,0 +1,156 @@
+//! What solocore did on a real machine and saw there: of every scheme, at the end of a run and while it goes on.
+//!
+//! Rule: whatever takes part in a run says what it saw in a section of its own, which is absent where it took no part: regulation (whose fields
+//! stand at the top), a scheduler of levels or of VCPUs, tasks, clients, shares by hardware. `solocore run`, `exec` and `vcpu serve` write
+//! it; `report`, `top` and `--metrics` read it. Times of jobs count from the begin.
+
+mod clients;
+mod levels;
+mod regulation;
+mod tasks;
+mod vcpus;
+
+pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
+pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
+pub use regulation::{RunCore, RunRegulation, RunSpan, RunWrites};
+pub use tasks::{RunConfined, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer, RunWindow};
+pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
+
+use crate::plan::{Plan, Scheme};
+use serde::{Deserialize, Serialize};
+
+/// Written at the head of the file.
+pub const FORMAT: &str = "solocore-run/2";
+/// What stood there before there was one format for all schemes.
+const OLDER: &[&str] = &["solocore-run/1", "solocore-levels/1", "solocore-vcpus/1", "solocore-run-vcpus/1"];
+
+/// Was this at the head of a run's file of an older solocore, which this one does not read?
+#[must_use]
+pub fn is_older(format: &str) -> bool {
+    OLDER.contains(&format)
+}
+
+/// Who decided who runs when.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RunScheme {
+    /// Fixed priorities on each core.
+    #[default]
+    Budgets,
+    /// Windows of a time table.
+    Windows,
+    /// Levels A to D.
+    Levels,
+    /// VCPUs.
+    Vcpus,
+}
+
+impl RunScheme {
+    /// That of a plan.
+    #[must_use]
+    pub fn of(plan: &Plan) -> Self {
+        match plan.scheme {
+            Scheme::Budgets => Self::Budgets,
+            Scheme::Windows(_) => Self::Windows,
+            Scheme::Levels(_) => Self::Levels,
+            Scheme::Vcpus(_) => Self::Vcpus,
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Budgets => "budgets",
+            Self::Windows => "windows",
+            Self::Levels => "levels",
+            Self::Vcpus => "vcpus",
+        }
+    }
+}
+
+/// A run, at its end or so far.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunResult {
+    /// [`FORMAT`].
+    pub format: String,
+    /// Who decided who runs when.
+    pub scheme: RunScheme,
+    /// How long it ran.
+    pub duration_ns: u64,
+    /// "duration", "signal", "not yet", or why it could not go on.
+    pub ended: String,
+    /// What the user was told.
+    #[serde(default)]
+    pub notes: Vec<String>,
+    /// What regulated accesses to memory.
+    #[serde(flatten)]
+    pub regulation: Option<RunRegulation>,
+    /// The scheduler of levels and windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<RunLevels>,
+    /// The scheduler of VCPUs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub vcpus: Option<RunVcpus>,
+    /// The plan's tasks, in its order.
+    #[serde(default)]
+    pub tasks: Vec<RunTask>,
+    /// Drivers that solocore started; a job is a run of one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<RunTask>,
+    /// Windows of partitions, kept without a scheduler of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub windows: Vec<RunWindow>,
+    /// The time table's input and output.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub transfers: Vec<RunTransfer>,
+    /// Other programs that were kept off the cores of analysed tasks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confined: Option<RunConfined>,
+    /// Interrupts that were moved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interrupts: Option<RunInterrupts>,
+    /// Groups that the hardware gives ways and bandwidth, and what they hold and transfer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub groups: Vec<RunGroup>,
+    /// Locked pages that were read into ways of their own.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub locked_pages: Vec<RunLocked>,
+    /// The bandwidth lock, or whose jobs are signalled.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lock: Option<RunLock>,
+    /// The plan, so that the file can be drawn by itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan: Option<Plan>,
+}
+
+impl RunResult {
+    /// Can it be drawn? Files get edited.
+    ///
+    /// # Errors
+    /// What is impossible in it.
+    pub fn check(&self) -> Result<(), String> {
+        match &self.regulation {
+            Some(regulation) => regulation.check(),
+            None if self.levels.is_some() || self.vcpus.is_some() => Ok(()),
+            None => Err("it has no period or no cores, and no scheduler of levels or VCPUs".to_owned()),
+        }
+    }
+
+    /// Which transfers nobody came for.
+    #[must_use]
+    pub fn unattended(&self) -> Option<String> {
+        let alone: Vec<&str> = self.transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
+        (!alone.is_empty()).then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+    }
+
+    /// Makes times of jobs, which are those of a clock, count from the begin of the run.
+    pub fn since(&mut self, begun_ns: u64) {
+        let tasks = self.tasks.iter_mut().chain(&mut self.drivers).flat_map(|t| &mut t.latest);
+        for job in tasks.chain(self.transfers.iter_mut().flat_map(|t| &mut t.latest)) {
+            for time in [&mut job.release_ns, &mut job.start_ns, &mut job.end_ns] {
+                *time = time.saturating_sub(begun_ns);
+            }
+        }
+    }
+}

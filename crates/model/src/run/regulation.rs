@@ -1,0 +1,129 @@
+//! What was seen of regulated CPUs.
+
+use serde::{Deserialize, Serialize};
+
+/// A span of a CPU's time; in files a list of these four numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "[u64; 4]", into = "[u64; 4]")]
+pub struct RunSpan {
+    /// Periods that ended in it.
+    pub periods: u64,
+    /// Their accesses.
+    pub accesses: u64,
+    /// Most accesses in one of them.
+    pub most: u64,
+    /// How long the CPU was throttled in them.
+    pub throttled_ns: u64,
+}
+
+impl From<[u64; 4]> for RunSpan {
+    fn from([periods, accesses, most, throttled_ns]: [u64; 4]) -> Self {
+        Self { periods, accesses, most, throttled_ns }
+    }
+}
+
+impl From<RunSpan> for [u64; 4] {
+    fn from(s: RunSpan) -> Self {
+        [s.periods, s.accesses, s.most, s.throttled_ns]
+    }
+}
+
+/// Writes of a regulated CPU, where they are counted apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunWrites {
+    /// Writes per period of the plan.
+    pub write_planned: u64,
+    /// What is enforced of it; `u64::MAX`: no limit.
+    pub write_budget: u64,
+    /// Writes per interrupt.
+    pub write_sample: u64,
+    /// Writes in all, by their counter.
+    pub writes: u64,
+    /// Most writes in one period.
+    pub max_writes_per_period: u64,
+    /// Periods with more than the write budget and one sample.
+    pub periods_over_write_budget: u64,
+    /// Writes whose overflow was not reported when it happened, and that were accounted later.
+    pub writes_reported_late: u64,
+}
+
+/// A regulated CPU.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunCore {
+    /// Which one.
+    pub cpu: u32,
+    /// Accesses per period of the plan.
+    pub planned: u64,
+    /// What is enforced of it, in whole samples; `u64::MAX`: no limit.
+    pub budget: u64,
+    /// Accesses per interrupt.
+    pub sample: u64,
+    /// Periods that ended.
+    pub periods: u64,
+    /// Periods in which it was throttled.
+    pub throttled_periods: u64,
+    /// How long, in all.
+    pub throttled_ns: u64,
+    /// The same as a part of the time.
+    pub throttled_share: f64,
+    /// Accesses, by the counter.
+    pub accesses: u64,
+    /// Most accesses in one period.
+    pub max_accesses_per_period: u64,
+    /// Periods with more than budget and one sample.
+    pub periods_over_budget: u64,
+    /// Periods whose start was never seen because the timer came too late.
+    pub periods_skipped: u64,
+    /// Accesses whose overflow was not reported when it happened, and that were accounted later.
+    pub accesses_reported_late: u64,
+    /// Longest time between two ticks.
+    pub longest_period_ns: u64,
+    /// How often a task was held because the kernel did not let the helper thread in.
+    pub times_held: u64,
+    /// Writes, where they are counted apart; the fields above are for reads then.
+    #[serde(flatten)]
+    pub writes: Option<RunWrites>,
+    /// Spans of equal length from the start.
+    #[serde(default)]
+    pub series: Vec<RunSpan>,
+}
+
+/// What regulated accesses, and what it saw.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct RunRegulation {
+    /// Which engine.
+    pub engine: String,
+    /// Why a better engine did not run.
+    #[serde(default)]
+    pub passed_over: Option<String>,
+    /// What was counted.
+    pub event: String,
+    /// What counts as a write, where they are counted apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_event: Option<String>,
+    /// Does the event only stand in for accesses to memory?
+    pub stands_in: bool,
+    /// Length of a period.
+    pub period_ns: u64,
+    /// Length of a span of the series.
+    #[serde(default)]
+    pub span_ns: u64,
+    /// Periods that are in no series, because they were not read in time.
+    #[serde(default)]
+    pub periods_unread: u64,
+    /// CPUs with a budget.
+    pub cores: Vec<RunCore>,
+}
+
+impl RunRegulation {
+    /// What is impossible in it.
+    pub(super) fn check(&self) -> Result<(), String> {
+        if self.period_ns == 0 || self.cores.is_empty() {
+            return Err("it has no period or no cores".to_owned());
+        }
+        if self.cores.iter().any(|c| !c.series.is_empty()) && self.span_ns == 0 {
+            return Err("it has series without a length of their spans (span_ns)".to_owned());
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,462 @@
+//! The budgets of a candidate: the least with which all bounds are met, and what the objective makes of the rest.
+//!
+//! Rule: a core that shares no channel with an analysed task has all it can use. Others without analysed tasks have a budget of `t` for each
+//! program there, and `t` for each best-effort program beside analysed ones.
+//! From these floors on, a core whose bounds are not met gets the least budget with which they are, beside the others' as they are;
+//! again until nothing changes. All steps are necessary, as more of the others' budgets never lowers a bound: what is found is the
+//! least solution, or there is none. The objective is monotone in `t`, or in the limit of the bounds, so bisection finds its best value. Pages
+//! are locked where they save most; where a task comes closest to its limits, its pages then count more, and all is tried again.
+
+use super::candidate::Candidate;
+use super::pages::{self, UNITY};
+use super::speed::Need;
+use super::{Outcome, Value};
+use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
+use crate::demand::Demand;
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use solocore_model::system::Objective;
+use std::collections::HashMap;
+
+/// Times that the pages' weights are set anew.
+const ROUNDS: usize = 16;
+/// A task this close to the one that is closest to its limits gets more pages.
+const CLOSE: f64 = 0.97;
+/// Largest slowdown that the objective `bounds` looks at, in thousandths.
+const WORST: u64 = 1_000_000;
+
+/// What bounds must keep to, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Response times, of their deadlines.
+    pub deadline: u64,
+    /// Executions beside the other cores, of the time alone.
+    pub slowdown: u64,
+}
+
+/// What is the same for all candidates.
+#[derive(Debug)]
+pub struct Solver<'a> {
+    /// The tasks.
+    pub work: &'a [Work<'a>],
+    base: &'a Resources,
+    objective: Objective,
+    wish: Option<u64>,
+    /// Time alone with the whole cache, by task, ps.
+    alone: Vec<u64>,
+    needs: Vec<Need>,
+    /// Accesses a period that no core can exceed.
+    bus: u64,
+    /// `t` beyond which nothing gets faster.
+    most: u64,
+    /// `t` that other objectives leave.
+    floor: u64,
+}
+
+impl<'a> Solver<'a> {
+    pub fn new(work: &'a [Work<'a>], base: &'a Resources, objective: Objective, wish: Option<u64>) -> Self {
+        let period = base.regulation.period_ps;
+        let needs: Vec<Need> =
+            work.iter().enumerate().filter(|(_, w)| !w.hard()).map(|(t, w)| Need::of(t, w, base)).collect();
+        let bus = (period / base.platform.dram.t_burst.ps().max(1)).max(1);
+        let most = needs.iter().map(|n| n.most(period as f64)).fold(0.0, f64::max).ceil() as u64;
+        let most = if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
+        let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
+        // Nothing is best effort's first where there is none, and every core runs analysed tasks or nothing.
+        let objective =
+            if objective == Objective::BestEffort && needs.is_empty() { Objective::Margin } else { objective };
+        let alone = work.iter().map(|w| alone_ps(w, base)).collect();
+        Self { work, base, objective, wish, alone, needs, bus, most: most.clamp(1, bus), floor: (even / 4).max(1) }
+    }
+
+    /// Accesses a period that no core can exceed.
+    #[cfg(test)]
+    pub const fn bus(&self) -> u64 {
+        self.bus
+    }
+
+    /// Accesses a period for a best-effort program beyond which it gets no faster.
+    #[cfg(test)]
+    pub const fn most(&self) -> u64 {
+        self.most
+    }
+
+    /// Budgets, pages and bounds of a candidate.
+    pub fn solve(&self, candidate: Candidate) -> Outcome {
+        let mut resources = self.base.clone();
+        resources.set_ways(candidate.ways.clone());
+        resources.explicit = true;
+        let mut weights: HashMap<usize, u64> = HashMap::new();
+        let multiples = self.objective == Objective::Bounds || self.wish.is_some();
+        let alone = multiples.then_some(&self.alone[..]);
+        let mut best: Option<Outcome> = None;
+        for round in 0..ROUNDS {
+            let lock = |core: u32| match round {
+                // As even shares do it.
+                0 => CorePlan::best(core, candidate.on(core), self.work, &resources),
+                _ => pages::lock(core, &candidate.on(core), &weights, alone, self.work, &resources),
+            };
+            let locked: Vec<CorePlan> = (0..resources.cores).map(lock).collect();
+            let outcome = self.with_pages(&candidate, &locked, &resources);
+            let close = self.closest(&outcome.cores);
+            for task in close.iter().filter(|_| round > 0) {
+                let weight = weights.entry(*task).or_insert(UNITY);
+                // A little, where pages already go by what counts.
+                *weight += *weight / if multiples { 16 } else { 2 };
+            }
+            if best.as_ref().is_none_or(|b| outcome.value.better(&b.value)) {
+                best = Some(outcome);
+            }
+            if close.is_empty() {
+                break;
+            }
+        }
+        best.unwrap_or_else(|| unreachable!("there is at least one round"))
+    }
+
+    fn with_pages(&self, candidate: &Candidate, pages: &[CorePlan], resources: &Resources) -> Outcome {
+        let wanted = Limits { deadline: 1000, slowdown: self.wish.unwrap_or(u64::MAX) };
+        let relaxed = Limits { slowdown: u64::MAX, ..wanted };
+        let mut attempt = Attempt::new(self, candidate, pages, resources);
+        for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
+            if let Some((budgets, limits)) = attempt.best(limits) {
+                let budgets = attempt.raised(budgets, limits);
+                return attempt.outcome(budgets, class);
+            }
+        }
+        // The least that best effort needs, and all for the others.
+        let budgets =
+            (0..resources.cores).map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 }).collect();
+        attempt.outcome(budgets, 0.0)
+    }
+
+    /// What the analysed tasks of a core ask for, whatever the budgets.
+    fn jobs(&self, core: &CorePlan, resources: &Resources) -> Vec<Analysed> {
+        let locked = |t: usize| core.tasks().iter().find(|p| p.index == t).map_or(0, |p| p.locked);
+        let of = |level: crate::core_plan::Level| Analysed {
+            tasks: level.tasks.iter().map(|(_, t)| *t).collect(),
+            company: level.company,
+            asked: self.work[level.index].asked(locked(level.index), resources),
+            alone_ps: self.alone[level.index],
+        };
+        core.levels(self.work, resources).into_iter().map(of).collect()
+    }
+
+    /// How close a task comes to its limits; 1 and above: it does not keep to them.
+    fn closeness(&self, task: &TaskPlan) -> f64 {
+        let w = &self.work[task.index];
+        let deadline = w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
+        let by_deadline = task.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline);
+        let slowdown = self.slowdown(task);
+        match (self.objective, self.wish) {
+            (Objective::Bounds, _) => slowdown,
+            (_, Some(wish)) => by_deadline.max(slowdown * 1000.0 / wish as f64),
+            _ => by_deadline,
+        }
+    }
+
+    fn slowdown(&self, task: &TaskPlan) -> f64 {
+        task.wcet_ps.saturating_add(task.stall_ps) as f64 / self.alone[task.index].max(1) as f64
+    }
+
+    /// The tasks that come closest to their limits.
+    fn closest(&self, cores: &[CorePlan]) -> Vec<usize> {
+        let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.work[t.index].hard());
+        let most = hard().map(|t| self.closeness(t)).fold(0.0, f64::max);
+        hard().filter(|t| self.closeness(t) >= most * CLOSE).map(|t| t.index).collect()
+    }
+
+    /// An upper bound on what any choice reaches of the objective.
+    fn possible(&self) -> f64 {
+        match self.objective {
+            // Nobody is faster than alone, and together they have the cores' time at most.
+            Objective::BestEffort => (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0),
+            // With every page locked, and no other core at all.
+            Objective::Margin => {
+                let least = |w: &Work| {
+                    let work = w.wcet_ps(usize::MAX, self.base) as f64;
+                    work / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+                };
+                -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
+            }
+            _ => {
+                let least =
+                    |(w, alone): (&Work, &u64)| w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64;
+                -self.work.iter().zip(&self.alone).filter(|(w, _)| w.hard()).map(least).fold(0.0, f64::max)
+            }
+        }
+    }
+
+    /// See [`super::Found::gap`].
+    pub fn gap(&self, value: &Value) -> f64 {
+        let possible = self.possible();
+        if value.class < 1.0 || possible == 0.0 {
+            return 1.0;
+        }
+        // Of what should be small, the inverse.
+        let part = if possible > 0.0 { value.objective / possible } else { possible / value.objective };
+        (1.0 - part).clamp(0.0, 1.0)
+    }
+
+    pub fn objective_words(&self) -> &'static str {
+        match self.objective {
+            Objective::Margin => "the largest part of a deadline that a response takes",
+            Objective::Bounds => "the largest slowdown that a bound allows",
+            _ => "the speed of what is not analysed",
+        }
+    }
+
+    /// A value in words.
+    pub fn words(&self, value: &Value) -> String {
+        if value.class < 1.0 {
+            return "not schedulable".to_owned();
+        }
+        let missed = if value.class < 2.0 { " (the wanted slowdown is missed)" } else { "" };
+        match self.objective {
+            Objective::Margin => format!("{:.1} % of the deadline{missed}", -100.0 * value.objective),
+            Objective::Bounds => format!("{:.3} times the time alone{missed}", -value.objective),
+            _ => format!("{:.1} % of the speed alone, estimated{missed}", 100.0 * value.objective),
+        }
+    }
+
+    /// Says that the wanted slowdown cannot be had.
+    pub fn missed_wish(&self, value: &Value) -> Option<String> {
+        let wish = self.wish.filter(|_| value.class < 2.0)? as f64 / 1000.0;
+        Some(format!(
+            "slowdown: no candidate keeps all bounds within {wish} times the time alone; raise [regulation] slowdown, set objective = \"bounds\" for the least there is, or use fewer active_cores"
+        ))
+    }
+}
+
+/// Time alone with the whole shared cache, by the profile and DRAM's row hits; what is stated, where numbers are.
+fn alone_ps(w: &Work, r: &Resources) -> u64 {
+    match w.demand {
+        Demand::Profiled { profile, .. } => {
+            let looks = profile.llc_reads().saturating_mul(r.platform.cycles_to_ps(r.platform.llc.latency.0));
+            let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
+            let memory = misses.saturating_mul(r.platform.row_hit().ps());
+            r.platform.cycles_to_ps(profile.private_cycles).saturating_add(looks).saturating_add(memory)
+        }
+        _ => w.wcet_ps(usize::MAX, r),
+    }
+}
+
+/// An analysed task with its pages locked.
+#[derive(Debug)]
+struct Analysed {
+    /// Those that can preempt it, itself last.
+    tasks: Vec<RtaTask>,
+    /// Tasks of lower priority share the core.
+    company: bool,
+    /// A job, without what preemptions cost.
+    asked: Asked,
+    /// Alone with the whole cache, ps.
+    alone_ps: u64,
+}
+
+impl Analysed {
+    /// Does it keep to the limits?
+    fn keeps(&self, bounds: &CoreBounds, limits: Limits) -> bool {
+        let scaled = |value: u64, permille: u64| {
+            u64::try_from(u128::from(value) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
+        };
+        if limits.slowdown != u64::MAX {
+            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
+            if self.asked.work_ps.saturating_add(stall) > scaled(self.alone_ps, limits.slowdown) {
+                return false;
+            }
+        }
+        let Some(own) = self.tasks.last() else { return true };
+        let stall = |asked: Asked| bounds.stall(asked);
+        let window = Window { once_ps: bounds.once(self.company), stall: &stall };
+        response_time(&self.tasks, self.tasks.len() - 1, &window, scaled(own.deadline_ps, limits.deadline)).is_some()
+    }
+}
+
+/// One way to lock pages for a candidate.
+#[derive(Debug)]
+pub struct Attempt<'a> {
+    solver: &'a Solver<'a>,
+    candidate: &'a Candidate,
+    pages: &'a [CorePlan],
+    jobs: Vec<Vec<Analysed>>,
+    resources: Resources,
+}
+
+impl<'a> Attempt<'a> {
+    pub fn new(solver: &'a Solver<'a>, candidate: &'a Candidate, pages: &'a [CorePlan], resources: &Resources) -> Self {
+        let jobs = pages.iter().map(|p| solver.jobs(p, resources)).collect();
+        Self { solver, candidate, pages, jobs, resources: resources.clone() }
+    }
+
+    /// Budgets of cores without deadlines, with `t` for each program.
+    fn floors(&self, t: u64) -> Vec<u64> {
+        let of = |core: u32| {
+            let programs = self.candidate.best_effort(core, self.solver.work);
+            let least = u64::from(!self.candidate.analysed(core, self.solver.work));
+            let harms = |&other: &u32| self.candidate.analysed(other, self.solver.work);
+            if least == 1 && !self.resources.rivals(core).iter().any(harms) {
+                return self.solver.bus;
+            }
+            t.saturating_mul(programs.max(least)).clamp(1, self.solver.bus)
+        };
+        (0..self.resources.cores).map(of).collect()
+    }
+
+    /// Does a core keep to the limits beside these budgets?
+    fn keeps(&mut self, core: usize, budgets: &[u64], limits: Limits) -> bool {
+        if self.jobs[core].is_empty() {
+            return true;
+        }
+        self.resources.set_budgets(budgets.to_vec(), vec![None; budgets.len()]);
+        let bounds = CoreBounds { core: u32::try_from(core).unwrap_or(u32::MAX), resources: &self.resources };
+        self.jobs[core].iter().all(|job| job.keeps(&bounds, limits))
+    }
+
+    /// The least budgets from `floors` on with which all cores keep to the limits.
+    fn least(&mut self, floors: Vec<u64>, limits: Limits) -> Option<Vec<u64>> {
+        let mut budgets = floors;
+        loop {
+            let mut grew = false;
+            for core in 0..budgets.len() {
+                if self.keeps(core, &budgets, limits) {
+                    continue;
+                }
+                let (mut fails, mut works) = (budgets[core], self.solver.bus);
+                budgets[core] = works;
+                if fails == works || !self.keeps(core, &budgets, limits) {
+                    return None;
+                }
+                while works - fails > 1 {
+                    // A budget matters by its ratio.
+                    let middle = ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
+                    budgets[core] = middle;
+                    if self.keeps(core, &budgets, limits) { works = middle } else { fails = middle }
+                }
+                budgets[core] = works;
+                grew = true;
+            }
+            if !grew {
+                return Some(budgets);
+            }
+        }
+    }
+
+    /// The best for the objective: budgets, and the limits that they keep.
+    pub fn best(&mut self, limits: Limits) -> Option<(Vec<u64>, Limits)> {
+        let floor = self.floors(self.solver.floor);
+        match self.solver.objective {
+            Objective::Margin => self.tightest(&floor, 1000, |deadline| Limits { deadline, ..limits }),
+            Objective::Bounds => {
+                let most = limits.slowdown.min(WORST);
+                self.tightest(&floor, most, |slowdown| Limits { slowdown, ..limits })
+            }
+            _ => {
+                let (mut works, mut fails) = (0, self.solver.most + 1);
+                let mut found = None;
+                while fails - works > 1 + works / 100 {
+                    let t = works + (fails - works) / 2;
+                    match self.least(self.floors(t), limits) {
+                        Some(budgets) => (works, found) = (t, Some(budgets)),
+                        None => fails = t,
+                    }
+                }
+                found.map(|budgets| (budgets, limits))
+            }
+        }
+    }
+
+    /// The least limit, up to `most`, that budgets can keep, with those.
+    fn tightest(&mut self, floors: &[u64], most: u64, of: impl Fn(u64) -> Limits) -> Option<(Vec<u64>, Limits)> {
+        let mut found = self.least(floors.to_vec(), of(most))?;
+        let (mut fails, mut works) = (0, most);
+        while works - fails > 1 {
+            let middle = fails + (works - fails) / 2;
+            match self.least(floors.to_vec(), of(middle)) {
+                Some(budgets) => (works, found) = (middle, budgets),
+                None => fails = middle,
+            }
+        }
+        Some((found, of(works)))
+    }
+
+    /// Budgets of cores with deadlines raised together, as far as all still keep to the limits: nobody gains by their being stopped.
+    fn raised(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
+        let bus = self.solver.bus;
+        let cores = budgets.len();
+        let times = |factor: u64, this: &Self| -> Vec<u64> {
+            let of = |core: usize| {
+                let raised = u128::from(budgets[core]) * u128::from(factor) / 1000;
+                if this.jobs[core].is_empty() { budgets[core] } else { u64::try_from(raised).unwrap_or(bus).min(bus) }
+            };
+            (0..cores).map(of).collect()
+        };
+        let (mut works, mut fails) = (1000, bus.saturating_mul(1000).saturating_add(1));
+        while fails - works > 1 + works / 100 {
+            let middle = ((works as f64 * fails as f64).sqrt() as u64).clamp(works + 1, fails - 1);
+            let tried = times(middle, self);
+            if (0..cores).all(|core| self.keeps(core, &tried, limits)) { works = middle } else { fails = middle }
+        }
+        times(works, self)
+    }
+
+    fn outcome(mut self, budgets: Vec<u64>, class: f64) -> Outcome {
+        self.resources.set_budgets(budgets, vec![None; self.pages.len()]);
+        let cores: Vec<CorePlan> = self.pages.iter().map(|p| p.again(self.solver.work, &self.resources)).collect();
+        let speed = self.speed(&cores);
+        let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.solver.work[t.index].hard());
+        let deadline = |t: &TaskPlan| self.solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
+        let late = |t: &TaskPlan| t.response_ps.map_or(1e9, |r| r as f64 / deadline(t));
+        let objective = match self.solver.objective {
+            _ if class < 1.0 => -hard().map(late).sum::<f64>(),
+            Objective::Margin => -hard().map(late).fold(0.0, f64::max),
+            Objective::Bounds => -hard().map(|t| self.solver.slowdown(t)).fold(0.0, f64::max),
+            _ => speed,
+        };
+        let value = Value { class, objective, speed };
+        Outcome { candidate: self.candidate.clone(), cores, resources: self.resources, value }
+    }
+
+    /// Mean speed of the best-effort programs.
+    fn speed(&self, cores: &[CorePlan]) -> f64 {
+        let (r, solver) = (&self.resources, self.solver);
+        let period = r.regulation.period_ps as f64;
+        let of = |need: &Need| {
+            let core = self.candidate.placement[need.task];
+            let plan = &cores[core as usize];
+            let programs = self.candidate.best_effort(core, solver.work) as f64;
+            let hard = || plan.tasks().iter().filter(|t| solver.work[t.index].hard());
+            let locked: usize = hard().map(|t| t.locked).sum();
+            let per_way = (r.platform.pages_per_way() as usize).max(1);
+            let ways = r.ways_of(core).saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
+            let rate = |n: u64, t: &TaskPlan| {
+                n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
+            };
+            // What the analysed jobs take on average: their time alone, and their accesses.
+            let time = 1.0 - hard().map(|t| rate(t.wcet_ps, t)).sum::<f64>();
+            let taken = hard().map(|t| rate(t.misses, t) * period).sum::<f64>();
+            let budget = r.budgets.as_ref().map_or(f64::INFINITY, |b| b[core as usize] as f64);
+            let accesses = (budget - taken).max(0.0) / programs;
+            need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
+        };
+        if solver.needs.is_empty() { 0.0 } else { solver.needs.iter().map(of).sum::<f64>() / solver.needs.len() as f64 }
+    }
+}
+
+impl Candidate {
+    /// Tasks on a core.
+    fn on(&self, core: u32) -> Vec<usize> {
+        (0..self.placement.len()).filter(|&t| self.placement[t] == core).collect()
+    }
+
+    /// Has a core analysed tasks?
+    fn analysed(&self, core: u32, work: &[Work]) -> bool {
+        (0..work.len()).any(|t| self.placement[t] == core && work[t].hard())
+    }
+
+    /// Best-effort programs on a core.
+    fn best_effort(&self, core: u32, work: &[Work]) -> u64 {
+        (0..work.len()).filter(|&t| self.placement[t] == core && !work[t].hard()).count() as u64
+    }
+}

@@ -1,0 +1,164 @@
+//! Optimal shares: the cores of the tasks, the cache and the budgets of a system, chosen together.
+//!
+//! Problem: even shares serve nobody. A task that needs much of the cache gets a quarter of it, and a core without deadlines may use as
+//! much bandwidth as one that has them. What a budget costs depends on who is where, so that none of the three can be chosen alone.
+//! Rule: a [`Candidate`] says who is on which core, and how many ways of the shared cache each core has. Candidates put the analysed
+//! tasks on few cores or on many, and leave few ways or many to the others; then tasks and ways move one by one, as long as that helps. For
+//! a candidate the budgets are not searched: a core's bounds never fall when another core's budget grows, and never rise when its
+//! own does (`analysis::interference`, test `monotone`). So the budgets with which all bounds are met, beside given ones of the cores without
+//! deadlines, have a least solution, found from below ([`budgets`]); and what the objective asks for is found by bisection.
+//! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of candidates is a heuristic, so the gap to the
+//! bound of [`Found::gap`] is all that is proved of the whole.
+
+mod budgets;
+mod candidate;
+mod pages;
+mod speed;
+#[cfg(test)]
+mod tests;
+
+use crate::core_plan::CorePlan;
+use crate::resources::Resources;
+use crate::work::Work;
+use budgets::Solver;
+use candidate::Candidate;
+use solocore_model::System;
+use solocore_model::system::Objective;
+use std::cmp::Ordering;
+
+/// Candidates tried at most, besides the first ones, where nobody asks for more.
+const MOVES: usize = 48;
+
+/// How good a candidate is: greater is better, in this order.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct Value {
+    /// 2: deadlines and the wanted slowdown are met; 1: only deadlines; 0: not even these.
+    pub class: f64,
+    /// What the objective asks for; what does not fit, negative, where deadlines are missed.
+    pub objective: f64,
+    /// Speed of what is not analysed.
+    pub speed: f64,
+}
+
+impl Value {
+    fn better(&self, other: &Self) -> bool {
+        self.partial_cmp(other) == Some(Ordering::Greater)
+    }
+}
+
+/// A candidate with its budgets and bounds.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Who is where.
+    pub candidate: Candidate,
+    /// The cores' bounds.
+    pub cores: Vec<CorePlan>,
+    /// With the budgets.
+    pub resources: Resources,
+    /// How good it is.
+    pub value: Value,
+}
+
+/// What was chosen.
+#[derive(Debug)]
+pub struct Found {
+    /// The best candidate.
+    pub best: Outcome,
+    /// Why, and what the next best would have cost.
+    pub reasons: Vec<String>,
+    /// How much better another choice could be at most, as a part of an upper bound on the objective, 0 to 1.
+    pub gap: f64,
+}
+
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them; `stop` ends the search early.
+pub fn choose(
+    system: &System,
+    work: &[Work],
+    even: &Resources,
+    placement: &[u32],
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Found {
+    let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
+    let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
+    let mut tried: Vec<Outcome> = Vec::new();
+    let usual = Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
+    for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
+        if !tried.is_empty() && stop() {
+            break;
+        }
+        if tried.iter().all(|o| o.candidate != candidate) {
+            tried.push(solver.solve(candidate));
+        }
+    }
+    let mut best = best_of(&tried);
+    let mut moves = 0;
+    'search: while moves < MOVES && !stop() {
+        for next in tried[best].candidate.neighbours(work, even) {
+            if tried.iter().any(|o| o.candidate == next) {
+                continue;
+            }
+            moves += 1;
+            tried.push(solver.solve(next));
+            if tried[tried.len() - 1].value.better(&tried[best].value) {
+                best = tried.len() - 1;
+                continue 'search;
+            }
+            if moves >= MOVES || stop() {
+                break 'search;
+            }
+        }
+        break;
+    }
+    let gap = solver.gap(&tried[best].value);
+    let reasons = reasons(&tried, best, &solver, gap);
+    Found { best: tried.swap_remove(best), reasons, gap }
+}
+
+/// The first of the best.
+fn best_of(tried: &[Outcome]) -> usize {
+    let mut best = 0;
+    for (at, outcome) in tried.iter().enumerate() {
+        if outcome.value.better(&tried[best].value) {
+            best = at;
+        }
+    }
+    best
+}
+
+fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<String> {
+    let chosen = &tried[best];
+    let mut out = vec![format!(
+        "shares: optimal, for {}: {} of {} candidates; no choice can be better by more than {:.0} % of what is possible",
+        solver.objective_words(),
+        solver.words(&chosen.value),
+        tried.len(),
+        gap * 100.0
+    )];
+    let on = |o: &Outcome| o.candidate.analysed_cores(solver.work);
+    let others = tried.iter().filter(|o| on(o) != on(chosen));
+    if let Some(next) = others.reduce(|a, b| if b.value.better(&a.value) { b } else { a }) {
+        out.push(format!(
+            "cores: analysed tasks on {} of {} cores; on {} it would be {}",
+            on(chosen),
+            chosen.resources.cores,
+            on(next),
+            solver.words(&next.value)
+        ));
+    }
+    let same =
+        |o: &&Outcome| o.candidate.placement == chosen.candidate.placement && o.candidate.ways != chosen.candidate.ways;
+    if let Some(next) = tried.iter().filter(same).reduce(|a, b| if b.value.better(&a.value) { b } else { a }) {
+        out.push(format!(
+            "cache: ways {} by core; with {} it would be {}",
+            list(&chosen.candidate.ways),
+            list(&next.candidate.ways),
+            solver.words(&next.value)
+        ));
+    }
+    out.extend(solver.missed_wish(&chosen.value));
+    out
+}
+
+fn list(ways: &[u32]) -> String {
+    ways.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}

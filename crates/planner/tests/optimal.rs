@@ -1,0 +1,115 @@
+//! Optimal shares: plans that are no worse than even ones, and what the objectives are for.
+
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+use solocore_model::plan::{Plan, PlanTask};
+use solocore_model::system::{Demand as Stated, System};
+use solocore_planner::Demand;
+use std::fmt::Write as _;
+use std::path::Path;
+
+fn plan(text: &str) -> Plan {
+    let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let demand = |stated: &Stated| match stated {
+        Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
+        Stated::Curve(points) => Demand::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()),
+        _ => panic!("not in these tests"),
+    };
+    let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
+    let plan = solocore_planner::plan(&system, &demands).expect("shares can be had");
+    plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
+    plan
+}
+
+/// Tasks with curves of some hundred pages, on a board with colours, beside best effort.
+fn tasks(rng: &mut ChaCha8Rng, load: f64) -> String {
+    let mut text = String::new();
+    let (hard, soft) = (rng.random_range(4..10u32), rng.random_range(1..5u32));
+    for i in 0..hard {
+        let period = f64::from(rng.random_range(10..200u32));
+        let work = (period * load / f64::from(hard) * rng.random_range(0.3..1.7)).min(period * 0.55);
+        let (pages, misses) = (rng.random_range(1..400u32), work * rng.random_range(100.0..3000.0));
+        let point = |k: u32| {
+            let misses = (misses * f64::from(pages - k) / f64::from(pages)) as u64;
+            format!("{{ wcet = \"{:.6} ms\", misses = {misses} }}", work + misses as f64 * 2e-4)
+        };
+        let curve = (0..=pages).map(point).collect::<Vec<_>>().join(", ");
+        writeln!(text, "[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\ncurve = [{curve}]").unwrap();
+    }
+    for i in 0..soft {
+        let misses = rng.random_range(1000..100_000u32);
+        writeln!(text, "[[task]]\nname = \"d{i}\"\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = {misses}").unwrap();
+    }
+    text
+}
+
+fn with(share: &str, tasks: &str) -> Plan {
+    plan(&format!("platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\n{share}\n{tasks}"))
+}
+
+fn hard(plan: &Plan) -> impl Iterator<Item = &PlanTask> {
+    plan.tasks.iter().filter(|t| !t.best_effort())
+}
+
+/// What even shares can do, optimal ones can; and more, often enough to matter.
+#[test]
+fn no_worse_than_even_shares() {
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let (mut even, mut optimal) = (0, 0);
+    for case in 0..60 {
+        let tasks = tasks(&mut rng, f64::from(case % 10 + 1) / 2.5);
+        let (by_even, by_optimal) = (with("share = \"even\"", &tasks), with("share = \"optimal\"", &tasks));
+        even += u32::from(by_even.schedulable);
+        optimal += u32::from(by_optimal.schedulable);
+        assert!(by_optimal.schedulable || !by_even.schedulable, "case {case}\n{tasks}");
+    }
+    println!("of 60 systems, even shares schedule {even}, optimal ones {optimal}");
+    assert!(even > 10 && optimal * 4 > even * 5, "{even} {optimal}");
+}
+
+/// Each objective is best at what it is for.
+#[test]
+fn objectives_are_for_what_they_say() {
+    let mut rng = ChaCha8Rng::seed_from_u64(3);
+    let mut seen = 0;
+    for _ in 0..12 {
+        let tasks = tasks(&mut rng, 0.5);
+        let of = |objective: &str| with(&format!("share = \"optimal\"\nobjective = \"{objective}\""), &tasks);
+        let (speed, margin, bounds) = (of("best_effort"), of("margin"), of("bounds"));
+        if ![&speed, &margin, &bounds].iter().all(|p| p.schedulable) {
+            continue;
+        }
+        seen += 1;
+        let part =
+            |p: &Plan| hard(p).map(|t| t.wcrt_ns.unwrap() as f64 / t.deadline_ns.unwrap() as f64).fold(0.0, f64::max);
+        let budgets = |p: &Plan| p.cores.iter().map(|c| c.budget_accesses.unwrap()).sum::<u64>();
+        assert!(part(&margin) <= part(&speed) + 1e-3 && part(&margin) <= part(&bounds) * 1.05, "{tasks}");
+        assert!(budgets(&speed) > 0 && speed.certificate.is_some_and(|c| (0.0..=1.0).contains(&c.gap)));
+    }
+    assert!(seen > 5, "{seen}");
+}
+
+#[test]
+fn the_wanted_slowdown_is_kept_or_said_to_be_missed() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let (mut kept, mut missed) = (0, 0);
+    for case in 0..30u32 {
+        let tasks = tasks(&mut rng, 0.6);
+        let factor = 1.1 + f64::from(case) / 10.0;
+        let plan = with(&format!("share = \"optimal\"\nslowdown = {factor:.1}"), &tasks);
+        let said = plan.reasons.iter().any(|r| r.starts_with("slowdown: no candidate"));
+        let system = System::parse(Path::new("s.toml"), &format!("platform = \"core-i5-2500k\"\n{tasks}")).unwrap();
+        let alone = |name: &str| match &system.tasks.iter().find(|t| t.name == name).unwrap().demand {
+            Stated::Curve(points) => points.last().unwrap().wcet.ps() as f64 / 1000.0,
+            _ => panic!("a curve"),
+        };
+        let worst = hard(&plan).map(|t| t.c_sce_ns as f64 / alone(&t.name)).fold(0.0, f64::max);
+        if plan.schedulable && !said {
+            kept += 1;
+            assert!(worst <= factor + 1e-3, "{worst} {factor}\n{tasks}");
+        } else if said {
+            missed += 1;
+        }
+    }
+    assert!(kept > 5 && missed > 2, "{kept} kept, {missed} missed");
+}

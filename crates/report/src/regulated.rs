@@ -1,0 +1,166 @@
+//! What regulation did to each CPU: a table, and a chart over time.
+
+use crate::elements::{caption, wide_table};
+use crate::{format, svg};
+use maud::{Markup, html};
+use solocore_model::run::{RunCore, RunRegulation, RunSpan, RunWrites};
+
+/// Most columns of a chart.
+const COLUMNS: usize = 200;
+const HEIGHT: u64 = 64;
+const STRIP: u64 = 10;
+const GAP: u64 = 4;
+
+/// No limit.
+const UNLIMITED: u64 = u64::MAX;
+
+/// Each CPU; `duration_ns`: of the run.
+pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
+    html! {
+        @if r.stands_in {
+            div.alert role="note" {
+                p { "The event " code { (r.event) } " stands in for accesses to memory: this shows the mechanism at work, and no bound of the plan holds." }
+            }
+        }
+        (cores_table(r, duration_ns))
+        div.charts { @for core in r.cores.iter().filter(|c| !c.series.is_empty()) { (chart(r, core, duration_ns)) } }
+    }
+}
+
+/// What was seen and should not have been.
+pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
+    for core in r.cores.iter().filter(|c| c.periods_over_budget > 0) {
+        lines.push(format!(
+            "CPU {}: {} of {} had more than the budget of {} and one sample of {} (at most {})",
+            core.cpu,
+            format::count(core.periods_over_budget),
+            format::plural(core.periods, "period"),
+            format::count(core.budget),
+            format::count(core.sample),
+            format::count(core.max_accesses_per_period)
+        ));
+    }
+    let over = r.cores.iter().filter_map(|c| Some((c.cpu, c.writes.filter(|w| w.periods_over_write_budget > 0)?)));
+    for (cpu, writes) in over {
+        lines.push(format!(
+            "CPU {}: {} had more writes than their budget of {} and one sample (at most {})",
+            cpu,
+            format::plural(writes.periods_over_write_budget, "period"),
+            format::count(writes.write_budget),
+            format::count(writes.max_writes_per_period)
+        ));
+    }
+}
+
+fn budget(core: &RunCore) -> String {
+    if core.budget == UNLIMITED { "none".to_owned() } else { format::count(core.budget) }
+}
+
+fn cores_table(r: &RunRegulation, duration_ns: u64) -> Markup {
+    let apart = r.cores.iter().any(|c| c.writes.is_some());
+    let table = html! {
+        table {
+            (caption(&html! { "Each CPU over the whole run, in whole periods." }))
+            thead {
+                tr {
+                    th.num scope="col" { "CPU" } th.num scope="col" { "Budget" } th.num scope="col" { "Periods" }
+                    th.num scope="col" { "Accesses" } th.num scope="col" { "Most in one" } th.num scope="col" { "Over" }
+                    th.num scope="col" { "Throttled in" } th.num scope="col" { "Throttled for" }
+                    @if apart {
+                        th.num scope="col" { "Write budget" } th.num scope="col" { "Writes" }
+                        th.num scope="col" { "Most writes" } th.num scope="col" { "Writes over" }
+                    }
+                }
+            }
+            tbody {
+                @for core in &r.cores {
+                    tr {
+                        th.num scope="row" { (core.cpu) } td.num { (budget(core)) } td.num { (format::count(core.periods)) }
+                        td.num { (format::count(core.accesses)) } td.num { (format::count(core.max_accesses_per_period)) }
+                        td.num { (format::count(core.periods_over_budget)) }
+                        td.num { (format::percent_of(core.throttled_periods, core.periods)) }
+                        td.num { (format::percent_of(core.throttled_ns, duration_ns)) }
+                        @if apart {
+                            @let w = core.writes.unwrap_or(RunWrites { write_budget: UNLIMITED, ..RunWrites::default() });
+                            td.num { @if w.write_budget == UNLIMITED { "none" } @else { (format::count(w.write_budget)) } }
+                            td.num { (format::count(w.writes)) } td.num { (format::count(w.max_writes_per_period)) }
+                            td.num { (format::count(w.periods_over_write_budget)) }
+                        }
+                    }
+                }
+            }
+        }
+    };
+    wide_table("CPUs of the run", &table)
+}
+
+/// The series in at most [`COLUMNS`] columns, and how long a column is.
+fn columns(r: &RunRegulation, core: &RunCore) -> (Vec<RunSpan>, u64) {
+    let join = core.series.len().div_ceil(COLUMNS).max(1);
+    let sum = |spans: &[RunSpan]| {
+        spans.iter().fold(RunSpan::default(), |a, b| RunSpan {
+            periods: a.periods.saturating_add(b.periods),
+            accesses: a.accesses.saturating_add(b.accesses),
+            most: a.most.max(b.most),
+            throttled_ns: a.throttled_ns.saturating_add(b.throttled_ns),
+        })
+    };
+    (core.series.chunks(join).map(sum).collect(), r.span_ns.saturating_mul(join as u64))
+}
+
+fn chart(r: &RunRegulation, core: &RunCore, duration_ns: u64) -> Markup {
+    let (columns, length) = columns(r, core);
+    let limit = (core.budget != UNLIMITED).then_some(core.budget);
+    let most = columns.iter().map(|c| c.most).max().unwrap_or(0);
+    let scale = most.max(limit.unwrap_or(0)).max(1);
+    let total = length.saturating_mul(columns.len() as u64);
+    let top = |value: u64| format!("{:.2}", HEIGHT as f64 * (1.0 - svg::fraction(value, scale)));
+    let id = format!("machine-cpu-{}", core.cpu);
+    let label = format!(
+        "CPU {}: at most {} accesses in a period of budget {}, throttled for {} of the time",
+        core.cpu,
+        format::count(core.max_accesses_per_period),
+        budget(core),
+        format::percent_of(core.throttled_ns, duration_ns)
+    );
+    let foot = HEIGHT + GAP + STRIP;
+    html! {
+        figure.chart {
+            figcaption id=(id) {
+                "CPU " (core.cpu) " " span.muted { "most accesses in a period, by " (format::time(length)) "; below: throttled" }
+            }
+            svg.curve width="100%" height=(foot + 24) role="img" aria-labelledby=(id) data-cpu=(core.cpu) {
+                g.mark tabindex="0" role="img" aria-label=(label) {
+                    rect.track x="0" y="0" width="100%" height=(HEIGHT) {}
+                    rect.track x="0" y=(HEIGHT + GAP) width="100%" height=(STRIP) {}
+                    @for (at, span) in columns.iter().enumerate() { (column(at as u64, span, length, total, scale)) }
+                    line.axis x1="0" x2="100%" y1=(HEIGHT) y2=(HEIGHT) {}
+                    @if let Some(limit) = limit {
+                        line.choice x1="0" x2="100%" y1=(top(limit)) y2=(top(limit)) data-budget=(limit) {}
+                    }
+                }
+                text.end.muted x="0" dx="-6" y="10" { (format::short(scale)) }
+                text.end.muted x="0" dx="-6" y=(HEIGHT) { "0" }
+                @for tick in svg::ticks(total, 4) {
+                    text.muted x=(svg::percent(tick, total)) y=(foot + 16) text-anchor="middle" { (format::time(tick)) }
+                }
+            }
+        }
+    }
+}
+
+fn column(at: u64, span: &RunSpan, length: u64, total: u64, scale: u64) -> Markup {
+    let x = svg::percent(at.saturating_mul(length), total);
+    let height = HEIGHT as f64 * svg::fraction(span.most, scale);
+    html! {
+        @if span.most > 0 {
+            rect.column x=(x) y=(format!("{:.2}", HEIGHT as f64 - height)) width=(svg::percent(length, total))
+                height=(format!("{height:.2}")) data-start-ns=(at.saturating_mul(length)) data-most=(span.most)
+                data-accesses=(span.accesses) data-periods=(span.periods) {}
+        }
+        @if span.throttled_ns > 0 {
+            rect x=(x) y=(HEIGHT + GAP) width=(svg::percent(span.throttled_ns.min(length), total)) height=(STRIP)
+                fill="url(#fill-throttled)" data-throttled-ns=(span.throttled_ns) {}
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What schedulers of solocore saw of a run: tasks under levels and windows, VCPUs.
+
+use crate::elements::{caption, task_name, wide_table};
+use crate::format;
+use maud::{Markup, html};
+use solocore_model::Plan;
+use solocore_model::run::{RunLevelTask, RunLevels, RunVcpu, RunVcpus};
+
+/// Tasks under a scheduler of levels or windows, beside what the plan says.
+pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
+    let table = html! {
+        table {
+            (caption(&html! { "Tasks under the scheduler; a response lasts from release to end, tardiness from deadline to end." }))
+            thead {
+                tr {
+                    th scope="col" { "Task" } th scope="col" { "Level" } th.num scope="col" { "Core" } th scope="col" { "How" }
+                    th.num scope="col" { "Jobs" } th.num scope="col" { "Done" } th.num scope="col" { "Skipped" }
+                    th.num scope="col" { "Overruns" } th.num scope="col" { "Late" } th.num scope="col" { "Longest response" }
+                    th.num scope="col" { "Tardy by" } th.num scope="col" { "Bound" } th.num scope="col" { "Began late by" }
+                }
+            }
+            tbody { @for task in &levels.tasks { (level_row(plan, task)) } }
+        }
+    };
+    html! {
+        (wide_table("Tasks under the scheduler", &table))
+        (intruders(levels.intruders.iter().map(|i| i.text()).collect()))
+    }
+}
+
+fn level_row(plan: &Plan, t: &RunLevelTask) -> Markup {
+    let time = |ns: u64| format::time_or((t.completed > 0).then_some(ns), "–");
+    let bound = plan.tasks.iter().find(|p| p.name == t.name).and_then(|p| p.tardiness_ns.or(p.wcrt_ns));
+    html! {
+        tr data-level-task=(t.name) {
+            th scope="row" { (task_name(&t.name)) } td { (t.level) }
+            td.num { @match t.core { Some(core) => (core), None => "all" } }
+            td { (t.how) } td.num { (format::count(t.jobs)) } td.num { (format::count(t.completed)) }
+            td.num { (format::count(t.skipped)) } td.num { (format::count(t.overruns)) } td.num { (format::count(t.late)) }
+            td.num { (time(t.max_response_ns)) } td.num { (time(t.max_tardiness_ns)) } td.num { (format::time_or(bound, "–")) }
+            td.num { (time(t.max_start_late_ns)) }
+        }
+    }
+}
+
+/// What was seen under levels and should not have been.
+pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) {
+    for seen in &levels.tasks {
+        let Some(planned) = plan.tasks.iter().find(|t| t.name == seen.name && t.schedulable) else { continue };
+        let pairs = [
+            ("a response took", seen.max_response_ns, planned.wcrt_ns),
+            ("a job was tardy by", seen.max_tardiness_ns, planned.tardiness_ns),
+        ];
+        for (what, seen_ns, bound) in pairs {
+            if let Some(bound) = bound.filter(|&bound| seen_ns > bound) {
+                let (seen_for, bound) = (format::time(seen_ns), format::time(bound));
+                lines.push(format!("{}: {what} {seen_for}, above its bound {bound}", seen.name));
+            }
+        }
+    }
+}
+
+/// VCPUs and CPUs.
+pub fn vcpus(v: &RunVcpus) -> Markup {
+    let table = html! {
+        table {
+            (caption(&html! { "VCPUs: time with budget, and what they had beside it." }))
+            thead {
+                tr {
+                    th scope="col" { "VCPU" } th.num scope="col" { "Core" } th.num scope="col" { "C" } th.num scope="col" { "T" }
+                    th.num scope="col" { "With budget" } th.num scope="col" { "In background" } th.num scope="col" { "Moves" }
+                }
+            }
+            tbody { @for vcpu in &v.vcpus { (vcpu_row(vcpu)) } }
+        }
+    };
+    html! {
+        (wide_table("VCPUs of the run", &table))
+        @if let Some(t) = &v.throttling { p { (t.text().trim()) } }
+        (intruders(v.intruders.iter().map(|i| i.text()).collect()))
+    }
+}
+
+fn vcpu_row(v: &RunVcpu) -> Markup {
+    html! {
+        tr data-vcpu=(v.name) {
+            th scope="row" { (v.name) } td.num { (v.core) } td.num { (format::time(v.capacity_ns)) }
+            td.num { (format::time(v.period_ns)) } td.num { (format::time(v.foreground_ns)) }
+            td.num { (format::time(v.background_ns)) } td.num { (format::count(v.moves)) }
+        }
+    }
+}
+
+fn intruders(all: Vec<String>) -> Markup {
+    html! {
+        @if !all.is_empty() {
+            details { summary { "Real-time threads beside the scheduler" } ul { @for one in &all { li { (one) } } } }
+        }
+    }
+}

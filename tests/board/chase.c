@@ -1,0 +1,66 @@
+/* Measures memory: walks a random circle through the lines of a buffer, each load's address being the last one's value.
+ *
+ *   chase KIB STEPS CPU        prints the time of a step in ns
+ */
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <time.h>
+
+struct line {
+	struct line *next;
+	char rest[56];
+};
+
+static unsigned long long now(void)
+{
+	struct timespec t;
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return t.tv_sec * 1000000000ull + t.tv_nsec;
+}
+
+/* A circle through all lines in random order (Sattolo's shuffle). */
+static void shuffle(struct line *lines, size_t n)
+{
+	unsigned long long state = 88172645463325252ull;
+	for (size_t i = 0; i < n; i++)
+		lines[i].next = &lines[i];
+	for (size_t i = n - 1; i > 0; i--) {
+		state ^= state << 13;
+		state ^= state >> 7;
+		state ^= state << 17;
+		size_t j = state % i;
+		struct line *t = lines[i].next;
+		lines[i].next = lines[j].next;
+		lines[j].next = t;
+	}
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 4)
+		return 2;
+	size_t n = strtoul(argv[1], 0, 0) * 1024 / sizeof(struct line);
+	unsigned long steps = strtoul(argv[2], 0, 0);
+	cpu_set_t cpus;
+	CPU_ZERO(&cpus);
+	CPU_SET(atoi(argv[3]), &cpus);
+	if (sched_setaffinity(0, sizeof cpus, &cpus))
+		return 3;
+	struct line *lines = mmap(0, n * sizeof *lines, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (lines == MAP_FAILED)
+		return 4;
+	shuffle(lines, n);
+	struct line *volatile keep;
+	struct line *at = lines;
+	unsigned long long begin = now();
+	for (unsigned long i = 0; i < steps; i++)
+		at = at->next;
+	unsigned long long end = now();
+	keep = at;
+	(void)keep;
+	printf("%.2f\n", (double)(end - begin) / steps);
+	return 0;
+}

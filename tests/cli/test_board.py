@@ -1,0 +1,183 @@
+"""`solocore board`: what is refused without a guest, and guests with programs of this machine.
+
+The boots need QEMU and a kernel from Debian's archive, which are kept in SOLOCORE_BOARD_CACHE (default: build/board of the checkout). Where
+the archive cannot be reached and the cache has nothing, they are skipped with a word. What tests the host's side alone boots without the
+board's plugin, which is quicker. With BOARD_BOOTS=1 (`make nightly`) there are more boots.
+"""
+
+import json
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from conftest import ROOT, interrupt, refused
+
+BOARD = "core-i5-2500k"
+CACHE = Path(os.environ.get("SOLOCORE_BOARD_CACHE", ROOT / "build" / "board"))
+LIMIT = 300
+PLAIN = {"SOLOCORE_BOARD_PLUGIN": "none"}
+often = pytest.mark.skipif(not os.environ.get("BOARD_BOOTS"), reason="a boot more; BOARD_BOOTS=1 asks for it")
+# No archive, no cache but the test's own, and no plugin, which the checks before a boot do not need.
+ALONE = {"SOLOCORE_DEBIAN": "http://127.0.0.1:1", "SOLOCORE_BOARD_CACHE": "", "SOLOCORE_BOARD_PLUGIN": "none"}
+
+
+@pytest.fixture(scope="module")
+def fetched(program):
+    """QEMU and a kernel are in the cache."""
+    env = {**os.environ, **PLAIN, "SOLOCORE_BOARD_CACHE": str(CACHE)}
+    done = subprocess.run([program, "board", "run", BOARD, "--cpus", "1", "--", "true"], env=env, capture_output=True, text=True,
+                          timeout=2 * LIMIT)
+    if done.returncode == 3 and "cannot fetch" in done.stderr:
+        pytest.skip(f"the archive cannot be reached: {done.stderr.splitlines()[-1]}")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture
+def board(solocore, fetched):
+    """Runs a program on a board of two CPUs."""
+    solocore.env["SOLOCORE_BOARD_CACHE"] = str(CACHE)
+
+    def run(*args, options=(), **env):
+        return solocore("board", "run", BOARD, "--cpus", "2", *options, "--", *args, timeout=LIMIT, **env)
+
+    return run
+
+
+def processes_of(directory):
+    """Command lines of running QEMUs whose files lie in a directory."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+            except OSError:
+                continue
+            if "qemu-system" in line and str(directory) in line:
+                found.append(line)
+    return found
+
+
+@pytest.mark.parametrize("args, words", [
+    (["run", "no-such-board", "--", "true"], ["no-such-board", "p4080"]),
+    (["run", BOARD, "--cpus", "5", "--", "true"], ["--cpus 5", "4"]),
+    (["run", BOARD, "--out", "/dev/null", "--", "true"], ["--out"]),
+    (["run", BOARD, "--share", "/no/such/thing", "--", "true"], ["--share /no/such/thing"]),
+])
+def test_bad_input_is_refused_before_anything_is_fetched(solocore, args, words):
+    refused(solocore("board", *args, **ALONE), *words, codes=(2,))
+
+
+@pytest.mark.parametrize("args, words", [
+    (["run", BOARD, "--", "./no-such-program"], ["no-such-program"]),
+    (["run", BOARD, "--", "no-such-program"], ["no-such-program", "PATH"]),
+    (["run", BOARD, "--memory", "64M", "--", "true"], ["--memory", "MiB"]),
+])
+def test_what_cannot_run_is_refused_before_anything_is_fetched(solocore, args, words):
+    refused(solocore("board", *args, **ALONE), *words, codes=(3,))
+
+
+def test_without_an_archive_and_a_cache_there_is_no_board(solocore):
+    done = solocore("board", "run", BOARD, "--", "true", **ALONE)
+    refused(done, ALONE["SOLOCORE_DEBIAN"], "SOLOCORE_DEBIAN", codes=(3,), one_line=False)
+
+
+def test_a_missing_plugin_is_named(solocore):
+    refused(solocore("board", "run", BOARD, "--", "true", SOLOCORE_BOARD_PLUGIN="/nowhere.so"), "plugin", codes=(3,))
+
+
+def test_boards_are_listed_without_an_archive(solocore):
+    done = solocore("board", "list", "--format", "json", **ALONE)
+    assert done.code == 0, done.err
+    listed = done.json()
+    assert {"p4080", BOARD} <= {b["name"] for b in listed["boards"]}
+    assert listed["qemu"] == [] and listed["kernels"] == [] and listed["available_kernels"] is None
+    text = solocore("board", "list", **ALONE)
+    assert b"core-i5-2500k" in text.out and b"cannot be reached" in text.out
+
+
+def test_the_guest_command_is_for_guests(solocore):
+    refused(solocore("board", "guest"), "board run", codes=(3,))
+
+
+def test_a_program_of_this_machine_runs_and_its_files_come_back(board, solocore, compile_c):
+    program = compile_c(
+        '#include <stdio.h>\n#include <stdlib.h>\nint main(int argc, char **argv) {\n'
+        '  FILE *in = fopen(argv[1], "r"), *out = fopen("/out/below/result", "w"); char text[99] = "";\n'
+        '  if (!in || !out) return 9;\n  fgets(text, sizeof text, in); fprintf(out, "%s!", text);\n'
+        '  printf("to stdout\\n"); fprintf(stderr, "to stderr\\n"); return fclose(out) ? 8 : 7; }\n')
+    solocore.write("data", "text")
+    solocore.write("job.sh", f"#!/bin/sh\nmkdir /out/below\necho changed >data2\nsolocore platforms\nsolocore board ask snapshot here\nexec {program} data\n")
+    os.chmod(solocore.dir / "job.sh", 0o755)
+    done = board("./job.sh", options=["--share", program, "--share", "data", "--out", "results", "--format", "json",
+                                       "--truth", "truth.json"])
+    assert done.code == 7, done.err
+    outcome = done.json()
+    assert outcome["exit_code"] == 7 and outcome["qemu"] and outcome["kernel"]
+    assert outcome["simulated_ns"] > 0 and outcome["boot_ns"] > 0
+    assert "to stdout" in done.err and "to stderr" in done.err and "raspberry-pi-4" in done.err
+    assert outcome["truth"]["total"]["instructions_user"] > 0 and "frames" not in outcome["truth"]
+    snapshot = json.loads((solocore.dir / "truth.json.here").read_text())
+    total = json.loads((solocore.dir / "truth.json").read_text())["total"]
+    assert 0 < snapshot["total"]["instructions_user"] < total["instructions_user"]
+    assert (solocore.dir / "results/below/result").read_text() == "text!"
+    assert not (solocore.dir / "data2").exists()
+
+
+@often
+def test_output_and_exit_code_pass_through(board):
+    done = board("sh", "-c", "echo out; echo err >&2; kill -9 $$", **PLAIN)
+    assert (done.code, done.out) == (128 + 9, b"out\n"), done.err
+    assert "err\n" in done.err and "simulated" in done.err
+
+
+def test_a_panic_is_one_line(board, solocore):
+    done = board("sh", "-c", "echo before; echo c >/proc/sysrq-trigger", options=["--console", "messages"], **PLAIN)
+    assert done.code == 3 and done.out == b"before\n", done.err
+    errors = [line for line in done.err.splitlines() if line.startswith("solocore: ")]
+    assert len(errors) == 1 and "panicked: sysrq triggered crash" in errors[0]
+    assert "Kernel panic" in (solocore.dir / "messages").read_text(errors="replace")
+
+
+@often
+def test_a_time_limit_is_hard(board):
+    done = board("sleep", "100000", options=["--time-limit", "10 s"], **PLAIN)
+    assert done.code == 3 and "--time-limit" in done.err, done.err
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGKILL, marks=often)])
+def test_nothing_is_left_of_an_interrupted_run(board, solocore, how):
+    scratch = solocore.dir / "scratch"
+    scratch.mkdir()
+    solocore.env.update(PLAIN, TMPDIR=str(scratch))
+    process = solocore.start("board", "run", BOARD, "--cpus", "2", "--", "sh", "-c", "echo runs; sleep 100000")
+    assert process.stdout.readline() == b"runs\n"
+    assert len(processes_of(scratch)) == 1
+    code, _ = interrupt(process, how)
+    assert code == (130 if how == signal.SIGINT else -how)
+    until = time.monotonic() + 10
+    while processes_of(scratch) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert processes_of(scratch) == []
+    if how == signal.SIGINT:
+        assert list(scratch.iterdir()) == []
+
+
+@often
+def test_two_runs_do_not_disturb_each_other(board, solocore):
+    solocore.env.update(PLAIN)
+    command = ["board", "run", BOARD, "--cpus", "1", "--out"]
+    runs = [solocore.start(*command, f"out{i}", "--", "sh", "-c", f"echo {i} >/out/file; exit {i}") for i in (3, 4)]
+    for i, run in zip((3, 4), runs):
+        _, err = run.communicate(timeout=LIMIT)
+        assert run.returncode == i, err
+        assert (solocore.dir / f"out{i}/file").read_text() == f"{i}\n"
+
+
+@often
+def test_a_shell_reads_from_a_pipe(board, solocore):
+    done = solocore("board", "shell", BOARD, "--cpus", "1", stdin=b"echo $((6*7))-$SOLOCORE_BOARD\nexit 5\n", timeout=LIMIT, **PLAIN)
+    assert done.code == 5, done.err
+    assert f"42-{BOARD}".encode() in done.out

@@ -1,0 +1,99 @@
+"""`share = "optimal"`: cores, cache and budgets chosen together, for an objective, and what is refused."""
+
+import pytest
+from conftest import refused
+from test_plan import by_name, system, task
+
+BOARD = 'platform = "core-i5-2500k"\n'
+OPTIMAL = 'share = "optimal"\n'
+
+
+def curve(wcet_ms, misses, pages):
+    points = [f'{{ wcet = "{wcet_ms + misses * (pages - k) / pages * 2e-4:.6f} ms", misses = {misses * (pages - k) // pages} }}'
+              for k in range(pages + 1)]
+    return "curve = [" + ", ".join(points) + "]\n"
+
+
+def hungry(name, wcet_ms, misses, pages, period):
+    return f'[[task]]\nname = "{name}"\nperiod = "{period}"\n' + curve(wcet_ms, misses, pages)
+
+
+TASKS = (hungry("big", 20, 100_000, 900, "100 ms"), hungry("small", 5, 20_000, 100, "50 ms"))
+SOFT = tuple(task(f"soft{i}", criticality="D", wcet="20 ms", misses=60_000) for i in range(3))
+
+
+def best_effort(plan):
+    """Accesses a period of the cores that run nothing analysed."""
+    analysed = {t["core"] for t in plan["tasks"] if t["criticality"] != "D"}
+    return sum(c["budget_accesses"] for c in plan["cores"] if c["id"] not in analysed)
+
+
+def test_cache_goes_where_it_is_needed(solocore):
+    even = solocore.plan(system(*TASKS, *SOFT, head=BOARD))
+    best = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + 'objective = "bounds"'))
+    assert len({c["ways"] for c in even["cores"]}) == 1
+    big = next(c for c in best["cores"] if c["id"] == by_name(best)["big"]["core"])
+    assert big["ways"] == max(c["ways"] for c in best["cores"]) > even["cores"][0]["ways"]
+    assert sum(c["ways"] for c in best["cores"]) <= 12
+    assert by_name(best)["big"]["c_sce_ns"] < 0.5 * by_name(even)["big"]["c_sce_ns"]
+    assert "certificate" not in even and set(best["certificate"]) == {"optimal", "gap"}
+
+
+def test_a_slowdown_is_a_limit_and_costs_best_effort(solocore):
+    plans = [solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + f"slowdown = {limit}")) for limit in (1.4, 2.5)]
+    for plan, limit in zip(plans, (1.4, 2.5)):
+        assert by_name(plan)["big"]["c_sce_ns"] <= limit * 20e6 and by_name(plan)["small"]["c_sce_ns"] <= limit * 5e6
+    assert best_effort(plans[0]) < best_effort(plans[1])
+
+
+def test_a_slowdown_that_cannot_be_had_is_said(solocore):
+    plan = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + "slowdown = 1.0"))
+    assert plan["schedulable"] and any(r.startswith("slowdown: no candidate") for r in plan["reasons"])
+
+
+def test_every_choice_says_what_the_next_best_would_be(solocore):
+    reasons = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL))["reasons"]
+    assert reasons[0].startswith("shares: optimal, for the speed of what is not analysed")
+    assert any(r.startswith("cores: analysed tasks on") and "it would be" in r for r in reasons)
+
+
+def test_more_load_than_there_is_time_is_no_error(solocore):
+    tasks = [task(f"t{i}", wcet="90 ms", misses=1000) for i in range(5)]
+    plan = solocore.plan(system(*tasks, head=BOARD, regulation=OPTIMAL), code=1)
+    assert not plan["schedulable"]
+
+
+def test_the_same_plan_every_time(solocore):
+    text = system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL)
+    assert solocore.plan(text) == solocore.plan(text)
+
+
+def test_managed_jobs_keep_to_the_plan(solocore):
+    plan = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + "slowdown = 2.0"))
+    result = solocore.sim("plan.json", "--duration", "300 ms")
+    for t in result["tasks"]:
+        planned = by_name(plan)[t["name"]]
+        if planned["criticality"] != "D":
+            assert t["jobs"] and not t["misses_deadline"] and t["moet_ns"] <= planned["c_sce_ns"]
+
+
+@pytest.mark.parametrize("regulation,words", [
+    (OPTIMAL + 'policy = "none"', ["share = \"optimal\"", "memguard"]),
+    (OPTIMAL + 'policy = "dynamic"', ["share = \"optimal\"", "memguard"]),
+    (OPTIMAL + 'model = "sce"', ["share = \"optimal\"", "sound"]),
+    (OPTIMAL + "slowdown = 0.5", ["slowdown", "1"]),
+    (OPTIMAL + 'slowdown = "2"', ["slowdown"]),
+    ("slowdown = 2.0", ["slowdown", "optimal"]),
+    ('objective = "bounds"', ["objective", "optimal"]),
+    (OPTIMAL + 'objective = "max_min"', ["objective", "dynamic"]),
+    (OPTIMAL + 'objective = "speed"', ["speed"]),
+])
+def test_what_is_refused(solocore, regulation, words):
+    (solocore.dir / "system.toml").write_text(system(task("a"), regulation=regulation, head=BOARD))
+    refused(solocore("plan", "system.toml"), *words)
+
+
+def test_bandwidths_of_cores_are_refused(solocore):
+    (solocore.dir / "system.toml").write_text(
+        system('[[core]]\nid = 0\nbandwidth = "64 MB/s"\n', task("a"), regulation=OPTIMAL, head=BOARD))
+    refused(solocore("plan", "system.toml"), "core 0", "explicit")
