@@ -49,7 +49,8 @@
 //! A load of a lower-priority task of the same core under way at a release (add the blocking to `wcet_ps`), interrupt and
 //! message overheads (likewise), release jitter, `D > P`.
 
-use crate::Derivation;
+pub use super::dynamic_budget_explained::{explain, explain_largest};
+
 use crate::interference::Refresh;
 use serde::{Deserialize, Serialize};
 
@@ -150,7 +151,7 @@ pub enum Objective {
     TotalBandwidth,
 }
 
-fn check(tasks: &[HardTask], memory: &Memory) -> Result<(), BudgetError> {
+pub(super) fn check(tasks: &[HardTask], memory: &Memory) -> Result<(), BudgetError> {
     if tasks.is_empty() {
         return Err(BudgetError::NoTasks);
     }
@@ -226,7 +227,7 @@ fn bound(tasks: &[HardTask], i: usize, memory: &Memory, known: &[TaskBound]) -> 
     None
 }
 
-fn bounds(tasks: &[HardTask], memory: &Memory) -> Result<Vec<TaskBound>, usize> {
+pub(super) fn bounds(tasks: &[HardTask], memory: &Memory) -> Result<Vec<TaskBound>, usize> {
     let mut known = Vec::with_capacity(tasks.len());
     for i in 0..tasks.len() {
         known.push(bound(tasks, i, memory, &known).ok_or(i)?);
@@ -465,61 +466,4 @@ pub fn bandwidth_limit(tasks: &[HardTask], memory: &Memory, core: u32) -> Result
 pub fn shares(budget: u64, soft_cores: u32) -> Vec<u64> {
     let cores = u64::from(soft_cores);
     (0..cores).map(|c| budget / cores + u64::from(c < budget % cores)).collect()
-}
-
-/// How the response of task `i` comes about.
-///
-/// # Errors
-/// When a task or `L` is no possible value, or there is no task `i`.
-pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivation, BudgetError> {
-    check(tasks, memory)?;
-    let task = tasks.get(i).ok_or(BudgetError::NoTask(i))?;
-    let mut d = Derivation::new(
-        "R_i = E_i + sum over hi of ceil(R_i/P_j)*E_j, E_i = C_i + returns*reload + (B_i + switches)*L + F(cr_i, R_i)",
-        "dynamic-budgeting, sections III and IV, eq. (1), corrected in memory/dynamic_budget.rs",
-    )
-    .input("task", i as u64)
-    .input("C_i ps", task.wcet_ps)
-    .input("P_i ps", task.period_ps)
-    .input("D_i ps", task.deadline_ps)
-    .input("B_i", task.budget)
-    .input("L ps", memory.latency_ps)
-    .input("switch_accesses", memory.switch_accesses)
-    .input("reload ps", task.reload_ps);
-    let known = match bounds(tasks, memory) {
-        Ok(known) => known,
-        Err(first) => return Ok(d.step("first task that may miss its deadline", first as u64)),
-    };
-    let mine = known[i];
-    d = d
-        .step("A_i ps", mine.demand_ps)
-        .step("F(cr_i, R_i) ps", mine.length_ps - mine.demand_ps)
-        .step("E_i ps", mine.length_ps);
-    for (j, (t, b)) in tasks.iter().zip(&known).enumerate().take(i).filter(|(_, (t, _))| t.core == task.core) {
-        let jobs = mine.response_ps.div_ceil(t.period_ps);
-        d = d.step(format!("jobs of task {j}"), jobs).step(format!("E_{j} ps"), b.length_ps);
-    }
-    Ok(d.result(mine.response_ps))
-}
-
-/// How the largest budgets under an objective come about: each task's budget, time in force and response with it.
-///
-/// # Errors
-/// When a task or `L` is no possible value.
-pub fn explain_largest(tasks: &[HardTask], memory: &Memory, objective: Objective) -> Result<Derivation, BudgetError> {
-    let rule = match objective {
-        Objective::MaxMin => "raise all budgets together; those that cannot grow stay",
-        Objective::TotalBandwidth => {
-            "fill the budgets one after the other, in the order that gives most accesses per time"
-        }
-    };
-    let mut d = Derivation::new(rule, "memory/dynamic_budget.rs").input("L ps", memory.latency_ps);
-    let Some(budgets) = largest_budgets(tasks, memory, objective)? else {
-        return Ok(d.result(false));
-    };
-    let filled: Vec<HardTask> = tasks.iter().zip(&budgets).map(|(t, &budget)| HardTask { budget, ..*t }).collect();
-    for (i, budget) in budgets.iter().enumerate() {
-        d = d.step(format!("B_{i}"), *budget).because(explain(&filled, i, memory)?);
-    }
-    Ok(d.result(true))
 }

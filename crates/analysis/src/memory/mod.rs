@@ -5,5 +5,9 @@
 //!
 //! Every function is pure; `None` or an error stands where there is no bound, never a small number.
 
+pub(crate) mod costs;
 pub mod dynamic_budget;
+mod dynamic_budget_explained;
 pub mod latency;
+mod latency_explained;
+mod timing;

@@ -1,7 +1,9 @@
 //! What must hold for any mixture of programs: counts are phases executed, overflows are exact, rates stay below the peak, nobody
 //! gains from company, and time can be cut anywhere.
 
+use super::counters::minus;
 use super::*;
+use crate::hardware::{Transfer, Uncore};
 use crate::program::Signal;
 use proptest::prelude::*;
 

@@ -1,8 +1,9 @@
 //! Puts a machine together, and checks that programs and devices fit it.
 
 use super::config::{config_error, sets};
-use super::core::{Core, CoreShape, Loaded};
+use super::core::{Core, CoreShape};
 use super::key::{DIRECT_KIND, ORDERED};
+use super::loaded::Loaded;
 use super::{
     Clock, Controller, Counters, Device, DmaSpec, Kinds, Layout, Machine, MachineConfig, MachineError, NEVER, Resting,
     Seat, Shared, State,

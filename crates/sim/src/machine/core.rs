@@ -9,82 +9,11 @@
 //! model of the profiler.
 
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
+use super::loaded::Loaded;
+use super::mshrs::Mshrs;
 use crate::hardware::Counters;
-use crate::program::{Entry, Op, OpKind, Program};
+use crate::program::OpKind;
 use solocore_cache::private::{NONE, Private};
-
-/// A program with what it needs to run.
-pub(super) struct Loaded {
-    pub program: Box<dyn Program>,
-    pub ops: Vec<Op>,
-    /// The next operation.
-    pub at: usize,
-    /// Key of each virtual page's first line; [`ORDERED`] marks frames that others use as well.
-    pub pages: Vec<u64>,
-    pub ways: u64,
-    pub direct: bool,
-    /// The operations before this one are what coming back costs.
-    pub recovered_at: usize,
-}
-
-impl Loaded {
-    pub fn new(program: Box<dyn Program>, pages: Vec<u64>, ways: u64) -> Self {
-        let direct = program.entry() == Entry::Shared;
-        Self { program, ops: Vec::new(), at: 0, pages, ways, direct, recovered_at: 0 }
-    }
-
-    /// Makes sure that there is a next operation.
-    #[cold]
-    #[inline(never)]
-    fn refill(&mut self) {
-        self.ops.clear();
-        (self.at, self.recovered_at) = (0, 0);
-        self.program.refill(&mut self.ops);
-        if self.ops.is_empty() {
-            // A program has no end; one that gives nothing computes.
-            self.ops.push(Op::compute(Op::MAX_COMPUTE));
-        }
-    }
-
-    /// Accesses that coming back costs go first.
-    pub fn resumed(&mut self) {
-        let rest = self.ops.split_off(self.at);
-        // What is left of an earlier return belongs to it as well.
-        let left = self.recovered_at.saturating_sub(self.at);
-        self.ops.clear();
-        self.at = 0;
-        self.program.resumed(&mut self.ops);
-        self.recovered_at = self.ops.len() + left;
-        self.ops.extend(rest);
-    }
-
-    /// The next operation is the first of the next job.
-    pub fn abandon_job(&mut self) {
-        let end = Op::signal(crate::program::Signal::JobEnd);
-        // The program may be ahead by what is in the buffer: then it has ended the job already.
-        if let Some(end) = self.ops[self.at..].iter().position(|&op| op == end) {
-            self.at += end + 1;
-        } else {
-            self.at = self.ops.len();
-            self.program.abandon_job();
-        }
-    }
-
-    /// Shortens the computation before the next operation.
-    pub fn computed(&mut self, cycles: u64) {
-        if cycles == 0 {
-            return;
-        }
-        if let Some(op) = self.ops.get_mut(self.at) {
-            let rest = op.cycles().saturating_sub(cycles);
-            *op = match op.kind() {
-                OpKind::Compute => Op::compute(rest),
-                OpKind::Signal => *op,
-                kind => Op::access(kind, rest, op.line()),
-            };
-        }
-    }
-}
 
 /// Something to do at the shared cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,76 +45,6 @@ pub(super) struct Pending {
 
 /// Most uses of the shared cache that one access causes: a snoop, a fill, a line from each private level.
 pub(super) const PENDING: usize = 4;
-
-/// Miss registers.
-#[derive(Clone, Debug)]
-pub(super) struct Mshrs {
-    pub busy: u64,
-    /// Those that a posted load waits for.
-    loads: u64,
-    all: u64,
-    keys: [u64; 64],
-    /// Computation of the core when the load was issued.
-    issued: [u64; 64],
-    /// Busy registers by the lowest bits of their key: nearly all lines are in none, which this says without a search.
-    by_key: [u8; 256],
-}
-
-impl Mshrs {
-    pub fn new(count: u32) -> Self {
-        Self { busy: 0, loads: 0, all: u64::MAX >> (64 - count), keys: [0; 64], issued: [0; 64], by_key: [0; 256] }
-    }
-
-    #[inline]
-    pub fn is_full(&self) -> bool {
-        self.busy == self.all
-    }
-
-    /// Could a register have this line?
-    #[inline(always)]
-    fn may_have(&self, key: u64) -> bool {
-        self.by_key[usize::from(key.to_le_bytes()[0])] != 0
-    }
-
-    #[inline]
-    pub fn find(&self, key: u64) -> Option<u8> {
-        if self.may_have(key) { self.search(key) } else { None }
-    }
-
-    #[inline(never)]
-    fn search(&self, key: u64) -> Option<u8> {
-        let mut rest = self.busy;
-        while rest != 0 {
-            let at = rest.trailing_zeros();
-            if self.keys[at as usize & 63] == key {
-                return Some(at.to_le_bytes()[0]);
-            }
-            rest &= rest - 1;
-        }
-        None
-    }
-
-    /// Takes a register; there must be a free one.
-    #[inline]
-    pub fn take(&mut self, key: u64) -> u8 {
-        let at = (!self.busy).trailing_zeros() & 63;
-        self.busy |= 1 << at;
-        self.keys[at as usize] = key;
-        self.by_key[usize::from(key.to_le_bytes()[0])] += 1;
-        at.to_le_bytes()[0]
-    }
-
-    /// Frees a register; did a posted load wait for it?
-    #[inline]
-    fn free(&mut self, register: u8) -> bool {
-        let (at, bit) = (usize::from(register) & 63, 1u64 << (register & 63));
-        let waited = self.loads & bit != 0;
-        self.busy &= !bit;
-        self.loads &= !bit;
-        self.by_key[usize::from(self.keys[at].to_le_bytes()[0])] -= 1;
-        waited
-    }
-}
 
 /// Why a core stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

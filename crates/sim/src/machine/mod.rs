@@ -39,16 +39,19 @@ mod dma;
 mod events;
 mod frames;
 mod key;
+mod loaded;
+mod mshrs;
 #[cfg(test)]
 mod tests;
 
 pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
 
 use self::clock::Clock;
-use self::core::{Core, Loaded};
+use self::core::Core;
 use self::dma::Device;
 use self::key::Kinds;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
+use loaded::Loaded;
 use solocore_cache::shared::Shared;
 use solocore_dram::controller::{Answer, Controller};
 use std::collections::VecDeque;

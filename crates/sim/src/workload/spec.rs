@@ -1,7 +1,7 @@
 //! Workloads as TOML describes them: `kind = "latency"`, `size = "16 MiB"`, ...
 //!
 //! One definition of each parameter gives its parsing, its default, and its line in [`super::describe`]. Defaults are
-//! the papers' figures; where a paper gives none, the comment says assumed.
+//! the papers' figures; where a paper gives none, the comment says assumed. Long, as it is one table: every workload with its parameters.
 
 use serde::{Deserialize, Serialize};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};

@@ -1,4 +1,4 @@
-//! Each workload's stream has the properties that it claims.
+//! Each workload's stream has the properties that it claims. Long, as all of them are tried by the same few helpers.
 
 use super::*;
 use crate::program::{Entry, Op, OpKind, Signal};

@@ -8,8 +8,8 @@ use super::machine::Machine;
 use super::per_buffer;
 use super::placement::Kind;
 use super::scheme::{Io, Ipc, Scheme};
-use super::tables::{Demand, Placed, Tables, Traffic, own_bank};
-use super::tasks::TaskSystem;
+use super::tables::{Demand, Placed, Tables, Traffic};
+use super::tasks::{TaskSystem, own_bank};
 use super::ways::{CoreDemand, LevelC, Limits, MOST_CORES, Objective, SIZES, Split, lower, search};
 use serde::Serialize;
 

@@ -47,7 +47,7 @@ pub(crate) fn allocate(allocator: &mut Allocator, system: &TaskSystem, goal: Obj
             && best.is_none_or(|b| better(&found.split, &b.split, goal))
         {
             best = Some(Allocation { scheme: O_OPT, ..found });
-            let chosen = system.bound().iter().map(|task| super::tables::own_bank(task, io));
+            let chosen = system.bound().iter().map(|task| super::tasks::own_bank(task, io));
             allocator.scratch.best.clear();
             allocator.scratch.best.extend(chosen);
             if goal == Objective::Feasible {

@@ -29,7 +29,7 @@
 use super::curve::saturation;
 use super::machine::Machine;
 use super::placement::{Estimate, Kind, Placement};
-use super::scheme::{Io, Ipc};
+use super::scheme::Ipc;
 use super::tasks::{Accesses, BANKS, Edge, SystemTask, TaskSystem};
 use super::ways::{Checks, LevelC, MOST_CORES, SIZES};
 use solocore_analysis::mc2::Level;
@@ -475,17 +475,6 @@ impl LevelC for GlobalDemand<'_> {
         self.margins[ways] = Some(margin);
         margin
     }
-}
-
-/// Is the I/O buffer of a task in its core's bank under a rule of the paper?
-#[must_use]
-pub fn own_bank(task: &SystemTask, io: Io) -> bool {
-    task.io.is_some_and(|buffer| match io {
-        Io::All => true,
-        Io::LongPeriods => buffer.long,
-        Io::ShortPeriods => buffer.short,
-        Io::LevelC | Io::Random | Io::PerBuffer => false,
-    })
 }
 
 /// A bank of scheme R in the terms of [`Traffic`].

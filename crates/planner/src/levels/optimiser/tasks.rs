@@ -1,6 +1,7 @@
 //! What is optimised: tasks with their costs, message buffers and I/O buffers.
 
 use super::curve::{power, powers};
+use super::scheme::Io;
 use super::ways::SIZES;
 use solocore_analysis::mc2::Level;
 
@@ -143,4 +144,15 @@ impl TaskSystem {
     pub fn global(&self) -> &[SystemTask] {
         &self.tasks[self.starts[1]..]
     }
+}
+
+/// Is the I/O buffer of a task in its core's bank under a rule of the paper?
+#[must_use]
+pub fn own_bank(task: &SystemTask, io: Io) -> bool {
+    task.io.is_some_and(|buffer| match io {
+        Io::All => true,
+        Io::LongPeriods => buffer.long,
+        Io::ShortPeriods => buffer.short,
+        Io::LevelC | Io::Random | Io::PerBuffer => false,
+    })
 }

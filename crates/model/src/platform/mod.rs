@@ -3,6 +3,12 @@
 //! Presets live in `platforms/*.toml`, every number with its source in a comment. The same type
 //! drives the profiler's cache geometry, the planner's bounds and the simulator's machine.
 
+mod row_hit_cap;
+#[cfg(test)]
+mod tests;
+
+pub use row_hit_cap::RowHitCap;
+
 use crate::error::ModelError;
 use crate::files;
 use crate::units::{Bandwidth, Bytes, Cycles, Frequency, Time};
@@ -150,64 +156,6 @@ fn is_one(n: &u32) -> bool {
     *n == 1
 }
 
-/// How many younger row hits may pass an older request of their bank (`row_hit_cap` of `[dram]`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RowHitCap {
-    /// At most so many; the controller then also gives ranks, reads and writes turns (docs/dram.md).
-    Limit(u32),
-    /// Any number, for good: no read's delay is bounded beside others that are not regulated.
-    Off,
-}
-
-impl RowHitCap {
-    /// The number, where there is one.
-    pub const fn limit(self) -> Option<u32> {
-        match self {
-            Self::Limit(n) => Some(n),
-            Self::Off => None,
-        }
-    }
-
-    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for a reference")]
-    fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-}
-
-impl Default for RowHitCap {
-    /// Assumed of every board, as in the fair schedulers of Mutlu and Moscibroda (MICRO 2007).
-    fn default() -> Self {
-        Self::Limit(4)
-    }
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged)]
-enum RowHitCapEntry {
-    Limit(u32),
-    Named(String),
-}
-
-impl Serialize for RowHitCap {
-    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self {
-            Self::Limit(n) => RowHitCapEntry::Limit(*n),
-            Self::Off => RowHitCapEntry::Named("off".to_owned()),
-        }
-        .serialize(serializer)
-    }
-}
-
-impl<'de> Deserialize<'de> for RowHitCap {
-    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        match RowHitCapEntry::deserialize(deserializer) {
-            Ok(RowHitCapEntry::Limit(n)) => Ok(Self::Limit(n)),
-            Ok(RowHitCapEntry::Named(name)) if name == "off" => Ok(Self::Off),
-            _ => Err(serde::de::Error::custom("row_hit_cap is a number of row hits, or \"off\"")),
-        }
-    }
-}
-
 /// Main memory, as the first memory model needs it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -292,7 +240,7 @@ macro_rules! presets {
     ($($name:literal),* $(,)?) => {
         /// The boards that come with solocore: name and TOML text.
         pub const PRESETS: &[(&str, &str)] =
-            &[$(($name, include_str!(concat!("../../../platforms/", $name, ".toml")))),*];
+            &[$(($name, include_str!(concat!("../../../../platforms/", $name, ".toml")))),*];
     };
 }
 presets!("p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "xeon-x5650", "raspberry-pi-4", "xeon-gold-6338");
@@ -496,46 +444,5 @@ impl Platform {
             self.frequency.0,
             self.row_conflict().ps()
         )
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_preset_loads() {
-        for (name, _) in PRESETS {
-            let platform = Platform::find(name, Path::new(".")).unwrap_or_else(|e| panic!("{e}"));
-            assert_eq!(platform.name, *name);
-        }
-    }
-
-    #[test]
-    fn p4080_has_the_papers_figures() {
-        let p = Platform::find("p4080", Path::new(".")).unwrap();
-        assert_eq!((p.cores, p.total_banks(), p.colours()), (8, 32, 16));
-        assert_eq!(p.latency_of_paper(), Time::from_ps(49_600));
-        // SCE section 4 prints 1.2 GB/s: GiB/s, see the preset.
-        let mut paper = p.clone();
-        paper.dram.latency_max = p.latency_of_paper();
-        assert_eq!(paper.guaranteed_bandwidth().0, 1_290_322_580);
-    }
-
-    #[test]
-    fn impossible_boards_are_refused() {
-        let (_, text) = PRESETS[0];
-        for (from, to, expect) in [
-            ("\"90.8 ns\"", "\"20 ns\"", "latency_max"),
-            ("cores = 8", "cores = 0", "cores"),
-            ("cores = 8", "cores = 8\ncolour = 3", "unknown field"),
-            ("cores = 8", "cores = -8", "invalid value"),
-            ("\"1.5 GHz\"", "1500000000", "with its unit"),
-        ] {
-            assert!(text.contains(from), "the preset no longer has {from}");
-            let error = Platform::parse(Path::new("x.toml"), &text.replacen(from, to, 1)).unwrap_err().to_string();
-            assert!(error.contains(expect), "{error}");
-            assert_eq!(error.lines().count(), 1, "{error}");
-        }
     }
 }

@@ -15,9 +15,8 @@ use crate::fail::Failure;
 use crate::print::print;
 use expected::Slot;
 use serde_json::json;
-use solocore_model::Instance;
 use solocore_model::system::Scheme;
-use solocore_model::{Plan, System, files};
+use solocore_model::{Instance, Plan, System, files};
 use std::process::ExitCode;
 use violation::{Effort, Violation};
 

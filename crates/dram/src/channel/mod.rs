@@ -14,14 +14,15 @@
 //! first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and Moscibroda (MICRO 2007).
 //! Not covered: closed-page policies, power-down, same-bank and per-bank refresh, postponed refreshes.
 
+mod arrive;
 mod choose;
+mod issue;
 mod refresh;
 
 use crate::command::{Command, CommandKind};
 use crate::gaps::{CLASSES, Gaps};
-use crate::map::Place;
-use crate::memory::{Completion, Counters, Request};
-use crate::queue::{BankQueue, ReadPool, Slot, WRITES, WriteQueue};
+use crate::memory::{Completion, Counters};
+use crate::queue::{BankQueue, ReadPool, WRITES, WriteQueue};
 use crate::spec::{MAX_BANKS, Spec};
 use std::collections::VecDeque;
 
@@ -290,81 +291,6 @@ impl Channel {
         self.trace.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Is there room? Depends on nothing but the queues, so a refused request fits once one of them moves.
-    #[inline]
-    pub fn accepts(&self, write: bool) -> bool {
-        if write { !self.writes.is_full() } else { !self.pool.is_full() }
-    }
-
-    /// Takes a request that arrives at `now`; the channel must have advanced to `now`.
-    #[inline]
-    pub fn enqueue(&mut self, now: u64, place: Place, line: u64, request: Request) -> bool {
-        let bank = small(place.bank);
-        if self.writes.holds(self.banks[usize::from(bank) & (BANKS - 1)].writes, line) {
-            self.answer_from_write_queue(now, request);
-            return true;
-        }
-        if !self.accepts(request.write) {
-            return false;
-        }
-        self.sequence += 1;
-        let slot = Slot {
-            tag: request.tag,
-            arrived: now,
-            sequence: self.sequence,
-            line,
-            row: place.row,
-            core: request.core,
-            bank,
-        };
-        let counters = &mut self.counters[usize::from(request.core)];
-        counters.requests += 1;
-        self.occupied |= 1 << bank;
-        self.bus_from = self.bus_from.max(now + 1);
-        if request.write {
-            counters.writes += 1;
-            let at = self.writes.add(slot);
-            self.banks[usize::from(bank)].writes |= 1 << at;
-        } else {
-            counters.reads += 1;
-            self.reads += 1;
-            self.add_read(slot);
-        }
-        if !self.change_mode() {
-            self.reconsider(bank);
-        }
-        true
-    }
-
-    fn add_read(&mut self, slot: Slot) {
-        let queue = &mut self.banks[usize::from(slot.bank) & (BANKS - 1)].reads;
-        let number = self.pool.add(slot);
-        if queue.is_full() {
-            queue.waiting += 1;
-            self.pool.wait(number);
-        } else {
-            queue.push(slot.row, number);
-        }
-    }
-
-    /// A read gets the data of a waiting write; a write replaces it.
-    #[cold]
-    fn answer_from_write_queue(&mut self, now: u64, request: Request) {
-        let counters = &mut self.counters[usize::from(request.core)];
-        counters.requests += 1;
-        if request.write {
-            counters.writes += 1;
-            counters.merged += 1;
-        } else {
-            counters.reads += 1;
-            counters.forwarded += 1;
-            counters.read_cycles += ANSWER + 1;
-        }
-        let Request { tag, core, write, .. } = request;
-        self.answer_at = self.answer_at.min(now + ANSWER + 1);
-        self.done_short.push_back(Completion { at: now + ANSWER + 1, arrived: now, tag, core, write });
-    }
-
     /// The cycle of the next command or answer; `None` if nothing is under way.
     #[inline]
     pub fn next_event(&mut self) -> Option<u64> {
@@ -528,165 +454,6 @@ impl Channel {
         self.drain_to = u32::MAX;
         (self.drained, self.owed) = (0, 0);
         self.set_mode(Mode::Drain);
-    }
-
-    #[inline]
-    fn issue(&mut self, bank: u8, at: u64) {
-        let candidate = self.candidates[usize::from(bank) & (BANKS - 1)];
-        match candidate.kind {
-            CommandKind::Act => {
-                self.activate(bank, at, candidate);
-                self.follow(bank);
-            }
-            CommandKind::Pre => {
-                self.precharge(bank, at);
-                self.follow(bank);
-            }
-            CommandKind::Rd => {
-                self.read(bank, at, candidate.at);
-                self.update(bank);
-            }
-            CommandKind::Wr => {
-                self.write(bank, at, candidate.at);
-                self.update(bank);
-            }
-            CommandKind::Ref => {}
-        }
-    }
-
-    fn record(&mut self, cycle: u64, kind: CommandKind, bank: u8, row: u32) {
-        let b = &self.banks[usize::from(bank)];
-        let rank = u32::from(b.rank);
-        let in_rank = self.ranks[usize::from(b.rank)].banks.count_ones();
-        if let Some(trace) = &mut self.trace {
-            let bank = if kind == CommandKind::Ref { 0 } else { u32::from(bank) - rank * in_rank };
-            trace.push(Command { cycle, kind, channel: self.index, rank, bank, row });
-        }
-    }
-
-    #[inline]
-    fn activate(&mut self, bank: u8, at: u64, candidate: Candidate) {
-        let b = usize::from(bank) & (BANKS - 1);
-        let gaps = &self.gaps;
-        let state = &mut self.banks[b];
-        let (row, claim) = if candidate.write {
-            (self.writes.get(candidate.at.into()).row, Claim::Write)
-        } else {
-            (state.reads.row(candidate.at.into()), Claim::Read)
-        };
-        state.open_row = row;
-        state.claim = claim;
-        state.fresh = true;
-        state.column_from = at + gaps.rcd;
-        state.pre_from = at + gaps.ras;
-        state.act_from = at + gaps.ras + gaps.rp;
-        self.open |= 1 << bank;
-        self.bus_from = at + gaps.command;
-        let (rank_number, group) = (usize::from(state.rank) & (RANKS - 1), usize::from(state.group));
-        let rank = &mut self.ranks[rank_number];
-        rank.activates[rank.next_activate & 3] = at + gaps.faw;
-        rank.next_activate += 1;
-        let window = rank.activates[rank.next_activate & 3];
-        let per_rank = gaps.groups / self.rank_count;
-        let groups = rank_number * per_rank..(rank_number + 1) * per_rank;
-        let from = &mut self.class_from[gaps.classes.act..][groups.clone()];
-        for (from, gap) in from.iter_mut().zip(&gaps.after_act[group][groups]) {
-            *from = (*from).max(at + gap).max(window);
-        }
-        if self.trace.is_some() {
-            self.record(at, CommandKind::Act, bank, row);
-        }
-    }
-
-    #[inline]
-    fn precharge(&mut self, bank: u8, at: u64) {
-        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
-        state.open_row = NO_ROW;
-        state.act_from = state.act_from.max(at + self.gaps.rp);
-        self.open &= !(1 << bank);
-        self.bus_from = at + 1;
-        if self.gaps.ppd > 1 {
-            let from = &mut self.class_from[self.gaps.classes.pre + usize::from(state.rank)];
-            *from = at + self.gaps.ppd;
-        }
-        if self.trace.is_some() {
-            self.record(at, CommandKind::Pre, bank, 0);
-        }
-    }
-
-    /// What RD and WR have in common.
-    #[inline]
-    fn column(&mut self, bank: u8, at: u64, write: bool) -> bool {
-        let gaps = &self.gaps;
-        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
-        let hit = !state.fresh;
-        state.fresh = false;
-        state.claim = Claim::Nobody;
-        let (gap, to_pre) = if write { (&gaps.after_wr, gaps.wr_to_pre) } else { (&gaps.after_rd, gaps.rd_to_pre) };
-        state.pre_from = state.pre_from.max(at + to_pre);
-        self.bus_from = at + gaps.command;
-        self.rank_turn = if state.rank == self.last_rank { self.rank_turn + 1 } else { 1 };
-        self.last_rank = state.rank;
-        self.direction_turn = if write == self.last_write { self.direction_turn + 1 } else { 1 };
-        self.last_write = write;
-        let gap = &gap[usize::from(state.group)];
-        let from = &mut self.class_from[gaps.classes.rd..gaps.classes.pre];
-        for (from, gap) in from.iter_mut().zip(gap) {
-            *from = (*from).max(at + gap);
-        }
-        hit
-    }
-
-    #[inline]
-    fn read(&mut self, bank: u8, at: u64, position: u8) {
-        let hit = self.column(bank, at, false);
-        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
-        let number = state.reads.remove(position.into());
-        state.passed = if position > 0 { state.passed + 1 } else { 0 };
-        if state.reads.waiting > 0
-            && let Some(next) = self.pool.next_of(bank)
-        {
-            state.reads.waiting -= 1;
-            state.reads.push(self.pool.get(next).row, next);
-        }
-        if state.reads.len() == 0 && state.writes == 0 {
-            self.occupied &= !(1 << bank);
-        }
-        let Slot { tag, arrived, core, row, .. } = self.pool.release(number);
-        self.reads -= 1;
-        let done = at + self.gaps.rd_data + ANSWER;
-        let counters = &mut self.counters[usize::from(core)];
-        counters.accesses += 1;
-        counters.row_hits += u64::from(hit);
-        counters.read_cycles += done - arrived;
-        self.answer_at = self.answer_at.min(done);
-        self.done_reads.push_back(Completion { at: done, arrived, tag, core, write: false });
-        if self.trace.is_some() {
-            self.record(at, CommandKind::Rd, bank, row);
-        }
-        self.change_mode();
-    }
-
-    #[inline]
-    fn write(&mut self, bank: u8, at: u64, place: u8) {
-        let hit = self.column(bank, at, true);
-        let Slot { tag, arrived, core, row, .. } = self.writes.remove(place.into());
-        let state = &mut self.banks[usize::from(bank) & (BANKS - 1)];
-        state.writes &= !(1 << (u32::from(place) & (WRITES as u32 - 1)));
-        if state.reads.len() == 0 && state.writes == 0 {
-            self.occupied &= !(1 << bank);
-        }
-        self.drained += 1;
-        let counters = &mut self.counters[usize::from(core)];
-        counters.accesses += 1;
-        counters.row_hits += u64::from(hit);
-        let done = at + self.gaps.wr_data + ANSWER;
-        self.answer_at = self.answer_at.min(done);
-        self.done_writes.push_back(Completion { at: done, arrived, tag, core, write: true });
-        if self.trace.is_some() {
-            self.record(at, CommandKind::Wr, bank, row);
-        }
-        self.change_mode();
     }
 }
 
