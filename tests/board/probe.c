@@ -134,10 +134,18 @@ static int hog(size_t bytes, uint64_t ms, int write)
 	return 0;
 }
 
+/* Misses of the last level: AMD's or Intel's event. */
+static uint64_t misses_event(void)
+{
+	uint32_t a = 0, b, c, d;
+	asm volatile("cpuid" : "+a"(a), "=b"(b), "=c"(c), "=d"(d));
+	return b == 0x756e6547 ? 0x412e : 0x4843;
+}
+
 static int samples(size_t bytes, uint64_t period, long misses)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_RAW, .size = sizeof(attr), .config = 0x4843, .sample_period = period,
+		.type = PERF_TYPE_RAW, .size = sizeof(attr), .config = misses_event(), .sample_period = period,
 		.sample_type = PERF_SAMPLE_IP, .exclude_kernel = 1, .wakeup_events = 1, .disabled = 1,
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);

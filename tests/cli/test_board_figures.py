@@ -1,56 +1,76 @@
-"""What only hardware could show, on the virtual board (docs/board-figures.md): a program beside three memory hogs, without and with a plan.
+"""What only hardware could show, on the virtual board (docs/board-figures.md): a program beside three memory hogs, without and with a plan,
+without and with cache colours.
 
-The programs (tests/board/chase.c and hog.c) know nothing of solocore. One guest runs all three parts. Needs what test_board.py needs.
+The programs (tests/board/chase.c and hog.c) know nothing of solocore. One guest runs all parts of a figure. Needs what test_board.py needs.
 """
 
 import pytest
 from conftest import ROOT
-from test_board import BOARD, CACHE, LIMIT, fetched  # noqa: F401
+from test_board import BOARD, CACHE, LIMIT, fetched, often  # noqa: F401
 
 # Core 0 gets what the board guarantees but for the hogs' 200 lines a millisecond each.
 BUDGETS = [16400, 200, 200, 200]
-SCRIPT = """#!/bin/sh
-chase() { ./chase 8192 200000 0; }
-hogs() {
-	hogs=
-	for cpu in 1 2 3; do ./hog 8192 $cpu & hogs="$hogs $!"; done
-	sleep 0.02
-}
-echo "alone $(chase)"
+PLAN = """
+echo "alone $(./chase 8192 200000 0)"
 solocore run plan.json --format json >/out/run.json &
 run=$!
 until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
 	kill -0 $run || exit 9
 	sleep 0.02
 done
-hogs
-echo "managed $(chase)"
+hogs=
+for cpu in 1 2 3; do ./hog 8192 $cpu & hogs="$hogs $!"; done
+sleep 0.02
+echo "managed $(./chase 8192 200000 0)"
 kill -INT $run
 wait $run || exit 8
-echo "unmanaged $(chase)"
+echo "unmanaged $(./chase 8192 200000 0)"
 kill $hogs
+"""
+# Two of six MiB, which one half of the colours holds.
+COLOURS = """
+echo "alone $(./chase 2048 200000 0)"
+for cpu in 1 2 3; do solocore exec --colors 16-31 -- ./hog 8192 $cpu & done
+until [ "$(pidof hog | wc -w)" = 3 ]; do sleep 0.02; done
+sleep 0.2
+echo "managed $(solocore exec --colors 0-15 -- ./chase 2048 200000 0)"
+killall hog
+for cpu in 1 2 3; do ./hog 8192 $cpu & done
+sleep 0.02
+echo "unmanaged $(./chase 2048 200000 0)"
+killall hog
 """
 
 
 @pytest.fixture
 def steps(solocore, compile_c, fetched):  # noqa: F811
-    """The time of a step of the chase in ns: alone, beside hogs under the plan, beside hogs."""
+    """Runs a script in a guest; gives the time of a step of the chase in ns: alone, and beside hogs as the script has it."""
     for name in ("chase", "hog"):
-        program = compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name)
-        (solocore.dir / name).symlink_to(program)
+        (solocore.dir / name).symlink_to(compile_c((ROOT / f"tests/board/{name}.c").read_text(), "-O2", name=name))
+
+    def run(script, *options):
+        solocore.write("script", script)
+        done = solocore("board", "run", BOARD, "--cpus", "4", "--share", "chase", "--share", "hog", *options, "--", "sh", "script",
+                        timeout=2 * LIMIT, SOLOCORE_BOARD_CACHE=str(CACHE))
+        assert done.code == 0, done.err
+        print(done.out.decode(), done.err)
+        return {name: float(ns) for name, ns in (line.split() for line in done.out.decode().splitlines())}
+
+    return run
+
+
+def isolated(found):
+    assert found["unmanaged"] >= 1.8 * found["alone"], found
+    assert found["managed"] <= 1.1 * found["alone"], found
+
+
+def test_budgets_isolate_a_chase_from_three_hogs(solocore, steps):
     cores = "".join(f'[[core]]\nid = {i}\nbandwidth = "{lines * 64} kB/s"\n[[task]]\nname = "task{i}"\ncore = {i}\nperiod = "1 s"\n'
                     'wcet = "1 ms"\nmisses = 1\n' for i, lines in enumerate(BUDGETS))
     solocore.plan(f'platform = "{BOARD}"\n[regulation]\npolicy = "memguard"\nperiod = "1 ms"\nshare = "explicit"\n{cores}')
-    solocore.write("script", SCRIPT)
-    shares = [word for name in ("chase", "hog", "plan.json") for word in ("--share", name)]
-    done = solocore("board", "run", BOARD, "--cpus", "4", *shares, "--out", "out", "--", "sh", "script", timeout=LIMIT,
-                    SOLOCORE_BOARD_CACHE=str(CACHE))
-    assert done.code == 0, done.err
-    found = dict(line.split() for line in done.out.decode().splitlines())
-    print(done.out.decode(), done.err)
-    return {name: float(ns) for name, ns in found.items()}
+    isolated(steps(PLAN, "--share", "plan.json", "--out", "out"))
 
 
-def test_budgets_isolate_a_chase_from_three_hogs(steps):
-    assert steps["unmanaged"] >= 1.8 * steps["alone"], steps
-    assert steps["managed"] <= 1.1 * steps["alone"], steps
+@often
+def test_colours_isolate_a_chase_from_three_hogs(steps):
+    isolated(steps(COLOURS, "--memory", "2G"))

@@ -35,7 +35,7 @@ const RCX: usize = 1;
 const RDX: usize = 2;
 const RBX: usize = 3;
 
-/// Where blocks begin behind a `cpuid` that ended one.
+/// Physical addresses where blocks begin behind a `cpuid` that ended one.
 static AFTER_CPUID: Mutex<Vec<u64>> = Mutex::new(Vec::new());
 
 /// Upper half of EAX of the guest's requests.
@@ -60,10 +60,21 @@ enum Special {
 /// Where such an instruction is.
 struct Site {
     special: Special,
+    /// Begin of its block and the instruction behind it, by their addresses at translation.
+    begin: u64,
     next: u64,
     /// Instructions behind it in its block.
     rest: u64,
     kernel: bool,
+}
+
+impl Site {
+    /// The address of the instruction behind it. QEMU keeps a block by its physical page and uses it for whatever page is mapped there, so the
+    /// block's addresses differ by whole pages from those at translation; `rip` lies in the block.
+    fn next_at(&self, rip: u64) -> u64 {
+        const PAGE: u64 = 4096;
+        self.next.wrapping_add(rip.wrapping_sub(self.begin) & !(PAGE - 1))
+    }
 }
 
 /// Recognises an instruction by its bytes.
@@ -148,7 +159,8 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
     if model {
         fetches(block, &instructions, kernel);
     }
-    let mut behind_cpuid = AFTER_CPUID.lock().is_ok_and(|after| after.contains(&begin));
+    let mut behind_cpuid =
+        AFTER_CPUID.lock().is_ok_and(|after| !after.is_empty() && physical(begin).is_some_and(|p| after.contains(&p)));
     for (at, &instruction) in instructions.iter().enumerate() {
         if std::mem::take(&mut behind_cpuid) {
             // SAFETY: as above.
@@ -167,11 +179,11 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
                 behind_cpuid = special == Special::Cpuid;
                 if behind_cpuid
                     && at + 1 == length
-                    && let Ok(mut after) = AFTER_CPUID.lock()
+                    && let (Some(next), Ok(mut after)) = (physical(next), AFTER_CPUID.lock())
                 {
                     after.push(next);
                 }
-                let site = Site { special, next, rest: (length - at - 1) as u64, kernel };
+                let site = Site { special, begin, next, rest: (length - at - 1) as u64, kernel };
                 let site = Box::into_raw(Box::new(site)).cast();
                 // SAFETY: as above; the site lives for ever, as QEMU may run the block until the end.
                 unsafe { (q.on_instruction)(instruction, on_special, RW_REGS_PC, site) };
@@ -183,6 +195,13 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
             unsafe { (q.on_memory)(instruction, on_data, NO_REGS, MEM_RW, user) };
         }
     }
+}
+
+/// Where a virtual address lies; in the thread of the vCPU that translates.
+fn physical(vaddr: u64) -> Option<u64> {
+    let mut physical = 0;
+    // SAFETY: in the thread of a vCPU; writes one number.
+    unsafe { (qemu().translate)(vaddr, &raw mut physical) }.then_some(physical)
 }
 
 /// Callbacks that fetch the block's lines: one for each of the at most two pages.
@@ -201,9 +220,7 @@ fn fetches(block: *mut c_void, instructions: &[*mut c_void], kernel: bool) {
     let mut pieces = 0;
     while at <= end && pieces < 2 {
         let until = end.min(at | (page - 1));
-        let mut physical = 0;
-        // SAFETY: in the thread of the vCPU that translates; writes one number.
-        if unsafe { (q.translate)(at, &raw mut physical) } {
+        if let Some(physical) = physical(at) {
             let (from, to) = (physical >> shift, (physical + (until - at)) >> shift);
             let packed = pack(from, to - from, kernel);
             // SAFETY: as in `on_translation`.
@@ -268,7 +285,7 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
         let counted = &mut score.instructions[usize::from(site.kernel)];
         *counted = counted.saturating_sub(site.rest);
         // SAFETY: this callback was registered to write the program counter; nothing here waits to be dropped.
-        unsafe { (qemu().set_pc)(site.next) }
+        unsafe { (qemu().set_pc)(site.next_at(v.regs.rip())) }
     }
 }
 
@@ -386,6 +403,17 @@ mod tests {
         ];
         for (bytes, expect) in cases {
             assert_eq!(special(bytes), expect, "{bytes:x?}");
+        }
+    }
+
+    #[test]
+    fn a_block_is_used_at_other_addresses() {
+        let site = Site { special: Special::Cpuid, begin: 0x40_1ff0, next: 0x40_2003, rest: 0, kernel: false };
+        // Translated at 0x401ff0, run there and at 0x7f00_0000_1ff0, before and after the pointer went on.
+        for (rip, next) in
+            [(0x40_1ff0, 0x40_2003), (0x40_2001, 0x40_2003), (0x7f00_0000_1ff5, 0x7f00_0000_2003), (0x1ff0, 0x2003)]
+        {
+            assert_eq!(site.next_at(rip), next);
         }
     }
 

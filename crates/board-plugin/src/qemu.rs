@@ -337,6 +337,7 @@ pub const GENERAL: [&str; 16] =
 pub struct Regs {
     general: [*mut c_void; 16],
     cr3: *mut c_void,
+    rip: *mut c_void,
     bytes: *mut Bytes,
 }
 
@@ -360,7 +361,7 @@ impl Regs {
         for (slot, name) in general.iter_mut().zip(GENERAL) {
             *slot = find(name)?;
         }
-        Ok(Self { general, cr3: find("cr3")?, bytes })
+        Ok(Self { general, cr3: find("cr3")?, rip: find("rip")?, bytes })
     }
 
     fn read(&self, handle: *mut c_void) -> u64 {
@@ -405,6 +406,11 @@ impl Regs {
     /// The page tables' root.
     pub fn cr3(&self) -> u64 {
         self.read(self.cr3)
+    }
+
+    /// The instruction pointer as the translated code last wrote it: of an instruction of the block that runs, at or before the present one.
+    pub fn rip(&self) -> u64 {
+        self.read(self.rip)
     }
 
     /// Reads a word of physical memory; 0 where there is none.

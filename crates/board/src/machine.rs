@@ -67,7 +67,8 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
         format!("memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}", quoted(&directory.join("channel")));
     command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);
     if job.command.is_empty() {
-        command.args(["-chardev", "stdio,id=console,signal=off"]);
+        // Ctrl-C is the guest's; Ctrl-A x ends it however stuck it is.
+        command.args(["-chardev", "stdio,id=console,signal=off,mux=on"]);
     } else {
         command.arg("-chardev").arg(format!("file,id=console,path={}", quoted(&directory.join("console"))));
     }
@@ -168,6 +169,9 @@ impl Machine {
     fn tell_speed(&self, state: &State, watch: &mut dyn Watch) {
         let text = std::fs::read_to_string(self.directory.join("progress")).unwrap_or_default();
         let Some(line) = text.lines().last() else { return };
+        if state.shell {
+            return;
+        }
         let mut numbers = line.split_whitespace().map_while(|w| w.parse::<u64>().ok());
         if let (Some(simulated), Some(wall), Some(_)) = (numbers.next(), numbers.next(), state.started) {
             watch.speed(simulated, wall);
@@ -247,6 +251,7 @@ struct State {
     done: Option<Instant>,
     failed: Option<String>,
     files: Files,
+    shell: bool,
 }
 
 impl State {
@@ -257,6 +262,7 @@ impl State {
             done: None,
             failed: None,
             files: Files::new(job.out.clone()),
+            shell: job.command.is_empty(),
         }
     }
 
@@ -265,6 +271,10 @@ impl State {
             Event::Started { ns } => {
                 self.followed.boot = begin.elapsed();
                 self.started = Some((Instant::now(), ns));
+                if self.shell {
+                    watch.hand_over();
+                    return Ok(());
+                }
                 watch.stage(&format!("booted in {:.1} s; the program runs", begin.elapsed().as_secs_f64()));
             }
             Event::Ended { code, ns } => {

@@ -169,6 +169,9 @@ impl Watch for Part<'_> {
     fn output(&mut self, stream: crate::watch::Stream, bytes: &[u8]) {
         self.watch.output(stream, bytes);
     }
+    fn hand_over(&mut self) {
+        self.watch.hand_over();
+    }
     fn stopped(&self) -> bool {
         self.watch.stopped()
     }

@@ -24,6 +24,8 @@ pub trait Watch {
     fn speed(&mut self, simulated_ns: u64, wall_ns: u64);
     /// The program wrote something.
     fn output(&mut self, stream: Stream, bytes: &[u8]);
+    /// The terminal is the guest's from here on.
+    fn hand_over(&mut self);
     /// Should the work end early?
     fn stopped(&self) -> bool;
 }

@@ -56,8 +56,7 @@ impl Archive {
         let scratch = scratch.path();
         let release = scratch.join("InRelease");
         self.fetch(&format!("dists/{suite}/InRelease"), &release, None, watch)?;
-        signature::check(&release, suite, watch)?;
-        let text = solocore_model::files::read_text(&release)?;
+        let text = signature::check(&release, suite, watch)?;
         let name = "main/binary-amd64/Packages.xz";
         let wrong = |what: &str| {
             BoardError::Machine(format!("{}: {suite}: {what}; name another mirror in SOLOCORE_DEBIAN", self.address))

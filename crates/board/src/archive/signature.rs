@@ -5,6 +5,7 @@
 
 use crate::error::BoardError;
 use crate::watch::Watch;
+use solocore_model::files;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -12,24 +13,24 @@ use std::process::{Command, Stdio};
 const KEYS: &[&str] =
     &["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
 
-/// Checks the signature of a release.
-pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<(), BoardError> {
-    whole(release)?;
+/// Checks the signature of a release, and gives the text that it covers.
+pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<String, BoardError> {
     let Some(keys) = KEYS.iter().map(Path::new).find(|k| k.is_file()) else {
         watch.note(&format!(
             "the signature of {suite} was not checked: Debian's keys are not here (package debian-archive-keyring)"
         ));
-        return Ok(());
+        return Ok(files::read_text(release)?);
     };
+    let signed = release.with_extension("signed");
     for program in ["gpgv", "sqv"] {
         let mut command = Command::new(program);
-        command.arg("--keyring").arg(keys);
+        command.arg("--keyring").arg(keys).arg("--output").arg(&signed);
         if program == "sqv" {
             command.arg("--cleartext");
         }
         let status = command.arg(release).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
         match status {
-            Ok(status) if status.success() => return Ok(()),
+            Ok(status) if status.success() => return Ok(files::read_text(&signed)?),
             Ok(_) => {
                 return Err(BoardError::Machine(format!(
                     "the archive's {suite} has no good signature by Debian; name another mirror in SOLOCORE_DEBIAN"
@@ -39,17 +40,5 @@ pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<(), B
         }
     }
     watch.note(&format!("the signature of {suite} was not checked: neither gpgv nor sqv is here (package gpgv)"));
-    Ok(())
-}
-
-/// Nothing stands before or after the one signed text, so that what is read is what was signed.
-fn whole(release: &Path) -> Result<(), BoardError> {
-    let text = solocore_model::files::read_text(release)?;
-    let begins = text.matches("-----BEGIN PGP SIGNED MESSAGE-----").count();
-    if begins == 1 && text.starts_with("-----BEGIN PGP SIGNED MESSAGE-----\n") {
-        return Ok(());
-    }
-    Err(BoardError::Machine(
-        "the archive's InRelease is not one signed text; name another mirror in SOLOCORE_DEBIAN".to_owned(),
-    ))
+    Ok(files::read_text(release)?)
 }

@@ -14,7 +14,9 @@ pub enum BoardCommand {
     )]
     Run(RunArgs),
     /// Boot a board with a shell on this terminal, until `exit`.
-    #[command(after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out results")]
+    #[command(
+        after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out results\n\nCtrl-C goes to the guest; Ctrl-A x ends it however stuck it is."
+    )]
     Shell(ShellArgs),
     /// List boards, and the QEMUs and kernels that are here or can be fetched.
     List {

@@ -176,6 +176,12 @@ impl Watch for Terminal {
         });
     }
 
+    fn hand_over(&mut self) {
+        if let Some(bar) = self.bar.take() {
+            bar.finish_and_clear();
+        }
+    }
+
     fn stopped(&self) -> bool {
         stopped()
     }
