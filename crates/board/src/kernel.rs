@@ -64,7 +64,7 @@ pub fn obtain(cache: &Cache, asked: Option<&str>, watch: &mut dyn Watch) -> Resu
 fn find_in_archive(cache: &Cache, asked: Option<&str>, watch: &mut dyn Watch) -> Result<Kernel, BoardError> {
     let lock = cache.lock(watch)?;
     let scratch = cache.scratch(&lock)?;
-    let archive = Archive::find();
+    let archive = Archive::find()?;
     let mut known = Vec::new();
     for suite in SUITES {
         let index = archive.index(suite, scratch.path(), watch)?;

@@ -88,7 +88,7 @@ pub fn obtain(cache: &Cache, watch: &mut dyn Watch) -> Result<Qemu, BoardError> 
         return Ok(found);
     }
     let scratch = cache.scratch(&lock)?;
-    let archive = Archive::find();
+    let archive = Archive::find()?;
     let mut first: Option<String> = None;
     for suites in SUITES {
         match fetch(&archive, suites, cache, scratch.path(), watch) {

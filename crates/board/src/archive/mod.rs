@@ -18,9 +18,6 @@ use std::io::Read;
 use std::path::Path;
 use std::process::Command;
 
-/// What everybody can reach.
-const PUBLIC: &str = "http://deb.debian.org/debian";
-
 /// An archive.
 #[derive(Debug)]
 pub struct Archive {
@@ -30,13 +27,17 @@ pub struct Archive {
 }
 
 impl Archive {
-    /// The archive that `SOLOCORE_DEBIAN` names, else the one of this machine's apt, else Debian's own.
-    pub fn find() -> Self {
+    /// The archive that `SOLOCORE_DEBIAN` names, else the one of this machine's apt.
+    ///
+    /// # Errors
+    /// [`BoardError::Machine`] when neither names one.
+    pub fn find() -> Result<Self, BoardError> {
         let named = std::env::var("SOLOCORE_DEBIAN").ok().filter(|a| !a.is_empty());
-        let address = named.or_else(of_apt).unwrap_or_else(|| PUBLIC.to_owned());
+        let none = "this machine's apt knows no Debian archive; set SOLOCORE_DEBIAN to the address of a mirror";
+        let address = named.or_else(of_apt).ok_or_else(|| BoardError::Machine(none.to_owned()))?;
         let address = address.trim_end_matches('/').to_owned();
         let proxy = proxy_of_apt(address.split(':').next().unwrap_or("http"));
-        Self { address, proxy }
+        Ok(Self { address, proxy })
     }
 
     /// Its address.
