@@ -17,7 +17,7 @@ const EXCEPTIONS: &[(&str, &[usize])] = &[];
 /// Crates whose files and folders at the top stand in layers, the lowest first: no arrow goes up.
 const LAYERS: &[(&str, &[&str])] = &[(
     "crates/linux",
-    &["error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon", "doctor", "lib"],
+    &["contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon", "doctor", "lib"],
 )];
 
 /// Segments of a path, from the root of the crate.
