@@ -1,13 +1,22 @@
 /*
  * Loads for guests of the virtual board, and requests to its plugin.
  *
- *   probe model on|off | probe name NAME COMMAND... | probe snapshot LABEL | probe reset
- *   probe chase KIB STEPS CPU        a chase of pointers in random order: ns a step after two rounds of warming up
- *   probe hog KIB MS CPU             reads and writes of lines in order: lines a microsecond
- *   probe read KIB MS CPU            the same, reads only
- *   probe samples KIB PERIOD N CPU   N misses of a chase counted with interrupts every PERIOD: misses, samples, lost
+ *   probe model on|off
+ *   probe name NAME COMMAND...
+ *   probe snapshot LABEL
+ *   probe reset
+ *   probe chase KIB STEPS CPU
+ *       a chase of pointers in random order: ns a step after two rounds
+ *   probe hog KIB MS CPU
+ *       reads and writes lines in order: lines a microsecond
+ *   probe read KIB MS CPU
+ *       the same, reads only
+ *   probe samples KIB PERIOD N CPU
+ *       N steps of a chase with an interrupt every PERIOD misses: misses,
+ *       samples, lost
  *
- * Requests are `cpuid` with EAX = 0x53430000 + operation (crates/board-plugin/src/guest.rs).
+ * Requests are `cpuid` with EAX = 0x53430000 + operation
+ * (crates/board-plugin/src/guest.rs).
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -61,7 +70,8 @@ static uint64_t draw(void)
 
 static char *memory(size_t bytes)
 {
-	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	char *at =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (at == MAP_FAILED) {
 		perror("probe: mmap");
 		exit(1);
@@ -110,7 +120,8 @@ static int chase(size_t bytes, long steps)
 	uint64_t begin = now();
 	at = walk(at, steps);
 	uint64_t end = now();
-	printf("chase %zu KiB: %.3f ns a step%s\n", bytes / 1024, (double)(end - begin) / steps, at ? "" : "!");
+	printf("chase %zu KiB: %.3f ns a step%s\n", bytes / 1024, (double)(end - begin) / steps,
+	       at ? "" : "!");
 	return 0;
 }
 
@@ -145,8 +156,14 @@ static uint64_t misses_event(void)
 static int samples(size_t bytes, uint64_t period, long misses)
 {
 	struct perf_event_attr attr = {
-		.type = PERF_TYPE_RAW, .size = sizeof(attr), .config = misses_event(), .sample_period = period,
-		.sample_type = PERF_SAMPLE_IP, .exclude_kernel = 1, .wakeup_events = 1, .disabled = 1,
+		.type = PERF_TYPE_RAW,
+		.size = sizeof(attr),
+		.config = misses_event(),
+		.sample_period = period,
+		.sample_type = PERF_SAMPLE_IP,
+		.exclude_kernel = 1,
+		.wakeup_events = 1,
+		.disabled = 1,
 	};
 	int fd = syscall(SYS_perf_event_open, &attr, 0, -1, -1, 0);
 	if (fd < 0) {
@@ -154,7 +171,8 @@ static int samples(size_t bytes, uint64_t period, long misses)
 		return 1;
 	}
 	size_t pages = 4096;
-	struct perf_event_mmap_page *page = mmap(NULL, (pages + 1) * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	struct perf_event_mmap_page *page =
+		mmap(NULL, (pages + 1) * 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (page == MAP_FAILED) {
 		perror("probe: mmap of samples");
 		return 1;
@@ -176,7 +194,8 @@ static int samples(size_t bytes, uint64_t period, long misses)
 			printf("samples: throttled\n");
 		tail += h->size;
 	}
-	printf("samples: %lu misses, %lu samples of %lu, %lu lost%s\n", count, seen, count / period, lost, at ? "" : "!");
+	printf("samples: %lu misses, %lu samples of %lu, %lu lost%s\n", count, seen, count / period, lost,
+	       at ? "" : "!");
 	return seen == count / period && !lost ? 0 : 1;
 }
 

@@ -1,11 +1,15 @@
 /*
- * Runs a trace of the virtual board's references through plain LRU caches and prints what it counted.
+ * Runs a trace of the virtual board's references through plain LRU caches and
+ * prints what it counted.
  *
- *   replay TRACE L1I L1D L2 LLC SLICES     each cache as SETSxWAYS (sets of all slices), L2 0x0 for none
+ *   replay TRACE L1I L1D L2 LLC SLICES
  *
- * It shares no code with the model: a set is a list of lines with the time of their last use. What a record is, and the order of fills and
- * write-backs, is that of crates/board-plugin/src/trace.rs and machine.rs: a fill asks L2, then the LLC; then L2's victim is written back, then L1's.
- * A prefetch fills L2 and the LLC. Output: a line `core event count` for each, the names those of the truth.
+ * Each cache is SETSxWAYS, with the sets of all slices; L2 is 0x0 for none. It
+ * shares no code with the model: a set is a list of lines with the time of
+ * their last use. Records and the order of fills and write-backs are those of
+ * crates/board-plugin/src/trace.rs and machine.rs: a fill asks L2, then the
+ * LLC; then L2's victim is written back, then L1's. A prefetch fills L2 and the
+ * LLC. Output: a line `core event count` for each; names are the truth's.
  */
 #include <stdint.h>
 #include <stdio.h>
@@ -28,8 +32,8 @@ struct cache {
 enum event { L1I, L1D, L2M, REFERENCES, MISSES, FETCHES, L2WB, LLCWB, PREFETCHES, PREFETCH_MISSES, EVENTS };
 
 static const char *const names[EVENTS] = {
-	"l1i_misses", "l1d_misses", "l2_misses", "llc_references", "llc_misses", "llc_fetch_misses",
-	"l2_writebacks", "llc_writebacks", "prefetch_fills", "prefetch_misses",
+	"l1i_misses",	    "l1d_misses",    "l2_misses",      "llc_references", "llc_misses",
+	"llc_fetch_misses", "l2_writebacks", "llc_writebacks", "prefetch_fills", "prefetch_misses",
 };
 
 static uint64_t counts[CORES][EVENTS], now;
@@ -37,7 +41,7 @@ static struct cache l1i[CORES], l1d[CORES], l2[CORES], llc;
 
 static struct cache make(const char *text, int slices)
 {
-	struct cache c = { .slices = slices };
+	struct cache c = {.slices = slices};
 	if (sscanf(text, "%lux%d", &c.sets, &c.ways) != 2) {
 		fprintf(stderr, "replay: `%s` is not SETSxWAYS\n", text);
 		exit(2);
@@ -74,7 +78,7 @@ static int put(struct cache *c, uint64_t line, int dirty, uint64_t *victim)
 			oldest = set[i].valid && !oldest->valid ? oldest : set + i;
 	int left = oldest->valid && oldest->dirty;
 	*victim = oldest->line;
-	*oldest = (struct entry){ .line = line, .used = ++now, .valid = 1, .dirty = dirty };
+	*oldest = (struct entry){.line = line, .used = ++now, .valid = 1, .dirty = dirty};
 	return left;
 }
 

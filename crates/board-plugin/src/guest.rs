@@ -23,6 +23,7 @@ use crate::config::ModelSwitch;
 use crate::cpuid;
 use crate::qemu::{ADD, MEM_RW, NO_REGS, NOT_EQUAL, R_REGS, RW_REGS_PC, STORE, qemu};
 use crate::schedule::{END, on_end};
+use crate::truth;
 use std::ffi::{c_uint, c_void};
 use std::sync::Mutex;
 use std::sync::atomic::Ordering::Relaxed;
@@ -362,11 +363,17 @@ fn ask(at: usize) -> bool {
             let (totals, space) = (v.totals(machine), v.regs.cr3());
             truth.name(v, totals, space, text);
         }
-        3 => truth.snapshot(board(), text),
-        4 => truth.reset(board()),
+        3 => {
+            if let Some(path) = &board().config.truth {
+                let (file, name) = truth.place(path, text);
+                let host = board().schedule().statistics;
+                truth::write(&file, &truth.json(vcpus, machine, &host, &name));
+            }
+        }
+        4 => truth.reset(vcpus, machine),
         _ => return false,
     }
-    v.regs.set(RAX, MAGIC << 16 | 1);
+    vcpus[at].regs.set(RAX, MAGIC << 16 | 1);
     true
 }
 

@@ -24,6 +24,7 @@ mod replay;
 mod schedule;
 #[cfg(test)]
 mod tests;
+mod time;
 mod trace;
 mod truth;
 mod vcpu;
@@ -33,7 +34,7 @@ mod worker;
 use crate::board::{Board, MODEL, board};
 use crate::pmu::Pmu;
 use crate::qemu::{BigLock, Clocks, Info, Regs, Replaced, qemu};
-use crate::schedule::NOW_PS;
+use crate::time::NOW_PS;
 use crate::vcpu::Vcpu;
 use crate::walk::Walker;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
@@ -168,10 +169,11 @@ fn finish(board: &Board) {
     if FINISHED.swap(true, Relaxed) || !board::is_live() {
         return;
     }
+    let (vcpus, machine) = board.vcpus_and_machine();
     if let Some(path) = &board.config.truth {
-        truth::write(path, &board.truth().json(board, "exit"));
+        let host = board.schedule().statistics;
+        truth::write(path, &board.truth().json(vcpus, machine, &host, "exit"));
     }
-    let (_, machine) = board.vcpus_and_machine();
     if let Some(trace) = &mut machine.trace
         && !trace.finish()
     {

@@ -190,6 +190,8 @@ pub struct Machine {
 
 /// Classes of monitoring (RMIDs).
 pub const MONITORS: u32 = 64;
+/// Frames that are counted apart.
+const MOST_FRAMES: usize = 1 << 28;
 /// Owner of a place without a line.
 const NOBODY: u8 = u8::MAX;
 
@@ -430,6 +432,8 @@ impl Machine {
 
     fn frame(&mut self, line: u64) -> &mut FrameCounts {
         let frame = usize::try_from(line >> (self.geometry.page_shift - self.geometry.line_shift)).unwrap_or(0);
+        // Beyond a terabyte there is no memory that a board could have: one entry for all of it.
+        let frame = frame.min(MOST_FRAMES);
         if frame >= self.frames.len() {
             self.frames.resize((frame + 1).next_power_of_two(), FrameCounts::default());
         }

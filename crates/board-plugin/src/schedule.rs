@@ -15,14 +15,12 @@
 use crate::board::{self, MODEL, board};
 use crate::config::ModelSwitch;
 use crate::qemu::{AT_LEAST, BigLock, Cpu, VIRTUAL, qemu};
+use crate::time::NOW_PS;
 use crate::vcpu::{FIRE, Vcpu};
 use solocore_model::random::Random;
 use std::ffi::{c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-
-/// Global time in ps: the begin of the window.
-pub static NOW_PS: AtomicU64 = AtomicU64::new(0);
 
 /// Least length of a window that a timer cuts short.
 const LEAST_PS: u64 = 2_000_000;

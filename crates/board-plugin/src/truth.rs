@@ -3,14 +3,14 @@
 //! A program is an address space (CR3), named by itself with a magic `cpuid`; what the kernel does while that address space is loaded is the program's. An idle
 //! CPU keeps the address space of the program that ran last.
 
-use crate::board::Board;
-use crate::machine::{ALL, EVENTS};
+use crate::machine::{ALL, EVENTS, Machine};
 use crate::replay::Latencies;
-use crate::schedule::NOW_PS;
+use crate::time::NOW_PS;
 use crate::vcpu::{Totals, Vcpu};
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use serde_json::{Map, Value, json};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A program.
@@ -84,8 +84,7 @@ impl Truth {
     }
 
     /// Sets the counts to nothing.
-    pub fn reset(&mut self, board: &Board) {
-        let (vcpus, machine) = board.vcpus_and_machine();
+    pub fn reset(&mut self, vcpus: &mut [Vcpu], machine: &mut Machine) {
         self.zero = vcpus.iter().map(|v| v.totals(machine)).collect();
         self.latencies.clone_from(&machine.replayed().latencies);
         self.since_ps = NOW_PS.load(Relaxed);
@@ -96,9 +95,8 @@ impl Truth {
         machine.frames.iter_mut().for_each(|f| *f = crate::machine::FrameCounts::default());
     }
 
-    /// Everything as JSON.
-    pub fn json(&mut self, board: &Board, label: &str) -> Value {
-        let (vcpus, machine) = board.vcpus_and_machine();
+    /// Everything as JSON; `host` is what the host's own doing decides.
+    pub fn json(&mut self, vcpus: &mut [Vcpu], machine: &mut Machine, host: &impl Serialize, label: &str) -> Value {
         let now = NOW_PS.load(Relaxed);
         for vcpu in vcpus.iter_mut() {
             let totals = vcpu.totals(machine);
@@ -144,7 +142,7 @@ impl Truth {
                 "read_occupancy_ps": uncore.read_occupancy_ps,
             },
             // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing differ from run to run.
-            "host": board.schedule().statistics,
+            "host": host,
             "largest_correction_ps": largest,
             "lost_ps": lost,
             "sum_of_corrections_ps": sum_of,
@@ -152,16 +150,15 @@ impl Truth {
         })
     }
 
-    /// Writes a snapshot beside the file of the end: `PATH.LABEL`, or `PATH.N` without a label.
-    pub fn snapshot(&mut self, board: &Board, label: &str) {
-        let Some(path) = &board.config.truth else { return };
+    /// Where a snapshot goes, beside the file of the end: `PATH.LABEL`, or `PATH.N` without a label; and the label.
+    pub fn place(&mut self, path: &Path, label: &str) -> (PathBuf, String) {
         self.snapshots += 1;
         let known = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
         let label: String = label.chars().filter(|&c| known(c)).collect();
         let name = if label.is_empty() { self.snapshots.to_string() } else { label };
         let mut file = path.as_os_str().to_owned();
         file.push(format!(".{name}"));
-        write(Path::new(&file), &self.json(board, &name));
+        (file.into(), name)
     }
 }
 

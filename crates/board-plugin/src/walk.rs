@@ -15,6 +15,8 @@ const UPPER: usize = 32;
 const NONE: u64 = u64::MAX;
 const PRESENT: u64 = 1;
 const LARGE: u64 = 1 << 7;
+/// Physical memory ends below this.
+const MEMORY: u64 = 1 << 40;
 const ADDRESS: u64 = 0x000f_ffff_ffff_f000;
 
 /// A core's buffer.
@@ -76,7 +78,8 @@ impl Walker {
     }
 
     fn look(&mut self, vaddr: u64, read: impl Fn(u64) -> u64) -> Option<[Option<u64>; 4]> {
-        let root = self.root?;
+        // Without paging the firmware leaves 0 here.
+        let root = self.root.filter(|&r| r & ADDRESS != 0)?;
         self.last = vaddr >> 12;
         if self.hit(vaddr >> 12 << 1) || self.hit(vaddr >> 21 << 1 | 1) {
             return None;
@@ -98,6 +101,10 @@ impl Walker {
                 break;
             }
             table = entry & ADDRESS;
+            if table >= MEMORY {
+                // No memory lies there: these are no page tables.
+                return None;
+            }
         }
         entries.reverse();
         Some(entries)
@@ -116,6 +123,15 @@ impl Walker {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn without_page_tables_nothing_is_walked() {
+        let mut w = Walker::default();
+        w.set_root(0);
+        assert_eq!(w.look(0x1000, |_| u64::MAX), None);
+        w.set_root(0x1000);
+        assert_eq!(w.look(0x2000, |_| 0x000f_ffff_0000_0001), None);
+    }
 
     #[test]
     fn a_walk_reads_what_it_does_not_remember() {
