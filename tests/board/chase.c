@@ -1,4 +1,5 @@
-/* Measures memory: walks a random circle through the lines of a buffer, each load's address being the last one's value.
+/* Measures memory: walks a random circle through the lines of a buffer, each load's address being the last
+ * one's value.
  *
  *   chase KIB STEPS CPU        prints the time of a step in ns
  */
@@ -49,7 +50,8 @@ int main(int argc, char **argv)
 	CPU_SET(atoi(argv[3]), &cpus);
 	if (sched_setaffinity(0, sizeof cpus, &cpus))
 		return 3;
-	struct line *lines = mmap(0, n * sizeof *lines, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	struct line *lines = mmap(0, n * sizeof *lines, PROT_READ | PROT_WRITE,
+				  MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (lines == MAP_FAILED)
 		return 4;
 	shuffle(lines, n);

@@ -19,7 +19,7 @@ struct List {
     cache: String,
     qemu: Vec<String>,
     kernels: Vec<String>,
-    archive: String,
+    archive: Option<String>,
     /// Null where the archive cannot be reached.
     available_kernels: Option<Vec<String>>,
 }
@@ -46,20 +46,21 @@ pub fn run(format: Format) -> Result<ExitCode, Failure> {
 fn gather(format: Format) -> Result<List, Failure> {
     let boards = PRESETS.iter().map(|(name, _)| Ok(board(find_board(name)?))).collect::<Result<_, Failure>>()?;
     let cache = Cache::find()?;
-    let archive = Archive::find();
+    let archive = Archive::find().ok();
     let scratch =
         tempfile::tempdir().map_err(|e| Failure::Machine(format!("no temporary directory: {e}; set TMPDIR")))?;
-    let available = match kernel::available(&archive, scratch.path(), &mut Terminal::new(format)) {
-        Ok(versions) => Some(versions),
-        Err(BoardError::Interrupted) => return Err(Failure::Interrupted),
-        Err(_) => None,
+    let available = archive.as_ref().map(|a| kernel::available(a, scratch.path(), &mut Terminal::new(format)));
+    let available = match available {
+        Some(Ok(versions)) => Some(versions),
+        Some(Err(BoardError::Interrupted)) => return Err(Failure::Interrupted),
+        _ => None,
     };
     Ok(List {
         boards,
         cache: cache.root().display().to_string(),
         qemu: qemu::cached(&cache).into_iter().map(|q| q.version).collect(),
         kernels: kernel::cached(&cache),
-        archive: archive.address().to_owned(),
+        archive: archive.as_ref().map(|a| a.address().to_owned()),
         available_kernels: available,
     })
 }
@@ -99,8 +100,13 @@ fn text(list: &List) -> String {
     let _ = writeln!(out, "  QEMU: {} (tested: {})", joined(&list.qemu), qemu::TESTED);
     let _ = writeln!(out, "  kernels: {} (tested: {})", joined(&list.kernels), kernel::TESTED);
     let _ = match &list.available_kernels {
-        Some(kernels) => writeln!(out, "kernels at {}: {}", list.archive, joined(kernels)),
-        None => writeln!(out, "{} cannot be reached", list.archive),
+        Some(kernels) => {
+            writeln!(out, "kernels at {}: {}", list.archive.as_deref().unwrap_or("the archive"), joined(kernels))
+        }
+        None => match &list.archive {
+            Some(address) => writeln!(out, "{address} cannot be reached"),
+            None => writeln!(out, "no archive is known; SOLOCORE_DEBIAN names one"),
+        },
     };
     out
 }
