@@ -22,8 +22,8 @@ pub mod traffic;
 
 pub use channel::Limits;
 pub use checker::Checker;
-pub use controller::Uncore;
 pub use command::{Command, CommandKind};
+pub use controller::Uncore;
 pub use map::{AddressMap, MapSpec, Place};
 pub use memory::{Completion, Counters, Memory, Options, Request};
 pub use platform::OfPlatform;

@@ -45,12 +45,12 @@ mod tests;
 pub use config::{DmaSpec, Layout, MachineConfig, MachineError, Stream};
 
 use self::clock::Clock;
-use solocore_dram::controller::{Answer, Controller};
 use self::core::{Core, Loaded};
 use self::dma::Device;
 use self::key::Kinds;
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use solocore_cache::shared::Shared;
+use solocore_dram::controller::{Answer, Controller};
 use std::collections::VecDeque;
 
 const NEVER: u64 = u64::MAX;
