@@ -158,7 +158,7 @@ pub enum Command {
         after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
-    /// Run programs on a virtual board: stock Debian with a board's cores, caches, memory and clock.
+    /// Run programs on a virtual board: stock Debian with a board's cores, caches and memory.
     #[command(subcommand)]
     Board(board::BoardCommand),
     /// Measure this machine: memory, messages, I/O, coloured pages.

@@ -33,7 +33,6 @@
 mod build;
 mod clock;
 mod config;
-
 mod core;
 mod dma;
 mod events;
