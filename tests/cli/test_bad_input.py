@@ -297,7 +297,7 @@ def test_plan_with_two_schemes(solocore, two, word):
     plan = solocore.plan(GOOD)
     solocore.write("both.json", json.dumps(plan | {name: parts[name] for name in two}))
     for command in ("sim", "report"):
-        refused(solocore(command, "both.json", "-o", "out"), "solocore: both.json: ", word, codes=(2,))
+        refused(solocore(command, "both.json", "-o", "out"), "solocore: both.json:", word, codes=(2,))
 
 
 def change(plan, *path, to):

@@ -235,7 +235,19 @@ mod thousandths {
     }
 
     pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-        let Some(factor) = Option::<f64>::deserialize(from)? else { return Ok(None) };
+        #[derive(Deserialize)]
+        #[serde(untagged)]
+        enum Given {
+            Number(f64),
+            Other(serde::de::IgnoredAny),
+        }
+        let factor = match Option::<Given>::deserialize(from)? {
+            None => return Ok(None),
+            Some(Given::Number(factor)) => factor,
+            Some(Given::Other(_)) => {
+                return Err(serde::de::Error::custom("slowdown is not a number; 2.0 is a usual one"));
+            }
+        };
         if !(1.0..=1000.0).contains(&factor) {
             return Err(serde::de::Error::custom(format!(
                 "slowdown = {factor} is not within 1 and 1000; 2.0 is a usual one"
@@ -260,7 +272,10 @@ pub(super) fn check_core(
         return Err(format!("core {} is described twice; merge the two tables", core.id));
     }
     if core.bandwidth.is_some() && regulation.share != Share::Explicit {
-        return Err(format!("core {} states a bandwidth, which needs [regulation] share = \"explicit\"", core.id));
+        return Err(format!(
+            "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, or remove the bandwidth",
+            core.id
+        ));
     }
     if core.bandwidth.is_some_and(|b| b.0 == 0) {
         return Err(format!("core {} has bandwidth zero, so nothing could run there; give it some", core.id));
