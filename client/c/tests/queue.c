@@ -28,6 +28,8 @@
 
 static unsigned char *memory;
 static size_t bytes;
+/* A sender that has closed leaves its lane, with its count, to the next that opens. */
+static pthread_barrier_t all_open;
 
 static void *map(size_t size)
 {
@@ -55,6 +57,7 @@ static void *sender(void *argument)
 	struct sc_queue q;
 
 	CHECK(sc_queue_open_sender(&q, memory, bytes) == SC_QUEUE_OK);
+	pthread_barrier_wait(&all_open);
 	for (unsigned n = 0; n < MESSAGES;) {
 		int status = sc_queue_send(&q, message, fill(message, me, n));
 
@@ -79,6 +82,7 @@ static void between_threads(enum sc_queue_place place, unsigned senders)
 	memory = map(bytes);
 	CHECK(sc_queue_create(memory, bytes, senders, 16, LONGEST, place) == SC_QUEUE_OK);
 	CHECK(sc_queue_open_receiver(&q, memory, bytes) == SC_QUEUE_OK);
+	CHECK(pthread_barrier_init(&all_open, NULL, senders) == 0);
 	for (unsigned s = 0; s < senders; s++)
 		CHECK(pthread_create(&threads[s], NULL, sender, (void *)(uintptr_t)s) == 0);
 	for (unsigned left = senders * MESSAGES; left;) {
@@ -100,6 +104,7 @@ static void between_threads(enum sc_queue_place place, unsigned senders)
 	}
 	for (unsigned s = 0; s < senders; s++)
 		pthread_join(threads[s], NULL);
+	pthread_barrier_destroy(&all_open);
 	CHECK(sc_queue_count(&q) == senders * MESSAGES);
 	sc_queue_close(&q);
 	munmap(memory, bytes);
