@@ -465,6 +465,10 @@ mod tests {
             prop_assert!(base.of(demand(work, misses + more)) >= now - work);
             prop_assert!(budgets(c, of(own), Budget::Together(other + more), 2).of(demand(work, misses)) >= now - work);
             prop_assert!(base.of(demand(work, misses)) <= base.by_request(demand(work, misses)));
+            // Budgets for writes alone have phases of their own, which grow with them.
+            if !apart {
+                prop_assert!(budgets(c, of(own + more), Budget::Together(other), 2).of(demand(work, misses)) <= now - work);
+            }
         }
     }
 }
