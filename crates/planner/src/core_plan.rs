@@ -400,7 +400,6 @@ fn share_pages(
     work: &[Work],
     capacity: u64,
 ) -> HashMap<usize, usize> {
-    let mut heap = BinaryHeap::new();
     let curves: HashMap<usize, Vec<u64>> = on_core
         .iter()
         .filter(|&&t| work[t].hard())
@@ -412,9 +411,20 @@ fn share_pages(
         let weight = weights.get(&task).copied().unwrap_or(1);
         Some(u128::from(accesses) * u128::from(weight) * 1_000_000_000_000 / u128::from(period))
     };
+    hand_out(on_core, capacity, gain)
+}
+
+/// Pages per task: one after the other to the task for which `worth` of a task and the pages that it has already is largest; `None`: it has
+/// no use for more.
+pub fn hand_out(
+    on_core: &[usize],
+    capacity: u64,
+    worth: impl Fn(usize, usize) -> Option<u128>,
+) -> HashMap<usize, usize> {
+    let mut heap = BinaryHeap::new();
     let mut taken: HashMap<usize, usize> = HashMap::new();
     for &task in on_core {
-        if let Some(first) = gain(task, 0) {
+        if let Some(first) = worth(task, 0) {
             heap.push((first, std::cmp::Reverse(task)));
         }
     }
@@ -425,7 +435,7 @@ fn share_pages(
         let count = taken.entry(task).or_insert(0);
         *count += 1;
         left -= 1;
-        if let Some(next) = gain(task, *count) {
+        if let Some(next) = worth(task, *count) {
             heap.push((next, std::cmp::Reverse(task)));
         }
     }

@@ -53,9 +53,8 @@ impl Demand {
             Self::Given { wcet_ps, .. } => *wcet_ps,
             Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
-                let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
                 let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
-                p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups).saturating_add(memory)
+                inside_ps(profile, p).saturating_add(memory)
             }
         }
     }
@@ -106,6 +105,12 @@ impl Demand {
             Self::Profiled { profile, .. } => profile.working_set.lines,
         }
     }
+}
+
+/// Time of a job but for its DRAM transactions, ps: computation, and a look-up of the shared cache for every read that leaves the private ones.
+pub fn inside_ps(profile: &Profile, p: &Platform) -> u64 {
+    let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
+    p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)
 }
 
 /// The point of a curve for `k` locked pages; the last where it has fewer.

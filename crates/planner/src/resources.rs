@@ -141,14 +141,14 @@ impl Resources {
     /// Pages that a core can hold locked.
     pub fn lock_capacity_of(&self, core: u32) -> u64 {
         match self.own_ways.get(core as usize) {
-            Some(&ways) => lock_capacity(&self.platform, (ways, self.platform.llc.ways)),
+            Some(&ways) => self.lock_capacity_in(ways),
             None => self.lock_capacity,
         }
     }
 
-    /// Pages that the whole cache can hold locked.
-    pub fn lock_capacity_of_all(&self) -> u64 {
-        lock_capacity(&self.platform, (1, 1))
+    /// Pages that so many ways can hold locked.
+    pub fn lock_capacity_in(&self, ways: u32) -> u64 {
+        lock_capacity(&self.platform, (ways, self.platform.llc.ways))
     }
 
     /// Derives the stalls from the budgets.

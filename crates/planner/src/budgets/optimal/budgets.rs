@@ -12,7 +12,7 @@ use super::pages::{self, UNITY};
 use super::speed::Need;
 use super::{Outcome, Value};
 use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
-use crate::demand::Demand;
+use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
@@ -233,10 +233,8 @@ impl<'a> Solver<'a> {
 fn alone_ps(w: &Work, r: &Resources) -> u64 {
     match w.demand {
         Demand::Profiled { profile, .. } => {
-            let looks = profile.llc_reads().saturating_mul(r.platform.cycles_to_ps(r.platform.llc.latency.0));
             let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
-            let memory = misses.saturating_mul(r.platform.row_hit().ps());
-            r.platform.cycles_to_ps(profile.private_cycles).saturating_add(looks).saturating_add(memory)
+            inside_ps(profile, &r.platform).saturating_add(misses.saturating_mul(r.platform.row_hit().ps()))
         }
         _ => w.wcet_ps(usize::MAX, r),
     }
@@ -441,22 +439,5 @@ impl<'a> Attempt<'a> {
             need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
         };
         if solver.needs.is_empty() { 0.0 } else { solver.needs.iter().map(of).sum::<f64>() / solver.needs.len() as f64 }
-    }
-}
-
-impl Candidate {
-    /// Tasks on a core.
-    fn on(&self, core: u32) -> Vec<usize> {
-        (0..self.placement.len()).filter(|&t| self.placement[t] == core).collect()
-    }
-
-    /// Has a core analysed tasks?
-    fn analysed(&self, core: u32, work: &[Work]) -> bool {
-        (0..work.len()).any(|t| self.placement[t] == core && work[t].hard())
-    }
-
-    /// Best-effort programs on a core.
-    fn best_effort(&self, core: u32, work: &[Work]) -> u64 {
-        (0..work.len()).filter(|&t| self.placement[t] == core && !work[t].hard()).count() as u64
     }
 }

@@ -30,7 +30,7 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
 
 /// Time alone of a job with as many pages locked as the whole cache holds, as a part of its period.
 fn load(w: &Work, resources: &Resources) -> f64 {
-    let pages = usize::try_from(resources.lock_capacity_of_all()).unwrap_or(usize::MAX);
+    let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways)).unwrap_or(usize::MAX);
     let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
     w.wcet_ps(pages.min(w.demand.page_accesses().count()), resources) as f64 / period
 }
@@ -78,28 +78,22 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
 /// `others` ways for each core without analysed tasks, at least one for each with them, and the rest one by one to the core that it saves most.
 fn ways(placement: &[u32], others: u32, work: &[Work], resources: &Resources) -> Vec<u32> {
     let (all, cores) = (resources.platform.llc.ways, resources.cores);
-    let hard = |core: u32| (0..work.len()).any(|t| placement[t] == core && work[t].hard());
+    let hard = |core: u32| analysed(placement, core, work);
     let analysed = (0..cores).filter(|&c| hard(c)).count() as u32;
     if analysed == 0 || all < cores || others * (cores - analysed) + analysed > all {
         return vec![resources.ways; cores as usize];
     }
     let mut out: Vec<u32> = (0..cores).map(|c| if hard(c) { 1 } else { others }).collect();
     let gains: Vec<Vec<f64>> = (0..cores).map(|c| gains(c, placement, work)).collect();
-    let mut tried = resources.clone();
     for _ in out.iter().sum::<u32>()..all {
-        let gain = |core: u32, tried: &mut Resources| {
+        let gain = |core: u32| {
             let at = core as usize;
-            tried.set_ways(out.clone());
-            let before = tried.lock_capacity_of(core) as usize;
-            let mut more = out.clone();
-            more[at] += 1;
-            tried.set_ways(more);
-            let after = tried.lock_capacity_of(core) as usize;
-            gains[at].iter().take(after).skip(before).sum::<f64>()
+            let pages = |ways: u32| resources.lock_capacity_in(ways) as usize;
+            gains[at].iter().take(pages(out[at] + 1)).skip(pages(out[at])).sum::<f64>()
         };
         let mut best = (f64::NEG_INFINITY, 0);
         for core in (0..cores).filter(|&c| hard(c)) {
-            let saved = gain(core, &mut tried);
+            let saved = gain(core);
             if saved > best.0 {
                 best = (saved, core as usize);
             }
@@ -122,13 +116,30 @@ fn gains(core: u32, placement: &[u32], work: &[Work]) -> Vec<f64> {
     out
 }
 
+/// Has a core analysed tasks?
+fn analysed(placement: &[u32], core: u32, work: &[Work]) -> bool {
+    (0..work.len()).any(|t| placement[t] == core && work[t].hard())
+}
+
 impl Candidate {
+    /// Tasks on a core.
+    pub fn on(&self, core: u32) -> Vec<usize> {
+        (0..self.placement.len()).filter(|&t| self.placement[t] == core).collect()
+    }
+
+    /// Has a core analysed tasks?
+    pub fn analysed(&self, core: u32, work: &[Work]) -> bool {
+        analysed(&self.placement, core, work)
+    }
+
+    /// Best-effort programs on a core.
+    pub fn best_effort(&self, core: u32, work: &[Work]) -> u64 {
+        self.on(core).into_iter().filter(|&t| !work[t].hard()).count() as u64
+    }
+
     /// Cores with analysed tasks.
     pub fn analysed_cores(&self, work: &[Work]) -> usize {
-        let mut cores: Vec<u32> = (0..work.len()).filter(|&t| work[t].hard()).map(|t| self.placement[t]).collect();
-        cores.sort_unstable();
-        cores.dedup();
-        cores.len()
+        (0..).zip(&self.ways).filter(|&(core, _)| self.analysed(core, work)).count()
     }
 
     /// One way, or one task that has no stated core, elsewhere.

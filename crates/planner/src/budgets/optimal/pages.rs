@@ -4,10 +4,10 @@
 //! largest multiple of its own, so that the largest is as small as it can be. Where only deadlines count, it goes where it saves most of
 //! the core's time (`core_plan`). Either way a task can be given a weight.
 
-use crate::core_plan::CorePlan;
+use crate::core_plan::{CorePlan, hand_out};
 use crate::resources::Resources;
 use crate::work::Work;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::HashMap;
 
 /// The weight of a task that nothing speaks for.
 pub const UNITY: u64 = 1000;
@@ -40,29 +40,24 @@ fn level(
     capacity: u64,
 ) -> HashMap<usize, usize> {
     let each = resources.platform.dram.latency_max.ps();
-    let mut pages: HashMap<usize, (u64, Vec<u64>)> = HashMap::new();
-    for &t in on_core.iter().filter(|&&t| work[t].hard()) {
-        pages.insert(t, (work[t].wcet_ps(0, resources), work[t].demand.page_accesses().collect()));
-    }
-    let multiple = |task: usize, execution: u64| {
-        let weight = weights.get(&task).copied().unwrap_or(UNITY);
-        u128::from(execution) * u128::from(weight) * 1000 / u128::from(alone[task].max(1))
+    // Before each page that is of use, from none locked on.
+    let executions = |t: usize| -> Vec<u64> {
+        let mut left = work[t].wcet_ps(0, resources);
+        work[t]
+            .demand
+            .page_accesses()
+            .map(|saved| {
+                let before = left;
+                left = left.saturating_sub(saved.saturating_mul(each));
+                before
+            })
+            .collect()
     };
-    let mut heap: BinaryHeap<(u128, std::cmp::Reverse<usize>)> =
-        pages.iter().map(|(&t, (execution, _))| (multiple(t, *execution), std::cmp::Reverse(t))).collect();
-    let mut taken: HashMap<usize, usize> = HashMap::new();
-    let mut left = capacity;
-    while left > 0
-        && let Some((_, std::cmp::Reverse(task))) = heap.pop()
-    {
-        let count = taken.entry(task).or_insert(0);
-        let Some((execution, accesses)) = pages.get_mut(&task) else { continue };
-        // What has no page left to lock is out.
-        let Some(saved) = accesses.get(*count) else { continue };
-        *execution = execution.saturating_sub(saved.saturating_mul(each));
-        *count += 1;
-        left -= 1;
-        heap.push((multiple(task, *execution), std::cmp::Reverse(task)));
-    }
-    taken
+    let executions: HashMap<usize, Vec<u64>> =
+        on_core.iter().filter(|&&t| work[t].hard()).map(|&t| (t, executions(t))).collect();
+    hand_out(on_core, capacity, |task, count| {
+        let execution = *executions.get(&task)?.get(count)?;
+        let weight = weights.get(&task).copied().unwrap_or(UNITY);
+        Some(u128::from(execution) * u128::from(weight) * 1000 / u128::from(alone[task].max(1)))
+    })
 }

@@ -4,7 +4,7 @@
 //! locked page is in. Its speed is how many of its jobs that allows a second, relative to the program alone on the machine. An estimate,
 //! by which plans are compared; nothing is promised.
 
-use crate::demand::Demand;
+use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
 use crate::work::Work;
 
@@ -23,8 +23,7 @@ impl Need {
         let hit = r.platform.row_hit().ps() as f64;
         let by_ways = match w.demand {
             Demand::Profiled { profile, .. } => {
-                let looks = profile.llc_reads().saturating_mul(r.platform.cycles_to_ps(r.platform.llc.latency.0));
-                let inside = r.platform.cycles_to_ps(profile.private_cycles).saturating_add(looks) as f64;
+                let inside = inside_ps(profile, &r.platform) as f64;
                 let all = std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
                 all.map(|n| (inside + n as f64 * hit, n as f64)).collect()
             }
