@@ -10,7 +10,7 @@ PYTESTS := $(PYTEST) -n 2 --dist loadfile
 DEMO := build/demo
 
 demo: setup-demo build vision
-	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
+	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "1 s"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
 # the machine.
@@ -93,10 +93,10 @@ vm-quick: setup-test build
 pages-test: vision-test
 	$(MAKE) --no-print-directory browser-test
 
-# The page that the demo makes is the one that is tested.
+# The page that the demo makes is the one that is tested, after fewer frames.
 browser-test: setup-test build vision
-	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "3 s"
-	SOLOCORE_REPORT=$(DEMO)/report.html $(PYTEST) tests/browser
+	$(SOLOCORE) assess examples/vision/system.toml -o build/demo-test --duration "400 ms"
+	SOLOCORE_REPORT=build/demo-test/report.html $(PYTEST) tests/browser
 
 bench: setup-test build vision
 	python3 bench/profiler.py
@@ -116,7 +116,7 @@ bench: setup-test build vision
 # What is too slow for every change: the demo for other seeds, long random tests, licences.
 nightly: test bench
 	$(MAKE) --no-print-directory policy-test EVENTS=10000000 FUZZ=60 MUTANTS=0
-	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "10 s" || exit 1; done
+	for seed in 2 3 4 5; do $(SOLOCORE) assess examples/vision/system.toml -o build/nightly-$$seed --seed $$seed --duration "3 s" || exit 1; done
 	PROPTEST_CASES=20000 BOUNDS_CASES=3000 ATTACKS=10000 SOLOCORE_STUDY_SYSTEMS=200 SOLOCORE_STUDY_ENUMERATE=20000 cargo test --workspace --locked --release --quiet
 	SOLOCORE_STUDY_MILP=5000 $(PYTEST) -s tests/study
 	cargo test --release --locked --quiet -p solocore-experiments -- --ignored

@@ -13,5 +13,5 @@ with sync_playwright() as playwright:
     )
     page = browser.new_page(viewport={"width": 1000, "height": 900}, color_scheme="light")
     page.goto((ROOT / "build/demo/report.html").as_uri())
-    page.locator("#times").screenshot(path=ROOT / "docs/img/demo.png")
+    page.locator("#distributions").screenshot(path=ROOT / "docs/img/demo.png")
     browser.close()

@@ -1,4 +1,4 @@
-"""Makes the vision tasks' inputs in data/ from pictures that come with scikit-image.
+"""Makes the vision tasks' inputs in data/ and frames/ from pictures that come with scikit-image.
 
 Problem: the inputs must be real pictures, free to share, with a known right answer.
 Rule: every picture is cropped, never rescaled; motion and depth are applied here from the constants below, so tests know
@@ -9,9 +9,10 @@ the truth without storing it.
                           the larger picture, so that no border is invented
   grey.pgm                a crop of `camera`
   colour.ppm              a crop of `coffee`
+  frames/                 the middles of these pictures, as small as a robot's camera hands them to each frame (FRAMES)
 Licences of the pictures are in README.md.
 
-Usage: python make_inputs.py [DIRECTORY]    (default: data/ beside this file)
+Usage: python make_inputs.py [DIRECTORY]    (default: beside this file; writes data/ and frames/ there)
 """
 
 import argparse
@@ -44,6 +45,15 @@ SHIFT = np.array([3.2, -2.1])
 GREY_SIZE = (512, 384)
 COLOUR_SIZE = (320, 240)
 COLOUR_ORIGIN = (140, 80)
+# The demo's frames: 240 x 160 for stereo, 160 x 120 for the rest.
+FRAMES = {
+    "stereo_left.pgm": (240, 160),
+    "stereo_right.pgm": (240, 160),
+    "motion_a.pgm": (160, 120),
+    "motion_b.pgm": (160, 120),
+    "grey.pgm": (160, 120),
+    "colour.ppm": (160, 120),
+}
 
 
 def disparity_truth():
@@ -107,20 +117,29 @@ def write_netpbm(path, picture):
     path.write_bytes(b"%s\n%d %d\n255\n" % (kind, width, height) + np.ascontiguousarray(picture).tobytes())
 
 
+def middle(picture, size):
+    """The middle of a picture, of (width, height)."""
+    width, height = size
+    y0, x0 = (picture.shape[0] - height) // 2, (picture.shape[1] - width) // 2
+    return picture[y0 : y0 + height, x0 : x0 + width]
+
+
 def make_inputs(directory):
-    """Writes all inputs into `directory`, which is created when missing."""
-    directory.mkdir(parents=True, exist_ok=True)
+    """Writes all inputs into `directory`/data and /frames, which are created when missing."""
     pictures = dict(zip(("stereo_left.pgm", "stereo_right.pgm"), stereo_pair()))
     pictures.update(zip(("motion_a.pgm", "motion_b.pgm"), motion_pair()))
     width, height = GREY_SIZE
     pictures["grey.pgm"] = data.camera()[:height, :width]
     (width, height), (x0, y0) = COLOUR_SIZE, COLOUR_ORIGIN
     pictures["colour.ppm"] = data.coffee()[y0 : y0 + height, x0 : x0 + width]
+    for part in ("data", "frames"):
+        (directory / part).mkdir(parents=True, exist_ok=True)
     for name, picture in pictures.items():
-        write_netpbm(directory / name, picture)
+        write_netpbm(directory / "data" / name, picture)
+        write_netpbm(directory / "frames" / name, middle(picture, FRAMES[name]))
 
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parent / "data")
+    parser.add_argument("directory", nargs="?", type=Path, default=Path(__file__).parent)
     make_inputs(parser.parse_args().directory)

@@ -132,6 +132,34 @@ def test_bars_are_the_numbers(page, data):
             assert width == pytest.approx(longest * value / max(most, 1), abs=0.5), task
 
 
+def test_distributions_are_the_numbers(page, data):
+    """Each curve rises at a job's time, on one scale with bound and deadline."""
+    drawn = page.evaluate(
+        """[...document.querySelectorAll('polyline.distribution')].map(
+            p => [p.dataset.task, p.dataset.series, [...p.points].map(q => [q.x, q.y])])"""
+    )
+    limits = page.evaluate(
+        """[...document.querySelectorAll('#distributions line[data-limit]')].map(l => [
+            l.dataset.task, l.dataset.limit, Number(l.dataset.valueNs), parseFloat(l.getAttribute('x1'))])"""
+    )
+    analysed = [t["name"] for t in data["plan"]["tasks"] if t["criticality"] != "D"]
+    results = {(task, series): result_of(data, series, task) for task in analysed for series in SERIES}
+    expected = {key for key, r in results.items() if r}
+    if not any(r and r.get("execution_ns") for r in results.values()):
+        expected = set()
+    assert {(task, series) for task, series, _ in drawn} == expected
+    for task, series, points in drawn:
+        steps = results[task, series].get("execution_ns", [])
+        if not steps:
+            assert points == []
+            continue
+        scale = 1000 * steps[-1][0] / points[-2][0]
+        for (x, y), (ns, jobs) in zip(points[2::2], steps, strict=True):
+            assert x == pytest.approx(1000 * ns / scale, abs=0.02) and y == pytest.approx(1000 - 1000 * jobs / steps[-1][1], abs=0.02)
+        for name, _, ns, percent in limits:
+            assert name != task or percent == pytest.approx(100 * ns / scale, rel=1e-3)
+
+
 def test_deadlines_lie_on_the_bars_scale(page, data):
     drawn = page.evaluate(
         """[...document.querySelectorAll('line[data-deadline-ns]')].map(l => {
@@ -273,7 +301,7 @@ def test_charts_have_names_and_numbers(page):
     assert nameless == 0
     assert page.evaluate("[...document.querySelectorAll('.mark')].every(m => m.tabIndex === 0 && m.ariaLabel)")
     assert page.evaluate(
-        """[...document.querySelectorAll('svg.curve, svg.timeline, svg.spark')].every(
+        """[...document.querySelectorAll('svg.curve, svg.steps, svg.timeline, svg.spark')].every(
             svg => svg.closest('figure').querySelector('details table tbody tr, details .muted'))"""
     )
     ids = page.evaluate("[...document.querySelectorAll('[id]')].map(e => e.id)")

@@ -93,16 +93,54 @@ def picture(path):
 
 def test_inputs_are_what_the_script_makes(tmp_path):
     make_inputs.make_inputs(tmp_path)
-    made = sorted(path.name for path in tmp_path.iterdir())
-    assert made == sorted(name for names in INPUTS.values() for name in names)
-    for name in made:
-        fresh, kept = picture(tmp_path / name), picture(DATA / name)
-        # Spline code may round differently between library versions, by one grey level at most.
-        assert np.max(np.abs(fresh.astype(int) - kept)) <= 1, name
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["data", "frames"]
+    for part in ("data", "frames"):
+        made = sorted(path.name for path in (tmp_path / part).iterdir())
+        assert made == sorted(name for names in INPUTS.values() for name in names)
+        for name in made:
+            fresh, kept = picture(tmp_path / part / name), picture(VISION / part / name)
+            # Spline code may round differently between library versions, by one grey level at most.
+            assert np.max(np.abs(fresh.astype(int) - kept)) <= 1, name
 
 
 def test_inputs_stay_small():
-    assert sum(path.stat().st_size for path in DATA.iterdir()) < 1_500_000
+    assert sum(path.stat().st_size for part in ("data", "frames") for path in (VISION / part).iterdir()) < 1_500_000
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_frames_are_read_like_larger_pictures(built, program):
+    done = run([built / program, *(VISION / "frames" / name for name in INPUTS[program])])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+# ---- recorder ----
+
+
+def recorded(frames):
+    """The checksum of the last of so many frames, by the rule at the head of record.c."""
+    width, height = 1920, 1080
+    y, x = np.mgrid[0:height, 0:width]
+    sensor = (x + 3 * y) & 0xFFF
+    for frame in range(frames):
+        sensor[frame % height] = (np.arange(width) * 7 + frame) & 0xFFF
+    total = 2166136261
+    for sample in (sensor >> 4).reshape(-1)[::64].tolist():
+        total = ((total ^ sample) * 16777619) & 0xFFFFFFFF
+    return total
+
+
+@pytest.mark.parametrize("frames", (1, 9, 12))
+def test_the_recorder_keeps_the_last_frame(built, frames):
+    done = run([built / "record", frames])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"frames {frames} checksum {recorded(frames):08x}\n"
+
+
+@pytest.mark.parametrize("words", (["0"], ["-1"], ["x"], ["1x"], [""], ["1000001"], ["99999999999999999999"], ["1", "2"]))
+def test_the_recorder_refuses(built, words):
+    done = run([built / "record", *words])
+    assert done.returncode == 2 and done.stdout == ""
+    assert done.stderr.startswith("record: usage: ") and done.stderr.count("\n") == 1
 
 
 # ---- disparity ----

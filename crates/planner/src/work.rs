@@ -16,12 +16,13 @@ pub struct Work<'a> {
 
 impl Work<'_> {
     /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not less than its DRAM accesses take
-    /// at `L_max` each: a stated time is to hold that.
+    /// at `L_max` each: a stated time of an analysed task is to hold that. Best effort may overlap its accesses, and has no bound.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
         let stated = self.demand.wcet_ps(k, &r.platform);
         match r.model {
             Model::Sce => stated,
-            Model::Sound => stated.max(r.access_ps(self.demand.misses(k))),
+            Model::Sound if self.hard() => stated.max(r.access_ps(self.demand.misses(k))),
+            Model::Sound => stated,
         }
     }
 

@@ -10,6 +10,7 @@
 
 mod bars;
 mod curves;
+mod distributions;
 mod elements;
 mod facts;
 mod format;

@@ -1,5 +1,6 @@
 //! The verdict, first of all, and the table of tasks that it rests on.
 
+use crate::distributions;
 use crate::elements::{caption, task_name, wide_table};
 use crate::format;
 use crate::inputs::{Inputs, result_of};
@@ -35,6 +36,7 @@ pub fn section(inputs: &Inputs) -> Markup {
                     ul { @for line in &contradictions { li { (line) } } }
                 }
             }
+            (distributions::charts(inputs))
             (table(inputs))
             (missing(inputs))
         }
@@ -195,7 +197,9 @@ fn measured(inputs: &Inputs, result: Option<Option<&solocore_model::results::Tas
         (format::time_cell(seen.moet_ns))
         @if let Some(solo) = solo { small { (format::times(seen.moet_ns as f64 / solo.moet_ns as f64)) "×" } }
         @if seen.misses_deadline > 0 {
-            small.bad { (format::count(seen.misses_deadline)) " of " (format::count(seen.jobs)) " late" }
+            // Jobs that were never done are late too.
+            @let of = if seen.misses_deadline > seen.jobs { String::new() } else { format!("of {} ", format::count(seen.jobs)) };
+            small.bad { (format::count(seen.misses_deadline)) " " (of) "late" }
         }
     }
 }

@@ -124,6 +124,7 @@ fn as_schedule(r: &ScenarioResult) -> SimResult {
         moet_ns: t.moet_ns,
         acet_ns: t.acet_ns,
         max_response_ns: t.max_response_ns,
+        execution_ns: Vec::new(),
         accesses: t.dram_reads + t.dram_writes,
     });
     let cores = r.cores.iter().map(|c| CoreResult {

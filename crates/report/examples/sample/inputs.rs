@@ -169,6 +169,10 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
             moet_ns: pick(r),
             acet_ns: pick(r) * 9 / 10,
             max_response_ns: pick(r) + pick(r) / 20,
+            execution_ns: (0..=8)
+                .map(|i| (pick(r) / 10 * (9 + i / 8) - pick(r) / 100 * (8 - i), 5 * i))
+                .skip(1)
+                .collect(),
             accesses: 1_000_000,
         }
     };

@@ -75,6 +75,15 @@ impl Distribution {
         u64::try_from(self.sum_ps / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
+    /// A value, and how many do not exceed it, for each that occurs: the top of its bucket, at most 1/32 too large.
+    pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let used = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
+        used.scan(0, |seen, (at, &n)| {
+            *seen += n;
+            Some((bucket_top(at).clamp(self.min_ps(), self.max_ps), *seen))
+        })
+    }
+
     /// A value that `per_mille` thousandths of all do not exceed: the top of its bucket, at most 1/32 too large.
     pub fn percentile_ps(&self, per_mille: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1);
@@ -203,6 +212,18 @@ mod tests {
             let top = bucket_top(bucket(value));
             prop_assert!(top >= value && top - value <= value / FINE, "{value} {top}");
             prop_assert!(value == 0 || bucket_top(bucket(value) .saturating_sub(1)) < value || bucket(value) == 0);
+        }
+
+        #[test]
+        fn cumulative_counts_are_exact_at_their_values(values in prop::collection::vec(0u64..1 << 40, 1..200)) {
+            let mut d = Distribution::default();
+            values.iter().for_each(|&v| d.add(v));
+            let steps: Vec<(u64, u64)> = d.cumulative().collect();
+            prop_assert_eq!(steps.last(), Some(&(d.max_ps(), values.len() as u64)));
+            prop_assert!(steps.windows(2).all(|w| w[0].0 < w[1].0 && w[0].1 < w[1].1));
+            for (value, jobs) in steps {
+                prop_assert_eq!(jobs, values.iter().filter(|&&v| v <= value).count() as u64);
+            }
         }
 
         #[test]

@@ -271,7 +271,10 @@ fn add(
     };
     let managed = options.mode == Mode::Managed;
     let spec = match &task.profile {
-        Some(file) => WorkloadSpec::Profile(ProfileParams { file: file.clone(), job: None }),
+        // The bounds let an analysed task wait for each of its reads. Nobody says that others do.
+        Some(file) => {
+            WorkloadSpec::Profile(ProfileParams { file: file.clone(), streams: task.best_effort(), job: None })
+        }
         None => {
             // Without the plan nothing is locked.
             let unlocked = task.unlocked.filter(|_| !managed);
@@ -374,6 +377,7 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
         moet_ns: 0,
         acet_ns: 0,
         max_response_ns: 0,
+        execution_ns: Vec::new(),
         accesses: 0,
     };
     let mut tasks: Vec<TaskResult> = plan.tasks.iter().map(empty).collect();
@@ -384,6 +388,7 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
             moet_ns: t.execution.max_ps().div_ceil(PS),
             acet_ns: t.execution.mean_ps() / PS,
             max_response_ns: t.response.max_ps().div_ceil(PS),
+            execution_ns: t.execution.cumulative().map(|(ps, jobs)| (ps.div_ceil(PS), jobs)).collect(),
             accesses: t.counters.transactions(),
             ..tasks[at].clone()
         };

@@ -23,6 +23,7 @@ mod replay;
 mod sections;
 mod spec;
 mod spread;
+mod streams;
 #[cfg(test)]
 mod tests;
 mod text;

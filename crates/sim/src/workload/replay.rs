@@ -9,6 +9,7 @@
 
 use super::jobs::{BATCH, Pattern};
 use super::recording::{MAX_OPS, Recording};
+use super::streams::Streams;
 use super::{BuildContext, WorkloadError, spread, text};
 use crate::program::{Entry, Op, OpKind};
 use rustc_hash::FxHashSet;
@@ -91,7 +92,7 @@ pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry)
     (&mut file).take(8).read_to_end(&mut head).map_err(io)?;
     file.rewind().map_err(io)?;
     if head == *b"solotrc1" {
-        return Ok((recorded(path, file, ctx, None)?, Entry::Shared));
+        return Ok((recorded(path, file, ctx, None, None)?, Entry::Shared));
     }
     let input: Box<dyn Read> = match head.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
@@ -108,12 +109,13 @@ struct Expected {
     pages: u32,
 }
 
-/// Reads a stream that `solocore profile` recorded.
+/// Reads a stream that `solocore profile` recorded. With `streams`, reads that go on with one are not waited for.
 fn recorded(
     path: &Path,
     file: File,
     ctx: &BuildContext,
     expected: Option<&Expected>,
+    mut streams: Option<Streams>,
 ) -> Result<Recording, WorkloadError> {
     let (mut ops, mut last, mut top, mut fault) = (Vec::new(), 0, 0, None);
     let mut record = 0u64;
@@ -123,7 +125,11 @@ fn recorded(
             fault.get_or_insert((record, a));
             return;
         }
-        spread::access(OpKind::recorded(a.kind), a.at_cycles - last, a.line, &mut ops);
+        let kind = match OpKind::recorded(a.kind) {
+            OpKind::LoadWait if streams.as_mut().is_some_and(|s| s.goes_on(a.line)) => OpKind::Load,
+            kind => kind,
+        };
+        spread::access(kind, a.at_cycles - last, a.line, &mut ops);
         (last, top) = (a.at_cycles, top.max(a.line));
     });
     let count = outcome.map_err(|e| WorkloadError::trace(path, None, e.to_string()))?;
@@ -155,8 +161,12 @@ fn recorded(
     Ok(Recording { ops, jobs, pages })
 }
 
-/// Reads a profile and its trace, and says which page is which.
-pub(super) fn profile(path: &Path, ctx: &BuildContext) -> Result<(Recording, Vec<Option<PageName>>), WorkloadError> {
+/// Reads a profile and its trace, and says which page is which. With `streams`, reads that go on with one are not waited for.
+pub(super) fn profile(
+    path: &Path,
+    streams: bool,
+    ctx: &BuildContext,
+) -> Result<(Recording, Vec<Option<PageName>>), WorkloadError> {
     let profile: Profile = files::read_json(path)?;
     let refuse = |message: String| Err(WorkloadError::trace(path, None, message));
     if ctx.geometry.as_ref().is_some_and(|g| *g != profile.geometry) {
@@ -173,7 +183,8 @@ pub(super) fn profile(path: &Path, ctx: &BuildContext) -> Result<(Recording, Vec
     let pages = u32::try_from(profile.pages.len()).unwrap_or(u32::MAX);
     let file = File::open(&trace)
         .map_err(|e| WorkloadError::trace(&trace, None, format!("cannot read: {e}; give the name of a trace")))?;
-    let recording = recorded(&trace, file, ctx, Some(&Expected { records: reference.records, cycles, pages }))?;
+    let expected = Expected { records: reference.records, cycles, pages };
+    let recording = recorded(&trace, file, ctx, Some(&expected), streams.then(Streams::new))?;
     let mut names = vec![None; profile.pages.len()];
     for page in profile.pages {
         if let Some(slot) = names.get_mut(page.frame as usize) {

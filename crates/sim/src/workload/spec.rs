@@ -512,6 +512,8 @@ params! {
     Profile {
         /// (required) Profile of `solocore profile`, relative to the file that names it.
         file: PathBuf = PathBuf::new(),
+        /// The core does not wait for reads that go on with an array.
+        streams: bool = false,
     }
 }
 

@@ -136,7 +136,7 @@ impl Builder<'_> {
 
     pub(super) fn profile(mut self, p: &spec::Profile) -> Result<Workload> {
         let path = self.file(&p.file)?;
-        let (recording, names) = replay::profile(&path, self.ctx)?;
+        let (recording, names) = replay::profile(&path, p.streams, self.ctx)?;
         self.regions = replay::regions(&names);
         let mut workload = self.replayed(recording, Entry::Shared)?;
         workload.page_names = names;
