@@ -74,7 +74,9 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     );
     if policy == "memguard" && rng.random_bool(0.2) {
         // The I/O core's share is stated, the others have what is left.
-        let (share, bandwidth) = ("share = \"explicit\"", rng.random_range(20..80u32));
+        let guaranteed =
+            Platform::find(board, Path::new(".")).unwrap().guaranteed_bandwidth().0 / 1_000_000 / u64::from(cores);
+        let (share, bandwidth) = ("share = \"explicit\"", rng.random_range(20..80u32).min(guaranteed as u32));
         text = text.replacen(
             "[sce]",
             &format!("{share}\n[[core]]\nid = {}\nbandwidth = \"{bandwidth} MB/s\"\n[sce]", cores - 1),
@@ -189,6 +191,22 @@ fn no_execution_breaks_table_or_bounds() {
         100.0 * tightest
     );
     assert!(schedulable * 3 > cases && jobs > cases, "the attack ran hardly anything");
+}
+
+/// A device's line waits for one of every other core; a share above what that leaves was planned with, and no engine kept to it.
+#[test]
+fn an_io_core_states_no_more_than_its_turns_leave() {
+    let of = |bandwidth: &str| {
+        let text = format!(
+            "platform = \"imx6q\"\n[regulation]\npolicy = \"memguard\"\nshare = \"explicit\"\n[[core]]\nid = 3\nbandwidth = \"{bandwidth}\"\n\
+             [dma]\nbus = \"1 GB/s\"\nblock = \"256 B\"\n[[device]]\nname = \"d0\"\n[[partition]]\nname = \"p\"\nperiod = \"16 ms\"\n\
+             [[task]]\nname = \"t\"\npartition = \"p\"\nperiod = \"16 ms\"\nwcet = \"1 ms\"\nmisses = 10\n"
+        );
+        System::parse(Path::new("system.toml"), &text).map(|_| ()).map_err(|e| e.to_string())
+    };
+    // 32 B in 4 * 167.2 ns: 47.85 MB/s.
+    assert_eq!(of("47 MB/s"), Ok(()));
+    assert!(of("66 MB/s").unwrap_err().contains("at most 47.846"), "{:?}", of("66 MB/s"));
 }
 
 /// The simulation would notice: a table with a window moved onto another, or a transfer before its data, is reported.

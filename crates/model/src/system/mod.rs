@@ -315,6 +315,9 @@ impl Shares<'_> {
             (Share::Explicit, None) => Err(format!(
                 "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
             )),
+            (Share::Explicit, Some(share)) if share.0 > even.0 => Err(format!(
+                "core {io}, the I/O core, states {share}, but each line of a device may wait for one of every other core, so that at most {even} can be promised; state that or less"
+            )),
             (Share::Explicit, Some(share)) => Ok((io, share)),
             (Share::Even | Share::Optimal, _) => Ok((io, even)),
         }
