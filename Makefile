@@ -10,7 +10,7 @@ PYTESTS := $(PYTEST) -n 2 --dist loadfile
 DEMO := build/demo
 
 demo: setup-demo build vision
-	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "1 s"
+	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate
 # the machine.

@@ -174,7 +174,10 @@ impl Stall {
     #[must_use]
     pub fn of(&self, demand: Demand) -> u64 {
         let by_jobs = self.jobs.as_ref().map_or(u64::MAX, |jobs| self.by_jobs(jobs, demand));
-        self.by_request(demand).min(self.by_budgets(demand)).min(by_jobs)
+        let all = self.by_budgets(demand).min(by_jobs);
+        // Without its refreshes it is no less than that.
+        let request_ps = self.costs.request_ps.unwrap_or(u64::MAX).saturating_mul(demand.misses);
+        if request_ps < all { all.min(self.by_request(demand)) } else { all }
     }
 
     /// Each access by itself, and the refreshes; under budgets, also the periods that the core's own budget is used up in.

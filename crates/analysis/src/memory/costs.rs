@@ -98,15 +98,24 @@ impl Refresh {
         if self.every_ps == 0 {
             return 0;
         }
-        let number = u128::from(window_ps) + u128::from(self.each_ps);
-        let number = number / u128::from(self.every_ps) + 1;
-        narrow(number * u128::from(self.ranks) * u128::from(self.each_ps))
+        // Saturating: a time that does not fit is none.
+        let Some(window_ps) = window_ps.checked_add(self.each_ps) else { return u64::MAX };
+        let number = (window_ps / self.every_ps).saturating_add(1);
+        number.saturating_mul(self.ranks).saturating_mul(self.each_ps)
+    }
+
+    /// A time that `time_ps` with its refreshes is not below: it meets one of each rank every so often, or more. Spares steps.
+    fn at_least(&self, time_ps: u64) -> u64 {
+        let part = self.ranks as f64 * self.each_ps as f64 / self.every_ps as f64;
+        // Less than what rounding may add. No number where refreshes take all time, which is cast to 0.
+        let least = time_ps as f64 / (1.0 - part) * (1.0 - 1e-12);
+        if part < 1.0 { time_ps.max(least as u64) } else { time_ps }
     }
 
     /// `time_ps` and the refreshes that it meets; [`u64::MAX`] if they take all the time.
     #[must_use]
     pub fn lengthen(&self, time_ps: u64) -> u64 {
-        let mut total = time_ps;
+        let mut total = self.at_least(time_ps);
         for _ in 0..STEPS {
             let next = time_ps.saturating_add(self.within(total));
             if next <= total || next == u64::MAX {
@@ -127,10 +136,6 @@ pub(crate) const STEPS: u32 = 1 << 16;
 /// A time beyond the work; [`u64::MAX`] stays.
 pub(crate) fn beyond(total_ps: u64, work_ps: u64) -> u64 {
     if total_ps == u64::MAX { u64::MAX } else { total_ps.saturating_sub(work_ps) }
-}
-
-fn narrow(value: u128) -> u64 {
-    u64::try_from(value).unwrap_or(u64::MAX)
 }
 
 impl Memory {
@@ -235,5 +240,32 @@ impl Memory {
             phase_writes: self.queue.drain_most,
             refresh: Refresh { each_ps: d.to_ps(self.refresh_cycles())?, every_ps: d.to_ps(d.refi)?, ranks: d.ranks },
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The least time that holds its own refreshes, as steps from below find it.
+        #[test]
+        fn lengthening_finds_the_least_time(
+            each_ps in 0u64..2_000_000, every_ps in 0u64..10_000_000, ranks in 0u64..5, bits in 0u32..52, time in any::<u64>(),
+        ) {
+            let refresh = Refresh { each_ps, every_ps, ranks };
+            let time_ps = time >> (63 - bits);
+            let mut total = time_ps;
+            let found = (0..20_000).find_map(|_| {
+                let next = time_ps.saturating_add(refresh.within(total));
+                let done = next <= total;
+                total = next.max(total);
+                done.then_some(total)
+            });
+            if let Some(found) = found {
+                prop_assert_eq!(refresh.lengthen(time_ps), found);
+            }
+        }
     }
 }

@@ -21,6 +21,8 @@ use std::collections::HashMap;
 
 /// Times that the pages' weights are set anew.
 const ROUNDS: usize = 16;
+/// Of these, one after the other that are no better.
+const IN_VAIN: usize = 4;
 /// A task this close to the one that is closest to its limits gets more pages.
 const CLOSE: f64 = 0.97;
 /// Largest slowdown that the objective `bounds` looks at, in thousandths.
@@ -91,6 +93,7 @@ impl<'a> Solver<'a> {
         let multiples = self.objective == Objective::Bounds || self.wish.is_some();
         let alone = multiples.then_some(&self.alone[..]);
         let mut best: Option<Outcome> = None;
+        let mut in_vain = 0;
         for round in 0..ROUNDS {
             let lock = |core: u32| match round {
                 // As even shares do it.
@@ -105,10 +108,11 @@ impl<'a> Solver<'a> {
                 // A little, where pages already go by what counts.
                 *weight += *weight / if multiples { 16 } else { 2 };
             }
+            in_vain += 1;
             if best.as_ref().is_none_or(|b| outcome.value.better(&b.value)) {
-                best = Some(outcome);
+                (best, in_vain) = (Some(outcome), 0);
             }
-            if close.is_empty() {
+            if close.is_empty() || in_vain >= IN_VAIN {
                 break;
             }
         }
@@ -353,12 +357,14 @@ impl<'a> Attempt<'a> {
             _ => {
                 let (mut works, mut fails) = (0, self.solver.most + 1);
                 let mut found = None;
+                // All first: where working sets fit into the cache, it often does.
+                let mut t = self.solver.most;
                 while fails - works > 1 + works / 100 {
-                    let t = works + (fails - works) / 2;
                     match self.least(self.floors(t), limits) {
                         Some(budgets) => (works, found) = (t, Some(budgets)),
                         None => fails = t,
                     }
+                    t = works + (fails - works) / 2;
                 }
                 found.map(|budgets| (budgets, limits))
             }
