@@ -70,7 +70,7 @@ impl Resources {
             regulation,
             budgets: None,
             write_budgets: vec![None; cores as usize],
-            explicit: system.regulation.share == Share::Explicit,
+            explicit: system.regulation.share() == Share::Explicit,
             carry_in: system.regulation.carries_in(),
             model,
             memory,
@@ -89,7 +89,7 @@ impl Resources {
             out.costs = (0..cores).map_while(of).collect();
         }
         if system.regulation.policy == Policy::Memguard {
-            let budgets = match (system.regulation.share, model) {
+            let budgets = match (system.regulation.share(), model) {
                 (Share::Explicit, _) => explicit_budgets(system, &out)?,
                 (Share::Even | Share::Optimal, Model::Sce) => vec![even_budget(&regulation)?; cores as usize],
                 (Share::Even | Share::Optimal, Model::Sound) => vec![out.guaranteed()?; cores as usize],

@@ -42,7 +42,7 @@ pub fn whole(
         regulation: PlanRegulation {
             policy: system.regulation.policy,
             period_ns: system.regulation.period.ns_ceil(),
-            share: system.regulation.share,
+            share: system.regulation.share(),
             carry_in: resources.carry_in,
             active_cores: resources.cores,
             lock_budget_accesses: None,

@@ -125,8 +125,9 @@ impl System {
             |line: usize, message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
         let line_of =
             |start: usize| text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
-        let (regulation, isolation) =
+        let (mut regulation, isolation) =
             isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
+        regulation.settle_share(!file.core.is_empty() || !file.partition.is_empty() || file.task.len() > MOST_TASKS);
 
         if regulation.model() == Model::Sce {
             // The papers' figures, where the platform has them beside the sound ones.
@@ -181,7 +182,7 @@ impl System {
         }
         if let Some(ima) = &ima {
             check_windows(ima, &tasks).map_err(whole)?;
-            if regulation.share == Share::Optimal {
+            if regulation.share() == Share::Optimal {
                 return Err(whole(
                     "[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned(),
                 ));
@@ -251,6 +252,9 @@ impl System {
     }
 }
 
+/// Tasks up to which shares are chosen where the file does not say how.
+const MOST_TASKS: usize = 64;
+
 type Entries<T> = Vec<Spanned<T>>;
 
 /// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates nothing.
@@ -311,7 +315,7 @@ impl Shares<'_> {
         }
         let io = active - 1;
         let stated = self.cores.iter().find(|c| c.id == io).and_then(|c| c.bandwidth);
-        match (self.regulation.share, stated) {
+        match (self.regulation.share(), stated) {
             (Share::Explicit, None) => Err(format!(
                 "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
             )),

@@ -89,8 +89,9 @@ pub struct Regulation {
     /// The regulation period `P`.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
-    /// Even or explicit budgets.
-    pub share: Share,
+    /// Even, explicit or optimal budgets. Where the file says nothing, [`Regulation::settle_share`] decides.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub share: Option<Share>,
     /// What the bounds take the memory for; default: sound, or `sce` where `carry_in = false`.
     pub model: Option<Model>,
     /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true` beside `model = "sce"` adds what
@@ -115,6 +116,18 @@ impl Regulation {
         self.model.unwrap_or(of_carry_in)
     }
 
+    /// How bandwidth is shared out.
+    pub fn share(&self) -> Share {
+        self.share.unwrap_or_default()
+    }
+
+    /// Optimal shares where nothing is said, if the policy has budgets that can be chosen and nothing `else_stated` speaks against it: even ones
+    /// otherwise.
+    pub(super) fn settle_share(&mut self, else_stated: bool) {
+        let chosen = self.policy == Policy::Memguard && self.model() == Model::Sound && !else_stated;
+        self.share.get_or_insert(if chosen { Share::Optimal } else { Share::Even });
+    }
+
     /// Is a drained budget charged?
     pub fn carries_in(&self) -> bool {
         self.carry_in.unwrap_or(self.model() == Model::Sound)
@@ -126,7 +139,7 @@ impl Default for Regulation {
         Self {
             policy: Policy::default(),
             period: Time::from_ns(1_000_000),
-            share: Share::default(),
+            share: None,
             model: None,
             carry_in: None,
             active_cores: None,
@@ -152,16 +165,16 @@ pub struct CoreEntry {
 }
 
 pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
-    if regulation.policy == Policy::Maracas && regulation.share == Share::Explicit {
+    if regulation.policy == Policy::Maracas && regulation.share() == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"maracas\" has none of; remove it, and give [[vcpu]]s".to_owned());
     }
-    if regulation.policy == Policy::Bwlock && regulation.share == Share::Explicit {
+    if regulation.policy == Policy::Bwlock && regulation.share() == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"bwlock\" has none of; remove it, and give lock_bandwidth".to_owned());
     }
     if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
         return Err("[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it".to_owned());
     }
-    if regulation.policy == Policy::Dynamic && regulation.share == Share::Explicit {
+    if regulation.policy == Policy::Dynamic && regulation.share() == Share::Explicit {
         return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());
     }
     check_objective(regulation)?;
@@ -196,7 +209,7 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
 
 /// Optimal shares, and what is chosen for.
 fn check_objective(regulation: &Regulation) -> Result<(), String> {
-    let optimal = regulation.share == Share::Optimal;
+    let optimal = regulation.share() == Share::Optimal;
     if optimal && regulation.policy != Policy::Memguard {
         return Err(
             "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, or remove it"
@@ -271,7 +284,7 @@ pub(super) fn check_core(
     if seen.iter().any(|c| c.id == core.id) {
         return Err(format!("core {} is described twice; merge the two tables", core.id));
     }
-    if core.bandwidth.is_some() && regulation.share != Share::Explicit {
+    if core.bandwidth.is_some() && regulation.share() != Share::Explicit {
         return Err(format!(
             "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, or remove the bandwidth",
             core.id

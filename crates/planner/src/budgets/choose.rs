@@ -29,7 +29,7 @@ const MISFIT: f64 = 1e12;
 /// The resources with even budgets chosen, where the system asks for them.
 pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources {
     // Optimal shares begin from even ones.
-    let even = system.regulation.policy == Policy::Memguard && system.regulation.share != Share::Explicit;
+    let even = system.regulation.policy == Policy::Memguard && system.regulation.share() != Share::Explicit;
     let stated = resources.write_budgets.iter().any(Option::is_some);
     let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else { return resources };
     if !even || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {

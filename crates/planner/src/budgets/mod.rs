@@ -37,7 +37,7 @@ pub fn plan(
         let dynamic = dynamic::plan(system, work, &resources)?;
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
-    if system.regulation.share == Share::Optimal {
+    if system.regulation.share() == Share::Optimal {
         return Ok(with_optimal_shares(system, work, resources, stop));
     }
     let (placement, cores, resources) = worst_fit(work, resources);

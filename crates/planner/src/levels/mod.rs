@@ -128,7 +128,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         regulation: PlanRegulation {
             policy: system.regulation.policy,
             period_ns: system.regulation.period.ns_ceil(),
-            share: system.regulation.share,
+            share: system.regulation.share(),
             carry_in: system.regulation.carries_in(),
             active_cores: system.active_cores(),
             lock_budget_accesses: None,
