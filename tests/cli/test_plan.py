@@ -79,7 +79,7 @@ def test_even_budget(solocore):
 
 def test_even_budgets_of_the_sound_model(solocore):
     """All cores have the same; with it, a job of as many accesses as a budget has ends in its period beside everybody else's."""
-    plan = solocore.plan(system(task("a", core=0), task("d", core=1, criticality="D"), regulation='period = "500 us"'))
+    plan = solocore.plan(system(task("a", core=0), task("d", core=1, criticality="D"), regulation='period = "500 us"\nshare = "even"'))
     budgets = {c["budget_accesses"] for c in plan["cores"]}
     assert len(budgets) == 1
     budget = budgets.pop()

@@ -1,5 +1,7 @@
 """`share = "optimal"`: cores, cache and budgets chosen together, for an objective, and what is refused."""
 
+import json
+
 import pytest
 from conftest import refused
 from test_plan import by_name, system, task
@@ -29,7 +31,7 @@ def best_effort(plan):
 
 
 def test_cache_goes_where_it_is_needed(solocore):
-    even = solocore.plan(system(*TASKS, *SOFT, head=BOARD))
+    even = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation='share = "even"'))
     best = solocore.plan(system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + 'objective = "bounds"'))
     assert len({c["ways"] for c in even["cores"]}) == 1
     big = next(c for c in best["cores"] if c["id"] == by_name(best)["big"]["core"])
@@ -83,14 +85,32 @@ def test_managed_jobs_keep_to_the_plan(solocore):
     (OPTIMAL + 'model = "sce"', ["share = \"optimal\"", "sound"]),
     (OPTIMAL + "slowdown = 0.5", ["slowdown", "1"]),
     (OPTIMAL + 'slowdown = "2"', ["slowdown", "number"]),
-    ("slowdown = 2.0", ["slowdown", "optimal"]),
-    ('objective = "bounds"', ["objective", "optimal"]),
+    ('share = "even"\nslowdown = 2.0', ["slowdown", "optimal"]),
+    ('share = "even"\nobjective = "bounds"', ["objective", "optimal"]),
+    ("carry_in = false\nslowdown = 2.0", ["slowdown", "optimal"]),
     (OPTIMAL + 'objective = "max_min"', ["objective", "dynamic"]),
     (OPTIMAL + 'objective = "speed"', ["speed"]),
 ])
 def test_what_is_refused(solocore, regulation, words):
     (solocore.dir / "system.toml").write_text(system(task("a"), regulation=regulation, head=BOARD))
     refused(solocore("plan", "system.toml"), *words)
+
+
+def test_shares_are_optimal_where_the_file_does_not_say(solocore):
+    """But for systems that say otherwise: stated cores, other policies and models, or more tasks than are worth a search."""
+    def chosen(*tasks, regulation=""):
+        solocore.write("system.toml", system(*tasks, head=BOARD, regulation=regulation))
+        done = solocore("plan", "system.toml", "--format", "json")
+        assert done.code in (0, 1), done.err
+        return "certificate" in json.loads(done.out)
+
+    assert chosen(*TASKS, *SOFT) and chosen(*TASKS, *SOFT, regulation="slowdown = 2.0")
+    many = [task(f"t{i}", wcet="1 us", misses=1, period="1 s") for i in range(65)]
+    assert chosen(*many[:64]) and not chosen(*many) and chosen(*many, regulation='share = "optimal"')
+    core = '[[core]]\nid = 0\nwrite_bandwidth = "10 MB/s"\n'
+    for tasks, regulation in (
+        (TASKS, 'share = "even"'), (TASKS, "carry_in = false"), (TASKS, 'policy = "none"'), (TASKS, 'policy = "dynamic"'), ([core, *TASKS], "")):
+        assert not chosen(*tasks, regulation=regulation), regulation
 
 
 def test_bandwidths_of_cores_are_refused(solocore):

@@ -97,7 +97,7 @@ def profiled(solocore, compile_c):
             command = json.dumps([str(path), *map(str, arguments)])
             period = f'period = "{periods[name]} ns"\n' if level == "A" else ""
             out.append(f'[[task]]\nname = "{name}"\ncore = {core}\ncriticality = "{level}"\n{period}command = {command}\n')
-        return system(*out)
+        return system(*out, regulation='share = "even"')
 
     alone = solocore.plan(text(dict.fromkeys(jobs, 10**10)))
     c_sce = {t["name"]: t["c_sce_ns"] for t in alone["tasks"]}
@@ -269,7 +269,7 @@ def test_an_interrupt_ends_a_long_simulation(solocore):
 def test_perfetto_trace_holds_the_timeline(solocore):
     solocore.write(
         "hog.toml",
-        'platform = "p4080"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "4 ms"\nmisses = 45000\n',
+        'platform = "p4080"\n[regulation]\nshare = "even"\n[[task]]\nname = "hog"\nperiod = "20 ms"\nwcet = "4 ms"\nmisses = 45000\n',
     )
     done = solocore("sim", "hog.toml", "--duration", "40 ms", "--trace", "t.pftrace", "--timeline", "10 ms", "--format", "json")
     assert done.code in (0, 1), done.err
