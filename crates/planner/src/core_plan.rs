@@ -241,6 +241,7 @@ impl TaskPlan {
             tardiness_ns: None,
             margin: None,
             derivation: None,
+            waterfall: Vec::new(),
         }
     }
 }

@@ -49,12 +49,29 @@ impl Demand {
     /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
     /// private caches, and `L_max` for every DRAM transaction.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
+        self.wcet_at(k, p.dram.latency_max.ps(), p)
+    }
+
+    /// The same where each DRAM transaction takes `access_ps`. Stated times are as they are.
+    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
             Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
-                let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
-                inside_ps(profile, p).saturating_add(memory)
+                inside_ps(profile, p).saturating_add(self.misses(k).saturating_mul(access_ps))
+            }
+        }
+    }
+
+    /// Time alone of a job, ps, and its DRAM transactions: with the whole shared cache under LRU and row hits in DRAM, by the profile; a stated
+    /// curve's with all pages locked; what is stated, where numbers are.
+    pub fn alone(&self, p: &Platform) -> (u64, u64) {
+        match self {
+            Self::Given { .. } | Self::Curve(_) => (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX)),
+            Self::Profiled { profile, .. } => {
+                let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
+                let memory = misses.saturating_mul(p.row_hit().ps());
+                (inside_ps(profile, p).saturating_add(memory), misses)
             }
         }
     }

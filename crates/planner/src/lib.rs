@@ -18,6 +18,7 @@ mod margin;
 pub mod memory;
 mod resources;
 mod vcpus;
+mod waterfall;
 mod whole;
 pub mod windows;
 mod work;

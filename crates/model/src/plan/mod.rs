@@ -8,6 +8,7 @@ pub mod file;
 pub mod levels;
 pub mod task;
 pub mod vcpus;
+pub mod waterfall;
 pub mod windows;
 
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};

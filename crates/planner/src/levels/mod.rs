@@ -299,6 +299,7 @@ fn plan_task(
         tardiness_ns: None,
         margin: None,
         derivation: None,
+        waterfall: Vec::new(),
     };
     let Some(at) = found.place(index) else {
         let p = &found.system.platform;

@@ -1,6 +1,7 @@
 //! `solocore plan`.
 
 mod levels;
+mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
 use crate::fail::Failure;
@@ -136,6 +137,7 @@ fn text(plan: &Plan, explain: bool) -> String {
         if let Some(derivation) = &t.derivation {
             out += &format!("\n{}\n{derivation}", t.name);
         }
+        out += &waterfall::text(t);
     }
     let assumed = plan.tasks.iter().find(|t| !t.assumes.is_empty()).filter(|_| explain || plan.model == Model::Sce);
     for what in assumed.map_or(&[][..], |t| &t.assumes) {
