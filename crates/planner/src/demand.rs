@@ -1,10 +1,11 @@
 //! Execution time and DRAM transactions of one job, as functions of its locked pages.
 
+use solocore_model::system;
 use solocore_model::{Derivation, Platform, Profile};
 use std::path::PathBuf;
 
 /// What is known of a task's jobs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Demand {
     /// Stated: with the cache the plan gives it.
     Given {
@@ -25,6 +26,17 @@ pub enum Demand {
 }
 
 impl Demand {
+    /// What the system file states itself; `None` where a profile says it.
+    pub fn stated(demand: &system::Demand) -> Option<Self> {
+        match demand {
+            system::Demand::Given { wcet, misses } => Some(Self::Given { wcet_ps: wcet.ps(), misses: *misses }),
+            system::Demand::Curve(points) => {
+                Some(Self::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()))
+            }
+            system::Demand::Profile(_) | system::Demand::Command(_) => None,
+        }
+    }
+
     /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked misses).
     pub fn misses(&self, k: usize) -> u64 {
         match self {

@@ -47,6 +47,13 @@ pub fn plan(
     Ok(plan)
 }
 
+/// Would [`plan`] find that every task meets its deadline, where shares are even or stated? Response times are looked for up to the deadlines only.
+pub fn schedulable(work: &[Work], mut resources: Resources) -> bool {
+    resources.verdict_only = true;
+    let (_, cores, _) = worst_fit(work, resources);
+    cores.iter().all(CorePlan::schedulable)
+}
+
 /// Tasks by worst fit, with shares as they are.
 fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, Resources) {
     let placement = place(work, &resources);

@@ -102,6 +102,8 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         },
         platform,
         certificate: None,
+        repair: Vec::new(),
+        what_if: None,
         scheme: Scheme::Budgets,
     }
 }
