@@ -4,6 +4,7 @@ use super::search::{above, below, step_of};
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::advice::Repair;
 use solocore_model::system::{Demand, Model, Policy, Share, Task};
+use solocore_model::vcpus::Vcpu;
 use solocore_model::{Bandwidth, Plan, System, Time};
 
 /// A time may grow to so many times the file's.
@@ -132,6 +133,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
     for &t in &late {
         out.extend(of_late_task(&system.tasks[t], &plan.tasks[t], system));
     }
+    out.extend(capacities(system));
     out.extend(cores(system));
     if system.regulation.share == Share::Explicit {
         out.extend(bandwidths(system, plan));
@@ -214,6 +216,16 @@ fn of_task(task: &Task) -> Vec<Kind> {
         out.push(steps(format!("task.{name}.misses"), *misses, false, |n| n.to_string(), meaning));
     }
     out
+}
+
+/// More for a VCPU whose tasks are late, or less for the sake of the others.
+fn capacities(system: &System) -> Vec<Kind> {
+    let all = system.vcpus().map_or(&[][..], |v| &v.vcpus);
+    let of = |up: bool, words: &str, v: &Vcpu| {
+        let meaning = format!("capacity {words}{{}} for VCPU {}", v.name);
+        steps(format!("vcpu.{}.capacity", v.name), v.capacity_ns.saturating_mul(1000), up, time, meaning)
+    };
+    all.iter().take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
 }
 
 /// More for the cores of tasks that may miss their deadlines, less for the others.

@@ -4,7 +4,7 @@
 //! file and values in order of their distance from the file's. A value does when the planner says so of the changed file ([`trials`]), and
 //! [`search`] finds the least that does, in steps of three digits of the file's value. What is printed is itself what was planned.
 //! Kinds: optimal shares, active cores, the regulation period; of a task that may miss its deadline, the deadline, period, core, and what it
-//! states of its jobs; of a core with such a task, its bandwidth; then the other cores' bandwidths, and the same of the tasks that preempt it.
+//! states of its jobs; of a core with such a task, its bandwidth; the capacities of VCPUs; then the other cores' bandwidths, and the same of the tasks that preempt it.
 //! Does not cover: two changes together; locked pages, which no key of a file states; time tables and levels.
 
 mod kinds;

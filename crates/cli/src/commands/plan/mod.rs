@@ -30,7 +30,9 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::Interrupted);
     }
     plan.repair = advice.repairs;
-    plan.reasons.extend(advice.note);
+    // The last reason is the verdict's.
+    let before_verdict = plan.reasons.len().saturating_sub(1);
+    plan.reasons.splice(before_verdict..before_verdict, advice.note);
     if !args.what_if.is_empty() {
         plan.what_if = Some(compare(&own, &plan, args)?);
     }
