@@ -11,7 +11,7 @@ mod kinds;
 mod search;
 mod trials;
 
-use crate::Demand;
+use crate::demand::Demand;
 use kinds::{Kind, Values};
 use search::{Answer, Cut};
 use solocore_model::plan::advice::Repair;

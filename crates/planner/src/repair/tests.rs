@@ -3,7 +3,8 @@
 use super::kinds;
 use super::trials::Trials;
 use super::{Answer, repair};
-use crate::{Demand, plan};
+use crate::demand::Demand;
+use crate::planning::{plan, schedulable};
 use proptest::prelude::*;
 use solocore_model::plan::advice::Repair;
 use solocore_model::system::SystemText;
@@ -155,7 +156,7 @@ proptest! {
             text += &task(&format!("t{i}"), *core, *period, period * load * 10, period * misses * 10);
         }
         let case = Case::new(&text);
-        prop_assert_eq!(crate::schedulable(&case.system, &case.demands).unwrap(), case.plan.schedulable);
+        prop_assert_eq!(schedulable(&case.system, &case.demands).unwrap(), case.plan.schedulable);
         let kinds = kinds::of(&case.system, &case.plan);
         for r in case.repairs() {
             prop_assert!(case.with(&r.change, &r.value), "{r:?}\n{text}");

@@ -4,7 +4,8 @@
 //! limited, and for large systems their work, but never by a clock: a plan says the same on every machine.
 
 use super::search::{Answer, Cut};
-use crate::Demand;
+use crate::demand::Demand;
+use crate::planning::schedulable;
 use solocore_model::System;
 use solocore_model::system::{Scheme, Share, SystemText};
 use std::collections::HashMap;
@@ -75,7 +76,7 @@ impl<'a> Trials<'a> {
                 *demand = stated;
             }
         }
-        Ok(match crate::schedulable(system, &self.demands) {
+        Ok(match schedulable(system, &self.demands) {
             Ok(true) => Answer::Meets,
             Ok(false) => Answer::Misses,
             Err(_) => Answer::Refused,
