@@ -88,6 +88,15 @@ def test_what_does_not_fit_is_not_schedulable(solocore, old, new, said):
         assert words in verdict
 
 
+def test_the_least_capacity_that_would_do(solocore):
+    plan = solocore.plan(EXAMPLE.replace('capacity = "6 ms"', 'capacity = "2 ms"', 1), code=1)
+    more = next(r for r in plan["repair"] if r["change"] == "vcpu.video.capacity")
+    value, step = (float(more[key].split()[0]) for key in ("value", "step"))
+    assert more["value"].endswith(" ms") and more["step"] == "10 us" and 2 < value <= 6
+    assert solocore("plan", "system.toml", "--what-if", f"vcpu.video.capacity={more['value']}").code == 0
+    assert solocore("plan", "system.toml", "--what-if", f"vcpu.video.capacity={value - step / 1000:.3f} ms").code == 1
+
+
 @pytest.mark.parametrize("old, new, said", [
     ('capacity = "6 ms"', 'capacity = "21 ms"', "more than a whole core"),
     ('capacity = "6 ms"', 'capacity = "-6 ms"', "negative"),

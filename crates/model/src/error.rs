@@ -52,6 +52,16 @@ impl ModelError {
         Self::Invalid { path: path.to_owned(), line: Some(line), message: message.into() }
     }
 
+    /// The same error with each line that it names, `of` it.
+    #[must_use]
+    pub fn on_lines(self, of: impl Fn(usize) -> usize) -> Self {
+        match self {
+            Self::Parse { path, line, column, message } => Self::Parse { path, line: of(line), column, message },
+            Self::Invalid { path, line, message } => Self::Invalid { path, line: line.map(of), message },
+            other => other,
+        }
+    }
+
     /// Turns a TOML error into one line with file, line and column.
     pub fn from_toml(path: &Path, text: &str, error: &toml::de::Error) -> Self {
         let offset = error.span().map_or(0, |span| span.start);

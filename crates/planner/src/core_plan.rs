@@ -241,6 +241,7 @@ impl TaskPlan {
             tardiness_ns: None,
             margin: None,
             derivation: None,
+            waterfall: Vec::new(),
         }
     }
 }
@@ -340,7 +341,8 @@ impl CoreBounds<'_> {
     ) -> Option<u64> {
         let level = self.level(index, hard, best_effort, locked, work)?;
         let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
-        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
+        let deadline_ps = tasks.last().filter(|_| self.resources.verdict_only).map_or(u64::MAX, |t| t.deadline_ps);
+        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100).min(deadline_ps);
         let stall = |asked: Asked| self.stall(asked);
         let window = Window { once_ps: self.once(level.company), stall: &stall };
         response_time(&tasks, tasks.len() - 1, &window, limit)

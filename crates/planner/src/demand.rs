@@ -1,10 +1,11 @@
 //! Execution time and DRAM transactions of one job, as functions of its locked pages.
 
+use solocore_model::system;
 use solocore_model::{Derivation, Platform, Profile};
 use std::path::PathBuf;
 
 /// What is known of a task's jobs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub enum Demand {
     /// Stated: with the cache the plan gives it.
     Given {
@@ -25,6 +26,17 @@ pub enum Demand {
 }
 
 impl Demand {
+    /// What the system file states itself; `None` where a profile says it.
+    pub fn stated(demand: &system::Demand) -> Option<Self> {
+        match demand {
+            system::Demand::Given { wcet, misses } => Some(Self::Given { wcet_ps: wcet.ps(), misses: *misses }),
+            system::Demand::Curve(points) => {
+                Some(Self::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()))
+            }
+            system::Demand::Profile(_) | system::Demand::Command(_) => None,
+        }
+    }
+
     /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked misses).
     pub fn misses(&self, k: usize) -> u64 {
         match self {
@@ -49,12 +61,29 @@ impl Demand {
     /// Execution time alone, ps: computation, a shared-cache look-up for every read that leaves the
     /// private caches, and `L_max` for every DRAM transaction.
     pub fn wcet_ps(&self, k: usize, p: &Platform) -> u64 {
+        self.wcet_at(k, p.dram.latency_max.ps(), p)
+    }
+
+    /// The same where each DRAM transaction takes `access_ps`. Stated times are as they are.
+    pub fn wcet_at(&self, k: usize, access_ps: u64, p: &Platform) -> u64 {
         match self {
             Self::Given { wcet_ps, .. } => *wcet_ps,
             Self::Curve(points) => point(points, k).0,
             Self::Profiled { profile, .. } => {
-                let memory = self.misses(k).saturating_mul(p.dram.latency_max.ps());
-                inside_ps(profile, p).saturating_add(memory)
+                inside_ps(profile, p).saturating_add(self.misses(k).saturating_mul(access_ps))
+            }
+        }
+    }
+
+    /// Time alone of a job, ps, and its DRAM transactions: with the whole shared cache under LRU and row hits in DRAM, by the profile; a stated
+    /// curve's with all pages locked; what is stated, where numbers are.
+    pub fn alone(&self, p: &Platform) -> (u64, u64) {
+        match self {
+            Self::Given { .. } | Self::Curve(_) => (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX)),
+            Self::Profiled { profile, .. } => {
+                let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
+                let memory = misses.saturating_mul(p.row_hit().ps());
+                (inside_ps(profile, p).saturating_add(memory), misses)
             }
         }
     }

@@ -16,8 +16,11 @@ pub mod levels;
 mod lock;
 mod margin;
 pub mod memory;
+mod planning;
+mod repair;
 mod resources;
 mod vcpus;
+mod waterfall;
 mod whole;
 pub mod windows;
 mod work;
@@ -25,80 +28,5 @@ mod writes;
 
 pub use demand::Demand;
 pub use error::PlanError;
-
-use resources::Resources;
-use solocore_model::plan::Plan;
-use solocore_model::system::{Criticality, Model, Scheme, Task};
-use solocore_model::{System, Time};
-use work::Work;
-
-/// Plans a system. `demands` are its tasks' demands, in order.
-///
-/// # Errors
-/// [`PlanError`] when the shares that the system states cannot be had. A plan that is not
-/// schedulable is not an error.
-///
-/// # Panics
-/// If `demands` is not as long as the system's list of tasks.
-pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
-    plan_until(system, demands, &|| false)
-}
-
-/// As [`plan`]; `stop` ends a search for a time table early, with a plan that says so.
-///
-/// # Errors
-/// As [`plan`].
-///
-/// # Panics
-/// As [`plan`].
-pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
-    // `L_max` is what the memory's timing says, where the platform file says less.
-    let mut system = system.clone();
-    if system.regulation.model() == Model::Sound
-        && let Some(latency_ps) = memory::of(&system.platform).ok().and_then(|m| m.latency_ps())
-    {
-        let stated = &mut system.platform.dram.latency_max;
-        *stated = (*stated).max(Time::from_ps(latency_ps));
-    }
-    let mut plan = planned(&system, demands, stop)?;
-    explain::verdicts(&system, &mut plan);
-    Ok(plan)
-}
-
-fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
-    assert_eq!(system.tasks.len(), demands.len());
-    writes::check(system)?;
-    if let Some(isolation) = system.levels() {
-        return levels::plan(system, isolation, demands);
-    }
-    let resources = Resources::of(system)?;
-    let lock_budget = lock::budget(system)?;
-    let priorities = priorities(&system.tasks);
-    let work: Vec<Work> = system
-        .tasks
-        .iter()
-        .zip(demands)
-        .zip(&priorities)
-        .map(|((task, demand), &priority)| Work { task, demand, priority })
-        .collect();
-    let resources = budgets::choose(system, &work, resources);
-    match &system.scheme {
-        Scheme::Windows(instance) => Ok(windows::plan(system, instance, &work, &resources, stop)),
-        Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, &work, &resources)),
-        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, &work, resources, lock_budget, stop),
-    }
-}
-
-/// Stated priorities, or rate monotonic; best effort comes after all others.
-fn priorities(tasks: &[Task]) -> Vec<u32> {
-    let mut order: Vec<usize> = (0..tasks.len()).collect();
-    order.sort_by_key(|&i| {
-        let t = &tasks[i];
-        (t.criticality == Criticality::D, t.priority, t.period.is_none(), t.period, i)
-    });
-    let mut out = vec![0; tasks.len()];
-    for (rank, &i) in order.iter().enumerate() {
-        out[i] = u32::try_from(rank + 1).unwrap_or(u32::MAX);
-    }
-    out
-}
+pub use planning::{plan, plan_until};
+pub use repair::{Advice, repair};

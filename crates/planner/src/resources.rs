@@ -36,6 +36,8 @@ pub struct Resources {
     costs: Vec<Costs>,
     /// The stall of each core; empty without the model.
     pub stalls: Vec<Stall>,
+    /// A response time beyond its deadline counts as none: only verdicts are asked for.
+    pub verdict_only: bool,
     /// Ways of the shared cache per core, where they are shared out evenly.
     pub ways: u32,
     /// Pages a core can then hold locked.
@@ -78,6 +80,7 @@ impl Resources {
             io,
             costs: Vec::new(),
             stalls: Vec::new(),
+            verdict_only: false,
             ways: p.llc.ways / cores,
             lock_capacity: lock_capacity(p, (1, cores)),
             own_ways: Vec::new(),

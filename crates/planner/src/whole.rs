@@ -49,6 +49,8 @@ pub fn whole(
         },
         platform: resources.platform.clone(),
         certificate: None,
+        repair: Vec::new(),
+        what_if: None,
         scheme: Scheme::Budgets,
     }
 }

@@ -28,6 +28,7 @@ mod svg;
 mod time_table;
 mod timeline;
 mod verdict;
+mod waterfall;
 
 pub use inputs::Inputs;
 pub use perfetto::perfetto;
@@ -58,6 +59,7 @@ pub fn html(inputs: &Inputs) -> String {
                 main {
                     (verdict::section(inputs))
                     (bars::section(inputs))
+                    (waterfall::section(inputs.plan))
                     (curves::section(inputs))
                     (time_table::section(inputs.plan))
                     (timeline::section(inputs))
@@ -133,9 +135,10 @@ fn subtitle(plan: &Plan) -> String {
 }
 
 fn contents(inputs: &Inputs) -> Markup {
-    const SECTIONS: [(&str, &str); 9] = [
+    const SECTIONS: [(&str, &str); 10] = [
         ("verdict", "Verdict"),
         ("times", "Times"),
+        ("gap", "The gap"),
         ("curves", "Lockdown curves"),
         ("time-table", "Time table"),
         ("timeline", "Timeline"),
@@ -146,6 +149,7 @@ fn contents(inputs: &Inputs) -> Markup {
     ];
     let there = |(id, _): &&(&str, &str)| match *id {
         "machine" => inputs.run.is_some(),
+        "gap" => waterfall::there(inputs.plan),
         "time-table" => inputs.plan.windows().is_some(),
         _ => true,
     };

@@ -97,6 +97,35 @@ fn the_numbers_are_there() {
     }
 }
 
+/// Each bar begins where the one above it ended, the last one ends at the bound, and a bar that lowers the sum is striped.
+#[test]
+fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
+    let mut sample = sample();
+    let page = full(&sample);
+    let mut striped = 0;
+    for task in sample.plan.tasks.iter().filter(|t| t.name != HOSTILE) {
+        let mut sum = 0;
+        for term in &task.waterfall {
+            let name = term.term.word();
+            let data = format!(
+                r#"data-task="{}" data-term="{name}" data-from-ns="{sum}" data-term-ns="{}""#,
+                task.name, term.ns
+            );
+            let (before, _) = page.split_once(&data).unwrap_or_else(|| panic!("{data}"));
+            striped += usize::from(before.rsplit_once("<rect").is_some_and(|(_, rect)| rect.contains("fill-bound")));
+            sum += term.ns;
+        }
+        assert_eq!(u64::try_from(sum).ok(), task.wcrt_ns.or(Some(0)), "{}", task.name);
+    }
+    let named = sample.plan.tasks.iter().filter(|t| t.name != HOSTILE);
+    assert_eq!(striped, named.flat_map(|t| &t.waterfall).filter(|t| t.ns < 0).count());
+    assert!(striped > 0 && page.contains("−5\u{a0}µs"));
+    for task in &mut sample.plan.tasks {
+        task.waterfall.clear();
+    }
+    assert!(!full(&sample).contains("id=\"gap\""), "no terms, no section");
+}
+
 #[test]
 fn the_verdict_comes_first() {
     let page = full(&sample());

@@ -61,9 +61,12 @@ pub struct PlanArgs {
     /// How to plan [default: sce for a system with partitions, else cores].
     #[arg(long, value_enum)]
     pub method: Option<Method>,
-    /// Add how each response time came about: rule, inputs, intermediate values.
+    /// Add how each response time came about: rule, inputs, intermediate values, and the terms from the time alone to the bound.
     #[arg(long)]
     pub explain: bool,
+    /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare; the file stays as it is. Repeatable.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub what_if: Vec<String>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

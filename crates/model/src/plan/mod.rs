@@ -3,11 +3,13 @@
 //! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are the same in all of them. A plan's file
 //! ([`file`]) has the scheme's part under a name of its own.
 
+pub mod advice;
 pub mod core;
 pub mod file;
 pub mod levels;
 pub mod task;
 pub mod vcpus;
+pub mod waterfall;
 pub mod windows;
 
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
@@ -74,6 +76,12 @@ pub struct Plan {
     /// How good the choice of shares is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub certificate: Option<Certificate>,
+    /// Of a plan that is not schedulable: changes of one key each, with which it is.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub repair: Vec<advice::Repair>,
+    /// The plan is of a changed system: the changes, and what they change.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub what_if: Option<advice::WhatIf>,
     /// Who runs when.
     #[serde(flatten)]
     pub scheme: Scheme,

@@ -1,5 +1,6 @@
 //! A task in a plan: its numbers, its bound, and what is promised of it.
 
+use super::waterfall;
 use crate::derivation::Derivation;
 use crate::profile::PageName;
 use crate::results::TaskResult;
@@ -72,6 +73,9 @@ pub struct PlanTask {
     /// How its response time came about; `null` where nothing is promised.
     #[serde(default)]
     pub derivation: Option<Derivation>,
+    /// From the time alone to `wcrt_ns`; empty where there is no bound.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub waterfall: Vec<waterfall::Term>,
 }
 
 /// What a plan says of an analysed task.

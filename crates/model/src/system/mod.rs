@@ -2,9 +2,11 @@
 
 mod regulation;
 mod task;
+mod text;
 
 pub use regulation::{CoreEntry, Model, Objective, Policy, Regulation, Share};
 pub use task::{Criticality, CurvePoint, Demand, SoftBudget, Task};
+pub use text::SystemText;
 
 use crate::dma::DmaEntry;
 use crate::error::ModelError;

@@ -17,6 +17,7 @@ use crate::explain;
 use crate::lock;
 use crate::margin::Margins;
 use crate::resources::Resources;
+use crate::waterfall;
 use crate::whole::{plan_core, whole};
 use crate::work::Work;
 use solocore_analysis::interference::Job;
@@ -44,6 +45,13 @@ pub fn plan(
     let mut plan = assemble(system, work, &placement, &cores, &resources);
     lock::note(&mut plan, lock_budget);
     Ok(plan)
+}
+
+/// Would [`plan`] find that every task meets its deadline, where shares are even or stated? Response times are looked for up to the deadlines only.
+pub fn schedulable(work: &[Work], mut resources: Resources) -> bool {
+    resources.verdict_only = true;
+    let (_, cores, _) = worst_fit(work, resources);
+    cores.iter().all(CorePlan::schedulable)
 }
 
 /// Tasks by worst fit, with shares as they are.
@@ -158,7 +166,8 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
         .map(|(index, w)| {
             let (core, margins) = (&cores[placement[index] as usize], &margins[placement[index] as usize]);
             let derivation = margins.derivation(index, core.demand(index, w, resources));
-            PlanTask { margin: margins.task(index), derivation, ..core.task(index, w) }
+            let waterfall = waterfall::on(core, index, w, resources);
+            PlanTask { margin: margins.task(index), derivation, waterfall, ..core.task(index, w) }
         })
         .collect();
     let plan_cores: Vec<PlanCore> = cores
@@ -189,6 +198,13 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
             let Some(found) = dynamic.of(index) else { return PlanTask { schedulable: true, ..plain } };
             let length = found.bound.map(|b| ns(b.length_ps));
             let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
+            let (wcet_ps, _) = core.demand_of(index).unwrap_or_default();
+            let waterfall = found.bound.map(|b| waterfall::Bound {
+                wcet_ps,
+                stall_ps: b.length_ps.saturating_sub(wcet_ps),
+                once_ps: 0,
+                response_ps: b.response_ps,
+            });
             PlanTask {
                 stall_ns: c_sce_ns - plain.wcet_ns,
                 c_sce_ns,
@@ -197,6 +213,8 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
                 soft_budget: Some(found.budget),
                 soft_budget_length_ns: length,
                 derivation: found.derivation.clone().map(|d| d.because(core.demand(index, w, resources))),
+                waterfall: waterfall
+                    .map_or_else(Vec::new, |b| waterfall::terms(w, plain.locked_pages.len(), resources, b)),
                 ..plain
             }
         })

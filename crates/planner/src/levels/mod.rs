@@ -135,6 +135,8 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         },
         platform: system.platform.clone(),
         certificate: None,
+        repair: Vec::new(),
+        what_if: None,
         scheme: WhoRuns::Levels(Box::new(mc2)),
     };
     plan.reasons = choices::reasons(&found, &plan, &faults)?;
@@ -299,6 +301,7 @@ fn plan_task(
         tardiness_ns: None,
         margin: None,
         derivation: None,
+        waterfall: Vec::new(),
     };
     let Some(at) = found.place(index) else {
         let p = &found.system.platform;

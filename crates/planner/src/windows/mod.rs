@@ -15,6 +15,7 @@ mod words;
 use crate::core_plan::TaskPlan;
 use crate::explain;
 use crate::resources::Resources;
+use crate::waterfall;
 use crate::whole::whole;
 use crate::work::Work;
 use inside::{Inside, Others};
@@ -128,6 +129,7 @@ impl Found<'_> {
             schedulable: !w.hard() || (numbers.meets && !self.attempt.rows.is_empty()),
             margin: inside.margin(index, core, duration, locked, others).filter(|_| w.hard()),
             derivation: inside.derivation(index, core, locked, &windows, numbers.response_ps),
+            waterfall: waterfall::of(w, numbers, inside.bounds(core).once(false), self.resources),
             ..entry
         })
     }

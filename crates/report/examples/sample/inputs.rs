@@ -1,6 +1,7 @@
 //! Hand-made inputs: five tasks on eight cores, one of them best effort without a period, one with a hostile name.
 
 use solocore_model::Platform;
+use solocore_model::plan::waterfall::{Cause, Term};
 use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Scheme, Verdict};
 use solocore_model::profile::{
     self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef, WorkingSet,
@@ -101,6 +102,8 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         },
         platform,
         certificate: None,
+        repair: Vec::new(),
+        what_if: None,
         scheme: Scheme::Budgets,
     }
 }
@@ -151,7 +154,22 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         tardiness_ns: None,
         margin: None,
         derivation: None,
+        waterfall: if analysed { waterfall(row) } else { Vec::new() },
     }
+}
+
+/// As a planner has it; with locked pages, the cache lowers the sum.
+fn waterfall(row: &Row) -> Vec<Term> {
+    let of = |ns: u64| i64::try_from(ns).expect("small");
+    let term = |term, ns, misses| Term { term, ns, misses };
+    vec![
+        term(Cause::Alone, of(row.solo_ns), Some(8954)),
+        term(Cause::Cache, if row.locked > 0 { -5000 } else { 5000 }, Some(20_000)),
+        term(Cause::Latency, if row.locked > 0 { 10_000 } else { 0 }, None),
+        term(Cause::Others, of(row.bound_ns - row.solo_ns) - 7000, None),
+        term(Cause::Once, 2000, None),
+        term(Cause::Preemption, of(row.bound_ns / 10), None),
+    ]
 }
 
 fn page_name(offset: u64) -> PageName {

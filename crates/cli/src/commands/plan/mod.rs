@@ -1,13 +1,16 @@
 //! `solocore plan`.
 
+mod advice;
 mod levels;
+mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
 use crate::table;
-use solocore_model::system::{self, Model, Task};
+use solocore_model::plan::advice::WhatIf;
+use solocore_model::system::{self, Model, SystemText, Task};
 use solocore_model::{Plan, Profile, System, files};
 use solocore_planner::Demand;
 use solocore_profile::{Cache, Job};
@@ -16,17 +19,60 @@ use std::process::ExitCode;
 
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
-    let system = System::load(&args.system)?;
+    let text = SystemText::load(&args.system)?;
+    let own = text.system()?;
+    let (text, system) = changed(text, &own, &args.what_if)?;
     check_method(args, &system)?;
-    let plan = of(&system, &args.profiling)?;
+    let demands = demands(&system, &args.profiling).map_err(|f| of_changes(&args.what_if, f))?;
+    let mut plan = planned(&system, &demands).map_err(|f| of_changes(&args.what_if, f))?;
+    let advice = solocore_planner::repair(&text, &system, &demands, &plan, &stopped);
+    if stopped() {
+        return Err(Failure::Interrupted);
+    }
+    plan.repair = advice.repairs;
+    // The last reason is the verdict's.
+    let before_verdict = plan.reasons.len().saturating_sub(1);
+    plan.reasons.splice(before_verdict..before_verdict, advice.note);
+    if !args.what_if.is_empty() {
+        plan.what_if = Some(compare(&own, &plan, args)?);
+    }
     if let Some(path) = &args.output {
         files::write_json(path, &plan)?;
     }
     match args.format {
         Format::Json => print(&files::to_json(&plan))?,
-        Format::Text => print(&text(&plan, args.explain))?,
+        Format::Text => print(&text_of(&plan, args.explain))?,
     }
     Ok(ExitCode::from(u8::from(!plan.schedulable)))
+}
+
+/// The file with all changes, and its system.
+fn changed(file: SystemText, own: &System, changes: &[String]) -> Result<(SystemText, System), Failure> {
+    if changes.is_empty() {
+        return Ok((file, own.clone()));
+    }
+    let mut text = file;
+    for change in changes {
+        text = text.with(change).map_err(|e| of_changes(std::slice::from_ref(change), e.into()))?;
+    }
+    let system = text.system().map_err(|e| of_changes(changes, e.into()))?;
+    Ok((text, system))
+}
+
+/// A failure that the options' changes are to blame for.
+fn of_changes(changes: &[String], failure: Failure) -> Failure {
+    let options: Vec<String> = changes.iter().map(|c| format!("--what-if {}", c.escape_debug())).collect();
+    if options.is_empty() { failure } else { failure.of(&options.join(" ")) }
+}
+
+/// Plans the file as it is, for comparison.
+fn compare(own: &System, plan: &Plan, args: &PlanArgs) -> Result<WhatIf, Failure> {
+    let before = match of(own, &args.profiling) {
+        Ok(before) => Ok(before),
+        Err(Failure::Input(why)) => Err(why),
+        Err(other) => return Err(other),
+    };
+    Ok(WhatIf::of(args.what_if.clone(), before.as_ref().map_err(Clone::clone), plan))
 }
 
 /// Is the method asked for the one for this system?
@@ -49,6 +95,11 @@ pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
 }
 
 fn of(system: &System, profiling: &Profiling) -> Result<Plan, Failure> {
+    planned(system, &demands(system, profiling)?)
+}
+
+/// What the tasks ask for; profiles what the system names.
+fn demands(system: &System, profiling: &Profiling) -> Result<Vec<Demand>, Failure> {
     let path = &system.path;
     let mut cache = None;
     let mut demands = Vec::new();
@@ -59,16 +110,22 @@ fn of(system: &System, profiling: &Profiling) -> Result<Plan, Failure> {
             return Err(Failure::Interrupted);
         }
     }
+    Ok(demands)
+}
+
+fn planned(system: &System, demands: &[Demand]) -> Result<Plan, Failure> {
     let _progress = system.windows().map(|_| Progress::new("looking for a time table"));
-    let plan = solocore_planner::plan_until(system, &demands, &stopped)
-        .map_err(|e| Failure::from(e).of(&path.display().to_string()))?;
+    let plan = solocore_planner::plan_until(system, demands, &stopped)
+        .map_err(|e| Failure::from(e).of(&system.path.display().to_string()))?;
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }
 
 fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Option<Cache>) -> Result<Demand, Failure> {
+    if let Some(stated) = Demand::stated(&task.demand) {
+        return Ok(stated);
+    }
     match &task.demand {
-        system::Demand::Given { wcet, misses } => Ok(Demand::Given { wcet_ps: wcet.ps(), misses: *misses }),
-        system::Demand::Curve(points) => Ok(Demand::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect())),
+        system::Demand::Given { .. } | system::Demand::Curve(_) => unreachable!("the file states them"),
         system::Demand::Profile(file) => {
             let path = system.dir().join(file);
             let profile: Profile = files::read_json(&path)?;
@@ -103,10 +160,17 @@ fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Optio
     }
 }
 
+fn text_of(plan: &Plan, explain: bool) -> String {
+    let mut out = match plan.levels() {
+        Some(mc2) => levels::text(plan, mc2, explain),
+        None => text(plan, explain),
+    };
+    out += &advice::repairs(&plan.repair);
+    out += &plan.what_if.as_ref().map_or_else(String::new, advice::compared);
+    out
+}
+
 fn text(plan: &Plan, explain: bool) -> String {
-    if let Some(mc2) = plan.levels() {
-        return levels::text(plan, mc2, explain);
-    }
     let head =
         ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "C may be ms", "verdict"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
@@ -136,6 +200,7 @@ fn text(plan: &Plan, explain: bool) -> String {
         if let Some(derivation) = &t.derivation {
             out += &format!("\n{}\n{derivation}", t.name);
         }
+        out += &waterfall::text(t);
     }
     let assumed = plan.tasks.iter().find(|t| !t.assumes.is_empty()).filter(|_| explain || plan.model == Model::Sce);
     for what in assumed.map_or(&[][..], |t| &t.assumes) {

@@ -1,0 +1,86 @@
+//! What would help a plan that is not schedulable, and how a plan with changed keys differs from the file's own.
+//!
+//! Rule: a change is a key of the system file and its new value, as `solocore plan --what-if KEY=VALUE` reads them
+//! ([`crate::system::SystemText`]).
+
+use super::{Plan, PlanTask, Verdict};
+use serde::{Deserialize, Serialize};
+
+/// A change of one key with which every analysed task meets its deadline.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Repair {
+    /// The key, as `task.canny.period`.
+    pub change: String,
+    /// Its value, as `92.3 ms`.
+    pub value: String,
+    /// The changed system was planned, and is schedulable.
+    pub verified: bool,
+    /// With a change that is smaller by so much it is not; left out where values have no distance.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub step: Option<String>,
+    /// The change in words.
+    pub meaning: String,
+}
+
+/// The changes that a plan was made with, and what they change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WhatIf {
+    /// Each as `KEY=VALUE`.
+    pub changes: Vec<String>,
+    /// Why the file has no plan of its own; left out where it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refused: Option<String>,
+    /// Tasks whose core, verdict or bound differs from the file's own plan.
+    pub tasks: Vec<Compared>,
+}
+
+/// One task in both plans.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Compared {
+    /// Its name.
+    pub task: String,
+    /// In the file's own plan; `null` where it has no such task.
+    pub before: Option<Outcome>,
+    /// In this plan; `null` where it has no such task.
+    pub after: Option<Outcome>,
+}
+
+/// What a plan says of a task.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Outcome {
+    /// Core it is placed on.
+    pub core: u32,
+    /// `null` where nothing is promised.
+    pub verdict: Option<Verdict>,
+    /// Bound on its response time, nanoseconds; `null` where there is none.
+    pub wcrt_ns: Option<u64>,
+}
+
+impl Outcome {
+    fn of(task: &PlanTask) -> Self {
+        Self { core: task.core, verdict: task.verdict, wcrt_ns: task.wcrt_ns }
+    }
+}
+
+impl WhatIf {
+    /// Compares the plan with `changes` to the file's own: `before`, or why there is none.
+    #[must_use]
+    pub fn of(changes: Vec<String>, before: Result<&Plan, String>, after: &Plan) -> Self {
+        let (own, refused) = match before {
+            Ok(plan) => (&plan.tasks[..], None),
+            Err(why) => return Self { changes, refused: Some(why), tasks: Vec::new() },
+        };
+        let find = |tasks: &[PlanTask], name: &str| tasks.iter().find(|t| t.name == name).map(Outcome::of);
+        let gone = own.iter().filter(|t| find(&after.tasks, &t.name).is_none());
+        let tasks = after.tasks.iter().chain(gone).map(|t| Compared {
+            task: t.name.clone(),
+            before: find(own, &t.name),
+            after: find(&after.tasks, &t.name),
+        });
+        Self { changes, refused, tasks: tasks.filter(|c| c.before != c.after).collect() }
+    }
+}

@@ -1,0 +1,112 @@
+//! The way from a system to its plan, whatever the scheme.
+//!
+//! Rule: shares of the machine first, then even budgets where nobody states them ([`budgets::choose`]), then the plan of the scheme; levels have shares of
+//! their own.
+
+use crate::demand::Demand;
+use crate::error::PlanError;
+use crate::resources::Resources;
+use crate::work::Work;
+use crate::{budgets, explain, levels, lock, memory, vcpus, windows, writes};
+use solocore_model::plan::Plan;
+use solocore_model::system::{Criticality, Model, Policy, Scheme, Share, Task};
+use solocore_model::{System, Time};
+
+/// Plans a system. `demands` are its tasks' demands, in order.
+///
+/// # Errors
+/// [`PlanError`] when the shares that the system states cannot be had. A plan that is not
+/// schedulable is not an error.
+///
+/// # Panics
+/// If `demands` is not as long as the system's list of tasks.
+pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
+    plan_until(system, demands, &|| false)
+}
+
+/// As [`plan`]; `stop` ends a search for a time table early, with a plan that says so.
+///
+/// # Errors
+/// As [`plan`].
+///
+/// # Panics
+/// As [`plan`].
+pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
+    let system = with_latency(system);
+    let mut plan = planned(&system, demands, stop)?;
+    explain::verdicts(&system, &mut plan);
+    Ok(plan)
+}
+
+/// Would [`plan`] call the system schedulable? Quicker where only the verdict counts.
+///
+/// # Errors
+/// As [`plan`].
+pub(crate) fn schedulable(system: &System, demands: &[Demand]) -> Result<bool, PlanError> {
+    let shares = system.regulation.share != Share::Optimal && system.regulation.policy != Policy::Dynamic;
+    if !shares || !matches!(system.scheme, Scheme::Budgets) {
+        return plan(system, demands).map(|plan| plan.schedulable);
+    }
+    let system = with_latency(system);
+    prepared(&system, demands, |work, resources, _| Ok(budgets::schedulable(work, resources)))
+}
+
+/// `L_max` is what the memory's timing says, where the platform file says less.
+fn with_latency(system: &System) -> System {
+    let mut system = system.clone();
+    if system.regulation.model() == Model::Sound
+        && let Some(latency_ps) = memory::of(&system.platform).ok().and_then(|m| m.latency_ps())
+    {
+        let stated = &mut system.platform.dram.latency_max;
+        *stated = (*stated).max(Time::from_ps(latency_ps));
+    }
+    system
+}
+
+fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
+    assert_eq!(system.tasks.len(), demands.len());
+    if let Some(isolation) = system.levels() {
+        writes::check(system)?;
+        return levels::plan(system, isolation, demands);
+    }
+    prepared(system, demands, |work, resources, lock_budget| match &system.scheme {
+        Scheme::Windows(instance) => Ok(windows::plan(system, instance, work, &resources, stop)),
+        Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, work, &resources)),
+        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, work, resources, lock_budget, stop),
+    })
+}
+
+/// Work and shares, as all schemes but levels begin with them; the lock's budget besides.
+fn prepared<T>(
+    system: &System,
+    demands: &[Demand],
+    then: impl FnOnce(&[Work], Resources, Option<u64>) -> Result<T, PlanError>,
+) -> Result<T, PlanError> {
+    writes::check(system)?;
+    let resources = Resources::of(system)?;
+    let lock_budget = lock::budget(system)?;
+    let priorities = priorities(&system.tasks);
+    let work: Vec<Work> = system
+        .tasks
+        .iter()
+        .zip(demands)
+        .zip(&priorities)
+        .map(|((task, demand), &priority)| Work { task, demand, priority })
+        .collect();
+    let resources = budgets::choose(system, &work, resources);
+    then(&work, resources, lock_budget)
+}
+
+/// Stated priorities, or rate monotonic; best effort comes after all others.
+fn priorities(tasks: &[Task]) -> Vec<u32> {
+    let mut order: Vec<usize> = (0..tasks.len()).collect();
+    order.sort_by_key(|&i| {
+        let t = &tasks[i];
+        (t.criticality == Criticality::D, t.priority, t.period.is_none(), t.period, i)
+    });
+    let mut out = vec![0; tasks.len()];
+    for (rank, &i) in order.iter().enumerate() {
+        out[i] = u32::try_from(rank + 1).unwrap_or(u32::MAX);
+    }
+    out
+}

@@ -1,0 +1,88 @@
+//! What would help: for a plan that is not schedulable, the least change of each kind with which it is.
+//!
+//! Problem: "lengthen periods, or spread the tasks" is no answer to "by how much, and which". Rule: each kind of change is one key of the system
+//! file and values in order of their distance from the file's. A value does when the planner says so of the changed file ([`trials`]), and
+//! [`search`] finds the least that does, in steps of three digits of the file's value. What is printed is itself what was planned.
+//! Kinds: optimal shares, active cores, the regulation period; of a task that may miss its deadline, the deadline, period, core, and what it
+//! states of its jobs; of a core with such a task, its bandwidth; the capacities of VCPUs; then the other cores' bandwidths, and the same of the tasks that preempt it.
+//! Does not cover: two changes together; locked pages, which no key of a file states; time tables and levels.
+
+mod kinds;
+mod search;
+mod trials;
+
+use crate::demand::Demand;
+use kinds::{Kind, Values};
+use search::{Answer, Cut};
+use solocore_model::plan::advice::Repair;
+use solocore_model::system::SystemText;
+use solocore_model::{Plan, System};
+use trials::Trials;
+
+/// What would help.
+#[derive(Debug)]
+pub struct Advice {
+    /// Changes of one key each.
+    pub repairs: Vec<Repair>,
+    /// How far the search went, where that matters.
+    pub note: Option<String>,
+}
+
+/// Looks for changes with which an unschedulable `plan` is schedulable. `text` is what `system` was read from, and `demands` are those of its
+/// tasks. `stop` ends the search early.
+pub fn repair(text: &SystemText, system: &System, demands: &[Demand], plan: &Plan, stop: &dyn Fn() -> bool) -> Advice {
+    if plan.schedulable || !trials::covers(system) {
+        return Advice { repairs: Vec::new(), note: None };
+    }
+    let mut trials = Trials::new(text, demands, stop);
+    let mut cut = false;
+    let mut found: Vec<(Kind, u64)> = Vec::new();
+    for kind in kinds::of(system, plan) {
+        match least(&kind, &mut trials) {
+            Ok(at) => found.extend(at.map(|at| (kind, at))),
+            // Other kinds may be cheaper to plan.
+            Err(Cut) => cut = true,
+        }
+    }
+    for (kind, at) in &mut found {
+        match search::nearer(*at, |at| trials.ask(&kind.key, &kind.values.at(at))) {
+            Ok(nearer) => *at = nearer,
+            Err(Cut) => cut = true,
+        }
+    }
+    let repairs: Vec<Repair> = found.iter().map(|(kind, at)| kind.repair(*at)).collect();
+    let note = note(&repairs, cut, trials.made());
+    Advice { repairs, note }
+}
+
+/// The number of the least change of a kind: of values without an order, the first that does.
+fn least(kind: &Kind, trials: &mut Trials) -> Result<Option<u64>, Cut> {
+    let count = kind.values.count();
+    let mut ask = |at| trials.ask(&kind.key, &kind.values.at(at));
+    match kind.values {
+        Values::Steps(_) => search::least(count, ask),
+        Values::Listed(_) => {
+            for at in 0..count {
+                if ask(at)? == Answer::Meets {
+                    return Ok(Some(at));
+                }
+            }
+            Ok(None)
+        }
+    }
+}
+
+fn note(repairs: &[Repair], cut: bool, made: u64) -> Option<String> {
+    match (cut, repairs.is_empty()) {
+        (true, _) => Some(format!(
+            "repair: the search for changes that would do was cut after {made} plannings, as more would take long; others may do as well, and --what-if tries one"
+        )),
+        (false, true) => Some(format!(
+            "repair: no change of a single key that was tried makes the system schedulable ({made} plannings); change several, or shed load"
+        )),
+        (false, false) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests;

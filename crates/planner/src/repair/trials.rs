@@ -1,0 +1,90 @@
+//! Plannings of changed systems, counted.
+//!
+//! Rule: a change is tried the way a user would try it: the text of the file is changed, read and planned as a whole. The number of plannings is
+//! limited, and for large systems their work, but never by a clock: a plan says the same on every machine.
+
+use super::search::{Answer, Cut};
+use crate::demand::Demand;
+use crate::planning::schedulable;
+use solocore_model::System;
+use solocore_model::system::{Scheme, Share, SystemText};
+use std::collections::HashMap;
+
+/// Plannings at most.
+const MOST: u64 = 4000;
+/// Work of all plannings at most; a part of it takes some 5 us on a core of 3 GHz.
+const WORK: u64 = 400_000;
+/// What it takes to read the file again.
+const READ: u64 = 20;
+
+/// The parts of work of one planning, fitted to measured times: worst fit tries tasks beside tasks and hands out their pages, and optimal shares
+/// do that for some sixty candidates in up to sixteen rounds.
+fn work_of(system: &System, pages: u64) -> u64 {
+    let tasks = system.tasks.len() as u64;
+    let shares = if system.regulation.share == Share::Optimal { 750 } else { 1 };
+    (tasks * tasks * shares).saturating_add(pages).saturating_add(READ)
+}
+
+/// See the module.
+pub struct Trials<'a> {
+    text: &'a SystemText,
+    demands: Vec<Demand>,
+    stop: &'a dyn Fn() -> bool,
+    /// Pages that may be locked.
+    pages: u64,
+    /// Work done.
+    spent: u64,
+    answers: HashMap<String, Answer>,
+}
+
+impl<'a> Trials<'a> {
+    pub fn new(text: &'a SystemText, demands: &[Demand], stop: &'a dyn Fn() -> bool) -> Self {
+        let pages = demands.iter().map(|d| d.page_accesses().count() as u64).fold(0, u64::saturating_add);
+        Self { text, demands: demands.to_vec(), stop, pages, spent: 0, answers: HashMap::new() }
+    }
+
+    /// Plannings so far.
+    pub fn made(&self) -> u64 {
+        self.answers.len() as u64
+    }
+
+    /// Does the system with this change meet its deadlines?
+    pub fn ask(&mut self, key: &str, value: &str) -> Result<Answer, Cut> {
+        let change = format!("{key}={value}");
+        if let Some(&known) = self.answers.get(&change) {
+            return Ok(known);
+        }
+        if self.made() >= MOST || (self.stop)() {
+            return Err(Cut);
+        }
+        let answer = match self.text.with(&change).and_then(|text| text.system()) {
+            Ok(system) => self.planned(&system)?,
+            Err(_) => Answer::Refused,
+        };
+        self.answers.insert(change, answer);
+        Ok(answer)
+    }
+
+    fn planned(&mut self, system: &System) -> Result<Answer, Cut> {
+        let work = work_of(system, self.pages);
+        if self.spent.saturating_add(work) > WORK {
+            return Err(Cut);
+        }
+        self.spent += work;
+        for (demand, task) in self.demands.iter_mut().zip(&system.tasks) {
+            if let Some(stated) = Demand::stated(&task.demand) {
+                *demand = stated;
+            }
+        }
+        Ok(match schedulable(system, &self.demands) {
+            Ok(true) => Answer::Meets,
+            Ok(false) => Answer::Misses,
+            Err(_) => Answer::Refused,
+        })
+    }
+}
+
+/// Are the changes of this search those of the system's scheme? Time tables and levels are searched too long for one planning.
+pub fn covers(system: &System) -> bool {
+    matches!(system.scheme, Scheme::Budgets | Scheme::Vcpus(_))
+}

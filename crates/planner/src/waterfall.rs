@@ -1,0 +1,59 @@
+//! What a bound is made of, from the time alone on.
+//!
+//! Problem: between the time that a profile promises and the bound of a plan lie five steps of the analysis, each with a good reason. Rule: the
+//! first terms make the job's `C` (`crate::demand`), the next two its stall (`C_sce = C + stall`), and what the response time has
+//! beyond `C_sce` is due to the other tasks of the core, and to the windows that a partition waits for. Terms are whole picoseconds, so that they
+//! sum exactly to the bound.
+//! Does not cover: which task of the core adds how much (`--explain` lists the terms of the busy window).
+
+use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_model::plan::waterfall::{Cause, Term, whole_ns};
+
+/// The times of one job under the plan, picoseconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Bound {
+    /// `C`.
+    pub wcet_ps: u64,
+    /// Stall beside the other cores, with `once_ps`.
+    pub stall_ps: u64,
+    /// Of the stall, so much is charged once per busy window.
+    pub once_ps: u64,
+    /// The response time.
+    pub response_ps: u64,
+}
+
+/// The terms of the bound on a task of a core.
+pub fn on(core: &CorePlan, index: usize, w: &Work, resources: &Resources) -> Vec<Term> {
+    let once_ps = CoreBounds { core: core.core, resources }.once(false);
+    let plan = core.tasks().iter().find(|t| t.index == index);
+    plan.map_or_else(Vec::new, |plan| of(w, plan, once_ps, resources))
+}
+
+/// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is what its stall charges once per busy window. Empty
+/// where there is no bound.
+pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
+    let Some(response_ps) = plan.response_ps.filter(|_| w.hard()) else { return Vec::new() };
+    terms(w, plan.locked, r, Bound { wcet_ps: plan.wcet_ps, stall_ps: plan.stall_ps, once_ps, response_ps })
+}
+
+/// The terms of a bound on jobs with `k` pages locked.
+pub fn terms(w: &Work, k: usize, r: &Resources, bound: Bound) -> Vec<Term> {
+    let p = &r.platform;
+    let (alone_ps, alone_misses) = w.demand.alone(p);
+    let misses = w.demand.misses(k);
+    let own_ps = i128::from(w.demand.wcet_at(k, p.row_hit().ps(), p));
+    let (alone, wcet) = (i128::from(alone_ps), i128::from(bound.wcet_ps));
+    let (stall, once) = (i128::from(bound.stall_ps), i128::from(bound.once_ps));
+    let causes = [
+        (Cause::Alone, alone, Some(alone_misses)),
+        (Cause::Cache, own_ps - alone, Some(misses)),
+        (Cause::Latency, wcet - own_ps, None),
+        (Cause::Others, stall - once, None),
+        (Cause::Once, once, None),
+        (Cause::Preemption, i128::from(bound.response_ps) - wcet - stall, None),
+    ];
+    let ns = whole_ns(&causes.map(|(_, ps, _)| ps));
+    causes.into_iter().zip(ns).map(|((term, _, misses), ns)| Term { term, ns, misses }).collect()
+}

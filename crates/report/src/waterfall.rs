@@ -1,0 +1,118 @@
+//! Per task: from the time alone to the bound, term by term.
+//!
+//! A bar for each term of the plan's `waterfall`, which starts where the one before it ended; one that lowers the sum has another fill. Each task
+//! has its own scale from zero, as in [`crate::bars`]. Tasks without terms are left out.
+
+use crate::elements::task_name;
+use crate::{format, svg};
+use maud::{Markup, html};
+use solocore_model::Plan;
+use solocore_model::plan::PlanTask;
+use solocore_model::plan::waterfall::Term;
+
+const BAR: usize = 18;
+const STEP: usize = 25;
+const TOP: usize = 4;
+
+/// Does any task have terms?
+pub fn there(plan: &Plan) -> bool {
+    plan.tasks.iter().any(|t| !t.waterfall.is_empty())
+}
+
+pub fn section(plan: &Plan) -> Markup {
+    html! {
+        @if there(plan) {
+            section #gap aria-labelledby="gap-h" {
+                h2 #gap-h { "From the time alone to the bound" }
+                p {
+                    "Where the bound on a response time comes from: each bar begins where the one above it ends, and the last one ends at the bound. "
+                    "A striped bar lowers the sum. Every task has its own scale from zero. The words are those of the tables below the pictures."
+                }
+                div.charts {
+                    @for (index, task) in plan.tasks.iter().enumerate().filter(|(_, t)| !t.waterfall.is_empty()) { (chart(index, task)) }
+                }
+            }
+        }
+    }
+}
+
+/// A term, and the sums before and after it.
+struct Step<'a> {
+    term: &'a Term,
+    before_ns: u64,
+    after_ns: u64,
+}
+
+fn steps(terms: &[Term]) -> Vec<Step<'_>> {
+    let mut sum: i64 = 0;
+    let whole = |ns: i64| u64::try_from(ns).unwrap_or(0);
+    terms
+        .iter()
+        .map(|term| {
+            let before_ns = whole(sum);
+            sum = sum.saturating_add(term.ns);
+            Step { term, before_ns, after_ns: whole(sum) }
+        })
+        .collect()
+}
+
+fn chart(index: usize, task: &PlanTask) -> Markup {
+    let steps = steps(&task.waterfall);
+    let scale = steps.iter().map(|s| s.after_ns).max().unwrap_or(0);
+    let id = format!("gap-{index}");
+    html! {
+        figure.chart {
+            figcaption id=(id) { (task_name(&task.name)) " " span.muted { "bound " (format::time_or(task.wcrt_ns, "none")) } }
+            svg.bars width="100%" height=(TOP + STEP * steps.len()) role="img" aria-labelledby=(id) {
+                line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
+                @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
+            }
+            details { summary { "The terms of " (task.name) } (table(&steps)) }
+        }
+    }
+}
+
+fn mark(task: &str, step: &Step, y: usize, scale: u64) -> Markup {
+    let (low, high) = (step.before_ns.min(step.after_ns), step.before_ns.max(step.after_ns));
+    let lowers = step.term.ns < 0;
+    let (name, value) = (step.term.term.word(), signed(step.term.ns));
+    let exact = format!("{task}, {name}: {value} ({} ns)", step.term.ns);
+    html! {
+        g.mark tabindex="0" role="img" aria-label=(exact) {
+            title { (exact) }
+            text.end x="0" dx="-8" y=(y + 13) { (name) }
+            rect x=(svg::percent(low, scale)) y=(y) width=(svg::percent(high - low, scale)) height=(BAR)
+                fill=(if lowers { "url(#fill-bound)" } else { "#0072b2" })
+                data-task=(task) data-term=(name) data-from-ns=(step.before_ns) data-term-ns=(step.term.ns) {}
+            text.halo.value x=(svg::percent(high, scale)) dx="6" y=(y + 13) { (value) }
+        }
+    }
+}
+
+fn signed(ns: i64) -> String {
+    format!("{}{}", if ns < 0 { "−" } else { "" }, format::time(ns.unsigned_abs()))
+}
+
+fn table(steps: &[Step]) -> Markup {
+    html! {
+        table {
+            thead {
+                tr {
+                    th scope="col" { "Term" } th scope="col" { "What it is" } th.num scope="col" { "Time" }
+                    th.num scope="col" { "Sum" } th.num scope="col" { "DRAM transactions" }
+                }
+            }
+            tbody {
+                @for step in steps {
+                    tr {
+                        th scope="row" { (step.term.term.word()) }
+                        td { (step.term.term.words()) }
+                        td.num { data value=(step.term.ns) title=(format!("{} ns", step.term.ns)) { (signed(step.term.ns)) } }
+                        td.num { (format::time_cell(step.after_ns)) }
+                        td.num { (step.term.misses.map_or_else(String::new, format::count)) }
+                    }
+                }
+            }
+        }
+    }
+}
