@@ -12,7 +12,7 @@ SOFT = task("soft", core=3, criticality="D", wcet="20 ms", misses=100_000)
 # Two tasks on one core that is too slow for both.
 LATE = system(task("hi", core=0, wcet="10 ms", misses=20_000, period="50 ms"),
               task("lo", core=0, wcet="30 ms", misses=60_000, period="100 ms"), SOFT,
-              head=BOARD, regulation='period = "1 ms"')
+              head=BOARD, regulation='period = "1 ms"\nshare = "even"')
 EXPLICIT = system('[[core]]\nid = 0\nbandwidth = "60 MB/s"\n', task("a", core=0, wcet="30 ms", misses=80_000), SOFT,
                   head=BOARD, regulation='share = "explicit"')
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1, "KB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "ns": 1e-9, "": 1}
@@ -79,7 +79,7 @@ def test_a_schedulable_plan_has_no_repair(solocore):
 
 
 def test_a_hopeless_system_has_none_and_says_so(solocore):
-    plan = solocore.plan(system(*(task(f"t{i}", wcet="90 ms", misses=1000) for i in range(9)), head=BOARD), code=1)
+    plan = solocore.plan(system(*(task(f"t{i}", wcet="90 ms", misses=1000) for i in range(9)), head=BOARD, regulation='share = "even"'), code=1)
     assert "repair" not in plan
     assert any(r.startswith("repair: no change of a single key") for r in plan["reasons"])
 
@@ -123,7 +123,7 @@ def test_a_file_without_a_plan_can_be_changed(solocore):
     ("regulation.period=1 parsec", ["system.toml:3:10", "unknown unit `parsec`"]),
     ("regulation.period=10 us", ["lengthen the period"]),
     ("task.nobody.period=1 ms", ["no task is called `nobody`", "hi, lo, soft"]),
-    ("task.lo.core=9", ["system.toml:10", "core 9 is out of range"]),
+    ("task.lo.core=9", ["system.toml:11", "core 9 is out of range"]),
     ("task.lo", ["has no value", "KEY=VALUE"]),
     ("task.lo=5", ["is a table"]),
     ("core.0.bandwidth=10 MB/s", ["share = \"explicit\""]),

@@ -9,7 +9,7 @@ use crate::resources::Resources;
 use crate::work::Work;
 use crate::{budgets, explain, levels, lock, memory, vcpus, windows, writes};
 use solocore_model::plan::Plan;
-use solocore_model::system::{Criticality, Model, Policy, Scheme, Share, Task};
+use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
 
 /// Plans a system. `demands` are its tasks' demands, in order.
@@ -43,12 +43,11 @@ pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool 
 /// # Errors
 /// As [`plan`].
 pub(crate) fn schedulable(system: &System, demands: &[Demand]) -> Result<bool, PlanError> {
-    let shares = system.regulation.share != Share::Optimal && system.regulation.policy != Policy::Dynamic;
-    if !shares || !matches!(system.scheme, Scheme::Budgets) {
+    if system.regulation.policy == Policy::Dynamic || !matches!(system.scheme, Scheme::Budgets) {
         return plan(system, demands).map(|plan| plan.schedulable);
     }
     let system = with_latency(system);
-    prepared(&system, demands, |work, resources, _| Ok(budgets::schedulable(work, resources)))
+    prepared(&system, demands, |work, resources, _| Ok(budgets::schedulable(&system, work, resources)))
 }
 
 /// `L_max` is what the memory's timing says, where the platform file says less.

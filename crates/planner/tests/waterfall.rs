@@ -88,7 +88,7 @@ fn check(plan: &Plan) {
     }
 }
 
-const PROFILED: &str = "platform = \"core-i5-2500k\"\n[[task]]\nname = \"a\"\ncore = 0\nperiod = \"500 ms\"\ncommand = [\"3000\", \"100\"]\n";
+const PROFILED: &str = "platform = \"core-i5-2500k\"\n[regulation]\nshare = \"even\"\n[[task]]\nname = \"a\"\ncore = 0\nperiod = \"500 ms\"\ncommand = [\"3000\", \"100\"]\n";
 
 /// 3000 pages with 64 lines each miss once with the whole cache; a share that holds fewer pages leaves the others' accesses, 100 each.
 #[test]
@@ -123,7 +123,7 @@ fn locked_pages_can_do_more_than_the_whole_cache() {
 
 #[test]
 fn company_on_the_core_is_a_term_of_its_own() {
-    let both = format!("{PROFILED}{}", PROFILED.lines().skip(1).map(|l| format!("{l}\n")).collect::<String>())
+    let both = format!("{PROFILED}{}", PROFILED.lines().skip(3).map(|l| format!("{l}\n")).collect::<String>())
         .replacen("\"a\"", "\"b\"", 1)
         .replacen("500 ms", "400 ms", 1);
     let (_, plan) = plan(&both);

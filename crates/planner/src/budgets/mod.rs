@@ -47,8 +47,19 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Would [`plan`] find that every task meets its deadline, where shares are even or stated? Response times are looked for up to the deadlines only.
-pub fn schedulable(work: &[Work], mut resources: Resources) -> bool {
+/// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running task? Response times are looked for up to
+/// the deadlines only; of optimal shares, the first that will do are good enough.
+pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
+    if system.regulation.share() == Share::Optimal {
+        let met = |value: Option<&optimal::Value>| value.is_some_and(|v| v.class >= 1.0);
+        let found = optimal::choose(system, work, &resources, &place(work, &resources), &met);
+        let optimal::Outcome { candidate, cores, resources: shares, value } = found.best;
+        // Without best effort, the others' jobs are known.
+        let (cores, _) = with_known_rivals(cores, &candidate.placement, work, shares);
+        if met(Some(&value)) || cores.iter().all(CorePlan::schedulable) {
+            return true;
+        }
+    }
     resources.verdict_only = true;
     let (_, cores, _) = worst_fit(work, resources);
     cores.iter().all(CorePlan::schedulable)
@@ -69,7 +80,7 @@ fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, R
 
 /// With cores, cache and budgets chosen together; with even shares where only these meet all deadlines.
 fn with_optimal_shares(system: &System, work: &[Work], even: Resources, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
-    let found = optimal::choose(system, work, &even, &place(work, &even), stop);
+    let found = optimal::choose(system, work, &even, &place(work, &even), &|_| stop());
     let placement = found.best.candidate.placement;
     let (cores, resources) = with_known_rivals(found.best.cores, &placement, work, found.best.resources);
     let fits = |cores: &[CorePlan]| cores.iter().all(CorePlan::schedulable);

@@ -135,7 +135,7 @@ pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
     }
     out.extend(capacities(system));
     out.extend(cores(system));
-    if system.regulation.share == Share::Explicit {
+    if system.regulation.share() == Share::Explicit {
         out.extend(bandwidths(system, plan));
     }
     if system.regulation.policy == Policy::Memguard {
@@ -155,10 +155,10 @@ fn shares(system: &System) -> Vec<Kind> {
     if matches!(r.policy, Policy::None | Policy::Bwlock) {
         out.push(listed("regulation.policy", ["memguard"], "a budget for each core (policy {})"));
     }
-    if r.policy == Policy::Memguard && r.share != Share::Optimal && r.model() == Model::Sound {
+    if r.policy == Policy::Memguard && r.share() != Share::Optimal && r.model() == Model::Sound {
         out.push(listed("regulation.share", ["optimal"], "cores, cache and budgets chosen together (share {})"));
     }
-    if r.share == Share::Explicit {
+    if r.share() == Share::Explicit {
         out.push(listed("regulation.share", ["even"], "the same budget for each core (share {})"));
     }
     out

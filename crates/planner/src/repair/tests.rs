@@ -48,11 +48,12 @@ fn task(name: &str, core: u32, period_ms: u32, wcet_us: u32, misses: u32) -> Str
 }
 
 const BOARD: &str = "platform = \"core-i5-2500k\"\n";
+const EVEN: &str = "[regulation]\nshare = \"even\"\n";
 const SOFT: &str = "[[task]]\nname = \"soft\"\ncore = 3\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = 100000\n";
 
 /// Two tasks on one core that is too slow for both.
 fn overloaded() -> String {
-    format!("{BOARD}{}{}{SOFT}", task("hi", 0, 50, 10_000, 20_000), task("lo", 0, 100, 30_000, 60_000))
+    format!("{BOARD}{EVEN}{}{}{SOFT}", task("hi", 0, 50, 10_000, 20_000), task("lo", 0, 100, 30_000, 60_000))
 }
 
 /// The least change by trying all values in order.
@@ -96,7 +97,7 @@ fn a_schedulable_plan_has_none_and_a_hopeless_one_says_so() {
     let advice = repair(&fine.text, &fine.system, &fine.demands, &fine.plan, &|| false);
     assert!(advice.repairs.is_empty() && advice.note.is_none());
     let tasks: String = (0..9).map(|i| task(&format!("t{i}"), i % 4, 100, 90_000, 1000)).collect();
-    let hopeless = Case::new(&format!("{BOARD}{tasks}"));
+    let hopeless = Case::new(&format!("{BOARD}{EVEN}{tasks}"));
     let advice = repair(&hopeless.text, &hopeless.system, &hopeless.demands, &hopeless.plan, &|| false);
     assert!(advice.repairs.is_empty(), "{advice:?}");
     assert!(advice.note.is_some_and(|n| n.starts_with("repair: no change of a single key")));
@@ -147,7 +148,7 @@ proptest! {
     fn every_repair_does_and_a_step_less_does_not(
         tasks in prop::collection::vec((0u32..3, 20u32..120, 2u32..60, 0u32..60), 2..5),
         regulation in prop::sample::select(vec![
-            "policy = \"memguard\"", "model = \"sce\"", "policy = \"none\"", "share = \"explicit\"", "policy = \"dynamic\"",
+            "policy = \"memguard\"", "share = \"even\"", "model = \"sce\"", "policy = \"none\"", "share = \"explicit\"", "policy = \"dynamic\"",
             "policy = \"memguard\"\nperiod = \"300 us\"",
         ]),
     ) {

@@ -89,6 +89,8 @@ impl<'a> Solver<'a> {
         let mut resources = self.base.clone();
         resources.set_ways(candidate.ways.clone());
         resources.explicit = true;
+        // How late something is does not matter, and takes long to find out where a core is all but full.
+        resources.verdict_only = true;
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let multiples = self.objective == Objective::Bounds || self.wish.is_some();
         let alone = multiples.then_some(&self.alone[..]);
@@ -411,9 +413,12 @@ impl<'a> Attempt<'a> {
         let speed = self.speed(&cores);
         let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.solver.work[t.index].hard());
         let deadline = |t: &TaskPlan| self.solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
-        let late = |t: &TaskPlan| t.response_ps.map_or(1e9, |r| r as f64 / deadline(t));
+        let late = |t: &TaskPlan| t.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline(t));
+        // Few tasks that are late, and these on cores that are not full by far.
+        let misses =
+            |core: &CorePlan| core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization);
         let objective = match self.solver.objective {
-            _ if class < 1.0 => -hard().map(late).sum::<f64>(),
+            _ if class < 1.0 => -cores.iter().map(misses).sum::<f64>(),
             Objective::Margin => -hard().map(late).fold(0.0, f64::max),
             Objective::Bounds => -hard().map(|t| self.solver.slowdown(t)).fold(0.0, f64::max),
             _ => speed,

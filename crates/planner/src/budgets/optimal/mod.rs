@@ -70,20 +70,21 @@ pub struct Found {
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them; `stop` ends the search early.
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them; `stop` ends the search early,
+/// at the value of the best so far.
 pub fn choose(
     system: &System,
     work: &[Work],
     even: &Resources,
     placement: &[u32],
-    stop: &(dyn Fn() -> bool + Sync),
+    stop: &dyn Fn(Option<&Value>) -> bool,
 ) -> Found {
     let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
     let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
     let mut tried: Vec<Outcome> = Vec::new();
     let usual = Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
     for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
-        if !tried.is_empty() && stop() {
+        if !tried.is_empty() && stop(tried.get(best_of(&tried)).map(|o| &o.value)) {
             break;
         }
         if tried.iter().all(|o| o.candidate != candidate) {
@@ -92,7 +93,7 @@ pub fn choose(
     }
     let mut best = best_of(&tried);
     let mut moves = 0;
-    'search: while moves < MOVES && !stop() {
+    'search: while moves < MOVES && !stop(Some(&tried[best].value)) {
         for next in tried[best].candidate.neighbours(work, even) {
             if tried.iter().any(|o| o.candidate == next) {
                 continue;
@@ -103,7 +104,7 @@ pub fn choose(
                 best = tried.len() - 1;
                 continue 'search;
             }
-            if moves >= MOVES || stop() {
+            if moves >= MOVES || stop(Some(&tried[best].value)) {
                 break 'search;
             }
         }
@@ -111,7 +112,12 @@ pub fn choose(
     }
     let gap = solver.gap(&tried[best].value);
     let reasons = reasons(&tried, best, &solver, gap);
-    Found { best: tried.swap_remove(best), reasons, gap }
+    let mut best = tried.swap_remove(best);
+    best.resources.verdict_only = even.verdict_only;
+    if best.value.class < 1.0 {
+        best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
+    }
+    Found { best, reasons, gap }
 }
 
 /// The first of the best.
