@@ -117,3 +117,21 @@ def test_bandwidths_of_cores_are_refused(solocore):
     (solocore.dir / "system.toml").write_text(
         system('[[core]]\nid = 0\nbandwidth = "64 MB/s"\n', task("a"), regulation=OPTIMAL, head=BOARD))
     refused(solocore("plan", "system.toml"), "core 0", "explicit")
+
+
+def test_a_time_limit_lets_the_search_go_on(solocore):
+    """With time the plan is at least as good; without, the best of the first candidates."""
+    solocore.write("system.toml", system(*TASKS, *SOFT, head=BOARD, regulation=OPTIMAL + 'objective = "bounds"'))
+
+    def worst(*options):
+        done = solocore("plan", "system.toml", "--format", "json", *options)
+        assert done.code == 0, done.err
+        plan = json.loads(done.out)
+        tried = int(plan["reasons"][0].split(" candidates")[0].split()[-1])
+        return max(by_name(plan)["big"]["c_sce_ns"] / 20e6, by_name(plan)["small"]["c_sce_ns"] / 5e6), tried
+
+    (hasty, one), (usual, some), (patient, many) = worst("--time-limit", "1 ns"), worst(), worst("--time-limit", "20 s")
+    assert one == 1 and one < some <= many
+    assert patient <= usual * 1.0001 and usual <= hasty * 1.0001
+    done = solocore("plan", "system.toml", "--time-limit", "soon")
+    assert done.code == 2 and "--time-limit" in done.err and "soon" in done.err

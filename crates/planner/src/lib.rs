@@ -28,5 +28,5 @@ mod writes;
 
 pub use demand::Demand;
 pub use error::PlanError;
-pub use planning::{plan, plan_until};
+pub use planning::{Patience, plan, plan_until};
 pub use repair::{Advice, repair};

@@ -21,19 +21,34 @@ use solocore_model::{System, Time};
 /// # Panics
 /// If `demands` is not as long as the system's list of tasks.
 pub fn plan(system: &System, demands: &[Demand]) -> Result<Plan, PlanError> {
-    plan_until(system, demands, &|| false)
+    plan_until(system, demands, Patience { stop: &|| false, endless: false })
 }
 
-/// As [`plan`]; `stop` ends a search for a time table early, with a plan that says so.
+/// How long a search for shares or for a time table goes on.
+#[derive(Clone, Copy)]
+pub struct Patience<'a> {
+    /// Ends it early, with the best so far, or with a plan that says so.
+    pub stop: &'a (dyn Fn() -> bool + Sync),
+    /// It goes on until nothing near is better, however many shares that takes.
+    pub endless: bool,
+}
+
+impl std::fmt::Debug for Patience<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Patience").field("endless", &self.endless).finish_non_exhaustive()
+    }
+}
+
+/// As [`plan`], with stated patience.
 ///
 /// # Errors
 /// As [`plan`].
 ///
 /// # Panics
 /// As [`plan`].
-pub fn plan_until(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
+pub fn plan_until(system: &System, demands: &[Demand], patience: Patience<'_>) -> Result<Plan, PlanError> {
     let system = with_latency(system);
-    let mut plan = planned(&system, demands, stop)?;
+    let mut plan = planned(&system, demands, patience)?;
     explain::verdicts(&system, &mut plan);
     Ok(plan)
 }
@@ -62,16 +77,16 @@ fn with_latency(system: &System) -> System {
     system
 }
 
-fn planned(system: &System, demands: &[Demand], stop: &(dyn Fn() -> bool + Sync)) -> Result<Plan, PlanError> {
+fn planned(system: &System, demands: &[Demand], patience: Patience<'_>) -> Result<Plan, PlanError> {
     assert_eq!(system.tasks.len(), demands.len());
     if let Some(isolation) = system.levels() {
         writes::check(system)?;
         return levels::plan(system, isolation, demands);
     }
     prepared(system, demands, |work, resources, lock_budget| match &system.scheme {
-        Scheme::Windows(instance) => Ok(windows::plan(system, instance, work, &resources, stop)),
+        Scheme::Windows(instance) => Ok(windows::plan(system, instance, work, &resources, patience.stop)),
         Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, work, &resources)),
-        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, work, resources, lock_budget, stop),
+        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, work, resources, lock_budget, patience),
     })
 }
 

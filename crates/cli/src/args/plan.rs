@@ -67,6 +67,9 @@ pub struct PlanArgs {
     /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare; the file stays as it is. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub what_if: Vec<String>,
+    /// Search on for better shares for up to this time, like "10 s" [default: a number of candidates, the same on each machine].
+    #[arg(long, value_name = "TIME")]
+    pub time_limit: Option<Time>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

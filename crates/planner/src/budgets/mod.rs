@@ -16,6 +16,7 @@ use crate::error::PlanError;
 use crate::explain;
 use crate::lock;
 use crate::margin::Margins;
+use crate::planning::Patience;
 use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::{plan_core, whole};
@@ -26,20 +27,19 @@ use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
 use solocore_model::system::{Model, Policy, Share};
 
 /// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a held bandwidth lock.
-/// `stop` ends a search for shares early, with the best that it has.
 pub fn plan(
     system: &System,
     work: &[Work],
     resources: Resources,
     lock_budget: Option<u64>,
-    stop: &(dyn Fn() -> bool + Sync),
+    patience: Patience<'_>,
 ) -> Result<Plan, PlanError> {
     if system.regulation.policy == Policy::Dynamic {
         let dynamic = dynamic::plan(system, work, &resources)?;
         return Ok(assemble_dynamic(system, work, &dynamic, &resources));
     }
     if system.regulation.share() == Share::Optimal {
-        return Ok(with_optimal_shares(system, work, resources, stop));
+        return Ok(with_optimal_shares(system, work, resources, patience));
     }
     let (placement, cores, resources) = worst_fit(work, resources);
     let mut plan = assemble(system, work, &placement, &cores, &resources);
@@ -52,7 +52,7 @@ pub fn plan(
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
     if system.regulation.share() == Share::Optimal {
         let met = |value: Option<&optimal::Value>| value.is_some_and(|v| v.class >= 1.0);
-        let found = optimal::choose(system, work, &resources, &place(work, &resources), &met);
+        let found = optimal::choose(system, work, &resources, &place(work, &resources), false, &met);
         let optimal::Outcome { candidate, cores, resources: shares, value } = found.best;
         // Without best effort, the others' jobs are known.
         let (cores, _) = with_known_rivals(cores, &candidate.placement, work, shares);
@@ -79,8 +79,8 @@ fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, R
 }
 
 /// With cores, cache and budgets chosen together; with even shares where only these meet all deadlines.
-fn with_optimal_shares(system: &System, work: &[Work], even: Resources, stop: &(dyn Fn() -> bool + Sync)) -> Plan {
-    let found = optimal::choose(system, work, &even, &place(work, &even), &|_| stop());
+fn with_optimal_shares(system: &System, work: &[Work], even: Resources, patience: Patience<'_>) -> Plan {
+    let found = optimal::choose(system, work, &even, &place(work, &even), patience.endless, &|_| (patience.stop)());
     let placement = found.best.candidate.placement;
     let (cores, resources) = with_known_rivals(found.best.cores, &placement, work, found.best.resources);
     let fits = |cores: &[CorePlan]| cores.iter().all(CorePlan::schedulable);

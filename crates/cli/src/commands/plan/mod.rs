@@ -11,11 +11,12 @@ use crate::progress::{Progress, stopped};
 use crate::table;
 use solocore_model::plan::advice::WhatIf;
 use solocore_model::system::{self, Model, SystemText, Task};
-use solocore_model::{Plan, Profile, System, files};
-use solocore_planner::Demand;
+use solocore_model::{Plan, Profile, System, Time, files};
+use solocore_planner::{Demand, Patience};
 use solocore_profile::{Cache, Job};
 use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 /// Plans and prints; exit code 1 if unschedulable.
 pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
@@ -24,7 +25,7 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (text, system) = changed(text, &own, &args.what_if)?;
     check_method(args, &system)?;
     let demands = demands(&system, &args.profiling).map_err(|f| of_changes(&args.what_if, f))?;
-    let mut plan = planned(&system, &demands).map_err(|f| of_changes(&args.what_if, f))?;
+    let mut plan = planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
     let advice = solocore_planner::repair(&text, &system, &demands, &plan, &stopped);
     if stopped() {
         return Err(Failure::Interrupted);
@@ -67,7 +68,7 @@ fn of_changes(changes: &[String], failure: Failure) -> Failure {
 
 /// Plans the file as it is, for comparison.
 fn compare(own: &System, plan: &Plan, args: &PlanArgs) -> Result<WhatIf, Failure> {
-    let before = match of(own, &args.profiling) {
+    let before = match of(own, &args.profiling, args.time_limit) {
         Ok(before) => Ok(before),
         Err(Failure::Input(why)) => Err(why),
         Err(other) => return Err(other),
@@ -91,11 +92,11 @@ fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
 
 /// Reads a system, profiles what it names, and plans it.
 pub fn make(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
-    of(&System::load(path)?, profiling)
+    of(&System::load(path)?, profiling, None)
 }
 
-fn of(system: &System, profiling: &Profiling) -> Result<Plan, Failure> {
-    planned(system, &demands(system, profiling)?)
+fn of(system: &System, profiling: &Profiling, limit: Option<Time>) -> Result<Plan, Failure> {
+    planned(system, &demands(system, profiling)?, limit)
 }
 
 /// What the tasks ask for; profiles what the system names.
@@ -113,9 +114,18 @@ fn demands(system: &System, profiling: &Profiling) -> Result<Vec<Demand>, Failur
     Ok(demands)
 }
 
-fn planned(system: &System, demands: &[Demand]) -> Result<Plan, Failure> {
-    let _progress = system.windows().map(|_| Progress::new("looking for a time table"));
-    let plan = solocore_planner::plan_until(system, demands, &stopped)
+/// With a limit a search goes on for so long, or until nothing near is better.
+fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<Plan, Failure> {
+    let _progress = match (system.windows(), limit) {
+        (Some(_), _) => Some(Progress::new("looking for a time table")),
+        (None, Some(_)) => Some(Progress::new("looking for better shares")),
+        (None, None) => None,
+    };
+    let began = Instant::now();
+    let over = |limit: Time| began.elapsed() >= Duration::from_nanos(limit.ps() / Time::PS_PER_NS);
+    let stop = || stopped() || limit.is_some_and(over);
+    let patience = Patience { stop: &stop, endless: limit.is_some() };
+    let plan = solocore_planner::plan_until(system, demands, patience)
         .map_err(|e| Failure::from(e).of(&system.path.display().to_string()))?;
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }

@@ -70,13 +70,14 @@ pub struct Found {
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them; `stop` ends the search early,
+/// Chooses the shares of a system with budgets. `endless`: until no neighbour is better, however many that takes. `even` are even shares, and `placement` what fits them; `stop` ends the search early,
 /// at the value of the best so far.
 pub fn choose(
     system: &System,
     work: &[Work],
     even: &Resources,
     placement: &[u32],
+    endless: bool,
     stop: &dyn Fn(Option<&Value>) -> bool,
 ) -> Found {
     let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
@@ -92,8 +93,8 @@ pub fn choose(
         }
     }
     let mut best = best_of(&tried);
-    let mut moves = 0;
-    'search: while moves < MOVES && !stop(Some(&tried[best].value)) {
+    let (mut moves, most) = (0, if endless { usize::MAX } else { MOVES });
+    'search: while moves < most && !stop(Some(&tried[best].value)) {
         for next in tried[best].candidate.neighbours(work, even) {
             if tried.iter().any(|o| o.candidate == next) {
                 continue;
@@ -104,7 +105,7 @@ pub fn choose(
                 best = tried.len() - 1;
                 continue 'search;
             }
-            if moves >= MOVES || stop(Some(&tried[best].value)) {
+            if moves >= most || stop(Some(&tried[best].value)) {
                 break 'search;
             }
         }
