@@ -284,7 +284,7 @@ impl Stall {
         };
         let mut d = Derivation::new(rule, "crates/analysis/src/interference.rs");
         if let Some(jobs) = &self.jobs {
-            d = d.input("tasks of other cores", jobs.len() as u64);
+            d = d.input("kinds of tasks of other cores, by period and deadline", jobs.len() as u64);
         }
         d = d
             .input("a: counted for an own access ps", self.counted_ps)

@@ -126,7 +126,7 @@ impl Resources {
     pub fn with_jobs(&self, jobs: &dyn Fn(u32, &Costs) -> Vec<Job>) -> Self {
         let mut out = self.clone();
         for (core, stall) in (0..).zip(&mut out.stalls) {
-            stall.jobs = Some(jobs(core, &stall.costs));
+            stall.jobs = Some(together(jobs(core, &stall.costs)));
         }
         out
     }
@@ -283,6 +283,19 @@ impl Resources {
     }
 }
 
+/// Tasks that come equally often and end equally soon cost as much as one that costs what they cost together: as many jobs of each are in a window.
+fn together(mut jobs: Vec<Job>) -> Vec<Job> {
+    jobs.sort_unstable_by_key(|j| (j.period_ps, j.reach_ps));
+    jobs.dedup_by(|next, first| {
+        let same = (next.period_ps, next.reach_ps) == (first.period_ps, first.reach_ps);
+        if same {
+            first.cost_ps = first.cost_ps.saturating_add(next.cost_ps);
+        }
+        same
+    });
+    jobs
+}
+
 fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
     let budget = r.even_budget();
     if budget == 0 {
@@ -333,5 +346,18 @@ fn lock_capacity(p: &Platform, part: (u32, u32)) -> u64 {
         Partition::Lock => ways * u64::from(p.pages_per_way()),
         Partition::Way => ways.saturating_sub(1) * u64::from(p.pages_per_way()),
         Partition::Colour => colours.saturating_sub(1) * u64::from(p.pages_per_colour()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_come_alike_cost_together() {
+        let job = |period_ps, reach_ps, cost_ps| Job { period_ps, reach_ps, cost_ps };
+        let all = vec![job(10, 5, 1), job(20, 5, 1), job(10, 5, 2), job(10, 7, 4), job(20, 5, u64::MAX)];
+        assert_eq!(together(all), [job(10, 5, 3), job(10, 7, 4), job(20, 5, u64::MAX)]);
+        assert_eq!(together(Vec::new()), []);
     }
 }
