@@ -11,26 +11,21 @@ const STREAMS: usize = 16;
 /// The streams of a recording so far.
 #[derive(Debug)]
 pub(super) struct Streams {
-    /// The line that each would go on with.
+    /// The line that each would go on with, least recently used first.
     next: [u64; STREAMS],
-    /// Begun longest ago.
-    oldest: usize,
 }
 
 impl Streams {
     pub(super) const fn new() -> Self {
-        Self { next: [u64::MAX; STREAMS], oldest: 0 }
+        Self { next: [u64::MAX; STREAMS] }
     }
 
     /// Does a read of this line go on with a stream? Otherwise it begins one.
     pub(super) fn goes_on(&mut self, line: u64) -> bool {
-        if let Some(next) = self.next.iter_mut().find(|next| **next == line) {
-            *next = line + 1;
-            return true;
-        }
-        self.next[self.oldest] = line + 1;
-        self.oldest = (self.oldest + 1) % STREAMS;
-        false
+        let found = self.next.iter().position(|&next| next == line);
+        self.next[found.unwrap_or(0)..].rotate_left(1);
+        self.next[STREAMS - 1] = line + 1;
+        found.is_some()
     }
 }
 
