@@ -62,6 +62,7 @@ cat >"$work/system.toml" <<'TOML'
 platform = "board.toml"
 [regulation]
 policy = "memguard"
+share = "even"
 period = "1 ms"
 [[task]]
 name = "t"

@@ -11,6 +11,7 @@ cat >"$work/system.toml" <<'TOML'
 platform = "core-i5-2500k"
 [regulation]
 policy = "memguard"
+share = "even"
 period = "1 ms"
 [[task]]
 name = "video"
