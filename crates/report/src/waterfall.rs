@@ -67,7 +67,7 @@ fn chart(index: usize, task: &PlanTask) -> Markup {
                 line.axis x1="0" x2="0" y1="0" y2=(TOP + STEP * steps.len()) {}
                 @for (row, step) in steps.iter().enumerate() { (mark(&task.name, step, TOP + STEP * row, scale)) }
             }
-            details { summary { "The terms of " (task.name) } (table(&steps)) }
+            details { summary { "The terms of " (task.name) } div.wide { (table(&steps)) } }
         }
     }
 }
