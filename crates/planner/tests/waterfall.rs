@@ -49,14 +49,12 @@ fn profile(pages: u64, each: u64, system: &System) -> Profile {
 fn plan(text: &str) -> (System, Plan) {
     let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |stated: &Stated| match stated {
-        Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
-        Stated::Curve(points) => Demand::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()),
         // `command = ["PAGES", "EACH"]` stands for a profile.
         Stated::Command(words) => {
             let profile = profile(words[0].parse().unwrap(), words[1].parse().unwrap(), &system);
             Demand::Profiled { path: PathBuf::from("a.json"), profile: Box::new(profile) }
         }
-        Stated::Profile(_) => panic!("not in these tests"),
+        stated => Demand::stated(stated).expect("no other profiles in these tests"),
     };
     let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
     let plan = solocore_planner::plan(&system, &demands).expect("shares can be had");

@@ -2,19 +2,15 @@
 
 use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::plan::{Plan, Scheme};
-use solocore_model::system::{Demand as Stated, System};
+use solocore_model::system::{System, Task};
 use solocore_model::time_table::{Row, Stage};
 use solocore_planner::Demand;
 use std::path::Path;
 
 fn plan(text: &str) -> Plan {
     let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let demand = |stated: &Stated| match stated {
-        Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
-        Stated::Curve(points) => Demand::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()),
-        _ => panic!("not in these tests"),
-    };
-    let demands: Vec<Demand> = system.tasks.iter().map(|t| demand(&t.demand)).collect();
+    let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
+    let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     solocore_planner::plan(&system, &demands).expect("shares can be had")
 }
 

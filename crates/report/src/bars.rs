@@ -7,6 +7,7 @@
 
 use crate::elements::task_name;
 use crate::inputs::{Inputs, result_of};
+use crate::svg::{BAR, STEP};
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::plan::PlanTask;
@@ -16,8 +17,6 @@ use solocore_model::system::Criticality;
 const REACH: u64 = 5;
 /// Height of the line above the bars, where the deadline is labelled.
 const TOP: usize = 22;
-const BAR: usize = 18;
-const STEP: usize = 25;
 
 struct Bar {
     series: &'static str,

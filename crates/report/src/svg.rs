@@ -5,6 +5,11 @@
 
 use maud::{Markup, html};
 
+/// Height of a bar in a list of them.
+pub const BAR: usize = 18;
+/// From one to the next.
+pub const STEP: usize = 25;
+
 /// Okabe and Ito's colours, grey for their black so that it shows on dark ground too.
 const COLOURS: [&str; 8] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2", "#999999"];
 

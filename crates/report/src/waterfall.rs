@@ -4,14 +4,13 @@
 //! has its own scale from zero, as in [`crate::bars`]. Tasks without terms are left out.
 
 use crate::elements::task_name;
+use crate::svg::{BAR, STEP};
 use crate::{format, svg};
 use maud::{Markup, html};
 use solocore_model::Plan;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::waterfall::Term;
 
-const BAR: usize = 18;
-const STEP: usize = 25;
 const TOP: usize = 4;
 
 /// Does any task have terms?

@@ -84,10 +84,17 @@ fn dynamic_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         let period = if rng.random_bool(0.7) { String::new() } else { "period = \"5 ms\"\n".to_owned() };
         write!(text, "[[task]]\nname = \"t{i}\"\n{period}criticality = \"D\"\ncommand = [\"t{i}\"]\n").unwrap();
     }
-    let system = System::parse(&dir.join("system.toml"), &text).unwrap();
-    let demands = (0..hard + soft)
-        .map(|i| {
-            let (path, profile) = program(rng, &system.platform, dir, &format!("t{i}"));
+    profiled(rng, dir, &text)
+}
+
+/// The system, with a made-up program for each task.
+fn profiled(rng: &mut ChaCha8Rng, dir: &Path, text: &str) -> (System, Vec<Demand>) {
+    let system = System::parse(&dir.join("system.toml"), text).unwrap();
+    let demands = system
+        .tasks
+        .iter()
+        .map(|t| {
+            let (path, profile) = program(rng, &system.platform, dir, &t.name);
             Demand::Profiled { path, profile: Box::new(profile) }
         })
         .collect();
@@ -116,14 +123,7 @@ fn optimal_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         write!(text, "[[task]]\nname = \"t{i}\"\n{core}{period}criticality = \"{level}\"\ncommand = [\"t{i}\"]\n")
             .unwrap();
     }
-    let system = System::parse(&dir.join("system.toml"), &text).unwrap();
-    let demands = (0..hard + soft)
-        .map(|i| {
-            let (path, profile) = program(rng, &system.platform, dir, &format!("t{i}"));
-            Demand::Profiled { path, profile: Box::new(profile) }
-        })
-        .collect();
-    (system, demands)
+    profiled(rng, dir, &text)
 }
 
 type Make = fn(&mut ChaCha8Rng, &Path) -> (System, Vec<Demand>);

@@ -50,23 +50,26 @@ pub fn plan(
 /// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running task? Response times are looked for up to
 /// the deadlines only; of optimal shares, the first that will do are good enough.
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
+    resources.verdict_only = true;
     if system.regulation.share() == Share::Optimal {
-        let met = |value: Option<&optimal::Value>| value.is_some_and(|v| v.class >= 1.0);
-        let found = optimal::choose(system, work, &resources, &place(work, &resources), false, &met);
-        let optimal::Outcome { candidate, cores, resources: shares, value } = found.best;
-        // Without best effort, the others' jobs are known.
-        let (cores, _) = with_known_rivals(cores, &candidate.placement, work, shares);
-        if met(Some(&value)) || cores.iter().all(CorePlan::schedulable) {
+        let (_, (_, cores, _)) = optimal_shares(system, work, &resources, false, &|best| best.meets());
+        if fits(&cores) {
             return true;
         }
     }
-    resources.verdict_only = true;
     let (_, cores, _) = worst_fit(work, resources);
+    fits(&cores)
+}
+
+/// Core of each task, and the cores with what they have.
+type Placed = (Vec<u32>, Vec<CorePlan>, Resources);
+
+fn fits(cores: &[CorePlan]) -> bool {
     cores.iter().all(CorePlan::schedulable)
 }
 
 /// Tasks by worst fit, with shares as they are.
-fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, Resources) {
+fn worst_fit(work: &[Work], resources: Resources) -> Placed {
     let placement = place(work, &resources);
     let cores: Vec<CorePlan> = (0..resources.cores)
         .map(|core| {
@@ -78,25 +81,37 @@ fn worst_fit(work: &[Work], resources: Resources) -> (Vec<u32>, Vec<CorePlan>, R
     (placement, cores, resources)
 }
 
-/// With cores, cache and budgets chosen together; with even shares where only these meet all deadlines.
+/// With cores, cache and budgets chosen together, and why. See [`optimal::choose`].
+fn optimal_shares(
+    system: &System,
+    work: &[Work],
+    even: &Resources,
+    endless: bool,
+    stop: &dyn Fn(&optimal::Value) -> bool,
+) -> (optimal::Why, Placed) {
+    let optimal::Found { best, why } = optimal::choose(system, work, even, &place(work, even), endless, stop);
+    let placement = best.candidate.placement;
+    let (cores, resources) = with_known_rivals(best.cores, &placement, work, best.resources);
+    (why, (placement, cores, resources))
+}
+
+/// The plan with these shares; with even ones where only they meet all deadlines.
 fn with_optimal_shares(system: &System, work: &[Work], even: Resources, patience: Patience<'_>) -> Plan {
-    let found = optimal::choose(system, work, &even, &place(work, &even), patience.endless, &|_| (patience.stop)());
-    let placement = found.best.candidate.placement;
-    let (cores, resources) = with_known_rivals(found.best.cores, &placement, work, found.best.resources);
-    let fits = |cores: &[CorePlan]| cores.iter().all(CorePlan::schedulable);
+    let (why, (placement, cores, resources)) =
+        optimal_shares(system, work, &even, patience.endless, &|_| (patience.stop)());
     if !fits(&cores) {
         let (placement, cores, resources) = worst_fit(work, even);
         if fits(&cores) {
             let mut plan = assemble(system, work, &placement, &cores, &resources);
-            let why = "shares: even ones, as no others were found with which every deadline is met";
-            plan.reasons.insert(0, why.to_owned());
+            let reason = "shares: even ones, as no others were found with which every deadline is met";
+            plan.reasons.insert(0, reason.to_owned());
             plan.certificate = Some(Certificate { optimal: false, gap: 1.0 });
             return plan;
         }
     }
     let mut plan = assemble(system, work, &placement, &cores, &resources);
-    plan.reasons.splice(0..0, found.reasons);
-    plan.certificate = Some(Certificate { optimal: found.gap == 0.0, gap: found.gap });
+    plan.reasons.splice(0..0, why.reasons);
+    plan.certificate = Some(Certificate { optimal: why.gap == 0.0, gap: why.gap });
     plan
 }
 

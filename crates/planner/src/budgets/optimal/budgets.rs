@@ -12,7 +12,7 @@ use super::pages::{self, UNITY};
 use super::speed::Need;
 use super::{Outcome, Value};
 use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
-use crate::demand::{Demand, inside_ps};
+use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
 use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
@@ -194,10 +194,10 @@ impl<'a> Solver<'a> {
         }
     }
 
-    /// See [`super::Found::gap`].
+    /// See [`super::Why::gap`].
     pub fn gap(&self, value: &Value) -> f64 {
         let possible = self.possible();
-        if value.class < 1.0 || possible == 0.0 {
+        if !value.meets() || possible == 0.0 {
             return 1.0;
         }
         // Of what should be small, the inverse.
@@ -215,7 +215,7 @@ impl<'a> Solver<'a> {
 
     /// A value in words.
     pub fn words(&self, value: &Value) -> String {
-        if value.class < 1.0 {
+        if !value.meets() {
             return "not schedulable".to_owned();
         }
         let missed = if value.class < 2.0 { " (the wanted slowdown is missed)" } else { "" };
@@ -238,10 +238,7 @@ impl<'a> Solver<'a> {
 /// Time alone with the whole shared cache, by the profile and DRAM's row hits; what is stated, where numbers are.
 fn alone_ps(w: &Work, r: &Resources) -> u64 {
     match w.demand {
-        Demand::Profiled { profile, .. } => {
-            let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
-            inside_ps(profile, &r.platform).saturating_add(misses.saturating_mul(r.platform.row_hit().ps()))
-        }
+        Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
         _ => w.wcet_ps(usize::MAX, r),
     }
 }

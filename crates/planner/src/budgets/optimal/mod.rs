@@ -8,7 +8,7 @@
 //! own does (`analysis::interference`, test `monotone`). So the budgets with which all bounds are met, beside given ones of the cores without
 //! deadlines, have a least solution, found from below ([`budgets`]); and what the objective asks for is found by bisection.
 //! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of candidates is a heuristic, so the gap to the
-//! bound of [`Found::gap`] is all that is proved of the whole.
+//! bound of [`Why::gap`] is all that is proved of the whole.
 
 mod budgets;
 mod candidate;
@@ -41,6 +41,11 @@ pub struct Value {
 }
 
 impl Value {
+    /// Is every deadline met?
+    pub fn meets(&self) -> bool {
+        self.class >= 1.0
+    }
+
     fn better(&self, other: &Self) -> bool {
         self.partial_cmp(other) == Some(Ordering::Greater)
     }
@@ -64,28 +69,35 @@ pub struct Outcome {
 pub struct Found {
     /// The best candidate.
     pub best: Outcome,
-    /// Why, and what the next best would have cost.
+    /// Why it is that one.
+    pub why: Why,
+}
+
+/// Why a candidate was chosen.
+#[derive(Debug)]
+pub struct Why {
+    /// In words, with what the next best would have cost.
     pub reasons: Vec<String>,
     /// How much better another choice could be at most, as a part of an upper bound on the objective, 0 to 1.
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `endless`: until no neighbour is better, however many that takes. `even` are even shares, and `placement` what fits them; `stop` ends the search early,
-/// at the value of the best so far.
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them. `stop` ends the search early, by
+/// the value of the best so far; an `endless` one goes on until no neighbour is better, however many that takes.
 pub fn choose(
     system: &System,
     work: &[Work],
     even: &Resources,
     placement: &[u32],
     endless: bool,
-    stop: &dyn Fn(Option<&Value>) -> bool,
+    stop: &dyn Fn(&Value) -> bool,
 ) -> Found {
     let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
     let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
     let mut tried: Vec<Outcome> = Vec::new();
     let usual = Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
     for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
-        if !tried.is_empty() && stop(tried.get(best_of(&tried)).map(|o| &o.value)) {
+        if !tried.is_empty() && stop(&tried[best_of(&tried)].value) {
             break;
         }
         if tried.iter().all(|o| o.candidate != candidate) {
@@ -94,7 +106,7 @@ pub fn choose(
     }
     let mut best = best_of(&tried);
     let (mut moves, most) = (0, if endless { usize::MAX } else { MOVES });
-    'search: while moves < most && !stop(Some(&tried[best].value)) {
+    'search: while moves < most && !stop(&tried[best].value) {
         for next in tried[best].candidate.neighbours(work, even) {
             if tried.iter().any(|o| o.candidate == next) {
                 continue;
@@ -105,7 +117,7 @@ pub fn choose(
                 best = tried.len() - 1;
                 continue 'search;
             }
-            if moves >= most || stop(Some(&tried[best].value)) {
+            if moves >= most || stop(&tried[best].value) {
                 break 'search;
             }
         }
@@ -115,10 +127,10 @@ pub fn choose(
     let reasons = reasons(&tried, best, &solver, gap);
     let mut best = tried.swap_remove(best);
     best.resources.verdict_only = even.verdict_only;
-    if best.value.class < 1.0 {
+    if !best.value.meets() && !even.verdict_only {
         best.cores = best.cores.iter().map(|core| core.again(work, &best.resources)).collect();
     }
-    Found { best, reasons, gap }
+    Found { best, why: Why { reasons, gap } }
 }
 
 /// The first of the best.
