@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What bw_lock() and bw_unlock() cost beside a system call: nanoseconds of a pair and of getpid(), by turns.
- * Prints a line of both for each repetition (bench/lock.py takes the medians).
+ * What bw_lock() and bw_unlock() cost beside a system call: nanoseconds of a pair and of getpid(),
+ * by turns. Prints a line of both for each repetition (bench/lock.py takes the medians).
  */
 #define _GNU_SOURCE
 #include <solocore.h>

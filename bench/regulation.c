@@ -2,13 +2,14 @@
 /*
  * The two programs of bench/regulation.py.
  *
- *   regulation chase CPU BYTES STEPS JOBS   follows a random cycle through BYTES of lines, STEPS a job, as
- * SCHED_FIFO; prints the nanoseconds of each job regulation stream CPU                   maps 32 MiB, writes
- * all of it, unmaps it, for ever: each page of 4 KiB costs one fault, 4 KiB of zeros by the kernel and 4 KiB
- * of writes; on SIGTERM prints the faults made and the milliseconds they took
+ *   regulation chase CPU BYTES STEPS JOBS   follows a random cycle through BYTES of lines, STEPS a
+ *                                           job, as
+ * SCHED_FIFO; prints the nanoseconds of each job regulation stream CPU maps 32 MiB, writes all of
+ * it, unmaps it, for ever: each page of 4 KiB costs one fault, 4 KiB of zeros by the kernel and 4
+ * KiB of writes; on SIGTERM prints the faults made and the milliseconds they took
  *
- * Counting faults is counting memory traffic here because this program makes none without them. Of other
- * programs that is not true.
+ * Counting faults is counting memory traffic here because this program makes none without them. Of
+ * other programs that is not true.
  */
 #define _GNU_SOURCE
 #include <sched.h>
@@ -53,7 +54,8 @@ static void bind_to(int cpu)
 
 static void *map(size_t bytes)
 {
-	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *memory =
+		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (memory == MAP_FAILED) {
 		perror("mmap");

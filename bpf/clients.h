@@ -2,9 +2,9 @@
 /*
  * Clients of the bandwidth lock and of dynamic budgets: whose page is whose.
  *
- * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), which tells
- * nobody. Rule: the daemon writes here which thread, or which process with its descendants, has which page;
- * the regulators look for the page of what runs, and read it.
+ * Problem: a client says what it does with a store to its page (client/c/solocore_page.h), which
+ * tells nobody. Rule: the daemon writes here which thread, or which process with its descendants,
+ * has which page; the regulators look for the page of what runs, and read it.
  */
 #ifndef SOLOCORE_CLIENTS_H
 #define SOLOCORE_CLIENTS_H
@@ -68,8 +68,8 @@ static __always_inline __u32 owner_slot(void *owners, __u32 number, __u64 start_
 	return o && o->started == start_ns / 10000000 ? o->slot + 1 : 0;
 }
 
-/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell its
- * outcomes apart. */
+/* The same for a process. Not static: the verifier checks it by itself, and callers need not tell
+ * its outcomes apart. */
 __noinline __u32 program_slot(__u32 number, __u64 start_ns)
 {
 	return owner_slot(&lock_programs, number, start_ns);
@@ -95,9 +95,9 @@ static long lock_generation(__u32 step, struct lock_search *search)
 }
 
 /*
- * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the kernel's type
- * information for each pointer that it sees followed, a millisecond each. So this uses bpf_loop, whose body
- * is not unrolled, and is called where a program has not branched yet.
+ * The page of a task, plus 1; 0 if it is no client's. The verifier reads through all of the
+ * kernel's type information for each pointer that it sees followed, a millisecond each. So this
+ * uses bpf_loop, whose body is not unrolled, and is called where a program has not branched yet.
  */
 static __always_inline __u32 client_slot(struct task_struct *p)
 {

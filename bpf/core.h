@@ -3,13 +3,14 @@
  * A regulated CPU: its state, its counter, and what all regulators do with them.
  *
  * Problem: the policies know no counter, no clock and no CPU.
- * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there reports
- * them; a cpu-clock event of the period's length is the timer (regulate.h). A regulator (memguard.h, lock.h,
- * dynamic.h) sets `guard.throttled` of its CPU, and keeps count of each period here.
+ * Rule: on each regulated CPU a counter interrupts every `sample` accesses, and the program there
+ * reports them; a cpu-clock event of the period's length is the timer (regulate.h). A regulator
+ * (memguard.h, lock.h, dynamic.h) sets `guard.throttled` of its CPU, and keeps count of each period
+ * here.
  *
- * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the part of it
- * that was made before the period began. So a CPU is stopped at its budget or up to one sample before, never
- * after it, but for the time that stopping takes.
+ * One-sided error: `sample` divides the budget, and an overflow reports a whole sample, also the
+ * part of it that was made before the period began. So a CPU is stopped at its budget or up to one
+ * sample before, never after it, but for the time that stopping takes.
  *
  * Does not cover: what is not stopped (kernel threads, real-time tasks) is counted all the same.
  */
@@ -83,7 +84,8 @@ static __always_inline void core_tally(struct run_core *c, __u32 cpu, __u64 now,
 	c->ticked_ns = now;
 }
 
-/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing to do. */
+/* Ticks come half a period after next_ns: this one was lost, or it comes at once and finds nothing
+ * to do. */
 static __always_inline __u32 tick_lost(const struct run_core *c, __u64 now)
 {
 	return now >= c->guard.next_ns + settings.period_ns / 2;

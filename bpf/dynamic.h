@@ -2,18 +2,19 @@
 /*
  * Dynamic budgets on the kernel's performance counters: what both engines share.
  *
- * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job, and a hard
- * task says so with a store to its page (client/c/solocore_page.h), which tells nobody. Rule: each soft CPU
- * looks at the pages of the hard tasks itself: at every overflow of its counter and at every tick, which come
- * some ten times per period while there are clients. What it made since its last look is charged to the
- * budgets that were in force and, as the job may have begun just after that look, to the new one as well. It
- * is stopped when what is left is less than a sample, since the next overflow may come that late. So in a job
- * it never makes more than its budget; a budget that is noticed late stays in force late, which costs the
- * soft CPU accesses and the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
+ * Problem: solocore/dynamic_budget.h decides, but it must hear of each beginning and end of a job,
+ * and a hard task says so with a store to its page (client/c/solocore_page.h), which tells nobody.
+ * Rule: each soft CPU looks at the pages of the hard tasks itself: at every overflow of its counter
+ * and at every tick, which come some ten times per period while there are clients. What it made
+ * since its last look is charged to the budgets that were in force and, as the job may have begun
+ * just after that look, to the new one as well. It is stopped when what is left is less than a
+ * sample, since the next overflow may come that late. So in a job it never makes more than its
+ * budget; a budget that is noticed late stays in force late, which costs the soft CPU accesses and
+ * the hard task nothing. Source: dynamic-budgeting, section IV, Algorithm 1.
  *
  * A task whose client goes away in a job needs no protection any more: the job counts as finished.
- * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU makes less
- * than a sample between two looks, and so in each of them.
+ * Does not cover: more than one job between two looks of a CPU: only the last one is seen. The CPU
+ * makes less than a sample between two looks, and so in each of them.
  */
 #ifndef SOLOCORE_DYNAMIC_H
 #define SOLOCORE_DYNAMIC_H
@@ -123,8 +124,8 @@ static long dynamic_signals(__u32 i, struct dynamic_look *look)
 	r->seen[SC_MASKED(i, RUN_TASKS)] = word;
 	if (word >> 1 != old >> 1) {
 		dynamic_apply(r, SC_DYNAMIC_STARTED, i, look->now, 0);
-		/* Charged to all that are in force: too much for the old ones, never too little for the new
-		 * one. */
+		/* Charged to all that are in force: too much for the old ones, never too little for
+		 * the new one. */
 		dynamic_apply(r, SC_DYNAMIC_EVENT, i, look->now, look->made);
 		r->jobs++;
 	}
@@ -133,7 +134,8 @@ static long dynamic_signals(__u32 i, struct dynamic_look *look)
 	return 0;
 }
 
-static __always_inline void dynamic_start(struct run_core *c, struct run_dynamic *r, __u64 now, __u64 count)
+static __always_inline void dynamic_start(struct run_core *c, struct run_dynamic *r, __u64 now,
+					  __u64 count)
 {
 	struct dynamic_look look = {.r = r, .now = now};
 

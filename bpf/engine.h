@@ -2,7 +2,8 @@
 /*
  * What an engine gives the regulators: it says what stopping a CPU means.
  *
- * Rule: the regulators decide and call these; sched_ext.bpf.c and helper.bpf.c each define all four.
+ * Rule: the regulators decide and call these; sched_ext.bpf.c and helper.bpf.c each define all
+ * four.
  */
 #ifndef SOLOCORE_ENGINE_H
 #define SOLOCORE_ENGINE_H

@@ -3,19 +3,19 @@
  * The helper engine: for kernels without sched_ext.
  *
  * Problem: without a scheduler of its own, a BPF program cannot keep tasks off a CPU.
- * Rule: the overflow program wakes a SCHED_FIFO thread of solocore that is bound to the CPU and occupies it
- * until the tick gives the budget back: ordinary tasks wait behind it, real-time tasks of higher priority
- * pass by. This is how MemGuard does it with a kernel thread.
+ * Rule: the overflow program wakes a SCHED_FIFO thread of solocore that is bound to the CPU and
+ * occupies it until the tick gives the budget back: ordinary tasks wait behind it, real-time tasks
+ * of higher priority pass by. This is how MemGuard does it with a kernel thread.
  *
- * The hole: the kernel's fair server runs ordinary tasks for 50 ms of each second that they would get less,
- * before real-time tasks, the helper among them. crates/linux turns it off where the kernel lets it. Where
- * not, an ordinary task that overflows a second time in a throttled period is held in the overflow program
- * itself, until the period ends. That delays no real-time task which the fair server does not delay more.
- * Not for hardware counters: their programs run in interrupts that nothing interrupts, and the kernel lowers
- * the rate of those that take long.
+ * The hole: the kernel's fair server runs ordinary tasks for 50 ms of each second that they would
+ * get less, before real-time tasks, the helper among them. crates/linux turns it off where the
+ * kernel lets it. Where not, an ordinary task that overflows a second time in a throttled period is
+ * held in the overflow program itself, until the period ends. That delays no real-time task which
+ * the fair server does not delay more. Not for hardware counters: their programs run in interrupts
+ * that nothing interrupts, and the kernel lowers the rate of those that take long.
  *
- * Does not cover: waking takes tens of microseconds, in which the task goes on; kernel threads wait, too,
- * for at most one period.
+ * Does not cover: waking takes tens of microseconds, in which the task goes on; kernel threads
+ * wait, too, for at most one period.
  */
 #include "engine.h"
 #include "kfuncs.h"

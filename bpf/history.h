@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The latest periods of each CPU, for pictures: how much was used, and since when the CPU was throttled.
+ * The latest periods of each CPU, for pictures: how much was used, and since when the CPU was
+ * throttled.
  *
  * Problem: counts say how often a CPU was throttled, not when.
- * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and count it
- * afterwards; the loader reads what is new some twenty times a second. Entries that it did not read in time
- * are overwritten, and it knows how many by the count.
+ * Rule: a ring by CPU in a mapped array. Only the CPU's own programs write, one entry a period, and
+ * count it afterwards; the loader reads what is new some twenty times a second. Entries that it did
+ * not read in time are overwritten, and it knows how many by the count.
  *
- * Does not cover: a throttling that ended within its period (a shared round): only what lasts until the
- * period's end is kept.
+ * Does not cover: a throttling that ended within its period (a shared round): only what lasts until
+ * the period's end is kept.
  *
- * crates/linux/src/regulate/history.rs repeats the layout; a test there compares it with the objects.
+ * crates/linux/src/regulate/history.rs repeats the layout; a test there compares it with the
+ * objects.
  */
 #ifndef SOLOCORE_HISTORY_H
 #define SOLOCORE_HISTORY_H
@@ -28,7 +30,8 @@ struct {
 	__type(value, struct run_history);
 } history SEC(".maps");
 
-static __always_inline void history_add(__u32 cpu, __u64 start, __u64 end, __u64 stopped, __u64 accesses)
+static __always_inline void history_add(__u32 cpu, __u64 start, __u64 end, __u64 stopped,
+					__u64 accesses)
 {
 	struct run_history *h = bpf_map_lookup_elem(&history, &cpu);
 	struct run_period *p;

@@ -2,10 +2,12 @@
 /*
  * The contract between the BPF programs and crates/linux.
  *
- * Problem: two languages share memory (maps) and constants; a field that moves must not go unnoticed.
- * Rule: every shared struct is declared once, here and in the other *_intf.h. crates/linux/build.rs makes the
- * Rust of it (bindgen; crates/linux/src/contract.rs), and a test there compares each field with the type
- * information in the compiled objects. A struct has no padding that is not named.
+ * Problem: two languages share memory (maps) and constants; a field that moves must not go
+ * unnoticed.
+ * Rule: every shared struct is declared once, here and in the other *_intf.h. crates/linux/build.rs
+ * makes the Rust of it (bindgen; crates/linux/src/contract.rs), and a test there compares each
+ * field with the type information in the compiled objects. A struct has no padding that is not
+ * named.
  * Does not cover: what the fields of `guard` mean (solocore/memguard.h).
  */
 #ifndef SOLOCORE_INTF_H
@@ -18,15 +20,16 @@ struct run_settings {
 	sc_u64 period_ns;
 	sc_u64 slice_ns;   /* a task's turn, for the sched_ext engine */
 	sc_u64 chunk;	   /* accesses reclaimed at a time */
-	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper engine) */
+	sc_u64 hold_ns;	   /* longest time that an overflow program holds a task; 0: never (helper
+			      engine) */
 	sc_u32 cpus;	   /* CPUs of the machine, numbered from 0 */
 	sc_u32 regulated;  /* how many of them have a budget */
 	sc_u32 sharing;	   /* SC_SHARE_* */
 	sc_u32 loader_pid; /* thread group that is never throttled; 0: none */
 };
 
-/* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs write the
- * rest. */
+/* One CPU. The loader fills the first part in before it opens the events; the CPU's own programs
+ * write the rest. */
 struct run_core {
 	sc_u64 reservation; /* accesses per period; SC_UNLIMITED: not regulated */
 	sc_u64 sample;	    /* accesses per overflow of the counter */
@@ -45,18 +48,19 @@ struct run_core {
 	sc_u64 most;	     /* most accesses in one period */
 	sc_u64 over;	     /* periods with more accesses than budget + sample */
 	sc_u64 skipped;	     /* periods whose start was never seen: the tick came too late */
-	sc_u64 unseen;	     /* accesses whose overflow was not reported and that were found later */
-	sc_u64 longest_ns;   /* longest time between two ticks */
-	sc_u64 ticked_ns;    /* the last tick */
-	sc_u64 held;	     /* how often a task was held because the helper was not let in (helper engine) */
+	sc_u64 unseen;	   /* accesses whose overflow was not reported and that were found later */
+	sc_u64 longest_ns; /* longest time between two ticks */
+	sc_u64 ticked_ns;  /* the last tick */
+	sc_u64 held; /* how often a task was held because the helper was not let in (helper engine)
+		      */
 	/* Writes, where they are counted apart (writes.h). The first two are the loader's. */
 	sc_u64 write_reservation; /* writes per period; SC_UNLIMITED: no limit */
-	sc_u64 write_sample;	  /* writes per overflow of their counter; 0: they are not counted */
-	sc_u64 write_at_start;	  /* the counter when the period began */
-	sc_u64 writes;		  /* in all, by the counter itself */
-	sc_u64 most_writes;	  /* most writes in one period */
-	sc_u64 over_writes;	  /* periods with more writes than budget + sample */
-	sc_u64 unseen_writes;	  /* writes whose overflow was not reported and that were found later */
+	sc_u64 write_sample;   /* writes per overflow of their counter; 0: they are not counted */
+	sc_u64 write_at_start; /* the counter when the period began */
+	sc_u64 writes;	       /* in all, by the counter itself */
+	sc_u64 most_writes;    /* most writes in one period */
+	sc_u64 over_writes;    /* periods with more writes than budget + sample */
+	sc_u64 unseen_writes; /* writes whose overflow was not reported and that were found later */
 };
 
 /* The latest periods of a CPU (history.h). */
@@ -70,7 +74,8 @@ struct run_period {
 };
 
 struct run_history {
-	sc_u64 written; /* entries so far; the next one lies at this number modulo HISTORY_PERIODS */
+	sc_u64 written; /* entries so far; the next one lies at this number modulo HISTORY_PERIODS
+			 */
 	struct run_period periods[HISTORY_PERIODS];
 };
 

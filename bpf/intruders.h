@@ -2,12 +2,12 @@
 /*
  * Real-time threads that run beside a sched_ext scheduler.
  *
- * Problem: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE threads are scheduled before every sched_ext thread, so
- * they take time that was promised to others, and the scheduler is not asked. Rule: it is seen at the change
- * of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and whose time that was. 256 threads
- * are told apart; the scheduler's own counts have all of them. Priorities are those that the threads asked
- * for: who holds a lock for a real-time thread is no intruder. crates/linux/src/schedule/intruders.rs repeats
- * the layout.
+ * Problem: SCHED_FIFO, SCHED_RR and SCHED_DEADLINE threads are scheduled before every sched_ext
+ * thread, so they take time that was promised to others, and the scheduler is not asked. Rule: it
+ * is seen at the change of threads (tp_btf/sched_switch), and kept by thread: how long it ran, and
+ * whose time that was. 256 threads are told apart; the scheduler's own counts have all of them.
+ * Priorities are those that the threads asked for: who holds a lock for a real-time thread is no
+ * intruder. crates/linux/src/schedule/intruders.rs repeats the layout.
  */
 #ifndef SOLOCORE_INTRUDERS_H
 #define SOLOCORE_INTRUDERS_H
@@ -70,12 +70,13 @@ static __always_inline void intruder_ran(struct task_struct *p, __u64 ns, __u32 
 		i->lost_ns[whose] += ns;
 }
 
-static __always_inline void intruder_traced(__u32 cpu, __u64 now, struct task_struct *p, __u64 beside)
+static __always_inline void intruder_traced(__u32 cpu, __u64 now, struct task_struct *p,
+					    __u64 beside)
 {
 	struct task_struct___intruder *t = (void *)p;
 
-	trace(cpu, now, TRACE_INTRUDER, p->pid, t->policy == SCHED_DEADLINE ? SC_UNLIMITED : t->rt_priority,
-	      beside);
+	trace(cpu, now, TRACE_INTRUDER, p->pid,
+	      t->policy == SCHED_DEADLINE ? SC_UNLIMITED : t->rt_priority, beside);
 }
 
 #endif

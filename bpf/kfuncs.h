@@ -2,11 +2,11 @@
 /*
  * What the programs need to know of the kernel, in place of a vmlinux.h of 100,000 lines.
  *
- * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the running
- * kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the kernel's type
- * information before it loads anything, and says which one is missing.
- * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are the same in
- * all of them.
+ * Rule: a struct names the members that are read, nothing else; libbpf finds where they are in the
+ * running kernel (CO-RE). Kernel functions are declared weak: crates/linux looks for them in the
+ * kernel's type information before it loads anything, and says which one is missing.
+ * Source: include/linux/sched/ext.h and kernel/sched/ext.c of Linux 6.14 to 7.0; the numbers are
+ * the same in all of them.
  */
 #ifndef SOLOCORE_KFUNCS_H
 #define SOLOCORE_KFUNCS_H
@@ -19,8 +19,9 @@
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 /*
- * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells of a type
- * that is only pointed to no more than its name, unless a program asks for it (solocore_init).
+ * Not only declared: libbpf compares the types of a kernel function's arguments. The compiler tells
+ * of a type that is only pointed to no more than its name, unless a program asks for it
+ * (solocore_init).
  */
 struct cpumask {
 	unsigned long bits[1];
@@ -100,7 +101,8 @@ extern __s32 scx_bpf_create_dsq(__u64 dsq, __s32 node) __ksym __weak;
 extern __s32 scx_bpf_select_cpu_dfl(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags,
 				    _Bool *is_idle) __ksym __weak;
 extern __s32 scx_bpf_pick_idle_cpu(const struct cpumask *allowed, __u64 flags) __ksym __weak;
-extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq, __u64 slice, __u64 enq_flags) __ksym __weak;
+extern void scx_bpf_dsq_insert(struct task_struct *p, __u64 dsq, __u64 slice,
+			       __u64 enq_flags) __ksym __weak;
 extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq, __u64 slice, __u64 vtime,
 				     __u64 enq_flags) __ksym __weak;
 extern void scx_bpf_error_bstr(char *format, unsigned long long *data, __u32 size) __ksym __weak;

@@ -2,22 +2,23 @@
 /*
  * The scheduler of criticality levels (MC2) and of IMA partitions.
  *
- * Problem: on a stock kernel, tasks of four levels share cores as in mc2-os-isolation, section 2, and
- * partitions run in the windows of their tables (single-core-equivalence, section 2.4). Rule: each task of
- * the plan has a queue (DSQ), in which its threads wait; a CPU is given threads of the task that policy/
- * chooses for it (levels.h), and keeps them until it decides anew: when its timer says so (the end of a slot
- * or of a budget, a release), or when something concerns it that happens elsewhere, by a kick. Timers do no
- * more than kick, so every decision is made in `dispatch`. Threads that belong to no task share what is left
- * with level D: a queue per CPU, taken from by others, too. Kernel threads run at once, the loader where
- * neither level A nor B is at work. Children belong to the task of their parent. What real-time threads of
- * the kernel's own classes take is not commanded here; it is seen at the change of threads, charged to the
- * job that had to wait, and reported. If the loader ends, or an error is found, the kernel unloads the
- * scheduler and its own goes on.
+ * Problem: on a stock kernel, tasks of four levels share cores as in mc2-os-isolation, section 2,
+ * and partitions run in the windows of their tables (single-core-equivalence, section 2.4). Rule:
+ * each task of the plan has a queue (DSQ), in which its threads wait; a CPU is given threads of the
+ * task that policy/ chooses for it (levels.h), and keeps them until it decides anew: when its timer
+ * says so (the end of a slot or of a budget, a release), or when something concerns it that happens
+ * elsewhere, by a kick. Timers do no more than kick, so every decision is made in `dispatch`.
+ * Threads that belong to no task share what is left with level D: a queue per CPU, taken from by
+ * others, too. Kernel threads run at once, the loader where neither level A nor B is at work.
+ * Children belong to the task of their parent. What real-time threads of the kernel's own classes
+ * take is not commanded here; it is seen at the change of threads, charged to the job that had to
+ * wait, and reported. If the loader ends, or an error is found, the kernel unloads the scheduler
+ * and its own goes on.
  *
- * Does not cover: a yield of one thread ends the job of all. Time that the kernel takes (interrupts, its
- * threads) counts as the job's that it interrupts. Threads that belong to no task wait for as long as levels
- * A to C take every CPU; after `timeout_ms` of that, or of a period that long, the kernel unloads the
- * scheduler.
+ * Does not cover: a yield of one thread ends the job of all. Time that the kernel takes
+ * (interrupts, its threads) counts as the job's that it interrupts. Threads that belong to no task
+ * wait for as long as levels A to C take every CPU; after `timeout_ms` of that, or of a period that
+ * long, the kernel unloads the scheduler.
  */
 #include "levels.h"
 #include "ended.h"
@@ -190,8 +191,8 @@ static __always_inline __u32 has_room(const struct level_core *c)
 }
 
 /*
- * A CPU is told of the loader when it wakes, and when the CPU that it was on has no room for it any more. Not
- * each time that it ends a turn: two of its threads would drive each other off.
+ * A CPU is told of the loader when it wakes, and when the CPU that it was on has no room for it any
+ * more. Not each time that it ends a turn: two of its threads would drive each other off.
  */
 static __always_inline void enqueue_loader(struct task_struct *p, __u32 cpu, __u64 enq_flags)
 {
@@ -298,7 +299,8 @@ static __always_inline __u32 dispatch_loader(const struct level_core *c, __u64 n
 }
 
 /* 1: a thread of the chosen task runs. */
-static __always_inline __u32 dispatch_task(struct level_core *c, struct task_struct *prev, __u64 now)
+static __always_inline __u32 dispatch_task(struct level_core *c, struct task_struct *prev,
+					   __u64 now)
 {
 	__u32 id = c->task;
 	struct level_task *r;
@@ -565,7 +567,8 @@ static __always_inline int setup_task(struct level_setup *s)
 			return 0;
 		w->order[SC_TASK(rank)] = id;
 		w->levels.task[SC_TASK(id)].running = SC_NONE;
-	} else if (!sc_level_add(&w->levels, id, level, level == SC_LEVEL_C ? 0 : core, period_and_pet)) {
+	} else if (!sc_level_add(&w->levels, id, level, level == SC_LEVEL_C ? 0 : core,
+				 period_and_pet)) {
 		return 0;
 	}
 	return s->c == 0 || sc_heap_push(&c->releases, s->e, id);

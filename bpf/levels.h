@@ -2,20 +2,21 @@
 /*
  * Criticality levels and partitions: what the scheduler keeps, and the decisions on it.
  *
- * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor timers. Rule:
- * all state lies behind one lock (level C is global), a word that is taken by compare and swap and only where
- * a runqueue is locked, so interrupts are off and nobody who holds it can be interrupted by somebody who
- * wants it. Whoever waits too long for it ends the scheduler. Times read under it are distinct, so a trace
- * has one order.
+ * Problem: solocore/criticality.h decides for one core at a time and knows neither threads nor
+ * timers. Rule: all state lies behind one lock (level C is global), a word that is taken by compare
+ * and swap and only where a runqueue is locked, so interrupts are off and nobody who holds it can
+ * be interrupted by somebody who wants it. Whoever waits too long for it ends the scheduler. Times
+ * read under it are distinct, so a trace has one order.
  *
- * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of the task
- * wants to run then; if all sleep, it is skipped, and who wakes later waits for the next one (as under a
- * polling server: a task that wakes late takes from nobody else what they were promised). At level A, whose
- * slots are its own, it may begin late. A job is done when all threads of its task block, or one yields. Late
- * jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C each keeps its own deadline, at B they follow
- * each other within the budget of the latest release, at A the job before is given up. Other than there, a
- * job of C whose budget is used up while releases wait goes on at once with that of the oldest. Does not
- * cover: jobs that sleep before they are done (the rest belongs to the next job).
+ * Jobs: a task is released at its times by its CPU's timer. A release makes a job if a thread of
+ * the task wants to run then; if all sleep, it is skipped, and who wakes later waits for the next
+ * one (as under a polling server: a task that wakes late takes from nobody else what they were
+ * promised). At level A, whose slots are its own, it may begin late. A job is done when all threads
+ * of its task block, or one yields. Late jobs as in crates/sim/src/kernel/scheduler/levels.rs: at C
+ * each keeps its own deadline, at B they follow each other within the budget of the latest release,
+ * at A the job before is given up. Other than there, a job of C whose budget is used up while
+ * releases wait goes on at once with that of the oldest. Does not cover: jobs that sleep before
+ * they are done (the rest belongs to the next job).
  */
 #ifndef SOLOCORE_LEVELS_H
 #define SOLOCORE_LEVELS_H
@@ -24,10 +25,11 @@
 #include "levels_intf.h"
 #include "sched_trace.h"
 
-/* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through each. */
+/* Releases that one decision makes; the rest follow at once. Few, as the verifier walks through
+ * each. */
 #define LEVEL_RELEASES 4u
-/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual machine may
- * stop the CPU that holds it meanwhile. As many as bpf_loop allows. */
+/* Tries to take the lock: a tenth of a second, where holding it takes microseconds. A virtual
+ * machine may stop the CPU that holds it meanwhile. As many as bpf_loop allows. */
 #define LEVEL_TRIES (1u << 23)
 /* Late jobs that are remembered. */
 #define LEVEL_BACKLOG 1000u
@@ -109,7 +111,8 @@ static __always_inline struct level_cpu_run *level_cpu_of(__u32 cpu)
 	return bpf_map_lookup_elem(&level_cpus, &cpu);
 }
 
-extern void scx_bpf_error_bstr(char *format, unsigned long long *data, __u32 data__sz) __ksym __weak;
+extern void scx_bpf_error_bstr(char *format, unsigned long long *data,
+			       __u32 data__sz) __ksym __weak;
 
 static long lock_try(__u32 step, struct level_world **w)
 {
@@ -169,7 +172,8 @@ __noinline int level_offer(__u64 deadline)
 }
 
 /* Whoever may now have to run the task decides anew. */
-static __always_inline void level_touch(const struct level_world *w, const struct level_task *r, __u32 id)
+static __always_inline void level_touch(const struct level_world *w, const struct level_task *r,
+					__u32 id)
 {
 	const struct sc_level_task *t = &w->levels.task[SC_TASK(id)];
 
@@ -181,7 +185,8 @@ static __always_inline void level_touch(const struct level_world *w, const struc
 		level_offer(t->deadline_ns);
 }
 
-static __always_inline __u32 level_state(const struct level_world *w, const struct level_task *r, __u32 id)
+static __always_inline __u32 level_state(const struct level_world *w, const struct level_task *r,
+					 __u32 id)
 {
 	if (r->level != LEVEL_WINDOW)
 		return w->levels.task[SC_TASK(id)].state;
@@ -253,8 +258,8 @@ __noinline int level_admit(__u32 id, __u32 cpu)
 	}
 	if (state == SC_TASK_IDLE && r->runnable == 0)
 		return 0;
-	/* A job whose budget was used up goes on with that of a release, and the job of that with what it
-	 * leaves. */
+	/* A job whose budget was used up goes on with that of a release, and the job of that with
+	 * what it leaves. */
 	if (state == SC_TASK_SUSPENDED && r->level == SC_LEVEL_C)
 		r->inside++;
 	else if (state == SC_TASK_SUSPENDED || (state == SC_TASK_READY && r->level == SC_LEVEL_B))
@@ -276,7 +281,8 @@ __noinline int level_due(__u32 id, __u32 cpu)
 	if (r->backlog < LEVEL_BACKLOG)
 		r->backlog++;
 	if (level_state(w, r, id) == SC_TASK_IDLE && r->runnable == 0) {
-		/* At level A the job may begin later in its slots; of the others nobody makes up for it. */
+		/* At level A the job may begin later in its slots; of the others nobody makes up
+		 * for it. */
 		if (r->level != SC_LEVEL_A || r->backlog > 1)
 			r->skipped++;
 		r->backlog = r->level == SC_LEVEL_A;
@@ -287,8 +293,8 @@ __noinline int level_due(__u32 id, __u32 cpu)
 }
 
 /* What was seen of a job that is done. */
-static __always_inline void level_record(const struct level_world *w, struct level_task *r, __u32 id,
-					 __u64 now)
+static __always_inline void level_record(const struct level_world *w, struct level_task *r,
+					 __u32 id, __u64 now)
 {
 	__u64 response = sc_sub(now, r->oldest_ns);
 
@@ -323,7 +329,8 @@ __noinline int level_done(__u32 id, __u32 blocked, __u32 cpu)
 	trace(cpu, w->last_ns, TRACE_LEVEL_COMPLETE, id, r->job, 0);
 	if (r->level == LEVEL_WINDOW) {
 		if (r->partition < LEVEL_PARTITIONS)
-			sc_ready_remove(&w->ready[SC_MASKED(r->partition, LEVEL_PARTITIONS)], r->rank);
+			sc_ready_remove(&w->ready[SC_MASKED(r->partition, LEVEL_PARTITIONS)],
+					r->rank);
 		level_record(w, r, id, w->last_ns);
 		kick(r->cpu);
 	} else {
@@ -361,10 +368,11 @@ static __always_inline void level_releases(struct level_core *c, __u64 now, __u3
 	}
 }
 
-/* Who runs among the levels; and what is to be told of the job that ran before. The task whose budget ended.
+/* Who runs among the levels; and what is to be told of the job that ran before. The task whose
+ * budget ended.
  */
-static __always_inline __u32 level_pick(struct level_world *w, struct level_core *c, __u64 now, __u32 cpu,
-					struct sc_level_choice *choice)
+static __always_inline __u32 level_pick(struct level_world *w, struct level_core *c, __u64 now,
+					__u32 cpu, struct sc_level_choice *choice)
 {
 	__u32 old = c->core.current, top;
 	struct sc_table_slot slot;
@@ -380,7 +388,8 @@ static __always_inline __u32 level_pick(struct level_world *w, struct level_core
 		if (r) {
 			trace(cpu, now, TRACE_LEVEL_OVERRUN, old, r->job, 0);
 			r->overruns = w->levels.task[SC_TASK(old)].overruns;
-			r->max_used_ns = sc_max(r->max_used_ns, w->levels.task[SC_TASK(old)].used_ns);
+			r->max_used_ns =
+				sc_max(r->max_used_ns, w->levels.task[SC_TASK(old)].used_ns);
 			spent = old;
 		}
 	}
@@ -404,8 +413,8 @@ static __always_inline __u32 level_pick(struct level_world *w, struct level_core
 }
 
 /* Who runs in the window that is open. */
-static __always_inline void level_pick_window(struct level_world *w, struct level_core *c, __u64 now,
-					      __u32 cpu, struct sc_level_choice *choice)
+static __always_inline void level_pick_window(struct level_world *w, struct level_core *c,
+					      __u64 now, __u32 cpu, struct sc_level_choice *choice)
 {
 	struct level_cpu_run *seen = level_cpu_of(cpu);
 	struct sc_table_slot slot;

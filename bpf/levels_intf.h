@@ -25,8 +25,8 @@ struct levels_settings {
 
 /* What the loader asks of `setup`. */
 #define LEVEL_SETUP_CORE 0u /* a: CPU, b: now */
-#define LEVEL_SETUP_TASK                                                                                     \
-	1u /* a: task, b: level << 32 | core, c: period, d: PET, e: first release; f: partition              \
+#define LEVEL_SETUP_TASK                                                                           \
+	1u /* a: task, b: level << 32 | core, c: period, d: PET, e: first release; f: partition    \
 	      << 32 | rank */
 #define LEVEL_SETUP_TABLE 2u /* a: CPU, b: origin, c: frame */
 #define LEVEL_SETUP_SLOT 3u  /* a: CPU, b: start, c: end, d: task or partition */
@@ -53,17 +53,18 @@ struct level_member {
 
 /* A task of the plan, and what was seen of it. */
 struct level_task {
-	sc_u64 period_ns;    /* 0: released when it wakes */
-	sc_u64 next_ns;	     /* its next release */
-	sc_u64 release_ns;   /* of the present job */
-	sc_u64 job;	     /* number of the present job, from 1 */
-	sc_u64 backlog;	     /* releases that no job was made of yet */
-	sc_u64 inside;	     /* releases whose jobs go on within the budget of the present one */
-	sc_u64 done;	     /* jobs that were completed */
-	sc_u64 skipped;	     /* releases at which it slept, or had been ended */
-	sc_u64 overruns;     /* as the policy counts them */
-	sc_u64 late;	     /* jobs that were completed after their deadlines */
-	sc_u64 max_start_ns; /* longest time from release, or begin of the slot, to the first instruction */
+	sc_u64 period_ns;	/* 0: released when it wakes */
+	sc_u64 next_ns;		/* its next release */
+	sc_u64 release_ns;	/* of the present job */
+	sc_u64 job;		/* number of the present job, from 1 */
+	sc_u64 backlog;		/* releases that no job was made of yet */
+	sc_u64 inside;		/* releases whose jobs go on within the budget of the present one */
+	sc_u64 done;		/* jobs that were completed */
+	sc_u64 skipped;		/* releases at which it slept, or had been ended */
+	sc_u64 overruns;	/* as the policy counts them */
+	sc_u64 late;		/* jobs that were completed after their deadlines */
+	sc_u64 max_start_ns;	/* longest time from release, or begin of the slot, to the first
+				   instruction */
 	sc_u64 max_response_ns; /* longest time from release to completion */
 	sc_u64 max_tardy_ns;	/* longest time from deadline to completion */
 	sc_u64 max_used_ns;	/* most execution that was charged to a job */

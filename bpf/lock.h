@@ -2,21 +2,23 @@
 /*
  * The bandwidth lock on the kernel's performance counters: what both engines share.
  *
- * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which tells
- * nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow of its counter,
- * at every tick, and when it changes tasks: those CPUs whose running thread has a page (`run_lock.slot`) that
- * says it is in a section. So a lock reaches a CPU with its next sample of accesses, before it can do more
- * harm than that, and a release with its next tick, which comes some ten times per period while there
- * are clients (crates/linux changes the timer then). The holders are counted anew, as in the paper (bwlock,
- * Algorithm 1); the policy's own count serves schedulers that see every change. A thread that does not run
- * holds nothing: one that is preempted, stopped, or dead releases by that.
+ * Problem: solocore/bwlock.h decides, but a client takes the lock with a store to its page, which
+ * tells nobody. Rule: who is limited looks. Each CPU counts the holders itself, at every overflow
+ * of its counter, at every tick, and when it changes tasks: those CPUs whose running thread has a
+ * page (`run_lock.slot`) that says it is in a section. So a lock reaches a CPU with its next sample
+ * of accesses, before it can do more harm than that, and a release with its next tick, which comes
+ * some ten times per period while there are clients (crates/linux changes the timer then). The
+ * holders are counted anew, as in the paper (bwlock, Algorithm 1); the policy's own count serves
+ * schedulers that see every change. A thread that does not run holds nothing: one that is
+ * preempted, stopped, or dead releases by that.
  *
- * What is real-time: tasks of the real-time policies, and the threads of clients. They are never throttled.
- * What an overflow reports is the whole sample, as in core.h: the error is one-sided.
+ * What is real-time: tasks of the real-time policies, and the threads of clients. They are never
+ * throttled. What an overflow reports is the whole sample, as in core.h: the error is one-sided.
  *
- * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the last tick.
- * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing to stop
- * for before.
+ * Without the hook at the change of tasks (a kernel may refuse it), what runs is known as of the
+ * last tick.
+ * Does not cover: a CPU whose tasks make no accesses notices the lock with its tick; it has nothing
+ * to stop for before.
  */
 #ifndef SOLOCORE_LOCK_H
 #define SOLOCORE_LOCK_H
@@ -96,7 +98,8 @@ static __noinline __u32 lock_holders(__u64 now)
 }
 
 /* Accesses in this period of what is not real-time. */
-static __always_inline __u64 limited_made(const struct run_core *c, const struct run_lock *l, __u64 count)
+static __always_inline __u64 limited_made(const struct run_core *c, const struct run_lock *l,
+					  __u64 count)
 {
 	return sc_sub(count - c->at_start, l->exempt);
 }
@@ -117,8 +120,8 @@ static __always_inline void lock_runs(struct run_lock *l, struct task_struct *p,
 }
 
 /* This task, with this page, runs here, if that is news. */
-static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, struct task_struct *p,
-					__u32 slot, __u64 count)
+static __always_inline void lock_switch(struct run_core *c, struct run_lock *l,
+					struct task_struct *p, __u32 slot, __u64 count)
 {
 	__u32 realtime;
 	__u64 missing;
@@ -141,9 +144,11 @@ static __always_inline void lock_switch(struct run_core *c, struct run_lock *l, 
 	sc_bwlock_switch(&l->lock, &l->core, 0, &l->task, 0);
 }
 
-/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have to before.
+/* The verdict as it is now, and what follows from it. 1 if the CPU must stop now and did not have
+ * to before.
  */
-static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now)
+static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l, __u32 cpu,
+					 __u64 now)
 {
 	__u32 was = c->guard.throttled;
 
@@ -169,7 +174,8 @@ static __always_inline __u32 lock_decide(struct run_core *c, struct run_lock *l,
 static __always_inline void lock_start(struct run_core *c, struct run_lock *l, __u32 cpu, __u64 now,
 				       __u64 count)
 {
-	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget, lock_settings.min_budget))
+	if (!sc_bwlock_init(&l->lock, settings.period_ns, lock_settings.max_budget,
+			    lock_settings.min_budget))
 		return;
 	sc_bwlock_core_init(&l->lock, &l->core, cpu, now - settings.period_ns / 2);
 	c->guard.next_ns = l->core.next_ns;
@@ -198,17 +204,18 @@ static __always_inline void lock_turn(struct run_core *c, struct run_lock *l, __
 	l->whole = l->lock.holders != 0;
 }
 
-/* The timer, or an overflow that finds it late; `slot` is the page of what runs. 1 if the CPU must stop now
- * and did not have to before. */
-static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
-				       __u64 now, __u64 count)
+/* The timer, or an overflow that finds it late; `slot` is the page of what runs. 1 if the CPU must
+ * stop now and did not have to before. */
+static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, __u32 cpu,
+				       __u32 slot, __u64 now, __u64 count)
 {
 	if (!c->started) {
 		lock_start(c, l, cpu, now, count);
 		return 0;
 	}
 	lock_switch(c, l, bpf_get_current_task_btf(), slot, count);
-	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves overflows out. */
+	/* What no overflow has reported yet: a kernel that finds a counter too busy leaves
+	 * overflows out. */
 	if (!l->core.realtime)
 		sc_bwlock_account(&l->core, sc_sub(limited_made(c, l, count), l->core.used));
 	l->lock.holders = lock_holders(now);
@@ -220,8 +227,8 @@ static __always_inline __u32 lock_look(struct run_core *c, struct run_lock *l, _
 }
 
 /* A sample of accesses was made. 1 if the CPU must stop. */
-static __always_inline __u32 lock_account(struct run_core *c, struct run_lock *l, __u32 cpu, __u32 slot,
-					  __u64 now, __u64 count)
+static __always_inline __u32 lock_account(struct run_core *c, struct run_lock *l, __u32 cpu,
+					  __u32 slot, __u64 now, __u64 count)
 {
 	__u64 made, reported;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The contract between bpf/lock.h, bpf/dynamic.h and crates/linux, beside intf.h. Rule: as in intf.h.
+ * The contract between bpf/lock.h, bpf/dynamic.h and crates/linux, beside intf.h. Rule: as in
+ * intf.h.
  */
 #ifndef SOLOCORE_LOCK_INTF_H
 #define SOLOCORE_LOCK_INTF_H
@@ -37,8 +38,8 @@ struct run_clients {
 
 /* Whose page a slot is, by thread (or by process, for a program). */
 struct run_owner {
-	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers are used
-			   again */
+	sc_u64 started; /* when it started, in hundredths of a second since the machine did: numbers
+			   are used again */
 	sc_u32 slot;
 	sc_u32 reserved;
 };
@@ -64,7 +65,8 @@ struct run_lock {
 	sc_u64 stops;		    /* how often the lock stopped the CPU */
 	sc_u64 pid;		    /* number of the thread that runs here; 0: idle */
 	sc_u64 turn;		    /* 1: clients came first last time (sched_ext engine) */
-	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any more */
+	sc_u64 frees; /* how often the CPU went on before its period ended, as nobody held it any
+			 more */
 };
 
 /* A hard task of dynamic budgets; its number is its priority. */

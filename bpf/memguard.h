@@ -3,17 +3,17 @@
  * MemGuard on the kernel's performance counters: what both engines share.
  *
  * Problem: solocore/memguard.h decides, but it must hear of accesses and of periods.
- * Rule: as in core.h. Writes have a counter of their own where the plan gives them a budget (writes.h); the
- * other one is of kind SC_READ.
+ * Rule: as in core.h. Writes have a counter of their own where the plan gives them a budget
+ * (writes.h); the other one is of kind SC_READ.
  * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
  *
- * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU. Both read
- * the counter itself, and what was made but not reported is accounted with the next overflow (`unseen`). An
- * overflow program that finds a tick due starts the period in its place.
+ * Lost interrupts: a program of a perf event does not run while another one runs on the same CPU.
+ * Both read the counter itself, and what was made but not reported is accounted with the next
+ * overflow (`unseen`). An overflow program that finds a tick due starts the period in its place.
  *
- * The first period begins half a period before the first tick: ticks then fall in the middle of what the
- * policy takes for a period, and one that is a little late still starts the next period and not the one
- * after.
+ * The first period begins half a period before the first tick: ticks then fall in the middle of
+ * what the policy takes for a period, and one that is a little late still starts the next period
+ * and not the one after.
  */
 #ifndef SOLOCORE_BPF_MEMGUARD_H
 #define SOLOCORE_BPF_MEMGUARD_H
@@ -38,7 +38,8 @@ static __always_inline struct sc_memguard *guard_of(void)
 }
 
 /* The first tick of a CPU. */
-static __always_inline void memguard_start(struct sc_memguard *g, struct run_core *c, __u64 now, __u64 count)
+static __always_inline void memguard_start(struct sc_memguard *g, struct run_core *c, __u64 now,
+					   __u64 count)
 {
 	sc_u64 reservation[SC_KINDS];
 
@@ -46,10 +47,11 @@ static __always_inline void memguard_start(struct sc_memguard *g, struct run_cor
 		return;
 	reservation[SC_READ] = c->reservation;
 	reservation[SC_WRITE] = writes_reservation(c);
-	if (g->period_ns == 0 &&
-	    !sc_memguard_init(g, settings.period_ns, settings.chunk, settings.sharing, settings.regulated))
+	if (g->period_ns == 0 && !sc_memguard_init(g, settings.period_ns, settings.chunk,
+						   settings.sharing, settings.regulated))
 		return;
-	if (!sc_memguard_core_init(g, &c->guard, reservation, c->flags, now - settings.period_ns / 2))
+	if (!sc_memguard_core_init(g, &c->guard, reservation, c->flags,
+				   now - settings.period_ns / 2))
 		return;
 	/* CPUs start one after the other; what they share goes by the number of the period. */
 	c->guard.epoch = (sc_u32)(now / settings.period_ns);
@@ -61,8 +63,8 @@ static __always_inline void memguard_start(struct sc_memguard *g, struct run_cor
 }
 
 /* The period is over. */
-static __always_inline void memguard_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
-					  __u64 count)
+static __always_inline void memguard_turn(struct sc_memguard *g, struct run_core *c, __u32 cpu,
+					  __u64 now, __u64 count)
 {
 	__u32 epoch = c->guard.epoch, was = c->guard.throttled;
 
@@ -76,8 +78,8 @@ static __always_inline void memguard_turn(struct sc_memguard *g, struct run_core
 }
 
 /* The timer. */
-static __always_inline void memguard_tick(struct sc_memguard *g, struct run_core *c, __u32 cpu, __u64 now,
-					  __u64 count)
+static __always_inline void memguard_tick(struct sc_memguard *g, struct run_core *c, __u32 cpu,
+					  __u64 now, __u64 count)
 {
 	if (!c->started) {
 		memguard_start(g, c, now, count);
@@ -107,15 +109,17 @@ static __always_inline void memguard_overflow(struct sc_memguard *g, struct run_
 
 	if (made > reported)
 		c->unseen += made - reported;
-	memguard_obey(sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported)), cpu, c);
+	memguard_obey(
+		sc_memguard_account(g, &c->guard, SC_READ, c->sample + sc_sub(made, reported)), cpu,
+		c);
 	now = bpf_ktime_get_ns();
 	if (tick_lost(c, now))
 		memguard_turn(g, c, cpu, now, count);
 }
 
 /* The counter of writes overflowed at this count. */
-static __always_inline void memguard_write_overflow(struct sc_memguard *g, struct run_core *c, __u32 cpu,
-						    __u64 writes)
+static __always_inline void memguard_write_overflow(struct sc_memguard *g, struct run_core *c,
+						    __u32 cpu, __u64 writes)
 {
 	struct bpf_perf_event_value value = {};
 	__u64 now;

@@ -2,8 +2,9 @@
 /*
  * The programs of a regulated CPU: which regulator hears of a tick, an overflow, a change of tasks.
  *
- * Rule: one regulator acts per run, by `lock_settings.policy`: MemGuard (memguard.h), the bandwidth lock
- * (lock.h) or dynamic budgets (dynamic.h). Both engines include this; each defines what engine.h declares.
+ * Rule: one regulator acts per run, by `lock_settings.policy`: MemGuard (memguard.h), the bandwidth
+ * lock (lock.h) or dynamic budgets (dynamic.h). Both engines include this; each defines what
+ * engine.h declares.
  */
 #ifndef SOLOCORE_REGULATE_H
 #define SOLOCORE_REGULATE_H
@@ -28,7 +29,8 @@ int tick(struct bpf_perf_event_data *ctx)
 	struct sc_memguard *g = guard_of();
 	__u64 now = bpf_ktime_get_ns();
 
-	if (!c || !g || bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
+	if (!c || !g ||
+	    bpf_perf_event_read_value(&counters, BPF_F_CURRENT_CPU, &value, sizeof(value)))
 		return 0;
 	if (lock_settings.policy == RUN_BWLOCK) {
 		if (lock_tick(c, cpu, now, value.counter))

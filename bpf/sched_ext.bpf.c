@@ -2,20 +2,21 @@
 /*
  * The sched_ext engine: a scheduler that gives no task to a throttled CPU.
  *
- * Problem: a CPU that has used its budget up must run nothing that is regulated until its next period, at
- * once, and without a busy loop.
- * Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual time. The overflow program kicks
- * the CPU, which ends the running task's turn; `dispatch` then moves nothing to a throttled CPU, which idles.
- * The tick kicks it again. A CPU with budget left takes tasks from the queues of others. Kernel threads and
- * the loader go straight to the CPU's local queue; SCHED_FIFO, SCHED_RR and SCHED_DEADLINE tasks never come
- * here. When the loader ends, however it ends, the kernel unloads the scheduler and its own goes on.
+ * Problem: a CPU that has used its budget up must run nothing that is regulated until its next
+ * period, at once, and without a busy loop.
+ * Rule: each CPU has a queue (DSQ) of its own, ordered by weighted virtual time. The overflow
+ * program kicks the CPU, which ends the running task's turn; `dispatch` then moves nothing to a
+ * throttled CPU, which idles. The tick kicks it again. A CPU with budget left takes tasks from the
+ * queues of others. Kernel threads and the loader go straight to the CPU's local queue; SCHED_FIFO,
+ * SCHED_RR and SCHED_DEADLINE tasks never come here. When the loader ends, however it ends, the
+ * kernel unloads the scheduler and its own goes on.
  *
- * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one only; any
- * other takes from the two by turns, so that neither starves.
+ * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one
+ * only; any other takes from the two by turns, so that neither starves.
  *
- * Does not cover: a task that was preempted by a real-time task returns without `dispatch`; `running` sends
- * it away at once. A throttled task may hold a kernel mutex until the next period. Caches and NUMA nodes are
- * not looked at beyond the kernel's own choice of an idle CPU.
+ * Does not cover: a task that was preempted by a real-time task returns without `dispatch`;
+ * `running` sends it away at once. A throttled task may hold a kernel mutex until the next period.
+ * Caches and NUMA nodes are not looked at beyond the kernel's own choice of an idle CPU.
  */
 #include "ended.h"
 #include "engine.h"
@@ -56,7 +57,8 @@ static void cpu_go_all(void)
 
 static __always_inline __u32 exempt(const struct task_struct *p)
 {
-	return (p->flags & PF_KTHREAD) != 0 || (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
+	return (p->flags & PF_KTHREAD) != 0 ||
+	       (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
 }
 
 /* May it run where others are throttled? */
@@ -92,7 +94,8 @@ void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 	__s32 cpu = scx_bpf_task_cpu(p), other;
 
 	if (exempt(p)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns,
+				   enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	/* Who slept saves up one turn, not more. */
@@ -136,7 +139,8 @@ void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 			break;
 		if (scx_bpf_dsq_move_to_local(from))
 			return;
-		if (lock_settings.policy == RUN_BWLOCK && scx_bpf_dsq_move_to_local(CLIENTS_OF(from)))
+		if (lock_settings.policy == RUN_BWLOCK &&
+		    scx_bpf_dsq_move_to_local(CLIENTS_OF(from)))
 			return;
 		from = from + 1 < settings.cpus ? from + 1 : 0;
 	}

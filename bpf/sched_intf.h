@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The contract between what all schedulers have (ended.h, sched_trace.h, intruders.h) and crates/linux. Rule:
- * as in intf.h.
+ * The contract between what all schedulers have (ended.h, sched_trace.h, intruders.h) and
+ * crates/linux. Rule: as in intf.h.
  */
 #ifndef SOLOCORE_SCHED_INTF_H
 #define SOLOCORE_SCHED_INTF_H

@@ -1,27 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * VCPUs on a stock kernel (MARACAS): a sched_ext scheduler whose decisions are those of solocore/vcpu.h.
+ * VCPUs on a stock kernel (MARACAS): a sched_ext scheduler whose decisions are those of
+ * solocore/vcpu.h.
  *
- * Problem: threads belong to VCPUs, a VCPU has C in T on its core, and what is left over is background time.
- * The policy decides for one core at a time, and every call on a core must be serialised. Rule: what concerns
- * a core is done while its runqueue is locked. The kernel's callbacks for a thread on a CPU come that way:
- * `enqueue` (its VCPU has work), `stopping` (nobody is charged from here on), `dispatch` (who is next) and
- * `running` (who is picked is charged from here on). Whoever else has something for a core, a thread that
- * wakes on another CPU, the balancing, or solocore's own programs of type syscall, leaves it in the core's
- * mail and kicks the CPU; its `dispatch` reads that. A timer of each CPU only kicks, when the policy wants to
- * be asked again.
+ * Problem: threads belong to VCPUs, a VCPU has C in T on its core, and what is left over is
+ * background time. The policy decides for one core at a time, and every call on a core must be
+ * serialised. Rule: what concerns a core is done while its runqueue is locked. The kernel's
+ * callbacks for a thread on a CPU come that way: `enqueue` (its VCPU has work), `stopping` (nobody
+ * is charged from here on), `dispatch` (who is next) and `running` (who is picked is charged from
+ * here on). Whoever else has something for a core, a thread that wakes on another CPU, the
+ * balancing, or solocore's own programs of type syscall, leaves it in the core's mail and kicks the
+ * CPU; its `dispatch` reads that. A timer of each CPU only kicks, when the policy wants to be asked
+ * again.
  *
- * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the VCPU is. A
- * thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on, and an idle CPU takes
- * such threads from others. Kernel threads and solocore itself go straight to the local queue, real-time
- * threads never come here: the core is paused meanwhile, nobody is charged, and they are reported.
+ * Each VCPU has a queue (DSQ) of its threads, in the order of weighted virtual time, wherever the
+ * VCPU is. A thread that is bound to no VCPU belongs to the best-effort VCPU of the CPU it is on,
+ * and an idle CPU takes such threads from others. Kernel threads and solocore itself go straight to
+ * the local queue, real-time threads never come here: the core is paused meanwhile, nobody is
+ * charged, and they are reported.
  *
- * A timer that comes late does not enlarge a budget: what ran beyond it is settled at the instant at which it
- * was used up, and the rest is counted (`late_ns`) but is nobody's. Admission allows for it.
+ * A timer that comes late does not enlarge a budget: what ran beyond it is settled at the instant
+ * at which it was used up, and the rest is counted (`late_ns`) but is nobody's. Admission allows
+ * for it.
  *
- * Source: maracas, sections II to V. Does not cover: time that interrupts take is the running VCPU's; a
- * thread whose affinity excludes its VCPU's core is best effort meanwhile; the kernel's own threads are not
- * held to anything.
+ * Source: maracas, sections II to V. Does not cover: time that interrupts take is the running
+ * VCPU's; a thread whose affinity excludes its VCPU's core is best effort meanwhile; the kernel's
+ * own threads are not held to anything.
  */
 #include "ended.h"
 #include "intruders.h"
@@ -31,7 +35,8 @@
 /* Tries of a dispatch to find a VCPU whose threads are there. */
 #define TRIES 8
 
-/* The VCPU has a thread that wants to run. `cpu`: whose runqueue is locked. 1: that CPU must pick anew. */
+/* The VCPU has a thread that wants to run. `cpu`: whose runqueue is locked. 1: that CPU must pick
+ * anew. */
 static __always_inline __u32 vcpu_wakes(__u32 cpu, __u32 id, __u32 core)
 {
 	struct vcpu_cpu *c;
@@ -75,16 +80,18 @@ __s32 BPF_PROG(vcpu_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64 wak
 }
 
 /*
- * A thread that wakes while another one of its VCPU runs, and nobody waits in the VCPU's queue, is next: it
- * need not pass through queue and `dispatch`. Should another VCPU be picked meanwhile, it is sent away as it
- * begins (`running`).
+ * A thread that wakes while another one of its VCPU runs, and nobody waits in the VCPU's queue, is
+ * next: it need not pass through queue and `dispatch`. Should another VCPU be picked meanwhile, it
+ * is sent away as it begins (`running`).
  */
-static __always_inline __u32 goes_next(__u32 cpu, __u32 id, const struct vcpu_info *v, __u64 enq_flags)
+static __always_inline __u32 goes_next(__u32 cpu, __u32 id, const struct vcpu_info *v,
+				       __u64 enq_flags)
 {
 	struct vcpu_cpu *c = cpu_of(cpu);
 
 	if (!c || (enq_flags & SCX_ENQ_WAKEUP) == 0 || v->core != cpu || c->core.paused ||
-	    c->core.current != id || c->direct != 0 || c->mail != 0 || scx_bpf_dsq_nr_queued(id) > 0)
+	    c->core.current != id || c->direct != 0 || c->mail != 0 ||
+	    scx_bpf_dsq_nr_queued(id) > 0)
 		return 0;
 	c->direct = 1;
 	return 1;
@@ -99,7 +106,8 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 	__u32 id;
 
 	if (exempt(p)) {
-		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns,
+				   enq_flags | SCX_ENQ_PREEMPT);
 		return;
 	}
 	id = vcpu_of(p, cpu);
@@ -122,7 +130,8 @@ void BPF_PROG(vcpu_enqueue, struct task_struct *p, __u64 enq_flags)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 		return;
 	}
-	/* Best effort: perhaps another CPU idles. Of one that wakes the kernel has looked already. */
+	/* Best effort: perhaps another CPU idles. Of one that wakes the kernel has looked already.
+	 * */
 	if (id != (__u32)cpu || (enq_flags & SCX_ENQ_WAKEUP) != 0 || p->nr_cpus_allowed == 1)
 		return;
 	other = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
@@ -145,7 +154,8 @@ static __always_inline void ask_throttling(struct vcpu_cpu *c, __u32 cpu)
 		core_now(cpu, TRACE_VCPU_ALLOW, allowed);
 }
 
-/* An idle CPU looks for threads of best effort that wait elsewhere. 1: one is in the local queue. */
+/* An idle CPU looks for threads of best effort that wait elsewhere. 1: one is in the local queue.
+ * */
 static __always_inline __u32 steal(struct vcpu_cpu *c, __u32 cpu)
 {
 	__u32 step, from = cpu;
@@ -169,7 +179,8 @@ static __always_inline __u32 goes_on(struct task_struct *prev, __u32 id)
 }
 
 /* `prev` goes on, perhaps for a VCPU that it was bound to meanwhile. */
-static __always_inline void goes_on_as(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev, __u32 id)
+static __always_inline void goes_on_as(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev,
+				       __u32 id)
 {
 	if (c->running_id != id)
 		trace(cpu, bpf_ktime_get_ns(), TRACE_RUNS, prev->pid, id + 1, 0);
@@ -178,11 +189,11 @@ static __always_inline void goes_on_as(struct vcpu_cpu *c, __u32 cpu, struct tas
 }
 
 /*
- * Most switches are between threads of one VCPU, while nothing is due: the policy is not asked, and the VCPU
- * is charged for them. 1 if that is done.
+ * Most switches are between threads of one VCPU, while nothing is due: the policy is not asked, and
+ * the VCPU is charged for them. 1 if that is done.
  */
-static __always_inline __u32 same_vcpu(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev, __u32 queued,
-				       __u64 now)
+static __always_inline __u32 same_vcpu(struct vcpu_cpu *c, __u32 cpu, struct task_struct *prev,
+				       __u32 queued, __u64 now)
 {
 	__u32 id = c->core.current;
 
@@ -293,7 +304,8 @@ void BPF_PROG(vcpu_running, struct task_struct *p)
 	else if (c->core.paused)
 		c->running_ns = bpf_ktime_get_ns();
 	c->running_id = id;
-	/* Another VCPU than its own was picked meanwhile, or it was bound to another: it must not be charged.
+	/* Another VCPU than its own was picked meanwhile, or it was bound to another: it must not
+	 * be charged.
 	 */
 	if (c->core.current != id && !c->core.paused) {
 		core_settle(cpu, c->running_ns);
@@ -322,8 +334,8 @@ void BPF_PROG(vcpu_stopping, struct task_struct *p, _Bool runnable)
 	p->scx.dsq_vtime += sc_sub(now, c->running_ns) * 100 / sc_max(p->scx.weight, 1);
 	trace(cpu, now, TRACE_STOPS, p->pid, runnable, c->running_id + 1);
 	if (!runnable) {
-		/* Whether its VCPU has another thread, `dispatch` will see, at once: the switch is the
-		 * VCPU's. */
+		/* Whether its VCPU has another thread, `dispatch` will see, at once: the switch is
+		 * the VCPU's. */
 		c->stopped_ns = now;
 		return;
 	}

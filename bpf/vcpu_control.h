@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What changes VCPUs from outside: the balancing (maracas, section V, Algorithm 2), and solocore's requests.
+ * What changes VCPUs from outside: the balancing (maracas, section V, Algorithm 2), and solocore's
+ * requests.
  *
- * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`); whoever finds
- * it taken comes again. None of this runs under a runqueue's lock, so that nobody waits for it there; what it
- * decides goes into the cores' mail.
+ * Rule: sc_balance has one caller at a time, by a word that is taken and given back (`turn`);
+ * whoever finds it taken comes again. None of this runs under a runqueue's lock, so that nobody
+ * waits for it there; what it decides goes into the cores' mail.
  */
 #ifndef SOLOCORE_VCPU_CONTROL_H
 #define SOLOCORE_VCPU_CONTROL_H
@@ -41,7 +42,8 @@ static long send_one(__u32 id, void *context)
 	return 0;
 }
 
-/* The migration thread of a core, or (SC_NONE) of the one with the least slack. How many VCPUs move. */
+/* The migration thread of a core, or (SC_NONE) of the one with the least slack. How many VCPUs
+ * move. */
 __attribute__((noinline)) int balance_core(__u32 from)
 {
 	__u32 zero = 0;
@@ -96,7 +98,8 @@ static int balance_fired(void *map, __u32 *key, struct cpu_timer *timer)
 /* Utilisation of a VCPU, its switches included. */
 static __always_inline __u64 load_of(__u64 capacity_ns, __u64 period_ns)
 {
-	return sc_utilization(sc_min(sc_add(capacity_ns, settings.overhead_ns), period_ns), period_ns);
+	return sc_utilization(sc_min(sc_add(capacity_ns, settings.overhead_ns), period_ns),
+			      period_ns);
 }
 
 /* Creates a VCPU on a core. Admission is solocore's; what the policy refuses is refused here. */
@@ -193,8 +196,8 @@ int vcpu_monitor(struct vcpu_request *r)
 }
 
 /*
- * Before the scheduler is installed, for the first time or again: cores for sc_balance, the rule of the
- * throttling, and nothing of a former one.
+ * Before the scheduler is installed, for the first time or again: cores for sc_balance, the rule of
+ * the throttling, and nothing of a former one.
  */
 SEC("syscall")
 int vcpu_begin(struct vcpu_request *r)
@@ -209,13 +212,15 @@ int vcpu_begin(struct vcpu_request *r)
 	turn_given();
 	if (!t || !b || !sc_balance_init(b, settings.cpus, settings.colours != 0))
 		return 0;
-	if (settings.check_ns != 0 && !sc_throttle_init(t, settings.cpus, r->server, r->occupancy, r->limit))
+	if (settings.check_ns != 0 &&
+	    !sc_throttle_init(t, settings.cpus, r->server, r->occupancy, r->limit))
 		return 0;
 	r->done = 1;
 	return 0;
 }
 
-/* A drill: an error of the scheduler (0), or one that lets nobody in any more (1). The kernel must take over.
+/* A drill: an error of the scheduler (0), or one that lets nobody in any more (1). The kernel must
+ * take over.
  */
 SEC("syscall")
 int vcpu_fail(struct vcpu_request *r)

@@ -2,10 +2,10 @@
 /*
  * VCPUs: the maps, and the calls of the policy for a core.
  *
- * Rule: every call of the policy goes through core_call, which writes its record, and before it the core is
- * settled (core_settle): whoever used its budget up since is charged to the instant at which that was, not to
- * the later one at which somebody looks. All of it under the lock of the core's runqueue (vcpu.bpf.c says
- * why).
+ * Rule: every call of the policy goes through core_call, which writes its record, and before it the
+ * core is settled (core_settle): whoever used its budget up since is charged to the instant at
+ * which that was, not to the later one at which somebody looks. All of it under the lock of the
+ * core's runqueue (vcpu.bpf.c says why).
  */
 #ifndef SOLOCORE_VCPU_CORE_H
 #define SOLOCORE_VCPU_CORE_H
@@ -90,7 +90,8 @@ static __always_inline struct vcpu_info *info_of(__u32 id)
 
 static __always_inline __u32 exempt(const struct task_struct *p)
 {
-	return (p->flags & PF_KTHREAD) != 0 || (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
+	return (p->flags & PF_KTHREAD) != 0 ||
+	       (settings.loader_pid != 0 && p->tgid == settings.loader_pid);
 }
 
 /* The VCPU that a thread on this CPU belongs to. */
@@ -105,7 +106,8 @@ static __always_inline __u32 vcpu_of(struct task_struct *p, __u32 cpu)
 	v = info_of(id);
 	if (!v || v->core == SC_NONE || *to != VCPU_BOUND(id, v->generation))
 		return cpu;
-	if ((__u32)p->nr_cpus_allowed < settings.cpus && !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
+	if ((__u32)p->nr_cpus_allowed < settings.cpus &&
+	    !bpf_cpumask_test_cpu(v->core, p->cpus_ptr))
 		return cpu;
 	return id;
 }
@@ -203,9 +205,9 @@ static int timer_fired(void *map, __u32 *key, struct cpu_timer *timer)
 }
 
 /*
- * The CPU is to be asked again at until_ns. A timer that goes off somewhat earlier stays: it is then armed
- * anew, at most once for each halving of what is left, and threads that come and go do not program the clock
- * each time.
+ * The CPU is to be asked again at until_ns. A timer that goes off somewhat earlier stays: it is
+ * then armed anew, at most once for each halving of what is left, and threads that come and go do
+ * not program the clock each time.
  */
 static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)
 {
@@ -213,8 +215,8 @@ static __always_inline void arm(__u32 cpu, __u64 until_ns, __u64 now_ns)
 
 	if (!timer || until_ns >= SC_MAX_TIME)
 		return;
-	if (timer->armed_ns <= until_ns && timer->armed_ns >= now_ns + sc_sub(until_ns, now_ns) / 2 &&
-	    timer->armed_ns > now_ns)
+	if (timer->armed_ns <= until_ns &&
+	    timer->armed_ns >= now_ns + sc_sub(until_ns, now_ns) / 2 && timer->armed_ns > now_ns)
 		return;
 	timer->armed_ns = until_ns;
 	bpf_timer_start(&timer->timer, until_ns, BPF_F_TIMER_ABS | BPF_F_TIMER_CPU_PIN);
@@ -228,7 +230,8 @@ static __always_inline __u64 until_of(const struct vcpu_cpu *c)
 	return c->core.until_ns;
 }
 
-/* A thread of this VCPU, which was picked, runs from now on; unless another one has got budget just now. */
+/* A thread of this VCPU, which was picked, runs from now on; unless another one has got budget just
+ * now. */
 static __always_inline void core_resumes(struct vcpu_cpu *c, __u32 cpu, __u32 id)
 {
 	__u64 now = bpf_ktime_get_ns();

@@ -2,8 +2,8 @@
 /*
  * The contract between bpf/vcpu.bpf.c and crates/linux. Rule: as in intf.h.
  *
- * VCPUs are numbered. Number c, below the number of CPUs, is the best-effort VCPU of CPU c: it runs whatever
- * is bound to no VCPU.
+ * VCPUs are numbered. Number c, below the number of CPUs, is the best-effort VCPU of CPU c: it runs
+ * whatever is bound to no VCPU.
  */
 #ifndef SOLOCORE_VCPU_INTF_H
 #define SOLOCORE_VCPU_INTF_H
@@ -16,11 +16,13 @@
 
 /* What the loader decides once (read-only data). */
 struct vcpu_settings {
-	sc_u64 slice_ns;   /* a thread's turn among those of its VCPU */
-	sc_u64 check_ns;   /* how often a core in background mode asks whether it may go on; 0: it is not
-			      throttled */
-	sc_u64 balance_ns; /* from a change to the rebalancing that it causes; 0: VCPUs stay where they are */
-	sc_u64 overhead_ns; /* what a switch costs: balancing adds it to each capacity, as admission does */
+	sc_u64 slice_ns; /* a thread's turn among those of its VCPU */
+	sc_u64 check_ns; /* how often a core in background mode asks whether it may go on; 0: it is
+			    not throttled */
+	sc_u64 balance_ns;  /* from a change to the rebalancing that it causes; 0: VCPUs stay where
+			       they are */
+	sc_u64 overhead_ns; /* what a switch costs: balancing adds it to each capacity, as admission
+			       does */
 	sc_u32 cpus;	    /* CPUs of the machine, numbered from 0 */
 	sc_u32 background;  /* SC_BACKGROUND_* */
 	sc_u32 allowed;	    /* 0: no background time at all */
@@ -67,8 +69,8 @@ struct vcpu_info {
 	sc_u32 core;	   /* the CPU that it is on or goes to; SC_NONE: there is no such VCPU */
 	sc_u32 to;	   /* where it is to go; SC_NONE: it is destroyed */
 	sc_u32 flags;	   /* VCPU_* */
-	sc_u32 generation; /* how often this number has been given away: threads of a former owner are not
-			      this one's */
+	sc_u32 generation; /* how often this number has been given away: threads of a former owner
+			      are not this one's */
 };
 
 /* What a thread is bound to: a number plus 1, and its generation. */

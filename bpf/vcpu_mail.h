@@ -2,9 +2,9 @@
 /*
  * VCPUs: what others have for a core.
  *
- * Rule: whoever does not hold the lock of a core's runqueue leaves what it has for the core in the core's
- * mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the core's `dispatch`
- * reads it. A VCPU that moves lies in `transit` between the two.
+ * Rule: whoever does not hold the lock of a core's runqueue leaves what it has for the core in the
+ * core's mail, a set of VCPUs for each kind (woken, arriving, leaving), and kicks the CPU; the
+ * core's `dispatch` reads it. A VCPU that moves lies in `transit` between the two.
  */
 #ifndef SOLOCORE_VCPU_MAIL_H
 #define SOLOCORE_VCPU_MAIL_H
@@ -55,7 +55,8 @@ static __always_inline void balance_soon(__u32 core)
 		bpf_timer_start(&timer->timer, settings.balance_ns, 0);
 }
 
-/* A thread of a VCPU that is no more goes to the local queue; when it has run, it is best effort. */
+/* A thread of a VCPU that is no more goes to the local queue; when it has run, it is best effort.
+ * */
 static long drain_one(__u32 step, void *context)
 {
 	__u64 moved = scx_bpf_dsq_move_to_local(*(__u32 *)context);
@@ -172,7 +173,8 @@ static long read_mail(__u32 step, void *context)
 	if (id != SC_NONE) {
 		v = info_of(id);
 		if (v && v->core == m->cpu && id < SC_MAX_TASKS &&
-		    c->core.vcpu[SC_TASK(id)].state == SC_VCPU_BLOCKED && scx_bpf_dsq_nr_queued(id) > 0)
+		    c->core.vcpu[SC_TASK(id)].state == SC_VCPU_BLOCKED &&
+		    scx_bpf_dsq_nr_queued(id) > 0)
 			core_now(m->cpu, TRACE_VCPU_WAKE, id);
 		else if (v && v->core != SC_NONE && v->core != m->cpu)
 			post(v->core, id, TRACE_VCPU_WAKE);

@@ -4,13 +4,13 @@
  *
  * Problem: lines read and lines written back are different events, and MemGuard counts them apart
  * (solocore/memguard.h, SC_WRITE).
- * Rule: as in core.h, with a counter, a sample and an overflow program of their own; the CPU stops when
- * either budget is spent, and the tick gives back both. A CPU whose `write_sample` is 0 counts no writes and
- * pays one comparison a tick for it.
+ * Rule: as in core.h, with a counter, a sample and an overflow program of their own; the CPU stops
+ * when either budget is spent, and the tick gives back both. A CPU whose `write_sample` is 0 counts
+ * no writes and pays one comparison a tick for it.
  * Source: single-core-equivalence, section 2.2; Yun et al., RTAS 2013.
  *
- * Does not cover: the bandwidth lock and dynamic budgets, which have one kind; writes in the history of
- * periods.
+ * Does not cover: the bandwidth lock and dynamic budgets, which have one kind; writes in the
+ * history of periods.
  */
 #ifndef SOLOCORE_WRITES_H
 #define SOLOCORE_WRITES_H
@@ -73,11 +73,13 @@ static __always_inline void writes_tally(struct run_core *c)
 /* The counter of writes overflowed at this count: what the policy says to that. */
 static __always_inline __u32 writes_account(struct sc_memguard *g, struct run_core *c, __u64 count)
 {
-	__u64 made = count - c->write_at_start, reported = c->guard.used[SC_WRITE] + c->write_sample;
+	__u64 made = count - c->write_at_start,
+	      reported = c->guard.used[SC_WRITE] + c->write_sample;
 
 	if (made > reported)
 		c->unseen_writes += made - reported;
-	return sc_memguard_account(g, &c->guard, SC_WRITE, c->write_sample + sc_sub(made, reported));
+	return sc_memguard_account(g, &c->guard, SC_WRITE,
+				   c->write_sample + sc_sub(made, reported));
 }
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libsolocore (solocore.h says what it is for): attaching to the daemon, and the two words of the page.
+ * libsolocore (solocore.h says what it is for): attaching to the daemon, and the two words of the
+ * page.
  *
- * Rule: what a thread has is thread-local, so the calls need no lock. All attached threads are in a list, for
- * the child of a fork, which must close their connections: the daemon takes an open connection for a living
- * client. The page is not inherited by children at all (MADV_DONTFORK).
+ * Rule: what a thread has is thread-local, so the calls need no lock. All attached threads are in a
+ * list, for the child of a fork, which must close their connections: the daemon takes an open
+ * connection for a living client. The page is not inherited by children at all (MADV_DONTFORK).
  */
 #define _GNU_SOURCE
 #include "solocore.h"
@@ -132,7 +133,8 @@ static int connect_daemon(int flags)
 	return fd;
 }
 
-/* Receives the answer; the descriptor that came with it, any number for SC_BY_YIELD, or a negative status. */
+/* Receives the answer; the descriptor that came with it, any number for SC_BY_YIELD, or a negative
+ * status. */
 static int receive(int socket, struct sc_answer *answer)
 {
 	union {
@@ -144,7 +146,8 @@ static int receive(int socket, struct sc_answer *answer)
 				 .msg_iovlen = 1,
 				 .msg_control = &control,
 				 .msg_controllen = sizeof(control)};
-	static const int meanings[] = {SC_REFUSED, SC_DENIED, SC_FULL, SC_UNKNOWN, SC_REFUSED, SC_NO_DAEMON};
+	static const int meanings[] = {SC_REFUSED, SC_DENIED,  SC_FULL,
+				       SC_UNKNOWN, SC_REFUSED, SC_NO_DAEMON};
 	struct cmsghdr *first;
 	ssize_t got = recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
 	int fd = -SC_REFUSED;
@@ -254,7 +257,8 @@ int bw_lock(void)
 		return SC_UNMATCHED;
 	word = (uint32_t)word == 0 ? ((word >> 32) + 1) << 32 | 1 : word + 1;
 	__atomic_store_n(&page->sections, word, __ATOMIC_RELAXED);
-	/* The section stays behind it; the processor keeps stores in order or makes them visible soon enough.
+	/* The section stays behind it; the processor keeps stores in order or makes them visible
+	 * soon enough.
 	 */
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);
 	return SC_OK;
@@ -340,7 +344,8 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* Only the thread writes what is kept here: single stores, so that the daemon never reads halves. */
+/* Only the thread writes what is kept here: single stores, so that the daemon never reads halves.
+ * */
 static void put(uint64_t *word, uint64_t value)
 {
 	__atomic_store_n(word, value, __ATOMIC_RELAXED);
@@ -366,7 +371,8 @@ static void begin_transfer(struct sc_slot *slot, uint64_t number, uint64_t now)
 static void end_transfer(struct sc_slot *slot)
 {
 	struct sc_transfer *t = &slot->latest[((slot->begun >> 1) - 1) % SC_SLOTS_KEPT];
-	uint64_t end = slot->first_ns + (slot->next - 1) * slot->period_ns + slot->length_ns, now = now_ns();
+	uint64_t end = slot->first_ns + (slot->next - 1) * slot->period_ns + slot->length_ns,
+		 now = now_ns();
 
 	if (now > end) {
 		put(&slot->late, slot->late + 1);
@@ -485,15 +491,19 @@ const char *sc_strstatus(int status)
 {
 	static const char *const texts[] = {
 		[SC_OK] = "success",
-		[SC_NO_DAEMON] = "no solocore serves clients here (solocore run, with a plan that has some: "
-				 "bwlock, dynamic, transfers, levels)",
-		[SC_DENIED] = "the user may not: not in the group that `solocore run --group` names",
+		[SC_NO_DAEMON] =
+			"no solocore serves clients here (solocore run, with a plan that has some: "
+			"bwlock, dynamic, transfers, levels)",
+		[SC_DENIED] =
+			"the user may not: not in the group that `solocore run --group` names",
 		[SC_FULL] = "too many clients",
-		[SC_UNKNOWN] = "the running plan has no such task or slot, or somebody has it already",
-		[SC_REFUSED] = "the daemon is of another version, or does not know the thread (a container)",
+		[SC_UNKNOWN] =
+			"the running plan has no such task or slot, or somebody has it already",
+		[SC_REFUSED] = "the daemon is of another version, or does not know the thread (a "
+			       "container)",
 		[SC_SYSTEM] = "a system call failed: no memory or no descriptors",
-		[SC_UNMATCHED] =
-			"an end without a beginning, a job that began twice, or a wait without a slot",
+		[SC_UNMATCHED] = "an end without a beginning, a job that began twice, or a wait "
+				 "without a slot",
 	};
 
 	return status >= 0 && status <= SC_UNMATCHED ? texts[status] : "no status of solocore";

@@ -2,23 +2,24 @@
 /*
  * libsolocore: what a program tells a running solocore about itself.
  *
- * Problem: only the program knows which of its sections suffer when other cores use the memory, and when its
- *jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do for tasks that are
- *not real-time only as many accesses per period as the plan allows; the thread itself is never throttled. Any
- *number of threads may hold it at a time, and nobody ever waits for it. Taking and releasing it is a store to
- *memory: no system call, a few nanoseconds. Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section
- *IV.
+ * Problem: only the program knows which of its sections suffer when other cores use the memory, and
+ * when its jobs begin. Rule: while a thread holds the bandwidth lock and runs, other cores may do
+ * for tasks that are not real-time only as many accesses per period as the plan allows; the thread
+ * itself is never throttled. Any number of threads may hold it at a time, and nobody ever waits for
+ * it. Taking and releasing it is a store to memory: no system call, a few nanoseconds. Source:
+ * bwlock, sections 3 and 4.2; dynamic-budgeting, section IV.
  *
  *	bw_lock();
  *	filter(image);          // memory-performance critical section
  *	bw_unlock();
  *
- * Sections nest. A thread is attached by its first call, which costs some milliseconds, or by sc_attach()
- *beforehand, and detached when it ends. All calls act on the calling thread. Without a running solocore they
- *do nothing and say so; a program may ignore what they return.
+ * Sections nest. A thread is attached by its first call, which costs some milliseconds, or by
+ * sc_attach() beforehand, and detached when it ends. All calls act on the calling thread. Without a
+ * running solocore they do nothing and say so; a program may ignore what they return.
  *
- * Does not cover: a child of fork() is not attached and holds nothing, until it calls again; one made by a
- *bare clone() system call must not call at all. After execve() nothing is held, but for sc_hold_program().
+ * Does not cover: a child of fork() is not attached and holds nothing, until it calls again; one
+ * made by a bare clone() system call must not call at all. After execve() nothing is held, but for
+ * sc_hold_program().
  */
 #ifndef SOLOCORE_H
 #define SOLOCORE_H
@@ -33,11 +34,11 @@ enum sc_status {
 	SC_NO_DAEMON = 1, /* no solocore runs here that serves clients */
 	SC_DENIED = 2,	  /* the user is not in the group that may (solocore run --group) */
 	SC_FULL = 3,	  /* too many clients */
-	SC_UNKNOWN = 4,	  /* the running plan has no such task or slot, or somebody has it already */
-	SC_REFUSED = 5,	  /* another version, or the thread is unknown to the daemon (a container) */
-	SC_SYSTEM = 6,	  /* a system call failed: no memory, no descriptors */
-	SC_UNMATCHED = 7, /* bw_unlock() without bw_lock(), a job that begins twice or ends without a
-			     beginning, a wait for a slot by a thread that is no transfer */
+	SC_UNKNOWN = 4, /* the running plan has no such task or slot, or somebody has it already */
+	SC_REFUSED = 5, /* another version, or the thread is unknown to the daemon (a container) */
+	SC_SYSTEM = 6,	/* a system call failed: no memory, no descriptors */
+	SC_UNMATCHED = 7, /* bw_unlock() without bw_lock(), a job that begins twice or ends without
+			     a beginning, a wait for a slot by a thread that is no transfer */
 };
 
 /* Enters a section that suffers from other cores' accesses. */
@@ -47,14 +48,14 @@ int bw_lock(void);
 int bw_unlock(void);
 
 /*
- * A job of the calling thread's task begins. Where solocore schedules the plan's levels (solocore run
- * --scheduler levels), jobs begin with their releases, and this does nothing.
+ * A job of the calling thread's task begins. Where solocore schedules the plan's levels (solocore
+ * run --scheduler levels), jobs begin with their releases, and this does nothing.
  */
 int sc_job_begin(void);
 
 /*
- * It ends. Under the scheduler of levels this is a sched_yield(): the thread, and with it all threads of its
- * task, goes on with the task's next release.
+ * It ends. Under the scheduler of levels this is a sched_yield(): the thread, and with it all
+ * threads of its task, goes on with the task's next release.
  */
 int sc_job_end(void);
 
@@ -62,8 +63,8 @@ int sc_job_end(void);
 int sc_attach(void);
 
 /*
- * The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. Under the
- * scheduler of levels the thread becomes one of that task, and stays one until it ends.
+ * The same, as the task of this name in the plan, whose jobs it signals. At most 63 bytes. Under
+ * the scheduler of levels the thread becomes one of that task, and stays one until it ends.
  */
 int sc_attach_task(const char *task);
 
@@ -74,10 +75,10 @@ int sc_attach_task(const char *task);
 int sc_attach_slot(const char *slot);
 
 /*
- * Ends the transfer that is under way, if one is, and waits for the beginning of the thread's next slot.
- * Slots whose beginnings have passed are missed, not made up for; *missed (which may be null) says how many
- * since the call before, or since the thread was attached. SC_NO_DAEMON: solocore has ended, and nobody keeps
- * the table any more.
+ * Ends the transfer that is under way, if one is, and waits for the beginning of the thread's next
+ * slot. Slots whose beginnings have passed are missed, not made up for; *missed (which may be null)
+ * says how many since the call before, or since the thread was attached. SC_NO_DAEMON: solocore has
+ * ended, and nobody keeps the table any more.
  */
 int sc_wait_slot(unsigned long long *missed);
 
@@ -91,14 +92,14 @@ void sc_detach(void);
 int sc_check(void);
 
 /*
- * Holds the lock from now on whenever this process or a descendant of it (up to 8 generations) runs, also
- * after execve(), until it ends. For whole programs, as `solocore exec --lock` does. Not undone by anything;
- * call it once.
+ * Holds the lock from now on whenever this process or a descendant of it (up to 8 generations)
+ * runs, also after execve(), until it ends. For whole programs, as `solocore exec --lock` does. Not
+ * undone by anything; call it once.
  */
 int sc_hold_program(void);
 
-/* For how long a section of the calling thread counts at most, in nanoseconds; 0: no limit, or it is not
- * attached. */
+/* For how long a section of the calling thread counts at most, in nanoseconds; 0: no limit, or it
+ * is not attached. */
 unsigned long long sc_max_hold_ns(void);
 
 /* What a status means, in English. Never fails. */

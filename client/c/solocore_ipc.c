@@ -2,13 +2,13 @@
 /*
  * Message queues (solocore_ipc.h says what they are for).
  *
- * Rule: a lane has a ring of slots and two counters, of messages published and of messages taken. Only its
- * sender writes the first, only the receiver the second, each in a line of its own: nobody ever retries.
- * Slots between the two hold messages, the others are the sender's. A sender fills a slot and then publishes
- * it; one that is killed in between leaves a slot that its successor fills anew. Whoever owns a lane is named
- * by process and time of its start, so that a number that is used again is not taken for the one that ended.
- * What lies in shared memory is read once and checked: sizes when the queue is opened, numbers and lengths
- * each time.
+ * Rule: a lane has a ring of slots and two counters, of messages published and of messages taken.
+ * Only its sender writes the first, only the receiver the second, each in a line of its own: nobody
+ * ever retries. Slots between the two hold messages, the others are the sender's. A sender fills a
+ * slot and then publishes it; one that is killed in between leaves a slot that its successor fills
+ * anew. Whoever owns a lane is named by process and time of its start, so that a number that is
+ * used again is not taken for the one that ended. What lies in shared memory is read once and
+ * checked: sizes when the queue is opened, numbers and lengths each time.
  */
 #define _GNU_SOURCE
 #include "solocore_ipc.h"
@@ -62,8 +62,8 @@ size_t sc_queue_bytes(unsigned lanes, unsigned slots, size_t message_bytes)
 	if (lanes < 1 || lanes > MOST_LANES || slots < 1 || slots > MOST_SLOTS ||
 	    (slots & (slots - 1)) != 0 || message_bytes < 1 || message_bytes > MOST_BYTES)
 		return 0;
-	return (head_bytes(lanes) + (size_t)lanes * slots * slot_bytes(message_bytes) + PAGE - 1) / PAGE *
-	       PAGE;
+	return (head_bytes(lanes) + (size_t)lanes * slots * slot_bytes(message_bytes) + PAGE - 1) /
+	       PAGE * PAGE;
 }
 
 static struct lane *lane_of(const struct sc_queue *q, uint32_t lane)
@@ -78,8 +78,8 @@ static unsigned char *slot_of(const struct sc_queue *q, uint32_t lane, uint64_t 
 	return q->memory + head_bytes(q->lanes) + at * q->slot_bytes;
 }
 
-int sc_queue_create(void *memory, size_t bytes, unsigned lanes, unsigned slots, size_t message_bytes,
-		    enum sc_queue_place place)
+int sc_queue_create(void *memory, size_t bytes, unsigned lanes, unsigned slots,
+		    size_t message_bytes, enum sc_queue_place place)
 {
 	size_t needed = sc_queue_bytes(lanes, slots, message_bytes);
 	struct header *h = memory;
@@ -239,7 +239,8 @@ int sc_queue_send(struct sc_queue *q, const void *data, size_t length)
 static int look(struct sc_queue *q, uint32_t number, void *data, size_t capacity, size_t *length)
 {
 	struct lane *lane = lane_of(q, number);
-	uint64_t taken = counter_load(&lane->taken), published = counter_load(&lane->published), bytes;
+	uint64_t taken = counter_load(&lane->taken), published = counter_load(&lane->published),
+		 bytes;
 	const unsigned char *slot = slot_of(q, number, taken);
 
 	if (published == taken)
@@ -327,13 +328,16 @@ const char *sc_strqueue(int status)
 		[SC_QUEUE_TOO_LONG] =
 			"the message is longer than the queue's messages, or than the receiver's "
 			"memory",
-		[SC_QUEUE_BAD] = "the memory holds no queue of this version, or somebody wrote over it",
-		[SC_QUEUE_BUSY] = "every lane has a living sender, or there is a living receiver already",
+		[SC_QUEUE_BAD] =
+			"the memory holds no queue of this version, or somebody wrote over it",
+		[SC_QUEUE_BUSY] =
+			"every lane has a living sender, or there is a living receiver already",
 		[SC_QUEUE_ARGUMENT] =
 			"an impossible argument: memory too small or not at a page's beginning, "
 			"slots not a power of two, or the wrong side of a queue",
 		[SC_QUEUE_UNSUPPORTED] = "this processor lets programs flush no cache lines",
 	};
 
-	return status >= 0 && status <= SC_QUEUE_UNSUPPORTED ? texts[status] : "no status of a queue";
+	return status >= 0 && status <= SC_QUEUE_UNSUPPORTED ? texts[status]
+							     : "no status of a queue";
 }

@@ -2,22 +2,25 @@
 /*
  * The page that a client shares with the kernel, and how it asks the daemon for one.
  *
- * Problem: taking the bandwidth lock or beginning a job must cost no system call (bwlock, section 4.2).
- * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The thread
- * writes two words of it, with one store each; the programs read them. Nobody but the thread writes its page,
- * and whatever it writes there, it can only do what it may: hold the lock or not, have a job under way or
- * not. A thread that is a transfer of the plan's time table (single-core-equivalence, section 2.4) finds its
- * slots on the page, as the daemon wrote them before it granted it, and says there what it made of them. The
- * page is asked for over a Unix socket (SOCK_SEQPACKET): one request, one answer with the page as a
- * file descriptor (SCM_RIGHTS). The connection stays open for as long as the page is in use. Does not cover:
- * what the programs make of it (bpf/lock.h).
+ * Problem: taking the bandwidth lock or beginning a job must cost no system call (bwlock, section
+ * 4.2).
+ * Rule: each attached thread has a page of its own, a map of the BPF programs that regulate. The
+ * thread writes two words of it, with one store each; the programs read them. Nobody but the thread
+ * writes its page, and whatever it writes there, it can only do what it may: hold the lock or not,
+ * have a job under way or not. A thread that is a transfer of the plan's time table
+ * (single-core-equivalence, section 2.4) finds its slots on the page, as the daemon wrote them
+ * before it granted it, and says there what it made of them. The page is asked for over a Unix
+ * socket (SOCK_SEQPACKET): one request, one answer with the page as a file descriptor (SCM_RIGHTS).
+ * The connection stays open for as long as the page is in use. Does not cover: what the programs
+ * make of it (bpf/lock.h).
  */
 #ifndef SOLOCORE_PAGE_H
 #define SOLOCORE_PAGE_H
 
 #include <stdint.h>
 
-/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names another place.
+/* Where the daemon listens for clients. SOLOCORE_SOCKET in the environment of a client names
+ * another place.
  */
 #define SC_CLIENT_SOCKET "/run/solocore-client.sock"
 #define SC_PAGE_BYTES 4096u
@@ -36,7 +39,8 @@
 #define SC_NO_TASK 3u	  /* the plan has no task of this name, or it is taken */
 #define SC_BAD_REQUEST 4u
 #define SC_NOT_SERVED 5u /* the plan has neither lock nor jobs, only transfers */
-#define SC_BY_YIELD 6u	 /* granted without a page: the plan's levels are scheduled, and a yield ends a job */
+#define SC_BY_YIELD                                                                                \
+	6u /* granted without a page: the plan's levels are scheduled, and a yield ends a job */
 
 /* Transfers that the page remembers: a power of two. */
 #define SC_SLOTS_KEPT 64u
@@ -58,7 +62,8 @@ struct sc_slot {
 	uint64_t begun;		/* slots begun << 1 | 1 while in one */
 	uint64_t next;		/* number of the slot begun last, plus 1; 0: none */
 	uint64_t late;		/* transfers that ended after their slots */
-	uint64_t start_late_ns; /* longest time from the beginning of a slot to that of its transfer */
+	uint64_t start_late_ns; /* longest time from the beginning of a slot to that of its transfer
+				 */
 	uint64_t end_late_ns;	/* longest time from the end of a slot to that of its transfer */
 	struct sc_transfer latest[SC_SLOTS_KEPT]; /* the k-th, from 0, at k modulo SC_SLOTS_KEPT */
 };
@@ -75,8 +80,8 @@ struct sc_request {
 	uint32_t scope;	   /* SC_SCOPE_* */
 	uint32_t thread;   /* its number, as gettid() tells it */
 	uint32_t reserved;
-	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals (empty: none), or the slot:
-				     "nav/1/device-input". Ends with a zero */
+	char task[SC_NAME_BYTES]; /* the plan's task whose jobs it signals (empty: none), or the
+				     slot: "nav/1/device-input". Ends with a zero */
 };
 
 struct sc_answer {
@@ -85,7 +90,8 @@ struct sc_answer {
 	uint64_t max_hold_ns; /* a section counts for at most so long; 0: for ever */
 };
 
-/* crates/linux makes its Rust of these (crates/linux/src/contract.rs); older clients know them as they are.
+/* crates/linux makes its Rust of these (crates/linux/src/contract.rs); older clients know them as
+ * they are.
  */
 _Static_assert(sizeof(struct sc_page) == SC_PAGE_BYTES, "one page");
 _Static_assert(sizeof(struct sc_slot) == 72 + 16 * SC_SLOTS_KEPT, "protocol 1");

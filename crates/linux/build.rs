@@ -1,5 +1,5 @@
-//! Compiles the programs of `bpf/` with clang; the crate embeds the objects, so that the command is one file. Makes the Rust of what they
-//! share with this crate (`src/contract.rs`).
+//! Compiles the programs of `bpf/` with clang; the crate embeds the objects, so that the command is
+//! one file. Makes the Rust of what they share with this crate (`src/contract.rs`).
 
 use bindgen::callbacks::{DeriveInfo, IntKind, ParseCallbacks};
 use std::path::{Path, PathBuf};
@@ -8,21 +8,26 @@ use std::process::Command;
 fn main() {
     let bpf = Path::new("../../bpf");
     let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
-    for input in ["../../bpf", "../../policy/include", "../../client/c/solocore_page.h", "build.rs"] {
+    for input in ["../../bpf", "../../policy/include", "../../client/c/solocore_page.h", "build.rs"]
+    {
         println!("cargo::rerun-if-changed={input}");
     }
     println!("cargo::rerun-if-env-changed=CLANG");
     contract(&out);
     let clang = std::env::var_os("CLANG").unwrap_or_else(|| "clang".into());
-    // The levels' and the VCPUs' schedulers hold the policy's state of each CPU in the kernel: 1024 tasks are enough.
+    // The levels' and the VCPUs' schedulers hold the policy's state of each CPU in the kernel: 1024
+    // tasks are enough.
     let smaller = &["-DSC_MAX_TASKS=1024u"][..];
-    for (name, defines) in [("sched_ext", &[][..]), ("helper", &[]), ("levels", smaller), ("vcpu", smaller)] {
+    for (name, defines) in
+        [("sched_ext", &[][..]), ("helper", &[]), ("levels", smaller), ("vcpu", smaller)]
+    {
         let output = Command::new(&clang)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-ffreestanding"])
             .args(defines)
             .arg(format!("-I{}", bpf.display()))
             .arg("-I../../policy/include")
-            // Debian keeps <asm/types.h> there, and clang does not look for it when the target is BPF.
+            // Debian keeps <asm/types.h> there, and clang does not look for it when the target is
+            // BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
             // Type information names the source files; where they lie is nobody's business.
             .arg("-fdebug-prefix-map=../../=")
@@ -33,7 +38,10 @@ fn main() {
             .output();
         match output {
             Ok(o) if o.status.success() => {}
-            Ok(o) => fail(&format!("clang refuses bpf/{name}.bpf.c:\n{}", String::from_utf8_lossy(&o.stderr))),
+            Ok(o) => fail(&format!(
+                "clang refuses bpf/{name}.bpf.c:\n{}",
+                String::from_utf8_lossy(&o.stderr)
+            )),
             Err(e) => fail(&format!("{} does not run: {e}", clang.display())),
         }
     }
@@ -45,7 +53,9 @@ struct Bytes;
 
 impl ParseCallbacks for Bytes {
     fn add_derives(&self, _: &DeriveInfo<'_>) -> Vec<String> {
-        ["FromBytes", "IntoBytes", "Immutable", "KnownLayout"].map(|name| format!("zerocopy::{name}")).to_vec()
+        ["FromBytes", "IntoBytes", "Immutable", "KnownLayout"]
+            .map(|name| format!("zerocopy::{name}"))
+            .to_vec()
     }
 
     /// bindgen keeps macros as signed numbers, where this one is -1.
@@ -82,7 +92,8 @@ fn fail(what: &str) {
         println!("cargo::error={line}");
     }
     println!(
-        "cargo::error=the BPF programs need clang 14 or newer with libclang, and libbpf's headers: apt-get install clang libclang1 libbpf-dev"
+        "cargo::error=the BPF programs need clang 14 or newer with libclang, and libbpf's headers: \
+            apt-get install clang libclang1 libbpf-dev"
     );
     std::process::exit(1);
 }

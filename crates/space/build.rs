@@ -1,9 +1,19 @@
-//! Compiles `preload`, which the command carries: a program that is started in its colours gets it from there.
+//! Compiles `preload`, which the command carries: a program that is started in its colours gets it
+//! from there.
 
 use std::path::PathBuf;
 
-const SOURCES: [&str; 9] =
-    ["start.c", "hooks.c", "environment.c", "handler.c", "adopt.c", "pool.c", "memory.c", "areas.c", "packets.c"];
+const SOURCES: [&str; 9] = [
+    "start.c",
+    "hooks.c",
+    "environment.c",
+    "handler.c",
+    "adopt.c",
+    "pool.c",
+    "memory.c",
+    "areas.c",
+    "packets.c",
+];
 
 fn main() {
     let dir = PathBuf::from("preload");
@@ -18,7 +28,15 @@ fn main() {
         return;
     }
     let mut command = cc::Build::new().opt_level(2).get_compiler().to_command();
-    command.args(["-std=gnu11", "-Wall", "-Wextra", "-Werror", "-fPIC", "-fvisibility=hidden", "-fno-builtin"]);
+    command.args([
+        "-std=gnu11",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-fno-builtin",
+    ]);
     command.args(["-fno-stack-protector", "-fno-tree-loop-distribute-patterns", "-g0", "-shared"]);
     command.args(["-Wl,-z,now,-z,relro,-z,initfirst", "-o"]).arg(&library);
     command.args(SOURCES.map(|source| dir.join(source)));

@@ -1,14 +1,16 @@
 /*
  * Canny edges: thin, connected lines where the grey level changes fast.
  *
- * Problem: mark edge pixels one pixel wide, and keep faint pieces only where they continue a strong edge.
- * Rule: 1. smooth with the 7 x 7 Gaussian of sigma 1.4 in 1/64ths (KERNEL), rounded to integers, border
- * mirrored;
+ * Problem: mark edge pixels one pixel wide, and keep faint pieces only where they continue a strong
+ * edge.
+ * Rule: 1. smooth with the 7 x 7 Gaussian of sigma 1.4 in 1/64ths (KERNEL), rounded to integers,
+ * border mirrored;
  *       2. Sobel gradients dx, dy, border repeated; strength m = dx^2 + dy^2;
  *       3. keep m > LOW^2 that is a maximum across its edge, the direction rounded to one of four;
  *       4. keep what is m > HIGH^2 or 8-connected to such a pixel through kept ones.
- * Source: J. Canny, IEEE PAMI 8(6), 1986; step 3's four sectors and ties follow OpenCV's Canny, so that equal
- * edges can be asked of both. Not covered: automatic thresholds, interpolated suppression, sub-pixel edges.
+ * Source: J. Canny, IEEE PAMI 8(6), 1986; step 3's four sectors and ties follow OpenCV's Canny, so
+ * that equal edges can be asked of both. Not covered: automatic thresholds, interpolated
+ * suppression, sub-pixel edges.
  *
  * All arithmetic is on integers, so every machine gives the same bytes.
  * Output: a PGM, 255 on edges and 0 elsewhere.
@@ -31,9 +33,9 @@ static const int32_t KERNEL[2 * RADIUS + 1] = {2, 7, 14, 18, 14, 7, 2};
 enum { EDGE_NONE = 0, EDGE_WEAK = 1, EDGE_STRONG = 255 };
 
 /*
- * Full-size arrays. `plane` and `work` change meaning from step to step: plane is the input, then the
- * smoothed picture; work is the half-smoothed picture, then the gradient strength, then the stack of the last
- * step.
+ * Full-size arrays. `plane` and `work` change meaning from step to step: plane is the input, then
+ * the smoothed picture; work is the half-smoothed picture, then the gradient strength, then the
+ * stack of the last step.
  */
 struct canny {
 	int width;
@@ -94,7 +96,8 @@ static void columns_smooth(const struct canny *c)
 		int32_t *out = c->plane + (size_t)y * c->width;
 
 		for (int k = -RADIUS; k <= RADIUS; k++)
-			in[k + RADIUS] = c->work + (size_t)index_mirror(y + k, c->height) * c->width;
+			in[k + RADIUS] =
+				c->work + (size_t)index_mirror(y + k, c->height) * c->width;
 		for (int x = 0; x < c->width; x++) {
 			int32_t sum = 1 << 11;
 
@@ -118,7 +121,8 @@ static void gradient_compute(const struct canny *c)
 			int e = index_clamp(x + 1, c->width);
 
 			c->dx[row + x] = up[e] - up[w] + 2 * (at[e] - at[w]) + down[e] - down[w];
-			c->dy[row + x] = down[w] + 2 * down[x] + down[e] - up[w] - 2 * up[x] - up[e];
+			c->dy[row + x] =
+				down[w] + 2 * down[x] + down[e] - up[w] - 2 * up[x] - up[e];
 		}
 	}
 }
@@ -189,8 +193,8 @@ static size_t weak_push(const struct canny *c, int32_t i, int32_t *stack, size_t
 	return depth;
 }
 
-/* Each pixel is stacked at most once, so a full-size array holds the stack. Returns the number of edge
- * pixels. */
+/* Each pixel is stacked at most once, so a full-size array holds the stack. Returns the number of
+ * edge pixels. */
 static size_t edges_link(const struct canny *c)
 {
 	size_t count = (size_t)c->width * (size_t)c->height;
@@ -242,8 +246,9 @@ int main(int argc, char **argv)
 	if (argc == 3 && pgm_write(argv[2], c.edges, c.width, c.height, &fault))
 		code = EXIT_FAILED;
 	if (!code) {
-		printf("canny %dx%d low=%d high=%d edges=%lu checksum=%08lx\n", c.width, c.height, LOW, HIGH,
-		       (unsigned long)kept, (unsigned long)bytes_checksum(c.edges, count));
+		printf("canny %dx%d low=%d high=%d edges=%lu checksum=%08lx\n", c.width, c.height,
+		       LOW, HIGH, (unsigned long)kept,
+		       (unsigned long)bytes_checksum(c.edges, count));
 		code = stdout_finish(&fault) ? EXIT_FAILED : EXIT_DONE;
 	}
 	canny_free(&c);

@@ -1,14 +1,16 @@
 /*
- * Stereo disparity by block matching: how far each pixel of the left picture has moved in the right one.
+ * Stereo disparity by block matching: how far each pixel of the left picture has moved in the right
+ * one.
  *
- * Problem: for every pixel find the shift d, 0 <= d < LEVELS, whose WINDOW x WINDOW neighbourhood differs
- * least. Rule: for each candidate d, over the whole picture, diff(x, y) = |left(x, y) - right(max(x - d, 0),
- * y)|,   sad = sum of diff over the window, the smallest sad wins; equal sads keep the smaller d. The window
- * is cut off at the picture's border. Sums come from an integral image, so their cost does not grow with the
- * window.
- * Source: the disparity program of SD-VBS (Venkata et al., IISWC 2009), which also makes one pass over
- * full-size arrays per step and candidate; that is what makes it hungry for memory: seven arrays of four
- * bytes per pixel. Not covered: sub-pixel shifts, left-right consistency, occlusions, texture checks.
+ * Problem: for every pixel find the shift d, 0 <= d < LEVELS, whose WINDOW x WINDOW neighbourhood
+ * differs least. Rule: for each candidate d, over the whole picture, diff(x, y) = |left(x, y) -
+ * right(max(x - d, 0), y)|, sad = sum of diff over the window, the smallest sad wins; equal sads
+ * keep the smaller d. The window is cut off at the picture's border. Sums come from an integral
+ * image, so their cost does not grow with the window.
+ * Source: the disparity program of SD-VBS (Venkata et al., IISWC 2009), which also makes one pass
+ * over full-size arrays per step and candidate; that is what makes it hungry for memory: seven
+ * arrays of four bytes per pixel. Not covered: sub-pixel shifts, left-right consistency,
+ * occlusions, texture checks.
  *
  * All arithmetic is on integers, so every machine gives the same bytes.
  * Output: a PGM whose samples are d in pixels.
@@ -24,9 +26,9 @@
 #define SIDE_MIN (LEVELS + WINDOW)
 
 /*
- * Full-size arrays, width * height, but for `integral`: it has one more row, zero, above, and its rows have
- * HALF + 1 zeros before the first column and HALF copies of the last sum after the last, so that a window may
- * hang over either side.
+ * Full-size arrays, width * height, but for `integral`: it has one more row, zero, above, and its
+ * rows have HALF + 1 zeros before the first column and HALF copies of the last sum after the last,
+ * so that a window may hang over either side.
  */
 struct matcher {
 	int width;
@@ -90,7 +92,8 @@ static void diff_compute(struct matcher *m, int level)
 	}
 }
 
-/* Entry (x + HALF, y) is the sum of diff left of x and above y, by a pass along rows and a pass down columns.
+/* Entry (x + HALF, y) is the sum of diff left of x and above y, by a pass along rows and a pass
+ * down columns.
  */
 static void integral_compute(struct matcher *m)
 {
@@ -129,7 +132,8 @@ static void sad_compute(struct matcher *m)
 		int32_t *sad = m->sad + (size_t)y * m->width;
 
 		for (int x = 0; x < m->width; x++)
-			sad[x] = (int32_t)(lower[x + WINDOW] - lower[x] - upper[x + WINDOW] + upper[x]);
+			sad[x] = (int32_t)(lower[x + WINDOW] - lower[x] - upper[x + WINDOW] +
+					   upper[x]);
 	}
 }
 
@@ -144,7 +148,8 @@ static void best_update(struct matcher *m, int level)
 		}
 }
 
-/* Computes and reports one pair; 0, or -1 with the fault filled. `pixels` has room for the result. */
+/* Computes and reports one pair; 0, or -1 with the fault filled. `pixels` has room for the result.
+ * */
 static int pair_match(struct matcher *m, uint8_t *pixels, const char *out, struct fault *fault)
 {
 	size_t count = (size_t)m->width * (size_t)m->height;
@@ -162,8 +167,9 @@ static int pair_match(struct matcher *m, uint8_t *pixels, const char *out, struc
 	}
 	if (out && pgm_write(out, pixels, m->width, m->height, fault))
 		return -1;
-	printf("disparity %dx%d levels=%d window=%d mean=%.3f checksum=%08lx\n", m->width, m->height, LEVELS,
-	       WINDOW, sum / (double)count, (unsigned long)bytes_checksum(pixels, count));
+	printf("disparity %dx%d levels=%d window=%d mean=%.3f checksum=%08lx\n", m->width,
+	       m->height, LEVELS, WINDOW, sum / (double)count,
+	       (unsigned long)bytes_checksum(pixels, count));
 	return stdout_finish(fault);
 }
 
@@ -175,7 +181,8 @@ int main(int argc, char **argv)
 	int code = EXIT_DONE;
 
 	if (argc < 3 || argc > 4) {
-		fault_set(&fault, "needs 2 or 3 arguments; usage: disparity LEFT.pgm RIGHT.pgm [OUT.pgm]");
+		fault_set(&fault,
+			  "needs 2 or 3 arguments; usage: disparity LEFT.pgm RIGHT.pgm [OUT.pgm]");
 		return fault_print("disparity", &fault, EXIT_BAD_INPUT);
 	}
 	if (image_read(&left, argv[1], 1, SIDE_MIN, &fault))
@@ -185,7 +192,8 @@ int main(int argc, char **argv)
 		return fault_print("disparity", &fault, EXIT_BAD_INPUT);
 	}
 	if (left.width != right.width || left.height != right.height) {
-		fault_set(&fault, "%.200s is %dx%d but %.200s is %dx%d; give two pictures of one size",
+		fault_set(&fault,
+			  "%.200s is %dx%d but %.200s is %dx%d; give two pictures of one size",
 			  argv[1], left.width, left.height, argv[2], right.width, right.height);
 		code = EXIT_BAD_INPUT;
 	} else if (matcher_new(&m, &left, &right, &fault)) {

@@ -37,7 +37,8 @@ static int is_space(int c)
 	return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\v' || c == '\f';
 }
 
-/* Next header character; a comment runs from '#' to the end of its line and counts as that line end. */
+/* Next header character; a comment runs from '#' to the end of its line and counts as that line
+ * end. */
 static int header_getc(FILE *file)
 {
 	int c = getc(file);
@@ -53,40 +54,45 @@ static int header_getc(FILE *file)
  * Reads one decimal header field and the single separator after it.
  * Values past a million stop growing: they are refused by range, not by overflow.
  */
-static int header_field(FILE *file, const char *path, const char *name, long *value, struct fault *fault)
+static int header_field(FILE *file, const char *path, const char *name, long *value,
+			struct fault *fault)
 {
 	int c = header_getc(file);
 
 	while (is_space(c))
 		c = header_getc(file);
 	if (c < '0' || c > '9')
-		return fault_set(fault,
-				 "%.300s: header field '%s' is missing or not a decimal number; write it as "
-				 "a plain integer",
-				 path, name);
+		return fault_set(
+			fault,
+			"%.300s: header field '%s' is missing or not a decimal number; write it as "
+			"a plain integer",
+			path, name);
 	for (*value = 0; c >= '0' && c <= '9'; c = header_getc(file))
 		if (*value <= 1000000)
 			*value = *value * 10 + (c - '0');
 	if (!is_space(c))
-		return fault_set(
-			fault,
-			"%.300s: header field '%s' is not followed by white space; the header is damaged",
-			path, name);
+		return fault_set(fault,
+				 "%.300s: header field '%s' is not followed by white space; the "
+				 "header is damaged",
+				 path, name);
 	return 0;
 }
 
-static int side_check(const char *path, const char *name, long side, int side_min, struct fault *fault)
+static int side_check(const char *path, const char *name, long side, int side_min,
+		      struct fault *fault)
 {
 	if (side < side_min)
-		return fault_set(fault, "%.300s: %s is %ld pixels; give a picture of at least %d", path, name,
-				 side, side_min);
+		return fault_set(fault, "%.300s: %s is %ld pixels; give a picture of at least %d",
+				 path, name, side, side_min);
 	if (side > IMAGE_SIDE_MAX)
-		return fault_set(fault, "%.300s: %s is over the limit of %d pixels; scale the picture down",
-				 path, name, IMAGE_SIDE_MAX);
+		return fault_set(
+			fault, "%.300s: %s is over the limit of %d pixels; scale the picture down",
+			path, name, IMAGE_SIDE_MAX);
 	return 0;
 }
 
-static int header_read(FILE *file, struct image *image, const char *path, int side_min, struct fault *fault)
+static int header_read(FILE *file, struct image *image, const char *path, int side_min,
+		       struct fault *fault)
 {
 	const char kind = image->channels == 3 ? '6' : '5';
 	const char *format = image->channels == 3 ? "binary PPM (P6)" : "binary PGM (P5)";
@@ -100,11 +106,12 @@ static int header_read(FILE *file, struct image *image, const char *path, int si
 		return fault_set(fault, "%.300s: cannot be read: %s; give a regular file", path,
 				 strerror(errno));
 	if (first != 'P' || second != kind)
-		return fault_set(fault, "%.300s: does not start with 'P%c'; convert the picture to %s", path,
-				 kind, format);
+		return fault_set(fault,
+				 "%.300s: does not start with 'P%c'; convert the picture to %s",
+				 path, kind, format);
 	if (!is_space(header_getc(file)))
-		return fault_set(fault, "%.300s: no white space after 'P%c'; the header is damaged", path,
-				 kind);
+		return fault_set(fault, "%.300s: no white space after 'P%c'; the header is damaged",
+				 path, kind);
 	if (header_field(file, path, "width", &width, fault) ||
 	    header_field(file, path, "height", &height, fault) ||
 	    header_field(file, path, "maxval", &maxval, fault) ||
@@ -112,8 +119,9 @@ static int header_read(FILE *file, struct image *image, const char *path, int si
 	    side_check(path, "height", height, side_min, fault))
 		return -1;
 	if (maxval != 255)
-		return fault_set(fault, "%.300s: maxval is %ld; convert the picture to 8 bits (maxval 255)",
-				 path, maxval);
+		return fault_set(
+			fault, "%.300s: maxval is %ld; convert the picture to 8 bits (maxval 255)",
+			path, maxval);
 	image->width = (int)width;
 	image->height = (int)height;
 	return 0;
@@ -132,16 +140,18 @@ static int body_read(FILE *file, struct image *image, const char *path, struct f
 		return 0;
 	image_free(image);
 	if (got < size)
-		return fault_set(
-			fault,
-			"%.300s: holds %lu of the %lu pixel bytes its header announces; copy the file again",
-			path, (unsigned long)got, (unsigned long)size);
-	return fault_set(fault,
-			 "%.300s: has bytes after its %lu pixel bytes; give a file with exactly one picture",
-			 path, (unsigned long)size);
+		return fault_set(fault,
+				 "%.300s: holds %lu of the %lu pixel bytes its header announces; "
+				 "copy the file again",
+				 path, (unsigned long)got, (unsigned long)size);
+	return fault_set(
+		fault,
+		"%.300s: has bytes after its %lu pixel bytes; give a file with exactly one picture",
+		path, (unsigned long)size);
 }
 
-int image_read(struct image *image, const char *path, int channels, int side_min, struct fault *fault)
+int image_read(struct image *image, const char *path, int channels, int side_min,
+	       struct fault *fault)
 {
 	FILE *file;
 	int rc;
@@ -166,7 +176,8 @@ void image_free(struct image *image)
 }
 
 /* Writes both parts and closes; 0 only when every byte reached the file system. */
-static int parts_write(FILE *file, const void *head, size_t head_size, const void *body, size_t body_size)
+static int parts_write(FILE *file, const void *head, size_t head_size, const void *body,
+		       size_t body_size)
 {
 	int ok = fwrite(head, 1, head_size, file) == head_size &&
 		 fwrite(body, 1, body_size, file) == body_size;
@@ -176,8 +187,8 @@ static int parts_write(FILE *file, const void *head, size_t head_size, const voi
 	return ok ? 0 : -1;
 }
 
-int file_write(const char *path, const void *head, size_t head_size, const void *body, size_t body_size,
-	       struct fault *fault)
+int file_write(const char *path, const void *head, size_t head_size, const void *body,
+	       size_t body_size, struct fault *fault)
 {
 	size_t room = strlen(path) + 32;
 	char *temp = array_new(room, 1, fault);
@@ -190,10 +201,10 @@ int file_write(const char *path, const void *head, size_t head_size, const void 
 	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL, 0666);
 	file = fd < 0 ? NULL : fdopen(fd, "wb");
 	if (!file) {
-		fault_set(
-			fault,
-			"%.300s: cannot create the output beside it: %s; choose a directory you may write to",
-			path, strerror(errno));
+		fault_set(fault,
+			  "%.300s: cannot create the output beside it: %s; choose a directory you "
+			  "may write to",
+			  path, strerror(errno));
 		if (fd >= 0) {
 			close(fd);
 			unlink(temp);
@@ -205,8 +216,8 @@ int file_write(const char *path, const void *head, size_t head_size, const void 
 	if (!rc)
 		rc = rename(temp, path);
 	if (rc) {
-		fault_set(fault, "%.300s: cannot write the output: %s; check space and permissions", path,
-			  strerror(errno));
+		fault_set(fault, "%.300s: cannot write the output: %s; check space and permissions",
+			  path, strerror(errno));
 		unlink(temp);
 	}
 	free(temp);
@@ -227,7 +238,8 @@ void *array_new(size_t count, size_t size, struct fault *fault)
 
 	if (!array)
 		fault_set(fault,
-			  "out of memory for %lu elements of %lu bytes; raise the memory limit or use a "
+			  "out of memory for %lu elements of %lu bytes; raise the memory limit or "
+			  "use a "
 			  "smaller picture",
 			  (unsigned long)count, (unsigned long)size);
 	return array;
@@ -246,7 +258,8 @@ uint32_t bytes_checksum(const void *bytes, size_t size)
 int stdout_finish(struct fault *fault)
 {
 	if (fflush(stdout) || ferror(stdout))
-		return fault_set(fault, "stdout: cannot write the summary: %s; check where it is redirected",
-				 strerror(errno));
+		return fault_set(
+			fault, "stdout: cannot write the summary: %s; check where it is redirected",
+			strerror(errno));
 	return 0;
 }

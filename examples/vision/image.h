@@ -1,12 +1,14 @@
 /*
  * Pictures in and results out for the vision tasks.
  *
- * Problem: a task that reads a damaged picture must say so and stop, never compute on rubbish or leave half
- * an output. Rule: every check comes before any work; output goes to a temporary name beside the target and
- * is renamed when whole. Format: netpbm binary PGM (P5) and PPM (P6), one picture per file, 8 bits per sample
- * (netpbm pgm(5), ppm(5)). Not covered: text formats P2/P3, 16-bit samples, several pictures in one file.
+ * Problem: a task that reads a damaged picture must say so and stop, never compute on rubbish or
+ * leave half an output. Rule: every check comes before any work; output goes to a temporary name
+ * beside the target and is renamed when whole. Format: netpbm binary PGM (P5) and PPM (P6), one
+ * picture per file, 8 bits per sample (netpbm pgm(5), ppm(5)). Not covered: text formats P2/P3,
+ * 16-bit samples, several pictures in one file.
  *
- * Nothing here prints or exits: functions return 0, or -1 with one line of explanation in `struct fault`.
+ * Nothing here prints or exits: functions return 0, or -1 with one line of explanation in
+ * `struct fault`.
  */
 #ifndef VISION_IMAGE_H
 #define VISION_IMAGE_H
@@ -14,8 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Longest side accepted, in pixels. 4096 * 4096 * 255 still fits a uint32_t, which the integral images rely
- * on. */
+/* Longest side accepted, in pixels. 4096 * 4096 * 255 still fits a uint32_t, which the integral
+ * images rely on. */
 #define IMAGE_SIDE_MAX 4096
 
 /* Exit codes shared by the programs. */
@@ -34,8 +36,8 @@ struct image {
 	uint8_t *pixels;
 };
 
-/* Fills `fault` from a printf format; control characters become '?' so that the text stays one line. Returns
- * -1. */
+/* Fills `fault` from a printf format; control characters become '?' so that the text stays one
+ * line. Returns -1. */
 int fault_set(struct fault *fault, const char *format, ...)
 #ifdef __GNUC__
 	__attribute__((format(printf, 2, 3)))
@@ -46,18 +48,19 @@ int fault_set(struct fault *fault, const char *format, ...)
 int fault_print(const char *program, const struct fault *fault, int code);
 
 /*
- * Reads a PGM (channels 1) or PPM (channels 3) whose sides lie between side_min and IMAGE_SIDE_MAX pixels.
- * On failure nothing is held.
+ * Reads a PGM (channels 1) or PPM (channels 3) whose sides lie between side_min and IMAGE_SIDE_MAX
+ * pixels. On failure nothing is held.
  */
-int image_read(struct image *image, const char *path, int channels, int side_min, struct fault *fault);
+int image_read(struct image *image, const char *path, int channels, int side_min,
+	       struct fault *fault);
 void image_free(struct image *image);
 
 /* Writes 8-bit samples as a PGM. On failure neither `path` nor the temporary is left changed. */
 int pgm_write(const char *path, const uint8_t *pixels, int width, int height, struct fault *fault);
 
 /* Writes bytes to `path` by temporary file and rename. */
-int file_write(const char *path, const void *head, size_t head_size, const void *body, size_t body_size,
-	       struct fault *fault);
+int file_write(const char *path, const void *head, size_t head_size, const void *body,
+	       size_t body_size, struct fault *fault);
 
 /* Zeroed array of count * size bytes, or NULL with the fault filled. */
 void *array_new(size_t count, size_t size, struct fault *fault);
@@ -65,7 +68,8 @@ void *array_new(size_t count, size_t size, struct fault *fault);
 /* FNV-1a, 32 bits, over bytes: the fingerprint in each summary line. */
 uint32_t bytes_checksum(const void *bytes, size_t size);
 
-/* Index of sample i of a line of n >= 2, mirrored about the end samples (…2 1 | 0 1 2…), for -n < i < 2n - 1.
+/* Index of sample i of a line of n >= 2, mirrored about the end samples (…2 1 | 0 1 2…), for -n < i
+ * < 2n - 1.
  */
 static inline int index_mirror(int i, int n)
 {

@@ -1,16 +1,19 @@
 /*
- * Colour clustering: the K colours that stand best for a picture, and which of them each pixel takes.
+ * Colour clustering: the K colours that stand best for a picture, and which of them each pixel
+ * takes.
  *
- * Problem: minimise the summed squared distance of each pixel's (red, green, blue) to its nearest centre.
- * Rule: Lloyd's iteration (S. Lloyd, IEEE Trans. Information Theory 28(2), 1982), ROUNDS_MAX rounds or until
- * no label changes: label every pixel with its nearest centre (equal distances keep the lower label), then
- * move each centre to the mean of its pixels; a centre without pixels stays. Initial centre k is the pixel at
- * raster position (2k + 1) * count / (2K), rounded down, so a run has no randomness. Sums are exact integers
- * and distances are computed in double, so centres do not depend on the order of summation. Not covered:
- * choosing K, restarts, perceptual colour spaces.
+ * Problem: minimise the summed squared distance of each pixel's (red, green, blue) to its nearest
+ * centre.
+ * Rule: Lloyd's iteration (S. Lloyd, IEEE Trans. Information Theory 28(2), 1982), ROUNDS_MAX rounds
+ * or until no label changes: label every pixel with its nearest centre (equal distances keep the
+ * lower label), then move each centre to the mean of its pixels; a centre without pixels stays.
+ * Initial centre k is the pixel at raster position (2k + 1) * count / (2K), rounded down, so a run
+ * has no randomness. Sums are exact integers and distances are computed in double, so centres do
+ * not depend on the order of summation. Not covered: choosing K, restarts, perceptual colour
+ * spaces.
  *
- * Output: a PGM whose samples are labels 0..K-1, those of the last round. Prints "centre k red green blue
- * pixels" lines.
+ * Output: a PGM whose samples are labels 0..K-1, those of the last round. Prints "centre k red
+ * green blue pixels" lines.
  */
 #include "image.h"
 
@@ -129,10 +132,10 @@ static void centres_update(struct clusters *c)
 	}
 }
 
-/* Computes and reports one picture; 0, or -1 with the fault filled. `pixels` has room for one label per
- * pixel. */
-static int picture_cluster(struct clusters *c, uint8_t *pixels, const struct image *image, const char *out,
-			   struct fault *fault)
+/* Computes and reports one picture; 0, or -1 with the fault filled. `pixels` has room for one label
+ * per pixel. */
+static int picture_cluster(struct clusters *c, uint8_t *pixels, const struct image *image,
+			   const char *out, struct fault *fault)
 {
 	double error = 0;
 	int rounds = 0;
@@ -150,8 +153,9 @@ static int picture_cluster(struct clusters *c, uint8_t *pixels, const struct ima
 	for (int j = 0; j < c->k; j++)
 		printf("centre %d %.4f %.4f %.4f %ld\n", j, c->centres[j].red, c->centres[j].green,
 		       c->centres[j].blue, (long)c->centres[j].pixels);
-	printf("kmeans %dx%d k=%d rounds=%d error=%.3f checksum=%08lx\n", image->width, image->height, c->k,
-	       rounds, error / (double)c->count, (unsigned long)bytes_checksum(pixels, c->count));
+	printf("kmeans %dx%d k=%d rounds=%d error=%.3f checksum=%08lx\n", image->width,
+	       image->height, c->k, rounds, error / (double)c->count,
+	       (unsigned long)bytes_checksum(pixels, c->count));
 	return stdout_finish(fault);
 }
 
@@ -163,7 +167,8 @@ static int k_parse(const char *text, int *k, struct fault *fault)
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (end == text || *end || errno || value < 1 || value > CLUSTERS_MAX)
-		return fault_set(fault, "K is '%.40s'; give an integer from 1 to %d", text, CLUSTERS_MAX);
+		return fault_set(fault, "K is '%.40s'; give an integer from 1 to %d", text,
+				 CLUSTERS_MAX);
 	*k = (int)value;
 	return 0;
 }
@@ -180,7 +185,8 @@ int main(int argc, char **argv)
 		fault_set(&fault, "needs 1 to 3 arguments; usage: kmeans IN.ppm [K] [OUT.pgm]");
 		return fault_print("kmeans", &fault, EXIT_BAD_INPUT);
 	}
-	if ((argc > 2 && k_parse(argv[2], &k, &fault)) || image_read(&image, argv[1], 3, SIDE_MIN, &fault))
+	if ((argc > 2 && k_parse(argv[2], &k, &fault)) ||
+	    image_read(&image, argv[1], 3, SIDE_MIN, &fault))
 		return fault_print("kmeans", &fault, EXIT_BAD_INPUT);
 	if (clusters_new(&c, &image, k, &fault)) {
 		image_free(&image);

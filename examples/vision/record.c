@@ -1,14 +1,16 @@
 /*
- * A recorder: keeps the latest frames of a camera in memory, the way a drone or a car does until something
- * happens.
+ * A recorder: keeps the latest frames of a camera in memory, the way a drone or a car does until
+ * something happens.
  *
- * Problem: best-effort work that streams through memory as fast as it can is what hurts tasks beside it most,
- * and it is ordinary: every recorder, logger and copy does it. Rule: the camera's frame, 1920 x 1080 samples
- * of 16 bits, of which 12 count, is written as 8 bits a sample into a ring of RING frames. The camera is
- * simulated: each frame is the one before with one line changed, so that a checksum tells whether all of it
- * arrived. Not covered: compression, storage, a camera's own traffic (DMA).
+ * Problem: best-effort work that streams through memory as fast as it can is what hurts tasks
+ * beside it most, and it is ordinary: every recorder, logger and copy does it. Rule: the camera's
+ * frame, 1920 x 1080 samples of 16 bits, of which 12 count, is written as 8 bits a sample into a
+ * ring of RING frames. The camera is simulated: each frame is the one before with one line changed,
+ * so that a checksum tells whether all of it arrived. Not covered: compression, storage, a camera's
+ * own traffic (DMA).
  *
- * Usage: record [FRAMES]      (default: 12). Prints the number of frames and the checksum of the last.
+ * Usage: record [FRAMES]      (default: 12). Prints the number of frames and the checksum of the
+ *                             last.
  */
 #include "image.h"
 
@@ -39,8 +41,8 @@ static void change(uint16_t *sensor, long frame)
 		line[x] = (uint16_t)((x * 7 + (size_t)frame) & 0xfff);
 }
 
-/* The eight upper bits of each sample. A multiple of 16 samples, so that the compiler may take several at
- * once. */
+/* The eight upper bits of each sample. A multiple of 16 samples, so that the compiler may take
+ * several at once. */
 static void keep(uint8_t *restrict to, const uint16_t *restrict from)
 {
 	for (size_t i = 0; i < (size_t)WIDTH * HEIGHT; i++)
@@ -66,9 +68,10 @@ int main(int argc, char **argv)
 		errno = 0;
 		frames = strtol(argv[1], &end, 10);
 	}
-	if (argc > 2 || (argc == 2 && (errno != 0 || end == argv[1] || *end != '\0')) || frames < 1 ||
-	    frames > FRAMES_MAX) {
-		fprintf(stderr, "record: usage: record [FRAMES], with 1 to %d frames\n", FRAMES_MAX);
+	if (argc > 2 || (argc == 2 && (errno != 0 || end == argv[1] || *end != '\0')) ||
+	    frames < 1 || frames > FRAMES_MAX) {
+		fprintf(stderr, "record: usage: record [FRAMES], with 1 to %d frames\n",
+			FRAMES_MAX);
 		return EXIT_BAD_INPUT;
 	}
 

@@ -1,17 +1,19 @@
 /*
  * KLT feature tracking: where the corners of frame A have gone in frame B.
  *
- * Problem: pick points whose neighbourhood is distinctive in every direction, and find each again in the next
- * frame. Rule, corners: smallest eigenvalue of the 3 x 3 sum of Sobel gradient products (Shi and Tomasi, CVPR
- * 1994); keep local maxima above QUALITY times the largest, strongest first, none closer than SPACING pixels
- * to a kept one. Rule, tracking: from the coarsest level of a 5 x 5 Gaussian pyramid to the finest, repeat
+ * Problem: pick points whose neighbourhood is distinctive in every direction, and find each again
+ * in the next frame. Rule, corners: smallest eigenvalue of the 3 x 3 sum of Sobel gradient products
+ * (Shi and Tomasi, CVPR 1994); keep local maxima above QUALITY times the largest, strongest first,
+ * none closer than SPACING pixels to a kept one. Rule, tracking: from the coarsest level of a 5 x 5
+ * Gaussian pyramid to the finest, repeat
  *       step = G^-1 * sum over the window of (A - B shifted) * gradient of A
- *   until the step is below STEP_MIN or ROUNDS_MAX is reached (Lucas and Kanade, IJCAI 1981; the pyramid is
- * Bouguet's, Intel 2000). A point is lost when its window has no texture or leaves the picture. The details
- * that sources leave open (rounded pyramid levels, Scharr gradients, mirrored borders, thresholds, the halved
- * step on oscillation) follow OpenCV's goodFeaturesToTrack and calcOpticalFlowPyrLK, so that equal tracks can
- * be asked of both. SD-VBS `tracking` is the same algorithm. Not covered: affine windows, checks by tracking
- * back, more than two frames.
+ *   until the step is below STEP_MIN or ROUNDS_MAX is reached (Lucas and Kanade, IJCAI 1981; the
+ *   pyramid is
+ * Bouguet's, Intel 2000). A point is lost when its window has no texture or leaves the picture. The
+ * details that sources leave open (rounded pyramid levels, Scharr gradients, mirrored borders,
+ * thresholds, the halved step on oscillation) follow OpenCV's goodFeaturesToTrack and
+ * calcOpticalFlowPyrLK, so that equal tracks can be asked of both. SD-VBS `tracking` is the same
+ * algorithm. Not covered: affine windows, checks by tracking back, more than two frames.
  *
  * Output: one line "x0 y0 x1 y1" per tracked corner, in pixels, strongest corner first.
  */
@@ -34,7 +36,8 @@
 /* One line of output: four numbers of at most 4 + 1 + 3 characters and a sign, separators, end. */
 #define LINE_SIZE 48
 
-/* A full-size float array with WINDOW extra samples on every side, so that a window may hang over the border.
+/* A full-size float array with WINDOW extra samples on every side, so that a window may hang over
+ * the border.
  */
 struct plane {
 	int width;
@@ -83,7 +86,8 @@ static int plane_new(struct plane *p, int width, int height, struct fault *fault
 	int stride = width + 2 * WINDOW;
 
 	*p = (struct plane){.width = width, .height = height, .stride = stride};
-	p->samples = array_new((size_t)stride * ((size_t)height + 2 * WINDOW), sizeof *p->samples, fault);
+	p->samples = array_new((size_t)stride * ((size_t)height + 2 * WINDOW), sizeof *p->samples,
+			       fault);
 	return p->samples ? 0 : -1;
 }
 
@@ -116,8 +120,8 @@ static int plane_load(struct plane *p, const struct image *image, struct fault *
 	return 0;
 }
 
-/* Halves `from` into a new plane: 1 4 6 4 1 smoothing both ways, rounded to integers (exact in float until
- * then). */
+/* Halves `from` into a new plane: 1 4 6 4 1 smoothing both ways, rounded to integers (exact in
+ * float until then). */
 static int plane_halve(struct plane *p, const struct plane *from, struct fault *fault)
 {
 	if (plane_new(p, (from->width + 1) / 2, (from->height + 1) / 2, fault))
@@ -131,8 +135,9 @@ static int plane_halve(struct plane *p, const struct plane *from, struct fault *
 
 				rows[k] = in[-2] + 4 * in[-1] + 6 * in[0] + 4 * in[1] + in[2];
 			}
-			*plane_at(p, x, y) = floorf(
-				(rows[0] + 4 * rows[1] + 6 * rows[2] + 4 * rows[3] + rows[4] + 128) / 256);
+			*plane_at(p, x, y) = floorf((rows[0] + 4 * rows[1] + 6 * rows[2] +
+						     4 * rows[3] + rows[4] + 128) /
+						    256);
 		}
 	plane_mirror(p);
 	return 0;
@@ -150,10 +155,10 @@ static int gradient_new(struct level *l, struct fault *fault)
 		for (int x = 0; x < l->a.width; x++) {
 			const float *a = plane_at(&l->a, x, y);
 
-			*plane_at(&l->gx, x, y) =
-				3 * (a[1 - s] - a[-1 - s]) + 10 * (a[1] - a[-1]) + 3 * (a[1 + s] - a[-1 + s]);
-			*plane_at(&l->gy, x, y) =
-				3 * (a[s - 1] - a[-s - 1]) + 10 * (a[s] - a[-s]) + 3 * (a[s + 1] - a[1 - s]);
+			*plane_at(&l->gx, x, y) = 3 * (a[1 - s] - a[-1 - s]) + 10 * (a[1] - a[-1]) +
+						  3 * (a[1 + s] - a[-1 + s]);
+			*plane_at(&l->gy, x, y) = 3 * (a[s - 1] - a[-s - 1]) + 10 * (a[s] - a[-s]) +
+						  3 * (a[s + 1] - a[1 - s]);
 		}
 	return 0;
 }
@@ -169,14 +174,16 @@ static void pyramid_free(struct pyramid *p)
 }
 
 /* Levels end before a side would be no longer than the window. */
-static int pyramid_new(struct pyramid *p, const struct image *a, const struct image *b, struct fault *fault)
+static int pyramid_new(struct pyramid *p, const struct image *a, const struct image *b,
+		       struct fault *fault)
 {
 	*p = (struct pyramid){.levels = 0};
 	for (int i = 0; i < LEVELS_MAX; i++) {
 		struct level *l = &p->level[i];
 		const struct level *finer = i ? l - 1 : l;
 
-		if (i && ((finer->a.width + 1) / 2 <= WINDOW || (finer->a.height + 1) / 2 <= WINDOW))
+		if (i &&
+		    ((finer->a.width + 1) / 2 <= WINDOW || (finer->a.height + 1) / 2 <= WINDOW))
 			break;
 		if ((i ? plane_halve(&l->a, &finer->a, fault) : plane_load(&l->a, a, fault)) ||
 		    (i ? plane_halve(&l->b, &finer->b, fault) : plane_load(&l->b, b, fault)) ||
@@ -200,10 +207,10 @@ static void products_compute(const struct plane *a, int32_t *xx, int32_t *xy, in
 		for (int x = 0; x < a->width; x++) {
 			const float *p = plane_at(a, x, y);
 			size_t i = (size_t)y * a->width + x;
-			int32_t gx =
-				(int32_t)(p[1 - s] - p[-1 - s] + 2 * (p[1] - p[-1]) + p[1 + s] - p[-1 + s]);
-			int32_t gy =
-				(int32_t)(p[s - 1] - p[-s - 1] + 2 * (p[s] - p[-s]) + p[s + 1] - p[1 - s]);
+			int32_t gx = (int32_t)(p[1 - s] - p[-1 - s] + 2 * (p[1] - p[-1]) +
+					       p[1 + s] - p[-1 + s]);
+			int32_t gy = (int32_t)(p[s - 1] - p[-s - 1] + 2 * (p[s] - p[-s]) +
+					       p[s + 1] - p[1 - s]);
 
 			xx[i] = gx * gx;
 			xy[i] = gx * gy;
@@ -227,8 +234,8 @@ static int32_t box_sum(const int32_t *plane, int width, int height, int x, int y
 }
 
 /* Fills `strength` with smallest eigenvalues; returns the largest of them. */
-static float strength_compute(float *strength, const int32_t *xx, const int32_t *xy, const int32_t *yy,
-			      int width, int height)
+static float strength_compute(float *strength, const int32_t *xx, const int32_t *xy,
+			      const int32_t *yy, int width, int height)
 {
 	float largest = 0;
 
@@ -266,8 +273,10 @@ static int corner_compare(const void *left, const void *right)
 	return a->at > b->at ? -1 : a->at < b->at;
 }
 
-/* Lists local maxima above `floor` off the border; returns how many. `found` has room for width * height. */
-static size_t maxima_list(struct corner *found, const float *strength, int width, int height, float floor)
+/* Lists local maxima above `floor` off the border; returns how many. `found` has room for width *
+ * height. */
+static size_t maxima_list(struct corner *found, const float *strength, int width, int height,
+			  float floor)
 {
 	size_t count = 0;
 
@@ -317,7 +326,8 @@ static int corners_find(struct point *points, const struct plane *a, struct faul
 
 		products_compute(a, xx, xy, yy);
 		largest = strength_compute(strength, xx, xy, yy, a->width, a->height);
-		count = maxima_list(found, strength, a->width, a->height, (float)(largest * QUALITY));
+		count = maxima_list(found, strength, a->width, a->height,
+				    (float)(largest * QUALITY));
 		kept = corners_space(points, found, count, a->width);
 	}
 	free(products);
@@ -328,9 +338,10 @@ static int corners_find(struct point *points, const struct plane *a, struct faul
 
 /* ---- tracking ---- */
 
-/* Splits a window's corner into whole and fractional pixels; 0 when the window lies outside the plane's extra
- * border. */
-static int window_place(const struct plane *p, struct point corner, int *x, int *y, double *fx, double *fy)
+/* Splits a window's corner into whole and fractional pixels; 0 when the window lies outside the
+ * plane's extra border. */
+static int window_place(const struct plane *p, struct point corner, int *x, int *y, double *fx,
+			double *fy)
 {
 	double wx = floor(corner.x), wy = floor(corner.y);
 
@@ -377,8 +388,8 @@ static int window_read(struct window *win, const struct level *l, struct point c
 			win->gxy += win->gx[n] * win->gy[n];
 			win->gyy += win->gy[n] * win->gy[n];
 		}
-	/* Gradients carry a factor 32 and EIGEN_MIN is meant for G / 1024^2 of them: OpenCV's fixed-point
-	 * scale. */
+	/* Gradients carry a factor 32 and EIGEN_MIN is meant for G / 1024^2 of them: OpenCV's
+	 * fixed-point scale. */
 	eigen = (win->gxx + win->gyy -
 		 sqrt((win->gxx - win->gyy) * (win->gxx - win->gyy) + 4 * win->gxy * win->gxy)) /
 		(2.0 * WINDOW * WINDOW) / (1024.0 * 1024.0);
@@ -433,9 +444,10 @@ static int level_refine(struct point *to, const struct window *win, const struct
 	return 1;
 }
 
-/* Follows one point from frame A to frame B; 0 when it is lost. A failure on a coarse level only skips that
- * level. */
-static int point_track(struct point *to, const struct pyramid *p, struct point from, struct window *win)
+/* Follows one point from frame A to frame B; 0 when it is lost. A failure on a coarse level only
+ * skips that level. */
+static int point_track(struct point *to, const struct pyramid *p, struct point from,
+		       struct window *win)
 {
 	const double half = (WINDOW - 1) / 2;
 	int found = 0;
@@ -456,7 +468,8 @@ static int point_track(struct point *to, const struct pyramid *p, struct point f
 		if (found || i > 0)
 			*to = (struct point){target.x + half, target.y + half};
 	}
-	/* A track may end a little outside through the last step; such a place is not in the picture. */
+	/* A track may end a little outside through the last step; such a place is not in the
+	 * picture. */
 	return found && to->x >= 0 && to->y >= 0 && to->x <= p->level[0].a.width - 1 &&
 	       to->y <= p->level[0].a.height - 1;
 }
@@ -478,8 +491,8 @@ static int pair_track(const struct pyramid *p, const char *out, struct fault *fa
 
 		if (!point_track(&to, p, points[i], &win))
 			continue;
-		size += (size_t)snprintf(text + size, LINE_SIZE, "%.0f %.0f %.3f %.3f\n", points[i].x,
-					 points[i].y, to.x, to.y);
+		size += (size_t)snprintf(text + size, LINE_SIZE, "%.0f %.0f %.3f %.3f\n",
+					 points[i].x, points[i].y, to.x, to.y);
 		tracked++;
 	}
 	if (out && file_write(out, text, size, "", 0, fault))
@@ -507,8 +520,9 @@ int main(int argc, char **argv)
 		return fault_print("tracking", &fault, EXIT_BAD_INPUT);
 	}
 	if (a.width != b.width || a.height != b.height) {
-		fault_set(&fault, "%.200s is %dx%d but %.200s is %dx%d; give two frames of one size", argv[1],
-			  a.width, a.height, argv[2], b.width, b.height);
+		fault_set(&fault,
+			  "%.200s is %dx%d but %.200s is %dx%d; give two frames of one size",
+			  argv[1], a.width, a.height, argv[2], b.width, b.height);
 		code = EXIT_BAD_INPUT;
 	} else if (pyramid_new(&p, &a, &b, &fault)) {
 		code = EXIT_FAILED;

@@ -2,11 +2,11 @@
 /*
  * The protocol of the policy tests: an event goes in, an answer comes out.
  *
- * Each mechanism has a world (drive/<mechanism>.h) that starts zeroed, and one function that applies an
- * event to it. The same functions are built for the host and for BPF, so that a vector or a random
- * sequence of events can be replayed through both, through the Rust binding and through the reference
- * models; the answers must be the same, word for word. Unused words are 0; so is the answer to what is
- * refused.
+ * Each mechanism has a world (drive/<mechanism>.h) that starts zeroed, and one function that
+ * applies an event to it. The same functions are built for the host and for BPF, so that a vector
+ * or a random sequence of events can be replayed through both, through the Rust binding and through
+ * the reference models; the answers must be the same, word for word. Unused words are 0; so is the
+ * answer to what is refused.
  */
 #ifndef SOLOCORE_TESTS_DRIVER_H
 #define SOLOCORE_TESTS_DRIVER_H

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Events that get somewhere, for any mechanism, from a stream of bytes: the fuzzer's (fuzz.c) or a random one
- * (sanitize.c).
+ * Events that get somewhere, for any mechanism, from a stream of bytes: the fuzzer's (fuzz.c) or a
+ * random one (sanitize.c).
  *
- * Numbers that are drawn evenly from 64 bits are refused nearly always. Here a sequence has a scale, and most
- * numbers are of its size, or small, or stand in relation to the one before: budgets, uses and steps of time
- * meet. The rest are the ends of ranges, or arbitrary.
+ * Numbers that are drawn evenly from 64 bits are refused nearly always. Here a sequence has a
+ * scale, and most numbers are of its size, or small, or stand in relation to the one before:
+ * budgets, uses and steps of time meet. The rest are the ends of ranges, or arbitrary.
  */
 #ifndef SOLOCORE_TESTS_EVENTS_H
 #define SOLOCORE_TESTS_EVENTS_H
@@ -98,7 +98,8 @@ static inline sc_u64 sc_stream_number(struct sc_stream *s)
 			s->cursor = 0;
 		break;
 	case 13:
-		number = sc_ends[detail % (sizeof(sc_ends) / sizeof(sc_ends[0]))] - 1 + sc_stream_byte(s) % 3;
+		number = sc_ends[detail % (sizeof(sc_ends) / sizeof(sc_ends[0]))] - 1 +
+			 sc_stream_byte(s) % 3;
 		break;
 	case 14:
 		number = sc_stream_word(s) >> (4 * detail);
@@ -112,8 +113,8 @@ static inline sc_u64 sc_stream_number(struct sc_stream *s)
 }
 
 /*
- * Mostly one of a few: what is about the same core or task in several events goes deeper. Cores are numbered
- * from 0; tasks are also spread over their range, by a step that belongs to the sequence.
+ * Mostly one of a few: what is about the same core or task in several events goes deeper. Cores are
+ * numbered from 0; tasks are also spread over their range, by a step that belongs to the sequence.
  */
 static inline sc_u32 sc_stream_id(struct sc_stream *s)
 {
@@ -141,7 +142,8 @@ static inline void sc_stream_start(struct sc_stream *s)
 	s->last = 0;
 }
 
-/* An operand of an event. What configures a world is a scale, a small number or a flag more often. */
+/* An operand of an event. What configures a world is a scale, a small number or a flag more often.
+ * */
 static inline sc_u64 sc_stream_operand(struct sc_stream *s, sc_u32 configure)
 {
 	sc_u32 byte;

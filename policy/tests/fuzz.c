@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libFuzzer's way into a policy: bytes become events (events.h), the driver applies them to a world that
- * starts zeroed, and after each one the world must be consistent (invariants/<mechanism>.h). A first byte of
- * 0xff says that the rest are events as they are, 48 bytes each.
+ * libFuzzer's way into a policy: bytes become events (events.h), the driver applies them to a world
+ * that starts zeroed, and after each one the world must be consistent (invariants/<mechanism>.h). A
+ * first byte of 0xff says that the rest are events as they are, 48 bytes each.
  *
- * MECHANISM, DRIVER and INVARIANTS come from fuzz.sh. A crash is replayed by the program with the file that
- * libFuzzer left.
+ * MECHANISM, DRIVER and INVARIANTS come from fuzz.sh. A crash is replayed by the program with the
+ * file that libFuzzer left.
  */
 #include <stddef.h>
 #include <stdio.h>
@@ -42,8 +42,8 @@ static sc_u32 apply(const struct sc_event *event)
 	JOIN(sc_drive_, MECHANISM)(&world, event, &answer);
 	broken = CHECK(&world, event, &answer);
 	if (broken) {
-		fprintf(stderr, "%s: broken after op %u of %u: %s\n", MECHANISM_NAME, event->op, event->id,
-			broken);
+		fprintf(stderr, "%s: broken after op %u of %u: %s\n", MECHANISM_NAME, event->op,
+			event->id, broken);
 		abort();
 	}
 	return answer.word[0] != 0;
@@ -58,7 +58,8 @@ int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size)
 
 	memset(&world, 0, sizeof(world));
 	if (size > 0 && data[0] == 0xff) {
-		for (data++, size--; size >= sizeof(event); data += sizeof(event), size -= sizeof(event)) {
+		for (data++, size--; size >= sizeof(event);
+		     data += sizeof(event), size -= sizeof(event)) {
 			memcpy(&event, data, sizeof(event));
 			apply(&event);
 		}

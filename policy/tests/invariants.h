@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What must hold of a world after every event: invariants/<mechanism>.h defines sc_check_<mechanism>, which
- * says what is broken, or 0. A mechanism without such a file is only run.
+ * What must hold of a world after every event: invariants/<mechanism>.h defines
+ * sc_check_<mechanism>, which says what is broken, or 0. A mechanism without such a file is only
+ * run.
  */
 #ifndef SOLOCORE_TESTS_INVARIANTS_H
 #define SOLOCORE_TESTS_INVARIANTS_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Random events for one mechanism on the host, under AddressSanitizer and UndefinedBehaviorSanitizer
- * (sanitize.sh). After each event the world must be consistent (invariants/<mechanism>.h, where there is
- * one).
+ * Random events for one mechanism on the host, under AddressSanitizer and
+ * UndefinedBehaviorSanitizer (sanitize.sh). After each event the world must be consistent
+ * (invariants/<mechanism>.h, where there is one).
  *
  * Arguments: events, seed. MECHANISM, DRIVER and INVARIANTS come from sanitize.sh.
  */
@@ -62,8 +62,8 @@ static unsigned long run_world(struct sc_stream *s, sc_u64 events)
 			}
 		const char *broken = CHECK(&world, &event, &answer);
 		if (broken) {
-			fprintf(stderr, "%s: broken after event %llu (op %u, id %u): %s\n", MECHANISM_NAME,
-				(unsigned long long)i, event.op, event.id, broken);
+			fprintf(stderr, "%s: broken after event %llu (op %u, id %u): %s\n",
+				MECHANISM_NAME, (unsigned long long)i, event.op, event.id, broken);
 			exit(1);
 		}
 	}
@@ -73,15 +73,15 @@ static unsigned long run_world(struct sc_stream *s, sc_u64 events)
 int main(int argc, char **argv)
 {
 	sc_u64 events = argc > 1 ? strtoull(argv[1], 0, 10) : 100000;
-	struct random_source source = {argc > 2 ? strtoull(argv[2], 0, 10) * 0x9e3779b97f4a7c15ull + 1 : 1, 0,
-				       0};
+	struct random_source source = {
+		argc > 2 ? strtoull(argv[2], 0, 10) * 0x9e3779b97f4a7c15ull + 1 : 1, 0, 0};
 	struct sc_stream stream = {.next = random_byte, .source = &source};
 	unsigned long answered = 0;
 	sc_u64 done;
 
 	for (done = 0; done < events; done += SEQUENCE)
 		answered += run_world(&stream, SEQUENCE);
-	printf("%s: %llu events, %lu answered, no error\n", MECHANISM_NAME, (unsigned long long)done,
-	       answered);
+	printf("%s: %llu events, %lu answered, no error\n", MECHANISM_NAME,
+	       (unsigned long long)done, answered);
 	return 0;
 }

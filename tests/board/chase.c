@@ -1,5 +1,5 @@
-/* Measures memory: walks a random circle through the lines of a buffer, each load's address being the last
- * one's value.
+/* Measures memory: walks a random circle through the lines of a buffer, each load's address being
+ * the last one's value.
  *
  *   chase KIB STEPS CPU        prints the time of a step in ns
  */

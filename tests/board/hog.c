@@ -17,8 +17,8 @@ int main(int argc, char **argv)
 	CPU_SET(atoi(argv[2]), &cpus);
 	if (sched_setaffinity(0, sizeof cpus, &cpus))
 		return 3;
-	volatile char *buffer =
-		mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	volatile char *buffer = mmap(0, bytes, PROT_READ | PROT_WRITE,
+				     MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (buffer == MAP_FAILED)
 		return 4;
 	for (;;)

@@ -70,8 +70,8 @@ static uint64_t draw(void)
 
 static char *memory(size_t bytes)
 {
-	char *at =
-		mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	char *at = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+			MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
 	if (at == MAP_FAILED) {
 		perror("probe: mmap");
 		exit(1);
@@ -194,8 +194,8 @@ static int samples(size_t bytes, uint64_t period, long misses)
 			printf("samples: throttled\n");
 		tail += h->size;
 	}
-	printf("samples: %lu misses, %lu samples of %lu, %lu lost%s\n", count, seen, count / period, lost,
-	       at ? "" : "!");
+	printf("samples: %lu misses, %lu samples of %lu, %lu lost%s\n", count, seen, count / period,
+	       lost, at ? "" : "!");
 	return seen == count / period && !lost ? 0 : 1;
 }
 

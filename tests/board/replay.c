@@ -29,7 +29,19 @@ struct cache {
 	struct entry *entries;
 };
 
-enum event { L1I, L1D, L2M, REFERENCES, MISSES, FETCHES, L2WB, LLCWB, PREFETCHES, PREFETCH_MISSES, EVENTS };
+enum event {
+	L1I,
+	L1D,
+	L2M,
+	REFERENCES,
+	MISSES,
+	FETCHES,
+	L2WB,
+	LLCWB,
+	PREFETCHES,
+	PREFETCH_MISSES,
+	EVENTS
+};
 
 static const char *const names[EVENTS] = {
 	"l1i_misses",	    "l1d_misses",    "l2_misses",      "llc_references", "llc_misses",
@@ -186,7 +198,8 @@ int main(int argc, char **argv)
 	size_t n;
 	while ((n = fread(records, sizeof(*records), 1 << 16, file)) > 0) {
 		for (size_t i = 0; i < n; i++)
-			reference(records[i] >> 48 & 0xff, records[i] & ((1ull << 48) - 1), records[i] >> 56);
+			reference(records[i] >> 48 & 0xff, records[i] & ((1ull << 48) - 1),
+				  records[i] >> 56);
 		all += n;
 	}
 	fprintf(stderr, "replay: %lu references\n", all);

@@ -13,7 +13,9 @@ include!("src/mechanisms.rs");
 fn main() {
     let tests = Path::new("../../policy/tests");
     let out = std::env::var("OUT_DIR").expect("cargo sets OUT_DIR");
-    for input in ["../../policy/include", "../../policy/tests", "src/c", "src/mechanisms.rs", "build.rs"] {
+    for input in
+        ["../../policy/include", "../../policy/tests", "src/c", "src/mechanisms.rs", "build.rs"]
+    {
         println!("cargo::rerun-if-changed={input}");
     }
     std::fs::write(Path::new(&out).join("drivers.h"), drivers(tests)).expect("OUT_DIR is writable");

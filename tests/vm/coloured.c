@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * A program for tests of programs in their colours: threads, large and small blocks, rights that change, a
- * library that is loaded later, a file's private copy, a child; what it wrote must be there two seconds
- * later.
+ * A program for tests of programs in their colours: threads, large and small blocks, rights that
+ * change, a library that is loaded later, a file's private copy, a child; what it wrote must be
+ * there two seconds later.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

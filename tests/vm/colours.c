@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: crates/space/preload is to be tested where there is no solocore for the processor.
- * Rule: starts a program with the library, in the lower half of 32 colours, as `solocore exec --colors` does;
- * moves it to the upper half after a second if that is asked for; counts its private pages by
- * /proc/PID/pagemap when it says that it has moved, and before it ends. Exit code 0: the program's was, and
- * no page was wrong. Does not cover: more than that one process tree, and options.
+ * Rule: starts a program with the library, in the lower half of 32 colours, as
+ * `solocore exec --colors` does; moves it to the upper half after a second if that is asked for;
+ * counts its private pages by /proc/PID/pagemap when it says that it has moved, and before it ends.
+ * Exit code 0: the program's was, and no page was wrong. Does not cover: more than that one process
+ * tree, and options.
  *
  *   colours LIBRARY stay|move PROGRAM [ARGUMENTS]
  *   colours - plain PROGRAM [ARGUMENTS]            without it; exit code 0 if pages are wrong
@@ -48,7 +49,8 @@ static int is_wrong(uint64_t entry)
 {
 	uint64_t frame = entry & ((1ul << 55) - 1);
 	/* Present, and neither of a file nor of a shared mapping. */
-	return entry >> 63 && !(entry >> 61 & 1) && !(config.classes[(frame & 31) / 8] >> (frame & 7) & 1);
+	return entry >> 63 && !(entry >> 61 & 1) &&
+	       !(config.classes[(frame & 31) / 8] >> (frame & 7) & 1);
 }
 
 /* Private pages of a process that are in wrong frames. */
@@ -108,7 +110,8 @@ static int answer(int peer)
 	}
 	if (packet.kind == PACKET_EXIT)
 		count(who.pid, "at the end");
-	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT || packet.kind == PACKET_RECOLOURED) {
+	if (packet.kind == PACKET_HELLO || packet.kind == PACKET_EXIT ||
+	    packet.kind == PACKET_RECOLOURED) {
 		packet.kind = PACKET_GO;
 		send(peer, &packet, sizeof packet, MSG_NOSIGNAL);
 	}
@@ -149,7 +152,8 @@ static int serve(int child, int listener, int move)
 			if (fds[i].revents)
 				fds[i].fd = answer(fds[i].fd);
 		if (fds[0].revents && peers < PEERS)
-			fds[peers++] = (struct pollfd){accept4(listener, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
+			fds[peers++] =
+				(struct pollfd){accept4(listener, 0, 0, SOCK_CLOEXEC), POLLIN, 0};
 		clock_gettime(CLOCK_MONOTONIC, &now);
 		if (move && peers > 1 && now.tv_sec > begun) {
 			struct packet packet = {.kind = PACKET_RECOLOUR};

@@ -2,11 +2,11 @@
 /*
  * What counters of an emulated CPU count.
  *
- * Problem: that a budget is kept can be seen only with a counter that stands still while its CPU idles: a
- * throttled CPU idles.
- * Rule: CPU 1's counter is read before and after a tenth of a second in which CPU 1 idles, works, or idles
- * while CPU 2 works. Prints counts per millisecond, and ends with 1 if cycles stand still while CPU 1 idles.
- * As a guest's first program (init) it ends the guest.
+ * Problem: that a budget is kept can be seen only with a counter that stands still while its CPU
+ * idles: a throttled CPU idles.
+ * Rule: CPU 1's counter is read before and after a tenth of a second in which CPU 1 idles, works,
+ * or idles while CPU 2 works. Prints counts per millisecond, and ends with 1 if cycles stand still
+ * while CPU 1 idles. As a guest's first program (init) it ends the guest.
  */
 #define _GNU_SOURCE
 #include <linux/perf_event.h>
@@ -72,8 +72,10 @@ static double look(const char *what, int event, int busy_cpu)
 
 static int open_event(uint64_t config, int user_only)
 {
-	struct perf_event_attr attr = {
-		.type = PERF_TYPE_RAW, .size = sizeof(attr), .config = config, .exclude_kernel = user_only};
+	struct perf_event_attr attr = {.type = PERF_TYPE_RAW,
+				       .size = sizeof(attr),
+				       .config = config,
+				       .exclude_kernel = user_only};
 
 	return syscall(SYS_perf_event_open, &attr, -1, 1, -1, 0);
 }
@@ -84,7 +86,9 @@ int main(void)
 		const char *name;
 		uint64_t config;
 		int user_only;
-	} events[] = {{"cycles", 0x11, 0}, {"cycles of programs only", 0x11, 1}, {"instructions", 0x08, 0}};
+	} events[] = {{"cycles", 0x11, 0},
+		      {"cycles of programs only", 0x11, 1},
+		      {"instructions", 0x08, 0}};
 	double idle_cycles = 0;
 
 	setvbuf(stdout, NULL, _IONBF, 0);

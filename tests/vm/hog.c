@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Makes as many page faults as it can: in a guest without counters they stand in for last-level misses.
+ * Makes as many page faults as it can: in a guest without counters they stand in for last-level
+ * misses.
  *
  *   hog CPU          on this CPU, for ever, with short rests; -1: on any
- *   hog CPU fork N   has N children one after the other, each of which makes 50 faults, and prints "forked N"
+ *   hog CPU fork N   has N children one after the other, each of which makes 50 faults, and prints
+ *                    "forked N"
  *   hog CPU work N   makes N faults, and prints how many nanoseconds that took
  *   hog CPU spin N   counts to N, and prints how many nanoseconds that took
  */
@@ -20,11 +22,12 @@
 #define PAGE 4096
 #define PAGES 64
 
-/* Reads, so that the kernel maps its page of zeros and clears none: as many faults as possible in a slow
- * guest. */
+/* Reads, so that the kernel maps its page of zeros and clears none: as many faults as possible in a
+ * slow guest. */
 static void fault(long pages)
 {
-	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 
 	if (memory == MAP_FAILED)
 		exit(1);
@@ -91,8 +94,8 @@ int main(int argc, char **argv)
 		return 0;
 	}
 	/*
-	 * An emulator that runs all CPUs in one thread can starve one of them as long as none of the others
-	 * rests, and whoever waits for an interrupt there waits for ever.
+	 * An emulator that runs all CPUs in one thread can starve one of them as long as none of
+	 * the others rests, and whoever waits for an interrupt there waits for ever.
 	 */
 	for (;;) {
 		struct timespec rest = {.tv_nsec = 100000};

@@ -7,15 +7,16 @@
  *   leveler US once         one job
  *   leveler US threads N    N threads share the work of a job, then one yields
  *   leveler US job          jobs between sc_job_begin() and sc_job_end()
- *   leveler US join TASK    attaches itself as this task of the plan, and ends its jobs by sc_job_end()
+ *   leveler US join TASK    attaches itself as this task of the plan, and ends its jobs by
+ *                           sc_job_end()
  *   leveler tick US         interrupts each CPU so often, and computes nothing (below)
  *   leveler fifo PRIO US    as a SCHED_FIFO thread, runs for so long, sleeps for 10 ms, and so on
  *
  * Prints nothing but what is wrong; what was seen of it is the scheduler's to say.
  *
- * An emulator that plays CPUs by turns lets each run until the next timer of any. While all compute that is
- * milliseconds, and so late are timers. A timer that goes off often makes the turns short: it interrupts, and
- * no thread is needed for it.
+ * An emulator that plays CPUs by turns lets each run until the next timer of any. While all compute
+ * that is milliseconds, and so late are timers. A timer that goes off often makes the turns short:
+ * it interrupts, and no thread is needed for it.
  */
 #define _GNU_SOURCE
 #include "solocore.h"

@@ -2,12 +2,12 @@
 /*
  * A client of the bandwidth lock, for tests and measurements.
  *
- * `locker CPU hold MS` holds the lock for so many milliseconds of computing; says "held", and at the end what
- * sc_check() says.
+ * `locker CPU hold MS` holds the lock for so many milliseconds of computing; says "held", and at
+ * the end what sc_check() says.
  *
- * `locker CPU latency HOG N [rt]`, N times: takes the lock while a hog of its own makes faults on CPU HOG,
- * and prints how long that went on, and how long after the release it began again: nanoseconds, median, 99th
- * percentile, most. With rt as a real-time thread.
+ * `locker CPU latency HOG N [rt]`, N times: takes the lock while a hog of its own makes faults on
+ * CPU HOG, and prints how long that went on, and how long after the release it began again:
+ * nanoseconds, median, 99th percentile, most. With rt as a real-time thread.
  *
  * `locker CPU turns MS N`, N times: holds for half of MS milliseconds, and not for the other half.
  *
@@ -15,11 +15,12 @@
  *
  * `locker CPU spin MS` computes for so many milliseconds, and is no client.
  *
- * `locker CPU faults PID MS` prints how many page faults another process makes per second, as seen in so many
- * milliseconds. Takes no lock.
+ * `locker CPU faults PID MS` prints how many page faults another process makes per second, as seen
+ * in so many milliseconds. Takes no lock.
  *
- * `locker CPU jobs TASK HOG N` signals N jobs of the plan's task TASK, 40 ms each and 40 ms apart, beside a
- * hog of its own, and prints the most faults that the hog made in one of them, and between two at the median.
+ * `locker CPU jobs TASK HOG N` signals N jobs of the plan's task TASK, 40 ms each and 40 ms apart,
+ * beside a hog of its own, and prints the most faults that the hog made in one of them, and between
+ * two at the median.
  *
  * CPU -1 is any. A program that cannot attach says why, and ends with 3.
  */
@@ -40,19 +41,22 @@
 #define PAGE 4096
 #define PAGES 64
 #define RING 8192u
-/* A pause of the hog: longer than all times between two faults of one that is free, which are printed.
+/* A pause of the hog: longer than all times between two faults of one that is free, which are
+ * printed.
  */
 #define PAUSE_NS 150000
 #define PERIOD_NS 1000000
-/* A turn of the emulator's other CPUs, at most: shorter than the time between two looks of a CPU. */
+/* A turn of the emulator's other CPUs, at most: shorter than the time between two looks of a CPU.
+ * */
 #define TURN_NS 20000
 /* What is looked at after a lock: at most two periods begin in it. */
 #define WINDOW_NS 1500000
 /*
- * A round counts if the hog had used a period's budget up within RECENT_NS of the lock, if the lock was taken
- * within AT_ONCE_NS, and if the look ended within LATE_NS of its end; else another of the emulator's CPUs had
- * its turn there. Then two budgets and a sample are the most that may be seen: in the second half of a period
- * the hog has nothing left of it, and in the first half one more period begins in the window, not two.
+ * A round counts if the hog had used a period's budget up within RECENT_NS of the lock, if the lock
+ * was taken within AT_ONCE_NS, and if the look ended within LATE_NS of its end; else another of the
+ * emulator's CPUs had its turn there. Then two budgets and a sample are the most that may be seen:
+ * in the second half of a period the hog has nothing left of it, and in the first half one more
+ * period begins in the window, not two.
  */
 #define BUDGET 20
 #define RECENT_NS 300000
@@ -90,10 +94,11 @@ static void bind_to(int cpu)
 }
 
 /*
- * Lets the emulator's other CPUs have a turn, without a rest. QEMU's single thread with icount gives a CPU a
- * turn up to the next timer of any CPU, and ends it early when the CPU sets its own timer. Who sleeps sets
- * one on waking, so whoever computes without ever setting one takes nearly all turns: beside such a loop a
- * hog on another CPU makes an eighth of its faults, with nothing regulated.
+ * Lets the emulator's other CPUs have a turn, without a rest. QEMU's single thread with icount
+ * gives a CPU a turn up to the next timer of any CPU, and ends it early when the CPU sets its own
+ * timer. Who sleeps sets one on waking, so whoever computes without ever setting one takes nearly
+ * all turns: beside such a loop a hog on another CPU makes an eighth of its faults, with nothing
+ * regulated.
  */
 static void pass_turn(void)
 {
@@ -113,7 +118,8 @@ static void spin_until(uint64_t end)
 
 static void hog(struct trace *trace)
 {
-	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *memory = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			    -1, 0);
 
 	if (memory == MAP_FAILED)
 		exit(1);
@@ -138,13 +144,15 @@ static int compare(const void *a, const void *b)
 static void print(const char *what, uint64_t *of, long count)
 {
 	qsort(of, count, sizeof(*of), compare);
-	printf("%s: median %llu, 99th %llu, most %llu ns, of %ld\n", what, (unsigned long long)of[count / 2],
-	       (unsigned long long)of[(count * 99) / 100], (unsigned long long)of[count - 1], count);
+	printf("%s: median %llu, 99th %llu, most %llu ns, of %ld\n", what,
+	       (unsigned long long)of[count / 2], (unsigned long long)of[(count * 99) / 100],
+	       (unsigned long long)of[count - 1], count);
 }
 
 /*
- * How long after t0 the hog went on, until it first paused; what it had made before is `first`. -1: the
- * period ended so soon that the next one's budget hides it. Periods begin where a long pause ends.
+ * How long after t0 the hog went on, until it first paused; what it had made before is `first`. -1:
+ * the period ended so soon that the next one's budget hides it. Periods begin where a long pause
+ * ends.
  */
 static int64_t went_on(const struct trace *trace, uint64_t first, uint64_t t0)
 {
@@ -167,8 +175,8 @@ static int64_t went_on(const struct trace *trace, uint64_t first, uint64_t t0)
 }
 
 /*
- * Takes the lock while the hog runs freely; *first is how many faults it had made then. Says when, or 0 if
- * another CPU had its turn meanwhile, or the hog none for long.
+ * Takes the lock while the hog runs freely; *first is how many faults it had made then. Says when,
+ * or 0 if another CPU had its turn meanwhile, or the hog none for long.
  */
 static uint64_t lock_beside(const struct trace *trace, uint64_t *first)
 {
@@ -191,9 +199,10 @@ static uint64_t lock_beside(const struct trace *trace, uint64_t *first)
 
 static int latency(int hog_cpu, long rounds)
 {
-	struct trace *trace =
-		mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	uint64_t *effect = calloc(rounds, sizeof(*effect)), *release = calloc(rounds, sizeof(*release));
+	struct trace *trace = mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	uint64_t *effect = calloc(rounds, sizeof(*effect)),
+		 *release = calloc(rounds, sizeof(*release));
 	uint64_t *free_gap = calloc(rounds, sizeof(*free_gap));
 	uint64_t *before = calloc(rounds, sizeof(*before)), *after = calloc(rounds, sizeof(*after));
 	long i = 0, missed = 0, released = 0, seen = 0, again = 0;
@@ -260,7 +269,8 @@ static int latency(int hog_cpu, long rounds)
 	}
 	qsort(before, rounds, sizeof(*before), compare);
 	qsort(after, rounds, sizeof(*after), compare);
-	printf("faults in %d us: before a lock median %llu; after it median %llu, 99th %llu, most %llu\n",
+	printf("faults in %d us: before a lock median %llu; after it median %llu, 99th %llu, most "
+	       "%llu\n",
 	       WINDOW_NS / 1000, (unsigned long long)before[rounds / 2],
 	       (unsigned long long)after[rounds / 2], (unsigned long long)after[rounds * 99 / 100],
 	       (unsigned long long)after[rounds - 1]);
@@ -313,8 +323,8 @@ static int faults(long pid, long ms)
 
 static int jobs(const char *task, int hog_cpu, long count)
 {
-	struct trace *trace =
-		mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct trace *trace = mmap(NULL, sizeof(*trace), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	uint64_t *in = calloc(count, sizeof(*in)), *between = calloc(count, sizeof(*between));
 	int status = sc_attach_task(task);
 	pid_t child;
@@ -347,8 +357,8 @@ static int jobs(const char *task, int hog_cpu, long count)
 	kill(child, SIGKILL);
 	qsort(in, count, sizeof(*in), compare);
 	qsort(between, count, sizeof(*between), compare);
-	printf("faults in a job: most %llu; between two: median %llu\n", (unsigned long long)in[count - 1],
-	       (unsigned long long)between[count / 2]);
+	printf("faults in a job: most %llu; between two: median %llu\n",
+	       (unsigned long long)in[count - 1], (unsigned long long)between[count / 2]);
 	return 0;
 }
 

@@ -3,13 +3,16 @@
  * Computes, and prints how much on SIGTERM: what VCPUs are tested with in a guest.
  *
  *   worker                       computes all the time
- *   worker SEED RUN SLEEP        computes and sleeps by turns, for random times of up to 2 RUN and 2 SLEEP
- *                                microseconds
- *   worker until MS VCPU         computes for so many milliseconds by the clock, then has the VCPU destroyed,
- *                                and ends
- *   worker pingpong ROUNDS       two threads wake each other through pipes; prints the nanoseconds of a round
- *   worker groups N MESSAGES     N pairs do so at once, in processes; prints the nanoseconds of a message
- *   worker fill FIRST LAST CPUS  a VCPU and a process that computes in it for each number below LAST
+ *   worker SEED RUN SLEEP        computes and sleeps by turns, for random times of up to 2 RUN and
+ *                                2 SLEEP microseconds
+ *   worker until MS VCPU         computes for so many milliseconds by the clock, then has the VCPU
+ *                                destroyed, and ends
+ *   worker pingpong ROUNDS       two threads wake each other through pipes; prints the nanoseconds
+ *                                of a round
+ *   worker groups N MESSAGES     N pairs do so at once, in processes; prints the nanoseconds of a
+ *                                message
+ *   worker fill FIRST LAST CPUS  a VCPU and a process that computes in it for each number below
+ *                                LAST
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -66,8 +69,9 @@ static int work(int argc, char **argv)
 	uint64_t rounds = 0;
 
 	while (!over) {
-		uint64_t until =
-			run ? now_ns(CLOCK_THREAD_CPUTIME_ID) + random_next(&seed) % (2 * run) * 1000 : 0;
+		uint64_t until = run ? now_ns(CLOCK_THREAD_CPUTIME_ID) +
+						 random_next(&seed) % (2 * run) * 1000
+				     : 0;
 
 		do {
 			compute();
@@ -75,7 +79,8 @@ static int work(int argc, char **argv)
 		} while (!over && (!run || now_ns(CLOCK_THREAD_CPUTIME_ID) < until));
 		if (run && !over) {
 			uint64_t pause = random_next(&seed) % (2 * sleep_us + 1) * 1000;
-			struct timespec t = {(time_t)(pause / 1000000000u), (long)(pause % 1000000000u)};
+			struct timespec t = {(time_t)(pause / 1000000000u),
+					     (long)(pause % 1000000000u)};
 
 			nanosleep(&t, NULL);
 		}
@@ -139,7 +144,8 @@ static int create_vcpu(long number, long cpu, long pid)
 
 	snprintf(text, sizeof(text),
 		 "{\"create\":{\"wanted\":{\"name\":\"f%ld\",\"capacity_ns\":10000,"
-		 "\"period_ns\":2000000000,\"core\":%ld,\"fixed\":false,\"colours\":0},\"pid\":%ld}}\n",
+		 "\"period_ns\":2000000000,\"core\":%ld,\"fixed\":false,\"colours\":0},\"pid\":%ld}"
+		 "}\n",
 		 number, cpu, pid);
 	return ask(text);
 }
@@ -201,7 +207,8 @@ int main(int argc, char **argv)
 			}
 		while (wait(NULL) > 0)
 			;
-		printf("%.1f\n", (double)(now_ns(CLOCK_MONOTONIC) - begun) / (double)(2 * groups * messages));
+		printf("%.1f\n",
+		       (double)(now_ns(CLOCK_MONOTONIC) - begun) / (double)(2 * groups * messages));
 		return 0;
 	}
 	if (argc > 4 && strcmp(argv[1], "fill") == 0)

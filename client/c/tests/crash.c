@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Both sides of a queue are killed, again and again: does a committed message get lost, or another come?
+ * Both sides of a queue are killed, again and again: does a committed message get lost, or another
+ * come?
  *
  *	crash KILLS SEED PLACE
  *
- * Rule: a sender sends 1, 2, 3, ... and writes down each number whose send has returned; its successor goes
- *on with the number of messages published. A receiver writes each message down when it has it. Whoever runs
- *is killed after a random time (SIGKILL) and replaced. Then the numbers written down must be 1, 2, 3, ...
- *without a gap, but for repetitions of the last one right after a receiver was killed, contents must be
- *whole, and every number that the sender wrote down must be among them.
+ * Rule: a sender sends 1, 2, 3, ... and writes down each number whose send has returned; its
+ * successor goes on with the number of messages published. A receiver writes each message down when
+ * it has it. Whoever runs is killed after a random time (SIGKILL) and replaced. Then the numbers
+ * written down must be 1, 2, 3, ... without a gap, but for repetitions of the last one right after
+ * a receiver was killed, contents must be whole, and every number that the sender wrote down must
+ * be among them.
  */
 #define _GNU_SOURCE
 #include "../solocore_ipc.h"
@@ -137,7 +139,8 @@ static int verdict(unsigned receivers_killed)
 		if (n == last)
 			repeats++;
 		else if (n != last + 1)
-			return fprintf(stderr, "message %u came after %llu\n", n, (unsigned long long)last),
+			return fprintf(stderr, "message %u came after %llu\n", n,
+				       (unsigned long long)last),
 			       1;
 		last = n;
 	}
@@ -146,9 +149,10 @@ static int verdict(unsigned receivers_killed)
 			       (unsigned long long)record->sent),
 		       1;
 	if (repeats > receivers_killed)
-		return fprintf(stderr, "%llu messages came twice\n", (unsigned long long)repeats), 1;
-	printf("ok: %llu messages, %llu came twice, %u receivers killed\n", (unsigned long long)last,
-	       (unsigned long long)repeats, receivers_killed);
+		return fprintf(stderr, "%llu messages came twice\n", (unsigned long long)repeats),
+		       1;
+	printf("ok: %llu messages, %llu came twice, %u receivers killed\n",
+	       (unsigned long long)last, (unsigned long long)repeats, receivers_killed);
 	return 0;
 }
 

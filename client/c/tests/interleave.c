@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Every interleaving of a sender, a receiver, a memory that makes stores visible late and out of order, and
- * kills: is there one in which a message is lost, torn, or comes out of turn?
+ * Every interleaving of a sender, a receiver, a memory that makes stores visible late and out of
+ * order, and kills: is there one in which a message is lost, torn, or comes out of turn?
  *
  *	interleave SLOTS MESSAGES KILLS
  *
- * Rule: solocore_ipc.c is compiled against model_memory.h, so that each access is a step here. A store goes
- *to the agent's buffer; at any later step any of its entries may become visible, but one that is ordered only
- *after all before it, and entries of one word in their order (the stores of weakly ordered processors). An
- *agent may be killed before any step; its successor begins when its stores have become visible, as the kernel
- *has it. All choices are tried, depth first, each run from the beginning; a state that was seen before is not
- *tried again. Does not cover: loads that overtake each other (ThreadSanitizer looks at what orders them),
- *several lanes.
+ * Rule: solocore_ipc.c is compiled against model_memory.h, so that each access is a step here. A
+ * store goes to the agent's buffer; at any later step any of its entries may become visible, but
+ * one that is ordered only after all before it, and entries of one word in their order (the stores
+ * of weakly ordered processors). An agent may be killed before any step; its successor begins when
+ * its stores have become visible, as the kernel has it. All choices are tried, depth first, each
+ * run from the beginning; a state that was seen before is not tried again. Does not cover: loads
+ * that overtake each other (ThreadSanitizer looks at what orders them), several lanes.
  */
 #define _GNU_SOURCE
 #include "../solocore_ipc.h"
@@ -255,7 +255,8 @@ static uint64_t hash_state(void)
 	for (int w = 0; w < 2; w++) {
 		const struct agent *a = &agents[w];
 
-		hash = mix(hash, a->history * 8 + (uint64_t)(a->finished | a->killed << 1 | a->begun << 2));
+		hash = mix(hash, a->history * 8 +
+					 (uint64_t)(a->finished | a->killed << 1 | a->begun << 2));
 		hash = mix(hash, (uint64_t)(a->waits && a->version == version));
 		hash = mix(hash, (uint64_t)a->waits * 2 + 1);
 		for (int e = 0; e < a->entries; e++) {
@@ -343,6 +344,7 @@ int main(int argc, char **argv)
 	} while (known && !failed);
 	if (failed)
 		return 1;
-	printf("ok: %llu runs, %llu states\n", (unsigned long long)runs, (unsigned long long)states);
+	printf("ok: %llu runs, %llu states\n", (unsigned long long)runs,
+	       (unsigned long long)states);
 	return 0;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * In the place of solocore_ipc_memory.h: every access of shared memory is a step of interleave.c's model.
+ * In the place of solocore_ipc_memory.h: every access of shared memory is a step of interleave.c's
+ * model.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 /*
  * A queue between threads, for ThreadSanitizer and the other sanitizers, and what it refuses.
  *
- * Prints "ok" and ends with 0, or says the line that does not hold. Does not cover processes that are killed
- * (crash.c) and weakly ordered memory (interleave.c).
+ * Prints "ok" and ends with 0, or says the line that does not hold. Does not cover processes that
+ * are killed (crash.c) and weakly ordered memory (interleave.c).
  */
 #define _GNU_SOURCE
 #include "../solocore_ipc.h"
@@ -18,12 +18,12 @@
 #define SENDERS 3
 #define LONGEST 200
 
-#define CHECK(what)                                                                                          \
-	do {                                                                                                 \
-		if (!(what)) {                                                                               \
-			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);             \
-			exit(1);                                                                             \
-		}                                                                                            \
+#define CHECK(what)                                                                                \
+	do {                                                                                       \
+		if (!(what)) {                                                                     \
+			fprintf(stderr, "%s:%d: %s does not hold\n", __FILE__, __LINE__, #what);   \
+			exit(1);                                                                   \
+		}                                                                                  \
 	} while (0)
 
 static unsigned char *memory;
@@ -136,16 +136,19 @@ static void refusals(void)
 	      sc_queue_receive(&in, data, 64, &length) == SC_QUEUE_ARGUMENT);
 	CHECK(sc_queue_receive(&out, data, 64, &length) == SC_QUEUE_EMPTY);
 	CHECK(sc_queue_send(&in, data, 65) == SC_QUEUE_TOO_LONG);
-	CHECK(sc_queue_send(&in, NULL, 0) == SC_QUEUE_OK && sc_queue_send(&in, data, 64) == SC_QUEUE_OK);
+	CHECK(sc_queue_send(&in, NULL, 0) == SC_QUEUE_OK &&
+	      sc_queue_send(&in, data, 64) == SC_QUEUE_OK);
 	CHECK(sc_queue_send(&in, data, 1) == SC_QUEUE_FULL);
 	CHECK(sc_queue_receive(&out, NULL, 0, &length) == SC_QUEUE_OK && length == 0);
 	CHECK(sc_queue_receive(&out, data, 63, &length) == SC_QUEUE_TOO_LONG && length == 64);
-	CHECK(sc_queue_receive(&out, data, 64, &length) == SC_QUEUE_OK && length == 64 && data[0] == 1);
+	CHECK(sc_queue_receive(&out, data, 64, &length) == SC_QUEUE_OK && length == 64 &&
+	      data[0] == 1);
 	CHECK(sc_queue_done(&out) == SC_QUEUE_ARGUMENT && sc_queue_done(&in) == SC_QUEUE_ARGUMENT);
 	data[0] = 7;
 	CHECK(sc_queue_send(&in, data, 1) == SC_QUEUE_OK);
 	for (int twice = 0; twice < 2; twice++, data[0] = 0)
-		CHECK(sc_queue_peek(&out, data, 64, &length) == SC_QUEUE_OK && length == 1 && data[0] == 7);
+		CHECK(sc_queue_peek(&out, data, 64, &length) == SC_QUEUE_OK && length == 1 &&
+		      data[0] == 7);
 	CHECK(sc_queue_done(&out) == SC_QUEUE_OK && sc_queue_done(&out) == SC_QUEUE_ARGUMENT);
 	CHECK(sc_queue_peek(&out, data, 64, &length) == SC_QUEUE_EMPTY);
 	/* Somebody wrote over the counters, or over a length. */

@@ -1,11 +1,14 @@
 //! What a program tells a running solocore about itself: the Rust binding of `client/c/solocore.h`.
 //!
-//! Problem: only the program knows which of its sections suffer from other cores' accesses, and when its jobs begin.
-//! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the thread that took it and while
-//! that thread runs; a [`Job`] is a job of the thread's task. Both are stores to memory and cost a few nanoseconds. Nobody
-//! ever waits. Without a running solocore they do nothing: `Lock::taken` tells. A driver that moves data for a partition attaches
-//! as a transfer of the plan's time table and waits for its slots ([`wait_slot`]).
-//! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV; single-core-equivalence, section 2.4.
+//! Problem: only the program knows which of its sections suffer from other cores' accesses, and
+//! when its jobs begin.
+//! Rule: a [`Lock`] holds the bandwidth lock from when it is taken until it is dropped, for the
+//! thread that took it and while that thread runs; a [`Job`] is a job of the thread's task. Both
+//! are stores to memory and cost a few nanoseconds. Nobody ever waits. Without a running solocore
+//! they do nothing: `Lock::taken` tells. A driver that moves data for a partition attaches as a
+//! transfer of the plan's time table and waits for its slots ([`wait_slot`]).
+//! Source: bwlock, sections 3 and 4.2; dynamic-budgeting, section IV; single-core-equivalence,
+//! section 2.4.
 //!
 //! ```
 //! let sum = {
@@ -56,13 +59,21 @@ pub enum Status {
     Refused,
     /// A system call failed.
     System,
-    /// An end without a beginning, a job that begins twice, or a wait by a thread that is no transfer.
+    /// An end without a beginning, a job that begins twice, or a wait by a thread that is no
+    /// transfer.
     Unmatched,
 }
 
 impl Status {
-    const ALL: [Self; 7] =
-        [Self::NoDaemon, Self::Denied, Self::Full, Self::Unknown, Self::Refused, Self::System, Self::Unmatched];
+    const ALL: [Self; 7] = [
+        Self::NoDaemon,
+        Self::Denied,
+        Self::Full,
+        Self::Unknown,
+        Self::Refused,
+        Self::System,
+        Self::Unmatched,
+    ];
 
     fn text(self) -> &'static str {
         let number = Self::ALL.iter().position(|&s| s == self).map_or(0, |at| at + 1);
@@ -91,7 +102,8 @@ pub struct Lock {
 
 /// Takes the bandwidth lock, and attaches the thread if it is not yet.
 pub fn lock() -> Lock {
-    // SAFETY: the function acts on the calling thread only and has no preconditions; so do all others here.
+    // SAFETY: the function acts on the calling thread only and has no preconditions; so do all
+    // others here.
     Lock { taken: result(unsafe { bw_lock() }), _here: PhantomData }
 }
 
@@ -108,7 +120,8 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         if self.taken.is_ok() {
-            // SAFETY: as for bw_lock. If the thread was detached meanwhile, it says so, and that is all.
+            // SAFETY: as for bw_lock. If the thread was detached meanwhile, it says so, and that is
+            // all.
             unsafe { bw_unlock() };
         }
     }
@@ -156,8 +169,8 @@ pub fn attach_task(task: &str) -> Result<(), Status> {
     result(unsafe { sc_attach_task(task.as_ptr()) })
 }
 
-/// Attaches the calling thread as a transfer of the plan's time table: partition, chain and stage, like `nav/1/device-input`.
-/// A device's transfer is bound to the I/O core until it detaches.
+/// Attaches the calling thread as a transfer of the plan's time table: partition, chain and stage,
+/// like `nav/1/device-input`. A device's transfer is bound to the I/O core until it detaches.
 ///
 /// # Errors
 /// Why it cannot be.
@@ -196,7 +209,8 @@ pub fn wait_slot() -> Result<Transfer, Status> {
 
 impl Drop for Transfer {
     fn drop(&mut self) {
-        // SAFETY: as for bw_lock. If the next wait has ended it already, it says so, and that is all.
+        // SAFETY: as for bw_lock. If the next wait has ended it already, it says so, and that is
+        // all.
         unsafe { sc_slot_end() };
     }
 }
@@ -216,7 +230,8 @@ pub fn check() -> Result<(), Status> {
     result(unsafe { sc_check() })
 }
 
-/// Holds the lock from now on whenever this process or a descendant runs, also after it becomes another program, until it ends.
+/// Holds the lock from now on whenever this process or a descendant runs, also after it becomes
+/// another program, until it ends.
 ///
 /// # Errors
 /// Why it cannot be.

@@ -1,7 +1,9 @@
-//! Message queues in shared memory whose buffers lie where the plan wants them: the Rust binding of `client/c/solocore_ipc.h`.
+//! Message queues in shared memory whose buffers lie where the plan wants them: the Rust binding of
+//! `client/c/solocore_ipc.h`.
 //!
-//! Rule: a queue lies in [`Shared`] memory, which processes that were forked from this one share, or who has the descriptor.
-//! One [`Receiver`], as many [`Sender`]s as the queue has lanes. Sending and receiving never wait, for nobody.
+//! Rule: a queue lies in [`Shared`] memory, which processes that were forked from this one share,
+//! or who has the descriptor. One [`Receiver`], as many [`Sender`]s as the queue has lanes. Sending
+//! and receiving never wait, for nobody.
 //!
 //! ```
 //! use solocore_client::queue::{Place, Receiver, Sender, Shape, Shared};
@@ -43,7 +45,12 @@ unsafe extern "C" {
     fn sc_queue_open_sender(side: *mut Side, at: *mut c_void, size: usize) -> c_int;
     fn sc_queue_open_receiver(side: *mut Side, at: *mut c_void, size: usize) -> c_int;
     fn sc_queue_send(side: *mut Side, data: *const c_void, length: usize) -> c_int;
-    fn sc_queue_peek(side: *mut Side, data: *mut c_void, capacity: usize, length: *mut usize) -> c_int;
+    fn sc_queue_peek(
+        side: *mut Side,
+        data: *mut c_void,
+        capacity: usize,
+        length: *mut usize,
+    ) -> c_int;
     fn sc_queue_done(side: *mut Side) -> c_int;
     fn sc_queue_count(side: *const Side) -> u64;
     fn sc_queue_close(side: *mut Side);
@@ -56,7 +63,8 @@ pub enum QueueError {
     /// The receiver has to take messages first.
     #[error("{}", text(2))]
     Full,
-    /// The message is too long for the queue, or for the receiver's memory, which needs so many bytes.
+    /// The message is too long for the queue, or for the receiver's memory, which needs so many
+    /// bytes.
     #[error("{} ({} bytes)", text(3), .0)]
     TooLong(usize),
     /// Another status of `enum sc_queue_status`.
@@ -107,7 +115,8 @@ impl Shape {
     #[must_use]
     pub fn bytes(&self) -> Option<usize> {
         // SAFETY: the function only computes.
-        Some(unsafe { sc_queue_bytes(self.lanes, self.slots, self.message_bytes) }).filter(|&b| b > 0)
+        Some(unsafe { sc_queue_bytes(self.lanes, self.slots, self.message_bytes) })
+            .filter(|&b| b > 0)
     }
 }
 
@@ -127,9 +136,19 @@ unsafe impl Sync for Shared {}
 
 impl Shared {
     fn map(bytes: usize, fd: c_int) -> Result<Self, QueueError> {
-        let flags = libc::MAP_SHARED | if fd < 0 { libc::MAP_ANONYMOUS | libc::MAP_POPULATE } else { 0 };
+        let flags =
+            libc::MAP_SHARED | if fd < 0 { libc::MAP_ANONYMOUS | libc::MAP_POPULATE } else { 0 };
         // SAFETY: a new mapping touches no memory that anybody has.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, fd, 0) };
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                fd,
+                0,
+            )
+        };
         let at = NonNull::new(at.cast::<u8>()).filter(|_| at != libc::MAP_FAILED);
         Ok(Self { at: at.ok_or_else(io::Error::last_os_error)?, bytes, mapped: true })
     }
@@ -138,7 +157,14 @@ impl Shared {
         // SAFETY: the memory is mapped and as large as is said.
         result(unsafe {
             let (at, size) = (self.at.as_ptr().cast(), self.bytes);
-            sc_queue_create(at, size, shape.lanes, shape.slots, shape.message_bytes, place as c_uint)
+            sc_queue_create(
+                at,
+                size,
+                shape.lanes,
+                shape.slots,
+                shape.message_bytes,
+                place as c_uint,
+            )
         })
     }
 
@@ -172,12 +198,18 @@ impl Shared {
     /// A new queue in somebody's pages.
     ///
     /// # Safety
-    /// They are shared memory, mapped for reading and writing for as long as this and its sides live, and nobody else
-    /// touches them but sides of the queue.
+    /// They are shared memory, mapped for reading and writing for as long as this and its sides
+    /// live, and nobody else touches them but sides of the queue.
     ///
     /// # Errors
-    /// The pages are too few or do not begin at a page's beginning, or lines cannot be bypassed here.
-    pub unsafe fn in_pages(at: NonNull<u8>, bytes: usize, shape: &Shape, place: Place) -> Result<Self, QueueError> {
+    /// The pages are too few or do not begin at a page's beginning, or lines cannot be bypassed
+    /// here.
+    pub unsafe fn in_pages(
+        at: NonNull<u8>,
+        bytes: usize,
+        shape: &Shape,
+        place: Place,
+    ) -> Result<Self, QueueError> {
         let memory = Self { at, bytes, mapped: false };
         memory.create(shape, place)?;
         Ok(memory)
@@ -189,9 +221,13 @@ impl Shared {
         (self.at.as_ptr(), self.bytes)
     }
 
-    fn open(&self, open: unsafe extern "C" fn(*mut Side, *mut c_void, usize) -> c_int) -> Result<Side, QueueError> {
+    fn open(
+        &self,
+        open: unsafe extern "C" fn(*mut Side, *mut c_void, usize) -> c_int,
+    ) -> Result<Side, QueueError> {
         let mut side = Side { memory: std::ptr::null_mut(), numbers: [0; 8], owner: 0, other: 0 };
-        // SAFETY: the memory is mapped and as large as is said, and the side is written during the call.
+        // SAFETY: the memory is mapped and as large as is said, and the side is written during the
+        // call.
         result(unsafe { open(&raw mut side, self.at.as_ptr().cast(), self.bytes) })?;
         Ok(side)
     }
@@ -272,8 +308,14 @@ impl<'m> Receiver<'m> {
     pub fn peek(&mut self, message: &mut [u8]) -> Result<Option<usize>, QueueError> {
         let mut length = 0;
         // SAFETY: the side is open, and both are written during the call only.
-        let status =
-            unsafe { sc_queue_peek(&raw mut self.side, message.as_mut_ptr().cast(), message.len(), &raw mut length) };
+        let status = unsafe {
+            sc_queue_peek(
+                &raw mut self.side,
+                message.as_mut_ptr().cast(),
+                message.len(),
+                &raw mut length,
+            )
+        };
         match status {
             0 => Ok(Some(length)),
             1 => Ok(None),
@@ -318,7 +360,9 @@ mod tests {
     fn the_side_is_as_large_as_in_c() {
         let header = concat!(env!("CARGO_MANIFEST_DIR"), "/../c/solocore_ipc.h");
         let size = size_of::<Side>();
-        let program = format!("#include \"{header}\"\n_Static_assert(sizeof(struct sc_queue) == {size}, \"size\");\n");
+        let program = format!(
+            "#include \"{header}\"\n_Static_assert(sizeof(struct sc_queue) == {size}, \"size\");\n"
+        );
         let compiler = std::process::Command::new("cc")
             .args(["-x", "c", "-fsyntax-only", "-"])
             .stdin(std::process::Stdio::piped())
@@ -336,7 +380,10 @@ mod tests {
         let mut sender = Sender::open(&memory).unwrap();
         assert!(Sender::open(&memory).unwrap_err().to_string().contains("living sender"));
         let mut receiver = Receiver::open(&memory).unwrap();
-        assert!(receiver.done().is_err() && matches!(sender.send(&[0; 65]), Err(QueueError::TooLong(65))));
+        assert!(
+            receiver.done().is_err()
+                && matches!(sender.send(&[0; 65]), Err(QueueError::TooLong(65)))
+        );
         sender.send(&[1; 64]).unwrap();
         sender.send(&[]).unwrap();
         assert!(matches!(sender.send(&[]), Err(QueueError::Full)));
@@ -348,7 +395,11 @@ mod tests {
         assert_eq!(receiver.receive(&mut []).unwrap(), Some(0));
         assert_eq!((receiver.receive(&mut []).unwrap(), sender.published()), (None, 2));
         drop(sender);
-        assert_eq!(Sender::open(&memory).unwrap().published(), 2, "the next one knows where to go on");
+        assert_eq!(
+            Sender::open(&memory).unwrap().published(),
+            2,
+            "the next one knows where to go on"
+        );
     }
 
     #[test]

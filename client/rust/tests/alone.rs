@@ -8,8 +8,11 @@ use solocore_client::Status;
 /// Every test needs the place where nobody listens; set before any thread asks.
 fn nobody_listens() {
     static ONCE: std::sync::Once = std::sync::Once::new();
-    // SAFETY: the tests below call this first, and nothing else in this program reads the environment before.
-    ONCE.call_once(|| unsafe { std::env::set_var("SOLOCORE_SOCKET", "/nonexistent/solocore.sock") });
+    // SAFETY: the tests below call this first, and nothing else in this program reads the
+    // environment before.
+    ONCE.call_once(|| unsafe {
+        std::env::set_var("SOLOCORE_SOCKET", "/nonexistent/solocore.sock")
+    });
 }
 
 #[test]
@@ -54,7 +57,8 @@ fn threads_and_children_are_no_matter() {
     nobody_listens();
     let thread = std::thread::spawn(|| client::lock().taken());
     assert_eq!(thread.join().unwrap(), Err(Status::NoDaemon));
-    // Standard library children are made with vfork or fork; the handlers must not stand in their way.
+    // Standard library children are made with vfork or fork; the handlers must not stand in their
+    // way.
     assert!(std::process::Command::new("true").status().unwrap().success());
     assert_eq!(client::lock().taken(), Err(Status::NoDaemon));
 }

@@ -1,8 +1,8 @@
 //! Speed of the tests of global EDF and of exact tardiness: task sets per second, one thread.
 //!
-//! `cargo bench -p solocore-analysis --bench multiprocessor`. Sets: 20 tasks, 4 cores, U = 2.6 (UUniFast, redrawn while a share
-//! exceeds 1), periods log-uniform in 10 ms to 1 s in microseconds, implicit deadlines; then the same with deadlines drawn
-//! between C and T.
+//! `cargo bench -p solocore-analysis --bench multiprocessor`. Sets: 20 tasks, 4 cores, U = 2.6
+//! (UUniFast, redrawn while a share exceeds 1), periods log-uniform in 10 ms to 1 s in
+//! microseconds, implicit deadlines; then the same with deadlines drawn between C and T.
 
 use solocore_analysis::multiprocessor::tardiness::{PriorityPoint, bounds};
 use solocore_analysis::multiprocessor::{bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response};
@@ -16,7 +16,8 @@ struct Draw(u64);
 impl Draw {
     /// Uniform in 0..1.
     fn unit(&mut self) -> f64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 11) as f64 / 2f64.powi(53)
     }
 
@@ -47,14 +48,15 @@ fn sets(total: f64, constrained: bool) -> Vec<TaskSet> {
             SporadicTask { wcet, period, deadline: if constrained { wcet + room } else { period } }
         };
         let shares = draw.shares(20, total);
-        let tasks = shares.into_iter().map(|share| task((share, draw.unit(), draw.unit()))).collect();
+        let tasks =
+            shares.into_iter().map(|share| task((share, draw.unit(), draw.unit()))).collect();
         TaskSet { cores: 4, tasks }
     };
     (0..SETS).map(|_| set()).collect()
 }
 
-/// Prints sets per second and the share of positive answers. Chunks are timed apart, each at its best of several passes: on
-/// a shared machine a long pass is always interrupted.
+/// Prints sets per second and the share of positive answers. Chunks are timed apart, each at its
+/// best of several passes: on a shared machine a long pass is always interrupted.
 fn time(name: &str, sets: &[TaskSet], judge: impl Fn(&TaskSet) -> bool) {
     let (mut total, mut positive) = (0.0, 0);
     for chunk in sets.chunks(50) {
@@ -74,7 +76,10 @@ fn time(name: &str, sets: &[TaskSet], judge: impl Fn(&TaskSet) -> bool) {
 fn main() {
     for (total, constrained) in [(2.6, false), (2.0, false), (2.6, true), (1.6, true)] {
         let sets = sets(total, constrained);
-        println!("20 tasks, 4 cores, U = {total}, {} deadlines", if constrained { "constrained" } else { "implicit" });
+        println!(
+            "20 tasks, 4 cores, U = {total}, {} deadlines",
+            if constrained { "constrained" } else { "implicit" }
+        );
         time("  gfb", &sets, |set| gfb::schedulable(set) == Ok(true));
         time("  bcl", &sets, |set| bcl::schedulable(set) == Ok(true));
         time("  bcl_iterative", &sets, |set| bcl_iterative::schedulable(set) == Ok(true));
@@ -83,7 +88,9 @@ fn main() {
         time("  ffdbf", &sets, |set| ffdbf::schedulable(set) == Ok(true));
         time("  gedf (all of them)", &sets, |set| gedf::schedulable(set) == Ok(true));
         time("  gedf with responses", &sets, |set| gedf::answer(set).is_ok_and(|a| a.by.is_some()));
-        time("  tardiness, exact, GEDF", &sets, |set| bounds(set, PriorityPoint::Deadline).is_ok_and(|b| b.is_some()));
+        time("  tardiness, exact, GEDF", &sets, |set| {
+            bounds(set, PriorityPoint::Deadline).is_ok_and(|b| b.is_some())
+        });
         time("  tardiness, exact, G-FL", &sets, |set| {
             bounds(set, PriorityPoint::FairLateness).is_ok_and(|b| b.is_some())
         });

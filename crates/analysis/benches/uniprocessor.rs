@@ -1,8 +1,10 @@
-//! Task sets per second on one core: the fast path, the general one, EDF, and the peer, on the same sets.
+//! Task sets per second on one core: the fast path, the general one, EDF, and the peer, on the same
+//! sets.
 //!
-//! Sets: n = 20 (and 5, 50), utilisation uniform in 0.7..0.95 (UUniFast), periods log-uniform in 10 ms..1 s, in ns,
-//! rate-monotonic order, deadlines the periods; EDF with deadlines uniform in the upper half of the period. One set an
-//! iteration, in turn: divan's `item/s` are sets per second. Target: 3 times the peer.
+//! Sets: n = 20 (and 5, 50), utilisation uniform in 0.7..0.95 (UUniFast), periods log-uniform in 10
+//! ms..1 s, in ns, rate-monotonic order, deadlines the periods; EDF with deadlines uniform in the
+//! upper half of the period. One set an iteration, in turn: divan's `item/s` are sets per second.
+//! Target: 3 times the peer.
 
 use response_time_analysis::{arrival, demand, fixed_priority as peer, time, wcet};
 use solocore_analysis::SporadicTask;
@@ -47,7 +49,12 @@ fn sets(n: usize) -> Vec<Vec<SporadicTask>> {
 }
 
 /// Runs `analyse` on one set after the other.
-fn run<T>(bencher: divan::Bencher, n: usize, sets: &[Vec<SporadicTask>], analyse: impl Fn(&[SporadicTask]) -> T) {
+fn run<T>(
+    bencher: divan::Bencher,
+    n: usize,
+    sets: &[Vec<SporadicTask>],
+    analyse: impl Fn(&[SporadicTask]) -> T,
+) {
     assert!(sets.iter().all(|s| s.len() == n));
     let next = Cell::new(0);
     bencher.counter(divan::counter::ItemsCount::new(1usize)).bench_local(|| {
@@ -88,7 +95,11 @@ fn fixed_priority_peer(bencher: divan::Bencher, n: usize) {
         next.set((next.get() + 1) % SETS);
         let level = &prepared[next.get()];
         let response = |i: usize| {
-            peer::fully_preemptive::dedicated_uniproc_rta(&level[i], &level[..i], time::Duration::from(1u64 << 40))
+            peer::fully_preemptive::dedicated_uniproc_rta(
+                &level[i],
+                &level[..i],
+                time::Duration::from(1u64 << 40),
+            )
         };
         (0..n).filter(|i| response(*i).is_ok()).count()
     });

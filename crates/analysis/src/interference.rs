@@ -1,59 +1,76 @@
-//! How long other cores' memory traffic, a regulator and refreshes can hold a core up: the one model under every bound.
+//! How long other cores' memory traffic, a regulator and refreshes can hold a core up: the one
+//! model under every bound.
 //!
 //! # Problem
-//! A core runs jobs that need `C` alone and make `n` DRAM transactions. Other cores, with several reads under way and posted
-//! writes, share the channel. How much later than alone do the jobs end, at worst?
+//! A core runs jobs that need `C` alone and make `n` DRAM transactions. Other cores, with several
+//! reads under way and posted writes, share the channel. How much later than alone do the jobs end,
+//! at worst?
 //!
 //! # Rule
 //! Two bounds on the delay of the core's accesses, of which the smaller holds.
-//! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever they do.
-//! * *Job-driven*: each request that others can issue in the window at all adds at most its cost, [`Costs::read_ps`] or
-//!   [`Costs::write_ps`]; their number follows from budgets ([`Others::Budgets`]) or from their tasks ([`Stall::jobs`]).
+//! * *Request-driven*: [`Costs::request_ps`] bounds what others can add to one access, whatever
+//!   they do.
+//! * *Job-driven*: each request that others can issue in the window at all adds at most its cost,
+//!   [`Costs::read_ps`] or [`Costs::write_ps`]; their number follows from budgets
+//!   ([`Others::Budgets`]) or from their tasks ([`Stall::jobs`]).
 //!
-//! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and Yun, Pellizzoni, Valsan, ECRTS 2015
-//! (parallel misses, write batching). The terms are derived here for the controller of crates/dram (docs/dram.md); Kim et al. leave out
-//! write batching, Yun et al. take one batch per read as the worst, and neither covers a rival on the core's own processor.
+//! After H. Kim et al., RTAS 2014 (request- and job-driven bounds, private and shared banks), and
+//! Yun, Pellizzoni, Valsan, ECRTS 2015 (parallel misses, write batching). The terms are derived
+//! here for the controller of crates/dram (docs/dram.md); Kim et al. leave out write batching, Yun
+//! et al. take one batch per read as the worst, and neither covers a rival on the core's own
+//! processor.
 //!
 //! # Costs
-//! All in the time of the memory clock; names of JEDEC. The controller is work conserving: while a request waits, the next command of
-//! some request is issued as soon as timing permits. So whatever a request waits for is a command that was issued at most
-//! one timing gap earlier, and each command of another core moves at most one command in wait, by one gap.
-//! * `service` of an own access, alone: a read in its turn is looked up (`overhead`), closes and opens a row, and transfers,
-//!   `rp + rcd + cl + burst`; a write keeps its bank for `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and
-//!   once what a write leaves behind for the read after it.
-//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write, or after the row of a write was opened that now
-//!   has to wait: `max(write-to-precharge, ras) + rp + rcd + cl + burst`.
+//! All in the time of the memory clock; names of JEDEC. The controller is work conserving: while a
+//! request waits, the next command of some request is issued as soon as timing permits. So whatever
+//! a request waits for is a command that was issued at most one timing gap earlier, and each
+//! command of another core moves at most one command in wait, by one gap.
+//! * `service` of an own access, alone: a read in its turn is looked up (`overhead`), closes and
+//!   opens a row, and transfers, `rp + rcd + cl + burst`; a write keeps its bank for
+//!   `write-to-precharge + rp + rcd`. `n` accesses take `n` services, and once what a write leaves
+//!   behind for the read after it.
+//! * `L_max` ([`Costs::latency_ps`]): one read by itself, its bank right after a write, or after
+//!   the row of a write was opened that now has to wait:
+//!   `max(write-to-precharge, ras) + rp + rcd + cl + burst`.
 //! * A *read* of another core in a bank of its own moves a waiting PRE, ACT and RD by one gap each
 //!   ([`latency::delay_per_access`]); in a shared bank it takes a row cycle as well.
-//! * A *write* of another core: while writes are drained, reads wait. The drain serves a write at least every
-//!   `write-to-precharge + rp + rcd` (all of them in one bank, row after row), so that is what each costs; a posted write moves other
-//!   commands by less.
-//! * `row`: the core's own posted writes may wait for a place in the write queue while the reads that the last drain was cut short for
-//!   are served. Those of one core may all lie in one bank, a row cycle each: once for each [`Queue::drain_most`] writes.
-//! * A *refresh* stops its rank for `rfc`, and what closes and opens the banks around it. While writes are drained, a refresh of
-//!   any rank can hold up the drain. A window `t` meets `floor((t + refresh)/refi) + 1` for each rank.
-//! * What is *left* at the start of a window or of a regulation period: reads under way, as many as there are miss registers, a full
-//!   write queue, and each core's posted writes in front of it.
+//! * A *write* of another core: while writes are drained, reads wait. The drain serves a write at
+//!   least every `write-to-precharge + rp + rcd` (all of them in one bank, row after row), so that
+//!   is what each costs; a posted write moves other commands by less.
+//! * `row`: the core's own posted writes may wait for a place in the write queue while the reads
+//!   that the last drain was cut short for are served. Those of one core may all lie in one bank, a
+//!   row cycle each: once for each [`Queue::drain_most`] writes.
+//! * A *refresh* stops its rank for `rfc`, and what closes and opens the banks around it. While
+//!   writes are drained, a refresh of any rank can hold up the drain. A window `t` meets
+//!   `floor((t + refresh)/refi) + 1` for each rank.
+//! * What is *left* at the start of a window or of a regulation period: reads under way, as many as
+//!   there are miss registers, a full write queue, and each core's posted writes in front of it.
 //!
-//! One access beside others of any rate (*request-driven*): reads that are older, and those that pass ([`latency::read_delay`]);
-//! a drain that was under way, which may end with fewer than `drain_most` writes, and one whole drain after it, which is cut
-//! short for the reads that wait; and the first delays again after each. Without a row-hit cap the controller gives no turns: no bound.
-//! A full read queue would let reads wait in front of it, where each older one costs a row cycle; where it can fill: no bound.
+//! One access beside others of any rate (*request-driven*): reads that are older, and those that
+//! pass ([`latency::read_delay`]); a drain that was under way, which may end with fewer than
+//! `drain_most` writes, and one whole drain after it, which is cut short for the reads that wait;
+//! and the first delays again after each. Without a row-hit cap the controller gives no turns: no
+//! bound. A full read queue would let reads wait in front of it, where each older one costs a row
+//! cycle; where it can fill: no bound.
 //!
 //! # Stall under budgets
-//! All cores have budgets per period `P`, replenished at the same instants. Let `a` be the time alone that `C` counts for each access, `D` what
-//! others may add in one period (their budgets' cost, what is left, refreshes). Of the periods that lie in the window,
-//! * one in which the core is stopped, as it has used a budget of `Q`, makes at least `Q*a` of progress: it costs at most `P - Q*a`;
+//! All cores have budgets per period `P`, replenished at the same instants. Let `a` be the time
+//! alone that `C` counts for each access, `D` what others may add in one period (their budgets'
+//! cost, what is left, refreshes). Of the periods that lie in the window,
+//! * one in which the core is stopped, as it has used a budget of `Q`, makes at least `Q*a` of
+//!   progress: it costs at most `P - Q*a`;
 //! * any other costs at most `D`.
 //!
-//! With `K = floor(n/Q)` periods of the first kind at most, the time of `n` periods must hold the work: the least `n` with
-//! `work + K*max(0, P - Q*a - D) + n*D <= n*P`. The opening period is charged whole ([`Stall::once`]): somebody on the core may have
-//! drained the budget, with misses in parallel or with writes that merge, in no time at all.
+//! With `K = floor(n/Q)` periods of the first kind at most, the time of `n` periods must hold the
+//! work: the least `n` with `work + K*max(0, P - Q*a - D) + n*D <= n*P`. The opening period is
+//! charged whole ([`Stall::once`]): somebody on the core may have drained the budget, with misses
+//! in parallel or with writes that merge, in no time at all.
 //!
 //! # Not covered
-//! Prefetchers (their reads count against budgets where the counter sees them), closed pages, per-bank refresh, interrupts and skid of the
-//! counter, budgets of cores that are replenished at different instants (add one period's budgets), DRAM controllers that
-//! differ from the one of docs/dram.md.
+//! Prefetchers (their reads count against budgets where the counter sees them), closed pages,
+//! per-bank refresh, interrupts and skid of the counter, budgets of cores that are replenished at
+//! different instants (add one period's budgets), DRAM controllers that differ from the one of
+//! docs/dram.md.
 
 use crate::Derivation;
 pub use crate::memory::costs::{Costs, Memory, Queue, Refresh, Requester, Sharing};
@@ -80,9 +97,9 @@ impl Budget {
     pub fn cost_ps(self, costs: &Costs) -> u64 {
         match self {
             Self::Together(all) => all.saturating_mul(costs.any_ps),
-            Self::Apart { reads, writes } => {
-                reads.saturating_mul(costs.read_ps).saturating_add(writes.saturating_mul(costs.write_ps))
-            }
+            Self::Apart { reads, writes } => reads
+                .saturating_mul(costs.read_ps)
+                .saturating_add(writes.saturating_mul(costs.write_ps)),
         }
     }
 
@@ -94,7 +111,8 @@ impl Budget {
     }
 }
 
-/// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart, and end within `reach_ps`.
+/// A task of another core: its jobs cost `cost_ps` each, are released at least `period_ps` apart,
+/// and end within `reach_ps`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Job {
     /// Least time between releases.
@@ -135,30 +153,36 @@ pub struct Stall {
 }
 
 impl Stall {
-    /// Charged once per busy window, in picoseconds: what the core's other tasks, and the others, left behind. Also where there are no
-    /// misses.
+    /// Charged once per busy window, in picoseconds: what the core's other tasks, and the others,
+    /// left behind. Also where there are no misses.
     ///
-    /// A core that waits takes no interrupt: it waits for a miss register, say, and then for the access that wanted it. Under budgets the
-    /// opening period, which is charged whole, or the others' budgets of the next one hold that.
+    /// A core that waits takes no interrupt: it waits for a miss register, say, and then for the
+    /// access that wanted it. Under budgets the opening period, which is charged whole, or the
+    /// others' budgets of the next one hold that.
     #[must_use]
     pub fn once(&self) -> u64 {
         let before = match &self.others {
             Others::Budgets { period_ps, .. } => *period_ps,
             Others::Unlimited => {
-                let access = self.costs.latency_ps.saturating_add(self.costs.request_ps.unwrap_or(0));
+                let access =
+                    self.costs.latency_ps.saturating_add(self.costs.request_ps.unwrap_or(0));
                 access.saturating_mul(2)
             }
         };
         before.saturating_add(self.costs.left_ps)
     }
 
-    /// What others and refreshes may add in one regulation period, in picoseconds; zero without budgets.
+    /// What others and refreshes may add in one regulation period, in picoseconds; zero without
+    /// budgets.
     #[must_use]
     pub fn in_period(&self) -> u64 {
         let Others::Budgets { period_ps, own, others } = &self.others else { return 0 };
         let c = &self.costs;
         let overshoot = OVERSHOOT.saturating_mul(c.any_ps);
-        let others_ps = others.iter().map(|b| b.cost_ps(c).saturating_add(overshoot)).fold(0, u64::saturating_add);
+        let others_ps = others
+            .iter()
+            .map(|b| b.cost_ps(c).saturating_add(overshoot))
+            .fold(0, u64::saturating_add);
         let writes = others.iter().chain([own]).map(|b| b.writes()).fold(0, u64::saturating_add);
         // `any_ps` is not below a row cycle, so that budgets for both kinds have no phases besides.
         let phases = if writes > 0 { writes / c.phase_writes.max(1) + 2 } else { 0 };
@@ -180,7 +204,8 @@ impl Stall {
         if request_ps < all { all.min(self.by_request(demand)) } else { all }
     }
 
-    /// Each access by itself, and the refreshes; under budgets, also the periods that the core's own budget is used up in.
+    /// Each access by itself, and the refreshes; under budgets, also the periods that the core's
+    /// own budget is used up in.
     pub(super) fn by_request(&self, demand: Demand) -> u64 {
         let Some(request_ps) = self.costs.request_ps else {
             return if demand.misses == 0 { 0 } else { u64::MAX };
@@ -193,8 +218,8 @@ impl Stall {
         beyond(self.costs.refresh.lengthen(busy), demand.work_ps)
     }
 
-    /// As many accesses as the others' jobs make while the window lasts, the periods that the core's own budget is used up in, and the
-    /// refreshes.
+    /// As many accesses as the others' jobs make while the window lasts, the periods that the
+    /// core's own budget is used up in, and the refreshes.
     fn by_jobs(&self, jobs: &[Job], demand: Demand) -> u64 {
         let mut total = demand.work_ps;
         let once = self.once();
@@ -206,7 +231,10 @@ impl Stall {
                 number.saturating_mul(j.cost_ps)
             };
             let delay = jobs.iter().map(cost).fold(fixed, u64::saturating_add);
-            let next = demand.work_ps.saturating_add(delay).saturating_add(self.costs.refresh.within(window));
+            let next = demand
+                .work_ps
+                .saturating_add(delay)
+                .saturating_add(self.costs.refresh.within(window));
             if next <= total {
                 return total - demand.work_ps;
             }
@@ -218,7 +246,8 @@ impl Stall {
         u64::MAX
     }
 
-    /// The periods in which the core's budgets are used up, beyond `other_ps` that each period costs anyway.
+    /// The periods in which the core's budgets are used up, beyond `other_ps` that each period
+    /// costs anyway.
     fn stopped(&self, own: Budget, period_ps: u64, demand: Demand, other_ps: u64) -> u64 {
         let cost = |budget: u64| {
             let progress = budget.saturating_mul(self.counted_ps);
@@ -236,7 +265,9 @@ impl Stall {
                 let by_writes = of(demand.writes, writes).min(most - by_reads);
                 let other = of(demand.writes, writes).min(most);
                 let swapped = of(demand.reads, reads).min(most - other);
-                let sum = |r: u64, w: u64| r.saturating_mul(cost(reads)).saturating_add(w.saturating_mul(cost(writes)));
+                let sum = |r: u64, w: u64| {
+                    r.saturating_mul(cost(reads)).saturating_add(w.saturating_mul(cost(writes)))
+                };
                 sum(by_reads, by_writes).max(sum(swapped, other))
             }
         }
@@ -256,9 +287,12 @@ impl Stall {
             return 0;
         }
         let other_ps = self.in_period();
-        let Some(left) = period_ps.checked_sub(other_ps).filter(|&left| left > 0) else { return u64::MAX };
+        let Some(left) = period_ps.checked_sub(other_ps).filter(|&left| left > 0) else {
+            return u64::MAX;
+        };
         let stopped = self.stopped(*own, *period_ps, demand, other_ps);
-        // Each access is counted in the work, so that the periods in which the core is stopped are among the `periods`.
+        // Each access is counted in the work, so that the periods in which the core is stopped are
+        // among the `periods`.
         let work = demand.work_ps.max(demand.misses.saturating_mul(self.counted_ps));
         let need = work.saturating_add(stopped);
         let periods = need.div_ceil(left);
@@ -272,13 +306,16 @@ impl Stall {
         let rule = match (&self.others, &self.jobs) {
             (Others::Unlimited, None) => "stall = n*R + refreshes",
             (Others::Unlimited, Some(_)) => {
-                "stall = min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left) + refreshes"
+                "stall = min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left) + \
+                    refreshes"
             }
             (Others::Budgets { .. }, None) => {
-                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P, and n*R + K*(P - Q*a) + refreshes"
+                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall \
+                    <= N*P, and n*R + K*(P - Q*a) + refreshes"
             }
             (Others::Budgets { .. }, Some(_)) => {
-                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall <= N*P, and K*(P - Q*a) + refreshes + \
+                "stall = the least of K*max(0, P - Q*a - D) + N*D, N the least with work + stall \
+                    <= N*P, and K*(P - Q*a) + refreshes + \
                  min(n*R, sum over the others' tasks of ceil((W + reach)/T)*cost + left)"
             }
         };
@@ -300,7 +337,9 @@ impl Stall {
             d = d.input("P ps", *period_ps);
             d = match own {
                 Budget::Together(all) => d.input("Q", *all),
-                Budget::Apart { reads, writes } => d.input("Q of reads", *reads).input("Q of writes", *writes),
+                Budget::Apart { reads, writes } => {
+                    d.input("Q of reads", *reads).input("Q of writes", *writes)
+                }
             };
             d = d.step("D: others in one period ps", self.in_period());
         }
@@ -345,7 +384,13 @@ mod tests {
             rtrs: 2,
         };
         let queue = Queue { writes: 64, drain_most: 32, bank_reads: 8, reads: 32 };
-        Memory { dram, controller: Controller::default(), queue, overhead_ps: 10_000, cycle_ps: 300 }
+        Memory {
+            dram,
+            controller: Controller::default(),
+            queue,
+            overhead_ps: 10_000,
+            cycle_ps: 300,
+        }
     }
 
     fn sharing(others: usize, private: bool) -> Sharing {
@@ -357,7 +402,8 @@ mod tests {
         memory().costs(&sharing(others, true)).unwrap()
     }
 
-    /// Worked by hand from the timing: a write keeps its bank for cwl + burst + wr + rp + rcd = 39 clocks.
+    /// Worked by hand from the timing: a write keeps its bank for cwl + burst + wr + rp + rcd = 39
+    /// clocks.
     #[test]
     fn costs_are_those_of_the_timing() {
         let c = costs(3);
@@ -383,7 +429,12 @@ mod tests {
         m.controller.hit_cap = None;
         let open = m.costs(&sharing(1, true)).unwrap();
         assert_eq!(open.request_ps, None, "the controller gives no turns");
-        let unlimited = Stall { costs: open, others: Others::Unlimited, jobs: None, counted_ps: open.latency_ps };
+        let unlimited = Stall {
+            costs: open,
+            others: Others::Unlimited,
+            jobs: None,
+            counted_ps: open.latency_ps,
+        };
         assert_eq!(unlimited.of(Demand { work_ps: 1_000_000, ..Demand::accesses(1) }), u64::MAX);
         assert_eq!(unlimited.of(Demand { work_ps: 1_000_000, ..Demand::accesses(0) }), 0);
         let held = memory().costs(&Sharing { cache_mshrs: Some(12), ..sharing(1, true) }).unwrap();
@@ -399,11 +450,14 @@ mod tests {
         Stall { costs, others, jobs: None, counted_ps: costs.latency_ps }
     }
 
-    /// Budgets whose cost fills the period leave only the bound by request; with half of it the work takes about twice as long.
+    /// Budgets whose cost fills the period leave only the bound by request; with half of it the
+    /// work takes about twice as long.
     #[test]
     fn budgets_bound_what_a_period_loses() {
         let c = costs(3);
-        let half = Budget::Together((500_000_000 - c.left_ps - c.refresh.within(1_000_000_000)) / 3 / c.any_ps);
+        let half = Budget::Together(
+            (500_000_000 - c.left_ps - c.refresh.within(1_000_000_000)) / 3 / c.any_ps,
+        );
         let stall = budgets(c, Budget::Together(1_000_000), half, 3);
         let lost = stall.in_period();
         assert!((498_000_000..=502_000_000).contains(&lost), "{lost}");
@@ -413,7 +467,8 @@ mod tests {
         let full = budgets(c, Budget::Together(1_000_000), Budget::Together(10_000), 3);
         assert!(full.in_period() > 1_000_000_000);
         assert_eq!(full.of(work), full.by_request(work));
-        // A core that is stopped in each period: 100 periods of 1000 accesses, whatever the others do.
+        // A core that is stopped in each period: 100 periods of 1000 accesses, whatever the others
+        // do.
         let own = budgets(c, Budget::Together(1000), Budget::Together(1), 3);
         let seen = own.of(work) + work.work_ps;
         assert!((100_000_000_000..120_000_000_000).contains(&seen), "{seen}");
@@ -423,10 +478,15 @@ mod tests {
     #[test]
     fn jobs_of_others_bound_what_they_add() {
         let c = costs(1);
-        let mut stall = Stall { costs: c, others: Others::Unlimited, jobs: None, counted_ps: c.latency_ps };
+        let mut stall =
+            Stall { costs: c, others: Others::Unlimited, jobs: None, counted_ps: c.latency_ps };
         let work = Demand { work_ps: 5_000_000_000, ..Demand::accesses(50_000) };
         let beside_anything = stall.of(work);
-        stall.jobs = Some(vec![Job { period_ps: 100_000_000_000, reach_ps: 100_000_000_000, cost_ps: 40_000_000 }]);
+        stall.jobs = Some(vec![Job {
+            period_ps: 100_000_000_000,
+            reach_ps: 100_000_000_000,
+            cost_ps: 40_000_000,
+        }]);
         let beside_a_job = stall.of(work);
         // Two jobs in reach, what is left, and the refreshes.
         let least = 2 * 40_000_000 + c.left_ps + c.refresh.within(5_000_000_000);
@@ -437,9 +497,14 @@ mod tests {
     #[test]
     fn extremes_give_no_small_numbers() {
         let c = costs(3);
-        for own in [Budget::Together(0), Budget::Apart { reads: 0, writes: 0 }, Budget::Apart { reads: 1, writes: 0 }] {
+        for own in [
+            Budget::Together(0),
+            Budget::Apart { reads: 0, writes: 0 },
+            Budget::Apart { reads: 1, writes: 0 },
+        ] {
             assert_eq!(
-                budgets(c, own, Budget::Together(1), 3).of(Demand { work_ps: 1, ..Demand::accesses(9) }),
+                budgets(c, own, Budget::Together(1), 3)
+                    .of(Demand { work_ps: 1, ..Demand::accesses(9) }),
                 u64::MAX
             );
         }
@@ -450,7 +515,8 @@ mod tests {
     }
 
     proptest! {
-        /// More work, more accesses, larger budgets of others or a smaller one of its own never lower the stall.
+        /// More work, more accesses, larger budgets of others or a smaller one of its own never
+        /// lower the stall.
         #[test]
         fn monotone(
             work in 1_000_000u64..50_000_000_000, misses in 0u64..200_000, writes in 0u64..200_000,

@@ -1,8 +1,11 @@
 //! Pure functions from a model to bounds and verdicts. Every time is a `u64` in picoseconds.
 //!
-//! * [`interference`]: how long the other cores' memory traffic and a regulator can hold a core up. Every bound rests on it.
-//! * [`mod@stall`]: the same for the one-request-at-a-time memory of the single-core-equivalence paper (`model = "sce"`).
-//! * [`response`]: worst-case response times under fixed priorities, with that stall charged per busy window.
+//! * [`interference`]: how long the other cores' memory traffic and a regulator can hold a core up.
+//!   Every bound rests on it.
+//! * [`mod@stall`]: the same for the one-request-at-a-time memory of the single-core-equivalence
+//!   paper (`model = "sce"`).
+//! * [`response`]: worst-case response times under fixed priorities, with that stall charged per
+//!   busy window.
 //!
 //! Nothing wraps: a bound that does not fit in 64 bits is reported as [`u64::MAX`] or as `None`.
 
@@ -21,6 +24,7 @@ pub use solocore_model::derivation::{self, Derivation};
 
 pub use response::{Demand, Task, Window, response_time, response_times};
 pub use stall::{
-    Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper, stall_unregulated,
+    Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper,
+    stall_unregulated,
 };
 pub use task_set::{SporadicTask, TaskSet, TaskSetError};

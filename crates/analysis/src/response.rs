@@ -1,44 +1,50 @@
-//! Response times of fixed-priority preemptive tasks on one core, arbitrary deadlines, with memory stall.
+//! Response times of fixed-priority preemptive tasks on one core, arbitrary deadlines, with memory
+//! stall.
 //!
 //! # Problem
-//! Under single-core equivalence a core is analysed as a single-core chip. Stall does not add up job by job: the regulator
-//! acts on the accesses of all jobs in a row, and a budget used up by one job holds up the next.
+//! Under single-core equivalence a core is analysed as a single-core chip. Stall does not add up
+//! job by job: the regulator acts on the accesses of all jobs in a row, and a budget used up by one
+//! job holds up the next.
 //!
 //! # Rule
-//! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990: look at all jobs
-//! `q = 0, 1, ...` of task `i` in a level-`i` busy window. Here with the stall charged on the total of the window:
+//! Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990:
+//! look at all jobs `q = 0, 1, ...` of task `i` in a level-`i` busy window. Here with the stall
+//! charged on the total of the window:
 //!
 //! `W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall(the same work, (q+1)*mu_i + sum over j < i of n_j*mu_j)`
 //!
-//! with `n_j = max(1, ceil(W_q/T_j))`, the least solution; `R_i = max over q of W_q - q*T_i`, up to the first `q` with
-//! `W_q <= (q+1)*T_i`.
+//! with `n_j = max(1, ceil(W_q/T_j))`, the least solution; `R_i = max over q of W_q - q*T_i`, up to
+//! the first `q` with `W_q <= (q+1)*T_i`.
 //!
 //! # Why it holds
-//! Let the window open at 0 and suppose job `q` is not done at `W_q`. Until then the core had pending work of level `i`
-//! or higher all the time, so each instant was spent on that work or in stall. The work done is less than
-//! the sum of the `C` terms, as job `q` is not done. The accesses issued so far belong to jobs released before `W_q`, or
-//! to the first `q+1` jobs of task `i`: at most the number given to `stall`. `stall` is monotone, hence it and `once` bound the
-//! stall of this prefix. The two make less than `W_q`, a contradiction. The argument uses no property of the prefix
-//! but its number of accesses, hence needs neither sub- nor superadditivity of `stall`, and it holds for sporadic
-//! releases. At the first `q` with `W_q <= (q+1)*T_i` all work released before `W_q` is done, so the window has ended;
-//! the next one pays `once` again.
+//! Let the window open at 0 and suppose job `q` is not done at `W_q`. Until then the core had
+//! pending work of level `i` or higher all the time, so each instant was spent on that work or in
+//! stall. The work done is less than the sum of the `C` terms, as job `q` is not done. The accesses
+//! issued so far belong to jobs released before `W_q`, or to the first `q+1` jobs of task `i`: at
+//! most the number given to `stall`. `stall` is monotone, hence it and `once` bound the stall of
+//! this prefix. The two make less than `W_q`, a contradiction. The argument uses no property of the
+//! prefix but its number of accesses, hence needs neither sub- nor superadditivity of `stall`, and
+//! it holds for sporadic releases. At the first `q` with `W_q <= (q+1)*T_i` all work released
+//! before `W_q` is done, so the window has ended; the next one pays `once` again.
 //!
 //! # Not covered
-//! Release jitter, blocking, tick and interrupt overhead (add them to `once_ps` or to the execution times). Misses that a
-//! preemption causes are not derived from `preemption_ps`: they belong in `misses` of the preempting task.
+//! Release jitter, blocking, tick and interrupt overhead (add them to `once_ps` or to the execution
+//! times). Misses that a preemption causes are not derived from `preemption_ps`: they belong in
+//! `misses` of the preempting task.
 
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 
-/// Steps of the recurrence, over all jobs of a window, after which the window counts as endless. A step adds at least
-/// one job; realistic task sets need some tens.
+/// Steps of the recurrence, over all jobs of a window, after which the window counts as endless. A
+/// step adds at least one job; realistic task sets need some tens.
 const MAX_STEPS: u32 = 1 << 20;
 
 /// A sporadic task, as seen by the analysis of its core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Task {
-    /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM transactions.
+    /// Solo worst-case execution time, in picoseconds, with the service of all its DRAM
+    /// transactions.
     pub wcet_ps: u64,
     /// Most DRAM transactions of one job, those included that reload what it evicts by preempting.
     pub misses: u64,
@@ -50,8 +56,8 @@ pub struct Task {
     pub period_ps: u64,
     /// Relative deadline in picoseconds; it may exceed the period.
     pub deadline_ps: u64,
-    /// What one job of this task costs by preempting (cache-related delay), in picoseconds: charged with each of its
-    /// jobs to tasks of lower priority, not to the task itself.
+    /// What one job of this task costs by preempting (cache-related delay), in picoseconds: charged
+    /// with each of its jobs to tasks of lower priority, not to the task itself.
     pub preemption_ps: u64,
 }
 
@@ -59,10 +65,19 @@ impl Task {
     /// A task whose accesses may be of either kind, and whose preemptions cost nothing.
     #[must_use]
     pub const fn new(wcet_ps: u64, misses: u64, period_ps: u64, deadline_ps: u64) -> Self {
-        Self { wcet_ps, misses, writes: misses, reads: misses, period_ps, deadline_ps, preemption_ps: 0 }
+        Self {
+            wcet_ps,
+            misses,
+            writes: misses,
+            reads: misses,
+            period_ps,
+            deadline_ps,
+            preemption_ps: 0,
+        }
     }
 
-    /// The same with other accesses, in the same proportion of kinds to `before`, each rounded up; `None` if that does not fit.
+    /// The same with other accesses, in the same proportion of kinds to `before`, each rounded up;
+    /// `None` if that does not fit.
     #[must_use]
     pub fn with_misses(&self, before: u64, misses: u64) -> Option<Self> {
         let part = |kind: u64| match u128::from(before) {
@@ -93,7 +108,8 @@ impl Demand {
         Self { work_ps: task.wcet_ps, misses: task.misses, writes: task.writes, reads: task.reads }
     }
 
-    /// With `jobs` jobs of `task` more, each with what it costs by preempting if `preempts`. `None` if it does not fit in 64 bits.
+    /// With `jobs` jobs of `task` more, each with what it costs by preempting if `preempts`. `None`
+    /// if it does not fit in 64 bits.
     #[must_use]
     pub fn plus(self, task: &Task, jobs: u64, preempts: bool) -> Option<Self> {
         let job_ps = task.wcet_ps.checked_add(if preempts { task.preemption_ps } else { 0 })?;
@@ -128,8 +144,8 @@ impl Demand {
 pub struct Window<'a> {
     /// Charged once per busy window, in picoseconds: see [`crate::stall::carry_in`].
     pub once_ps: u64,
-    /// From what all jobs of the window ask for to their stall in picoseconds. Must be monotone; [`u64::MAX`] stands for "no
-    /// bound".
+    /// From what all jobs of the window ask for to their stall in picoseconds. Must be monotone;
+    /// [`u64::MAX`] stands for "no bound".
     pub stall: &'a dyn Fn(Demand) -> u64,
 }
 
@@ -143,7 +159,8 @@ impl std::fmt::Debug for Window<'_> {
 #[derive(Default)]
 struct Interference<'a> {
     tasks: &'a [Task],
-    /// Per task, the jobs counted so far times the period: they are all that can be released before this instant.
+    /// Per task, the jobs counted so far times the period: they are all that can be released before
+    /// this instant.
     covered_ps: Vec<u64>,
     demand: Demand,
 }
@@ -155,7 +172,8 @@ impl<'a> Interference<'a> {
         Some(())
     }
 
-    /// Takes in the tasks of `tasks` not yet known, with the one job each that is released as the window opens.
+    /// Takes in the tasks of `tasks` not yet known, with the one job each that is released as the
+    /// window opens.
     fn admit(&mut self, tasks: &'a [Task]) -> Option<()> {
         for task in tasks.get(self.covered_ps.len()..)? {
             self.count(task, 1)?;
@@ -165,14 +183,16 @@ impl<'a> Interference<'a> {
         Some(())
     }
 
-    /// Counts every job released before `window_ps`; tells whether there was one not counted before.
+    /// Counts every job released before `window_ps`; tells whether there was one not counted
+    /// before.
     fn cover(&mut self, window_ps: u64) -> Option<bool> {
         let mut grew = false;
         for (index, task) in self.tasks.iter().enumerate() {
             let covered_ps = self.covered_ps[index];
             if covered_ps < window_ps {
                 let jobs = (window_ps - covered_ps).div_ceil(task.period_ps);
-                self.covered_ps[index] = covered_ps.checked_add(jobs.checked_mul(task.period_ps)?)?;
+                self.covered_ps[index] =
+                    covered_ps.checked_add(jobs.checked_mul(task.period_ps)?)?;
                 self.count(task, jobs)?;
                 grew = true;
             }
@@ -180,7 +200,8 @@ impl<'a> Interference<'a> {
         Some(grew)
     }
 
-    /// Response time of `task` below the tasks admitted. What has been counted before must be in its window for sure.
+    /// Response time of `task` below the tasks admitted. What has been counted before must be in
+    /// its window for sure.
     fn response(&mut self, task: &Task, window: &Window, limit_ps: u64) -> Option<u64> {
         let (mut worst_ps, mut release_ps) = (0, 0u64);
         let mut own = Demand::default();
@@ -211,8 +232,9 @@ impl<'a> Interference<'a> {
 
 /// Worst-case response time of `tasks[i]` in picoseconds; index 0 has the highest priority.
 ///
-/// `None` if the level-`i` busy window is not found to end (demand above the capacity of the core), if the response
-/// exceeds `limit_ps` or does not fit in 64 bits, if a period up to task `i` is zero, or if there is no task `i`.
+/// `None` if the level-`i` busy window is not found to end (demand above the capacity of the core),
+/// if the response exceeds `limit_ps` or does not fit in 64 bits, if a period up to task `i` is
+/// zero, or if there is no task `i`.
 #[must_use]
 pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -> Option<u64> {
     let level = tasks.get(..=i)?;
@@ -225,10 +247,12 @@ pub fn response_time(tasks: &[Task], i: usize, window: &Window, limit_ps: u64) -
     interference.response(task, window, limit_ps)
 }
 
-/// Why `tasks[i]` has this `response` (in picoseconds): the recurrence, and its terms in the window of the first job.
+/// Why `tasks[i]` has this `response` (in picoseconds): the recurrence, and its terms in the window
+/// of the first job.
 #[must_use]
 pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>) -> Derivation {
-    let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + \
+    let rule = "R_i = max over q of W_q - q*T_i, W_q = once + (q+1)*C_i + sum over j < i of \
+        n_j*(C_j + preemption_j) + \
                 stall(work, (q+1)*mu_i + sum over j < i of n_j*mu_j), n_j = max(1, ceil(W_q/T_j))";
     let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990; crates/analysis/src/response.rs");
     let Some((task, higher)) = tasks.get(..=i).and_then(<[Task]>::split_last) else { return d };
@@ -251,7 +275,8 @@ pub fn explain(tasks: &[Task], i: usize, window: &Window, response: Option<u64>)
     d.step("R_i <= D_i", response.is_some_and(|r| r <= task.deadline_ps)).result(response)
 }
 
-/// `W_0`: when the first job of `tasks[i]` in a level-`i` busy window is done at the latest. `None` if that is not bounded.
+/// `W_0`: when the first job of `tasks[i]` in a level-`i` busy window is done at the latest. `None`
+/// if that is not bounded.
 fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
     let (task, higher) = tasks.get(..=i)?.split_last()?;
     if tasks.iter().take(i + 1).any(|task| task.period_ps == 0) {
@@ -266,18 +291,20 @@ fn first_window(tasks: &[Task], i: usize, window: &Window) -> Option<u64> {
 
 /// Worst-case response times of all tasks in picoseconds; index 0 has the highest priority.
 ///
-/// As [`response_time`], with a limit of 1000 times the longest period or ten times the longest deadline, whichever is
-/// larger, so that a response beyond its deadline is still reported. Compare with the deadline for a verdict.
+/// As [`response_time`], with a limit of 1000 times the longest period or ten times the longest
+/// deadline, whichever is larger, so that a response beyond its deadline is still reported. Compare
+/// with the deadline for a verdict.
 #[must_use]
 pub fn response_times(tasks: &[Task], window: &Window) -> Vec<Option<u64>> {
     let longest = |field: fn(&Task) -> u64| tasks.iter().map(field).max().unwrap_or(0);
-    let limit_ps =
-        longest(|task| task.period_ps).saturating_mul(1000).max(longest(|task| task.deadline_ps).saturating_mul(10));
+    let limit_ps = longest(|task| task.period_ps)
+        .saturating_mul(1000)
+        .max(longest(|task| task.deadline_ps).saturating_mul(10));
     let mut responses = vec![None; tasks.len()];
     let mut interference = Interference::default();
     for (i, task) in tasks.iter().enumerate() {
-        // A job one level down ends only when the window of this level has ended, so what this level counted stays
-        // counted, and without an end here there is none below.
+        // A job one level down ends only when the window of this level has ended, so what this
+        // level counted stays counted, and without an end here there is none below.
         let known = task.period_ps > 0 && interference.admit(&tasks[..i]).is_some();
         responses[i] = if known { interference.response(task, window, limit_ps) } else { None };
         if responses[i].is_none() {

@@ -1,27 +1,32 @@
 //! How much can a value grow before something fails?
 //!
 //! # Problem
-//! A verdict says yes or no. A designer also asks how far off the edge is: the slack of each execution time and miss
-//! count, the common factor for all of them, the least budget, and the task that is the first to break.
+//! A verdict says yes or no. A designer also asks how far off the edge is: the slack of each
+//! execution time and miss count, the common factor for all of them, the least budget, and the task
+//! that is the first to break.
 //!
 //! # Rule
-//! Binary search over integers with the schedulability test itself as the predicate ([`largest_passing`],
-//! [`least_passing`]), as for fixed priorities in Bini, Di Natale, Buttazzo, "Sensitivity analysis for fixed-priority
-//! real-time systems" (Real-Time Systems 2008), who show that direct formulas exist; a search needs none, holds for
-//! every test, and its last two evaluations are the proof: the value passes, the next one fails.
+//! Binary search over integers with the schedulability test itself as the predicate
+//! ([`largest_passing`], [`least_passing`]), as for fixed priorities in Bini, Di Natale, Buttazzo,
+//! "Sensitivity analysis for fixed-priority real-time systems" (Real-Time Systems 2008), who show
+//! that direct formulas exist; a search needs none, holds for every test, and its last two
+//! evaluations are the proof: the value passes, the next one fails.
 //!
 //! # Precondition
-//! The predicate must be monotone: what passes with a value passes with every smaller (for [`least_passing`]: larger)
-//! one. Exact tests for one core are, in execution times and misses: fixed priorities by response times, EDF by
-//! processor demand, both also with the stall of [`crate::interference`], which is monotone in work and misses. Sufficient tests for several cores need not be monotone; then the value found passes and the next fails, but a
-//! smaller one might fail.
+//! The predicate must be monotone: what passes with a value passes with every smaller (for
+//! [`least_passing`]: larger) one. Exact tests for one core are, in execution times and misses:
+//! fixed priorities by response times, EDF by processor demand, both also with the stall of
+//! [`crate::interference`], which is monotone in work and misses. Sufficient tests for several
+//! cores need not be monotone; then the value found passes and the next fails, but a smaller one
+//! might fail.
 //!
 //! # Scaling
-//! A factor is `k/resolution`, each value becomes `ceil(value*k/resolution)`; the largest `k` is found exactly. No
-//! float is involved.
+//! A factor is `k/resolution`, each value becomes `ceil(value*k/resolution)`; the largest `k` is
+//! found exactly. No float is involved.
 //!
 //! # Not covered
-//! Two values that grow at once, other than by the same factor. Every slack supposes that the rest stays as it is.
+//! Two values that grow at once, other than by the same factor. Every slack supposes that the rest
+//! stays as it is.
 
 use crate::derivation::Derivation;
 use crate::response::{Task, Window, response_time};
@@ -66,7 +71,8 @@ pub struct Edge {
     pub quantity: Quantity,
     /// Its value as given.
     pub given: u64,
-    /// The last value that passes: the largest, or the least for [`Quantity::Budget`]. None if no value searched does.
+    /// The last value that passes: the largest, or the least for [`Quantity::Budget`]. None if no
+    /// value searched does.
     pub passes: Option<u64>,
     /// The next value, seen to fail. None if the search ended at its limit.
     pub fails: Option<u64>,
@@ -112,12 +118,17 @@ pub struct Found {
     pub evaluations: u32,
 }
 
-/// The largest value in `low..=high` that passes, for a predicate that is true up to some value and false beyond. An
-/// empty range has none.
+/// The largest value in `low..=high` that passes, for a predicate that is true up to some value and
+/// false beyond. An empty range has none.
 ///
-/// `near` is where to start, for example the value as given: the step doubles from there, so that a close edge takes
-/// few evaluations.
-pub fn largest_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u64) -> bool) -> Found {
+/// `near` is where to start, for example the value as given: the step doubles from there, so that a
+/// close edge takes few evaluations.
+pub fn largest_passing(
+    low: u64,
+    high: u64,
+    near: u64,
+    mut passes: impl FnMut(u64) -> bool,
+) -> Found {
     let mut found = Found { passes: None, fails: None, evaluations: 0 };
     if low > high {
         return found;
@@ -136,7 +147,11 @@ pub fn largest_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u6
     let up = evaluate(near, &mut found);
     let mut step = 1u64;
     loop {
-        let next = if up { near.saturating_add(step).min(high) } else { near.saturating_sub(step).max(low) };
+        let next = if up {
+            near.saturating_add(step).min(high)
+        } else {
+            near.saturating_sub(step).max(low)
+        };
         let at_end = if up { found.passes == Some(high) } else { found.fails == Some(low) };
         if at_end {
             return found;
@@ -155,35 +170,54 @@ pub fn largest_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u6
     found
 }
 
-/// The least value in `low..=high` that passes, for a predicate that is false up to some value and true beyond.
+/// The least value in `low..=high` that passes, for a predicate that is false up to some value and
+/// true beyond.
 pub fn least_passing(low: u64, high: u64, near: u64, mut passes: impl FnMut(u64) -> bool) -> Found {
     if low > high {
         return Found { passes: None, fails: None, evaluations: 0 };
     }
     // Mirrored: what was near the top is near the bottom.
     let mirror = |value: u64| high - value;
-    let found = largest_passing(0, high - low, mirror(near.clamp(low, high)), |value| passes(mirror(value)));
-    Found { passes: found.passes.map(mirror), fails: found.fails.map(mirror), evaluations: found.evaluations }
+    let found = largest_passing(0, high - low, mirror(near.clamp(low, high)), |value| {
+        passes(mirror(value))
+    });
+    Found {
+        passes: found.passes.map(mirror),
+        fails: found.fails.map(mirror),
+        evaluations: found.evaluations,
+    }
 }
 
 fn edge(quantity: Quantity, given: u64, found: Found) -> Edge {
-    Edge { quantity, given, passes: found.passes, fails: found.fails, evaluations: found.evaluations }
+    Edge {
+        quantity,
+        given,
+        passes: found.passes,
+        fails: found.fails,
+        evaluations: found.evaluations,
+    }
 }
 
 /// `ceil(value*k/resolution)`; `None` if it does not fit.
 fn scaled(value: u64, k: u64, resolution: u64) -> Option<u64> {
     let product = u128::from(value).checked_mul(u128::from(k))?;
-    u64::try_from(product.checked_next_multiple_of(u128::from(resolution))?.checked_div(u128::from(resolution))?).ok()
+    u64::try_from(
+        product
+            .checked_next_multiple_of(u128::from(resolution))?
+            .checked_div(u128::from(resolution))?,
+    )
+    .ok()
 }
 
-/// The largest `k` with `ceil(value*k/resolution) <= limit`; the largest number there is, if every `k` will do.
+/// The largest `k` with `ceil(value*k/resolution) <= limit`; the largest number there is, if every
+/// `k` will do.
 fn largest_factor(value: u64, resolution: u64, limit: u64) -> u64 {
     let most = (u128::from(limit) * u128::from(resolution)).checked_div(u128::from(value));
     most.map_or(u64::MAX, |most| u64::try_from(most).unwrap_or(u64::MAX))
 }
 
-/// How long may a job of `tasks[i]` take, up to its period? The search starts at 1, so that a set that fails learns
-/// what would do.
+/// How long may a job of `tasks[i]` take, up to its period? The search starts at 1, so that a set
+/// that fails learns what would do.
 ///
 /// `None` if there is no task `i` or its period is zero.
 pub fn wcet_edge(
@@ -200,7 +234,8 @@ pub fn wcet_edge(
     Some(edge(Quantity::Wcet { task: i }, task.wcet, found))
 }
 
-/// By which factor `k/resolution` may all execution times grow (or must they shrink), none beyond its period?
+/// By which factor `k/resolution` may all execution times grow (or must they shrink), none beyond
+/// its period?
 ///
 /// `None` if `resolution` is zero, or all execution times are.
 pub fn scale_edge(
@@ -214,16 +249,16 @@ pub fn scale_edge(
     let high = tasks.iter().map(|task| largest_factor(task.wcet, resolution, task.period)).min()?;
     let mut varied = tasks.to_vec();
     let found = largest_passing(1, high, resolution, |k| {
-        let fits = varied
-            .iter_mut()
-            .zip(tasks)
-            .all(|(to, from)| scaled(from.wcet, k, resolution).map(|wcet| to.wcet = wcet).is_some());
+        let fits = varied.iter_mut().zip(tasks).all(|(to, from)| {
+            scaled(from.wcet, k, resolution).map(|wcet| to.wcet = wcet).is_some()
+        });
         fits && schedulable(&varied)
     });
     Some(edge(Quantity::AllWcets { resolution }, resolution, found))
 }
 
-/// The edges of all execution times, and the critical task: the one whose execution time may grow by the least factor.
+/// The edges of all execution times, and the critical task: the one whose execution time may grow
+/// by the least factor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Slacks {
     /// One per task.
@@ -247,24 +282,38 @@ impl Slacks {
     #[must_use]
     pub fn derivation(&self) -> Derivation {
         let critical = self.critical.and_then(|task| u64::try_from(task).ok());
-        let whole = Derivation::new("the critical task has the least passes/given", "analysis::sensitivity");
-        self.edges.iter().fold(whole, |whole, edge| whole.because(edge.derivation())).result(critical)
+        let whole = Derivation::new(
+            "the critical task has the least passes/given",
+            "analysis::sensitivity",
+        );
+        self.edges
+            .iter()
+            .fold(whole, |whole, edge| whole.because(edge.derivation()))
+            .result(critical)
     }
 }
 
-/// [`wcet_edge`] of every task. Tasks with a period or an execution time of zero are refused: `None`.
-pub fn wcet_slacks(tasks: &[SporadicTask], mut schedulable: impl FnMut(&[SporadicTask]) -> bool) -> Option<Slacks> {
+/// [`wcet_edge`] of every task. Tasks with a period or an execution time of zero are refused:
+/// `None`.
+pub fn wcet_slacks(
+    tasks: &[SporadicTask],
+    mut schedulable: impl FnMut(&[SporadicTask]) -> bool,
+) -> Option<Slacks> {
     if tasks.iter().any(|task| task.wcet == 0) {
         return None;
     }
-    let edges = (0..tasks.len()).map(|i| wcet_edge(tasks, i, &mut schedulable)).collect::<Option<Vec<Edge>>>()?;
+    let edges = (0..tasks.len())
+        .map(|i| wcet_edge(tasks, i, &mut schedulable))
+        .collect::<Option<Vec<Edge>>>()?;
     Some(Slacks::of(edges))
 }
 
-/// Fixed priorities on one core without stall: does every task meet its deadline? Index 0 has the highest priority.
+/// Fixed priorities on one core without stall: does every task meet its deadline? Index 0 has the
+/// highest priority.
 #[must_use]
 pub fn fixed_priority(tasks: &[SporadicTask]) -> bool {
-    let tasks: Vec<Task> = tasks.iter().map(|t| Task::new(t.wcet, 0, t.period, t.deadline)).collect();
+    let tasks: Vec<Task> =
+        tasks.iter().map(|t| Task::new(t.wcet, 0, t.period, t.deadline)).collect();
     meets_deadlines(&tasks, &Window { once_ps: 0, stall: &|_| 0 })
 }
 

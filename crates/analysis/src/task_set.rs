@@ -1,7 +1,8 @@
-//! Sporadic task sets in one integer unit of time, as the schedulability tests of the literature take them.
+//! Sporadic task sets in one integer unit of time, as the schedulability tests of the literature
+//! take them.
 //!
-//! The unit is the caller's (nanoseconds in plans, anything in a corpus). Tasks are in priority order, highest first, for
-//! tests of fixed priorities; the others ignore the order.
+//! The unit is the caller's (nanoseconds in plans, anything in a corpus). Tasks are in priority
+//! order, highest first, for tests of fixed priorities; the others ignore the order.
 
 use serde::{Deserialize, Serialize};
 
@@ -55,7 +56,10 @@ pub enum TaskSetError {
         period: u64,
     },
     /// A deadline beyond the period, in a test that forbids it.
-    #[error("task {task}: deadline {deadline} is beyond its period {period}, which this test does not cover")]
+    #[error(
+        "task {task}: deadline {deadline} is beyond its period {period}, which this test does not \
+            cover"
+    )]
     Deadline {
         /// Index of the task.
         task: usize,
@@ -71,7 +75,10 @@ pub enum TaskSetError {
         cores: u32,
     },
     /// An exact test that would take too long.
-    #[error("not decided within {steps} steps; give the times in a coarser unit, rounded to the safe side")]
+    #[error(
+        "not decided within {steps} steps; give the times in a coarser unit, rounded to the safe \
+            side"
+    )]
     Undecided {
         /// Steps taken.
         steps: u64,
@@ -111,7 +118,8 @@ impl TaskSet {
             return Err(TaskSetError::NoTasks);
         }
         for (task, t) in self.tasks.iter().enumerate() {
-            for (what, value) in [("wcet", t.wcet), ("period", t.period), ("deadline", t.deadline)] {
+            for (what, value) in [("wcet", t.wcet), ("period", t.period), ("deadline", t.deadline)]
+            {
                 if value == 0 {
                     return Err(TaskSetError::Zero { task, what });
                 }
@@ -124,9 +132,11 @@ impl TaskSet {
     }
 }
 
-/// Is the total utilisation at most `numerator/denominator`? Exact: no rounding can turn a yes into a no or back.
+/// Is the total utilisation at most `numerator/denominator`? Exact: no rounding can turn a yes into
+/// a no or back.
 ///
-/// Sums `C/T` in 2^-64 steps, rounded down and up; only when the two sums disagree does it compute with fractions.
+/// Sums `C/T` in 2^-64 steps, rounded down and up; only when the two sums disagree does it compute
+/// with fractions.
 #[must_use]
 pub fn utilization_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     let one = 1u128 << 64;
@@ -140,7 +150,8 @@ pub fn utilization_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
         let scaled = u128::from(t.wcet) << 64;
         let share = scaled / u128::from(t.period);
         low = low.saturating_add(share);
-        high = high.saturating_add(share + u128::from(!scaled.is_multiple_of(u128::from(t.period))));
+        high =
+            high.saturating_add(share + u128::from(!scaled.is_multiple_of(u128::from(t.period))));
     }
     if high <= limit {
         return true;
@@ -151,13 +162,15 @@ pub fn utilization_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     exact_at_most(tasks, cores)
 }
 
-/// By continued remainders: the integer parts and the fractions' digits in base 2^64, as many as there are tasks and more.
+/// By continued remainders: the integer parts and the fractions' digits in base 2^64, as many as
+/// there are tasks and more.
 fn exact_at_most(tasks: &[SporadicTask], cores: u32) -> bool {
     let mut whole: u128 = tasks.iter().map(|t| u128::from(t.wcet / t.period)).sum();
     let mut rest: Vec<(u128, u128)> =
         tasks.iter().map(|t| (u128::from(t.wcet % t.period), u128::from(t.period))).collect();
     let mut limit = i128::from(cores);
-    // The sum has a denominator below 2^(64n), so a difference from the limit is at least 2^-(64n): n+1 digits show it.
+    // The sum has a denominator below 2^(64n), so a difference from the limit is at least 2^-(64n):
+    // n+1 digits show it.
     for _ in 0..=tasks.len() + 1 {
         let Ok(have) = i128::try_from(whole) else { return false };
         let spare = limit - have;

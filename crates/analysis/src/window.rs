@@ -1,34 +1,40 @@
-//! Response times of tasks inside the windows of an IMA partition, with memory stall, and the least window that suffices.
+//! Response times of tasks inside the windows of an IMA partition, with memory stall, and the least
+//! window that suffices.
 //!
 //! # Problem
-//! A partition has its core for `W` in every period `T_p`, at a fixed place, and other partitions use the core between. What
-//! they leave behind - a drained budget, foreign lines in the private caches, other pages in the locked part of the shared
-//! cache - costs something at the start of every window, not once per busy window.
+//! A partition has its core for `W` in every period `T_p`, at a fixed place, and other partitions
+//! use the core between. What they leave behind - a drained budget, foreign lines in the private
+//! caches, other pages in the locked part of the shared cache - costs something at the start of
+//! every window, not once per busy window.
 //!
 //! # Rule
-//! Single-core-equivalence, sections 3.1 (step 5) and 5.0: rate monotonic (any fixed priorities) inside the partition, prefetch
-//! and lock as each window begins. As in [`crate::response`], with job `q` of task `i` in a level-`i` busy window:
+//! Single-core-equivalence, sections 3.1 (step 5) and 5.0: rate monotonic (any fixed priorities)
+//! inside the partition, prefetch and lock as each window begins. As in [`crate::response`], with
+//! job `q` of task `i` in a level-`i` busy window:
 //!
 //! `need(n) = n*each + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j)
 //!          + stall(the same work, n*each_misses + (q+1)*mu_i + sum over j < i of n_j*mu_j)`
 //!
 //! `n` is the least number of windows with `need(n) <= n*W`, and the job ends by
-//! `W_q = (n-1)*T_p + need(n) - (n-1)*W + late`, with `n_j = max(1, ceil(W_q/T_j))`, the least solution;
-//! `R_i = max over q of W_q - q*T_i`, up to the first `q` with `W_q <= (q+1)*T_i`.
+//! `W_q = (n-1)*T_p + need(n) - (n-1)*W + late`, with `n_j = max(1, ceil(W_q/T_j))`, the least
+//! solution; `R_i = max over q of W_q - q*T_i`, up to the first `q` with `W_q <= (q+1)*T_i`.
 //!
 //! # Why it holds
-//! Let every period up to task `i` be a multiple of `T_p`, and jobs of such tasks arrive as a window begins (by the table: a window may begin up to `late` after
-//! that, and still lasts `W`). Then a level-`i` busy window opens at a window's nominal start. Until job `q` is done, all time of
-//! the partition's windows goes to level-`i` work, to the stall of its accesses, or to what `each` stands for: in a window that the
-//! core's former user left with a drained budget, with an access under way, with foreign lines. The regulation period in which a
-//! window begins is charged in `each`; in the others only accesses of this partition count, so the charging argument of
-//! [`crate::stall`] holds window by window, and stall is superadditive: the sum over windows is at most the stall of the sum. Work
-//! done and accesses issued before the end belong to jobs that arrived before `W_q`. So `need(n)` of window time suffices, and
-//! `n - 1` whole windows and the rest of one have passed `W_q` after the start.
+//! Let every period up to task `i` be a multiple of `T_p`, and jobs of such tasks arrive as a
+//! window begins (by the table: a window may begin up to `late` after that, and still lasts `W`).
+//! Then a level-`i` busy window opens at a window's nominal start. Until job `q` is done, all time
+//! of the partition's windows goes to level-`i` work, to the stall of its accesses, or to what
+//! `each` stands for: in a window that the core's former user left with a drained budget, with an
+//! access under way, with foreign lines. The regulation period in which a window begins is charged
+//! in `each`; in the others only accesses of this partition count, so the charging argument of
+//! [`crate::stall`] holds window by window, and stall is superadditive: the sum over windows is at
+//! most the stall of the sum. Work done and accesses issued before the end belong to jobs that
+//! arrived before `W_q`. So `need(n)` of window time suffices, and `n - 1` whole windows and the
+//! rest of one have passed `W_q` after the start.
 //!
-//! If a period is no multiple of `T_p`, a busy window may open anywhere. It is latest served if it opens as a window ends, which
-//! costs `T_p - W` more; if it opens within a window, that window's lower levels may have drained the budget, which costs one
-//! `each` more. Both are charged.
+//! If a period is no multiple of `T_p`, a busy window may open anywhere. It is latest served if it
+//! opens as a window ends, which costs `T_p - W` more; if it opens within a window, that window's
+//! lower levels may have drained the budget, which costs one `each` more. Both are charged.
 //!
 //! # Not covered
 //! Windows that are not strictly periodic, blocking by resources, several windows in a period.
@@ -79,7 +85,8 @@ struct End {
 }
 
 impl Level<'_> {
-    /// Work and accesses of jobs: `own` of the last task, of the others as many as arrive before `end_ps`.
+    /// Work and accesses of jobs: `own` of the last task, of the others as many as arrive before
+    /// `end_ps`.
     fn demand(&self, own: u64, end_ps: u64) -> Option<Demand> {
         let (last, higher) = self.tasks.split_last()?;
         let own = Demand::default().plus(last, own, false)?;
@@ -89,7 +96,8 @@ impl Level<'_> {
     /// The same with what `n` windows' starts cost.
     fn charged(&self, demand: Demand, n: u64) -> Option<Demand> {
         let w = self.windows;
-        // A busy window that opens inside a window has that one's start behind it, and yet what it stands for.
+        // A busy window that opens inside a window has that one's start behind it, and yet what it
+        // stands for.
         let charged = if self.aligned { n } else { n.checked_add(1)? };
         let starts = Demand {
             work_ps: charged.checked_mul(w.each_ps)?,
@@ -130,7 +138,10 @@ impl Level<'_> {
             let demand = self.demand(own, at.end_ps)?;
             let (windows, need_ps) = self.windows(demand, at.windows, limit_ps)?;
             let last = need_ps - (windows - 1) * w.duration_ps;
-            let end_ps = ((windows - 1) * w.period_ps).checked_add(gap)?.checked_add(last)?.checked_add(w.late_ps)?;
+            let end_ps = ((windows - 1) * w.period_ps)
+                .checked_add(gap)?
+                .checked_add(last)?
+                .checked_add(w.late_ps)?;
             if end_ps > limit_ps {
                 return None;
             }
@@ -143,7 +154,12 @@ impl Level<'_> {
     }
 }
 
-fn level<'a>(tasks: &'a [Task], i: usize, windows: &'a Windows, stall: &'a dyn Fn(Demand) -> u64) -> Option<Level<'a>> {
+fn level<'a>(
+    tasks: &'a [Task],
+    i: usize,
+    windows: &'a Windows,
+    stall: &'a dyn Fn(Demand) -> u64,
+) -> Option<Level<'a>> {
     let tasks = tasks.get(..=i)?;
     let possible = windows.duration_ps > 0 && windows.duration_ps <= windows.period_ps;
     if !possible || tasks.iter().any(|t| t.period_ps == 0) {
@@ -154,8 +170,9 @@ fn level<'a>(tasks: &'a [Task], i: usize, windows: &'a Windows, stall: &'a dyn F
 
 const START: End = End { windows: 1, need_ps: 0, end_ps: 1 };
 
-/// Worst-case response time of `tasks[i]` in picoseconds, from the planned start of the window in which it arrives; index 0 has
-/// the highest priority. `stall` is that of a number of accesses, monotone and superadditive, [`u64::MAX`] for "no bound".
+/// Worst-case response time of `tasks[i]` in picoseconds, from the planned start of the window in
+/// which it arrives; index 0 has the highest priority. `stall` is that of a number of accesses,
+/// monotone and superadditive, [`u64::MAX`] for "no bound".
 ///
 /// `None` if it is not found to be at most `limit_ps`, or the windows are impossible.
 #[must_use]
@@ -180,18 +197,22 @@ pub fn response_time(
     None
 }
 
-/// Do all tasks meet their deadlines? A level is a task, last, after those that can hold it up, highest priority first.
+/// Do all tasks meet their deadlines? A level is a task, last, after those that can hold it up,
+/// highest priority first.
 #[must_use]
 pub fn schedulable(levels: &[Vec<Task>], windows: &Windows, stall: &dyn Fn(Demand) -> u64) -> bool {
     levels.iter().all(|tasks| {
         let deadline = tasks.last().map_or(0, |t| t.deadline_ps);
-        response_time(tasks, tasks.len().wrapping_sub(1), windows, stall, deadline).is_some_and(|r| r <= deadline)
+        response_time(tasks, tasks.len().wrapping_sub(1), windows, stall, deadline)
+            .is_some_and(|r| r <= deadline)
     })
 }
 
-/// The least duration, a multiple of `unit_ps` and at most `most_ps`, with which all tasks meet their deadlines.
+/// The least duration, a multiple of `unit_ps` and at most `most_ps`, with which all tasks meet
+/// their deadlines.
 ///
-/// A longer window needs no more windows and leaves smaller gaps, so that the verdict is monotone and bisection finds the edge.
+/// A longer window needs no more windows and leaves smaller gaps, so that the verdict is monotone
+/// and bisection finds the edge.
 #[must_use]
 pub fn least_duration(
     levels: &[Vec<Task>],
@@ -228,15 +249,20 @@ pub fn explain(
     stall: &dyn Fn(Demand) -> u64,
     response: Option<u64>,
 ) -> Derivation {
-    let rule = "R_i = max over q of W_q - q*T_i, W_q = (n-1)*T_p + need(n) - (n-1)*W + late, n least with need(n) <= n*W, \
-                need(n) = n*each + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + stall(accesses), \
+    let rule = "R_i = max over q of W_q - q*T_i, W_q = (n-1)*T_p + need(n) - (n-1)*W + late, n \
+        least with need(n) <= n*W, \
+                need(n) = n*each + (q+1)*C_i + sum over j < i of n_j*(C_j + preemption_j) + \
+                stall(accesses), \
                 n_j = max(1, ceil(W_q/T_j))";
-    let mut d = Derivation::new(rule, "single-core-equivalence sections 3.1 and 5.0; crates/analysis/src/window.rs")
-        .input("T_p ps", windows.period_ps)
-        .input("W ps", windows.duration_ps)
-        .input("late ps", windows.late_ps)
-        .input("each ps", windows.each_ps)
-        .input("each_misses", windows.each_misses);
+    let mut d = Derivation::new(
+        rule,
+        "single-core-equivalence sections 3.1 and 5.0; crates/analysis/src/window.rs",
+    )
+    .input("T_p ps", windows.period_ps)
+    .input("W ps", windows.duration_ps)
+    .input("late ps", windows.late_ps)
+    .input("each ps", windows.each_ps)
+    .input("each_misses", windows.each_misses);
     let Some(mut level) = level(tasks, i, windows, stall) else { return d };
     let task = &tasks[i];
     d = d.input("C_i ps", task.wcet_ps).input("mu_i", task.misses).input("T_i ps", task.period_ps);
@@ -245,7 +271,10 @@ pub fn explain(
         for (j, t) in tasks[..i].iter().enumerate() {
             d = d.step(format!("n_{j}"), end.end_ps.div_ceil(t.period_ps).max(1));
         }
-        let all = level.demand(1, end.end_ps).and_then(|d| level.charged(d, end.windows)).unwrap_or_default();
+        let all = level
+            .demand(1, end.end_ps)
+            .and_then(|d| level.charged(d, end.windows))
+            .unwrap_or_default();
         d = d.step("n", end.windows).step("accesses", all.misses).step("stall ps", stall(all));
         d = d.step("need(n) ps", end.need_ps).step("W_0 ps", end.end_ps);
     }
@@ -273,7 +302,8 @@ mod tests {
     #[test]
     fn the_papers_partitions() {
         let (one, two) = ([task(3, 18), task(3, 36)], [task(8, 36), task(3, 72)]);
-        let responses = |tasks: &[Task], w: &Windows| [0, 1].map(|i| response_time(tasks, i, w, &none, 1000));
+        let responses =
+            |tasks: &[Task], w: &Windows| [0, 1].map(|i| response_time(tasks, i, w, &none, 1000));
         assert_eq!(responses(&one, &windows(18, 6)), [Some(3), Some(6)]);
         assert_eq!(responses(&two, &windows(36, 12)), [Some(8), Some(11)]);
         // 3 + 3 + 3 in two windows are 4.5 each; 8 + 8 + 3 are 9.5.
@@ -287,7 +317,8 @@ mod tests {
         assert_eq!(least(&[task(13, 36), task(3, 72)], 36, 12), None);
     }
 
-    /// Time by time: windows begin up to `late` after their place, `each` units of a window are lost first.
+    /// Time by time: windows begin up to `late` after their place, `each` units of a window are
+    /// lost first.
     fn simulate(tasks: &[Task], w: &Windows, phases: &[u64], delays: &[u64], end: u64) -> Vec<u64> {
         let mut jobs: Vec<Vec<(u64, u64)>> = vec![Vec::new(); tasks.len()];
         let mut worst = vec![0; tasks.len()];
@@ -325,7 +356,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(400))]
 
-        /// The bound holds for any phases and delays, and is reached where all arrive as a window begins that is late.
+        /// The bound holds for any phases and delays, and is reached where all arrive as a window
+        /// begins that is late.
         #[test]
         fn no_simulated_response_is_later(
             period in 3u64..10,

@@ -1,9 +1,10 @@
-//! Levels A and B of one core against a simulation in unit steps: a table, rate-monotonic tasks below it, and the
-//! kernel's costs where they fall. What is accepted never misses, and what is rejected without overheads does.
+//! Levels A and B of one core against a simulation in unit steps: a table, rate-monotonic tasks
+//! below it, and the kernel's costs where they fall. What is accepted never misses, and what is
+//! rejected without overheads does.
 
 use solocore_analysis::mc2::{
-    CoreVerdict, Interrupt, Level, Mc2Task, Noise, Overheads, Pets, hyperperiod, level_a, level_b, level_b_response,
-    overheads::PreemptionCentric,
+    CoreVerdict, Interrupt, Level, Mc2Task, Noise, Overheads, Pets, hyperperiod, level_a, level_b,
+    level_b_response, overheads::PreemptionCentric,
 };
 use std::collections::VecDeque;
 
@@ -12,7 +13,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 
@@ -25,8 +27,8 @@ fn task(period: u64, a: u64, b: u64) -> Mc2Task {
     Mc2Task { period, pets: Pets { a, b, c: b } }
 }
 
-/// Per instant of the hyperperiod, the task of level A whose slot it is: by rate, with A-PETs. None if a job does not
-/// fit.
+/// Per instant of the hyperperiod, the task of level A whose slot it is: by rate, with A-PETs. None
+/// if a job does not fit.
 fn table(a: &[Mc2Task]) -> Option<Vec<Option<usize>>> {
     let length = hyperperiod(a)?;
     let mut left = vec![0; a.len()];
@@ -51,7 +53,9 @@ fn table(a: &[Mc2Task]) -> Option<Vec<Option<usize>>> {
 /// Most separate slots of a job of `task`.
 fn pieces(slots: &[Option<usize>], task: usize, period: u64) -> u64 {
     let starts = |job: &[Option<usize>]| {
-        (0..job.len()).filter(|&at| job[at] == Some(task) && (at == 0 || job[at - 1] != Some(task))).count() as u64
+        (0..job.len())
+            .filter(|&at| job[at] == Some(task) && (at == 0 || job[at - 1] != Some(task)))
+            .count() as u64
     };
     slots.chunks(usize::try_from(period).unwrap()).map(starts).max().unwrap_or(0)
 }
@@ -120,8 +124,11 @@ struct State {
 
 impl State {
     fn new(world: &World, random: &mut Random) -> Self {
-        let nominal: Vec<u64> =
-            world.devices.iter().map(|d| if world.worst { 0 } else { random.below(d.period) }).collect();
+        let nominal: Vec<u64> = world
+            .devices
+            .iter()
+            .map(|d| if world.worst { 0 } else { random.below(d.period) })
+            .collect();
         let n = world.tasks.len();
         Self {
             jobs: vec![Job::default(); n],
@@ -316,7 +323,13 @@ struct Charged {
 }
 
 /// Slots for level A with up to as many pieces as the table then has. None if there is no table.
-fn charge_table(a: &[Mc2Task], own: &[u64], below: u64, o: &Overheads, noise: &Noise) -> Option<Charged> {
+fn charge_table(
+    a: &[Mc2Task],
+    own: &[u64],
+    below: u64,
+    o: &Overheads,
+    noise: &Noise,
+) -> Option<Charged> {
     let mut most = vec![1; a.len()];
     loop {
         let charged: Vec<Mc2Task> = a
@@ -328,7 +341,8 @@ fn charge_table(a: &[Mc2Task], own: &[u64], below: u64, o: &Overheads, noise: &N
             return None;
         }
         let slots = table(&charged).expect("level A holds");
-        let have: Vec<u64> = charged.iter().enumerate().map(|(i, t)| pieces(&slots, i, t.period)).collect();
+        let have: Vec<u64> =
+            charged.iter().enumerate().map(|(i, t)| pieces(&slots, i, t.period)).collect();
         if have.iter().zip(&most).all(|(have, most)| have <= most) {
             return Some(Charged { a: charged, slots, below });
         }
@@ -352,13 +366,19 @@ fn with_overheads_accepted_cores_never_miss() {
             latency: random.below(3),
         };
         let devices: Vec<Interrupt> = (0..random.below(3))
-            .map(|_| Interrupt { cost: random.below(2) + 1, period: random.below(60) + 8, jitter: random.below(6) })
+            .map(|_| Interrupt {
+                cost: random.below(2) + 1,
+                period: random.below(60) + 8,
+                jitter: random.below(6),
+            })
             .collect();
         let sources = o.sources(&devices, a.iter().chain(&b)).unwrap();
         let noise = Noise { interrupts: &sources, blocking: o.blocking().unwrap() };
         let reload: Vec<u64> = (0..a.len() + b.len()).map(|_| random.below(4)).collect();
         let below = reload[a.len()..].iter().copied().max().unwrap_or(0);
-        let Some(Charged { a: charged_a, slots, below }) = charge_table(&a, &reload, below, &o, &noise) else {
+        let Some(Charged { a: charged_a, slots, below }) =
+            charge_table(&a, &reload, below, &o, &noise)
+        else {
             continue;
         };
         assert!(below < 4);
@@ -367,7 +387,12 @@ fn with_overheads_accepted_cores_never_miss() {
                 .iter()
                 .enumerate()
                 .map(|(i, t)| {
-                    o.partitioned(t, 1, reload[a.len() + i + 1..].iter().copied().max().unwrap_or(0)).unwrap()
+                    o.partitioned(
+                        t,
+                        1,
+                        reload[a.len() + i + 1..].iter().copied().max().unwrap_or(0),
+                    )
+                    .unwrap()
                 })
                 .collect();
             level_b(&charged_a, &charged, &noise) == CoreVerdict::Schedulable
@@ -379,9 +404,14 @@ fn with_overheads_accepted_cores_never_miss() {
         for level in [Level::A, Level::B] {
             for worst in [true, false, false] {
                 let (of_a, reload) = (a.len(), reload.as_slice());
-                let (tasks, slots, devices) = (tasks.as_slice(), slots.as_slice(), devices.as_slice());
-                let world = World { tasks, of_a, slots, overheads: o, devices, reload, level, worst };
-                assert!(!world.misses(&mut random, end + 1), "{level:?} {o:?} {devices:?} {reload:?} {a:?} {b:?}");
+                let (tasks, slots, devices) =
+                    (tasks.as_slice(), slots.as_slice(), devices.as_slice());
+                let world =
+                    World { tasks, of_a, slots, overheads: o, devices, reload, level, worst };
+                assert!(
+                    !world.misses(&mut random, end + 1),
+                    "{level:?} {o:?} {devices:?} {reload:?} {a:?} {b:?}"
+                );
             }
         }
     }
@@ -411,7 +441,11 @@ fn no_interval_executes_more_interrupts_than_counted() {
     let mut reached = 0;
     for _ in 0..3_000 {
         let sources: Vec<Interrupt> = (0..random.below(3) + 1)
-            .map(|_| Interrupt { cost: random.below(5) + 1, period: random.below(12) + 6, jitter: random.below(8) })
+            .map(|_| Interrupt {
+                cost: random.below(5) + 1,
+                period: random.below(12) + 6,
+                jitter: random.below(8),
+            })
             .collect();
         let length = 160;
         let mut backlog = 0;
@@ -426,7 +460,8 @@ fn no_interval_executes_more_interrupts_than_counted() {
             .collect();
         let noise = Noise { interrupts: &sources, blocking: 0 };
         for window in 1..40 {
-            let worst = executed.windows(window).map(|span| span.iter().sum::<u64>()).max().unwrap();
+            let worst =
+                executed.windows(window).map(|span| span.iter().sum::<u64>()).max().unwrap();
             let bound = noise.within(window as u64).unwrap();
             assert!(worst <= bound, "{worst} > {bound} in {window}: {sources:?}");
             reached += u32::from(worst == bound);
@@ -435,14 +470,19 @@ fn no_interval_executes_more_interrupts_than_counted() {
     assert!(reached > 1_000, "{reached}");
 }
 
-/// A job that runs in pieces, at any times, under interrupts: with the pieces counted, its processor time is covered.
+/// A job that runs in pieces, at any times, under interrupts: with the pieces counted, its
+/// processor time is covered.
 #[test]
 fn preemption_centric_charges_cover_jobs_in_pieces() {
     let mut random = Random(5);
     let (mut covered, mut nearest) = (0, 0.0f64);
     for _ in 0..20_000 {
         let sources: Vec<Interrupt> = (0..random.below(3) + 1)
-            .map(|_| Interrupt { cost: random.below(8) + 1, period: random.below(40) + 12, jitter: random.below(60) })
+            .map(|_| Interrupt {
+                cost: random.below(8) + 1,
+                period: random.below(40) + 12,
+                jitter: random.below(60),
+            })
             .collect();
         let Some(accounting) = PreemptionCentric::new(&sources) else { continue };
         let arriving = arriving(&mut random, &sources, 400);
@@ -451,7 +491,8 @@ fn preemption_centric_charges_cover_jobs_in_pieces() {
         let likely = random.below(20) + 1;
         for work in arriving {
             backlog += work;
-            // Preempted or resumed now and then; the piece has the interrupts that come while it lasts.
+            // Preempted or resumed now and then; the piece has the interrupts that come while it
+            // lasts.
             if random.below(likely) == 0 {
                 here = !here;
                 pieces += u64::from(here);
@@ -480,17 +521,21 @@ fn index(time: u64) -> usize {
     usize::try_from(time).unwrap()
 }
 
-/// Where a job of level A may run: anywhere in its period. A table that puts it early and late by turns.
+/// Where a job of level A may run: anywhere in its period. A table that puts it early and late by
+/// turns.
 fn scattered(random: &mut Random, a: &[Mc2Task], length: u64) -> Vec<bool> {
     let mut busy = vec![false; usize::try_from(length).unwrap()];
     for task in a {
         for start in (0..length).step_by(usize::try_from(task.period).unwrap()) {
-            let window = usize::try_from(start).unwrap()..usize::try_from(start + task.period).unwrap();
+            let window =
+                usize::try_from(start).unwrap()..usize::try_from(start + task.period).unwrap();
             let mut free: Vec<usize> = window.filter(|&at| !busy[at]).collect();
             match random.below(3) {
                 0 => {}
                 1 => free.reverse(),
-                _ => (1..free.len()).rev().for_each(|i| free.swap(i, usize::try_from(random.up_to(i as u64)).unwrap())),
+                _ => (1..free.len())
+                    .rev()
+                    .for_each(|i| free.swap(i, usize::try_from(random.up_to(i as u64)).unwrap())),
             }
             free.iter().take(usize::try_from(task.pets.b).unwrap()).for_each(|&at| busy[at] = true);
         }
@@ -516,7 +561,8 @@ fn responses_hold_under_any_table_and_sporadic_releases() {
                 task(random.below(60) + 12, cost, cost)
             })
             .collect();
-        let bounds: Vec<Option<u64>> = (0..b.len()).map(|i| level_b_response(&a, &b, i, &Noise::default())).collect();
+        let bounds: Vec<Option<u64>> =
+            (0..b.len()).map(|i| level_b_response(&a, &b, i, &Noise::default())).collect();
         let length = base * 2 * 12;
         let busy = scattered(&mut random, &a, length);
         let mut worst = vec![0; b.len()];

@@ -1,5 +1,6 @@
-//! Cache-related preemption delays against a simulation with a direct-mapped cache: whatever a job finds evicted of its
-//! useful sets when it resumes, it loads again. No response exceeds any of the bounds.
+//! Cache-related preemption delays against a simulation with a direct-mapped cache: whatever a job
+//! finds evicted of its useful sets when it resumes, it loads again. No response exceeds any of the
+//! bounds.
 
 use solocore_analysis::SporadicTask;
 use solocore_analysis::mc2::crpd::{Approach, Footprint, caused, response_time, response_time_by};
@@ -9,7 +10,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -23,7 +25,8 @@ struct Job {
     evicted: u64,
 }
 
-/// Longest responses; one job per task at a time, as deadlines are constrained and met. None when one is missed.
+/// Longest responses; one job per task at a time, as deadlines are constrained and met. None when
+/// one is missed.
 fn simulate(
     random: &mut Random,
     tasks: &[SporadicTask],
@@ -32,7 +35,8 @@ fn simulate(
     together: bool,
 ) -> Option<Vec<u64>> {
     let mut jobs = vec![Job::default(); tasks.len()];
-    let mut next: Vec<u64> = tasks.iter().map(|t| if together { 0 } else { random.below(t.period) }).collect();
+    let mut next: Vec<u64> =
+        tasks.iter().map(|t| if together { 0 } else { random.below(t.period) }).collect();
     let mut worst = vec![0; tasks.len()];
     let mut running = None;
     for now in 0..1_500 {
@@ -85,28 +89,39 @@ fn no_response_exceeds_a_bound() {
         tasks.sort_by_key(|t| t.period);
         let prints: Vec<Footprint> = (0..n)
             .map(|_| {
-                let evicting = random.below(256) & if random.below(2) == 0 { 255 } else { random.below(256) };
+                let evicting =
+                    random.below(256) & if random.below(2) == 0 { 255 } else { random.below(256) };
                 Footprint { useful: vec![evicting & random.below(256)], evicting: vec![evicting] }
             })
             .collect();
         let block = random.below(3);
         let bounds = |i: usize| {
-            let mut all: Vec<Option<u64>> =
-                Approach::ALL.iter().map(|&a| response_time_by(&tasks, &prints, i, block, a)).collect();
+            let mut all: Vec<Option<u64>> = Approach::ALL
+                .iter()
+                .map(|&a| response_time_by(&tasks, &prints, i, block, a))
+                .collect();
             all.push(response_time(&tasks, &prints, i, block));
             all
         };
         let all: Vec<_> = (0..n).map(bounds).collect();
         for together in [true, false] {
             let Some(worst) = simulate(&mut random, &tasks, &prints, block, together) else {
-                assert!(all.iter().any(|bounds| bounds[4].is_none()), "missed: {tasks:?} {prints:?}");
+                assert!(
+                    all.iter().any(|bounds| bounds[4].is_none()),
+                    "missed: {tasks:?} {prints:?}"
+                );
                 continue;
             };
             for (i, bounds) in all.iter().enumerate() {
-                // Bounds of a task hold if those above it meet their deadlines, as the simulation checked.
+                // Bounds of a task hold if those above it meet their deadlines, as the simulation
+                // checked.
                 for (k, bound) in bounds.iter().enumerate() {
                     if let Some(bound) = bound {
-                        assert!(worst[i] <= *bound, "{k}: {} > {bound} for {i}: {tasks:?} {prints:?}", worst[i]);
+                        assert!(
+                            worst[i] <= *bound,
+                            "{k}: {} > {bound} for {i}: {tasks:?} {prints:?}",
+                            worst[i]
+                        );
                         checked[k] += 1;
                         reached[k] += u32::from(worst[i] == *bound && i > 1 && block > 0);
                     }
@@ -114,7 +129,10 @@ fn no_response_exceeds_a_bound() {
             }
         }
     }
-    assert!(checked.iter().all(|&n| n > 5_000) && reached[2..].iter().all(|&n| n > 20), "{checked:?} {reached:?}");
+    assert!(
+        checked.iter().all(|&n| n > 5_000) && reached[2..].iter().all(|&n| n > 20),
+        "{checked:?} {reached:?}"
+    );
 }
 
 /// The plain reload time of Table 3 is never less than what sets give.
@@ -125,7 +143,10 @@ fn a_reload_time_per_task_covers_its_sets() {
         let prints: Vec<Footprint> = (0..4)
             .map(|_| {
                 let evicting = random.below(1 << 16);
-                Footprint { useful: vec![evicting & random.below(1 << 16)], evicting: vec![evicting] }
+                Footprint {
+                    useful: vec![evicting & random.below(1 << 16)],
+                    evicting: vec![evicting],
+                }
             })
             .collect();
         let reload: Vec<u64> = prints.iter().map(|p| u64::from(p.useful[0].count_ones())).collect();
@@ -135,7 +156,8 @@ fn a_reload_time_per_task_covers_its_sets() {
                 let sets = |a| solocore_analysis::mc2::crpd::lost_sets(&prints, i, j, a).unwrap();
                 assert_eq!(sets(Approach::Useful), simple);
                 assert!(
-                    sets(Approach::EvictingUnion) <= simple && sets(Approach::UsefulUnion) <= sets(Approach::Evicting)
+                    sets(Approach::EvictingUnion) <= simple
+                        && sets(Approach::UsefulUnion) <= sets(Approach::Evicting)
                 );
             }
         }

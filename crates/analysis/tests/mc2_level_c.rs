@@ -1,10 +1,10 @@
-//! Level C against a simulation: global EDF in unit steps on cores that levels A and B take away at times of their
-//! choosing. Tardiness never exceeds the bound; the sharp form admits more than the coarse one; extremes never pass by
-//! overflow.
+//! Level C against a simulation: global EDF in unit steps on cores that levels A and B take away at
+//! times of their choosing. Tardiness never exceeds the bound; the sharp form admits more than the
+//! coarse one; extremes never pass by overflow.
 
 use solocore_analysis::mc2::{
-    Core, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets, Verdict, explain, level_b,
-    level_c, overheads::PreemptionCentric, tardiness, verdict,
+    Core, CoreVerdict, Form, Interrupt, LevelCVerdict, Mc2Task, Noise, Overheads, Pets, Verdict,
+    explain, level_b, level_c, overheads::PreemptionCentric, tardiness, verdict,
 };
 
 /// Reproducible numbers.
@@ -12,7 +12,8 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % n
     }
 }
@@ -25,14 +26,16 @@ fn index(time: u64) -> usize {
     usize::try_from(time).unwrap()
 }
 
-/// When A and B take a core, over `length`. Each job lies in its period: early, late, or by turns late and early.
+/// When A and B take a core, over `length`. Each job lies in its period: early, late, or by turns
+/// late and early.
 fn taken(random: &mut Random, tasks: &[Mc2Task], length: u64) -> Vec<bool> {
     let mut busy = vec![false; index(length)];
     let style = random.below(4);
     for task in tasks {
         for k in 0..length / task.period {
-            let mut free: Vec<usize> =
-                (index(k * task.period)..index((k + 1) * task.period)).filter(|&at| !busy[at]).collect();
+            let mut free: Vec<usize> = (index(k * task.period)..index((k + 1) * task.period))
+                .filter(|&at| !busy[at])
+                .collect();
             if style == 1 || (style == 2 && k % 2 == 0) || (style == 3 && random.below(2) == 0) {
                 free.reverse();
             }
@@ -43,17 +46,31 @@ fn taken(random: &mut Random, tasks: &[Mc2Task], length: u64) -> Vec<bool> {
 }
 
 /// Largest tardiness of each task of level C under global EDF, ties by index.
-fn simulate(random: &mut Random, taken: &[Vec<bool>], c: &[Mc2Task], sporadic: bool, length: u64) -> Vec<u64> {
+fn simulate(
+    random: &mut Random,
+    taken: &[Vec<bool>],
+    c: &[Mc2Task],
+    sporadic: bool,
+    length: u64,
+) -> Vec<u64> {
     // Per task: pending jobs as (deadline, time left).
-    let mut pending: Vec<std::collections::VecDeque<(u64, u64)>> = vec![Default::default(); c.len()];
-    let mut next: Vec<u64> = c.iter().map(|t| if sporadic { random.below(t.period) } else { 0 }).collect();
+    let mut pending: Vec<std::collections::VecDeque<(u64, u64)>> =
+        vec![Default::default(); c.len()];
+    let mut next: Vec<u64> =
+        c.iter().map(|t| if sporadic { random.below(t.period) } else { 0 }).collect();
     let mut worst = vec![0; c.len()];
     for now in 0..length {
         for (i, task) in c.iter().enumerate() {
             if next[i] == now {
-                let cost = if sporadic && random.below(3) == 0 { random.below(task.pets.c) + 1 } else { task.pets.c };
+                let cost = if sporadic && random.below(3) == 0 {
+                    random.below(task.pets.c) + 1
+                } else {
+                    task.pets.c
+                };
                 pending[i].push_back((now + task.period, cost));
-                next[i] = now + task.period + if sporadic { random.below(4) / 3 * random.below(5) } else { 0 };
+                next[i] = now
+                    + task.period
+                    + if sporadic { random.below(4) / 3 * random.below(5) } else { 0 };
             }
         }
         let available = taken.iter().filter(|core| !core[index(now)]).count();
@@ -91,14 +108,19 @@ fn draw(random: &mut Random) -> Drawn {
             match random.below(4) {
                 0 | 1 => vec![],
                 2 => vec![task(period, random.below(period) + 1)],
-                _ => vec![task(period, random.below(period / 2) + 1), task(2 * period, random.below(period) + 1)],
+                _ => vec![
+                    task(period, random.below(period / 2) + 1),
+                    task(2 * period, random.below(period) + 1),
+                ],
             }
         })
         .collect();
     let n = random.below(8) + 1;
     let mut c = Vec::new();
     let left = |c: &[Mc2Task]| {
-        let used = |tasks: &[Mc2Task]| tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>();
+        let used = |tasks: &[Mc2Task]| {
+            tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>()
+        };
         m as f64 - cores.iter().map(|tasks| used(tasks)).sum::<f64>() - used(c)
     };
     for _ in 0..n {
@@ -124,16 +146,26 @@ fn tardiness_is_never_above_its_bound() {
         let drawn = draw(&mut random);
         let cores = views(&drawn.cores);
         let Some(bound) = tardiness(&cores, &drawn.c) else { continue };
-        assert!(cores.iter().all(|core| level_b(core.a, core.b, &core.noise) == CoreVerdict::Schedulable));
+        assert!(
+            cores
+                .iter()
+                .all(|core| level_b(core.a, core.b, &core.noise) == CoreVerdict::Schedulable)
+        );
         bounded += 1;
         for sporadic in [false, true] {
             let length = 600;
-            let busy: Vec<Vec<bool>> = drawn.cores.iter().map(|tasks| taken(&mut random, tasks, length)).collect();
+            let busy: Vec<Vec<bool>> =
+                drawn.cores.iter().map(|tasks| taken(&mut random, tasks, length)).collect();
             // The last period of a core that does not end with `length` is left free.
             let worst = simulate(&mut random, &busy, &drawn.c, sporadic, length);
             for (task, worst) in drawn.c.iter().zip(&worst) {
                 let bound = bound.of(task).unwrap();
-                assert!(*worst <= bound, "{worst} > {bound} for {task:?}: {:?} {:?}", drawn.cores, drawn.c);
+                assert!(
+                    *worst <= bound,
+                    "{worst} > {bound} for {task:?}: {:?} {:?}",
+                    drawn.cores,
+                    drawn.c
+                );
                 late += u32::from(*worst > 0);
                 nearest = nearest.max(*worst as f64 / bound as f64);
             }
@@ -143,8 +175,9 @@ fn tardiness_is_never_above_its_bound() {
     assert!(bounded > 1_000 && late > 1_000);
 }
 
-/// Global EDF with a kernel that costs: a section before a job runs on another core or again, one after it, the reload
-/// of what was preempted, and interrupts on core 0, which hold up the job there without moving it.
+/// Global EDF with a kernel that costs: a section before a job runs on another core or again, one
+/// after it, the reload of what was preempted, and interrupts on core 0, which hold up the job
+/// there without moving it.
 struct Kernel<'a> {
     overheads: Overheads,
     devices: &'a [Interrupt],
@@ -152,21 +185,33 @@ struct Kernel<'a> {
 }
 
 impl Kernel<'_> {
-    /// Largest tardiness of each task, all jobs with their full costs. `taken` as in [`simulate`]; core 0 is never taken.
-    fn simulate(&self, random: &mut Random, taken: &[Vec<bool>], c: &[Mc2Task], length: u64) -> Vec<u64> {
+    /// Largest tardiness of each task, all jobs with their full costs. `taken` as in [`simulate`];
+    /// core 0 is never taken.
+    fn simulate(
+        &self,
+        random: &mut Random,
+        taken: &[Vec<bool>],
+        c: &[Mc2Task],
+        length: u64,
+    ) -> Vec<u64> {
         let section = self.overheads.schedule + self.overheads.switch;
-        let mut pending: Vec<std::collections::VecDeque<(u64, u64)>> = vec![Default::default(); c.len()];
-        let mut next: Vec<u64> = c.iter().map(|t| random.below(2) * random.below(t.period)).collect();
+        let mut pending: Vec<std::collections::VecDeque<(u64, u64)>> =
+            vec![Default::default(); c.len()];
+        let mut next: Vec<u64> =
+            c.iter().map(|t| random.below(2) * random.below(t.period)).collect();
         let mut core_of: Vec<Option<usize>> = vec![None; c.len()];
         let mut begun = vec![false; c.len()];
         let mut arrival: Vec<u64> = self.devices.iter().map(|d| random.below(d.period)).collect();
         let (mut worst, mut backlog) = (vec![0; c.len()], 0);
         for now in 0..length {
-            for ((task, at), jobs) in c.iter().zip(&mut next).zip(&mut pending).filter(|((_, at), _)| **at == now) {
+            for ((task, at), jobs) in
+                c.iter().zip(&mut next).zip(&mut pending).filter(|((_, at), _)| **at == now)
+            {
                 jobs.push_back((now + task.period, task.pets.c + section));
                 *at += task.period + random.below(4) / 3;
             }
-            for (device, at) in self.devices.iter().zip(&mut arrival).filter(|(_, at)| **at == now) {
+            for (device, at) in self.devices.iter().zip(&mut arrival).filter(|(_, at)| **at == now)
+            {
                 backlog += device.cost;
                 *at += device.period;
             }
@@ -180,7 +225,8 @@ impl Kernel<'_> {
             }
             for &i in &order {
                 if core_of[i].is_none() {
-                    core_of[i] = (0..taken.len()).find(|&core| free(core) && !core_of.contains(&Some(core)));
+                    core_of[i] =
+                        (0..taken.len()).find(|&core| free(core) && !core_of.contains(&Some(core)));
                     pending[i][0].1 += section + if begun[i] { self.reload } else { 0 };
                     begun[i] = true;
                 }
@@ -197,7 +243,8 @@ impl Kernel<'_> {
             }
             backlog = u64::saturating_sub(backlog, 1);
             for (i, jobs) in pending.iter().enumerate() {
-                worst[i] = worst[i].max(jobs.front().map_or(0, |job| (now + 1).saturating_sub(job.0)));
+                worst[i] =
+                    worst[i].max(jobs.front().map_or(0, |job| (now + 1).saturating_sub(job.0)));
             }
         }
         worst
@@ -210,19 +257,35 @@ fn charged_costs_keep_the_bound() {
     let (mut bounded, mut late) = (0, 0);
     for _ in 0..12_000 {
         let m = random.below(2) + 2;
-        let overheads = Overheads { schedule: random.below(2), switch: random.below(2), ..Overheads::default() };
+        let overheads = Overheads {
+            schedule: random.below(2),
+            switch: random.below(2),
+            ..Overheads::default()
+        };
         let devices: Vec<Interrupt> = (0..random.below(3))
-            .map(|_| Interrupt { cost: random.below(4) + 1, period: random.below(30) + 12, jitter: 0 })
+            .map(|_| Interrupt {
+                cost: random.below(4) + 1,
+                period: random.below(30) + 12,
+                jitter: 0,
+            })
             .collect();
         let kernel = Kernel { overheads, devices: &devices, reload: random.below(3) };
         let accounting = PreemptionCentric::new(&devices).unwrap();
         let charge = |t: &Mc2Task| overheads.global(t, 1, kernel.reload, &accounting).unwrap();
         let plain: Vec<Vec<Mc2Task>> = (0..m)
-            .map(|core| if core == 0 || random.below(2) == 0 { vec![] } else { vec![task(40, random.below(16) + 1)] })
+            .map(|core| {
+                if core == 0 || random.below(2) == 0 {
+                    vec![]
+                } else {
+                    vec![task(40, random.below(16) + 1)]
+                }
+            })
             .collect();
         let mut c: Vec<Mc2Task> = Vec::new();
-        let charged: Vec<Vec<Mc2Task>> = plain.iter().map(|tasks| tasks.iter().map(charge).collect()).collect();
-        let bound = |c: &[Mc2Task]| tardiness(&views(&charged), &c.iter().map(charge).collect::<Vec<_>>());
+        let charged: Vec<Vec<Mc2Task>> =
+            plain.iter().map(|tasks| tasks.iter().map(charge).collect()).collect();
+        let bound =
+            |c: &[Mc2Task]| tardiness(&views(&charged), &c.iter().map(charge).collect::<Vec<_>>());
         for _ in 0..random.below(8) + m {
             let period = [20, 24, 30, 40, 60][index(random.below(5))];
             c.push(task(period, random.below(period * 2 / 3) + 1));
@@ -232,10 +295,14 @@ fn charged_costs_keep_the_bound() {
         }
         let Some(bound) = bound(&c) else { continue };
         bounded += 1;
-        let busy: Vec<Vec<bool>> = plain.iter().map(|tasks| taken(&mut random, tasks, 800)).collect();
+        let busy: Vec<Vec<bool>> =
+            plain.iter().map(|tasks| taken(&mut random, tasks, 800)).collect();
         for (task, worst) in c.iter().zip(kernel.simulate(&mut random, &busy, &c, 800)) {
             let bound = bound.of(&charge(task)).unwrap();
-            assert!(worst <= bound, "{worst} > {bound} for {task:?}: {plain:?} {c:?} {overheads:?} {devices:?}");
+            assert!(
+                worst <= bound,
+                "{worst} > {bound} for {task:?}: {plain:?} {c:?} {overheads:?} {devices:?}"
+            );
             late += u32::from(worst > 0);
         }
     }
@@ -291,7 +358,9 @@ fn conditions_agree_with_common_denominators() {
         let partial = drawn.cores.iter().filter(|tasks| !tasks.is_empty()).count() as u64;
         let fits = drawn.cores.iter().all(|tasks| tasks.iter().map(units).sum::<u64>() <= scale);
         let cores = views(&drawn.cores);
-        for (form, times) in [(Form::Coarse, m as u64 - 1), (Form::Sharp, partial.saturating_sub(1))] {
+        for (form, times) in
+            [(Form::Coarse, m as u64 - 1), (Form::Sharp, partial.saturating_sub(1))]
+        {
             let expected = if !fits || higher + shares.iter().sum::<u64>() > limit {
                 LevelCVerdict::Overload
             } else if shares.is_empty() || higher + times * shares[0] + heavy < limit {
@@ -299,7 +368,13 @@ fn conditions_agree_with_common_denominators() {
             } else {
                 LevelCVerdict::Unproved
             };
-            assert_eq!(level_c(&cores, &drawn.c, form), expected, "{:?} {:?}", drawn.cores, drawn.c);
+            assert_eq!(
+                level_c(&cores, &drawn.c, form),
+                expected,
+                "{:?} {:?}",
+                drawn.cores,
+                drawn.c
+            );
         }
     }
 }
@@ -318,7 +393,8 @@ fn full_supply_gives_devi_and_anderson_without_its_last_term() {
 
 #[test]
 fn equality_is_not_bounded() {
-    // One core taken by half, one free: 1/2 + H = 1/2 + 1 < 2 holds; with both taken by half, 1 + 1*h + H = 2 does not.
+    // One core taken by half, one free: 1/2 + H = 1/2 + 1 < 2 holds; with both taken by half, 1 +
+    // 1*h + H = 2 does not.
     let half = vec![task(4, 2)];
     let c = [task(4, 2), task(4, 2)];
     assert_eq!(level_c(&views(&[half.clone(), vec![]]), &c, Form::Sharp), LevelCVerdict::Bounded);
@@ -338,19 +414,26 @@ fn extremes_never_pass_by_overflow() {
     let mut random = Random(11);
     for _ in 0..20_000 {
         let mut pick = |n: u64| -> Vec<Mc2Task> {
-            (0..random.below(n + 1)).map(|_| tasks[index(random.below(tasks.len() as u64))]).collect()
+            (0..random.below(n + 1))
+                .map(|_| tasks[index(random.below(tasks.len() as u64))])
+                .collect()
         };
         let (a, b, mut c) = (pick(2), pick(3), pick(4));
         let device = [Interrupt { cost: max, period: 1, jitter: max }];
-        let noise = Noise { interrupts: &device[..usize::from(c.len() > 2)], blocking: c.len() as u64 };
+        let noise =
+            Noise { interrupts: &device[..usize::from(c.len() > 2)], blocking: c.len() as u64 };
         let cores = vec![Core { a: &a, b: &b, noise }; c.len() % 3];
-        let used = |tasks: &[Mc2Task]| tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>();
+        let used = |tasks: &[Mc2Task]| {
+            tasks.iter().map(|t| t.pets.c as f64 / t.period as f64).sum::<f64>()
+        };
         let found = verdict(&cores, &c, Form::Sharp);
         let bound = tardiness(&cores, &c);
         let _ = explain(&cores, &c).to_string();
         if found == Verdict::Schedulable {
             assert!(used(&a) + used(&b) <= 1.0 + 1e-9, "{a:?} {b:?}");
-            assert!((used(&a) + used(&b)) * cores.len() as f64 + used(&c) <= cores.len() as f64 + 1e-9);
+            assert!(
+                (used(&a) + used(&b)) * cores.len() as f64 + used(&c) <= cores.len() as f64 + 1e-9
+            );
             // Large costs cannot have a small bound.
             c.sort_by_key(|t| t.pets.c);
             if let (Some(bound), true) = (bound, cores.len() > 1) {

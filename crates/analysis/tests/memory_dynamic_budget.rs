@@ -1,25 +1,39 @@
-//! The paper's examples, and a discrete memory under the policy that runs, against the bounds of dynamic budgeting.
+//! The paper's examples, and a discrete memory under the policy that runs, against the bounds of
+//! dynamic budgeting.
 //!
-//! The simulation: in each tick one access occupies the memory (`L` is one tick) and holds up every hard core but its own. An
-//! adversary chooses whose it is: a soft core's, as long as the policy lets it go on, a hard core's, as long as its job
-//! has accesses left, or nobody's. The soft cores' budgets are kept by `solocore-policy`, not by code of this test.
+//! The simulation: in each tick one access occupies the memory (`L` is one tick) and holds up every
+//! hard core but its own. An adversary chooses whose it is: a soft core's, as long as the policy
+//! lets it go on, a hard core's, as long as its job has accesses left, or nobody's. The soft cores'
+//! budgets are kept by `solocore-policy`, not by code of this test.
 
 use solocore_analysis::interference::Refresh;
 use solocore_analysis::memory::dynamic_budget::{
-    HardTask, Memory, Objective, analyse, bandwidth_limit, explain, explain_largest, largest_budget, largest_budgets,
-    response_paper, shares,
+    HardTask, Memory, Objective, analyse, bandwidth_limit, explain, explain_largest,
+    largest_budget, largest_budgets, response_paper, shares,
 };
 use solocore_dram::random::Random;
 use solocore_policy::dynamic_budget::DynamicBudget;
 
-const TICK: Memory =
-    Memory { latency_ps: 1, switch_accesses: 0, refresh: Refresh { each_ps: 0, every_ps: 0, ranks: 0 } };
+const TICK: Memory = Memory {
+    latency_ps: 1,
+    switch_accesses: 0,
+    refresh: Refresh { each_ps: 0, every_ps: 0, ranks: 0 },
+};
 
 fn task(core: u32, wcet: u64, period: u64, deadline: u64, misses: u64, budget: u64) -> HardTask {
-    HardTask { wcet_ps: wcet, period_ps: period, deadline_ps: deadline, misses, core, budget, reload_ps: 0 }
+    HardTask {
+        wcet_ps: wcet,
+        period_ps: period,
+        deadline_ps: deadline,
+        misses,
+        core,
+        budget,
+        reload_ps: 0,
+    }
 }
 
-/// A row of Table II; times in hundredths of the paper's unit, and `L` one of them, so that `H` is `H*L`.
+/// A row of Table II; times in hundredths of the paper's unit, and `L` one of them, so that `H` is
+/// `H*L`.
 fn table_two(row: usize) -> [HardTask; 2] {
     let rows = [
         [(1, 2, 37), (1, 2, 47)],
@@ -32,12 +46,15 @@ fn table_two(row: usize) -> [HardTask; 2] {
     [task(0, c1 * 100, p1 * 100, p1 * 100, h1, 0), task(1, c2 * 100, p2 * 100, p2 * 100, h2, 0)]
 }
 
-/// "We know the number of cache misses and use these together with L to find the highest possible values for B_1 and B_2": all five
-/// rows have room for budgets with `ceil(t/P) + 1` carried-in jobs. The paper prints no budgets; these are worked by hand:
+/// "We know the number of cache misses and use these together with L to find the highest possible
+/// values for B_1 and B_2": all five rows have room for budgets with `ceil(t/P) + 1` carried-in
+/// jobs. The paper prints no budgets; these are worked by hand:
 /// `B_1 L = D_1 - C_1 - (ceil(D_1/P_2) + 1) H_2 L`, and the other way round.
 #[test]
 fn table_two_has_budgets() {
-    for (row, expected) in [(1, [6, 26]), (2, [8, 29]), (3, [18, 75]), (4, [70, 56]), (5, [10, 162])] {
+    for (row, expected) in
+        [(1, [6, 26]), (2, [8, 29]), (3, [18, 75]), (4, [70, 56]), (5, [10, 162])]
+    {
         let mut tasks = table_two(row);
         for objective in [Objective::MaxMin, Objective::TotalBandwidth] {
             let budgets = largest_budgets(&tasks, &TICK, objective).unwrap().unwrap();
@@ -46,8 +63,13 @@ fn table_two_has_budgets() {
         tasks.iter_mut().zip(expected).for_each(|(t, b)| t.budget = b);
         let bounds = analyse(&tasks, &TICK).unwrap().unwrap();
         for (i, (t, b)) in tasks.iter().zip(bounds).enumerate() {
-            // The budgets are chosen such that R = D, and with one task a core the time in force is the response.
-            assert_eq!((b.response_ps, b.length_ps), (t.deadline_ps, t.deadline_ps), "T_{row} task {i}");
+            // The budgets are chosen such that R = D, and with one task a core the time in force is
+            // the response.
+            assert_eq!(
+                (b.response_ps, b.length_ps),
+                (t.deadline_ps, t.deadline_ps),
+                "T_{row} task {i}"
+            );
             assert_eq!(response_paper(&tasks, i, &TICK).unwrap(), Some(t.deadline_ps));
             let mut more = tasks;
             more[i].budget += 1;
@@ -56,9 +78,10 @@ fn table_two_has_budgets() {
     }
 }
 
-/// Section IV-B has tau_2 = (2, 3, 3, H_2), where row T_2 of Table II, "like the ones in the example", has C_2 = 1. With C_2 = 2 the
-/// two need two cores, as the paper says (1/2 + 2/3 > 1), but H_1*L = 0.57 leaves tau_2 no time: 2 + 3*0.57 > 3. The
-/// example says "suppose that H_1 and H_2 are small enough"; below a third of a unit, they are.
+/// Section IV-B has tau_2 = (2, 3, 3, H_2), where row T_2 of Table II, "like the ones in the
+/// example", has C_2 = 1. With C_2 = 2 the two need two cores, as the paper says (1/2 + 2/3 > 1),
+/// but H_1*L = 0.57 leaves tau_2 no time: 2 + 3*0.57 > 3. The example says "suppose that H_1 and
+/// H_2 are small enough"; below a third of a unit, they are.
 #[test]
 fn tau_1_and_tau_2_of_section_iv_b() {
     let mut tasks = table_two(2);
@@ -116,7 +139,14 @@ impl<'a> World<'a> {
             d
         };
         let soft = (0..soft_cores as usize).map(policy).collect();
-        Self { tasks, soft, jobs: vec![None; tasks.len()], next: offsets, worst: vec![0; tasks.len()], latency: 1 }
+        Self {
+            tasks,
+            soft,
+            jobs: vec![None; tasks.len()],
+            next: offsets,
+            worst: vec![0; tasks.len()],
+            latency: 1,
+        }
     }
 
     fn finish(&mut self, now: u64) {
@@ -135,8 +165,15 @@ impl<'a> World<'a> {
             if self.next[i] > now || self.jobs[i].is_some() {
                 continue;
             }
-            let left = if random.below(8) < a.full { t.wcet_ps } else { 1 + random.below(t.wcet_ps) };
-            self.jobs[i] = Some(Job { release: self.next[i], left, accesses: t.misses, started: false, ran: false });
+            let left =
+                if random.below(8) < a.full { t.wcet_ps } else { 1 + random.below(t.wcet_ps) };
+            self.jobs[i] = Some(Job {
+                release: self.next[i],
+                left,
+                accesses: t.misses,
+                started: false,
+                ran: false,
+            });
             self.next[i] += t.period_ps + random.below(a.sporadic + 1);
         }
     }
@@ -176,8 +213,13 @@ impl<'a> World<'a> {
             let may = |s: &usize| busy == 0 && self.soft[*s].decide().go;
             made = (0..self.soft.len()).find(|s| may(s) && random.below(8) < a.soft);
             busy = if made.is_some() { self.latency } else { busy };
-            let has_access = |i: &&usize| self.jobs[**i].is_some_and(|j| j.accesses > 0 && j.left > 0);
-            let hard = running.iter().find(has_access).copied().filter(|_| busy == 0 && random.below(8) < a.hard);
+            let has_access =
+                |i: &&usize| self.jobs[**i].is_some_and(|j| j.accesses > 0 && j.left > 0);
+            let hard = running
+                .iter()
+                .find(has_access)
+                .copied()
+                .filter(|_| busy == 0 && random.below(8) < a.hard);
             for i in running {
                 let Some(job) = self.jobs[i].as_mut() else { continue };
                 if busy == 0 && hard.is_none_or(|h| h == i) {
@@ -190,12 +232,14 @@ impl<'a> World<'a> {
     }
 }
 
-/// Task 0 ends after one tick, and with the time in force of eq. (1) the soft core floods the memory for what task 1 could have done to
-/// task 0. Task 1 then does the same to task 2.
+/// Task 0 ends after one tick, and with the time in force of eq. (1) the soft core floods the
+/// memory for what task 1 could have done to task 0. Task 1 then does the same to task 2.
 #[test]
 fn eq_1_is_exceeded_where_a_donor_shares_its_core() {
-    let tasks = [task(0, 1, 50, 50, 0, 1), task(1, 40, 100, 100, 5, 1), task(0, 10, 200, 200, 0, 1)];
-    let paper: Vec<u64> = (0..3).map(|i| response_paper(&tasks, i, &TICK).unwrap().unwrap()).collect();
+    let tasks =
+        [task(0, 1, 50, 50, 0, 1), task(1, 40, 100, 100, 5, 1), task(0, 10, 200, 200, 0, 1)];
+    let paper: Vec<u64> =
+        (0..3).map(|i| response_paper(&tasks, i, &TICK).unwrap().unwrap()).collect();
     assert_eq!((paper[0], paper[2]), (12, 23));
     let safe = analyse(&tasks, &TICK).unwrap().unwrap();
     assert_eq!((safe[0].length_ps, safe[2].response_ps), (12, 33));
@@ -208,8 +252,9 @@ fn eq_1_is_exceeded_where_a_donor_shares_its_core() {
     assert!(explain(&tasks, 2, &TICK).unwrap().to_string().ends_with("result: 33\n"));
 }
 
-/// Task 0 takes one tick of the 11 that its budget is in force for, and the soft core has no limit for the other ten. A refill of five
-/// ticks after the preemption makes no progress in them. Charged to task 0, the five would have been lost with them.
+/// Task 0 takes one tick of the 11 that its budget is in force for, and the soft core has no limit
+/// for the other ten. A refill of five ticks after the preemption makes no progress in them.
+/// Charged to task 0, the five would have been lost with them.
 #[test]
 fn a_refill_belongs_to_the_task_that_was_preempted() {
     let charged = |reload_ps: u64, wcet: u64| {
@@ -240,18 +285,25 @@ fn random_tasks(random: &mut Random, cores: u64) -> Vec<HardTask> {
         let core = u32::try_from(random.below(cores)).unwrap();
         let wcet = 1 + random.below(period / 4);
         let reload_ps = random.below(6).saturating_sub(3);
-        HardTask { reload_ps, ..task(core, wcet, period, deadline, random.below(3), 2 + random.below(4)) }
+        HardTask {
+            reload_ps,
+            ..task(core, wcet, period, deadline, random.below(3), 2 + random.below(4))
+        }
     };
     (0..2 + random.below(3)).map(|_| one(random)).collect()
 }
 
-/// Many sets and schedules; how many tasks took longer than their bound, and than their bound with `counted`.
+/// Many sets and schedules; how many tasks took longer than their bound, and than their bound with
+/// `counted`.
 fn attack(memory: &Memory, sets: u64, counted: &Memory) -> [u32; 2] {
     let mut random = Random::new(7);
-    let (mut done, mut tight, mut seen_tasks, mut ratios, mut beyond) = (0, 0u32, 0u32, 0.0, [0; 2]);
+    let (mut done, mut tight, mut seen_tasks, mut ratios, mut beyond) =
+        (0, 0u32, 0u32, 0.0, [0; 2]);
     while done < sets {
         let tasks = random_tasks(&mut random, 1 + done % 3);
-        let (Ok(bounds), Ok(more)) = (analyse(&tasks, memory).unwrap(), analyse(&tasks, counted).unwrap()) else {
+        let (Ok(bounds), Ok(more)) =
+            (analyse(&tasks, memory).unwrap(), analyse(&tasks, counted).unwrap())
+        else {
             continue;
         };
         done += 1;
@@ -259,7 +311,8 @@ fn attack(memory: &Memory, sets: u64, counted: &Memory) -> [u32; 2] {
         let mut worst = vec![0; tasks.len()];
         for round in 0..12 {
             let synchronous = round < 3;
-            let offsets = tasks.iter().map(|_| if synchronous { 0 } else { random.below(40) }).collect();
+            let offsets =
+                tasks.iter().map(|_| if synchronous { 0 } else { random.below(40) }).collect();
             let a = Adversary {
                 soft: if round % 2 == 0 { 8 } else { random.below(9) },
                 hard: if round % 3 == 0 { 8 } else { random.below(9) },
@@ -280,7 +333,10 @@ fn attack(memory: &Memory, sets: u64, counted: &Memory) -> [u32; 2] {
         }
     }
     let mean = ratios / f64::from(seen_tasks);
-    println!("{memory:?}: {seen_tasks} tasks, bound reached by {tight}, exceeded by {beyond:?}, mean ratio {mean:.3}");
+    println!(
+        "{memory:?}: {seen_tasks} tasks, bound reached by {tight}, exceeded by {beyond:?}, mean \
+            ratio {mean:.3}"
+    );
     beyond
 }
 
@@ -289,12 +345,15 @@ fn no_schedule_exceeds_the_bounds() {
     assert_eq!(attack(&TICK, 1000, &TICK), [0, 0]);
 }
 
-/// Accesses of three ticks, of which one may be under way when a budget comes into force: the paper counts none.
+/// Accesses of three ticks, of which one may be under way when a budget comes into force: the paper
+/// counts none.
 #[test]
 fn accesses_under_way_at_a_switch_count() {
-    let (paper, counted) = (Memory { latency_ps: 3, ..TICK }, Memory { latency_ps: 3, switch_accesses: 1, ..TICK });
+    let (paper, counted) =
+        (Memory { latency_ps: 3, ..TICK }, Memory { latency_ps: 3, switch_accesses: 1, ..TICK });
     assert_eq!(attack(&counted, 600, &counted), [0, 0]);
-    // By more than what was not counted: a budget that expires before its job ends limits nothing any more.
+    // By more than what was not counted: a budget that expires before its job ends limits nothing
+    // any more.
     let [beyond, by_more] = attack(&paper, 600, &counted);
     assert!(beyond > 0 && by_more > beyond / 2, "{beyond} {by_more}");
 }
@@ -326,17 +385,24 @@ fn largest_budgets_against_all_vectors() {
     let (mut cases, mut optimal, mut worst_share) = (0u32, 0u32, 1.0f64);
     while cases < 150 {
         let tasks: Vec<HardTask> = random_tasks(&mut random, 1).into_iter().take(3).collect();
-        let Some(max_min) = largest_budgets(&tasks, &TICK, Objective::MaxMin).unwrap() else { continue };
+        let Some(max_min) = largest_budgets(&tasks, &TICK, Objective::MaxMin).unwrap() else {
+            continue;
+        };
         let most = largest_budgets(&tasks, &TICK, Objective::TotalBandwidth).unwrap().unwrap();
         let with = |b: &[u64]| {
-            let set: Vec<HardTask> = tasks.iter().zip(b).map(|(t, &budget)| HardTask { budget, ..*t }).collect();
+            let set: Vec<HardTask> =
+                tasks.iter().zip(b).map(|(t, &budget)| HardTask { budget, ..*t }).collect();
             analyse(&set, &TICK).unwrap().is_ok()
         };
-        let rate = |b: &[u64]| tasks.iter().zip(b).map(|(t, &b)| b as f64 / t.period_ps as f64).sum::<f64>();
+        let rate = |b: &[u64]| {
+            tasks.iter().zip(b).map(|(t, &b)| b as f64 / t.period_ps as f64).sum::<f64>()
+        };
         let (mut best_min, mut best_rate) = (0, 0.0f64);
         let side = 48u64;
         for code in 0..side.pow(u32::try_from(tasks.len()).unwrap()) {
-            let b: Vec<u64> = (0..tasks.len()).map(|i| code / side.pow(u32::try_from(i).unwrap()) % side).collect();
+            let b: Vec<u64> = (0..tasks.len())
+                .map(|i| code / side.pow(u32::try_from(i).unwrap()) % side)
+                .collect();
             let worth = b.iter().min().copied().unwrap_or(0) > best_min || rate(&b) > best_rate;
             if worth && with(&b) {
                 best_min = best_min.max(b.iter().min().copied().unwrap_or(0));
@@ -358,7 +424,9 @@ fn largest_budgets_against_all_vectors() {
         optimal += u32::from(rate(&most) >= best_rate - 1e-12);
         worst_share = worst_share.min((rate(&most) + 1e-12) / (best_rate + 1e-12));
     }
-    println!("total bandwidth: {optimal} of {cases} optimal, worst {worst_share:.3} of the optimum");
+    println!(
+        "total bandwidth: {optimal} of {cases} optimal, worst {worst_share:.3} of the optimum"
+    );
     assert!(worst_share > 0.8);
 }
 
@@ -373,7 +441,10 @@ fn impossible_values_are_refused_and_extremes_have_no_bound() {
     let huge = task(0, u64::MAX, u64::MAX, u64::MAX, u64::MAX, u64::MAX);
     let memory = Memory { latency_ps: u64::MAX, switch_accesses: u64::MAX, ..TICK };
     assert_eq!(analyse(&[huge, huge], &memory).unwrap(), Err(0));
-    assert_eq!(largest_budgets(&[huge, HardTask { core: 1, ..huge }], &memory, Objective::MaxMin).unwrap(), None);
+    assert_eq!(
+        largest_budgets(&[huge, HardTask { core: 1, ..huge }], &memory, Objective::MaxMin).unwrap(),
+        None
+    );
     assert!(explain(&[huge], 0, &memory).unwrap().to_string().contains("no bound"));
     let all = explain_largest(&table_two(2), &TICK, Objective::MaxMin).unwrap().to_string();
     assert!(all.contains("B_0 = 8\n") && all.contains("B_1 = 29\n"), "{all}");

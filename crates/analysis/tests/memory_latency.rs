@@ -1,12 +1,13 @@
 //! The DRAM model under adversarial and random traffic, against the bounds of `memory::latency`.
 //!
-//! Problem: the bounds are derived by hand from how the controller of crates/dram decides. Rule: cores with so many reads
-//! outstanding each send what hurts (row hits in the victim's bank just before it closes, other banks and ranks, conflicts),
-//! by many seeds, mixes and think times; no read of any core may take longer than the bound for its contention.
+//! Problem: the bounds are derived by hand from how the controller of crates/dram decides. Rule:
+//! cores with so many reads outstanding each send what hurts (row hits in the victim's bank just
+//! before it closes, other banks and ranks, conflicts), by many seeds, mixes and think times; no
+//! read of any core may take longer than the bound for its contention.
 
 use solocore_analysis::memory::latency::{
-    Contention, Controller, Dram, delay_per_access, explain, explain_arrivals, explain_job, job_time, read_latency,
-    solo_latency, window, with_arrivals,
+    Contention, Controller, Dram, delay_per_access, explain, explain_arrivals, explain_job,
+    job_time, read_latency, solo_latency, window, with_arrivals,
 };
 use solocore_dram::random::Random;
 use solocore_dram::{Completion, Memory, Options, PRESETS, Request, Spec};
@@ -91,7 +92,13 @@ impl Core {
 }
 
 /// Runs the cores; the longest latency of a read of each.
-fn run(spec: &Spec, cap: Option<u32>, habits: &[Habit], cycles: u64, random: &mut Random) -> Vec<u64> {
+fn run(
+    spec: &Spec,
+    cap: Option<u32>,
+    habits: &[Habit],
+    cycles: u64,
+    random: &mut Random,
+) -> Vec<u64> {
     let mut worst = vec![0; habits.len()];
     for c in record(spec, cap, habits, None, cycles, random).iter().filter(|c| !c.write) {
         let seen = &mut worst[usize::from(c.core)];
@@ -138,7 +145,8 @@ fn record(
                     break;
                 }
                 let (address, write) = core.next(&places, random);
-                let request = Request { address, write, core: u16::try_from(number).unwrap(), tag: 0 };
+                let request =
+                    Request { address, write, core: u16::try_from(number).unwrap(), tag: 0 };
                 if !memory.enqueue(now, request) {
                     assert!(write, "at most 40 reads are never refused");
                     break;
@@ -147,7 +155,13 @@ fn record(
                 core.ready.swap_remove(at);
             }
         }
-        let next = cores.iter().flat_map(|c| &c.ready).copied().filter(|&r| r > now).min().unwrap_or(u64::MAX);
+        let next = cores
+            .iter()
+            .flat_map(|c| &c.ready)
+            .copied()
+            .filter(|&r| r > now)
+            .min()
+            .unwrap_or(u64::MAX);
         let event = memory.next_event().unwrap_or(u64::MAX);
         let tick = regulator.map_or(u64::MAX, |r| period * r.period);
         now = next.min(event).min(tick).max(now + 1).min(cycles);
@@ -164,7 +178,13 @@ fn record(
 }
 
 /// A victim with random rows in bank 0, and attackers.
-fn habits(random: &mut Random, cores: u64, banks: u64, private: bool, reads_only: bool) -> Vec<Habit> {
+fn habits(
+    random: &mut Random,
+    cores: u64,
+    banks: u64,
+    private: bool,
+    reads_only: bool,
+) -> Vec<Habit> {
     let one = |i: u64, random: &mut Random| {
         let outstanding = if i == 0 || random.below(2) == 0 { 1 } else { 1 + random.below(3) };
         let (bank, span) = match (private, i, random.below(3)) {
@@ -221,7 +241,11 @@ fn attack_reads(name: &str, ranks: u32, private: bool, seeds: u64) {
         let contention = Contention { others, same_bank: if private { 0 } else { others } };
         let controller = Controller { hit_cap: Some(cap.into()), ..Controller::default() };
         let bound = read_latency(&dram, &controller, &contention).unwrap();
-        assert!(worst[0] <= bound, "{name} x{ranks} seed {seed}: {} cycles, bound {bound}, {habits:?}", worst[0]);
+        assert!(
+            worst[0] <= bound,
+            "{name} x{ranks} seed {seed}: {} cycles, bound {bound}, {habits:?}",
+            worst[0]
+        );
         ratios[usize::try_from(others.min(8)).unwrap()].add(worst[0], bound);
     }
     let ns = |c: u64| c as f64 * dram.clock_ps as f64 / 1000.0;
@@ -287,24 +311,36 @@ fn what_others_are_served_bounds_any_read() {
             let answers = record(&spec, cap, &habits, None, 12_000 + dram.refi, &mut random);
             // Forwarded and merged requests have no column command and are answered in two cycles.
             let column = |c: &&Completion| c.core != 0 && c.at - c.arrived > 2;
-            let end = |c: &Completion| c.at - 1 - dram.burst - if c.write { dram.cwl } else { dram.cl };
+            let end =
+                |c: &Completion| c.at - 1 - dram.burst - if c.write { dram.cwl } else { dram.cl };
             let mut columns: Vec<u64> = answers.iter().filter(column).map(end).collect();
             columns.sort_unstable();
             let between = |from: u64, to: u64| {
-                (columns.partition_point(|&c| c < to) - columns.partition_point(|&c| c < from)) as u64
+                (columns.partition_point(|&c| c < to) - columns.partition_point(|&c| c < from))
+                    as u64
             };
             let reads: Vec<&Completion> = answers.iter().filter(|c| c.core == 0).collect();
             for c in &reads {
                 let bound = window(&dram, &controller, 1, between(c.arrived, c.at)).unwrap();
-                assert!(c.at - c.arrived <= bound, "{name} {seed}: {} cycles, bound {bound}", c.at - c.arrived);
+                assert!(
+                    c.at - c.arrived <= bound,
+                    "{name} {seed}: {} cycles, bound {bound}",
+                    c.at - c.arrived
+                );
                 best.add(c.at - c.arrived, bound);
             }
             let total: u64 = reads.iter().map(|c| c.at - c.arrived).sum();
             let last = reads.last().map_or(0, |c| c.at);
             let own = reads.len() as u64;
-            assert!(total <= window(&dram, &controller, own, between(0, last)).unwrap(), "{name} {seed}");
+            assert!(
+                total <= window(&dram, &controller, own, between(0, last)).unwrap(),
+                "{name} {seed}"
+            );
         }
-        println!("{name} by count: seen {} cycles, bound {}, {:.2}", best.seen, best.bound, best.best);
+        println!(
+            "{name} by count: seen {} cycles, bound {}, {:.2}",
+            best.seen, best.bound, best.best
+        );
     }
 }
 
@@ -322,13 +358,21 @@ fn regulated_writers() {
         habits.iter_mut().skip(1).for_each(|h| (h.outstanding, h.writes) = (12, 7));
         let answers = record(&spec, Some(4), &habits, Some(regulator), 60_000, &mut random);
         // At most 48 are outstanding.
-        let bound = with_arrivals(&dram, &controller, 48, regulator.budget, regulator.period).unwrap();
+        let bound =
+            with_arrivals(&dram, &controller, 48, regulator.budget, regulator.period).unwrap();
         for c in answers.iter().filter(|c| c.core == 0) {
-            assert!(c.at - c.arrived <= bound, "{seed}: {} cycles, bound {bound}", c.at - c.arrived);
+            assert!(
+                c.at - c.arrived <= bound,
+                "{seed}: {} cycles, bound {bound}",
+                c.at - c.arrived
+            );
             best.add(c.at - c.arrived, bound);
         }
     }
-    println!("regulated writers: seen {} cycles, bound {}, {:.2}", best.seen, best.bound, best.best);
+    println!(
+        "regulated writers: seen {} cycles, bound {}, {:.2}",
+        best.seen, best.bound, best.best
+    );
     assert_eq!(with_arrivals(&dram, &controller, 0, 1000, 1000), None);
 }
 
@@ -340,8 +384,11 @@ fn more_contention_never_lowers_the_bound_and_nothing_overflows() {
             let dram = Dram { ranks, ..timings(&spec(name, 1)) };
             let mut last = 0;
             for others in 0..20 {
-                let private = read_latency(&dram, &controller, &Contention { others, same_bank: 0 }).unwrap();
-                let shared = read_latency(&dram, &controller, &Contention { others, same_bank: others }).unwrap();
+                let private =
+                    read_latency(&dram, &controller, &Contention { others, same_bank: 0 }).unwrap();
+                let shared =
+                    read_latency(&dram, &controller, &Contention { others, same_bank: others })
+                        .unwrap();
                 assert!(last <= private && private <= shared, "{name} {others}");
                 last = private;
             }
@@ -352,14 +399,38 @@ fn more_contention_never_lowers_the_bound_and_nothing_overflows() {
     let dram = timings(&spec("ddr4-2400", 1));
     let huge = Contention { others: u64::MAX, same_bank: u64::MAX };
     assert_eq!(read_latency(&dram, &controller, &huge), None);
-    let wide = Controller { hit_cap: Some(u64::MAX), rank_turn: u64::MAX, way_in: u64::MAX, way_out: u64::MAX };
-    assert_eq!(read_latency(&Dram { ranks: 3, ..dram }, &wide, &Contention { others: 9, same_bank: 9 }), None);
-    assert_eq!(read_latency(&Dram { refi: 0, ..dram }, &controller, &Contention { others: 0, same_bank: 0 }), None);
-    assert_eq!(read_latency(&Dram { refi: 1, ..dram }, &controller, &Contention { others: 0, same_bank: 0 }), None);
+    let wide = Controller {
+        hit_cap: Some(u64::MAX),
+        rank_turn: u64::MAX,
+        way_in: u64::MAX,
+        way_out: u64::MAX,
+    };
+    assert_eq!(
+        read_latency(&Dram { ranks: 3, ..dram }, &wide, &Contention { others: 9, same_bank: 9 }),
+        None
+    );
+    assert_eq!(
+        read_latency(
+            &Dram { refi: 0, ..dram },
+            &controller,
+            &Contention { others: 0, same_bank: 0 }
+        ),
+        None
+    );
+    assert_eq!(
+        read_latency(
+            &Dram { refi: 1, ..dram },
+            &controller,
+            &Contention { others: 0, same_bank: 0 }
+        ),
+        None
+    );
     assert_eq!(window(&dram, &wide, u64::MAX, u64::MAX), None);
     let text = explain(&dram, &controller, &Contention { others: 3, same_bank: 3 }).to_string();
     assert!(text.contains("first delay of ACT") && !text.contains("no bound"), "{text}");
-    let text = explain_job(&dram, &controller, &Contention { others: 3, same_bank: 0 }, 10, 50, 10_000).to_string();
+    let text =
+        explain_job(&dram, &controller, &Contention { others: 3, same_bank: 0 }, 10, 50, 10_000)
+            .to_string();
     assert!(text.contains("delay per access") && !text.contains("no bound"), "{text}");
     assert!(explain_arrivals(&dram, &controller, 64, 1000, 1000).to_string().contains("no bound"));
 }
@@ -372,7 +443,8 @@ fn jobs_with_pauses() {
         let (mut by_request, mut by_count, mut best) = (0u32, 0u32, Ratio::default());
         for seed in 0..160 {
             let mut random = Random::new(seed);
-            let (spec, private) = (spec(name, 1 + u32::try_from(seed / 2 % 2).unwrap()), seed % 2 == 0);
+            let (spec, private) =
+                (spec(name, 1 + u32::try_from(seed / 2 % 2).unwrap()), seed % 2 == 0);
             let dram = timings(&spec);
             let banks = u64::from(spec.organisation.channel_banks());
             let mut habits = habits(&mut random, 2 + seed % 4, banks, private, true);
@@ -385,7 +457,8 @@ fn jobs_with_pauses() {
             let contention = Contention { others, same_bank: if private { 0 } else { others } };
             let own: Vec<&Completion> = answers.iter().filter(|c| c.core == 0).collect();
             let served = answers.len() as u64 - own.len() as u64 + others;
-            let (reads, waited) = (own.len() as u64, own.iter().map(|c| c.at - c.arrived).sum::<u64>());
+            let (reads, waited) =
+                (own.len() as u64, own.iter().map(|c| c.at - c.arrived).sum::<u64>());
             let controller = Controller { hit_cap: cap.map(u64::from), ..controller };
             let bound = job_time(&dram, &controller, &contention, reads, served, span).unwrap();
             assert!(waited <= bound, "{name} {seed}: {waited}, bound {bound}");
@@ -393,9 +466,12 @@ fn jobs_with_pauses() {
             let all = read_latency(&dram, &controller, &contention).map_or(u64::MAX, |l| l * reads);
             if bound < all { by_count += 1 } else { by_request += 1 }
         }
-        let (near, far) = (timings(&spec(name, 1)), |same| delay_per_access(&timings(&spec(name, 1)), same).unwrap());
+        let (near, far) = (timings(&spec(name, 1)), |same| {
+            delay_per_access(&timings(&spec(name, 1)), same).unwrap()
+        });
         println!(
-            "{name}: jobs bound {by_request} times by request, {by_count} by count, largest ratio {:.2}; L private {} shared {} ps",
+            "{name}: jobs bound {by_request} times by request, {by_count} by count, largest ratio \
+                {:.2}; L private {} shared {} ps",
             best.best,
             near.to_ps(far(false)).unwrap(),
             near.to_ps(far(true)).unwrap()
@@ -404,14 +480,16 @@ fn jobs_with_pauses() {
     }
 }
 
-/// Each read of the victim alone, by the count of what others are served meanwhile: private and shared banks.
+/// Each read of the victim alone, by the count of what others are served meanwhile: private and
+/// shared banks.
 #[test]
 fn one_access_delays_by_no_more_than_its_share() {
     for (name, _) in PRESETS {
         let mut best = [Ratio::default(), Ratio::default()];
         for seed in 0..160 {
             let mut random = Random::new(seed);
-            let (spec, private) = (spec(name, 1 + u32::try_from(seed / 2 % 2).unwrap()), seed % 2 == 0);
+            let (spec, private) =
+                (spec(name, 1 + u32::try_from(seed / 2 % 2).unwrap()), seed % 2 == 0);
             let dram = timings(&spec);
             let banks = u64::from(spec.organisation.channel_banks());
             let habits = habits(&mut random, 2 + seed % 7, banks, private, true);
@@ -420,7 +498,8 @@ fn one_access_delays_by_no_more_than_its_share() {
             let answers = record(&spec, cap, &habits, None, 20_000, &mut random);
             let others: u64 = habits[1..].iter().map(|h| h.outstanding).sum();
             let column = |c: &Completion| c.at - 1 - dram.burst - dram.cl;
-            let mut columns: Vec<u64> = answers.iter().filter(|c| c.core != 0).map(column).collect();
+            let mut columns: Vec<u64> =
+                answers.iter().filter(|c| c.core != 0).map(column).collect();
             columns.sort_unstable();
             for c in answers.iter().filter(|c| c.core == 0) {
                 let end = columns.partition_point(|&x| x < c.at);
@@ -430,28 +509,45 @@ fn one_access_delays_by_no_more_than_its_share() {
                 let open = Controller { hit_cap: None, rank_turn: 1, ..controller };
                 let none = Dram { ranks: dram.ranks.max(2), ..dram };
                 // Several ranks without a cap have no bound by request: what is left is the count.
-                let bound = job_time(&none, &open, &contention, 1, count, c.at - c.arrived).unwrap();
-                assert!(c.at - c.arrived <= bound, "{name} {seed}: {}, bound {bound}", c.at - c.arrived);
+                let bound =
+                    job_time(&none, &open, &contention, 1, count, c.at - c.arrived).unwrap();
+                assert!(
+                    c.at - c.arrived <= bound,
+                    "{name} {seed}: {}, bound {bound}",
+                    c.at - c.arrived
+                );
                 best[usize::from(private)].add(c.at - c.arrived, bound);
             }
         }
-        println!("{name} one read by count: largest ratio shared {:.2}, private {:.2}", best[0].best, best[1].best);
+        println!(
+            "{name} one read by count: largest ratio shared {:.2}, private {:.2}",
+            best[0].best, best[1].best
+        );
     }
 }
 
-/// Reads of other banks pass a write whose row is open, and a drain goes on as it is fed: both take turns, so a read
-/// behind them waits for one drain of 32 writes, each with a row cycle and a turn of 16 reads, and for the writes' own reads.
-/// (Without the turns it waited for 192,389 cycles.)
+/// Reads of other banks pass a write whose row is open, and a drain goes on as it is fed: both take
+/// turns, so a read behind them waits for one drain of 32 writes, each with a row cycle and a turn
+/// of 16 reads, and for the writes' own reads. (Without the turns it waited for 192,389 cycles.)
 #[test]
 fn writes_do_not_starve_reads() {
     let spec = spec("ddr3-1333", 1);
     let dram = timings(&spec);
     let write = dram.ras + dram.rp + 16 * dram.ccd_l + 2 * (dram.cl + dram.burst + dram.rcd);
-    let reader = |bank: usize| Habit { bank, banks: 1, hits: 8, rows: 1, outstanding: 1, think: 0, writes: 0 };
+    let reader = |bank: usize| Habit {
+        bank,
+        banks: 1,
+        hits: 8,
+        rows: 1,
+        outstanding: 1,
+        think: 0,
+        writes: 0,
+    };
     let victim = Habit { hits: 0, rows: 64, ..reader(0) };
     let mut longest = 0;
     for (seed, outstanding, rows) in [(2, 45, 64), (3, 45, 1), (4, 20, 64), (5, 100, 8)] {
-        let writer = Habit { hits: 8 * u64::from(rows == 1), rows, outstanding, writes: 8, ..reader(0) };
+        let writer =
+            Habit { hits: 8 * u64::from(rows == 1), rows, outstanding, writes: 8, ..reader(0) };
         let habits = [victim, writer, reader(1), reader(2), reader(3), reader(4), reader(5)];
         let worst = run(&spec, Some(4), &habits, 2_000_000, &mut Random::new(seed))[0];
         println!("beside {outstanding} writes: {worst} cycles");

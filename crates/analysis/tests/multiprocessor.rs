@@ -1,11 +1,14 @@
-//! Attacks on the tests of global EDF: no set that a test accepts may miss a deadline in any simulated release pattern; one
-//! test never accepts less than another where that is a theorem; sets known from the literature.
+//! Attacks on the tests of global EDF: no set that a test accepts may miss a deadline in any
+//! simulated release pattern; one test never accepts less than another where that is a theorem;
+//! sets known from the literature.
 
 #[path = "support/gedf.rs"]
 mod gedf;
 
 use gedf::{Deadlines, Draw, attack, finer, random_set};
-use solocore_analysis::multiprocessor::{bar, bcl, bcl_iterative, ffdbf, gedf as battery, gfb, response};
+use solocore_analysis::multiprocessor::{
+    bar, bcl, bcl_iterative, ffdbf, gedf as battery, gfb, response,
+};
 use solocore_analysis::{SporadicTask, TaskSet, TaskSetError};
 
 type Test = fn(&TaskSet) -> Result<bool, TaskSetError>;
@@ -21,8 +24,11 @@ const TESTS: [(&str, Test); 7] = [
 ];
 
 fn set(cores: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
-    let task =
-        |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask { wcet: *wcet, period: *period, deadline: *deadline };
+    let task = |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask {
+        wcet: *wcet,
+        period: *period,
+        deadline: *deadline,
+    };
     TaskSet { cores, tasks: tasks.iter().map(task).collect() }
 }
 
@@ -32,7 +38,8 @@ fn verdicts(set: &TaskSet) -> Option<Vec<Option<bool>>> {
     Some(TESTS.iter().map(|(_, test)| test(set).ok()).collect())
 }
 
-/// Fails if the set misses a deadline, or exceeds a response bound, in any pattern. Releases at fractions of the unit.
+/// Fails if the set misses a deadline, or exceeds a response bound, in any pattern. Releases at
+/// fractions of the unit.
 fn survive(draw: &mut Draw, set: &TaskSet, rounds: u64, accepted_by: &[&str]) {
     let bounds = battery::answer(set).ok().and_then(|a| a.responses).unwrap_or_default();
     for factor in [1, 3] {
@@ -40,16 +47,26 @@ fn survive(draw: &mut Draw, set: &TaskSet, rounds: u64, accepted_by: &[&str]) {
         attack(draw, &fine, rounds, |releases| {
             let seen = gedf::gedf(&fine, releases);
             for (i, worst) in seen.iter().enumerate() {
-                assert!(*worst <= fine.tasks[i].deadline, "task {i} misses in {set:?}, accepted by {accepted_by:?}");
-                assert!(*worst <= bounds[i] * factor, "task {i}: {worst}/{factor} > {bounds:?} in {set:?}");
+                assert!(
+                    *worst <= fine.tasks[i].deadline,
+                    "task {i} misses in {set:?}, accepted by {accepted_by:?}"
+                );
+                assert!(
+                    *worst <= bounds[i] * factor,
+                    "task {i}: {worst}/{factor} > {bounds:?} in {set:?}"
+                );
             }
         });
     }
 }
 
 fn check_dominance(set: &TaskSet, verdicts: &[Option<bool>]) {
-    let of = |name: &str| TESTS.iter().position(|(n, _)| *n == name).and_then(|i| verdicts[i]).unwrap_or(false);
-    for (weak, strong) in [("bcl", "bcl_iterative"), ("bcl_iterative", "response"), ("gfb", "ffdbf")] {
+    let of = |name: &str| {
+        TESTS.iter().position(|(n, _)| *n == name).and_then(|i| verdicts[i]).unwrap_or(false)
+    };
+    for (weak, strong) in
+        [("bcl", "bcl_iterative"), ("bcl_iterative", "response"), ("gfb", "ffdbf")]
+    {
         assert!(!of(weak) || of(strong), "{weak} accepts and {strong} does not: {set:?}");
     }
     for (name, _) in TESTS {
@@ -64,14 +81,22 @@ fn accepted_sets_never_miss() {
     for round in 0..24_000u64 {
         let cores = 1 + draw.below(4) as u32;
         let tasks = cores as usize + 1 + draw.below(4) as usize;
-        let deadlines = [Deadlines::Implicit, Deadlines::Constrained, Deadlines::Constrained, Deadlines::Arbitrary]
-            [(round % 4) as usize];
+        let deadlines = [
+            Deadlines::Implicit,
+            Deadlines::Constrained,
+            Deadlines::Constrained,
+            Deadlines::Arbitrary,
+        ][(round % 4) as usize];
         let longest = [4, 12, 40][draw.below(3) as usize];
         let set = random_set(&mut draw, cores, tasks, longest, deadlines);
         let Some(verdicts) = verdicts(&set) else { continue };
         check_dominance(&set, &verdicts);
-        let by: Vec<&str> =
-            TESTS.iter().zip(&verdicts).filter(|(_, v)| **v == Some(true)).map(|((name, _), _)| *name).collect();
+        let by: Vec<&str> = TESTS
+            .iter()
+            .zip(&verdicts)
+            .filter(|(_, v)| **v == Some(true))
+            .map(|((name, _), _)| *name)
+            .collect();
         for (count, verdict) in accepted.iter_mut().zip(&verdicts) {
             *count += u32::from(*verdict == Some(true));
         }
@@ -121,14 +146,21 @@ fn all_phasings(draw: &mut Draw, set: &TaskSet) {
         let offsets = [phase % x, phase / x % y, phase / x / y];
         let releases = gedf::releases(draw, &fine, &offsets, 60, 0, 0);
         let seen = gedf::gedf(&fine, &releases);
-        assert!(seen.iter().zip(&fine.tasks).all(|(worst, t)| *worst <= t.deadline), "{set:?} misses at {offsets:?}");
+        assert!(
+            seen.iter().zip(&fine.tasks).all(|(worst, t)| *worst <= t.deadline),
+            "{set:?} misses at {offsets:?}"
+        );
     }
 }
 
 /// Processor demand, straight from its definition.
 fn edf_schedulable_on_one_core(set: &TaskSet) -> bool {
     let demand = |t: u64| -> u64 {
-        set.tasks.iter().filter(|x| x.deadline <= t).map(|x| ((t - x.deadline) / x.period + 1) * x.wcet).sum()
+        set.tasks
+            .iter()
+            .filter(|x| x.deadline <= t)
+            .map(|x| ((t - x.deadline) / x.period + 1) * x.wcet)
+            .sum()
     };
     let hyperperiod = set.tasks.iter().fold(1u64, |l, t| {
         let (mut a, mut b) = (l, t.period);
@@ -147,7 +179,8 @@ fn on_one_core_accepted_sets_are_edf_schedulable() {
     let (mut accepted, mut exact) = (0, 0);
     for _ in 0..20_000 {
         let tasks = 1 + draw.below(4) as usize;
-        let deadlines = if draw.below(2) == 0 { Deadlines::Constrained } else { Deadlines::Arbitrary };
+        let deadlines =
+            if draw.below(2) == 0 { Deadlines::Constrained } else { Deadlines::Arbitrary };
         let set = random_set(&mut draw, 1, tasks, 12, deadlines);
         let Some(verdicts) = verdicts(&set) else { continue };
         let truth = edf_schedulable_on_one_core(&set);
@@ -157,15 +190,21 @@ fn on_one_core_accepted_sets_are_edf_schedulable() {
         }
         exact += u32::from(truth);
         // Without a bound on sigma the forced-forward test is exact below full utilisation.
-        let full = set.tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>() > 0.999_999;
-        assert!(full || verdicts[5] == Some(truth), "{set:?}: ffdbf {:?}, exact {truth}", verdicts[5]);
+        let full =
+            set.tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>() > 0.999_999;
+        assert!(
+            full || verdicts[5] == Some(truth),
+            "{set:?}: ffdbf {:?}, exact {truth}",
+            verdicts[5]
+        );
     }
     assert!(accepted > 3000 && accepted + 200 > exact, "{accepted} of {exact}");
 }
 
 #[test]
 fn dhalls_effect() {
-    // m light tasks with slightly earlier deadlines, one heavy task: utilisation just above 1, and a miss.
+    // m light tasks with slightly earlier deadlines, one heavy task: utilisation just above 1, and
+    // a miss.
     let dhall = set(2, &[(1, 10, 10), (1, 10, 10), (11, 11, 11)]);
     assert!(TESTS.iter().all(|(_, test)| test(&dhall) == Ok(false)));
     let releases = gedf::releases(&mut Draw(1), &dhall, &[0, 0, 0], 30, 0, 0);
@@ -190,8 +229,9 @@ fn the_printed_condition_of_baruah_would_accept_this() {
     assert!(TESTS.iter().all(|(_, test)| test(&two_on_one) == Ok(false)));
 }
 
-/// The response-time analysis as printed (interference capped at `R - C + 1`, rounded down) accepts this set. It never misses
-/// with releases at integers in these attacks, and does with releases at halves.
+/// The response-time analysis as printed (interference capped at `R - C + 1`, rounded down) accepts
+/// this set. It never misses with releases at integers in these attacks, and does with releases at
+/// halves.
 #[test]
 fn integral_time_is_an_assumption() {
     let halves = set(2, &[(1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4)]);
@@ -213,7 +253,8 @@ fn integral_time_is_an_assumption() {
 fn as_many_cores_as_tasks_are_enough() {
     let full = set(3, &[(5, 5, 5), (7, 7, 7), (9, 9, 9)]);
     for (name, test) in TESTS {
-        // The density test and its kin give up on one density of 1, and at U = m the range of A has no end.
+        // The density test and its kin give up on one density of 1, and at U = m the range of A has
+        // no end.
         assert_eq!(test(&full), Ok(!["gfb", "ffdbf", "bar"].contains(&name)), "{name}");
     }
     assert_eq!(response::responses(&full), Ok(Some(vec![5, 7, 9])));
@@ -244,8 +285,14 @@ fn impossible_sets_are_refused() {
         assert_eq!(test(&set(0, &[(1, 2, 2)])), Err(TaskSetError::NoCores));
         assert_eq!(test(&set(2, &[])), Err(TaskSetError::NoTasks));
         assert_eq!(test(&set(2, &[(0, 2, 2)])), Err(TaskSetError::Zero { task: 0, what: "wcet" }));
-        assert_eq!(test(&set(2, &[(3, 2, 2)])), Err(TaskSetError::Overload { task: 0, wcet: 3, period: 2 }));
-        assert_eq!(test(&set(1, &[(2, 2, 2), (1, 2, 2)])), Err(TaskSetError::Utilization { cores: 1 }));
+        assert_eq!(
+            test(&set(2, &[(3, 2, 2)])),
+            Err(TaskSetError::Overload { task: 0, wcet: 3, period: 2 })
+        );
+        assert_eq!(
+            test(&set(1, &[(2, 2, 2), (1, 2, 2)])),
+            Err(TaskSetError::Utilization { cores: 1 })
+        );
         assert_eq!(test(&set(2, &[(2, 4, 1)])), Ok(false), "a job longer than its deadline");
     }
     let beyond = set(2, &[(1, 4, 5)]);
@@ -255,7 +302,8 @@ fn impossible_sets_are_refused() {
     }
 }
 
-/// Values near the ends of their types: no panic, and no acceptance that scaled-down copies would not get.
+/// Values near the ends of their types: no panic, and no acceptance that scaled-down copies would
+/// not get.
 #[test]
 fn extreme_numbers_do_not_panic_or_wrap() {
     let mut draw = Draw(5);
@@ -280,7 +328,8 @@ fn extreme_numbers_do_not_panic_or_wrap() {
     }
 }
 
-/// 64 and 128 bits give the same answers: what passes in coarse units passes in finer ones, which round less.
+/// 64 and 128 bits give the same answers: what passes in coarse units passes in finer ones, which
+/// round less.
 #[test]
 fn verdicts_do_not_depend_on_the_unit() {
     let mut draw = Draw(6);
@@ -289,7 +338,9 @@ fn verdicts_do_not_depend_on_the_unit() {
         let tasks = cores as usize + 1 + draw.below(3) as usize;
         let set = random_set(&mut draw, cores, tasks, 20, Deadlines::Constrained);
         let factor = if round % 2 == 0 { 2 } else { 1 << 44 };
-        let (Some(plain), Some(scaled)) = (verdicts(&set), verdicts(&finer(&set, factor))) else { continue };
+        let (Some(plain), Some(scaled)) = (verdicts(&set), verdicts(&finer(&set, factor))) else {
+            continue;
+        };
         for ((name, _), (small, large)) in TESTS.iter().zip(plain.iter().zip(&scaled)) {
             // Where F = m*L over a whole interval, `bar` goes unit by unit and may give up.
             let exempt = ["bar", "gedf"].contains(name) && factor > 2;

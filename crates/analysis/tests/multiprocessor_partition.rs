@@ -1,11 +1,14 @@
-//! Placements: what is returned passes the test on each core, groups stay together unless split, ties are stable.
+//! Placements: what is returned passes the test on each core, groups stay together unless split,
+//! ties are stable.
 
 #[path = "support/gedf.rs"]
 mod gedf;
 
 use gedf::{Deadlines, Draw, random_set};
 use solocore_analysis::SporadicTask;
-use solocore_analysis::multiprocessor::partition::{Fit, Groups, Order, PartitionError, Strategy, place};
+use solocore_analysis::multiprocessor::partition::{
+    Fit, Groups, Order, PartitionError, Strategy, place,
+};
 use solocore_analysis::task_set::utilization_at_most;
 
 const FITS: [Fit; 3] = [Fit::First, Fit::Best, Fit::Worst];
@@ -25,7 +28,8 @@ fn every_placement_passes_on_every_core() {
     let mut placed = 0;
     for _ in 0..4000 {
         let set = random_set(&mut draw, 3, 8, 20, Deadlines::Implicit);
-        let groups: Vec<Vec<usize>> = if draw.below(2) == 0 { vec![vec![0, 3], vec![5, 4, 1]] } else { Vec::new() };
+        let groups: Vec<Vec<usize>> =
+            if draw.below(2) == 0 { vec![vec![0, 3], vec![5, 4, 1]] } else { Vec::new() };
         for fit in FITS {
             for order in ORDERS {
                 for split in [Groups::Together, Groups::Split] {
@@ -40,7 +44,9 @@ fn every_placement_passes_on_every_core() {
                         assert!(accepts(core, &members), "{core_of:?} {set:?}");
                     }
                     if split == Groups::Together {
-                        assert!(groups.iter().all(|g| g.iter().all(|i| core_of[*i] == core_of[g[0]])));
+                        assert!(
+                            groups.iter().all(|g| g.iter().all(|i| core_of[*i] == core_of[g[0]]))
+                        );
                     }
                 }
             }
@@ -52,8 +58,9 @@ fn every_placement_passes_on_every_core() {
 #[test]
 fn the_fits_differ_as_named() {
     let tasks = [task(4, 10), task(7, 10), task(3, 10), task(2, 10)];
-    let core_of =
-        |fit, order| place(&tasks, 3, &[], Strategy { fit, order, groups: Groups::Together }, full_core(&tasks));
+    let core_of = |fit, order| {
+        place(&tasks, 3, &[], Strategy { fit, order, groups: Groups::Together }, full_core(&tasks))
+    };
     assert_eq!(core_of(Fit::First, Order::Given), Ok(vec![0, 1, 0, 0]));
     assert_eq!(core_of(Fit::Best, Order::Given), Ok(vec![0, 1, 1, 0]));
     assert_eq!(core_of(Fit::Worst, Order::Given), Ok(vec![0, 1, 2, 2]));
@@ -65,7 +72,10 @@ fn a_group_that_fits_nowhere_is_split_or_refused() {
     let tasks = [task(6, 10), task(6, 10), task(3, 10)];
     let strategy = |groups| Strategy { fit: Fit::First, order: Order::Given, groups };
     let groups = [vec![0, 1]];
-    assert_eq!(place(&tasks, 2, &groups, strategy(Groups::Split), full_core(&tasks)), Ok(vec![0, 1, 0]));
+    assert_eq!(
+        place(&tasks, 2, &groups, strategy(Groups::Split), full_core(&tasks)),
+        Ok(vec![0, 1, 0])
+    );
     let refused = place(&tasks, 2, &groups, strategy(Groups::Together), full_core(&tasks));
     assert_eq!(refused, Err(PartitionError::NoCore { tasks: vec![0, 1] }));
 }
@@ -78,6 +88,12 @@ fn nonsense_is_refused() {
     assert_eq!(with(&[vec![2]]), Err(PartitionError::Group { group: 0, task: 2 }));
     assert_eq!(with(&[vec![0], vec![0]]), Err(PartitionError::Group { group: 1, task: 0 }));
     assert_eq!(with(&[vec![]]), Ok(vec![0, 0]));
-    assert_eq!(place(&tasks, 0, &[], strategy, |_, _| true), Err(PartitionError::NoCore { tasks: vec![0] }));
-    assert_eq!(place(&[task(1, 0)], 1, &[], strategy, |_, _| true), Err(PartitionError::Period { task: 0 }));
+    assert_eq!(
+        place(&tasks, 0, &[], strategy, |_, _| true),
+        Err(PartitionError::NoCore { tasks: vec![0] })
+    );
+    assert_eq!(
+        place(&[task(1, 0)], 1, &[], strategy, |_, _| true),
+        Err(PartitionError::Period { task: 0 })
+    );
 }

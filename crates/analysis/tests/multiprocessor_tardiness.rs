@@ -1,5 +1,5 @@
-//! Attacks on the tardiness bounds: no simulated response exceeds its bound, on whole cores and on cores that higher levels
-//! take part of; known relations between the bounds; extreme numbers.
+//! Attacks on the tardiness bounds: no simulated response exceeds its bound, on whole cores and on
+//! cores that higher levels take part of; known relations between the bounds; extreme numbers.
 
 #[path = "support/gedf.rs"]
 mod gedf;
@@ -10,8 +10,11 @@ use solocore_analysis::multiprocessor::tardiness::{self, Bounds, PriorityPoint};
 use solocore_analysis::{SporadicTask, TaskSet, TaskSetError};
 
 fn set(cores: u32, tasks: &[(u64, u64, u64)]) -> TaskSet {
-    let task =
-        |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask { wcet: *wcet, period: *period, deadline: *deadline };
+    let task = |(wcet, period, deadline): &(u64, u64, u64)| SporadicTask {
+        wcet: *wcet,
+        period: *period,
+        deadline: *deadline,
+    };
     TaskSet { cores, tasks: tasks.iter().map(task).collect() }
 }
 
@@ -39,14 +42,16 @@ fn draw_set(draw: &mut Draw, round: u64) -> TaskSet {
     let cores = 1 + draw.below(4) as u32;
     let tasks = cores as usize + 1 + draw.below(4) as usize;
     let deadlines =
-        [Deadlines::Implicit, Deadlines::Implicit, Deadlines::Constrained, Deadlines::Arbitrary][(round % 4) as usize];
+        [Deadlines::Implicit, Deadlines::Implicit, Deadlines::Constrained, Deadlines::Arbitrary]
+            [(round % 4) as usize];
     let longest = [3, 6, 15][draw.below(3) as usize];
     let mut set = random_set(draw, cores, tasks, longest, deadlines);
     fill(draw, &mut set, 100);
     gedf::finer(&set, u64::from(cores))
 }
 
-/// Priority points relative to releases; `C` is a multiple of `m`. G-FL's are shifted by a constant to stay positive.
+/// Priority points relative to releases; `C` is a multiple of `m`. G-FL's are shifted by a constant
+/// to stay positive.
 fn points(set: &TaskSet, point: PriorityPoint) -> Vec<u64> {
     let m = u64::from(set.cores);
     let shift = set.tasks.iter().map(|t| t.wcet).max().unwrap_or(0);
@@ -72,10 +77,16 @@ fn no_response_exceeds_its_bound() {
             attack(&mut draw, &set, 16, |releases: &Releases| {
                 let seen = gedf::responses(&set, &order, releases, &|_| set.cores);
                 for (i, worst) in seen.iter().enumerate() {
-                    assert!(*worst <= bounds.response[i], "{point:?} task {i}: {worst} > {bounds:?} in {set:?}");
+                    assert!(
+                        *worst <= bounds.response[i],
+                        "{point:?} task {i}: {worst} > {bounds:?} in {set:?}"
+                    );
                     met |= *worst == bounds.response[i];
                     if let (Some(closed), PriorityPoint::Deadline) = (&closed, point) {
-                        assert!(*worst <= closed.response[i], "closed form, task {i}: {worst} > {closed:?} in {set:?}");
+                        assert!(
+                            *worst <= closed.response[i],
+                            "closed form, task {i}: {worst} > {closed:?} in {set:?}"
+                        );
                     }
                 }
             });
@@ -90,7 +101,10 @@ fn a_single_core_and_few_tasks() {
     // On one core, implicit deadlines: EDF meets them all.
     let one = set(1, &[(1, 2, 2), (1, 3, 3), (1, 6, 6)]);
     assert_eq!(bounds(&one, PriorityPoint::Deadline).map(|b| b.tardiness), Some(vec![0, 0, 0]));
-    assert_eq!(tardiness::devi_anderson(&one).ok().flatten().map(|b| b.tardiness), Some(vec![0, 0, 0]));
+    assert_eq!(
+        tardiness::devi_anderson(&one).ok().flatten().map(|b| b.tardiness),
+        Some(vec![0, 0, 0])
+    );
     let alone = set(4, &[(5, 5, 5)]);
     assert_eq!(bounds(&alone, PriorityPoint::Deadline).map(|b| b.response), Some(vec![5]));
 }
@@ -98,7 +112,10 @@ fn a_single_core_and_few_tasks() {
 #[test]
 fn preconditions_are_exact() {
     let over = set(2, &[(2, 3, 3), (2, 3, 3), (2, 3, 3), (1, u64::MAX, u64::MAX)]);
-    assert_eq!(tardiness::bounds(&over, PriorityPoint::Deadline), Err(TaskSetError::Utilization { cores: 2 }));
+    assert_eq!(
+        tardiness::bounds(&over, PriorityPoint::Deadline),
+        Err(TaskSetError::Utilization { cores: 2 })
+    );
     let full = set(2, &[(2, 3, 3), (2, 3, 3), (2, 3, 3)]);
     assert_eq!(bounds(&full, PriorityPoint::Deadline).map(|b| b.tardiness), Some(vec![2, 2, 2]));
     assert_eq!(
@@ -118,13 +135,19 @@ fn fair_lateness_lowers_the_largest_lateness() {
         else {
             continue;
         };
-        let lateness =
-            |b: &Bounds| b.response.iter().zip(&set.tasks).map(|(r, t)| i128::from(*r) - i128::from(t.deadline)).max();
+        let lateness = |b: &Bounds| {
+            b.response
+                .iter()
+                .zip(&set.tasks)
+                .map(|(r, t)| i128::from(*r) - i128::from(t.deadline))
+                .max()
+        };
         assert!(lateness(&fair) <= lateness(&edf), "{set:?}");
     }
 }
 
-/// Higher levels as periodic tasks of highest priority, one per core at most, each with its own phase.
+/// Higher levels as periodic tasks of highest priority, one per core at most, each with its own
+/// phase.
 struct Higher {
     tasks: Vec<Option<SporadicTask>>,
     phases: Vec<u64>,
@@ -146,12 +169,15 @@ impl Higher {
         self.tasks
             .iter()
             .map(|t| {
-                t.map_or(CoreSupply::full(), |t| CoreSupply::left_by(&[t]).unwrap_or(CoreSupply { rate: 0, late: 0 }))
+                t.map_or(CoreSupply::full(), |t| {
+                    CoreSupply::left_by(&[t]).unwrap_or(CoreSupply { rate: 0, late: 0 })
+                })
             })
             .collect()
     }
 
-    /// Cores left at `time`: jobs run at the start of even periods and at the end of odd ones, two in a row.
+    /// Cores left at `time`: jobs run at the start of even periods and at the end of odd ones, two
+    /// in a row.
     fn available(&self, time: u64) -> u32 {
         let busy = |(task, phase): (&Option<SporadicTask>, &u64)| {
             task.is_some_and(|t| {
@@ -184,7 +210,10 @@ fn no_response_exceeds_its_bound_with_reduced_supply() {
         attack(&mut draw, &set, 6, |releases| {
             let seen = gedf::responses(&set, &order, releases, &|time| higher.available(time));
             for (i, worst) in seen.iter().enumerate() {
-                assert!(*worst <= bounds.response[i], "task {i}: {worst} > {bounds:?} in {set:?} on {supplies:?}");
+                assert!(
+                    *worst <= bounds.response[i],
+                    "task {i}: {worst} > {bounds:?} in {set:?} on {supplies:?}"
+                );
             }
         });
     }
@@ -197,11 +226,13 @@ fn supply_left_by_higher_levels_holds_in_every_interval() {
         for wcet in 1..=period {
             let task = SporadicTask { wcet, period, deadline: period };
             let Some(supply) = CoreSupply::left_by(&[task]) else { panic!("{task:?}") };
-            // The densest pattern: a job at the very end of its period, the others as early as they can.
+            // The densest pattern: a job at the very end of its period, the others as early as they
+            // can.
             for length in 1..=5 * period {
                 let early = length.saturating_sub(wcet);
                 let taken = length.min(wcet) + early / period * wcet + (early % period).min(wcet);
-                let promised = (supply.rate as f64 / 2f64.powi(64)) * length as f64 - supply.late as f64;
+                let promised =
+                    (supply.rate as f64 / 2f64.powi(64)) * length as f64 - supply.late as f64;
                 assert!((length - taken) as f64 >= promised, "{task:?} in {length}");
             }
         }
@@ -215,7 +246,11 @@ fn level_c_condition() {
     let supply = CoreSupply::left_by(&[half]).map(|s| vec![s; 2]).unwrap_or_default();
     assert_eq!(restricted::bounded(&set(2, &[(9, 20, 20), (1, 2000, 2000)]), &supply), Ok(true));
     assert_eq!(restricted::bounded(&set(2, &[(10, 20, 20), (1, 2000, 2000)]), &supply), Ok(false));
-    assert_eq!(restricted::bounded(&set(2, &[(1, 20, 20)]), &supply[..1]), Ok(false), "one supply per core");
+    assert_eq!(
+        restricted::bounded(&set(2, &[(1, 20, 20)]), &supply[..1]),
+        Ok(false),
+        "one supply per core"
+    );
 }
 
 #[test]
@@ -231,12 +266,18 @@ fn extreme_numbers_do_not_panic_or_wrap() {
         let set = TaskSet { cores, tasks: tasks.collect() };
         for point in [PriorityPoint::Deadline, PriorityPoint::FairLateness] {
             if let Some(bounds) = bounds(&set, point) {
-                assert!(bounds.response.iter().zip(&set.tasks).all(|(r, t)| *r >= t.wcet), "{set:?} {bounds:?}");
+                assert!(
+                    bounds.response.iter().zip(&set.tasks).all(|(r, t)| *r >= t.wcet),
+                    "{set:?} {bounds:?}"
+                );
             }
             let _ = tardiness::bounds_explained(&set, point);
         }
         let _ = tardiness::devi_anderson(&set);
-        let supplies = vec![CoreSupply { rate: 1 << 63, late: u64::MAX >> draw.below(64) }; set.cores.min(3) as usize];
+        let supplies = vec![
+            CoreSupply { rate: 1 << 63, late: u64::MAX >> draw.below(64) };
+            set.cores.min(3) as usize
+        ];
         let _ = restricted::bounds_explained(&set, &supplies, PriorityPoint::FairLateness);
     }
 }

@@ -1,7 +1,9 @@
-//! Both halves together: fixed-priority tasks on a regulated core, simulated, never exceed their response times.
+//! Both halves together: fixed-priority tasks on a regulated core, simulated, never exceed their
+//! response times.
 //!
-//! Jobs run random programs of computing and accesses, other cores load the memory at random or as much as they can, and
-//! releases are sporadic. One tick is one picosecond. Accesses cannot be preempted, hence the carry-in with one in flight.
+//! Jobs run random programs of computing and accesses, other cores load the memory at random or as
+//! much as they can, and releases are sporadic. One tick is one picosecond. Accesses cannot be
+//! preempted, hence the carry-in with one in flight.
 
 use proptest::prelude::*;
 use solocore_analysis::{Regulation, Task, Window, carry_in_in_flight, response_times, stall};
@@ -14,7 +16,8 @@ struct Scenario {
     slack: u64,
     /// Per task: the program (true: an access), the period.
     tasks: Vec<(Vec<bool>, u64)>,
-    /// Chance in 8 that an idle core issues a request, and that a due task waits another tick for its release.
+    /// Chance in 8 that an idle core issues a request, and that a due task waits another tick for
+    /// its release.
     eagerness: u64,
     lateness: u64,
     seed: u64,
@@ -36,12 +39,19 @@ impl Dice {
 impl Scenario {
     fn regulation(&self) -> Regulation {
         let period_ps = self.budgets.iter().sum::<u64>() * LATENCY + self.slack;
-        Regulation { period_ps, latency_ps: LATENCY, cores: u32::try_from(self.budgets.len()).unwrap() }
+        Regulation {
+            period_ps,
+            latency_ps: LATENCY,
+            cores: u32::try_from(self.budgets.len()).unwrap(),
+        }
     }
 
     fn analysed(&self) -> Vec<Option<u64>> {
         let (r, budget) = (self.regulation(), self.budgets[0]);
-        let window = Window { once_ps: carry_in_in_flight(&r, budget), stall: &|all| stall(&r, budget, all.misses) };
+        let window = Window {
+            once_ps: carry_in_in_flight(&r, budget),
+            stall: &|all| stall(&r, budget, all.misses),
+        };
         let tasks = self.tasks.iter().map(|(program, period_ps)| {
             let misses = program.iter().filter(|&&access| access).count() as u64;
             let wcet_ps = program.len() as u64 + misses * (LATENCY - 1);
@@ -50,13 +60,14 @@ impl Scenario {
         response_times(&tasks.collect::<Vec<_>>(), &window)
     }
 
-    /// Longest response of each task within `ticks`; core 0 runs the tasks. One long function, so that a tick reads from
-    /// top to bottom.
+    /// Longest response of each task within `ticks`; core 0 runs the tasks. One long function, so
+    /// that a tick reads from top to bottom.
     fn simulate(&self, ticks: u64) -> Vec<u64> {
         let (period, cores) = (self.regulation().period_ps, self.budgets.len());
         let mut dice = Dice(self.seed);
         let mut due: Vec<u64> = self.tasks.iter().map(|(_, t)| self.seed % t).collect();
-        let mut queues: Vec<std::collections::VecDeque<(u64, usize)>> = vec![Default::default(); self.tasks.len()];
+        let mut queues: Vec<std::collections::VecDeque<(u64, usize)>> =
+            vec![Default::default(); self.tasks.len()];
         let (mut used, mut pending) = (vec![0; cores], vec![false; cores]);
         let (mut serving, mut last, mut accessor) = (None, 0, None);
         let mut worst = vec![0; self.tasks.len()];
@@ -82,7 +93,8 @@ impl Scenario {
                 (pending[0], used[0], accessor) = (true, used[0] + 1, Some(i));
             }
             if serving.is_none() {
-                let next = (1..=cores).map(|step| (last + step) % cores).find(|&core| pending[core]);
+                let next =
+                    (1..=cores).map(|step| (last + step) % cores).find(|&core| pending[core]);
                 serving = next.map(|core| (core, LATENCY));
             }
             if let Some((core, left)) = serving {

@@ -1,13 +1,17 @@
-//! Exhaustive search for the worst stall on a regulated round-robin memory, against the closed bounds.
+//! Exhaustive search for the worst stall on a regulated round-robin memory, against the closed
+//! bounds.
 //!
-//! Problem: the bounds in `stall.rs` are derived by hand. Rule: step the memory tick by tick, let an adversary choose at
-//! each tick whether each core issues a request (or, for the core under analysis, computes), and take the maximum over
-//! all choices, all starts that an earlier task on the core can bring about, and all programs with up to `mu` accesses.
-//! The search shares no formula with the bounds. It covers two or three cores and periods of 4 to 12 ticks.
+//! Problem: the bounds in `stall.rs` are derived by hand. Rule: step the memory tick by tick, let
+//! an adversary choose at each tick whether each core issues a request (or, for the core under
+//! analysis, computes), and take the maximum over all choices, all starts that an earlier task on
+//! the core can bring about, and all programs with up to `mu` accesses. The search shares no
+//! formula with the bounds. It covers two or three cores and periods of 4 to 12 ticks.
 
 use std::collections::HashMap;
 
-use solocore_analysis::{Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper};
+use solocore_analysis::{
+    Regulation, carry_in, carry_in_in_flight, fast_service, stall, stall_explicit, stall_paper,
+};
 
 /// Core 0 is the one under analysis.
 const OWN: usize = 0;
@@ -54,8 +58,8 @@ impl Memory {
         !state.pending[OWN] && state.used[OWN] >= self.budgets[OWN]
     }
 
-    /// One tick in which the cores of the bit mask `issue` issue a request. Also tells whether the core under analysis
-    /// made no progress.
+    /// One tick in which the cores of the bit mask `issue` issue a request. Also tells whether the
+    /// core under analysis made no progress.
     fn tick(&self, mut state: State, issue: usize) -> (State, bool) {
         let cores = self.budgets.len();
         for core in (0..cores).filter(|core| issue & (1 << core) != 0) {
@@ -65,7 +69,9 @@ impl Memory {
             }
         }
         if state.serving.is_none() {
-            let next = (1..=cores).map(|step| (usize::from(state.last) + step) % cores).find(|&c| state.pending[c]);
+            let next = (1..=cores)
+                .map(|step| (usize::from(state.last) + step) % cores)
+                .find(|&c| state.pending[c]);
             state.serving = next.map(|core| {
                 let ticks = if core == OWN { self.own_latency } else { self.latency };
                 (u8::try_from(core).unwrap(), ticks)
@@ -121,13 +127,17 @@ struct Worst {
 impl<'a> Search<'a> {
     fn new(memory: &'a Memory) -> Self {
         let cores = memory.budgets.len();
-        let start = |last| State { phase: 0, used: [0; 3], pending: [false; 3], serving: None, last };
+        let start =
+            |last| State { phase: 0, used: [0; 3], pending: [false; 3], serving: None, last };
         let mut states: Vec<State> = (0..u8::try_from(cores).unwrap()).map(start).collect();
-        let mut index: HashMap<State, usize> = states.iter().enumerate().map(|(i, &s)| (s, i)).collect();
+        let mut index: HashMap<State, usize> =
+            states.iter().enumerate().map(|(i, &s)| (s, i)).collect();
         let mut edges = Vec::new();
         while edges.len() < states.len() {
             let from = states[edges.len()];
-            let able = (0..cores).filter(|&c| memory.may_issue(&from, c)).fold(0usize, |mask, c| mask | 1 << c);
+            let able = (0..cores)
+                .filter(|&c| memory.may_issue(&from, c))
+                .fold(0usize, |mask, c| mask | 1 << c);
             let moves = (0..1usize << cores).filter(|mask| mask & !able == 0).map(|mask| {
                 let (next, stalled) = memory.tick(from, mask);
                 let to = *index.entry(next).or_insert_with(|| {
@@ -150,7 +160,8 @@ impl<'a> Search<'a> {
         if self.memory.throttled(state) { u64::from(self.memory.period - state.phase) } else { 0 }
     }
 
-    /// Raises `values` until no move improves on them. Cycles (computing on and on) cost nothing, so this ends.
+    /// Raises `values` until no move improves on them. Cycles (computing on and on) cost nothing,
+    /// so this ends.
     fn settle(&self, values: &mut [u64], best: impl Fn(&[u64], usize) -> u64) {
         loop {
             let mut changed = false;
@@ -178,15 +189,23 @@ impl<'a> Search<'a> {
         values
     }
 
-    /// Delay of a job released just after an access of the earlier task is issued; `after` holds its stall from then.
+    /// Delay of a job released just after an access of the earlier task is issued; `after` holds
+    /// its stall from then.
     fn in_flight(&self, after: &[u64]) -> u64 {
         let pending = |at: usize| self.states[at].pending[OWN];
-        let mut values: Vec<u64> = (0..after.len()).map(|at| if pending(at) { 0 } else { after[at] }).collect();
+        let mut values: Vec<u64> =
+            (0..after.len()).map(|at| if pending(at) { 0 } else { after[at] }).collect();
         self.settle(&mut values, |values, at| {
             let wait = self.edges[at].iter().map(|edge| 1 + values[edge.to]).max().unwrap_or(0);
             if pending(at) { wait } else { after[at] }
         });
-        self.edges.iter().flatten().filter(|edge| edge.own_issues).map(|edge| 1 + values[edge.to]).max().unwrap_or(0)
+        self.edges
+            .iter()
+            .flatten()
+            .filter(|edge| edge.own_issues)
+            .map(|edge| 1 + values[edge.to])
+            .max()
+            .unwrap_or(0)
     }
 
     fn worst(&self, max_accesses: u64) -> Worst {
@@ -195,7 +214,11 @@ impl<'a> Search<'a> {
         for _ in 0..=max_accesses {
             let layer = self.stall_layer(previous.as_deref());
             let over = |keep: &dyn Fn(&State) -> bool| {
-                let starts = self.states.iter().zip(&layer).filter(|(state, _)| !state.pending[OWN] && keep(state));
+                let starts = self
+                    .states
+                    .iter()
+                    .zip(&layer)
+                    .filter(|(state, _)| !state.pending[OWN] && keep(state));
                 starts.map(|(_, &value)| value).max().unwrap()
             };
             worst.fresh.push(over(&|state| state.used[OWN] == 0));
@@ -235,7 +258,10 @@ fn memories(periods: std::ops::RangeInclusive<u8>, latency: u8) -> Vec<Memory> {
         for own in 1..=slots {
             for second in 0..=slots - own {
                 all.push(Memory::new(period, latency, &[own, second]));
-                all.extend((0..=slots - own - second).map(|third| Memory::new(period, latency, &[own, second, third])));
+                all.extend(
+                    (0..=slots - own - second)
+                        .map(|third| Memory::new(period, latency, &[own, second, third])),
+                );
             }
         }
     }
@@ -269,26 +295,46 @@ impl Tightness {
 }
 
 fn check_all(memories: &[Memory]) {
-    let (mut even, mut below, mut above) = (Tightness::default(), Tightness::default(), Tightness::default());
+    let (mut even, mut below, mut above) =
+        (Tightness::default(), Tightness::default(), Tightness::default());
     for memory in memories {
         let (r, q) = (memory.regulation(), memory.own_budget());
         let budgets: Vec<u64> = memory.budgets.iter().map(|&q| q.into()).collect();
         let most = (2 * q + 1).min(9);
         let worst = memory.worst(most);
         for (mu, &any) in (0..=most).zip(&worst.any) {
-            let case = format!("P={} L={} Q={:?} mu={mu}", memory.period, memory.latency, memory.budgets);
+            let case =
+                format!("P={} L={} Q={:?} mu={mu}", memory.period, memory.latency, memory.budgets);
             let at = usize::try_from(mu).unwrap();
             let bound = stall(&r, q, mu) + carry_in(&r, q);
             assert!(bound >= any, "{case}: bound {bound} below the worst case {any}");
             let explicit = stall_explicit(&r, &budgets, OWN, mu) + carry_in(&r, q);
-            assert_eq!(explicit, any, "{case}: the bound for explicit budgets is not the worst case");
-            assert!(stall(&r, q, mu) >= worst.fresh[at], "{case}: bound without carry-in, {} worst", worst.fresh[at]);
+            assert_eq!(
+                explicit, any,
+                "{case}: the bound for explicit budgets is not the worst case"
+            );
+            assert!(
+                stall(&r, q, mu) >= worst.fresh[at],
+                "{case}: bound without carry-in, {} worst",
+                worst.fresh[at]
+            );
             let in_flight = stall(&r, q, mu) + carry_in_in_flight(&r, q);
-            assert!(in_flight >= worst.in_flight[at], "{case}: {} with one in flight", worst.in_flight[at]);
+            assert!(
+                in_flight >= worst.in_flight[at],
+                "{case}: {} with one in flight",
+                worst.in_flight[at]
+            );
             if memory.is_even() {
                 assert_eq!(bound, any, "{case}: even, but not tight");
-                assert_eq!(stall(&r, q, mu), worst.fresh[at], "{case}: even, but not tight without carry-in");
-                assert_eq!(in_flight, worst.in_flight[at], "{case}: even, but not tight with one in flight");
+                assert_eq!(
+                    stall(&r, q, mu),
+                    worst.fresh[at],
+                    "{case}: even, but not tight without carry-in"
+                );
+                assert_eq!(
+                    in_flight, worst.in_flight[at],
+                    "{case}: even, but not tight with one in flight"
+                );
             }
             let cores = u64::from(r.cores);
             let kind = match q * cores * r.latency_ps {
@@ -328,7 +374,12 @@ fn eq1_alone_is_violated_for_few_misses_after_a_drained_budget() {
     for mu in 0..=4u64 {
         let any = worst.any[usize::try_from(mu).unwrap()];
         // (P - Q*L)/L = 3 misses make up for the carry-in.
-        assert_eq!(stall_paper(&r, mu) < any, mu < 3, "mu={mu}: eq. (1) {}, worst {any}", stall_paper(&r, mu));
+        assert_eq!(
+            stall_paper(&r, mu) < any,
+            mu < 3,
+            "mu={mu}: eq. (1) {}, worst {any}",
+            stall_paper(&r, mu)
+        );
     }
 }
 
@@ -352,7 +403,13 @@ fn counting_at_completion_costs_more_per_full_period() {
             violations += u32::from(bound < any);
             // The period that opens the window is a full one too, with what an earlier task left.
             let repaired = bound + (mu / q + 1) * slot;
-            assert!(repaired >= any, "P={} L={} Q={:?} mu={mu}", memory.period, memory.latency, memory.budgets);
+            assert!(
+                repaired >= any,
+                "P={} L={} Q={:?} mu={mu}",
+                memory.period,
+                memory.latency,
+                memory.budgets
+            );
         }
     }
     println!("counting at completion: {violations} cases above the bound for counting at issue");
@@ -370,7 +427,12 @@ fn fast_accesses_in_the_solo_time_need_their_slack() {
             let bound = stall(&r, q, mu) + carry_in(&r, q);
             violations += u32::from(bound < any);
             let repaired = bound + fast_service(&r, 1, mu) + fast_service(&r, 1, q);
-            assert!(repaired >= any, "P={} Q={:?} mu={mu}: {repaired} below {any}", memory.period, memory.budgets);
+            assert!(
+                repaired >= any,
+                "P={} Q={:?} mu={mu}: {repaired} below {any}",
+                memory.period,
+                memory.budgets
+            );
         }
     }
     assert!(violations > 0);
@@ -384,7 +446,8 @@ fn best_distribution(r: &Regulation, budgets: &[u64], misses: u64) -> u64 {
     };
     let mut best = vec![0u64];
     for total in 1..=misses {
-        let options = (1..=budgets[OWN].min(total)).map(|n| one_period(n) + best[usize::try_from(total - n).unwrap()]);
+        let options = (1..=budgets[OWN].min(total))
+            .map(|n| one_period(n) + best[usize::try_from(total - n).unwrap()]);
         best.push(options.max().unwrap());
     }
     best[usize::try_from(misses).unwrap()]
@@ -395,10 +458,17 @@ fn explicit_is_the_exact_maximum_over_distributions() {
     let mut cases = 0;
     for latency in 1..=3 {
         for memory in memories(4..=14, latency) {
-            let (r, budgets) = (memory.regulation(), memory.budgets.iter().map(|&q| q.into()).collect::<Vec<u64>>());
+            let (r, budgets) = (
+                memory.regulation(),
+                memory.budgets.iter().map(|&q| q.into()).collect::<Vec<u64>>(),
+            );
             for mu in 0..=20 {
                 let exact = best_distribution(&r, &budgets, mu);
-                assert_eq!(stall_explicit(&r, &budgets, OWN, mu), exact, "{r:?} {budgets:?} mu={mu}");
+                assert_eq!(
+                    stall_explicit(&r, &budgets, OWN, mu),
+                    exact,
+                    "{r:?} {budgets:?} mu={mu}"
+                );
                 cases += 1;
             }
         }

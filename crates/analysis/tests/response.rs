@@ -23,8 +23,8 @@ fn lcm(a: u64, b: u64) -> u64 {
     a / gcd(a, b) * b
 }
 
-/// Longest response of each task when all are released at 0 and then with their periods, over a hyperperiod, which
-/// must be enough to do all the work in it. Time moves from release to release.
+/// Longest response of each task when all are released at 0 and then with their periods, over a
+/// hyperperiod, which must be enough to do all the work in it. Time moves from release to release.
 fn simulate(set: &[(u64, u64)]) -> Vec<u64> {
     let end = set.iter().fold(1, |all, &(_, t)| lcm(all, t));
     let mut queues: Vec<Vec<(u64, u64)>> =
@@ -32,7 +32,8 @@ fn simulate(set: &[(u64, u64)]) -> Vec<u64> {
     let mut worst = vec![0; set.len()];
     let mut now = 0;
     while queues.iter().any(|jobs| !jobs.is_empty()) {
-        let next_release = queues.iter().flatten().map(|job| job.0).filter(|&release| release > now).min();
+        let next_release =
+            queues.iter().flatten().map(|job| job.0).filter(|&release| release > now).min();
         let ready = queues.iter().position(|jobs| jobs.last().is_some_and(|job| job.0 <= now));
         let Some(i) = ready else {
             now = next_release.expect("a job is left");
@@ -60,7 +61,8 @@ fn textbook_constrained_deadlines() {
 
 #[test]
 fn textbook_arbitrary_deadlines() {
-    // Lehoczky 1990: the responses in the window are 114, 102, 116, 104, 118, 106, 94: the fifth is the worst.
+    // Lehoczky 1990: the responses in the window are 114, 102, 116, 104, 118, 106, 94: the fifth is
+    // the worst.
     let set = tasks(&[(26, 70), (62, 100)]);
     assert_eq!(response_times(&set, &NO_STALL), [Some(26), Some(118)]);
     assert_eq!(response_time(&set, 1, &NO_STALL, 118), Some(118));
@@ -71,13 +73,15 @@ fn textbook_arbitrary_deadlines() {
 fn preemption_cost_is_charged_to_lower_priorities_only() {
     let mut set = tasks(&[(2, 10), (3, 20), (5, 40)]);
     set[0].preemption_ps = 1;
-    // Third: 2+1 twice, 3 and 5 make 14. Without the cost it would end at 10, before the second preemption.
+    // Third: 2+1 twice, 3 and 5 make 14. Without the cost it would end at 10, before the second
+    // preemption.
     assert_eq!(response_times(&set, &NO_STALL), [Some(2), Some(6), Some(14)]);
 }
 
 #[test]
 fn stall_is_charged_on_the_window_total_and_carry_in_once() {
-    // Four misses per throttling of 10. Two jobs of 2 misses each make one throttling that neither causes alone.
+    // Four misses per throttling of 10. Two jobs of 2 misses each make one throttling that neither
+    // causes alone.
     let window = Window { once_ps: 5, stall: &|all| all.misses / 4 * 10 };
     let mut set = tasks(&[(3, 100), (4, 200)]);
     set[0].misses = 2;
@@ -87,7 +91,10 @@ fn stall_is_charged_on_the_window_total_and_carry_in_once() {
 
 #[test]
 fn overload_and_nonsense_have_no_response_time() {
-    assert_eq!(response_times(&tasks(&[(6, 10), (5, 10), (0, 10)]), &NO_STALL), [Some(6), None, None]);
+    assert_eq!(
+        response_times(&tasks(&[(6, 10), (5, 10), (0, 10)]), &NO_STALL),
+        [Some(6), None, None]
+    );
     // Full utilisation and a carry-in: the backlog of the carry-in never goes away.
     assert_eq!(response_times(&tasks(&[(10, 10)]), &Window { once_ps: 1, ..NO_STALL }), [None]);
     assert_eq!(response_times(&tasks(&[(1, 10), (1, 0)]), &NO_STALL), [Some(1), None]);
@@ -95,7 +102,10 @@ fn overload_and_nonsense_have_no_response_time() {
     assert_eq!(response_time(&tasks(&[(1, 10)]), usize::MAX, &NO_STALL, 100), None);
     let no_bound = Window { once_ps: 0, stall: &|_| u64::MAX };
     assert_eq!(response_times(&tasks(&[(0, u64::MAX)]), &no_bound), [None]);
-    assert_eq!(response_times(&tasks(&[(u64::MAX - 1, u64::MAX), (2, u64::MAX)]), &NO_STALL)[1], None);
+    assert_eq!(
+        response_times(&tasks(&[(u64::MAX - 1, u64::MAX), (2, u64::MAX)]), &NO_STALL)[1],
+        None
+    );
 }
 
 const PERIODS: [u64; 10] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30];
@@ -103,15 +113,18 @@ const PERIODS: [u64; 10] = [4, 5, 6, 8, 10, 12, 15, 20, 24, 30];
 /// Sets whose work fits in their hyperperiod of at most 120.
 fn feasible_set() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let one = (1u64..9, prop::sample::select(PERIODS.to_vec()));
-    prop::collection::vec(one, 1..5)
-        .prop_filter("utilisation above 1", |set| set.iter().map(|&(c, t)| c * (120 / t)).sum::<u64>() <= 120)
+    prop::collection::vec(one, 1..5).prop_filter("utilisation above 1", |set| {
+        set.iter().map(|&(c, t)| c * (120 / t)).sum::<u64>() <= 120
+    })
 }
 
 fn stalled_set() -> impl Strategy<Value = Vec<Task>> {
-    let one = (1u64..60, 0u64..6, 40u64..400, 0u64..5).prop_map(|(wcet_ps, misses, period_ps, preemption_ps)| Task {
-        preemption_ps,
-        ..Task::new(wcet_ps, misses, period_ps, period_ps)
-    });
+    let one = (1u64..60, 0u64..6, 40u64..400, 0u64..5).prop_map(
+        |(wcet_ps, misses, period_ps, preemption_ps)| Task {
+            preemption_ps,
+            ..Task::new(wcet_ps, misses, period_ps, period_ps)
+        },
+    );
     prop::collection::vec(one, 1..5)
 }
 

@@ -1,4 +1,5 @@
-//! Sensitivity: at the value found the test passes, at the next it fails, and a scan over all values agrees.
+//! Sensitivity: at the value found the test passes, at the next it fails, and a scan over all
+//! values agrees.
 
 use proptest::prelude::*;
 use solocore_analysis::SporadicTask;
@@ -11,14 +12,17 @@ fn seeded(cases: u32, seed: u64) -> ProptestConfig {
     ProptestConfig { cases, rng_seed, failure_persistence: None, ..ProptestConfig::default() }
 }
 
-/// EDF on one core by its definition: demand in every interval that ends at a deadline of a synchronous busy period.
+/// EDF on one core by its definition: demand in every interval that ends at a deadline of a
+/// synchronous busy period.
 fn edf(tasks: &[SporadicTask]) -> bool {
     if tasks.iter().map(|t| t.wcet as f64 / t.period as f64).sum::<f64>() > 1.0 + 1e-12 {
         return false;
     }
     let horizon = 2 * tasks.iter().fold(1, |all, t| all * t.period / gcd(all, t.period)) + 50;
     (1..=horizon).all(|end| {
-        let jobs = |t: &SporadicTask| (end + t.period).checked_sub(t.deadline).map_or(0, |span| span / t.period);
+        let jobs = |t: &SporadicTask| {
+            (end + t.period).checked_sub(t.deadline).map_or(0, |span| span / t.period)
+        };
         tasks.iter().map(|t| jobs(t) * t.wcet).sum::<u64>() <= end
     })
 }
@@ -125,7 +129,10 @@ fn the_critical_task_and_its_slack() {
     let tasks = [task(3, 7), task(3, 12), task(5, 20)];
     let slacks = wcet_slacks(&tasks, fixed_priority).unwrap();
     // The last responds at 20 of 20, so nothing may grow.
-    assert_eq!(slacks.edges.iter().map(Edge::slack).collect::<Vec<_>>(), [Some(0), Some(0), Some(0)]);
+    assert_eq!(
+        slacks.edges.iter().map(Edge::slack).collect::<Vec<_>>(),
+        [Some(0), Some(0), Some(0)]
+    );
     let tasks = [task(3, 7), task(3, 12), task(4, 20)];
     let slacks = wcet_slacks(&tasks, fixed_priority).unwrap();
     let passes: Vec<_> = slacks.edges.iter().map(|edge| edge.passes.unwrap()).collect();

@@ -1,14 +1,20 @@
-//! The analyses of one core against the crate `response-time-analysis`, against brute force, and against a simulator.
+//! The analyses of one core against the crate `response-time-analysis`, against brute force, and
+//! against a simulator.
 //!
-//! Seeds are fixed. `UNIPROCESSOR_SETS` changes how many sets are compared with the peer (default 100,000).
+//! Seeds are fixed. `UNIPROCESSOR_SETS` changes how many sets are compared with the peer (default
+//! 100,000).
 
 mod support {
     pub mod uniprocessor;
 }
 
 use proptest::prelude::*;
-use response_time_analysis::{arrival, demand, edf as peer_edf, fixed_priority as peer, time, wcet};
-use solocore_analysis::uniprocessor::fixed_priority::{Clock, Task, response_time, response_time_nonpreemptive};
+use response_time_analysis::{
+    arrival, demand, edf as peer_edf, fixed_priority as peer, time, wcet,
+};
+use solocore_analysis::uniprocessor::fixed_priority::{
+    Clock, Task, response_time, response_time_nonpreemptive,
+};
 use solocore_analysis::uniprocessor::supply::Dedicated;
 use solocore_analysis::uniprocessor::utilization::{self, Bound};
 use solocore_analysis::uniprocessor::{edf, fits, plain};
@@ -22,12 +28,19 @@ const LIMIT: u64 = 1 << 40;
 
 fn rbf(t: &Task) -> Rbf {
     let (period, jitter) = (time::Duration::from(t.period), time::Duration::from(t.jitter));
-    demand::RBF::new(arrival::Sporadic::new(period, jitter), wcet::Scalar::new(time::Service::from(t.wcet)))
+    demand::RBF::new(
+        arrival::Sporadic::new(period, jitter),
+        wcet::Scalar::new(time::Service::from(t.wcet)),
+    )
 }
 
 fn peer_preemptive(tasks: &[Task], i: usize) -> Option<u64> {
     let above: Vec<Rbf> = tasks[..i].iter().map(rbf).collect();
-    let found = peer::fully_preemptive::dedicated_uniproc_rta(&rbf(&tasks[i]), &above, time::Duration::from(LIMIT));
+    let found = peer::fully_preemptive::dedicated_uniproc_rta(
+        &rbf(&tasks[i]),
+        &above,
+        time::Duration::from(LIMIT),
+    );
     found.ok().map(u64::from)
 }
 
@@ -39,7 +52,8 @@ fn general(tasks: &[SporadicTask]) -> Vec<Task> {
     tasks.iter().map(Task::from).collect()
 }
 
-/// Both paths of ours and the peer give the same response times: small numbers, where ties and exact fits abound.
+/// Both paths of ours and the peer give the same response times: small numbers, where ties and
+/// exact fits abound.
 #[test]
 fn responses_equal_the_peer() {
     let mut random = Random(1);
@@ -69,7 +83,11 @@ fn responses_equal_the_peer_in_nanoseconds() {
         let scale = if round % 3 == 0 { 1 << 22 } else { 1 };
         let tasks: Vec<SporadicTask> = support::uniprocessor::nanosecond_set(&mut random, 20)
             .iter()
-            .map(|t| SporadicTask { wcet: t.wcet * scale, period: t.period * scale, deadline: t.deadline * scale })
+            .map(|t| SporadicTask {
+                wcet: t.wcet * scale,
+                period: t.period * scale,
+                deadline: t.deadline * scale,
+            })
             .collect();
         let responses = plain::response_times(&tasks);
         let tasks = general(&tasks);
@@ -90,7 +108,8 @@ fn jitter_and_nonpreemptive_responses_equal_the_peer() {
         let mut tasks = general(&random_set(&mut random, 6, 40));
         for i in 0..tasks.len() {
             let above: Vec<Rbf> = tasks[..i].iter().map(rbf).collect();
-            let arrivals = arrival::Sporadic::new_zero_jitter(time::Duration::from(tasks[i].period));
+            let arrivals =
+                arrival::Sporadic::new_zero_jitter(time::Duration::from(tasks[i].period));
             let longest = tasks[i + 1..].iter().map(|t| t.wcet).max().unwrap_or(0);
             let tua = peer::fully_nonpreemptive::TaskUnderAnalysis {
                 wcet: wcet::Scalar::new(time::Service::from(tasks[i].wcet)),
@@ -101,7 +120,11 @@ fn jitter_and_nonpreemptive_responses_equal_the_peer() {
                 break;
             }
             let ours = response_time_nonpreemptive(&tasks, i, Clock::Discrete);
-            let theirs = peer::fully_nonpreemptive::dedicated_uniproc_rta(&tua, &above, time::Duration::from(LIMIT));
+            let theirs = peer::fully_nonpreemptive::dedicated_uniproc_rta(
+                &tua,
+                &above,
+                time::Duration::from(LIMIT),
+            );
             assert_eq!(ours, theirs.ok().map(u64::from), "task {i} of {tasks:?}");
             let safe = response_time_nonpreemptive(&tasks, i, Clock::Continuous);
             assert!(safe >= ours || safe.is_none());
@@ -112,13 +135,22 @@ fn jitter_and_nonpreemptive_responses_equal_the_peer() {
         for i in (0..tasks.len()).take_while(|i| !full(&tasks[..=*i])) {
             let mut own = tasks.clone();
             own[i].jitter = 0;
-            assert_eq!(response_time(&Dedicated, &own, i), peer_preemptive(&own, i), "task {i} of {own:?}");
+            assert_eq!(
+                response_time(&Dedicated, &own, i),
+                peer_preemptive(&own, i),
+                "task {i} of {own:?}"
+            );
         }
     }
 }
 
 fn fits_all(tasks: &[Task]) -> bool {
-    fits(&tasks.iter().map(|t| SporadicTask { wcet: t.wcet, period: t.period, deadline: 1 }).collect::<Vec<_>>())
+    fits(
+        &tasks
+            .iter()
+            .map(|t| SporadicTask { wcet: t.wcet, period: t.period, deadline: 1 })
+            .collect::<Vec<_>>(),
+    )
 }
 
 /// Is nothing left over? Then a busy window that begins with blocking or jitter never ends.
@@ -137,12 +169,18 @@ fn edf_verdicts_equal_the_peer() {
             let part = 1 + random.below(5);
             t.deadline = t.wcet + random.below(t.wcet + t.period * part / 4);
         }
-        let Ok(ours) = edf::schedulable(&TaskSet { cores: 1, tasks: tasks.clone() }) else { continue };
+        let Ok(ours) = edf::schedulable(&TaskSet { cores: 1, tasks: tasks.clone() }) else {
+            continue;
+        };
         let rbfs: Vec<Rbf> = general(&tasks).iter().map(rbf).collect();
-        let of = |i: usize| peer_edf::fully_preemptive::Task { rbf: &rbfs[i], deadline: tasks[i].deadline.into() };
+        let of = |i: usize| peer_edf::fully_preemptive::Task {
+            rbf: &rbfs[i],
+            deadline: tasks[i].deadline.into(),
+        };
         let theirs = (0..tasks.len()).all(|i| {
             let others: Vec<_> = (0..tasks.len()).filter(|j| *j != i).map(of).collect();
-            let found = peer_edf::fully_preemptive::dedicated_uniproc_rta(&of(i), &others, LIMIT.into());
+            let found =
+                peer_edf::fully_preemptive::dedicated_uniproc_rta(&of(i), &others, LIMIT.into());
             found.is_ok_and(|r| u64::from(r) <= tasks[i].deadline)
         });
         assert_eq!(ours, theirs, "{tasks:?}");
@@ -151,7 +189,8 @@ fn edf_verdicts_equal_the_peer() {
     assert!(counts.iter().all(|c| *c > 2000), "{counts:?}");
 }
 
-/// EDF against the demand of every window up to two hyperperiods and the longest deadline, at U = 1 too.
+/// EDF against the demand of every window up to two hyperperiods and the longest deadline, at U = 1
+/// too.
 #[test]
 fn edf_equals_the_demand_of_all_windows() {
     let mut random = Random(5);
@@ -160,7 +199,11 @@ fn edf_equals_the_demand_of_all_windows() {
         let mut tasks: Vec<SporadicTask> = (0..1 + random.below(4))
             .map(|_| {
                 let period = [1, 2, 3, 4, 6, 8, 12][random.below(7) as usize];
-                SporadicTask { wcet: 1 + random.below(period), period, deadline: 1 + random.below(2 * period + 4) }
+                SporadicTask {
+                    wcet: 1 + random.below(period),
+                    period,
+                    deadline: 1 + random.below(2 * period + 4),
+                }
             })
             .collect();
         while !fits(&tasks) && tasks.len() > 1 {
@@ -174,8 +217,8 @@ fn edf_equals_the_demand_of_all_windows() {
     assert!(full > 1000, "{full}");
 }
 
-/// Every job of a random legal pattern stays within the bound, and some pattern attains it: released together, as often
-/// as possible, at the end of the jitter first.
+/// Every job of a random legal pattern stays within the bound, and some pattern attains it:
+/// released together, as often as possible, at the end of the jitter first.
 #[test]
 fn simulated_responses_are_bounded_and_bounds_attained() {
     let mut random = Random(6);
@@ -210,11 +253,21 @@ fn simulated_nonpreemptive_responses_are_bounded_and_bounds_attained() {
     let (mut attained, mut all) = (0, 0);
     for _ in 0..3000 {
         let tasks = general(&random_set(&mut random, 4, 12));
-        let bound = |i| if full(&tasks) { None } else { response_time_nonpreemptive(&tasks, i, Clock::Discrete) };
+        let bound = |i| {
+            if full(&tasks) {
+                None
+            } else {
+                response_time_nonpreemptive(&tasks, i, Clock::Discrete)
+            }
+        };
         let bounds: Vec<_> = (0..tasks.len()).map(bound).collect();
         let mut seen = vec![0; tasks.len()];
         for blocker in 0..tasks.len() + 4 {
-            let mut jobs = if blocker < tasks.len() { critical(&tasks) } else { sporadic(&tasks, &mut random) };
+            let mut jobs = if blocker < tasks.len() {
+                critical(&tasks)
+            } else {
+                sporadic(&tasks, &mut random)
+            };
             if blocker < tasks.len() {
                 // The blocker came one unit before all others.
                 for job in jobs.iter_mut().filter(|job| job.task != blocker) {
@@ -236,7 +289,8 @@ fn simulated_nonpreemptive_responses_are_bounded_and_bounds_attained() {
     assert!(attained * 10 > all * 8, "only {attained} of {all} bounds attained");
 }
 
-/// Blocking: a job below that holds a resource keeps all others off the core for up to `B`, once per busy window.
+/// Blocking: a job below that holds a resource keeps all others off the core for up to `B`, once
+/// per busy window.
 #[test]
 fn blocking_is_charged_once() {
     let mut tasks = general(&[
@@ -249,11 +303,15 @@ fn blocking_is_charged_once() {
     assert_eq!(responses, [Some(6), Some(9), Some(9)]);
 }
 
-/// Joseph and Pandya's kind of example, and Lehoczky's of 1990 (table 1), whose worst job is not the first.
+/// Joseph and Pandya's kind of example, and Lehoczky's of 1990 (table 1), whose worst job is not
+/// the first.
 #[test]
 fn examples_of_the_literature() {
     let task = |wcet, period| SporadicTask { wcet, period, deadline: period };
-    assert_eq!(plain::response_times(&[task(3, 7), task(3, 12), task(5, 20)]), [Some(3), Some(6), Some(20)]);
+    assert_eq!(
+        plain::response_times(&[task(3, 7), task(3, 12), task(5, 20)]),
+        [Some(3), Some(6), Some(20)]
+    );
     assert_eq!(plain::response_times(&[task(26, 70), task(62, 100)]), [Some(26), Some(118)]);
     assert_eq!(plain::response_times(&[task(1, 2), task(1, 2)]), [Some(1), Some(2)]);
     assert_eq!(plain::response_times(&[task(1, 2), task(2, 3), task(1, 9)]), [Some(1), None, None]);
@@ -270,7 +328,8 @@ fn utilization_tests_are_sound() {
             tasks.iter_mut().for_each(|t| t.period = t.period.next_power_of_two());
         }
         for t in &mut tasks {
-            t.deadline = if random.below(2) == 0 { t.period } else { t.wcet + random.below(t.period) };
+            t.deadline =
+                if random.below(2) == 0 { t.period } else { t.wcet + random.below(t.period) };
         }
         tasks.sort_by_key(SporadicTask::constrained_deadline);
         let set = TaskSet { cores: 1, tasks };
@@ -278,8 +337,8 @@ fn utilization_tests_are_sound() {
             continue;
         }
         let Ok(exact) = plain::schedulable(&set) else { continue };
-        let answers =
-            [Bound::LiuLayland, Bound::Hyperbolic, Bound::Harmonic].map(|b| utilization::schedulable(&set, b).unwrap());
+        let answers = [Bound::LiuLayland, Bound::Hyperbolic, Bound::Harmonic]
+            .map(|b| utilization::schedulable(&set, b).unwrap());
         for (count, answer) in yes.iter_mut().zip(answers) {
             *count += usize::from(answer);
             assert!(!answer || exact, "{set:?}: {answers:?}");
@@ -298,9 +357,13 @@ fn harmonic_chains_are_fewest() {
         let periods: Vec<u64> = (0..1 + random.below(7)).map(|_| 1 + random.below(24)).collect();
         // By Dilworth, the most periods of which none divides another.
         let free = |set: &u32| {
-            let chosen: Vec<u64> = (0..periods.len()).filter(|i| set >> i & 1 == 1).map(|i| periods[i]).collect();
-            (0..chosen.len())
-                .all(|i| (0..i).all(|j| !chosen[i].is_multiple_of(chosen[j]) && !chosen[j].is_multiple_of(chosen[i])))
+            let chosen: Vec<u64> =
+                (0..periods.len()).filter(|i| set >> i & 1 == 1).map(|i| periods[i]).collect();
+            (0..chosen.len()).all(|i| {
+                (0..i).all(|j| {
+                    !chosen[i].is_multiple_of(chosen[j]) && !chosen[j].is_multiple_of(chosen[i])
+                })
+            })
         };
         let widest = (0..1u32 << periods.len()).filter(free).map(u32::count_ones).max().unwrap();
         assert_eq!(utilization::harmonic_chains(&periods), widest as usize, "{periods:?}");
@@ -311,22 +374,39 @@ fn harmonic_chains_are_fewest() {
 fn impossible_sets_are_refused() {
     let set = |cores, tasks: &[(u64, u64, u64)]| TaskSet {
         cores,
-        tasks: tasks.iter().map(|&(wcet, period, deadline)| SporadicTask { wcet, period, deadline }).collect(),
+        tasks: tasks
+            .iter()
+            .map(|&(wcet, period, deadline)| SporadicTask { wcet, period, deadline })
+            .collect(),
     };
     for test in [plain::schedulable, edf::schedulable] {
         assert_eq!(test(&set(0, &[(1, 2, 2)])), Err(TaskSetError::NoCores));
         assert_eq!(test(&set(2, &[(1, 2, 2)])), Err(TaskSetError::Uniprocessor { cores: 2 }));
         assert_eq!(test(&set(1, &[])), Err(TaskSetError::NoTasks));
-        assert_eq!(test(&set(1, &[(1, 0, 2)])), Err(TaskSetError::Zero { task: 0, what: "period" }));
-        assert_eq!(test(&set(1, &[(3, 2, 2)])), Err(TaskSetError::Overload { task: 0, wcet: 3, period: 2 }));
-        assert_eq!(test(&set(1, &[(2, 3, 3), (1, 3, 3), (1, 1000, 9)])), Err(TaskSetError::Utilization { cores: 1 }));
+        assert_eq!(
+            test(&set(1, &[(1, 0, 2)])),
+            Err(TaskSetError::Zero { task: 0, what: "period" })
+        );
+        assert_eq!(
+            test(&set(1, &[(3, 2, 2)])),
+            Err(TaskSetError::Overload { task: 0, wcet: 3, period: 2 })
+        );
+        assert_eq!(
+            test(&set(1, &[(2, 3, 3), (1, 3, 3), (1, 1000, 9)])),
+            Err(TaskSetError::Utilization { cores: 1 })
+        );
         assert_eq!(test(&set(1, &[(1, 1, 1)])), Ok(true));
     }
 }
 
 /// Numbers of any size, often near the ends of the range.
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 1..10u64, (0..64u32).prop_map(|k| 1 << k), (0..1000u64).prop_map(|k| u64::MAX - k)]
+    prop_oneof![
+        any::<u64>(),
+        1..10u64,
+        (0..64u32).prop_map(|k| 1 << k),
+        (0..1000u64).prop_map(|k| u64::MAX - k)
+    ]
 }
 
 fn extreme_set() -> impl Strategy<Value = Vec<SporadicTask>> {
@@ -354,7 +434,8 @@ proptest! {
                 prop_assert_eq!(u128::from(r), work);
             }
             let general = general(&tasks);
-            // The general one counts its steps otherwise: with jobs by the hundred thousand it may give up first.
+            // The general one counts its steps otherwise: with jobs by the hundred thousand it may
+            // give up first.
             if let Some(other) = response_time(&Dedicated, &general, i) {
                 prop_assert_eq!(other, r);
             }
@@ -382,14 +463,21 @@ proptest! {
 /// How long jobs are released in simulations.
 const SPAN: u64 = 100;
 
-/// All tasks arrive so that their first jobs, put off by the jitter, are released together; then as often as possible.
+/// All tasks arrive so that their first jobs, put off by the jitter, are released together; then as
+/// often as possible.
 fn critical(tasks: &[Task]) -> Vec<Job> {
     let start = tasks.iter().map(|t| t.jitter).max().unwrap_or(0);
     let mut jobs = Vec::new();
     for (task, t) in tasks.iter().enumerate() {
         let mut arrival = start - t.jitter;
         while arrival < SPAN {
-            jobs.push(Job { task, arrival, release: arrival.max(start), wcet: t.wcet, key: task as u64 });
+            jobs.push(Job {
+                task,
+                arrival,
+                release: arrival.max(start),
+                wcet: t.wcet,
+                key: task as u64,
+            });
             arrival += t.period;
         }
     }

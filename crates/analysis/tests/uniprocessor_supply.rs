@@ -1,5 +1,5 @@
-//! Supply bound functions against brute force over all alignments, against the servers of `solocore-policy`, and the analyses
-//! that rest on them against simulation.
+//! Supply bound functions against brute force over all alignments, against the servers of
+//! `solocore-policy`, and the analyses that rest on them against simulation.
 
 mod support {
     pub mod uniprocessor;
@@ -23,7 +23,9 @@ fn least(pattern: &[bool], most: usize) -> Vec<u64> {
             Some(*sum)
         }))
         .collect();
-    (0..=most).map(|w| (0..=pattern.len() - w).map(|a| sums[a + w] - sums[a]).min().unwrap()).collect()
+    (0..=most)
+        .map(|w| (0..=pattern.len() - w).map(|a| sums[a + w] - sums[a]).min().unwrap())
+        .collect()
 }
 
 /// The bound is `least`, and its inverse, rate and delay fit.
@@ -78,8 +80,10 @@ fn periodic_resources_are_exact() {
     for period in 1..=5u32 {
         for deadline in 1..=period {
             for budget in 1..=deadline {
-                let places: Vec<u32> = (0u32..1 << deadline).filter(|mask| mask.count_ones() == budget).collect();
-                let (mut worst, most) = (vec![u64::MAX; 2 * period as usize + 1], 2 * period as usize);
+                let places: Vec<u32> =
+                    (0u32..1 << deadline).filter(|mask| mask.count_ones() == budget).collect();
+                let (mut worst, most) =
+                    (vec![u64::MAX; 2 * period as usize + 1], 2 * period as usize);
                 for choice in 0..places.len().pow(4) {
                     let place = |k: u32| places[choice / places.len().pow(k) % places.len()];
                     let pattern: Vec<bool> = (0..4)
@@ -90,7 +94,8 @@ fn periodic_resources_are_exact() {
                         *w = now.min(*w);
                     }
                 }
-                let resource = Rounds::with_deadline(budget.into(), period.into(), deadline.into()).unwrap();
+                let resource =
+                    Rounds::with_deadline(budget.into(), period.into(), deadline.into()).unwrap();
                 check_bound(&resource, &worst);
                 check_inverse(&resource, 40);
             }
@@ -107,9 +112,10 @@ fn shin_and_lee_example() {
     assert_eq!(supplied, [0, 0, 0, 0, 0, 1, 2, 3, 3, 3, 4, 5, 6, 6, 6, 7]);
 }
 
-/// VCPUs that wake and block at random under the scheduler of the policies: whenever one has work throughout a window, it
-/// gets what the bound says, and what the one says that knows what was used before. Returns how many windows got exactly that,
-/// of each bound; of the second only where it says more.
+/// VCPUs that wake and block at random under the scheduler of the policies: whenever one has work
+/// throughout a window, it gets what the bound says, and what the one says that knows what was used
+/// before. Returns how many windows got exactly that, of each bound; of the second only where it
+/// says more.
 fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     let count = 1 + random.below(3) as usize;
     let mut tasks: Vec<SporadicTask> = (0..count)
@@ -126,7 +132,11 @@ fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
     let mut core = Core::new(Background::LeastTime, 0);
     core.allow_background(false, 0);
     for (id, t) in (0..).zip(&tasks) {
-        assert!(core.add(id, Config { capacity_ns: t.wcet, period_ns: t.period, strict, limit: 16 }, 0));
+        assert!(core.add(
+            id,
+            Config { capacity_ns: t.wcet, period_ns: t.period, strict, limit: 16 },
+            0
+        ));
     }
     let span = 300;
     let (mut served, mut busy) = (vec![vec![0u64]; count], vec![vec![false; span]; count]);
@@ -165,21 +175,25 @@ fn servers(random: &mut Random, strict: bool) -> [u64; 2] {
         let supply = Rounds::sporadic_server(t.wcet, t.period, response, strict).unwrap();
         for begin in 0..span {
             let used = served[id][begin] - served[id][begin.saturating_sub(t.period as usize)];
-            let after = Rounds::sporadic_server_after(t.wcet, t.period, response, strict, used).unwrap();
+            let after =
+                Rounds::sporadic_server_after(t.wcet, t.period, response, strict, used).unwrap();
             for end in begin + 1..=span {
                 if !busy[id][end - 1] {
                     break;
                 }
-                let (got, bound) = (served[id][end] - served[id][begin], supply.supplied((end - begin) as u64));
+                let (got, bound) =
+                    (served[id][end] - served[id][begin], supply.supplied((end - begin) as u64));
                 assert!(
                     got >= bound,
-                    "server {id} of {tasks:?} got {got} < {bound} in {begin}..{end}, strict {strict}"
+                    "server {id} of {tasks:?} got {got} < {bound} in {begin}..{end}, strict \
+                        {strict}"
                 );
                 exact[0] += u64::from(bound > 0 && got == bound);
                 let better = after.supplied((end - begin) as u64);
                 assert!(
                     got >= better,
-                    "server {id} of {tasks:?} used {used} before and got {got} < {better} in {begin}..{end}, strict {strict}"
+                    "server {id} of {tasks:?} used {used} before and got {got} < {better} in \
+                        {begin}..{end}, strict {strict}"
                 );
                 exact[1] += u64::from(better > bound && got == better);
             }
@@ -200,7 +214,8 @@ fn sporadic_servers_supply_what_is_promised() {
     }
 }
 
-/// A pattern of a supply: a table at some phase, or a resource that gives its budget where it likes.
+/// A pattern of a supply: a table at some phase, or a resource that gives its budget where it
+/// likes.
 fn pattern(random: &mut Random, budget: u64, period: u64, span: u64) -> Vec<bool> {
     let (phase, kind) = (random.below(period), random.below(4));
     let mut on = vec![false; usize::try_from(span + period).unwrap()];
@@ -230,8 +245,8 @@ fn jobs(tasks: &[SporadicTask], by_deadline: bool, random: &mut Random, span: u6
     jobs
 }
 
-/// Tasks on a periodic resource: simulated responses stay within the bounds, sets deemed schedulable by EDF meet their
-/// deadlines, and the least budget is the least.
+/// Tasks on a periodic resource: simulated responses stay within the bounds, sets deemed
+/// schedulable by EDF meet their deadlines, and the least budget is the least.
 #[test]
 fn tasks_on_periodic_resources() {
     let mut random = Random(3);
@@ -245,15 +260,18 @@ fn tasks_on_periodic_resources() {
             t.deadline = t.wcet + random.below(2 * t.period);
         }
         let supply = Rounds::periodic_resource(budget, period).unwrap();
-        let fixed = hierarchical::schedulable(&tasks, Local::FixedPriority, budget, period).unwrap();
+        let fixed =
+            hierarchical::schedulable(&tasks, Local::FixedPriority, budget, period).unwrap();
         let dynamic = hierarchical::schedulable(&tasks, Local::Edf, budget, period).unwrap();
         assert!(dynamic || !fixed, "EDF is optimal on any supply: {tasks:?} {budget}/{period}");
         yes = [yes[0] + u64::from(fixed), yes[1] + u64::from(dynamic)];
         let general: Vec<Task> = tasks.iter().map(Task::from).collect();
-        let bounds: Vec<_> = if fixed { fixed_priority::response_times(&supply, &general) } else { Vec::new() };
+        let bounds: Vec<_> =
+            if fixed { fixed_priority::response_times(&supply, &general) } else { Vec::new() };
         for _ in 0..6 {
             let on = pattern(&mut random, budget, period, 2000);
-            let supplied = |t: u64| usize::try_from(t).ok().and_then(|t| on.get(t)).is_none_or(|on| *on);
+            let supplied =
+                |t: u64| usize::try_from(t).ok().and_then(|t| on.get(t)).is_none_or(|on| *on);
             if fixed {
                 let jobs = jobs(&tasks, false, &mut random, 100);
                 for (job, end) in jobs.iter().zip(simulate(&jobs, Policy::Preemptive, supplied)) {
@@ -270,8 +288,13 @@ fn tasks_on_periodic_resources() {
             }
         }
         for local in [Local::FixedPriority, Local::Edf] {
-            let first = (1..=period).find(|b| hierarchical::schedulable(&tasks, local, *b, period).unwrap());
-            assert_eq!(hierarchical::least_budget(&tasks, local, period).unwrap(), first, "{tasks:?} {period}");
+            let first = (1..=period)
+                .find(|b| hierarchical::schedulable(&tasks, local, *b, period).unwrap());
+            assert_eq!(
+                hierarchical::least_budget(&tasks, local, period).unwrap(),
+                first,
+                "{tasks:?} {period}"
+            );
         }
     }
     assert!(yes.iter().all(|y| *y > 500) && exact > 1000, "{yes:?} {exact}");
@@ -288,12 +311,17 @@ fn edf_on_a_supply_equals_the_demand_of_all_windows() {
         let tasks: Vec<SporadicTask> = (0..1 + random.below(3))
             .map(|_| {
                 let t = [2, 3, 4, 6, 12][random.below(5) as usize];
-                SporadicTask { wcet: 1 + random.below(t / 2), period: t, deadline: 1 + random.below(3 * t) }
+                SporadicTask {
+                    wcet: 1 + random.below(t / 2),
+                    period: t,
+                    deadline: 1 + random.below(3 * t),
+                }
             })
             .collect();
         let supply = Rounds::periodic_resource(budget, period).unwrap();
         let Ok(outcome) = edf::test(&supply, &tasks) else { panic!("undecided: {tasks:?}") };
-        // Both sides repeat with the hyperperiod, 60 at most, from 36 on; overload shows by then as well.
+        // Both sides repeat with the hyperperiod, 60 at most, from 36 on; overload shows by then as
+        // well.
         let brute = (1..2000).all(|t| edf::demand(&tasks, t) <= u128::from(supply.supplied(t)));
         assert_eq!(outcome.schedulable, brute, "{tasks:?} on {budget}/{period}");
         counts[usize::from(brute)] += 1;
@@ -326,7 +354,13 @@ fn tasks_in_a_partition() {
             let mut list = Vec::new();
             for (task, t) in tasks.iter().enumerate() {
                 for arrival in (0..150).step_by(usize::try_from(t.period).unwrap()) {
-                    list.push(Job { task, arrival, release: arrival, wcet: t.wcet, key: task as u64 });
+                    list.push(Job {
+                        task,
+                        arrival,
+                        release: arrival,
+                        wcet: t.wcet,
+                        key: task as u64,
+                    });
                 }
             }
             for (job, end) in list.iter().zip(simulate(&list, Policy::Preemptive, supplied)) {
@@ -346,24 +380,42 @@ fn tasks_in_a_partition() {
 fn impossible_supplies_are_refused() {
     assert_eq!(Rounds::periodic_resource(0, 5), Err(SupplyError::Budget { budget: 0, most: 5 }));
     assert_eq!(Rounds::periodic_resource(6, 5), Err(SupplyError::Budget { budget: 6, most: 5 }));
-    assert!(matches!(Rounds::with_deadline(1, 5, 6), Err(SupplyError::Range { what: "deadline", .. })));
-    assert!(matches!(Rounds::sporadic_server(2, 5, 1, true), Err(SupplyError::Range { what: "response", .. })));
+    assert!(matches!(
+        Rounds::with_deadline(1, 5, 6),
+        Err(SupplyError::Range { what: "deadline", .. })
+    ));
+    assert!(matches!(
+        Rounds::sporadic_server(2, 5, 1, true),
+        Err(SupplyError::Range { what: "response", .. })
+    ));
     assert_eq!(Rounds::periodic_resource(1, u64::MAX), Err(SupplyError::Long { period: u64::MAX }));
     for windows in [&[(0, 0)][..], &[(0, 3), (2, 1)], &[(3, 3)], &[(u64::MAX, 2)]] {
-        assert!(matches!(TimeTable::new(5, windows), Err(SupplyError::Window { .. })), "{windows:?}");
+        assert!(
+            matches!(TimeTable::new(5, windows), Err(SupplyError::Window { .. })),
+            "{windows:?}"
+        );
     }
     assert_eq!(TimeTable::new(u64::MAX, &[(0, 1)]), Err(SupplyError::Long { period: u64::MAX }));
-    assert!(matches!(hierarchical::least_budget(&[], Local::Edf, 0), Err(SupplyError::Budget { .. })));
+    assert!(matches!(
+        hierarchical::least_budget(&[], Local::Edf, 0),
+        Err(SupplyError::Budget { .. })
+    ));
 }
 
 fn number() -> impl Strategy<Value = u64> {
-    prop_oneof![any::<u64>(), 1..10u64, (0..64u32).prop_map(|k| 1 << k), (0..1000u64).prop_map(|k| u64::MAX - k)]
+    prop_oneof![
+        any::<u64>(),
+        1..10u64,
+        (0..64u32).prop_map(|k| 1 << k),
+        (0..1000u64).prop_map(|k| u64::MAX - k)
+    ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, ..ProptestConfig::default() })]
 
-    /// Any numbers: a supply is refused, or it is monotone, at most the window, and its inverse fits.
+    /// Any numbers: a supply is refused, or it is monotone, at most the window, and its inverse
+    /// fits.
     #[test]
     fn extreme_supplies(a in number(), b in number(), c in number(), strict: bool, windows in prop::collection::vec(number(), 8)) {
         let rounds = [

@@ -1,10 +1,14 @@
-//! Cache allocation and monitoring as a kernel finds them: CAT for the shared cache with code and data apart (CDP), MBA, CMT, MBM.
+//! Cache allocation and monitoring as a kernel finds them: CAT for the shared cache with code and
+//! data apart (CDP), MBA, CMT, MBM.
 //!
-//! Source: Intel SDM volume 3, chapter on resource director technology; AMD64 technology platform quality of service extensions. Rule: CPUID says what there is, MSRs say which
-//! class a core is in and what a class may have; a core's class gives the mask that its misses bring to the shared cache, and the least distance of its lines from DRAM. All
-//! cores share one domain. AMD's bandwidth is in eighths of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of what the core's miss registers can
-//! carry at idle latency.
-//! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC), noncontiguous masks on Intel's flavour are taken as they are.
+//! Source: Intel SDM volume 3, chapter on resource director technology; AMD64 technology platform
+//! quality of service extensions. Rule: CPUID says what there is, MSRs say which class a core is in
+//! and what a class may have; a core's class gives the mask that its misses bring to the shared
+//! cache, and the least distance of its lines from DRAM. All cores share one domain. AMD's
+//! bandwidth is in eighths of GB/s; Intel's delay of `d` percent leaves `100 - d` percent of what
+//! the core's miss registers can carry at idle latency.
+//! Not covered: second-level masks, SMBA, BMEC, assignable counters (ABMC), noncontiguous masks on
+//! Intel's flavour are taken as they are.
 
 use crate::config::{Config, PmuKind};
 use crate::machine::{Geometry, MONITORS, Machine};
@@ -50,7 +54,8 @@ impl Allocation {
             amd,
             ways: geometry.llc_ways,
             line: 1 << geometry.line_shift,
-            best_gap_ps: (shape.llc_ps + shape.overhead_ps + shape.dram_ps) / shape.mshrs.max(1) as u64,
+            best_gap_ps: (shape.llc_ps + shape.overhead_ps + shape.dram_ps)
+                / shape.mshrs.max(1) as u64,
             masks: [u64::MAX >> (64 - geometry.llc_ways); 2 * CLASSES],
             bandwidth: [if amd { 1 << AMD_BITS } else { 0 }; CLASSES],
             apart: false,
@@ -62,7 +67,11 @@ impl Allocation {
 
     /// Must the answers of `cpuid` to this leaf be changed?
     pub fn concerns(&self, leaf: u32) -> bool {
-        self.on && matches!(leaf, 0 | FEATURES | MONITORING | ALLOCATION | AMD_SIZES | AMD_ALLOCATION | 0x8000_0000)
+        self.on
+            && matches!(
+                leaf,
+                0 | FEATURES | MONITORING | ALLOCATION | AMD_SIZES | AMD_ALLOCATION | 0x8000_0000
+            )
     }
 
     /// Changes QEMU's answer (EAX, EBX, ECX, EDX) to what the board has.
@@ -74,7 +83,9 @@ impl Allocation {
             (FEATURES, 0) => answer[1] |= 1 << 12 | 1 << 15,
             (MONITORING, 0) => *answer = [0, MONITORS - 1, 0, 1 << 1],
             // Counters of 24 + 20 bits; they count lines.
-            (MONITORING, 1) => *answer = [20, u32::try_from(self.line).unwrap_or(64), MONITORS - 1, 0b111],
+            (MONITORING, 1) => {
+                *answer = [20, u32::try_from(self.line).unwrap_or(64), MONITORS - 1, 0b111]
+            }
             (ALLOCATION, 0) => *answer = [0, 1 << 1 | u32::from(!self.amd) << 3, 0, 0],
             (ALLOCATION, 1) => *answer = [self.ways - 1, 0, 1 << 2, last],
             (ALLOCATION, 3) if !self.amd => {
@@ -104,7 +115,9 @@ impl Allocation {
             0xc8e => self.monitored(cpu, machine),
             0xc8f => self.associations[cpu],
             0xc90..0xcb0 => self.masks[(number - 0xc90) as usize],
-            n if (bandwidth..bandwidth + CLASSES as u32).contains(&n) => self.bandwidth[(n - bandwidth) as usize],
+            n if (bandwidth..bandwidth + CLASSES as u32).contains(&n) => {
+                self.bandwidth[(n - bandwidth) as usize]
+            }
             _ => return None,
         })
     }
@@ -201,7 +214,10 @@ mod tests {
         assert_eq!(m.cores[1].masks, [0xffff; 2]);
         assert!(a.write(1, 0xc8f, 1 << 32 | 5, &mut m));
         // 1 GB/s: a line in 64 ns.
-        assert_eq!((m.cores[1].masks, m.cores[1].gap_ps, m.cores[1].monitor), ([0xf0; 2], 64_000, 5));
+        assert_eq!(
+            (m.cores[1].masks, m.cores[1].gap_ps, m.cores[1].monitor),
+            ([0xf0; 2], 64_000, 5)
+        );
         assert_eq!(m.cores[0].masks, [0xffff; 2]);
         assert!(a.write(0, 0xc81, 1, &mut m) && a.write(0, 0xc93, 0xf, &mut m));
         assert_eq!(m.cores[1].masks, [0xffff, 0xf]);

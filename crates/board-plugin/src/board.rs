@@ -1,7 +1,8 @@
 //! The board's parts, and who may touch them.
 //!
-//! Rule: at any time one vCPU runs, the schedule's holder, or the clock's thread while there is none. That one has the machine and all vCPUs to itself; the
-//! hand-over goes through QEMU's big lock. [`Schedule`] is used with the big lock held.
+//! Rule: at any time one vCPU runs, the schedule's holder, or the clock's thread while there is
+//! none. That one has the machine and all vCPUs to itself; the hand-over goes through QEMU's big
+//! lock. [`Schedule`] is used with the big lock held.
 
 use crate::allocation::Allocation;
 use crate::config::{Config, ModelSwitch};
@@ -100,12 +101,17 @@ pub fn make(config: Config) -> Result<&'static Board, String> {
     let path = &config.platform;
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
     let platform = Platform::parse(path, &text).map_err(|e| e.to_string())?;
-    let mut machine = Machine::new(&platform, config.cpus, config.seed, config.prefetcher, config.allocation)?;
+    let mut machine =
+        Machine::new(&platform, config.cpus, config.seed, config.prefetcher, config.allocation)?;
     if let Some(path) = &config.trace {
         machine.trace = Some(crate::trace::Trace::create(path)?);
     }
     // One place after the point is enough: cpi is about 1, a cycle hundreds of picoseconds.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1000 cycles")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "checked: 0.01 to 1000 cycles"
+    )]
     let of_platform = (platform.cpi * platform.cycles_to_ps(1000) as f64 / 1000.0).round() as u64;
     let common = Common {
         cpi_ps: config.cpi_ps.unwrap_or(of_platform).max(1),
@@ -169,7 +175,10 @@ impl Board {
 
     /// Instructions of programs, or of the kernel.
     pub fn instructions(&self, kernel: bool) -> Member {
-        Member { score: self.scoreboard, offset: offset_of!(Score, instructions) + 8 * usize::from(kernel) }
+        Member {
+            score: self.scoreboard,
+            offset: offset_of!(Score, instructions) + 8 * usize::from(kernel),
+        }
     }
 
     /// The last line that was fetched.

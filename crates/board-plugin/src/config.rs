@@ -56,7 +56,8 @@ pub struct Config {
     /// How long a vCPU runs before the next does.
     #[serde(default = "quantum")]
     pub quantum_ns: u64,
-    /// Picoseconds of an instruction whose references all hit; left out: the platform's cpi at its frequency.
+    /// Picoseconds of an instruction whose references all hit; left out: the platform's cpi at its
+    /// frequency.
     #[serde(default)]
     pub cpi_ps: Option<u64>,
     /// When the model of memory is on.
@@ -80,7 +81,8 @@ pub struct Config {
     /// Where a line goes each second of wall time.
     #[serde(default)]
     pub progress: Option<PathBuf>,
-    /// Where every reference goes while the model is on, for a replay. For tests: a second is gigabytes.
+    /// Where every reference goes while the model is on, for a replay. For tests: a second is
+    /// gigabytes.
     #[serde(default)]
     pub trace: Option<PathBuf>,
 }
@@ -96,12 +98,17 @@ impl Config {
     /// One line: the file and what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, String> {
         let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-        let config: Self = serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
+        let config: Self =
+            serde_json::from_str(&text).map_err(|e| format!("{}: {e}", path.display()))?;
         if !(1..=64).contains(&config.cpus) {
             return Err(format!("{}: cpus = {}; give 1 to 64", path.display(), config.cpus));
         }
         if !(1_000..=1_000_000).contains(&config.quantum_ns) {
-            return Err(format!("{}: quantum_ns = {}; give 1000 to 1000000", path.display(), config.quantum_ns));
+            return Err(format!(
+                "{}: quantum_ns = {}; give 1000 to 1000000",
+                path.display(),
+                config.quantum_ns
+            ));
         }
         if config.cpi_ps.is_some_and(|c| !(1..=1_000_000).contains(&c)) {
             return Err(format!("{}: cpi_ps: give 1 to 1000000", path.display()));
@@ -123,7 +130,10 @@ mod tests {
     #[test]
     fn the_least_file_has_the_defaults() {
         let c = read(r#"{"platform": "p.toml", "cpus": 4}"#).unwrap();
-        assert_eq!((c.quantum_ns, c.cpi_ps, c.model, c.pmu), (10_000, None, ModelSwitch::Asked, PmuKind::Amd));
+        assert_eq!(
+            (c.quantum_ns, c.cpi_ps, c.model, c.pmu),
+            (10_000, None, ModelSwitch::Asked, PmuKind::Amd)
+        );
     }
 
     #[test]

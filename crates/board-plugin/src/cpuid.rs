@@ -1,10 +1,14 @@
-//! What `cpuid` says beyond QEMU's processor: the platform's caches, counters, and cache allocation.
+//! What `cpuid` says beyond QEMU's processor: the platform's caches, counters, and cache
+//! allocation.
 //!
-//! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E): the first level, the second if there is one, the
-//! shared cache with all vCPUs as its users. The kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of allocation of them.
+//! Caches are told by leaf 4 (Intel) and leaf 8000001D with TOPOEXT (AMD APM volume 3, appendix E):
+//! the first level, the second if there is one, the shared cache with all vCPUs as its users. The
+//! kernel shows them in /sys/devices/system/cpu/cpu0/cache and makes one domain of allocation of
+//! them.
 //!
-//! Problem: the board adds bits to answers that only QEMU knows. Rule: the instruction runs; the instruction behind it has a callback that changes the registers.
-//! That one is in the same block, or begins a block that is translated later: such addresses are remembered.
+//! Problem: the board adds bits to answers that only QEMU knows. Rule: the instruction runs; the
+//! instruction behind it has a callback that changes the registers. That one is in the same block,
+//! or begins a block that is translated later: such addresses are remembered.
 
 use crate::board::board;
 use crate::config::PmuKind;
@@ -67,7 +71,8 @@ pub fn change(v: &Vcpu, leaf: u32, sub: u32) {
         (PmuKind::Intel, 0) => answer[0] = answer[0].max(0xa),
         // The capabilities' MSR.
         (PmuKind::Intel, 1) => answer[2] |= 1 << 15,
-        // Version 2: four counters and three fixed ones, of 48 bits; all seven architectural events.
+        // Version 2: four counters and three fixed ones, of 48 bits; all seven architectural
+        // events.
         (PmuKind::Intel, 0xa) => answer = [2 | 4 << 8 | 48 << 16 | 7 << 24, 0, 0, 3 | 48 << 5],
         _ => {}
     }

@@ -1,18 +1,23 @@
 //! A core's misses while the core runs: what it waits for, by an estimate of the DRAM's latency.
 //!
-//! Problem: a vCPU runs for a quantum alone, so while it runs nobody knows how long its misses take beside those of the others. Rule: it
-//! runs on an estimate, and leaves a record of every miss; at the end of the window [`crate::replay`] runs the records of all cores
-//! through the DRAM in the order of time and says by how much the estimate was wrong. The vCPU's clock is set right by that
+//! Problem: a vCPU runs for a quantum alone, so while it runs nobody knows how long its misses take
+//! beside those of the others. Rule: it runs on an estimate, and leaves a record of every miss; at
+//! the end of the window [`crate::replay`] runs the records of all cores through the DRAM in the
+//! order of time and says by how much the estimate was wrong. The vCPU's clock is set right by that
 //! difference, so no error stays; the estimate follows the mean of the core's own latencies.
 //!
-//! A miss takes a miss register (MSHR) until its line is there; with all taken the core waits for the first to be free. A load's
-//! line must be there when the core has computed `window` past its issue. Instruction fetches and page walks are waited for at once; stores and
-//! prefetches never. A load whose address lies within [`REACH`] of the value of a load under way depends on it: the core is taken to
-//! have waited for that load where it was issued, as `OpKind::LoadWait` of the simulator does. So a chase of pointers pays every
-//! latency, and a walk over an array overlaps them.
-//! Not covered: dependences through arithmetic (an index that was loaded), the order of speculation, store buffers beside the registers.
+//! A miss takes a miss register (MSHR) until its line is there; with all taken the core waits for
+//! the first to be free. A load's line must be there when the core has computed `window` past its
+//! issue. Instruction fetches and page walks are waited for at once; stores and prefetches never. A
+//! load whose address lies within [`REACH`] of the value of a load under way depends on it: the
+//! core is taken to have waited for that load where it was issued, as `OpKind::LoadWait` of the
+//! simulator does. So a chase of pointers pays every latency, and a walk over an array overlaps
+//! them.
+//! Not covered: dependences through arithmetic (an index that was loaded), the order of
+//! speculation, store buffers beside the registers.
 //!
-//! Times are picoseconds. `computed` is the core's time without any wait or idleness; its own time is `computed + waited + correction`.
+//! Times are picoseconds. `computed` is the core's time without any wait or idleness; its own time
+//! is `computed + waited + correction`.
 
 use std::collections::VecDeque;
 
@@ -151,7 +156,8 @@ impl Front {
         }
     }
 
-    /// All waits and idleness so far, corrections included: what the core's time is beyond its computation.
+    /// All waits and idleness so far, corrections included: what the core's time is beyond its
+    /// computation.
     #[inline]
     pub fn total_wait(&self) -> i64 {
         self.waited + self.correction
@@ -193,8 +199,17 @@ impl Front {
         self.flights.len() < self.shape.mshrs
     }
 
-    /// A line comes from the shared cache, or if `miss` from DRAM. `value` is what a load read, for dependences.
-    pub fn fill(&mut self, computed: u64, line: u64, miss: bool, need: Need, value: u64, gap_ps: u64) {
+    /// A line comes from the shared cache, or if `miss` from DRAM. `value` is what a load read, for
+    /// dependences.
+    pub fn fill(
+        &mut self,
+        computed: u64,
+        line: u64,
+        miss: bool,
+        need: Need,
+        value: u64,
+        gap_ps: u64,
+    ) {
         self.settle(computed);
         if self.flights.len() >= self.shape.mshrs {
             let first = self.flights.iter().map(|f| f.done).min().unwrap_or(0);
@@ -221,7 +236,8 @@ impl Front {
         self.waited_at_last = self.waited;
     }
 
-    /// A reference found its line in the second level. Returns what it adds to the core's computation.
+    /// A reference found its line in the second level. Returns what it adds to the core's
+    /// computation.
     #[inline]
     pub fn second_level_hit(&mut self, computed: u64, line: u64, need: Need, value: u64) -> u64 {
         if need == Need::Store {
@@ -241,7 +257,8 @@ impl Front {
     /// A load of a line that a prefetch asked for; `false` if no prefetch has it under way.
     fn join(&mut self, computed: u64, line: u64, need: Need, value: u64) -> bool {
         self.settle(computed);
-        let Some(at) = self.flights.iter().position(|f| f.line == line && f.need == Need::Prefetch) else {
+        let Some(at) = self.flights.iter().position(|f| f.line == line && f.need == Need::Prefetch)
+        else {
             return false;
         };
         let block = need == Need::Now || self.shape.window_ps == 0;
@@ -257,11 +274,13 @@ impl Front {
         true
     }
 
-    /// A reference to a virtual address that the first level does not hold: if its address was loaded by a load under way, the core has waited for
-    /// that load. Returns what it adds to the core's computation.
+    /// A reference to a virtual address that the first level does not hold: if its address was
+    /// loaded by a load under way, the core has waited for that load. Returns what it adds to the
+    /// core's computation.
     #[inline]
     pub fn depends(&mut self, computed: u64, address: u64) -> u64 {
-        let of = |value: u64| address.wrapping_sub(value).wrapping_add(REACH_BACK) < REACH + REACH_BACK;
+        let of =
+            |value: u64| address.wrapping_sub(value).wrapping_add(REACH_BACK) < REACH + REACH_BACK;
         if let Some(at) = self.flights.iter().rposition(|f| f.need == Need::Load && of(f.value)) {
             self.settle(computed);
             if let Some(at) = self.flights.get(at).filter(|f| of(f.value)).map(|_| at) {
@@ -281,8 +300,10 @@ impl Front {
     fn wait_for(&mut self, at: usize, computed: u64) {
         let flight = self.flights.remove(at);
         let wait = (flight.done - signed(flight.computed) - self.waited).max(0);
-        let seen =
-            flight.record.checked_sub(self.first_record).and_then(|i| self.records.get_mut(usize::try_from(i).ok()?));
+        let seen = flight
+            .record
+            .checked_sub(self.first_record)
+            .and_then(|i| self.records.get_mut(usize::try_from(i).ok()?));
         match seen.map(|record| &mut record.what) {
             Some(What::Fill { block, .. } | What::Join { block }) => *block = true,
             // Replayed already, but not answered.
@@ -315,9 +336,16 @@ impl Front {
         self.waited_at_last
     }
 
-    /// Takes over what the replay found: where the core had waited `estimated` by the estimate, it has waited `waited`; `done` says when a line
-    /// arrived, if it did. Returns the change of the core's time.
-    pub fn correct(&mut self, waited: i64, estimated: i64, horizon: i64, done: impl Fn(u64) -> Option<i64>) -> i64 {
+    /// Takes over what the replay found: where the core had waited `estimated` by the estimate, it
+    /// has waited `waited`; `done` says when a line arrived, if it did. Returns the change of the
+    /// core's time.
+    pub fn correct(
+        &mut self,
+        waited: i64,
+        estimated: i64,
+        horizon: i64,
+        done: impl Fn(u64) -> Option<i64>,
+    ) -> i64 {
         let before = std::mem::replace(&mut self.correction, waited - estimated);
         let correction = self.correction;
         for flight in &mut self.flights {

@@ -1,8 +1,11 @@
-//! What the plugin adds to the guest's code when QEMU translates it, and the instructions that the board answers itself.
+//! What the plugin adds to the guest's code when QEMU translates it, and the instructions that the
+//! board answers itself.
 //!
-//! Every block adds its instructions and their time, and asks whether the quantum is over. With the model on it also fetches its
-//! lines, unless the last fetch was of the same line, and every reference to memory is a callback. The board answers `rdmsr`, `wrmsr` and `rdpmc` of its
-//! counters and of cache allocation, `cpuid` of what it has, and `cpuid` with EAX = 0x5343_0000 + operation, by which guests speak to it:
+//! Every block adds its instructions and their time, and asks whether the quantum is over. With the
+//! model on it also fetches its lines, unless the last fetch was of the same line, and every
+//! reference to memory is a callback. The board answers `rdmsr`, `wrmsr` and `rdpmc` of its
+//! counters and of cache allocation, `cpuid` of what it has, and `cpuid` with EAX = 0x5343_0000 +
+//! operation, by which guests speak to it:
 //!
 //! | operation | does |
 //! |---|---|
@@ -12,9 +15,10 @@
 //! | 3 | writes a snapshot of the truth, labelled by eight bytes in RBX |
 //! | 4 | sets the counts of the truth to nothing |
 //!
-//! They answer EAX = 0x5343_0001. An instruction that the board answers is skipped; the block's rest, counted at its begin, is taken back.
-//! Physical addresses of code are asked for at translation: QEMU keeps a block to its physical page.
-//! `pause` costs [`PAUSE_PS`]: spinning costs time, but no more than the hint says.
+//! They answer EAX = 0x5343_0001. An instruction that the board answers is skipped; the block's
+//! rest, counted at its begin, is taken back. Physical addresses of code are asked for at
+//! translation: QEMU keeps a block to its physical page. `pause` costs [`PAUSE_PS`]: spinning costs
+//! time, but no more than the hint says.
 //! A write to the port that switches q35 off ends the counts.
 //! Not covered: the rest of a block that a page fault leaves is counted twice.
 
@@ -70,8 +74,9 @@ struct Site {
 }
 
 impl Site {
-    /// The address of the instruction behind it. QEMU keeps a block by its physical page and uses it for whatever page is mapped there, so the
-    /// block's addresses differ by whole pages from those at translation; `rip` lies in the block.
+    /// The address of the instruction behind it. QEMU keeps a block by its physical page and uses
+    /// it for whatever page is mapped there, so the block's addresses differ by whole pages from
+    /// those at translation; `rip` lies in the block.
     fn next_at(&self, rip: u64) -> u64 {
         const PAGE: u64 = 4096;
         self.next.wrapping_add(rip.wrapping_sub(self.begin) & !(PAGE - 1))
@@ -85,7 +90,8 @@ fn special(bytes: &[u8]) -> Option<Special> {
     let mut repeated = false;
     while let Some(&byte) = bytes.get(at) {
         match byte {
-            // Segments are prefixes without a meaning here: the kernel puts `ds` in front of `wrmsr`.
+            // Segments are prefixes without a meaning here: the kernel puts `ds` in front of
+            // `wrmsr`.
             0x26 | 0x2e | 0x36 | 0x3e | 0x64..=0x66 => {}
             0xf3 => repeated = true,
             0x40..=0x4f => rex = byte,
@@ -100,7 +106,9 @@ fn special(bytes: &[u8]) -> Option<Special> {
         [0x0f, 0x32, ..] => Some(Special::ReadMsr),
         [0x0f, 0x30, ..] => Some(Special::WriteMsr),
         [0x0f, 0x33, ..] => Some(Special::ReadCounter),
-        [0x0f, 0x22, modrm, ..] if modrm >> 3 & 7 == 3 => Some(Special::Space(modrm & 7 | (rex & 1) << 3)),
+        [0x0f, 0x22, modrm, ..] if modrm >> 3 & 7 == 3 => {
+            Some(Special::Space(modrm & 7 | (rex & 1) << 3))
+        }
         // A write of CR4 changes global pages.
         [0x0f, 0x22, modrm, ..] if modrm >> 3 & 7 == 4 => Some(Special::Invalidate),
         [0x0f, 0x01, modrm, ..] if modrm >> 3 & 7 == 7 && modrm < 0xc0 => Some(Special::Invalidate),
@@ -109,7 +117,8 @@ fn special(bytes: &[u8]) -> Option<Special> {
     }
 }
 
-/// A line range and who fetches it, in the pointer that QEMU hands back: first line (44 bits), further lines (16), kernel (1).
+/// A line range and who fetches it, in the pointer that QEMU hands back: first line (44 bits),
+/// further lines (16), kernel (1).
 fn pack(first: u64, more: u64, kernel: bool) -> *mut c_void {
     std::ptr::without_provenance_mut((first | more << 44 | u64::from(kernel) << 60) as usize)
 }
@@ -160,8 +169,9 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
     if model {
         fetches(block, &instructions, kernel);
     }
-    let mut behind_cpuid =
-        AFTER_CPUID.lock().is_ok_and(|after| !after.is_empty() && physical(begin).is_some_and(|p| after.contains(&p)));
+    let mut behind_cpuid = AFTER_CPUID.lock().is_ok_and(|after| {
+        !after.is_empty() && physical(begin).is_some_and(|p| after.contains(&p))
+    });
     for (at, &instruction) in instructions.iter().enumerate() {
         if std::mem::take(&mut behind_cpuid) {
             // SAFETY: as above.
@@ -186,7 +196,8 @@ pub extern "C" fn on_translation(block: *mut c_void, _: *mut c_void) {
                 }
                 let site = Site { special, begin, next, rest: (length - at - 1) as u64, kernel };
                 let site = Box::into_raw(Box::new(site)).cast();
-                // SAFETY: as above; the site lives for ever, as QEMU may run the block until the end.
+                // SAFETY: as above; the site lives for ever, as QEMU may run the block until the
+                // end.
                 unsafe { (q.on_instruction)(instruction, on_special, RW_REGS_PC, site) };
             }
         }
@@ -227,7 +238,15 @@ fn fetches(block: *mut c_void, instructions: &[*mut c_void], kernel: bool) {
             // SAFETY: as in `on_translation`.
             unsafe {
                 if from == to {
-                    (q.on_block_if)(block, on_fetch, NO_REGS, NOT_EQUAL, b.last_line(), from, packed);
+                    (q.on_block_if)(
+                        block,
+                        on_fetch,
+                        NO_REGS,
+                        NOT_EQUAL,
+                        b.last_line(),
+                        from,
+                        packed,
+                    );
                 } else {
                     (q.on_block)(block, on_fetch, NO_REGS, packed);
                 }
@@ -285,7 +304,8 @@ extern "C" fn on_special(vcpu: c_uint, site: *mut c_void) {
         score.time = score.time.saturating_sub(site.rest * cpi);
         let counted = &mut score.instructions[usize::from(site.kernel)];
         *counted = counted.saturating_sub(site.rest);
-        // SAFETY: this callback was registered to write the program counter; nothing here waits to be dropped.
+        // SAFETY: this callback was registered to write the program counter; nothing here waits to
+        // be dropped.
         unsafe { (qemu().set_pc)(site.next_at(v.regs.rip())) }
     }
 }
@@ -309,7 +329,8 @@ fn read_msr(at: usize) -> bool {
     let v = &mut vcpus[at];
     let number = u32::try_from(v.regs.get(RCX) & 0xffff_ffff).unwrap_or(0);
     v.settle(machine);
-    let value = v.pmu.read(number, &v.now()).or_else(|| board().allocation().read(at, number, machine));
+    let value =
+        v.pmu.read(number, &v.now()).or_else(|| board().allocation().read(at, number, machine));
     let Some(value) = value else { return false };
     v.regs.set(RAX, value & 0xffff_ffff);
     v.regs.set(RDX, value >> 32);
@@ -415,11 +436,21 @@ mod tests {
 
     #[test]
     fn a_block_is_used_at_other_addresses() {
-        let site = Site { special: Special::Cpuid, begin: 0x40_1ff0, next: 0x40_2003, rest: 0, kernel: false };
-        // Translated at 0x401ff0, run there and at 0x7f00_0000_1ff0, before and after the pointer went on.
-        for (rip, next) in
-            [(0x40_1ff0, 0x40_2003), (0x40_2001, 0x40_2003), (0x7f00_0000_1ff5, 0x7f00_0000_2003), (0x1ff0, 0x2003)]
-        {
+        let site = Site {
+            special: Special::Cpuid,
+            begin: 0x40_1ff0,
+            next: 0x40_2003,
+            rest: 0,
+            kernel: false,
+        };
+        // Translated at 0x401ff0, run there and at 0x7f00_0000_1ff0, before and after the pointer
+        // went on.
+        for (rip, next) in [
+            (0x40_1ff0, 0x40_2003),
+            (0x40_2001, 0x40_2003),
+            (0x7f00_0000_1ff5, 0x7f00_0000_2003),
+            (0x1ff0, 0x2003),
+        ] {
             assert_eq!(site.next_at(rip), next);
         }
     }

@@ -1,13 +1,18 @@
-//! A board inside QEMU: an unmodified guest finds caches, contended memory, time of its own, performance counters and cache allocation.
+//! A board inside QEMU: an unmodified guest finds caches, contended memory, time of its own,
+//! performance counters and cache allocation.
 //!
-//! Problem: an emulator has no misses and its time is the host's, so nothing that real-time systems are about can be seen in it. Rule: this plugin of
-//! QEMU's system emulation owns what the guest can measure. Every reference goes through the caches and the DRAM of `solocore-cache` and `solocore-dram`, by its
-//! physical address ([`machine`]). A vCPU's time is its instructions and what it waited for ([`vcpu`], [`front`], [`replay`]); the guest's clocks show it
-//! ([`schedule`]). The model's events count in the counters that the guest programs ([`pmu`]), masks and bandwidths that it sets act ([`allocation`]). What
-//! really happened is written to a file ([`truth`]). docs/board-model.md has the model, its costs and its tests.
+//! Problem: an emulator has no misses and its time is the host's, so nothing that real-time systems
+//! are about can be seen in it. Rule: this plugin of QEMU's system emulation owns what the guest
+//! can measure. Every reference goes through the caches and the DRAM of `solocore-cache` and
+//! `solocore-dram`, by its physical address ([`machine`]). A vCPU's time is its instructions and
+//! what it waited for ([`vcpu`], [`front`], [`replay`]); the guest's clocks show it ([`schedule`]).
+//! The model's events count in the counters that the guest programs ([`pmu`]), masks and bandwidths
+//! that it sets act ([`allocation`]). What really happened is written to a file ([`truth`]).
+//! docs/board-model.md has the model, its costs and its tests.
 //!
-//! Start: `-plugin libsolocore_board_plugin.so,config=PATH` ([`config`]); the guest speaks to it by `cpuid` ([`guest`]). A QEMU or a file with which the
-//! board cannot be had ends the process with code 3 and one line.
+//! Start: `-plugin libsolocore_board_plugin.so,config=PATH` ([`config`]); the guest speaks to it by
+//! `cpuid` ([`guest`]). A QEMU or a file with which the board cannot be had ends the process with
+//! code 3 and one line.
 //! Licence: GPL-2.0-or-later, as it uses QEMU beyond the plugin interface ([`qemu`]).
 
 mod allocation;
@@ -90,13 +95,20 @@ fn install(id: qemu::Id, info: &Info, target: &[u8], arguments: &[String]) -> Re
     let [oldest, newest] = info.version;
     if !(oldest..=newest).contains(&qemu::API) {
         let api = qemu::API;
-        return Err(format!("this QEMU has plugin interface {oldest} to {newest}; the board needs {api} (QEMU 11.1)"));
+        return Err(format!(
+            "this QEMU has plugin interface {oldest} to {newest}; the board needs {api} (QEMU 11.1)"
+        ));
     }
     let path = arguments.iter().find_map(|a| a.strip_prefix("config="));
-    let Some(path) = path else { return Err("give the plugin its configuration: config=PATH".to_owned()) };
+    let Some(path) = path else {
+        return Err("give the plugin its configuration: config=PATH".to_owned());
+    };
     let config = config::Config::read(&PathBuf::from(path))?;
     if usize::try_from(info.smp[0]).ok() != Some(config.cpus) || info.smp[0] != info.smp[1] {
-        return Err(format!("QEMU has {} vCPUs, {path} says {}; give -smp {}", info.smp[0], config.cpus, config.cpus));
+        return Err(format!(
+            "QEMU has {} vCPUs, {path} says {}; give -smp {}",
+            info.smp[0], config.cpus, config.cpus
+        ));
     }
     let q = qemu::load()?;
     let board = board::make(config)?;
@@ -114,7 +126,8 @@ fn install(id: qemu::Id, info: &Info, target: &[u8], arguments: &[String]) -> Re
     Ok(())
 }
 
-/// A vCPU is there; this is its thread. The first one takes over the clocks, the last one starts time.
+/// A vCPU is there; this is its thread. The first one takes over the clocks, the last one starts
+/// time.
 extern "C" fn on_vcpu(index: c_uint, _: *mut c_void) {
     let at = index as usize;
     let b = board();
@@ -192,7 +205,8 @@ fn progress(path: &std::path::Path) {
     loop {
         std::thread::sleep(Duration::from_secs(1));
         let model = if MODEL.load(Relaxed) { "on" } else { "off" };
-        let line = format!("{} {} {model}\n", NOW_PS.load(Relaxed) / 1000, begin.elapsed().as_nanos());
+        let line =
+            format!("{} {} {model}\n", NOW_PS.load(Relaxed) / 1000, begin.elapsed().as_nanos());
         if file.write_all(line.as_bytes()).is_err() {
             return;
         }

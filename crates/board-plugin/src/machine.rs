@@ -1,12 +1,15 @@
-//! The board's memory: private caches, the shared cache, prefetchers, and what each reference makes them do.
+//! The board's memory: private caches, the shared cache, prefetchers, and what each reference makes
+//! them do.
 //!
-//! Rule: references come in the order in which the vCPUs make them, one vCPU at a time. Every cache decides at once, so counts of hits and
-//! misses are final when the reference returns; only time is settled later ([`crate::front`], [`crate::replay`]). A fill asks the second level
-//! first, then the shared cache; what falls out follows, the second level's victim before the first level's, as in the profiler and in the
-//! simulator. Dirty lines travel down; one that falls out of the shared cache goes to DRAM. Caches are those of `solocore-cache`, all
-//! physically indexed, neither inclusive nor exclusive; cores do not take lines from each other.
-//! Not covered: coherence (a line that another core wrote is found in the shared cache or in DRAM, and may stay in both private
-//! caches), ports and banks, uncached memory other than devices.
+//! Rule: references come in the order in which the vCPUs make them, one vCPU at a time. Every cache
+//! decides at once, so counts of hits and misses are final when the reference returns; only time is
+//! settled later ([`crate::front`], [`crate::replay`]). A fill asks the second level first, then
+//! the shared cache; what falls out follows, the second level's victim before the first level's, as
+//! in the profiler and in the simulator. Dirty lines travel down; one that falls out of the shared
+//! cache goes to DRAM. Caches are those of `solocore-cache`, all physically indexed, neither
+//! inclusive nor exclusive; cores do not take lines from each other.
+//! Not covered: coherence (a line that another core wrote is found in the shared cache or in DRAM,
+//! and may stay in both private caches), ports and banks, uncached memory other than devices.
 
 use crate::config::PrefetcherKind;
 use crate::front::{Front, Need, Shape};
@@ -183,7 +186,8 @@ pub struct Machine {
     pub trace: Option<Trace>,
     /// By class of monitoring; empty without allocation.
     pub monitored: Vec<Monitored>,
-    /// Class of monitoring that brought each line of the shared cache, by its place; empty without allocation.
+    /// Class of monitoring that brought each line of the shared cache, by its place; empty without
+    /// allocation.
     owners: Vec<u8>,
     changes: Vec<i64>,
 }
@@ -265,14 +269,18 @@ impl Machine {
             happened: Happened::default(),
             trace: None,
             monitored: vec![Monitored::default(); if monitoring { MONITORS as usize } else { 0 }],
-            owners: vec![NOBODY; if monitoring { p.llc_sets() as usize * p.llc.ways as usize } else { 0 }],
+            owners: vec![
+                NOBODY;
+                if monitoring { p.llc_sets() as usize * p.llc.ways as usize } else { 0 }
+            ],
             changes: Vec::new(),
             geometry,
         })
     }
 
-    /// A reference of `cpu` to a physical line, which it makes after so much computation; its virtual address and the value that it read are
-    /// for dependences. Returns what it adds to the core's computation and its waits.
+    /// A reference of `cpu` to a physical line, which it makes after so much computation; its
+    /// virtual address and the value that it read are for dependences. Returns what it adds to the
+    /// core's computation and its waits.
     pub fn access(
         &mut self,
         cpu: usize,
@@ -413,7 +421,8 @@ impl Machine {
         let core = &mut self.cores[cpu];
         let Some(next) = core.prefetcher.next(line) else { return };
         let held = core.l2.as_ref().is_none_or(|l2| l2.holds(next));
-        // Without a second level there is no place for it but the first, which only references fill.
+        // Without a second level there is no place for it but the first, which only references
+        // fill.
         if held || !core.front.has_register(computed) {
             return;
         }
@@ -431,7 +440,8 @@ impl Machine {
     }
 
     fn frame(&mut self, line: u64) -> &mut FrameCounts {
-        let frame = usize::try_from(line >> (self.geometry.page_shift - self.geometry.line_shift)).unwrap_or(0);
+        let frame = usize::try_from(line >> (self.geometry.page_shift - self.geometry.line_shift))
+            .unwrap_or(0);
         // Beyond a terabyte there is no memory that a board could have: one entry for all of it.
         let frame = frame.min(MOST_FRAMES);
         if frame >= self.frames.len() {
@@ -450,7 +460,9 @@ impl Machine {
 
     fn own(&mut self, cpu: usize, line: u64) {
         let monitor = self.cores[cpu].monitor;
-        let Some(owner) = self.llc.place(line).and_then(|place| self.owners.get_mut(place)) else { return };
+        let Some(owner) = self.llc.place(line).and_then(|place| self.owners.get_mut(place)) else {
+            return;
+        };
         if let Some(before) = self.monitored.get_mut(usize::from(*owner)) {
             before.lines -= 1;
         }
@@ -467,8 +479,8 @@ impl Machine {
         }
     }
 
-    /// A window is over: begins to run what the cores did, up to `horizon`, through the DRAM. Returns by how much each core's time changes, by what came of the
-    /// window before.
+    /// A window is over: begins to run what the cores did, up to `horizon`, through the DRAM.
+    /// Returns by how much each core's time changes, by what came of the window before.
     pub fn replay(&mut self, horizon_ps: u64) -> &[i64] {
         let replay = self.worker.replay();
         self.changes.clear();

@@ -1,12 +1,15 @@
 //! A core's performance counters as the guest's kernel finds them.
 //!
-//! AMD: six counters of 48 bits, control and count in MSRs C0010200 to C001020B, the first four in C0010000 to C0010007 as well (AMD APM volume 2, 13.2).
-//! Intel: architectural version 2, four counters and three fixed ones (Intel SDM volume 3, chapter on performance monitoring).
-//! The machine's events have numbers of the vendor's where it has one for them ([`amd`], [`intel`]), and all of them are event 0xE7 with the unit mask
-//! 1 + their number in [`Event`]; 0xE8 is the same for the vendor-free cycles (1) and instructions (2).
-//! An overflow sends the core an NMI by the entry LVTPC of its local APIC, at the reference that caused it; cycles and instructions overflow at
-//! the end of the block in which they did.
-//! Not covered: edge and threshold bits, PEBS, IBS, LBR. User cycles are those of user instructions and of what they waited for.
+//! AMD: six counters of 48 bits, control and count in MSRs C0010200 to C001020B, the first four in
+//! C0010000 to C0010007 as well (AMD APM volume 2, 13.2).
+//! Intel: architectural version 2, four counters and three fixed ones (Intel SDM volume 3, chapter
+//! on performance monitoring). The machine's events have numbers of the vendor's where it has one
+//! for them ([`amd`], [`intel`]), and all of them are event 0xE7 with the unit mask 1 + their
+//! number in [`Event`]; 0xE8 is the same for the vendor-free cycles (1) and instructions (2). An
+//! overflow sends the core an NMI by the entry LVTPC of its local APIC, at the reference that
+//! caused it; cycles and instructions overflow at the end of the block in which they did.
+//! Not covered: edge and threshold bits, PEBS, IBS, LBR. User cycles are those of user instructions
+//! and of what they waited for.
 
 use crate::config::PmuKind;
 use crate::machine::{EVENTS, Event, Happened};
@@ -83,7 +86,8 @@ fn own(event: u64, unit: u64) -> Option<Counts> {
     }
 }
 
-/// AMD's numbers (PPR for family 17h): cycles, instructions, L2 requests and misses, fills by where they came from, hardware prefetches.
+/// AMD's numbers (PPR for family 17h): cycles, instructions, L2 requests and misses, fills by where
+/// they came from, hardware prefetches.
 pub fn amd(select: u64) -> Counts {
     let event = select & 0xff | select >> 24 & 0xf00;
     let unit = select >> 8 & 0xff;
@@ -151,7 +155,9 @@ impl Pmu {
         match (self.kind, number) {
             (PmuKind::Amd, 0xc001_0000..0xc001_0004) => Some(Msr::Select(at(0xc001_0000))),
             (PmuKind::Amd, 0xc001_0004..0xc001_0008) => Some(Msr::Count(at(0xc001_0004))),
-            (PmuKind::Amd, 0xc001_0200..0xc001_020c) if number & 1 == 0 => Some(Msr::Select(at(0xc001_0200) / 2)),
+            (PmuKind::Amd, 0xc001_0200..0xc001_020c) if number & 1 == 0 => {
+                Some(Msr::Select(at(0xc001_0200) / 2))
+            }
             (PmuKind::Amd, 0xc001_0200..0xc001_020c) => Some(Msr::Count(at(0xc001_0200) / 2)),
             (PmuKind::Intel, 0x186..0x18a) => Some(Msr::Select(at(0x186))),
             (PmuKind::Intel, 0xc1..0xc5) => Some(Msr::Count(at(0xc1))),
@@ -205,13 +211,16 @@ impl Pmu {
                 counter.user = select >> 16 & 1 == 1;
                 counter.kernel = select >> 17 & 1 == 1;
                 counter.interrupt = select >> 20 & 1 == 1;
-                counter.on = select >> 22 & 1 == 1 && (kind == PmuKind::Amd || global >> at & 1 == 1);
+                counter.on =
+                    select >> 22 & 1 == 1 && (kind == PmuKind::Amd || global >> at & 1 == 1);
             } else {
                 let field = fixed >> (4 * (at - FIXED)) & 0xf;
                 counter.counts = if at == FIXED { Counts::Instructions } else { Counts::Cycles };
                 (counter.user, counter.kernel) = (field & 2 != 0, field & 1 != 0);
                 counter.interrupt = field & 8 != 0;
-                counter.on = kind == PmuKind::Intel && field & 3 != 0 && global >> (32 + at - FIXED) & 1 == 1;
+                counter.on = kind == PmuKind::Intel
+                    && field & 3 != 0
+                    && global >> (32 + at - FIXED) & 1 == 1;
             }
             counter.since = Self::now_of(counter, now);
             if counter.on {
@@ -256,7 +265,9 @@ impl Pmu {
         let general = if self.kind == PmuKind::Amd { GENERAL_AMD } else { GENERAL_INTEL };
         let at = match number {
             n if (n as usize) < general => n as usize,
-            0x4000_0000..0x4000_0003 if self.kind == PmuKind::Intel => FIXED + (number & 3) as usize,
+            0x4000_0000..0x4000_0003 if self.kind == PmuKind::Intel => {
+                FIXED + (number & 3) as usize
+            }
             _ => return None,
         };
         Some(self.value(at, now))
@@ -322,9 +333,12 @@ impl Pmu {
         if !self.timed {
             return None;
         }
-        let timed = |c: &&Counter| c.on && c.interrupt && matches!(c.counts, Counts::Cycles | Counts::Instructions);
-        let left =
-            |c: &Counter| WIDTH + 1 - c.value - Self::now_of(c, now).saturating_sub(c.since).min(WIDTH - c.value);
+        let timed = |c: &&Counter| {
+            c.on && c.interrupt && matches!(c.counts, Counts::Cycles | Counts::Instructions)
+        };
+        let left = |c: &Counter| {
+            WIDTH + 1 - c.value - Self::now_of(c, now).saturating_sub(c.since).min(WIDTH - c.value)
+        };
         self.counters.iter().filter(timed).map(left).min()
     }
 }

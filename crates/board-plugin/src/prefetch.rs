@@ -1,9 +1,11 @@
 //! The prefetchers: which line to fetch after a miss of the first data cache.
 //!
-//! Next line: the line after the missed one, in the same page. Stride: of each of the last 16 pages the last miss and its distance to the one
-//! before are kept; when a distance repeats, the line at that distance comes next, in the same page. A line comes into the
-//! second level, takes a miss register and is dropped when there is none.
-//! Not covered: degree and distance beyond one line, throttling by accuracy, prefetching across pages.
+//! Next line: the line after the missed one, in the same page. Stride: of each of the last 16 pages
+//! the last miss and its distance to the one before are kept; when a distance repeats, the line at
+//! that distance comes next, in the same page. A line comes into the second level, takes a miss
+//! register and is dropped when there is none.
+//! Not covered: degree and distance beyond one line, throttling by accuracy, prefetching across
+//! pages.
 
 use crate::config::PrefetcherKind;
 
@@ -28,7 +30,12 @@ pub struct Prefetcher {
 impl Prefetcher {
     /// For pages of `1 << page_lines_shift` lines.
     pub fn new(kind: PrefetcherKind, page_lines_shift: u32) -> Self {
-        Self { kind, page_lines_shift, pages: [Page { page: u64::MAX, last: 0, stride: 0 }; PAGES], next: 0 }
+        Self {
+            kind,
+            page_lines_shift,
+            pages: [Page { page: u64::MAX, last: 0, stride: 0 }; PAGES],
+            next: 0,
+        }
     }
 
     /// A miss; the line to fetch.

@@ -1,8 +1,9 @@
-//! QEMU as the plugin sees it: the plugin interface, version 7 (`include/plugins/qemu-plugin.h`), and the symbols beyond it that the
-//! board needs, all found by name when QEMU loads the plugin.
+//! QEMU as the plugin sees it: the plugin interface, version 7 (`include/plugins/qemu-plugin.h`),
+//! and the symbols beyond it that the board needs, all found by name when QEMU loads the plugin.
 //!
-//! Problem: no package of Debian has the header, and time is not the interface's to give. Rule: every function is looked up, so a QEMU that lacks
-//! one is refused by name; the tests of the model link without QEMU. What is read of QEMU's memory is said at [`Clocks`].
+//! Problem: no package of Debian has the header, and time is not the interface's to give. Rule:
+//! every function is looked up, so a QEMU that lacks one is refused by name; the tests of the model
+//! link without QEMU. What is read of QEMU's memory is said at [`Clocks`].
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::sync::OnceLock;
@@ -114,8 +115,8 @@ macro_rules! symbols {
             fn find() -> Result<Self, String> {
                 Ok(Self { $($name: {
                     let address = symbol($symbol).ok_or_else(|| format!("this QEMU has no `{}`", $symbol))?;
-                    // SAFETY: the symbol is the function that the declaration describes, in version 7 of the interface;
-                    // `Clocks::check` looks at what goes beyond it.
+                    // SAFETY: the symbol is the function that the declaration describes, in version
+                    // 7 of the interface; `Clocks::check` looks at what goes beyond it.
                     unsafe { std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($arg),*) $(-> $ret)?>(address) }
                 },)* })
             }
@@ -234,8 +235,9 @@ impl Drop for BigLock {
 
 /// The clocks of the guest, taken over in the class `tcg-accel-ops`.
 ///
-/// `cpus_get_virtual_clock` and `cpus_get_elapsed_ticks` call what this class holds. Where in the class the two lie is read from
-/// their code: the first `mov offset(%rax),%rax`. The field before the first is `handle_interrupt`'s: it must hold what it is known to.
+/// `cpus_get_virtual_clock` and `cpus_get_elapsed_ticks` call what this class holds. Where in the
+/// class the two lie is read from their code: the first `mov offset(%rax),%rax`. The field before
+/// the first is `handle_interrupt`'s: it must hold what it is known to.
 pub struct Clocks {
     class: *mut u8,
     virtual_clock: usize,
@@ -266,7 +268,8 @@ impl Clocks {
         let q = qemu();
         // SAFETY: no arguments; the accelerator is set up when a vCPU starts.
         if !unsafe { (q.is_multi_threaded)() } {
-            return Err("QEMU runs all vCPUs in one thread; start it with -accel tcg,thread=multi".to_owned());
+            return Err("QEMU runs all vCPUs in one thread; start it with -accel tcg,thread=multi"
+                .to_owned());
         }
         // SAFETY: a C string; the answer is null or a class that lives for ever.
         let class = unsafe { (q.class_by_name)(c"tcg-accel-ops".as_ptr()) };
@@ -275,11 +278,15 @@ impl Clocks {
         }
         let class: *mut u8 = class.cast();
         let offset = |name: &str| {
-            // SAFETY: the code of a function; 64 bytes after its begin are mapped, as the text goes on for megabytes.
-            let code = symbol(name).map(|at| unsafe { std::slice::from_raw_parts(at.cast::<u8>().cast_const(), 64) });
-            code.and_then(offset_in).ok_or_else(|| format!("the code of `{name}` is not as expected"))
+            // SAFETY: the code of a function; 64 bytes after its begin are mapped, as the text goes
+            // on for megabytes.
+            let code = symbol(name)
+                .map(|at| unsafe { std::slice::from_raw_parts(at.cast::<u8>().cast_const(), 64) });
+            code.and_then(offset_in)
+                .ok_or_else(|| format!("the code of `{name}` is not as expected"))
         };
-        let (virtual_clock, elapsed_ticks) = (offset("cpus_get_virtual_clock")?, offset("cpus_get_elapsed_ticks")?);
+        let (virtual_clock, elapsed_ticks) =
+            (offset("cpus_get_virtual_clock")?, offset("cpus_get_elapsed_ticks")?);
         let word = |at: usize| {
             // SAFETY: within the class, which is larger than its last field used here.
             unsafe { class.add(at).cast::<usize>().read() }
@@ -291,7 +298,8 @@ impl Clocks {
             return Err("the class `tcg-accel-ops` does not hold `tcg_handle_interrupt`".to_owned());
         };
         if word(virtual_clock) != 0 || word(elapsed_ticks) != 0 {
-            return Err("the class `tcg-accel-ops` has clocks already; start QEMU without -icount".to_owned());
+            return Err("the class `tcg-accel-ops` has clocks already; start QEMU without -icount"
+                .to_owned());
         }
         Ok(Self { class, virtual_clock, elapsed_ticks, handle_interrupt })
     }
@@ -302,7 +310,8 @@ impl Clocks {
     /// They give something else.
     pub fn replace(&self, by: Replaced, test: impl Fn() -> (i64, i64)) -> Result<(), String> {
         let put = |at: usize, what: usize| {
-            // SAFETY: fields of the class that hold functions of these types, looked at in `find`; QEMU reads them anew at each use.
+            // SAFETY: fields of the class that hold functions of these types, looked at in `find`;
+            // QEMU reads them anew at each use.
             unsafe { self.class.add(at).cast::<usize>().write_volatile(what) }
         };
         #[allow(clippy::fn_to_numeric_cast, reason = "fields that hold functions")]
@@ -330,8 +339,10 @@ fn offset_in(code: &[u8]) -> Option<usize> {
 }
 
 /// The general registers of x86 that the board reads and writes, by their number in instructions.
-pub const GENERAL: [&str; 16] =
-    ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+pub const GENERAL: [&str; 16] = [
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+    "r14", "r15",
+];
 
 /// A vCPU's registers.
 pub struct Regs {
@@ -354,7 +365,9 @@ impl Regs {
         let list = unsafe { std::slice::from_raw_parts((*list).data, (*list).len as usize) };
         let find = |name: &str| {
             // SAFETY: names are C strings that live for ever.
-            let found = list.iter().find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
+            let found = list
+                .iter()
+                .find(|r| unsafe { CStr::from_ptr(r.name) }.to_bytes() == name.as_bytes());
             found.map(|r| r.handle).ok_or_else(|| format!("this QEMU names no register `{name}`"))
         };
         let mut general = [std::ptr::null_mut(); 16];
@@ -365,7 +378,8 @@ impl Regs {
     }
 
     fn read(&self, handle: *mut c_void) -> u64 {
-        // SAFETY: the handle is QEMU's, the array this vCPU's own; callbacks that come here were registered to read registers.
+        // SAFETY: the handle is QEMU's, the array this vCPU's own; callbacks that come here were
+        // registered to read registers.
         unsafe {
             (qemu().bytes_resize)(self.bytes, 0);
             (qemu().read_register)(handle, self.bytes);
@@ -377,7 +391,8 @@ impl Regs {
     fn word(&self) -> u64 {
         let mut word = [0u8; 8];
         // SAFETY: as many bytes as the array says.
-        let bytes = unsafe { std::slice::from_raw_parts((*self.bytes).data, (*self.bytes).len as usize) };
+        let bytes =
+            unsafe { std::slice::from_raw_parts((*self.bytes).data, (*self.bytes).len as usize) };
         let n = bytes.len().min(8);
         word[..n].copy_from_slice(&bytes[..n]);
         u64::from_le_bytes(word)
@@ -408,7 +423,8 @@ impl Regs {
         self.read(self.cr3)
     }
 
-    /// The instruction pointer as the translated code last wrote it: of an instruction of the block that runs, at or before the present one.
+    /// The instruction pointer as the translated code last wrote it: of an instruction of the block
+    /// that runs, at or before the present one.
     pub fn rip(&self) -> u64 {
         self.read(self.rip)
     }
@@ -439,7 +455,10 @@ mod tests {
 
     #[test]
     fn the_offset_is_read_from_the_code() {
-        let code = [0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x05, 1, 2, 3, 4, 0x48, 0x8b, 0x80, 0xc8, 0, 0, 0, 0xff];
+        let code = [
+            0xf3, 0x0f, 0x1e, 0xfa, 0x48, 0x8b, 0x05, 1, 2, 3, 4, 0x48, 0x8b, 0x80, 0xc8, 0, 0, 0,
+            0xff,
+        ];
         assert_eq!(offset_in(&code), Some(0xc8));
         assert_eq!(offset_in(&code[..12]), None);
     }

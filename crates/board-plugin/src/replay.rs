@@ -1,14 +1,18 @@
 //! The records of all cores through the DRAM, in the order of time.
 //!
-//! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule: at the end of a window the records of all cores
-//! ([`crate::front`]) are run side by side, each core as a machine of computation, miss registers and window, its requests through the
-//! controller of `solocore-dram`, up to half a quantum before the window's end and not beyond; what is left is run with the next window's. The half
-//! quantum is for cores whose misses were faster than estimated: they go on from a time before the window's end.
-//! The replay of a window runs on a processor of its own while the vCPUs run the next one; its corrections come at that one's end. When they
-//! come does not depend on how long the replay takes. So every core meets every
-//! other's requests at their times, whatever the order of the quanta, and none has an advantage.
-//! A core whose misses took longer than estimated is ahead of the window when it has run its quantum; it then waits for the window.
-//! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores use within 10 us may be brought in by the other one).
+//! Problem: quanta run one after another, so requests reach the model in the order of quanta. Rule:
+//! at the end of a window the records of all cores ([`crate::front`]) are run side by side, each
+//! core as a machine of computation, miss registers and window, its requests through the controller
+//! of `solocore-dram`, up to half a quantum before the window's end and not beyond; what is left is
+//! run with the next window's. The half quantum is for cores whose misses were faster than
+//! estimated: they go on from a time before the window's end. The replay of a window runs on a
+//! processor of its own while the vCPUs run the next one; its corrections come at that one's end.
+//! When they come does not depend on how long the replay takes. So every core meets every other's
+//! requests at their times, whatever the order of the quanta, and none has an advantage. A core
+//! whose misses took longer than estimated is ahead of the window when it has run its quantum; it
+//! then waits for the window.
+//! Not covered: the order of accesses to the shared cache within a quantum (a line that two cores
+//! use within 10 us may be brought in by the other one).
 
 use crate::front::{Front, Record, Shape, What};
 use solocore_dram::Spec;
@@ -114,7 +118,9 @@ impl Replay {
             shape,
             llc_mshrs: llc_mshrs.map_or(usize::MAX, |n| n as usize),
             under_way: 0,
-            cores: (0..cores).map(|_| Back { next: NEVER, miss_ps: first_guess, ..Back::default() }).collect(),
+            cores: (0..cores)
+                .map(|_| Back { next: NEVER, miss_ps: first_guess, ..Back::default() })
+                .collect(),
             controller: Controller::new(spec, row_hit_cap, line, cores, 1)?,
             answers: Vec::new(),
             horizon_ps: 0,
@@ -148,7 +154,8 @@ impl Replay {
         for core in 0..self.cores.len() {
             let Some(first) = self.cores[core].records.front().copied() else { continue };
             if self.cores[core].blocked.is_none() {
-                // Before this the DRAM has gone on: a core that was much faster than estimated loses the difference.
+                // Before this the DRAM has gone on: a core that was much faster than estimated
+                // loses the difference.
                 let due = time(signed(first.computed) + self.cores[core].waited);
                 let idle = matches!(first.what, What::Idle { .. });
                 if self.cores[core].caught_up && !idle {
@@ -187,8 +194,10 @@ impl Replay {
         while let Some(&record) = self.cores[core].records.front() {
             let back = &mut self.cores[core];
             // Loads that the core needed before this.
-            while let Some(at) =
-                back.flights.iter().position(|f| f.load && f.computed + self.shape.window_ps < record.computed)
+            while let Some(at) = back
+                .flights
+                .iter()
+                .position(|f| f.load && f.computed + self.shape.window_ps < record.computed)
             {
                 let needed = signed(back.flights[at].computed + self.shape.window_ps) + back.waited;
                 let Some(done) = back.flights[at].done else {
@@ -214,7 +223,14 @@ impl Replay {
                 What::Write => self.write(core, now, record.line),
                 What::Join { block } => self.join(core, now, record.line, record.computed, block),
                 What::Fill { miss, load, block, gap_ps } => {
-                    let fill = Fill { line: record.line, computed: record.computed, miss, load, block, gap_ps };
+                    let fill = Fill {
+                        line: record.line,
+                        computed: record.computed,
+                        miss,
+                        load,
+                        block,
+                        gap_ps,
+                    };
                     self.fill(core, now, fill)
                 }
             };
@@ -286,7 +302,14 @@ impl Replay {
             Some(done) if fill.block => back.waited += signed(done - now),
             _ => {
                 let load = fill.load && !fill.block;
-                back.flights.push(Flight { line: fill.line, tag, issued: now, done, computed: fill.computed, load });
+                back.flights.push(Flight {
+                    line: fill.line,
+                    tag,
+                    issued: now,
+                    done,
+                    computed: fill.computed,
+                    load,
+                });
                 if fill.block {
                     back.blocked = Some((tag, now));
                 }
@@ -355,7 +378,8 @@ impl Replay {
         }
         front.miss_ps = back.miss_ps;
         let flights = &back.flights;
-        let done = |line: u64| flights.iter().find(|f| f.line == line).and_then(|f| f.done).map(signed);
+        let done =
+            |line: u64| flights.iter().find(|f| f.line == line).and_then(|f| f.done).map(signed);
         let change = front.correct(waited, estimated, signed(horizon), done);
         self.largest_correction_ps = self.largest_correction_ps.max(change.unsigned_abs());
         self.sum_corrections_ps += change.unsigned_abs();

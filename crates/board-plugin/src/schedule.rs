@@ -1,16 +1,22 @@
 //! Which vCPU runs when: windows of a quantum, one vCPU at a time, and the guest's clocks.
 //!
-//! Problem: QEMU's vCPUs run as fast as the host lets them, and its clock is the host's. Rule: global time `T` goes in windows. In each, every vCPU that
-//! has work runs once, alone, until its local time reaches the window's end; then the next does. When none is left, its thread, or the clock's thread, runs the
-//! window's misses through the DRAM ([`crate::replay`]), moves `T`, and runs QEMU's timers. When no vCPU has work, `T` jumps to the next timer. The
-//! guest's clocks (virtual time and with it HPET, PIT, ACPI and the local APICs' timers; the TSC) show the local time of the vCPU that asks.
-//! A vCPU that an interrupt wakes goes on at the local time of the one that sent it, or at `T` if a timer did.
-//! The order in a window is that of the numbers, forwards and backwards by turns; it decides nothing but who finds a line in the shared cache first. The ends of quanta are spread by up to a quarter of a quantum from the seed: with even ends two vCPUs that
-//! spin for each other can miss each other for ever. A window ends early where a timer is due.
+//! Problem: QEMU's vCPUs run as fast as the host lets them, and its clock is the host's. Rule:
+//! global time `T` goes in windows. In each, every vCPU that has work runs once, alone, until its
+//! local time reaches the window's end; then the next does. When none is left, its thread, or the
+//! clock's thread, runs the window's misses through the DRAM ([`crate::replay`]), moves `T`, and
+//! runs QEMU's timers. When no vCPU has work, `T` jumps to the next timer. The guest's clocks
+//! (virtual time and with it HPET, PIT, ACPI and the local APICs' timers; the TSC) show the local
+//! time of the vCPU that asks. A vCPU that an interrupt wakes goes on at the local time of the one
+//! that sent it, or at `T` if a timer did. The order in a window is that of the numbers, forwards
+//! and backwards by turns; it decides nothing but who finds a line in the shared cache first. The
+//! ends of quanta are spread by up to a quarter of a quantum from the seed: with even ends two
+//! vCPUs that spin for each other can miss each other for ever. A window ends early where a timer
+//! is due.
 //!
-//! How QEMU is held: a vCPU that may not run is paused (`cpu_pause`); the end of a quantum is noticed by the translated code, which asks for work in
-//! the vCPU's thread, where pausing is allowed. All of [`Schedule`] is used with QEMU's big lock held. Nobody is released while the machine is
-//! not running, as QEMU waits for all vCPUs to stop when it ends.
+//! How QEMU is held: a vCPU that may not run is paused (`cpu_pause`); the end of a quantum is
+//! noticed by the translated code, which asks for work in the vCPU's thread, where pausing is
+//! allowed. All of [`Schedule`] is used with QEMU's big lock held. Nobody is released while the
+//! machine is not running, as QEMU waits for all vCPUs to stop when it ends.
 
 use crate::board::{self, MODEL, board};
 use crate::config::ModelSwitch;
@@ -98,7 +104,8 @@ impl Schedule {
 
     fn hold(&mut self, vcpus: &[Vcpu], at: usize) {
         self.seats[at].held = true;
-        // SAFETY: as in `can_run`; called where QEMU allows it, in work or in the callback of a vCPU that wakes.
+        // SAFETY: as in `can_run`; called where QEMU allows it, in work or in the callback of a
+        // vCPU that wakes.
         unsafe { (qemu().cpu_pause)(vcpus[at].cpu) };
     }
 
@@ -124,7 +131,8 @@ impl Schedule {
         unsafe { (qemu().cond_signal)(condition) };
     }
 
-    /// Chooses the next vCPU of the window. It goes on, unless it is `own`, which has not been paused: that one is only told.
+    /// Chooses the next vCPU of the window. It goes on, unless it is `own`, which has not been
+    /// paused: that one is only told.
     fn choose(&mut self, own: Option<usize>) -> Option<usize> {
         let (vcpus, machine) = board().vcpus_and_machine();
         // SAFETY: no arguments.
@@ -164,8 +172,8 @@ impl Schedule {
         }
     }
 
-    /// The quantum of `at` is over; this is its thread. Whoever is next runs; if the window is over, the next one begins here, which saves
-    /// waking the clock's thread.
+    /// The quantum of `at` is over; this is its thread. Whoever is next runs; if the window is
+    /// over, the next one begins here, which saves waking the clock's thread.
     fn end_of(&mut self, at: usize) {
         self.holder = None;
         loop {
@@ -183,7 +191,8 @@ impl Schedule {
         self.want_clock();
     }
 
-    /// The longest window. While the guest has not asked for the model nothing is measured, and longer ones save time.
+    /// The longest window. While the guest has not asked for the model nothing is measured, and
+    /// longer ones save time.
     fn length_ps(&self) -> u64 {
         let asked = board().config.model == ModelSwitch::Asked && !MODEL.load(Relaxed);
         if asked { self.quantum_ps * UNMEASURED } else { self.quantum_ps }
@@ -235,7 +244,8 @@ impl Schedule {
         });
         // SAFETY: as above.
         let deadline = unsafe { (q.deadline_ns)(VIRTUAL, -1) };
-        let until_timer = u64::try_from(deadline).map_or(u64::MAX, |ns| (ns + 1).saturating_mul(1000));
+        let until_timer =
+            u64::try_from(deadline).map_or(u64::MAX, |ns| (ns + 1).saturating_mul(1000));
         self.end_ps = next + until_timer.clamp(LEAST_PS.min(self.quantum_ps), self.length_ps());
         self.spread(vcpus);
         // SAFETY: as above.

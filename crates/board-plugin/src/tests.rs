@@ -1,4 +1,5 @@
-//! Tests of the model without QEMU: cores that make references by themselves, in windows like the schedule's.
+//! Tests of the model without QEMU: cores that make references by themselves, in windows like the
+//! schedule's.
 
 use crate::config::PrefetcherKind;
 use crate::machine::{Access, Event, Machine};
@@ -60,7 +61,9 @@ impl Run {
                 let wait = self.machine.cores[at].front.total_wait();
                 let computed = (core.local - wait).cast_unsigned();
                 let address = step.line * 64;
-                core.local += self.machine.access(at, computed, step.line, address, step.access, || step.value);
+                core.local +=
+                    self.machine
+                        .access(at, computed, step.line, address, step.access, || step.value);
             }
         }
         let changes = self.machine.replay(end - quantum / 2);
@@ -82,7 +85,12 @@ impl Run {
 fn chase(lines: Vec<u64>) -> Program {
     let count = lines.len() as u64;
     let at = move |n: u64| lines[usize::try_from(n % count).unwrap()];
-    Box::new(move |n| Step { line: at(n), access: Access::Load, value: at(n + 1) * 64, instructions: 1 })
+    Box::new(move |n| Step {
+        line: at(n),
+        access: Access::Load,
+        value: at(n + 1) * 64,
+        instructions: 1,
+    })
 }
 
 fn shuffled(first: u64, count: u64, stride: u64, seed: u64) -> Vec<u64> {
@@ -122,15 +130,16 @@ fn a_chase_costs_the_latency_of_its_level() {
     near(step_ps(&p, chase(shuffled(0, 16384, 1, 1)), 100_000, 100_000), 37_000.0, 0.002);
 }
 
-/// Every line in another row of the same bank: precharge, activate, read, one after the other; by the clock of DDR3-1066.
+/// Every line in another row of the same bank: precharge, activate, read, one after the other; by
+/// the clock of DDR3-1066.
 #[test]
 fn a_chase_of_row_conflicts_costs_what_the_commands_cost() {
     let p = platform();
     // 128 lines a row, 8 banks, 2 ranks.
     let lines: Vec<u64> = (0..1_000_000).map(|i| i * 128 * 16).collect();
     let got = step_ps(&p, chase(lines), 100, 20_000);
-    // The request is seen a cycle after it arrives; tRP 7, tRCD 7, CL 7, burst 4, a cycle to answer: 27 cycles of 1.875 ns, the arrival at an edge. The row
-    // cycle (27) is over by then.
+    // The request is seen a cycle after it arrives; tRP 7, tRCD 7, CL 7, burst 4, a cycle to
+    // answer: 27 cycles of 1.875 ns, the arrival at an edge. The row cycle (27) is over by then.
     let clock = 1875.0;
     let sent = 1000.0 + 36_000.0 + p.dram.overhead.ps() as f64;
     let whole = (sent / clock).ceil() * clock + 27.0 * clock;
@@ -142,7 +151,12 @@ fn a_chase_of_row_conflicts_costs_what_the_commands_cost() {
 fn independent_loads_overlap_up_to_the_registers() {
     let mut p = platform();
     let stream = || -> Program {
-        Box::new(|n| Step { line: n * 33 % (1 << 24), access: Access::Load, value: 0, instructions: 4 })
+        Box::new(|n| Step {
+            line: n * 33 % (1 << 24),
+            access: Access::Load,
+            value: 0,
+            instructions: 4,
+        })
     };
     let with = |p: &Platform| step_ps(p, stream(), 1000, 20_000);
     let ten = with(&p);
@@ -161,7 +175,12 @@ fn the_next_line_saves_a_walk_over_an_array_its_latency() {
     let mut p = platform();
     p.pipeline.window = Cycles(0);
     let walk = || -> Program {
-        Box::new(|n| Step { line: n / 8 % (1 << 22), access: Access::Load, value: 0, instructions: 4 })
+        Box::new(|n| Step {
+            line: n / 8 % (1 << 22),
+            access: Access::Load,
+            value: 0,
+            instructions: 4,
+        })
     };
     let time = |kind| {
         let mut run = Run::new(&p, kind, vec![walk()]);
@@ -217,7 +236,12 @@ fn the_order_in_a_window_favours_nobody() {
 fn a_chase_beside_streams_of_stores_is_slower() {
     let p = platform();
     let hog = |i: u64| -> Program {
-        Box::new(move |n| Step { line: (i << 22) + n % (1 << 20), access: Access::Store, value: 0, instructions: 8 })
+        Box::new(move |n| Step {
+            line: (i << 22) + n % (1 << 20),
+            access: Access::Store,
+            value: 0,
+            instructions: 8,
+        })
     };
     let alone = step_ps(&p, chase(shuffled(0, 1 << 20, 1, 3)), 0, 50_000);
     let programs = vec![chase(shuffled(0, 1 << 20, 1, 3)), hog(1), hog(2), hog(3)];
@@ -227,7 +251,12 @@ fn a_chase_beside_streams_of_stores_is_slower() {
     assert!(beside > 1.8 * alone, "{alone} {beside}");
     // No core is further than a window and its longest wait from the others.
     for core in &run.cores {
-        assert!((core.local - run.now.cast_signed()).abs() < 20_000_000, "{} {}", core.local, run.now);
+        assert!(
+            (core.local - run.now.cast_signed()).abs() < 20_000_000,
+            "{} {}",
+            core.local,
+            run.now
+        );
     }
 }
 

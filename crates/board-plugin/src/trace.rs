@@ -1,6 +1,8 @@
-//! A file of every reference, for a replay that shares no code with the model (`tests/board/replay.c`).
+//! A file of every reference, for a replay that shares no code with the model
+//! (`tests/board/replay.c`).
 //!
-//! A record is eight bytes, little-endian: line number (48 bits), core (8 bits), kind (8 bits: 0 load, 1 store, 2 fetch, 3 walk, 4 prefetch).
+//! A record is eight bytes, little-endian: line number (48 bits), core (8 bits), kind (8 bits: 0
+//! load, 1 store, 2 fetch, 3 walk, 4 prefetch).
 
 use crate::machine::Access;
 use std::fs::File;

@@ -1,7 +1,9 @@
-//! The ground truth: what every vCPU, program and frame did, by the model itself; written as JSON at exit and when the guest asks.
+//! The ground truth: what every vCPU, program and frame did, by the model itself; written as JSON
+//! at exit and when the guest asks.
 //!
-//! A program is an address space (CR3), named by itself with a magic `cpuid`; what the kernel does while that address space is loaded is the program's. An idle
-//! CPU keeps the address space of the program that ran last.
+//! A program is an address space (CR3), named by itself with a magic `cpuid`; what the kernel does
+//! while that address space is loaded is the program's. An idle CPU keeps the address space of the
+//! program that ran last.
 
 use crate::machine::{ALL, EVENTS, Machine};
 use crate::replay::Latencies;
@@ -33,7 +35,8 @@ pub struct Truth {
     snapshots: u32,
 }
 
-/// Bits of CR3 that name an address space; with page-table isolation its two halves differ in bit 12.
+/// Bits of CR3 that name an address space; with page-table isolation its two halves differ in bit
+/// 12.
 const SPACE: u64 = 0x000f_ffff_ffff_e000;
 
 impl Default for Truth {
@@ -78,7 +81,11 @@ impl Truth {
     /// The program of an address space says its name; what it did before stays with the old one.
     pub fn name(&mut self, vcpu: &mut Vcpu, totals: Totals, cr3: u64, name: &str) {
         self.settle(vcpu, totals);
-        self.programs.push(Program { name: name.to_owned(), cr3: cr3 & SPACE, totals: Totals::default() });
+        self.programs.push(Program {
+            name: name.to_owned(),
+            cr3: cr3 & SPACE,
+            totals: Totals::default(),
+        });
         self.by_cr3.insert(cr3 & SPACE, self.programs.len() - 1);
         vcpu.program = self.programs.len() - 1;
     }
@@ -96,7 +103,13 @@ impl Truth {
     }
 
     /// Everything as JSON; `host` is what the host's own doing decides.
-    pub fn json(&mut self, vcpus: &mut [Vcpu], machine: &mut Machine, host: &impl Serialize, label: &str) -> Value {
+    pub fn json(
+        &mut self,
+        vcpus: &mut [Vcpu],
+        machine: &mut Machine,
+        host: &impl Serialize,
+        label: &str,
+    ) -> Value {
         let now = NOW_PS.load(Relaxed);
         for vcpu in vcpus.iter_mut() {
             let totals = vcpu.totals(machine);
@@ -105,7 +118,8 @@ impl Truth {
         let none = Totals::default();
         let replay = machine.replayed();
         let (seen_all, uncore) = (replay.latencies.clone(), replay.uncore(now));
-        let (largest, sum_of, lost) = (replay.largest_correction_ps, replay.sum_corrections_ps, replay.lost_ps);
+        let (largest, sum_of, lost) =
+            (replay.largest_correction_ps, replay.sum_corrections_ps, replay.lost_ps);
         let vcpu = |v: &Vcpu| {
             let totals = v.totals(machine).since(self.zero.get(v.index).unwrap_or(&none));
             let mut object = counts(&totals);
@@ -128,7 +142,9 @@ impl Truth {
             Value::Object(object)
         };
         let mut sum = none;
-        vcpus.iter().for_each(|v| sum.add(&v.totals(machine).since(self.zero.get(v.index).unwrap_or(&none))));
+        vcpus.iter().for_each(|v| {
+            sum.add(&v.totals(machine).since(self.zero.get(v.index).unwrap_or(&none)))
+        });
         json!({
             "format": "solocore-board-truth-1",
             "label": label,
@@ -141,7 +157,8 @@ impl Truth {
                 "reads": uncore.reads, "writes": uncore.writes, "device": uncore.device,
                 "read_occupancy_ps": uncore.read_occupancy_ps,
             },
-            // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing differ from run to run.
+            // QEMU gives sleeping vCPUs work of its own, so quanta in which a guest does nothing
+            // differ from run to run.
             "host": host,
             "largest_correction_ps": largest,
             "lost_ps": lost,
@@ -150,7 +167,8 @@ impl Truth {
         })
     }
 
-    /// Where a snapshot goes, beside the file of the end: `PATH.LABEL`, or `PATH.N` without a label; and the label.
+    /// Where a snapshot goes, beside the file of the end: `PATH.LABEL`, or `PATH.N` without a
+    /// label; and the label.
     pub fn place(&mut self, path: &Path, label: &str) -> (PathBuf, String) {
         self.snapshots += 1;
         let known = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);

@@ -1,9 +1,12 @@
 //! A vCPU: its local time, what its references do, its counters.
 //!
-//! Local time is a number of the scoreboard, to which the translated code adds each block's instructions times cpi and to which callbacks add
-//! stalls, on a base that is set when a quantum begins, so that the number reaches [`FIRE`] at the quantum's end.
-//! Rule: a reference whose line is the most recent of its set in the first data cache changes nothing and costs nothing. `filter` knows these lines by
-//! virtual address, one for each set that a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes its translations.
+//! Local time is a number of the scoreboard, to which the translated code adds each block's
+//! instructions times cpi and to which callbacks add stalls, on a base that is set when a quantum
+//! begins, so that the number reaches [`FIRE`] at the quantum's end.
+//! Rule: a reference whose line is the most recent of its set in the first data cache changes
+//! nothing and costs nothing. `filter` knows these lines by virtual address, one for each set that
+//! a page's lines fall into: one compare, no question to QEMU. It is emptied when the guest changes
+//! its translations.
 
 use crate::machine::{Access, EVENTS, Machine};
 use crate::pmu::{Now, Pmu};
@@ -117,7 +120,14 @@ pub struct Common {
 
 impl Vcpu {
     /// The vCPU of this thread.
-    pub fn new(index: usize, cpu: *mut Cpu, common: Common, regs: Regs, pmu: Pmu, walker: Option<Walker>) -> Self {
+    pub fn new(
+        index: usize,
+        cpu: *mut Cpu,
+        common: Common,
+        regs: Regs,
+        pmu: Pmu,
+        walker: Option<Walker>,
+    ) -> Self {
         Self {
             filter: [NO_LINE; FILTER],
             // With fewer sets than lines of a page, two lines of a page share one, and so an entry.
@@ -148,8 +158,9 @@ impl Vcpu {
     /// Its entry of the scoreboard.
     #[inline(always)]
     pub fn score(&mut self) -> &mut Score {
-        // SAFETY: set before any vCPU runs, to an entry that moves only when vCPUs are added, which the board does not allow. The
-        // translated code of this vCPU writes it, not while a callback of the vCPU or the clock's thread does.
+        // SAFETY: set before any vCPU runs, to an entry that moves only when vCPUs are added, which
+        // the board does not allow. The translated code of this vCPU writes it, not while a
+        // callback of the vCPU or the clock's thread does.
         unsafe { &mut *self.score }
     }
 
@@ -167,7 +178,9 @@ impl Vcpu {
     /// Computation so far.
     #[inline(always)]
     fn computed(&self, machine: &Machine) -> u64 {
-        (self.local().cast_signed() - machine.cores[self.index].front.total_wait()).max(0).cast_unsigned()
+        (self.local().cast_signed() - machine.cores[self.index].front.total_wait())
+            .max(0)
+            .cast_unsigned()
     }
 
     /// Waits for what the core needs by now.
@@ -201,7 +214,8 @@ impl Vcpu {
         let mut end = self.end_ps;
         if let Some(left) = self.pmu.until_overflow(&self.now()) {
             // Cycles are no shorter than half a cycle of cpi; instructions take cpi each.
-            let ps = (left * self.cpi_ps).min(left.saturating_mul(1_000_000_000_000 / self.frequency.max(1)));
+            let ps = (left * self.cpi_ps)
+                .min(left.saturating_mul(1_000_000_000_000 / self.frequency.max(1)));
             end = end.min(local + ps.max(self.cpi_ps));
         }
         let left = end.saturating_sub(local).min(FIRE);
@@ -268,7 +282,8 @@ impl Vcpu {
     #[inline(never)]
     pub fn data(&mut self, machine: &mut Machine, info: u32, vaddr: u64, kernel: bool) {
         let q = qemu();
-        // SAFETY: `info` and `vaddr` are those that QEMU gave to this callback, which has not returned.
+        // SAFETY: `info` and `vaddr` are those that QEMU gave to this callback, which has not
+        // returned.
         let physical = unsafe {
             let handle = (q.hwaddr)(info, vaddr);
             if handle.is_null() || (q.hwaddr_is_io)(handle) {
@@ -292,7 +307,14 @@ impl Vcpu {
     }
 
     /// Where the second line of a reference lies: in the same page, or in the next.
-    fn second_half(&mut self, machine: &mut Machine, physical: u64, first: u64, second: u64, kernel: bool) -> u64 {
+    fn second_half(
+        &mut self,
+        machine: &mut Machine,
+        physical: u64,
+        first: u64,
+        second: u64,
+        kernel: bool,
+    ) -> u64 {
         let page = 1u64 << machine.geometry.page_shift;
         if second & (page - 1) != 0 {
             return physical + (second - first);
@@ -303,7 +325,15 @@ impl Vcpu {
         if unsafe { (qemu().translate)(second, &raw mut at) } { at } else { physical }
     }
 
-    fn line_of_data(&mut self, machine: &mut Machine, physical: u64, vaddr: u64, info: u32, store: bool, kernel: bool) {
+    fn line_of_data(
+        &mut self,
+        machine: &mut Machine,
+        physical: u64,
+        vaddr: u64,
+        info: u32,
+        store: bool,
+        kernel: bool,
+    ) {
         let line = physical >> self.line_shift;
         let access = if store { Access::Store } else { Access::Load };
         // SAFETY: `info` is that of the callback that has not returned.

@@ -1,10 +1,15 @@
-//! Page walks: a translation buffer of the board's own, and the reads of page tables that its misses make.
+//! Page walks: a translation buffer of the board's own, and the reads of page tables that its
+//! misses make.
 //!
-//! Rule: the buffer holds 1536 pages of 4 KiB or 2 MiB, in sets of [`WAYS`], least recently used first out. A miss reads the entry of the last level, and the levels
-//! above it whose line was not among the last [`UPPER`] that a walk read (the paging-structure caches). Entries are read from the guest's memory at
-//! their physical addresses, so they compete for the caches like all other data. The buffer is emptied when the guest writes CR3 or invalidates a page.
-//! Assumed sizes: a second-level buffer of 1536 entries, as in the cores of about 2015 to 2020; the first level is not modelled.
-//! Not covered: global pages that outlive a write of CR3, 1 GiB pages apart (they count as 2 MiB), five levels, nested tables.
+//! Rule: the buffer holds 1536 pages of 4 KiB or 2 MiB, in sets of [`WAYS`], least recently used
+//! first out. A miss reads the entry of the last level, and the levels above it whose line was not
+//! among the last [`UPPER`] that a walk read (the paging-structure caches). Entries are read from
+//! the guest's memory at their physical addresses, so they compete for the caches like all other
+//! data. The buffer is emptied when the guest writes CR3 or invalidates a page.
+//! Assumed sizes: a second-level buffer of 1536 entries, as in the cores of about 2015 to 2020; the
+//! first level is not modelled.
+//! Not covered: global pages that outlive a write of CR3, 1 GiB pages apart (they count as 2 MiB),
+//! five levels, nested tables.
 
 use crate::qemu::Regs;
 
@@ -34,7 +39,13 @@ pub struct Walker {
 
 impl Default for Walker {
     fn default() -> Self {
-        Self { sets: vec![[NONE; WAYS]; SETS], upper: [NONE; UPPER], next_upper: 0, last: NONE, root: None }
+        Self {
+            sets: vec![[NONE; WAYS]; SETS],
+            upper: [NONE; UPPER],
+            next_upper: 0,
+            last: NONE,
+            root: None,
+        }
     }
 }
 
@@ -68,7 +79,8 @@ impl Walker {
         set[0] = key;
     }
 
-    /// The physical addresses of the entries that a reference must read; `None` if the buffer has its page.
+    /// The physical addresses of the entries that a reference must read; `None` if the buffer has
+    /// its page.
     #[inline]
     pub fn walk(&mut self, vaddr: u64, regs: &Regs) -> Option<[Option<u64>; 4]> {
         if vaddr >> 12 == self.last {
@@ -135,7 +147,8 @@ mod tests {
 
     #[test]
     fn a_walk_reads_what_it_does_not_remember() {
-        // Tables at 0x1000, 0x2000, 0x3000, 0x4000; the second entry of the third level is a large page.
+        // Tables at 0x1000, 0x2000, 0x3000, 0x4000; the second entry of the third level is a large
+        // page.
         let read = |at: u64| match at {
             0x1000 => 0x2000 | 1,
             0x2000 => 0x3000 | 1,

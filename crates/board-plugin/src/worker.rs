@@ -1,6 +1,8 @@
-//! A thread for the replay, so that it costs no time of the vCPUs' where the host has a second processor.
+//! A thread for the replay, so that it costs no time of the vCPUs' where the host has a second
+//! processor.
 //!
-//! Rule: the replay is handed to the thread and back, so only one of the two has it. Few records are run at once: the hand-over would take longer.
+//! Rule: the replay is handed to the thread and back, so only one of the two has it. Few records
+//! are run at once: the hand-over would take longer.
 
 use crate::replay::Replay;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -42,7 +44,9 @@ impl Worker {
     /// If the thread has died.
     pub fn replay(&mut self) -> &mut Replay {
         let Self { replay, from, .. } = self;
-        replay.get_or_insert_with(|| from.recv().expect("the replay's thread lives as long as the board"))
+        replay.get_or_insert_with(|| {
+            from.recv().expect("the replay's thread lives as long as the board")
+        })
     }
 
     /// Runs it up to `horizon`.

@@ -1,7 +1,8 @@
 //! The directory where QEMU and kernels stay.
 //!
-//! Problem: two processes may fetch at once, and each may be killed half-way. Rule: whoever fetches holds a lock; a thing is unpacked beside its place
-//! and renamed, so that what has its name is whole. Packages on the way keep what came, and the next fetch goes on there.
+//! Problem: two processes may fetch at once, and each may be killed half-way. Rule: whoever fetches
+//! holds a lock; a thing is unpacked beside its place and renamed, so that what has its name is
+//! whole. Packages on the way keep what came, and the next fetch goes on there.
 
 use crate::error::BoardError;
 use crate::watch::Watch;
@@ -32,7 +33,11 @@ impl Cache {
         let root = set("SOLOCORE_BOARD_CACHE")
             .or_else(|| set("XDG_CACHE_HOME").map(|d| d.join("solocore/board")))
             .or_else(|| set("HOME").map(|d| d.join(".cache/solocore/board")))
-            .ok_or_else(|| BoardError::Machine("there is no cache directory; set SOLOCORE_BOARD_CACHE".to_owned()))?;
+            .ok_or_else(|| {
+                BoardError::Machine(
+                    "there is no cache directory; set SOLOCORE_BOARD_CACHE".to_owned(),
+                )
+            })?;
         let root = std::path::absolute(&root).map_err(|e| BoardError::file(&root, "use", &e))?;
         Ok(Self { root })
     }
@@ -52,7 +57,8 @@ impl Cache {
     /// The names of what a directory in it holds whole, sorted.
     pub fn names(&self, directory: &str) -> Vec<String> {
         let entries = std::fs::read_dir(self.root.join(directory)).into_iter().flatten().flatten();
-        let mut names: Vec<String> = entries.filter_map(|e| e.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> =
+            entries.filter_map(|e| e.file_name().into_string().ok()).collect();
         names.retain(|n| !n.starts_with('.'));
         names.sort();
         names
@@ -78,7 +84,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// An empty directory beside the places of things, removed when it is dropped. What was left by a process that was killed goes as well.
+    /// An empty directory beside the places of things, removed when it is dropped. What was left by
+    /// a process that was killed goes as well.
     pub fn scratch(&self, _lock: &Lock) -> Result<tempfile::TempDir, BoardError> {
         let home = self.directory("")?;
         for entry in std::fs::read_dir(&home).into_iter().flatten().flatten() {
@@ -86,7 +93,10 @@ impl Cache {
                 let _ = std::fs::remove_dir_all(entry.path());
             }
         }
-        tempfile::Builder::new().prefix(SCRATCH).tempdir_in(&home).map_err(|e| BoardError::file(&home, "write", &e))
+        tempfile::Builder::new()
+            .prefix(SCRATCH)
+            .tempdir_in(&home)
+            .map_err(|e| BoardError::file(&home, "write", &e))
     }
 
     /// Gives a finished directory its place.

@@ -1,9 +1,11 @@
 //! How the guest's output reaches the host: memory that both see.
 //!
-//! Problem: a serial line is slow and Debian has the drivers of faster devices as modules; and a program must not wait for the host, whose speed would
-//! then show in simulated time. Rule: a PCI device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps through sysfs without
-//! a driver. In it lies one ring of messages from the guest to the host: the guest moves `head`, the host `tail`, both count all bytes ever passed.
-//! The guest waits only when the host is a whole ring behind.
+//! Problem: a serial line is slow and Debian has the drivers of faster devices as modules; and a
+//! program must not wait for the host, whose speed would then show in simulated time. Rule: a PCI
+//! device (`ivshmem-plain`) has a file of the host as its memory, which the guest maps through
+//! sysfs without a driver. In it lies one ring of messages from the guest to the host: the guest
+//! moves `head`, the host `tail`, both count all bytes ever passed. The guest waits only when the
+//! host is a whole ring behind.
 
 use std::fs::File;
 use std::io;
@@ -48,7 +50,8 @@ pub struct Channel {
     length: usize,
 }
 
-// SAFETY: the memory lives as long as the value, and `head` and `tail`, which say who may touch which byte of it, are atomic.
+// SAFETY: the memory lives as long as the value, and `head` and `tail`, which say who may touch
+// which byte of it, are atomic.
 unsafe impl Send for Channel {}
 
 impl Channel {
@@ -63,7 +66,9 @@ impl Channel {
         }
         let access = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses.
-        let memory = unsafe { libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let memory = unsafe {
+            libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
+        };
         if memory == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
@@ -71,7 +76,8 @@ impl Channel {
     }
 
     fn counter(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: the offset is aligned and lies in the mapping, which lives as long as `self`; both sides use it as an atomic.
+        // SAFETY: the offset is aligned and lies in the mapping, which lives as long as `self`;
+        // both sides use it as an atomic.
         unsafe { &*self.memory.add(offset).cast::<AtomicU64>() }
     }
 
@@ -88,10 +94,15 @@ impl Channel {
     fn put(&self, position: u64, bytes: &[u8]) {
         let (at, most) = self.place(position);
         let first = bytes.len().min(most);
-        // SAFETY: both parts lie in the ring, and no byte of them is the reader's: the writer made sure that there is room.
+        // SAFETY: both parts lie in the ring, and no byte of them is the reader's: the writer made
+        // sure that there is room.
         unsafe {
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.memory.add(at), first);
-            std::ptr::copy_nonoverlapping(bytes[first..].as_ptr(), self.memory.add(RING), bytes.len() - first);
+            std::ptr::copy_nonoverlapping(
+                bytes[first..].as_ptr(),
+                self.memory.add(RING),
+                bytes.len() - first,
+            );
         }
     }
 
@@ -106,7 +117,8 @@ impl Channel {
         }
     }
 
-    /// Sends a message of at most [`LONGEST`] bytes; `wait` is called while there is no room. One thread at a time.
+    /// Sends a message of at most [`LONGEST`] bytes; `wait` is called while there is no room. One
+    /// thread at a time.
     pub fn send(&mut self, kind: Kind, bytes: &[u8], mut wait: impl FnMut()) {
         assert!(bytes.len() <= LONGEST, "longer messages are taken apart");
         let head = self.counter(HEAD).load(Ordering::Relaxed);
@@ -136,7 +148,8 @@ impl Channel {
         let header = u64::from_le_bytes(header);
         let length = header >> 32;
         let kind = Kind::of((header & 0xffff_ffff) as u32);
-        let (Some(kind), true) = (kind, filled >= HEADER + length && length <= LONGEST as u64 && filled <= self.room())
+        let (Some(kind), true) =
+            (kind, filled >= HEADER + length && length <= LONGEST as u64 && filled <= self.room())
         else {
             return Err(io::Error::other("the guest's messages are damaged"));
         };

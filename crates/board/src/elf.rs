@@ -1,4 +1,5 @@
-//! What a program of this machine needs to start elsewhere, and itself without what it does not load.
+//! What a program of this machine needs to start elsewhere, and itself without what it does not
+//! load.
 
 use object::Endianness;
 use object::elf::{FileHeader64, PT_INTERP};
@@ -8,24 +9,31 @@ use std::process::{Command, Stdio};
 
 type Header = FileHeader64<Endianness>;
 
-/// The loader and the libraries of a program, or of a library, as this machine's loader finds them. Static programs need none.
+/// The loader and the libraries of a program, or of a library, as this machine's loader finds them.
+/// Static programs need none.
 ///
 /// # Errors
 /// The libraries that are missing.
 pub fn libraries(path: &Path, bytes: &[u8]) -> Result<Vec<PathBuf>, String> {
     let Some(loader) = interpreter(bytes) else { return Ok(Vec::new()) };
     let output = Command::new(&loader).arg("--list").arg(path).stdin(Stdio::null()).output();
-    let output = output.map_err(|e| format!("its loader {} does not start: {e}", loader.display()))?;
+    let output =
+        output.map_err(|e| format!("its loader {} does not start: {e}", loader.display()))?;
     let said = String::from_utf8_lossy(&output.stdout);
     let (found, missing) = read_list(&said);
     if !missing.is_empty() || !output.status.success() {
-        let what = if missing.is_empty() { "its loader refuses it".to_owned() } else { missing.join(", ") };
+        let what = if missing.is_empty() {
+            "its loader refuses it".to_owned()
+        } else {
+            missing.join(", ")
+        };
         return Err(format!("a library is missing: {what}; install it"));
     }
     Ok(std::iter::once(loader).chain(found).collect())
 }
 
-/// Lines like `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f...)`, `/lib64/ld-linux-x86-64.so.2 (0x...)`, `libx.so => not found`.
+/// Lines like `libc.so.6 => /lib/x86_64-linux-gnu/libc.so.6 (0x00007f...)`,
+/// `/lib64/ld-linux-x86-64.so.2 (0x...)`, `libx.so => not found`.
 fn read_list(said: &str) -> (Vec<PathBuf>, Vec<String>) {
     let (mut found, mut missing) = (Vec::new(), Vec::new());
     for line in said.lines().map(str::trim) {
@@ -54,7 +62,8 @@ pub fn is_elf(bytes: &[u8]) -> bool {
     header.endian().is_ok_and(|e| header.e_machine(e) == object::elf::EM_X86_64)
 }
 
-/// A program without its symbols and debug information: what lies behind the last byte that is loaded. The guest's memory is dear.
+/// A program without its symbols and debug information: what lies behind the last byte that is
+/// loaded. The guest's memory is dear.
 pub fn loaded_part(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = loaded_end(&bytes) else { return bytes };
     if end >= bytes.len() {
@@ -82,7 +91,8 @@ mod tests {
 
     #[test]
     fn the_loaders_list_is_read() {
-        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibz.so.1 => /lib/libz.so.1 (0x00007f)\n\t/lib64/ld.so.2 (0x7f)\n\tliby.so => not found\n";
+        let said = "\tlinux-vdso.so.1 (0x00007ffd)\n\tlibz.so.1 => /lib/libz.so.1 \
+            (0x00007f)\n\t/lib64/ld.so.2 (0x7f)\n\tliby.so => not found\n";
         let (found, missing) = read_list(said);
         assert_eq!(found, [PathBuf::from("/lib/libz.so.1"), PathBuf::from("/lib64/ld.so.2")]);
         assert_eq!(missing, ["liby.so"]);

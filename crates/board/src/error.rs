@@ -22,6 +22,9 @@ pub enum BoardError {
 impl BoardError {
     /// Something could not be done with a file or a directory of this machine.
     pub(crate) fn file(path: &std::path::Path, what: &str, error: &std::io::Error) -> Self {
-        Self::Machine(format!("{}: cannot {what}: {error}; check its permissions and the free space", path.display()))
+        Self::Machine(format!(
+            "{}: cannot {what}: {error}; check its permissions and the free space",
+            path.display()
+        ))
     }
 }

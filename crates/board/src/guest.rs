@@ -1,7 +1,8 @@
 //! The first program of the guest: it starts the user's program and tells the host how it ended.
 //!
-//! Rule: it mounts what programs expect, reads the [`Task`], switches the memory model on, runs the program, switches it off, sends what lies in /out and
-//! turns the power off. All that the host must know goes through the [`Channel`]; the console has the kernel's messages only.
+//! Rule: it mounts what programs expect, reads the [`Task`], switches the memory model on, runs the
+//! program, switches it off, sends what lies in /out and turns the power off. All that the host
+//! must know goes through the [`Channel`]; the console has the kernel's messages only.
 
 use crate::channel::{Channel, Kind, LONGEST};
 use crate::image::HOME;
@@ -95,7 +96,9 @@ const ANSWER: u32 = 0x5343_0001;
 pub fn main() -> Result<(), String> {
     if std::process::id() != 1 {
         return Err(
-            "`board guest` is the first program of a board's guest; use `board run` or `board shell`".to_owned()
+            "`board guest` is the first program of a board's guest; use `board run` or `board \
+                shell`"
+                .to_owned(),
         );
     }
     mount_all();
@@ -144,8 +147,10 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
         ask(Request::ModelOff, "");
         format!("{}: cannot be started: {e}; is it made for this machine?", task.command[0])
     })?;
-    let outputs =
-        [child.stdout.take().map(|o| line.relay(o, Kind::Out)), child.stderr.take().map(|e| line.relay(e, Kind::Err))];
+    let outputs = [
+        child.stdout.take().map(|o| line.relay(o, Kind::Out)),
+        child.stderr.take().map(|e| line.relay(e, Kind::Err)),
+    ];
     let status = child.wait();
     let ns = clock_ns();
     if task.switch {
@@ -196,7 +201,11 @@ impl Line {
         self.send(Kind::Event, &serde_json::to_vec(event).unwrap_or_default());
     }
 
-    fn relay(&self, mut from: impl Read + Send + 'static, kind: Kind) -> std::thread::JoinHandle<()> {
+    fn relay(
+        &self,
+        mut from: impl Read + Send + 'static,
+        kind: Kind,
+    ) -> std::thread::JoinHandle<()> {
         let line = self.clone();
         std::thread::spawn(move || {
             let mut buffer = vec![0; 1 << 16];
@@ -246,7 +255,9 @@ fn open_channel() -> io::Result<Channel> {
         let id = |name: &str| std::fs::read_to_string(device.join(name)).unwrap_or_default();
         if id("vendor").trim() == "0x1af4" && id("device").trim() == "0x1110" {
             std::fs::write(device.join("enable"), "1")?;
-            return Channel::map(&File::options().read(true).write(true).open(device.join("resource2"))?);
+            return Channel::map(
+                &File::options().read(true).write(true).open(device.join("resource2"))?,
+            );
         }
     }
     Err(io::Error::other("the machine has no shared memory"))
@@ -275,9 +286,12 @@ fn mount_all() {
         unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
     }
     let _ = std::fs::write("/proc/sys/kernel/hostname", "board");
-    for (link, target) in
-        [("/dev/fd", "/proc/self/fd"), ("/dev/stdout", "fd/1"), ("/dev/stderr", "fd/2"), ("/dev/stdin", "fd/0")]
-    {
+    for (link, target) in [
+        ("/dev/fd", "/proc/self/fd"),
+        ("/dev/stdout", "fd/1"),
+        ("/dev/stderr", "fd/2"),
+        ("/dev/stdin", "fd/0"),
+    ] {
         let _ = std::os::unix::fs::symlink(target, link);
     }
     let _ = std::env::set_current_dir(HOME);
@@ -288,10 +302,12 @@ fn clock_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel fills the structure.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
-/// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the processor does. Was it a board that answered?
+/// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the
+/// processor does. Was it a board that answered?
 pub fn ask(request: Request, label: &str) -> bool {
     let mut bytes = [0; 8];
     for (byte, given) in bytes.iter_mut().zip(label.bytes()) {
@@ -299,7 +315,8 @@ pub fn ask(request: Request, label: &str) -> bool {
     }
     let mut answer = 0x5343_0000 | request as u32;
     #[cfg(target_arch = "x86_64")]
-    // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler keeps for itself, is put back.
+    // SAFETY: `cpuid` changes these four registers only; rbx, which the compiler keeps for itself,
+    // is put back.
     unsafe {
         std::arch::asm!(
             "xchg {label}, rbx",
@@ -333,7 +350,9 @@ mod tests {
         while let Some((kind, bytes)) = host.receive().expect("whole") {
             match kind {
                 Kind::Event => match serde_json::from_slice(&bytes).expect("an event") {
-                    Event::File { path, size, .. } => said.push(format!("{} {size}", path.display())),
+                    Event::File { path, size, .. } => {
+                        said.push(format!("{} {size}", path.display()))
+                    }
                     other => panic!("{other:?}"),
                 },
                 _ => said.push(bytes.len().to_string()),

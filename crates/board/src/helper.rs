@@ -1,7 +1,7 @@
 //! Programs of this machine that fetch and unpack: curl, xz, dpkg-deb.
 //!
-//! Rule: a helper is looked at a few times a second, so that Ctrl-C ends it and progress shows. One that is missing is an error that names its
-//! package.
+//! Rule: a helper is looked at a few times a second, so that Ctrl-C ends it and progress shows. One
+//! that is missing is an error that names its package.
 
 use crate::error::BoardError;
 use crate::watch::Watch;
@@ -22,12 +22,17 @@ pub fn run(
     mut look: impl FnMut(&mut dyn Watch),
 ) -> Result<(), BoardError> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            BoardError::Machine(format!("{name} is not installed; install it with: apt-get install {package}"))
-        }
-        _ => BoardError::Machine(format!("{name} does not start: {e}; check that it can be run")),
-    })?;
+    let mut child =
+        command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn().map_err(|e| {
+            match e.kind() {
+                std::io::ErrorKind::NotFound => BoardError::Machine(format!(
+                    "{name} is not installed; install it with: apt-get install {package}"
+                )),
+                _ => BoardError::Machine(format!(
+                    "{name} does not start: {e}; check that it can be run"
+                )),
+            }
+        })?;
     let failed = |e: std::io::Error| BoardError::Machine(format!("{name}: {e}; try again"));
     let status = loop {
         if watch.stopped() {

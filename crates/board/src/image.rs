@@ -1,9 +1,12 @@
 //! The guest's files: copies of the host's, at the same paths.
 //!
-//! Problem: a program needs its libraries, and a script its interpreter; the guest must not be able to change any. Rule: what the command names is
-//! copied, with what it needs to start, into the memory that the kernel unpacks as its root. A stock kernel needs no module for that, and no request
-//! goes to the host while the program runs, so the host's speed does not show in the guest's time. Symbolic links on the way stay links.
-//! Does not cover: libraries that a program loads by name at run time, and data that its arguments do not name: `--share` adds these.
+//! Problem: a program needs its libraries, and a script its interpreter; the guest must not be able
+//! to change any. Rule: what the command names is copied, with what it needs to start, into the
+//! memory that the kernel unpacks as its root. A stock kernel needs no module for that, and no
+//! request goes to the host while the program runs, so the host's speed does not show in the
+//! guest's time. Symbolic links on the way stay links.
+//! Does not cover: libraries that a program loads by name at run time, and data that its arguments
+//! do not name: `--share` adds these.
 
 use crate::elf;
 use crate::error::BoardError;
@@ -26,7 +29,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// A root with the host's links at its top, so that `/bin/sh` and `/usr/bin/sh` are one where they are one on the host.
+    /// A root with the host's links at its top, so that `/bin/sh` and `/usr/bin/sh` are one where
+    /// they are one on the host.
     pub fn new() -> Result<Self, BoardError> {
         let mut image = Self::default();
         for top in ["/bin", "/sbin", "/lib", "/lib64", "/usr", "/etc", "/root"] {
@@ -38,7 +42,11 @@ impl Image {
             image.tree.entry(empty.into()).or_insert(Entry::Directory { shared: false });
         }
         image.tree.insert("/tmp".into(), Entry::Directory { shared: true });
-        image.make("/etc/passwd", "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n", 0o644);
+        image.make(
+            "/etc/passwd",
+            "root:x:0:0::/root:/bin/sh\nuser:x:1000:1000::/tmp:/bin/sh\n",
+            0o644,
+        );
         image.make("/etc/group", "root:x:0:\nsolocore:x:900:\nuser:x:1000:\n", 0o644);
         if Path::new("/etc/ld.so.cache").is_file() {
             image.walk(Path::new("/etc/ld.so.cache"))?;
@@ -87,9 +95,12 @@ impl Image {
     pub fn file(&mut self, path: &Path) -> Result<(), BoardError> {
         let real = self.walk(path)?;
         let mut begin = [0; 2];
-        let read = |path: &Path| std::fs::read(path).map_err(|e| BoardError::file(path, "read", &e));
-        let mut opened = std::fs::File::open(&real).map_err(|e| BoardError::file(&real, "read", &e))?;
-        let n = std::io::Read::read(&mut opened, &mut begin).map_err(|e| BoardError::file(&real, "read", &e))?;
+        let read =
+            |path: &Path| std::fs::read(path).map_err(|e| BoardError::file(path, "read", &e));
+        let mut opened =
+            std::fs::File::open(&real).map_err(|e| BoardError::file(&real, "read", &e))?;
+        let n = std::io::Read::read(&mut opened, &mut begin)
+            .map_err(|e| BoardError::file(&real, "read", &e))?;
         if &begin[..n] == b"\x7fE" {
             self.libraries(&real, &read(&real)?)?;
         } else if &begin[..n] == b"#!" {
@@ -180,7 +191,8 @@ impl Image {
     fn add_file(&mut self, path: &Path, kind: &std::fs::Metadata) {
         if !self.tree.contains_key(path) {
             self.size += kind.len();
-            let entry = Entry::File { source: path.to_owned(), mode: kind.permissions().mode() & 0o7777 };
+            let entry =
+                Entry::File { source: path.to_owned(), mode: kind.permissions().mode() & 0o7777 };
             self.tree.insert(path.to_owned(), entry);
         }
     }
@@ -192,7 +204,8 @@ impl Image {
 /// [`BoardError::Input`].
 pub fn check_share(path: &Path) -> Result<(), BoardError> {
     let wrong = |what: &str| BoardError::Input(format!("--share {}: {what}", path.display()));
-    let absolute = std::path::absolute(path).map_err(|e| wrong(&format!("{e}; name a file or a directory")))?;
+    let absolute = std::path::absolute(path)
+        .map_err(|e| wrong(&format!("{e}; name a file or a directory")))?;
     if KERNELS.iter().any(|k| absolute.starts_with(k)) || absolute == Path::new("/") {
         return Err(wrong("the guest has its own; share a directory of files"));
     }
@@ -205,13 +218,15 @@ pub fn check_share(path: &Path) -> Result<(), BoardError> {
 
 /// The names of a path, the last one first.
 fn parts(path: &Path) -> Vec<PathBuf> {
-    let names = path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir));
+    let names =
+        path.components().filter(|c| matches!(c, Component::Normal(_) | Component::ParentDir));
     let mut parts: Vec<PathBuf> = names.map(|c| PathBuf::from(c.as_os_str())).collect();
     parts.reverse();
     parts
 }
 
-/// The programs that a script's first line names: its interpreter, and the one that `env` looks for.
+/// The programs that a script's first line names: its interpreter, and the one that `env` looks
+/// for.
 fn interpreters(script: &[u8]) -> Vec<PathBuf> {
     let line = script[2..].split(|&b| b == b'\n').next().unwrap_or_default();
     let line = String::from_utf8_lossy(line).into_owned();
@@ -228,8 +243,9 @@ fn interpreters(script: &[u8]) -> Vec<PathBuf> {
 /// A program as a shell finds it by its name.
 pub fn in_path(name: &str) -> Option<PathBuf> {
     let paths = std::env::var_os("PATH").unwrap_or_default();
-    let executable =
-        |p: &PathBuf| std::fs::metadata(p).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0);
+    let executable = |p: &PathBuf| {
+        std::fs::metadata(p).is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+    };
     std::env::split_paths(&paths).filter(|p| p.is_absolute()).map(|p| p.join(name)).find(executable)
 }
 
@@ -276,7 +292,10 @@ mod tests {
     #[test]
     fn the_kernels_own_directories_are_not_shared() {
         for path in ["/proc", "/sys/kernel", "/", "/nowhere/at/all"] {
-            assert!(matches!(Image::default().share(Path::new(path)), Err(BoardError::Input(_))), "{path}");
+            assert!(
+                matches!(Image::default().share(Path::new(path)), Err(BoardError::Input(_))),
+                "{path}"
+            );
         }
     }
 }

@@ -1,6 +1,8 @@
-//! The archive that the guest's kernel unpacks as its root: cpio, format `newc` (Linux, Documentation/driver-api/early-userspace/buffer-format.rst).
+//! The archive that the guest's kernel unpacks as its root: cpio, format `newc` (Linux,
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
 //!
-//! Rule: all belongs to root and is of the same day, and entries come in the order of their paths, so that the same files make the same bytes.
+//! Rule: all belongs to root and is of the same day, and entries come in the order of their paths,
+//! so that the same files make the same bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -44,7 +46,9 @@ pub fn write(tree: &Tree, out: &mut impl Write) -> io::Result<u64> {
     let mut archive = Archive { out, length: 0, number: 0 };
     for (path, entry) in tree {
         let name = path.strip_prefix("/").unwrap_or(path);
-        archive.entry(name, entry).map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
+        archive
+            .entry(name, entry)
+            .map_err(|e| io::Error::new(e.kind(), format!("{}: {e}", path.display())))?;
     }
     archive.header(Path::new("TRAILER!!!"), 0, 0)?;
     Ok(archive.length)
@@ -59,7 +63,9 @@ struct Archive<'a, W> {
 impl<W: Write> Archive<'_, W> {
     fn entry(&mut self, name: &Path, entry: &Entry) -> io::Result<()> {
         match entry {
-            Entry::Directory { shared } => self.header(name, libc::S_IFDIR | if *shared { 0o1777 } else { 0o755 }, 0),
+            Entry::Directory { shared } => {
+                self.header(name, libc::S_IFDIR | if *shared { 0o1777 } else { 0o755 }, 0)
+            }
             Entry::Link(target) => {
                 let bytes = target.as_os_str().as_bytes();
                 self.header(name, libc::S_IFLNK | 0o777, bytes.len() as u64)?;
@@ -96,12 +102,15 @@ impl<W: Write> Archive<'_, W> {
     }
 
     fn header(&mut self, name: &Path, mode: u32, size: u64) -> io::Result<()> {
-        let size = u32::try_from(size).map_err(|_| io::Error::other("has 4 GiB or more, which no initramfs holds"))?;
+        let size = u32::try_from(size)
+            .map_err(|_| io::Error::other("has 4 GiB or more, which no initramfs holds"))?;
         let name = name.as_os_str().as_bytes();
         self.number += 1;
         let links = if mode & libc::S_IFMT == libc::S_IFDIR { 2 } else { 1 };
-        let name_size = u32::try_from(name.len() + 1).map_err(|_| io::Error::other("has too long a name"))?;
-        // ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor, namesize, check
+        let name_size =
+            u32::try_from(name.len() + 1).map_err(|_| io::Error::other("has too long a name"))?;
+        // ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor,
+        // namesize, check
         let fields = [self.number, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0];
         let mut header = b"070701".to_vec();
         for field in fields {
@@ -159,14 +168,18 @@ mod tests {
         std::fs::write(file.path(), vec![7; 100_001]).expect("written");
         let mut bytes = Vec::new();
         write(&tree(file.path()), &mut bytes).expect("written");
-        let Ok(mut cpio) =
-            Command::new("cpio").args(["-itv", "--quiet"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()
+        let Ok(mut cpio) = Command::new("cpio")
+            .args(["-itv", "--quiet"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
         else {
             eprintln!("skipped: cpio is not installed");
             return;
         };
         cpio.stdin.take().expect("stdin").write_all(&bytes).expect("cpio reads");
-        let said = String::from_utf8(cpio.wait_with_output().expect("cpio ends").stdout).expect("text");
+        let said =
+            String::from_utf8(cpio.wait_with_output().expect("cpio ends").stdout).expect("text");
         let lines: Vec<&str> = said.lines().collect();
         assert_eq!(lines.len(), 5, "{said}");
         assert!(lines[1].starts_with("-rw-r-----") && lines[1].contains(" 100001 "), "{said}");

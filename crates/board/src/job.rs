@@ -116,9 +116,13 @@ impl Job {
         for share in &self.shares {
             check_share(share)?;
         }
-        for (option, path) in [("--out", &self.out), ("--console", &self.console), ("--truth", &self.truth)] {
+        for (option, path) in
+            [("--out", &self.out), ("--console", &self.console), ("--truth", &self.truth)]
+        {
             let Some(path) = path else { continue };
-            if (option == "--out" && path.exists() && !path.is_dir()) || (option != "--out" && path.is_dir()) {
+            if (option == "--out" && path.exists() && !path.is_dir())
+                || (option != "--out" && path.is_dir())
+            {
                 let right = if option == "--out" { "a directory" } else { "a file" };
                 return Err(BoardError::Input(format!(
                     "{option} {}: it is there and no such thing; name {right}",
@@ -153,7 +157,8 @@ impl Job {
 fn too_little(memory: Bytes, need: u64) -> BoardError {
     let need = (need >> 20).next_multiple_of(64);
     BoardError::Machine(format!(
-        "--memory {memory} is too little: the guest's kernel and files take {need} MiB; give it at least that"
+        "--memory {memory} is too little: the guest's kernel and files take {need} MiB; give it at \
+            least that"
     ))
 }
 
@@ -164,7 +169,8 @@ fn available_memory() -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? << 10)
 }
 
-/// The program that a command names: a path from `directory`, or a name as a shell finds it. `solocore` is this very program where PATH has none.
+/// The program that a command names: a path from `directory`, or a name as a shell finds it.
+/// `solocore` is this very program where PATH has none.
 ///
 /// # Errors
 /// [`BoardError::Machine`] when there is none that can be run.
@@ -173,12 +179,15 @@ pub fn find_program(name: &str, directory: &Path) -> Result<PathBuf, BoardError>
     if !name.contains('/') {
         let own = || if name == "solocore" { std::env::current_exe().ok() } else { None };
         return own().or_else(|| in_path(name)).ok_or_else(|| {
-            BoardError::Machine(format!("{name}: there is no such program in PATH; install it or give its path"))
+            BoardError::Machine(format!(
+                "{name}: there is no such program in PATH; install it or give its path"
+            ))
         });
     }
     let path = directory.join(name);
-    let kind = std::fs::metadata(&path)
-        .map_err(|e| BoardError::Machine(format!("{name}: there is no such program ({e}); check the path")))?;
+    let kind = std::fs::metadata(&path).map_err(|e| {
+        BoardError::Machine(format!("{name}: there is no such program ({e}); check the path"))
+    })?;
     if !kind.is_file() || kind.permissions().mode() & 0o111 == 0 {
         return Err(BoardError::Machine(format!(
             "{name}: is not a program that can be run; check the path and its permissions"
@@ -256,7 +265,10 @@ mod tests {
                 && find_program("/bin/sh", here).is_ok()
         );
         for missing in ["no-such-program", "./no-such-program", "/etc/passwd", "/etc/"] {
-            assert!(matches!(find_program(missing, here), Err(BoardError::Machine(_))), "{missing}");
+            assert!(
+                matches!(find_program(missing, here), Err(BoardError::Machine(_))),
+                "{missing}"
+            );
         }
     }
 }

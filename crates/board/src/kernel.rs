@@ -1,7 +1,8 @@
 //! Debian's stock kernels.
 //!
-//! Rule: a kernel is asked for by its version, with `-rt` or `-cloud` for these flavours. Nothing but `vmlinuz` is kept: the guest needs no module.
-//! Where none is asked for, the one that figures were measured on is taken, and without it the newest of its series' line.
+//! Rule: a kernel is asked for by its version, with `-rt` or `-cloud` for these flavours. Nothing
+//! but `vmlinuz` is kept: the guest needs no module. Where none is asked for, the one that figures
+//! were measured on is taken, and without it the newest of its series' line.
 
 use crate::archive::{Archive, Index, Package};
 use crate::cache::Cache;
@@ -14,7 +15,8 @@ use std::process::Command;
 
 /// The kernel that the board's figures were measured on.
 pub const TESTED: &str = "6.19.14";
-/// From here on the stock kernels' type information is wrong about what sched_ext needs (docs/linux.md).
+/// From here on the stock kernels' type information is wrong about what sched_ext needs
+/// (docs/linux.md).
 const BELOW: &str = "7.2";
 const SUITES: &[&str] = &["trixie-backports", "trixie"];
 const DIRECTORY: &str = "kernels";
@@ -39,7 +41,11 @@ pub fn cached(cache: &Cache) -> Vec<String> {
 ///
 /// # Errors
 /// [`BoardError::Machine`] when it cannot be reached.
-pub fn available(archive: &Archive, scratch: &Path, watch: &mut dyn Watch) -> Result<Vec<String>, BoardError> {
+pub fn available(
+    archive: &Archive,
+    scratch: &Path,
+    watch: &mut dyn Watch,
+) -> Result<Vec<String>, BoardError> {
     Ok(versions(&archive.index(SUITES[0], scratch, watch)?))
 }
 
@@ -47,7 +53,11 @@ pub fn available(archive: &Archive, scratch: &Path, watch: &mut dyn Watch) -> Re
 ///
 /// # Errors
 /// [`BoardError::Machine`] when it cannot be had.
-pub fn obtain(cache: &Cache, asked: Option<&str>, watch: &mut dyn Watch) -> Result<Kernel, BoardError> {
+pub fn obtain(
+    cache: &Cache,
+    asked: Option<&str>,
+    watch: &mut dyn Watch,
+) -> Result<Kernel, BoardError> {
     if let Some(found) = in_cache(cache, asked.unwrap_or(TESTED)) {
         return Ok(found);
     }
@@ -61,7 +71,11 @@ pub fn obtain(cache: &Cache, asked: Option<&str>, watch: &mut dyn Watch) -> Resu
     }
 }
 
-fn find_in_archive(cache: &Cache, asked: Option<&str>, watch: &mut dyn Watch) -> Result<Kernel, BoardError> {
+fn find_in_archive(
+    cache: &Cache,
+    asked: Option<&str>,
+    watch: &mut dyn Watch,
+) -> Result<Kernel, BoardError> {
     let lock = cache.lock(watch)?;
     let scratch = cache.scratch(&lock)?;
     let archive = Archive::find()?;
@@ -105,9 +119,11 @@ fn preferred(versions: &[String]) -> Option<String> {
 /// Versions of the plain flavour, the oldest first.
 fn versions(index: &Index) -> Vec<String> {
     let plain = |name: &str| {
-        let rest = name.strip_prefix("linux-binary-").or_else(|| name.strip_prefix("linux-image-"))?;
+        let rest =
+            name.strip_prefix("linux-binary-").or_else(|| name.strip_prefix("linux-image-"))?;
         let (version, flavour) = rest.split_once('+')?;
-        let whole = flavour.split_once('-')?.1 == "amd64" && version.starts_with(|c: char| c.is_ascii_digit());
+        let whole = flavour.split_once('-')?.1 == "amd64"
+            && version.starts_with(|c: char| c.is_ascii_digit());
         whole.then(|| version.to_owned())
     };
     let mut versions: Vec<String> = index.names().filter_map(plain).collect();
@@ -118,8 +134,11 @@ fn versions(index: &Index) -> Vec<String> {
 
 /// The package that holds the image: of its own since 6.19, before that with the modules.
 fn package<'a>(index: &'a Index, asked: &str) -> Option<&'a Package> {
-    let (version, flavour) = asked.split_once('-').map_or((asked, String::new()), |(v, f)| (v, format!("{f}-")));
-    ["linux-binary", "linux-image"].iter().find_map(|kind| index.get(&format!("{kind}-{version}+deb13-{flavour}amd64")))
+    let (version, flavour) =
+        asked.split_once('-').map_or((asked, String::new()), |(v, f)| (v, format!("{f}-")));
+    ["linux-binary", "linux-image"]
+        .iter()
+        .find_map(|kind| index.get(&format!("{kind}-{version}+deb13-{flavour}amd64")))
 }
 
 fn fetch(
@@ -135,7 +154,10 @@ fn fetch(
     let root = scratch.join("kernel");
     helper::run(Command::new("dpkg-deb").arg("-x").arg(&file).arg(&root), "dpkg", watch, |_| {})?;
     let image = find_image(&root).ok_or_else(|| {
-        BoardError::Machine(format!("{} holds no vmlinuz; choose another --kernel", package.filename))
+        BoardError::Machine(format!(
+            "{} holds no vmlinuz; choose another --kernel",
+            package.filename
+        ))
     })?;
     let made = scratch.join("made");
     let fail = |e: std::io::Error| BoardError::file(&made, "write", &e);
@@ -170,7 +192,9 @@ mod tests {
     fn index(names: &[&str]) -> Index {
         let text: String = names
             .iter()
-            .map(|n| format!("Package: {n}\nVersion: 1\nFilename: pool/{n}.deb\nSize: 1\nSHA256: a\n\n"))
+            .map(|n| {
+                format!("Package: {n}\nVersion: 1\nFilename: pool/{n}.deb\nSize: 1\nSHA256: a\n\n")
+            })
             .collect();
         Index::parse(&text)
     }
@@ -188,14 +212,21 @@ mod tests {
             "linux-image-amd64",
         ]);
         assert_eq!(versions(&index), ["6.18.5", "7.0.4", "7.0.13"]);
-        assert_eq!(package(&index, "7.0.4-rt").expect("there").name, "linux-binary-7.0.4+deb13-rt-amd64");
-        assert_eq!(package(&index, "6.18.5").expect("there").name, "linux-image-6.18.5+deb13-amd64");
+        assert_eq!(
+            package(&index, "7.0.4-rt").expect("there").name,
+            "linux-binary-7.0.4+deb13-rt-amd64"
+        );
+        assert_eq!(
+            package(&index, "6.18.5").expect("there").name,
+            "linux-image-6.18.5+deb13-amd64"
+        );
         assert!(package(&index, "6.18.5-rt").is_none());
     }
 
     #[test]
     fn sched_ext_decides_without_the_tested_kernel() {
-        let of = |list: &[&str]| preferred(&list.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>());
+        let of =
+            |list: &[&str]| preferred(&list.iter().map(|v| (*v).to_owned()).collect::<Vec<_>>());
         assert_eq!(of(&["6.18.5", TESTED, "7.1.3", "7.2.12"]).as_deref(), Some(TESTED));
         assert_eq!(of(&["6.18.5", "7.1.3", "7.2.12"]).as_deref(), Some("7.1.3"));
         assert_eq!(of(&["7.2.12", "7.3.4"]).as_deref(), Some("7.3.4"));

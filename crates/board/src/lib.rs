@@ -1,7 +1,9 @@
-//! A virtual board: stock Debian in QEMU with the cores, caches, memory and clock of a platform file.
+//! A virtual board: stock Debian in QEMU with the cores, caches, memory and clock of a platform
+//! file.
 //!
-//! This crate is the host's side: it fetches QEMU and kernels ([`archive`], [`qemu`], [`kernel`]), collects the guest's files ([`image`]), starts the
-//! machine and follows it ([`run`]), and holds what runs first inside ([`guest`]). What makes the machine a board is a QEMU plugin
+//! This crate is the host's side: it fetches QEMU and kernels ([`archive`], [`qemu`], [`kernel`]),
+//! collects the guest's files ([`image`]), starts the machine and follows it ([`run`]), and holds
+//! what runs first inside ([`guest`]). What makes the machine a board is a QEMU plugin
 //! (`crates/board-plugin`), which is told by a file ([`plugin`]) and asked by the guest.
 
 pub mod archive;

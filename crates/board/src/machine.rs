@@ -1,7 +1,8 @@
 //! A running guest: QEMU with its files, followed until it ends.
 //!
-//! Rule: QEMU runs in a process group of its own, so that the terminal's Ctrl-C reaches solocore alone, and is killed by the kernel if solocore is. All
-//! files of a run lie in a directory of its own, which goes when the run ends.
+//! Rule: QEMU runs in a process group of its own, so that the terminal's Ctrl-C reaches solocore
+//! alone, and is killed by the kernel if solocore is. All files of a run lie in a directory of its
+//! own, which goes when the run ends.
 
 use crate::channel::{Channel, Kind, SIZE};
 use crate::error::BoardError;
@@ -24,11 +25,14 @@ const LOOK: Duration = Duration::from_millis(5);
 const TELL: Duration = Duration::from_millis(500);
 /// How long QEMU may take to end once nothing more comes.
 const PATIENCE: Duration = Duration::from_secs(20);
-/// The clock is trusted and the timer not checked, because a stall of the host looks like a broken one; addresses are the same in every run.
-const KERNEL_OPTIONS: &str =
-    "console=ttyS0 quiet panic=-1 nokaslr norandmaps mitigations=off tsc=reliable no_timer_check cryptomgr.notests";
-/// What takes the emulator seconds and no guest needs: keys of modules, self-tests of random numbers and hashes.
-const SKIPPED: &str = "load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init";
+/// The clock is trusted and the timer not checked, because a stall of the host looks like a broken
+/// one; addresses are the same in every run.
+const KERNEL_OPTIONS: &str = "console=ttyS0 quiet panic=-1 nokaslr norandmaps mitigations=off \
+    tsc=reliable no_timer_check cryptomgr.notests";
+/// What takes the emulator seconds and no guest needs: keys of modules, self-tests of random
+/// numbers and hashes.
+const SKIPPED: &str =
+    "load_system_certificate_list,jent_mod_init,sha1_mod_init,bpf_tcp_ca_kfunc_init";
 
 /// What a guest did.
 #[derive(Debug, Default)]
@@ -64,24 +68,34 @@ fn describe(command: &mut Command, job: &Job, kernel: &Kernel, directory: &Path)
     command.args(["-nic", "none", "-vga", "none", "-display", "none", "-no-reboot"]);
     command.arg("-kernel").arg(&kernel.image).arg("-initrd").arg(directory.join("initramfs"));
     command.arg("-append").arg(format!("{KERNEL_OPTIONS} initcall_blacklist={SKIPPED}"));
-    let memory =
-        format!("memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}", quoted(&directory.join("channel")));
+    let memory = format!(
+        "memory-backend-file,id=channel,share=on,size={SIZE},mem-path={}",
+        quoted(&directory.join("channel"))
+    );
     command.arg("-object").arg(memory).args(["-device", "ivshmem-plain,memdev=channel"]);
     if job.command.is_empty() {
         // Ctrl-C is the guest's; Ctrl-A x ends it however stuck it is.
         command.args(["-chardev", "stdio,id=console,signal=off,mux=on"]);
     } else {
-        command.arg("-chardev").arg(format!("file,id=console,path={}", quoted(&directory.join("console"))));
+        command
+            .arg("-chardev")
+            .arg(format!("file,id=console,path={}", quoted(&directory.join("console"))));
     }
     command.args(["-serial", "chardev:console", "-monitor", "none"]);
 }
 
 impl Machine {
     /// Starts QEMU; `directory` holds the guest's files.
-    pub fn start(job: &Job, qemu: &Qemu, kernel: &Kernel, directory: &Path) -> Result<Self, BoardError> {
+    pub fn start(
+        job: &Job,
+        qemu: &Qemu,
+        kernel: &Kernel,
+        directory: &Path,
+    ) -> Result<Self, BoardError> {
         let shared = directory.join("channel");
         let fail = |e: std::io::Error| BoardError::file(&shared, "map", &e);
-        let file = File::options().read(true).write(true).create_new(true).open(&shared).map_err(fail)?;
+        let file =
+            File::options().read(true).write(true).create_new(true).open(&shared).map_err(fail)?;
         file.set_len(SIZE as u64).map_err(fail)?;
         let channel = Channel::map(&file).map_err(fail)?;
         let mut command = qemu.command();
@@ -122,7 +136,8 @@ impl Machine {
         let mut state = State::new(job);
         let mut told = begin;
         loop {
-            let ended = self.child.try_wait().map_err(|e| BoardError::Machine(format!("QEMU: {e}")))?;
+            let ended =
+                self.child.try_wait().map_err(|e| BoardError::Machine(format!("QEMU: {e}")))?;
             // After its end, once more: what it said last.
             self.drain(&mut state, begin, watch)?;
             if let Some(status) = ended {
@@ -150,7 +165,12 @@ impl Machine {
         }
     }
 
-    fn drain(&mut self, state: &mut State, begin: Instant, watch: &mut dyn Watch) -> Result<(), BoardError> {
+    fn drain(
+        &mut self,
+        state: &mut State,
+        begin: Instant,
+        watch: &mut dyn Watch,
+    ) -> Result<(), BoardError> {
         let damaged = |e: std::io::Error| BoardError::Machine(format!("{e}; run it again"));
         while let Some((kind, bytes)) = self.channel.receive().map_err(damaged)? {
             match kind {
@@ -174,7 +194,9 @@ impl Machine {
             return;
         }
         let mut numbers = line.split_whitespace().map_while(|w| w.parse::<u64>().ok());
-        if let (Some(simulated), Some(wall), Some(_)) = (numbers.next(), numbers.next(), state.started) {
+        if let (Some(simulated), Some(wall), Some(_)) =
+            (numbers.next(), numbers.next(), state.started)
+        {
             watch.speed(simulated, wall);
         }
     }
@@ -195,14 +217,19 @@ impl Machine {
             )));
         }
         let errors = read_lossy(&self.directory.join("errors"));
-        let said = complaint(&errors).or_else(|| console.lines().last()).unwrap_or("it said nothing").trim();
+        let said = complaint(&errors)
+            .or_else(|| console.lines().last())
+            .unwrap_or("it said nothing")
+            .trim();
         Err(BoardError::Machine(format!(
-            "the guest ended before its program did ({status}): {said}; --console FILE keeps its messages"
+            "the guest ended before its program did ({status}): {said}; --console FILE keeps its \
+                messages"
         )))
     }
 }
 
-/// What QEMU or its plugin ended with: what a panic says, else the last line, without the long path of the loader in front.
+/// What QEMU or its plugin ended with: what a panic says, else the last line, without the long path
+/// of the loader in front.
 fn complaint(errors: &str) -> Option<&str> {
     let mut lines = errors.lines().filter(|l| !l.contains("warning: TCG doesn't support"));
     let panic = lines.clone().skip_while(|l| !l.contains("panicked at")).nth(1);
@@ -228,7 +255,8 @@ impl Drop for Machine {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }
-            // SAFETY: a plain system call; the child was not reaped yet, so the number is still its own.
+            // SAFETY: a plain system call; the child was not reaped yet, so the number is still its
+            // own.
             unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap_or(0), signal) };
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(patience) {
@@ -267,7 +295,12 @@ impl State {
         }
     }
 
-    fn event(&mut self, event: Event, begin: Instant, watch: &mut dyn Watch) -> Result<(), BoardError> {
+    fn event(
+        &mut self,
+        event: Event,
+        begin: Instant,
+        watch: &mut dyn Watch,
+    ) -> Result<(), BoardError> {
         match event {
             Event::Started { ns } => {
                 self.followed.boot = begin.elapsed();
@@ -276,7 +309,10 @@ impl State {
                     watch.hand_over();
                     return Ok(());
                 }
-                watch.stage(&format!("booted in {:.1} s; the program runs", begin.elapsed().as_secs_f64()));
+                watch.stage(&format!(
+                    "booted in {:.1} s; the program runs",
+                    begin.elapsed().as_secs_f64()
+                ));
             }
             Event::Ended { code, ns } => {
                 self.followed.code = Some(code);

@@ -52,30 +52,39 @@ impl Config {
     }
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a checked platform: 0.1 ps to 1 ms")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a checked platform: 0.1 ps to 1 ms"
+)]
 fn cpi_ps(cpi: f64, hertz: u64) -> u64 {
     ((cpi * 1e12 / hertz as f64).round() as u64).max(1)
 }
 
-/// The plugin's file; none where `SOLOCORE_BOARD_PLUGIN` is `none`: the machine is then plain QEMU, without the board's clock and memory.
+/// The plugin's file; none where `SOLOCORE_BOARD_PLUGIN` is `none`: the machine is then plain QEMU,
+/// without the board's clock and memory.
 ///
 /// # Errors
 /// [`BoardError::Machine`] when it is not where it should be.
 pub fn find() -> Result<Option<PathBuf>, BoardError> {
-    let named = std::env::var_os("SOLOCORE_BOARD_PLUGIN").filter(|n| !n.is_empty()).map(PathBuf::from);
+    let named =
+        std::env::var_os("SOLOCORE_BOARD_PLUGIN").filter(|n| !n.is_empty()).map(PathBuf::from);
     if named.as_deref() == Some(Path::new("none")) {
         return Ok(None);
     }
     let mut places: Vec<PathBuf> = named.into_iter().collect();
     if places.is_empty()
-        && let Some(directory) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
+        && let Some(directory) =
+            std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
     {
         places.extend(["", "deps", "..", "../lib/solocore"].map(|d| directory.join(d).join(NAME)));
     }
-    let found = places.iter().find(|p| p.is_file()).map(|p| p.canonicalize().unwrap_or_else(|_| p.clone()));
+    let found =
+        places.iter().find(|p| p.is_file()).map(|p| p.canonicalize().unwrap_or_else(|_| p.clone()));
     found.map(Some).ok_or_else(|| {
         BoardError::Machine(format!(
-            "the board's plugin {NAME} is not beside the solocore program; build it with `make build`, or name it in SOLOCORE_BOARD_PLUGIN"
+            "the board's plugin {NAME} is not beside the solocore program; build it with `make \
+                build`, or name it in SOLOCORE_BOARD_PLUGIN"
         ))
     })
 }

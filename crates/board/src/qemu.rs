@@ -1,8 +1,9 @@
 //! QEMU's system emulator, from Debian's archive.
 //!
-//! Problem: the board needs a QEMU that its plugin knows, and most machines have another or none. Rule: Debian's packages are unpacked, none is
-//! installed; the emulator is started by its own dynamic loader with its own libraries. Backports replace versions, so whatever the archive has is
-//! taken, in an order of preference. Does not cover: hosts that are not x86-64 with Linux.
+//! Problem: the board needs a QEMU that its plugin knows, and most machines have another or none.
+//! Rule: Debian's packages are unpacked, none is installed; the emulator is started by its own
+//! dynamic loader with its own libraries. Backports replace versions, so whatever the archive has
+//! is taken, in an order of preference. Does not cover: hosts that are not x86-64 with Linux.
 
 use crate::archive::{Archive, Index, resolve};
 use crate::cache::Cache;
@@ -18,7 +19,8 @@ pub const TESTED: &str = "11.1.3";
 /// From here on a plugin can write registers, which counters need.
 const COUNTERS_FROM: &str = "11.0";
 /// Suites to take it from, the best first; each with what its packages stand beside.
-const SUITES: &[&[&str]] = &[&["trixie-backports", "trixie"], &["trixie"], &["bookworm-backports", "bookworm"]];
+const SUITES: &[&[&str]] =
+    &[&["trixie-backports", "trixie"], &["trixie"], &["bookworm-backports", "bookworm"]];
 /// Busybox gives the guest a shell and its tools.
 const PACKAGES: &[&str] = &["qemu-system-x86", "busybox-static"];
 const DIRECTORY: &str = "qemu";
@@ -48,9 +50,11 @@ impl Qemu {
 
     /// The emulator, without arguments but for where its files lie.
     pub fn command(&self) -> Command {
-        let libraries = ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|p| self.root.join(p));
+        let libraries =
+            ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu"].map(|p| self.root.join(p));
         let loader = libraries.iter().map(|l| l.join("ld-linux-x86-64.so.2")).find(|l| l.is_file());
-        let mut command = Command::new(loader.unwrap_or_else(|| self.root.join("ld-linux-x86-64.so.2")));
+        let mut command =
+            Command::new(loader.unwrap_or_else(|| self.root.join("ld-linux-x86-64.so.2")));
         let path = libraries.map(|l| l.to_string_lossy().into_owned()).join(":");
         command.arg("--library-path").arg(path).arg(self.root.join("usr/bin/qemu-system-x86_64"));
         command.env_remove("LD_LIBRARY_PATH").env_remove("LD_PRELOAD");
@@ -66,7 +70,10 @@ impl Qemu {
 pub fn cached(cache: &Cache) -> Vec<Qemu> {
     let mut names = cache.names(DIRECTORY);
     names.sort_by_key(|n| (n.as_str() != TESTED, std::cmp::Reverse(version::key(n))));
-    names.into_iter().map(|n| Qemu { root: cache.root().join(DIRECTORY).join(&n), version: n }).collect()
+    names
+        .into_iter()
+        .map(|n| Qemu { root: cache.root().join(DIRECTORY).join(&n), version: n })
+        .collect()
 }
 
 /// The QEMU to use; fetched if the cache has none.
@@ -76,7 +83,8 @@ pub fn cached(cache: &Cache) -> Vec<Qemu> {
 pub fn obtain(cache: &Cache, watch: &mut dyn Watch) -> Result<Qemu, BoardError> {
     if !cfg!(all(target_arch = "x86_64", target_os = "linux")) {
         return Err(BoardError::Machine(
-            "the board runs on x86-64 machines with Linux only; run it on such a machine".to_owned(),
+            "the board runs on x86-64 machines with Linux only; run it on such a machine"
+                .to_owned(),
         ));
     }
     if let Some(found) = cached(cache).into_iter().next() {
@@ -112,23 +120,41 @@ fn fetch(
     scratch: &Path,
     watch: &mut dyn Watch,
 ) -> Result<Qemu, BoardError> {
-    let indices: Vec<Index> = suites.iter().map(|s| archive.index(s, scratch, watch)).collect::<Result<_, _>>()?;
+    let indices: Vec<Index> =
+        suites.iter().map(|s| archive.index(s, scratch, watch)).collect::<Result<_, _>>()?;
     let wrong = |what: String| {
-        BoardError::Machine(format!("{}: {what}; name another mirror in SOLOCORE_DEBIAN", archive.address()))
+        BoardError::Machine(format!(
+            "{}: {what}; name another mirror in SOLOCORE_DEBIAN",
+            archive.address()
+        ))
     };
     let packages = resolve(&indices, PACKAGES).map_err(wrong)?;
-    let of_qemu = packages.iter().find(|p| p.name == PACKAGES[0]).map(|p| version::upstream(&p.version));
+    let of_qemu =
+        packages.iter().find(|p| p.name == PACKAGES[0]).map(|p| version::upstream(&p.version));
     let version = of_qemu.unwrap_or_default().to_owned();
     let downloads = cache.directory("downloads")?;
     let root = scratch.join("root");
     let all: u64 = packages.iter().map(|p| p.size).sum();
-    watch.stage(&format!("fetching QEMU {version}: {} packages, {} MB", packages.len(), all / 1_000_000));
+    watch.stage(&format!(
+        "fetching QEMU {version}: {} packages, {} MB",
+        packages.len(),
+        all / 1_000_000
+    ));
     let mut done = 0;
     let mut files = Vec::new();
     for package in &packages {
-        let path = archive.package(package, &downloads, &mut Part { watch, done, of: all, size: package.size })?;
+        let path = archive.package(
+            package,
+            &downloads,
+            &mut Part { watch, done, of: all, size: package.size },
+        )?;
         done += package.size;
-        helper::run(Command::new("dpkg-deb").arg("-x").arg(&path).arg(&root), "dpkg", watch, |_| {})?;
+        helper::run(
+            Command::new("dpkg-deb").arg("-x").arg(&path).arg(&root),
+            "dpkg",
+            watch,
+            |_| {},
+        )?;
         files.push(path);
     }
     let root = cache.keep(&root, DIRECTORY, &version)?;
@@ -138,7 +164,8 @@ fn fetch(
     let qemu = Qemu { version, root };
     if !qemu.has_counters() {
         watch.note(&format!(
-            "QEMU {} gives the board its clock only, without counters: the archive has no newer one",
+            "QEMU {} gives the board its clock only, without counters: the archive has no newer \
+                one",
             qemu.version
         ));
     }

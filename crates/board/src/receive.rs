@@ -1,6 +1,7 @@
 //! Files that the guest wrote to /out, taken to a directory of the host.
 //!
-//! Rule: a file gets its name when all its bytes are there. A path that leads out of the directory is refused, whatever the guest says.
+//! Rule: a file gets its name when all its bytes are there. A path that leads out of the directory
+//! is refused, whatever the guest says.
 
 use crate::error::BoardError;
 use std::io::Write;
@@ -24,7 +25,9 @@ impl Files {
     /// A file begins.
     pub fn begin(&mut self, path: &Path, mode: u32, size: u64) -> Result<(), BoardError> {
         let Some(directory) = &self.directory else { return Ok(()) };
-        if path.as_os_str().is_empty() || !path.components().all(|c| matches!(c, Component::Normal(_))) {
+        if path.as_os_str().is_empty()
+            || !path.components().all(|c| matches!(c, Component::Normal(_)))
+        {
             return Err(BoardError::Machine(format!(
                 "the guest sent a file with an impossible name: {}; run it again",
                 path.display()
@@ -35,8 +38,11 @@ impl Files {
         let parent = solocore_model::files::parent_dir(&place);
         std::fs::create_dir_all(parent).map_err(fail)?;
         let permissions = std::fs::Permissions::from_mode(mode & 0o777 | 0o600);
-        let file =
-            tempfile::Builder::new().prefix(".solocore-").permissions(permissions).tempfile_in(parent).map_err(fail)?;
+        let file = tempfile::Builder::new()
+            .prefix(".solocore-")
+            .permissions(permissions)
+            .tempfile_in(parent)
+            .map_err(fail)?;
         self.open = Some((file, place, size));
         self.data(&[])
     }

@@ -55,7 +55,10 @@ pub fn run(job: &Job, watch: &mut dyn Watch) -> Result<Outcome, BoardError> {
     let scratch = tempfile::Builder::new().prefix("solocore-board-").tempdir();
     let scratch = scratch.map_err(|e| BoardError::file(&std::env::temp_dir(), "write", &e))?;
     write_files(job, &image, scratch.path())?;
-    watch.stage(&format!("booting Linux {} on {} ({} CPUs)", kernel.version, job.platform.title, job.cpus));
+    watch.stage(&format!(
+        "booting Linux {} on {} ({} CPUs)",
+        kernel.version, job.platform.title, job.cpus
+    ));
     let followed = {
         let mut machine = Machine::start(job, &qemu, &kernel, scratch.path())?;
         machine.follow(job, watch)
@@ -104,7 +107,12 @@ fn outcome(followed: &Followed, qemu: Qemu, kernel: String, directory: &Path) ->
 }
 
 /// All files of the guest.
-fn collect(job: &Job, program: Option<PathBuf>, here: &Path, qemu: &Qemu) -> Result<Image, BoardError> {
+fn collect(
+    job: &Job,
+    program: Option<PathBuf>,
+    here: &Path,
+    qemu: &Qemu,
+) -> Result<Image, BoardError> {
     let mut image = Image::new()?;
     add_solocore(&mut image)?;
     add_tools(&mut image, qemu)?;
@@ -120,7 +128,11 @@ fn collect(job: &Job, program: Option<PathBuf>, here: &Path, qemu: &Qemu) -> Res
     }
     for argument in job.command.iter().skip(1) {
         let path = here.join(argument);
-        if !argument.is_empty() && path.is_file() && !path.starts_with("/dev") && !path.starts_with("/proc") {
+        if !argument.is_empty()
+            && path.is_file()
+            && !path.starts_with("/dev")
+            && !path.starts_with("/proc")
+        {
             image.file(&path)?;
         }
     }
@@ -147,9 +159,11 @@ fn is_solocore(program: &Path) -> bool {
     own.is_some() && program.canonicalize().ok() == own
 }
 
-/// This very program, without what is not loaded, as the first program of the guest and as `solocore` in its PATH.
+/// This very program, without what is not loaded, as the first program of the guest and as
+/// `solocore` in its PATH.
 fn add_solocore(image: &mut Image) -> Result<(), BoardError> {
-    let path = std::env::current_exe().map_err(|e| BoardError::file(Path::new("/proc/self/exe"), "read", &e))?;
+    let path = std::env::current_exe()
+        .map_err(|e| BoardError::file(Path::new("/proc/self/exe"), "read", &e))?;
     let bytes = std::fs::read(&path).map_err(|e| BoardError::file(&path, "read", &e))?;
     image.libraries(&path, &bytes)?;
     image.make(SOLOCORE, elf::loaded_part(bytes), 0o755);
@@ -162,7 +176,10 @@ fn add_tools(image: &mut Image, qemu: &Qemu) -> Result<(), BoardError> {
     let path = qemu.busybox();
     let bytes = std::fs::read(&path).map_err(|e| BoardError::file(&path, "read", &e))?;
     image.make(format!("{HOME}/busybox"), bytes, 0o755);
-    let list = Command::new(&path).arg("--list").output().map_err(|e| BoardError::file(&path, "start", &e))?;
+    let list = Command::new(&path)
+        .arg("--list")
+        .output()
+        .map_err(|e| BoardError::file(&path, "start", &e))?;
     let bin = PathBuf::from(format!("{HOME}/bin"));
     image.new_directory(&bin);
     for tool in String::from_utf8_lossy(&list.stdout).lines() {
@@ -186,7 +203,10 @@ fn environment(job: &Job) -> BTreeMap<String, String> {
     );
     if job.command.is_empty() {
         let kind = std::env::var("TERM").unwrap_or_else(|_| "vt100".to_owned());
-        all.extend([("TERM".to_owned(), kind), ("PS1".to_owned(), format!("{}# ", job.platform.name))]);
+        all.extend([
+            ("TERM".to_owned(), kind),
+            ("PS1".to_owned(), format!("{}# ", job.platform.name)),
+        ]);
     }
     all
 }

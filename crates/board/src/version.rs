@@ -17,7 +17,11 @@ mod tests {
 
     #[test]
     fn numbers_compare_as_numbers() {
-        assert!(key("7.0.13") > key("7.0.4") && key("11.0") <= key("11.1.3") && key("10.0.13") < key("11.0"));
+        assert!(
+            key("7.0.13") > key("7.0.4")
+                && key("11.0") <= key("11.1.3")
+                && key("10.0.13") < key("11.0")
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What whoever started a board sees while it works.
 //!
-//! Problem: a fetch takes minutes and a run hours, and a library must not print. Rule: the caller hands in a [`Watch`], which is told what goes
-//! on and is asked whether to go on.
+//! Problem: a fetch takes minutes and a run hours, and a library must not print. Rule: the caller
+//! hands in a [`Watch`], which is told what goes on and is asked whether to go on.
 
 /// Where the program wrote.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

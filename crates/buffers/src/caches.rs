@@ -29,11 +29,14 @@ fn size(text: &str) -> Option<u64> {
 #[must_use]
 pub fn read(directory: &Path) -> Caches {
     let mut caches = Caches::default();
-    let text = |index: usize, file: &str| fs::read_to_string(directory.join(format!("index{index}")).join(file)).ok();
+    let text = |index: usize, file: &str| {
+        fs::read_to_string(directory.join(format!("index{index}")).join(file)).ok()
+    };
     let mut levels: Vec<(u32, u64, u32)> = (0..8)
         .filter(|&i| text(i, "type").is_some_and(|t| t.trim() != "Instruction"))
         .filter_map(|i| {
-            let ways = text(i, "ways_of_associativity").and_then(|w| w.trim().parse().ok()).unwrap_or(0);
+            let ways =
+                text(i, "ways_of_associativity").and_then(|w| w.trim().parse().ok()).unwrap_or(0);
             Some((text(i, "level")?.trim().parse().ok()?, size(&text(i, "size")?)?, ways))
         })
         .collect();
@@ -67,7 +70,9 @@ mod tests {
         for (i, (level, kind, size, ways)) in caches.into_iter().enumerate() {
             let index = dir.path().join(format!("index{i}"));
             fs::create_dir(&index).unwrap();
-            for (file, text) in [("level", level), ("type", kind), ("size", size), ("ways_of_associativity", ways)] {
+            for (file, text) in
+                [("level", level), ("type", kind), ("size", size), ("ways_of_associativity", ways)]
+            {
                 fs::write(index.join(file), format!("{text}\n")).unwrap();
             }
         }

@@ -1,11 +1,15 @@
-//! Files read straight into chosen pages: by O_DIRECT, or by io_uring into buffers that are registered once.
+//! Files read straight into chosen pages: by O_DIRECT, or by io_uring into buffers that are
+//! registered once.
 //!
-//! Problem: an ordinary read copies from pages of the kernel's choice; a device's DMA goes to these, in whatever banks they are, and
-//! the copy goes through the cache.
-//! Rule: with O_DIRECT the device writes into the caller's pages, which stay where they are. Registered buffers are pinned once
-//! instead of at each read. Both refuse what is not aligned as the file system asks.
-//! Source: mc2-os-isolation, sections 4.3 and 5.3 (its Load-Generator reads 400 KB at an interval with O_DIRECT).
-//! Does not cover: what a virtual disk or an encrypted one does below; file systems that take O_DIRECT and copy all the same.
+//! Problem: an ordinary read copies from pages of the kernel's choice; a device's DMA goes to
+//! these, in whatever banks they are, and the copy goes through the cache.
+//! Rule: with O_DIRECT the device writes into the caller's pages, which stay where they are.
+//! Registered buffers are pinned once instead of at each read. Both refuse what is not aligned as
+//! the file system asks.
+//! Source: mc2-os-isolation, sections 4.3 and 5.3 (its Load-Generator reads 400 KB at an interval
+//! with O_DIRECT).
+//! Does not cover: what a virtual disk or an encrypted one does below; file systems that take
+//! O_DIRECT and copy all the same.
 
 use crate::{BufferError, Mapping};
 use io_uring::{IoUring, opcode, types};
@@ -41,19 +45,30 @@ impl DirectFile {
         if path.is_dir() {
             return Err(BufferError::Input(format!("{shown} is a directory; name a file")));
         }
-        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path).map_err(|e| {
-            match e.raw_os_error() {
+        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(path).map_err(
+            |e| match e.raw_os_error() {
                 Some(libc::EINVAL) => BufferError::Machine(format!(
-                    "{shown}: its file system reads only through the kernel's cache (no O_DIRECT); name a file on a disk"
+                    "{shown}: its file system reads only through the kernel's cache (no O_DIRECT); \
+                        name a file on a disk"
                 )),
-                Some(libc::ENOENT) => BufferError::Input(format!("{shown}: there is no such file; name one")),
+                Some(libc::ENOENT) => BufferError::Input(format!(
+                    "{shown}: there is no such file; \
+                    name one"
+                )),
                 _ => BufferError::io(&shown, &e, "name a file that can be read"),
-            }
-        })?;
-        let metadata = file.metadata().map_err(|e| BufferError::io(&shown, &e, "name another file"))?;
+            },
+        )?;
+        let metadata =
+            file.metadata().map_err(|e| BufferError::io(&shown, &e, "name another file"))?;
         let (memory, offset) = alignments(&file);
         let bytes = metadata.len();
-        Ok(Self { file, path: path.to_owned(), memory_alignment: memory, offset_alignment: offset, bytes })
+        Ok(Self {
+            file,
+            path: path.to_owned(),
+            memory_alignment: memory,
+            offset_alignment: offset,
+            bytes,
+        })
     }
 
     /// Is it what the file system asks?
@@ -67,7 +82,8 @@ impl DirectFile {
             return Ok(());
         }
         Err(BufferError::Input(format!(
-            "{}: reading {length} bytes at {offset} to {address:#x} is not aligned: addresses to {}, lengths and offsets to {}; align them",
+            "{}: reading {length} bytes at {offset} to {address:#x} is not aligned: addresses to \
+                {}, lengths and offsets to {}; align them",
             self.path.display(),
             self.memory_alignment,
             self.offset_alignment
@@ -86,7 +102,13 @@ impl DirectFile {
                 Ok(0) => break,
                 Ok(n) => done += n,
                 Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-                Err(e) => return Err(BufferError::io(&self.path.display().to_string(), &e, "look at the disk")),
+                Err(e) => {
+                    return Err(BufferError::io(
+                        &self.path.display().to_string(),
+                        &e,
+                        "look at the disk",
+                    ));
+                }
             }
             if !done.is_multiple_of(self.offset_alignment.max(1)) {
                 break;
@@ -98,11 +120,18 @@ impl DirectFile {
 
 /// What the file system asks of addresses, and of offsets and lengths.
 fn alignments(file: &File) -> (usize, usize) {
-    // SAFETY: the structure is zeroed, the kernel fills it, and the empty path means the descriptor itself.
+    // SAFETY: the structure is zeroed, the kernel fills it, and the empty path means the descriptor
+    // itself.
     let told = unsafe {
         let mut buffer: libc::statx = std::mem::zeroed();
         let flags = libc::AT_EMPTY_PATH;
-        let failed = libc::statx(file.as_raw_fd(), c"".as_ptr(), flags, libc::STATX_DIOALIGN, &raw mut buffer) != 0;
+        let failed = libc::statx(
+            file.as_raw_fd(),
+            c"".as_ptr(),
+            flags,
+            libc::STATX_DIOALIGN,
+            &raw mut buffer,
+        ) != 0;
         (!failed && buffer.stx_mask & libc::STATX_DIOALIGN != 0)
             .then_some((buffer.stx_dio_mem_align as usize, buffer.stx_dio_offset_align as usize))
     };
@@ -126,13 +155,24 @@ impl Ring {
             return Err(BufferError::Input("no buffers to register; give at least one".to_owned()));
         }
         let ring = IoUring::new(8).map_err(|e| {
-            BufferError::io("io_uring", &e, "use O_DIRECT reads, or allow it (sysctl kernel.io_uring_disabled=0)")
+            BufferError::io(
+                "io_uring",
+                &e,
+                "use O_DIRECT reads, or allow it (sysctl kernel.io_uring_disabled=0)",
+            )
         })?;
-        let parts: Vec<libc::iovec> =
-            buffers.iter().map(|b| libc::iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() }).collect();
+        let parts: Vec<libc::iovec> = buffers
+            .iter()
+            .map(|b| libc::iovec { iov_base: b.as_ptr().cast_mut().cast(), iov_len: b.len() })
+            .collect();
         // SAFETY: the buffers live as long as the ring, which is dropped first.
-        unsafe { ring.submitter().register_buffers(&parts) }
-            .map_err(|e| BufferError::io("registering buffers", &e, "raise the limit of locked memory (ulimit -l)"))?;
+        unsafe { ring.submitter().register_buffers(&parts) }.map_err(|e| {
+            BufferError::io(
+                "registering buffers",
+                &e,
+                "raise the limit of locked memory (ulimit -l)",
+            )
+        })?;
         Ok(Self { ring, buffers })
     }
 
@@ -140,7 +180,13 @@ impl Ring {
     ///
     /// # Errors
     /// It is not aligned, there is no such buffer, or the device fails.
-    pub fn read(&mut self, file: &DirectFile, buffer: usize, length: usize, offset: u64) -> Result<usize, BufferError> {
+    pub fn read(
+        &mut self,
+        file: &DirectFile,
+        buffer: usize,
+        length: usize,
+        offset: u64,
+    ) -> Result<usize, BufferError> {
         let Some(memory) = self.buffers.get_mut(buffer).filter(|b| length <= b.len()) else {
             return Err(BufferError::Input(format!(
                 "there is no buffer {buffer} of {length} bytes; {} are registered",
@@ -149,13 +195,23 @@ impl Ring {
         };
         file.check(memory.as_ptr().addr(), length, offset)?;
         let (Ok(bytes), Ok(index)) = (u32::try_from(length), u16::try_from(buffer)) else {
-            return Err(BufferError::Input(format!("{length} bytes in one read are too many; read in parts")));
+            return Err(BufferError::Input(format!(
+                "{length} bytes in one read are too many; read in parts"
+            )));
         };
-        let entry = opcode::ReadFixed::new(types::Fd(file.file.as_raw_fd()), memory.as_mut_ptr(), bytes, index)
-            .offset(offset)
-            .build();
-        let fail = |e: &io::Error| BufferError::io(&file.path.display().to_string(), e, "look at the disk");
-        // SAFETY: the buffer is registered and stays until the read is complete, which is waited for.
+        let entry = opcode::ReadFixed::new(
+            types::Fd(file.file.as_raw_fd()),
+            memory.as_mut_ptr(),
+            bytes,
+            index,
+        )
+        .offset(offset)
+        .build();
+        let fail = |e: &io::Error| {
+            BufferError::io(&file.path.display().to_string(), e, "look at the disk")
+        };
+        // SAFETY: the buffer is registered and stays until the read is complete, which is waited
+        // for.
         unsafe { self.ring.submission().push(&entry) }.map_err(|e| fail(&io::Error::other(e)))?;
         loop {
             match self.ring.submit_and_wait(1) {
@@ -164,7 +220,8 @@ impl Ring {
                 Ok(_) => {}
             }
             if let Some(done) = self.ring.completion().next() {
-                return usize::try_from(done.result()).map_err(|_| fail(&io::Error::from_raw_os_error(-done.result())));
+                return usize::try_from(done.result())
+                    .map_err(|_| fail(&io::Error::from_raw_os_error(-done.result())));
             }
         }
     }
@@ -203,7 +260,10 @@ mod tests {
         assert!(file.memory_alignment.is_power_of_two() && file.offset_alignment <= PAGE);
         let mut memory = AnyFrames.frames(List::LevelC, 4 * PAGE).unwrap();
         assert_eq!(file.read_at(&mut memory, 3 * PAGE as u64).unwrap(), 4 * PAGE);
-        assert!((0..4).all(|p| memory[p * PAGE..(p + 1) * PAGE].iter().all(|&b| usize::from(b) == 3 + p)));
+        assert!(
+            (0..4)
+                .all(|p| memory[p * PAGE..(p + 1) * PAGE].iter().all(|&b| usize::from(b) == 3 + p))
+        );
         assert_eq!(file.read_at(&mut memory, 8 * PAGE as u64).unwrap(), 2 * PAGE, "the end");
         assert_eq!(file.read_at(&mut memory, 10 * PAGE as u64).unwrap(), 0);
         let error = file.read_at(&mut memory[1..513], 0).unwrap_err().to_string();
@@ -221,7 +281,10 @@ mod tests {
         assert_eq!(ring.read(&file, 1, 2 * PAGE, 5 * PAGE as u64).unwrap(), 2 * PAGE);
         let got = ring.buffer(1).unwrap();
         assert!(got[..PAGE].iter().all(|&b| b == 5) && got[PAGE..2 * PAGE].iter().all(|&b| b == 6));
-        assert!(got[2 * PAGE..].iter().all(|&b| b == 0) && ring.buffer(0).unwrap().iter().all(|&b| b == 0));
+        assert!(
+            got[2 * PAGE..].iter().all(|&b| b == 0)
+                && ring.buffer(0).unwrap().iter().all(|&b| b == 0)
+        );
         assert_eq!(ring.read(&file, 0, 4 * PAGE, 8 * PAGE as u64).unwrap(), 2 * PAGE);
         for (buffer, length) in [(2, PAGE), (0, 5 * PAGE), (0, 100)] {
             assert!(ring.read(&file, buffer, length, 0).is_err(), "{buffer} {length}");
@@ -231,9 +294,11 @@ mod tests {
 
     #[test]
     fn what_cannot_be_read_directly_is_refused() {
-        for (path, word) in
-            [("/nonexistent/file", "no such file"), ("/tmp", "directory"), ("/proc/self/stat", "O_DIRECT")]
-        {
+        for (path, word) in [
+            ("/nonexistent/file", "no such file"),
+            ("/tmp", "directory"),
+            ("/proc/self/stat", "O_DIRECT"),
+        ] {
             let error = DirectFile::open(Path::new(path)).unwrap_err().to_string();
             assert!(error.contains(word) && error.contains(';'), "{path}: {error}");
         }

@@ -1,10 +1,14 @@
-//! Buffers in pages that somebody chose: locked in the cache, pinned for I/O, and what it costs to reach them.
+//! Buffers in pages that somebody chose: locked in the cache, pinned for I/O, and what it costs to
+//! reach them.
 //!
-//! Problem: where a buffer lies decides whom its traffic disturbs and who disturbs its owner (mc2-os-isolation, sections 4.2 and 4.3), and
-//! pages that must stay in the cache have to be put there and watched (single-core-equivalence, section 2.3).
-//! Rule: pages come from whoever has them ([`Frames`]): ordinary ones ([`AnyFrames`]), or a coloured pool's lists. What is done with them
-//! here does not depend on where they come from: reading files into them ([`io`]), V4L2 frames ([`v4l2`]), prefetching them into the
-//! cache and timing each line ([`lockdown`], [`residency`]), and walking them to measure or to disturb ([`walk`]).
+//! Problem: where a buffer lies decides whom its traffic disturbs and who disturbs its owner
+//! (mc2-os-isolation, sections 4.2 and 4.3), and pages that must stay in the cache have to be put
+//! there and watched (single-core-equivalence, section 2.3).
+//! Rule: pages come from whoever has them ([`Frames`]): ordinary ones ([`AnyFrames`]), or a
+//! coloured pool's lists. What is done with them here does not depend on where they come from:
+//! reading files into them ([`io`]), V4L2 frames ([`v4l2`]), prefetching them into the cache and
+//! timing each line ([`lockdown`], [`residency`]), and walking them to measure or to disturb
+//! ([`walk`]).
 //! Does not cover: which pages have which colour.
 
 pub mod caches;

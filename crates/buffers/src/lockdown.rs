@@ -1,14 +1,16 @@
 //! Pages put into the cache line by line, so that they are there when a job needs them.
 //!
-//! Problem: a page stays in a shared cache only where nobody else's lines are put into its ways or colours; and it must be brought
-//! into these, not merely be in the cache somewhere.
-//! Rule: each line is flushed first, so that it is allocated anew, and then read by a thread that may allocate where the page is to
-//! stay (resctrl's group of these ways, or a page of the colour that nobody else has). A processor whose shared cache gets lines only when
-//! private ones lose them is told to lose them (cldemote). A page is brought in when a job first uses it ([`Lockdown::use_pages`]), and
-//! nothing is left at the end: the lines are ordinary ones then.
-//! Source: single-core-equivalence, section 2.3 (Colored Lockdown: prefetch into colours, then lock; here nothing else may allocate there
-//! instead of a lock bit).
-//! Does not cover: who may allocate where (crates/linux, resctrl); lines that a device's DMA or another CPU's flush takes out.
+//! Problem: a page stays in a shared cache only where nobody else's lines are put into its ways or
+//! colours; and it must be brought into these, not merely be in the cache somewhere.
+//! Rule: each line is flushed first, so that it is allocated anew, and then read by a thread that
+//! may allocate where the page is to stay (resctrl's group of these ways, or a page of the colour
+//! that nobody else has). A processor whose shared cache gets lines only when private ones lose
+//! them is told to lose them (cldemote). A page is brought in when a job first uses it
+//! ([`Lockdown::use_pages`]), and nothing is left at the end: the lines are ordinary ones then.
+//! Source: single-core-equivalence, section 2.3 (Colored Lockdown: prefetch into colours, then
+//! lock; here nothing else may allocate there instead of a lock bit).
+//! Does not cover: who may allocate where (crates/linux, resctrl); lines that a device's DMA or
+//! another CPU's flush takes out.
 
 use crate::residency::flush;
 use crate::walk::{Access, pass};
@@ -36,7 +38,9 @@ pub fn demote(memory: &[u8]) {
     if can_demote() {
         for line in memory.chunks(LINE) {
             // SAFETY: it is a hint, and the line is mapped.
-            unsafe { std::arch::asm!("cldemote [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags)) };
+            unsafe {
+                std::arch::asm!("cldemote [{}]", in(reg) line.as_ptr(), options(nostack, preserves_flags))
+            };
         }
     }
     let _ = (memory, LINE);
@@ -65,7 +69,8 @@ impl Lockdown {
         Self { inside: vec![false; memory.len() / PAGE], memory }
     }
 
-    /// A job is about to use these pages: those that are not in yet are brought in. Returns how many.
+    /// A job is about to use these pages: those that are not in yet are brought in. Returns how
+    /// many.
     pub fn use_pages(&mut self, pages: std::ops::Range<usize>) -> usize {
         let pages = pages.start.min(self.inside.len())..pages.end.min(self.inside.len());
         let mut brought = 0;

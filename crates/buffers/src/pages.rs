@@ -79,49 +79,78 @@ impl Mapping {
         const HUGE: usize = 2 << 20;
         Self::map(bytes.next_multiple_of(HUGE), libc::MAP_HUGETLB).map_err(|_| {
             BufferError::Machine(format!(
-                "there are no {} free huge pages of 2 MiB; set some aside: sysctl vm.nr_hugepages={0}",
+                "there are no {} free huge pages of 2 MiB; set some aside: sysctl \
+                    vm.nr_hugepages={0}",
                 bytes.div_ceil(HUGE)
             ))
         })
     }
 
     fn map(bytes: usize, flags: i32) -> Result<Self, BufferError> {
-        let bytes = bytes
-            .checked_next_multiple_of(PAGE)
-            .filter(|&b| b > 0)
-            .ok_or_else(|| BufferError::Input(format!("a buffer of {bytes} bytes is impossible; give at least one")))?;
+        let bytes = bytes.checked_next_multiple_of(PAGE).filter(|&b| b > 0).ok_or_else(|| {
+            BufferError::Input(format!(
+                "a buffer of {bytes} bytes is impossible; give at least one"
+            ))
+        })?;
         // The kernel promises more than there is, and ends some program when it is used.
         if let Some(available) = available().filter(|&a| bytes > a) {
             return Err(BufferError::Machine(format!(
-                "{bytes} bytes of memory are more than the {available} that are available; ask for less, or free some"
+                "{bytes} bytes of memory are more than the {available} that are available; ask for \
+                    less, or free some"
             )));
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags;
         // SAFETY: a new mapping touches no memory that anybody has.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, libc::PROT_READ | libc::PROT_WRITE, flags, -1, 0) };
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                libc::PROT_READ | libc::PROT_WRITE,
+                flags,
+                -1,
+                0,
+            )
+        };
         if at == libc::MAP_FAILED {
-            return Err(BufferError::os(&format!("{bytes} bytes of memory"), "ask for less, or free some"));
+            return Err(BufferError::os(
+                &format!("{bytes} bytes of memory"),
+                "ask for less, or free some",
+            ));
         }
         // A mapping never begins at zero here.
-        let at = NonNull::new(at.cast()).ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
+        let at = NonNull::new(at.cast())
+            .ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
         Ok(Self { at, bytes, owner: None })
     }
 
     /// Memory that a device offers, like a pseudo-locked region.
     ///
     /// # Errors
-    /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its cache's CPUs alone.
+    /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its
+    /// cache's CPUs alone.
     pub fn of_device(path: &std::path::Path, bytes: usize) -> Result<Self, BufferError> {
         use std::os::fd::AsRawFd;
         let shown = path.display().to_string();
         let remedy = "run as root, on CPUs of that cache only";
         let file = std::fs::File::options().read(true).write(true).open(path);
         let file = file.map_err(|e| BufferError::io(&shown, &e, remedy))?;
-        let (bytes, protection) = (bytes.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+        let (bytes, protection) =
+            (bytes.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a new mapping touches no memory that anybody has; it outlives the descriptor.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                bytes,
+                protection,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
         match NonNull::new(at.cast::<u8>()) {
-            Some(at) if at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => Ok(Self { at, bytes, owner: None }),
+            Some(at) if at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => {
+                Ok(Self { at, bytes, owner: None })
+            }
             _ => Err(BufferError::os(&shown, remedy)),
         }
     }
@@ -133,10 +162,16 @@ impl Mapping {
     ///
     /// # Errors
     /// They do not begin at a page's beginning.
-    pub unsafe fn of(at: NonNull<u8>, bytes: usize, owner: Box<dyn Any + Send>) -> Result<Self, BufferError> {
+    pub unsafe fn of(
+        at: NonNull<u8>,
+        bytes: usize,
+        owner: Box<dyn Any + Send>,
+    ) -> Result<Self, BufferError> {
         if !at.as_ptr().addr().is_multiple_of(PAGE) || bytes == 0 {
             return Err(BufferError::Input(
-                "a buffer must begin at a page's beginning and have pages; give page-aligned memory".to_owned(),
+                "a buffer must begin at a page's beginning and have pages; give page-aligned \
+                    memory"
+                    .to_owned(),
             ));
         }
         Ok(Self { at, bytes, owner: Some(owner) })
@@ -227,7 +262,8 @@ mod tests {
         let (mut pages, back) = (Mapping::new(PAGE).unwrap(), Arc::new(AtomicBool::new(false)));
         let at = NonNull::new(pages.as_mut_ptr()).unwrap();
         // SAFETY: `pages` lives longer and is not touched meanwhile.
-        let borrowed = unsafe { Mapping::of(at, PAGE, Box::new(Owner(Arc::clone(&back)))) }.unwrap();
+        let borrowed =
+            unsafe { Mapping::of(at, PAGE, Box::new(Owner(Arc::clone(&back)))) }.unwrap();
         assert_eq!(borrowed.len(), PAGE);
         assert!(!back.load(Ordering::SeqCst));
         drop(borrowed);

@@ -1,12 +1,16 @@
 //! How much of a piece of memory is in the cache: each line timed.
 //!
-//! Problem: no interface says whether a line is in a cache; that locked pages stayed there has to be seen.
-//! Rule: a load is a hit if it is faster than 98 of 100 loads of lines that were just flushed: so at most some 2 % are called resident
-//! that are not, and slow hits count as misses. Where lines that were just read are not called hits, nothing is said. One line of a
-//! page is timed in a round, pages in random order: fetching a line fetches its neighbours, and a second or third access to a page all
-//! of it. Another line of the page is read before, far from it, for the address translation. Rounds time different lines, so that
-//! many rounds, each after the memory was brought in anew, time all.
-//! Source: single-core-equivalence, section 2.3 (its lockdown is verified by hit counts); the method is that of a flush-and-reload timing.
+//! Problem: no interface says whether a line is in a cache; that locked pages stayed there has to
+//! be seen.
+//! Rule: a load is a hit if it is faster than 98 of 100 loads of lines that were just flushed: so
+//! at most some 2 % are called resident that are not, and slow hits count as misses. Where lines
+//! that were just read are not called hits, nothing is said. One line of a page is timed in a
+//! round, pages in random order: fetching a line fetches its neighbours, and a second or third
+//! access to a page all of it. Another line of the page is read before, far from it, for the
+//! address translation. Rounds time different lines, so that many rounds, each after the memory was
+//! brought in anew, time all.
+//! Source: single-core-equivalence, section 2.3 (its lockdown is verified by hit counts); the
+//! method is that of a flush-and-reload timing.
 //! Does not cover: which cache it hit (a private one counts as well).
 
 use crate::timing::{Clock, ticks};
@@ -19,7 +23,8 @@ const FALSE_HITS: f64 = 0.02;
 const TRUE_HITS: f64 = 0.9;
 /// Lines of a page.
 const LINES: usize = PAGE / LINE;
-/// Lines on either side of the one for the translation that are not timed: they may have come with it.
+/// Lines on either side of the one for the translation that are not timed: they may have come with
+/// it.
 const NEAR: usize = 4;
 
 /// Takes lines out of every cache; false: this processor does not let programs.
@@ -74,7 +79,8 @@ pub struct Threshold {
     pub missed_hits: f64,
     /// Median of lines just read, ns.
     pub hit_ns: f64,
-    /// Median of lines that were pushed out of the private caches, ns; some of them have left the shared one as well.
+    /// Median of lines that were pushed out of the private caches, ns; some of them have left the
+    /// shared one as well.
     pub shared_ns: f64,
     /// Median of flushed lines, ns.
     pub miss_ns: f64,
@@ -118,7 +124,8 @@ fn time_pages(memory: &[u8], random: &mut Random, round: usize, mut seen: impl F
 }
 
 impl Threshold {
-    /// Learns it from a buffer of its own, in some tens of milliseconds. `private` is the size of the private caches.
+    /// Learns it from a buffer of its own, in some tens of milliseconds. `private` is the size of
+    /// the private caches.
     ///
     /// # Errors
     /// Lines cannot be flushed here, or hits and misses cannot be told apart.
@@ -132,7 +139,8 @@ impl Threshold {
         for round in 0..32 {
             if !flush(&probe) {
                 return Err(BufferError::Machine(
-                    "this processor lets programs flush no lines, so residency cannot be measured; use x86-64 or aarch64".to_owned(),
+                    "this processor lets programs flush no lines, so residency cannot be measured; \
+                        use x86-64 or aarch64".to_owned(),
                 ));
             }
             time_pages(&probe, &mut random, round, |t| misses.push(t));
@@ -146,7 +154,12 @@ impl Threshold {
         Self::of(clock, hits, shared, misses)
     }
 
-    fn of(clock: Clock, mut hits: Vec<u64>, mut shared: Vec<u64>, mut misses: Vec<u64>) -> Result<Self, BufferError> {
+    fn of(
+        clock: Clock,
+        mut hits: Vec<u64>,
+        mut shared: Vec<u64>,
+        mut misses: Vec<u64>,
+    ) -> Result<Self, BufferError> {
         for samples in [&mut hits, &mut shared, &mut misses] {
             samples.sort_unstable();
         }
@@ -158,7 +171,9 @@ impl Threshold {
         let (hit_ns, shared_ns, miss_ns) = (median(&hits), median(&shared), median(&misses));
         if missed_hits > 1.0 - TRUE_HITS {
             return Err(BufferError::Machine(format!(
-                "hits and misses cannot be told apart here: medians {hit_ns:.0} and {miss_ns:.0} ns, {:.0} % of the hits are slower than the quickest misses; try on an idle machine that is not virtual",
+                "hits and misses cannot be told apart here: medians {hit_ns:.0} and {miss_ns:.0} \
+                    ns, {:.0} % of the hits are slower than the quickest misses; try on an idle \
+                    machine that is not virtual",
                 100.0 * missed_hits
             )));
         }
@@ -191,8 +206,14 @@ mod tests {
         let far = Threshold::of(clock, vec![100; 100], vec![200; 100], misses.clone()).unwrap();
         assert_eq!((far.ticks, far.missed_hits), (402, 0.0), "two of a hundred are below");
         let some = (0..100).map(|n| if n < 5 { 900 } else { 100 }).collect();
-        assert!((Threshold::of(clock, some, vec![200; 100], misses.clone()).unwrap().missed_hits - 0.05).abs() < 1e-9);
-        let error = Threshold::of(clock, misses.clone(), vec![200; 100], misses).unwrap_err().to_string();
+        assert!(
+            (Threshold::of(clock, some, vec![200; 100], misses.clone()).unwrap().missed_hits
+                - 0.05)
+                .abs()
+                < 1e-9
+        );
+        let error =
+            Threshold::of(clock, misses.clone(), vec![200; 100], misses).unwrap_err().to_string();
         assert!(error.contains("cannot be told apart") && error.contains(';'), "{error}");
         assert!(
             Threshold::of(clock, Vec::new(), Vec::new(), Vec::new()).is_ok_and(|t| t.ticks == 0),

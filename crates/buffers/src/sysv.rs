@@ -16,8 +16,9 @@ pub struct SysVQueue {
 const TYPE: usize = size_of::<libc::c_long>();
 
 impl SysVQueue {
-    /// One that holds so many bytes, or as many as this process may have. Where `kernel.msgmnb` is less, root gets a
-    /// namespace for this thread, whose limits are its own: nothing of the machine's changes.
+    /// One that holds so many bytes, or as many as this process may have. Where `kernel.msgmnb` is
+    /// less, root gets a namespace for this thread, whose limits are its own: nothing of the
+    /// machine's changes.
     ///
     /// # Errors
     /// The kernel has none, or no more.
@@ -36,7 +37,10 @@ impl SysVQueue {
         unsafe {
             let id = libc::msgget(libc::IPC_PRIVATE, 0o600 | libc::IPC_CREAT);
             if id < 0 {
-                return Err(BufferError::os("System V message queue", "remove old ones (ipcrm), or leave sysv out"));
+                return Err(BufferError::os(
+                    "System V message queue",
+                    "remove old ones (ipcrm), or leave sysv out",
+                ));
             }
             let mut queue = Self { id, capacity: 0, message: vec![0; TYPE + longest] };
             let mut state: libc::msqid_ds = std::mem::zeroed();
@@ -65,7 +69,9 @@ impl SysVQueue {
     pub fn send(&self) -> Result<(), io::Error> {
         let length = self.message.len() - TYPE;
         // SAFETY: the message begins with its type and has so many bytes more.
-        match unsafe { libc::msgsnd(self.id, self.message.as_ptr().cast(), length, libc::IPC_NOWAIT) } {
+        match unsafe {
+            libc::msgsnd(self.id, self.message.as_ptr().cast(), length, libc::IPC_NOWAIT)
+        } {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         }
@@ -78,7 +84,9 @@ impl SysVQueue {
     pub fn receive(&mut self, longest: usize) -> Result<usize, io::Error> {
         self.message.resize(TYPE + longest, 0);
         // SAFETY: there is room for a type and so many bytes.
-        let got = unsafe { libc::msgrcv(self.id, self.message.as_mut_ptr().cast(), longest, 0, libc::IPC_NOWAIT) };
+        let got = unsafe {
+            libc::msgrcv(self.id, self.message.as_mut_ptr().cast(), longest, 0, libc::IPC_NOWAIT)
+        };
         usize::try_from(got).map_err(|_| io::Error::last_os_error())
     }
 
@@ -89,8 +97,8 @@ impl SysVQueue {
     }
 }
 
-/// Gives this thread an IPC namespace of its own with higher limits, as far as it may have one; the queue says what it
-/// holds then.
+/// Gives this thread an IPC namespace of its own with higher limits, as far as it may have one; the
+/// queue says what it holds then.
 fn raise_limits(bytes: usize, longest: usize) {
     // SAFETY: a flag; the namespace holds no queues of others.
     if unsafe { libc::unshare(libc::CLONE_NEWIPC) } != 0 {
@@ -114,7 +122,9 @@ mod tests {
 
     #[test]
     fn messages_come_back() {
-        let Ok(mut queue) = SysVQueue::new(4096, 100) else { return eprintln!("skipped: no System V queues here") };
+        let Ok(mut queue) = SysVQueue::new(4096, 100) else {
+            return eprintln!("skipped: no System V queues here");
+        };
         assert!(queue.capacity >= 4096);
         queue.prepare(b"frame");
         queue.send().unwrap();
@@ -134,14 +144,22 @@ mod tests {
 
     #[test]
     fn root_gets_queues_beyond_the_limit_and_the_limit_stays() {
-        let limit = || std::fs::read_to_string("/proc/sys/kernel/msgmnb").unwrap().trim().parse::<usize>().unwrap();
+        let limit = || {
+            std::fs::read_to_string("/proc/sys/kernel/msgmnb")
+                .unwrap()
+                .trim()
+                .parse::<usize>()
+                .unwrap()
+        };
         let before = limit();
         let mine = std::thread::spawn(move || {
             let Ok(queue) = SysVQueue::new(before + 8192, 8192) else { return None };
             Some((queue.capacity, limit()))
         });
         // SAFETY: a flag; the thread ends at once.
-        let may = std::thread::spawn(|| unsafe { libc::unshare(libc::CLONE_NEWIPC) } == 0).join().unwrap();
+        let may = std::thread::spawn(|| unsafe { libc::unshare(libc::CLONE_NEWIPC) } == 0)
+            .join()
+            .unwrap();
         match mine.join().unwrap() {
             Some((capacity, _)) if capacity < before + 8192 => {
                 assert!(!may, "a namespace can be had; it got {capacity}");

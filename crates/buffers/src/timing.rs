@@ -1,8 +1,9 @@
 //! A clock that costs a few nanoseconds, to time single accesses.
 //!
-//! Rule: the processor's counter of constant rate, whose rate is measured once against the monotonic clock. A reading waits for
-//! everything before it; what comes after waits for it.
-//! Does not cover: processors whose counter changes its rate or stops (`steady` says whether the kernel calls it constant).
+//! Rule: the processor's counter of constant rate, whose rate is measured once against the
+//! monotonic clock. A reading waits for everything before it; what comes after waits for it.
+//! Does not cover: processors whose counter changes its rate or stops (`steady` says whether the
+//! kernel calls it constant).
 
 use std::time::{Duration, Instant};
 
@@ -61,7 +62,10 @@ impl Clock {
         }
         let (passed, last) = (begun.elapsed(), ticks());
         let overhead = (0..1000).map(|_| ticks().abs_diff(ticks())).min().unwrap_or(0);
-        Self { ns_per_tick: passed.as_nanos() as f64 / last.saturating_sub(first).max(1) as f64, overhead }
+        Self {
+            ns_per_tick: passed.as_nanos() as f64 / last.saturating_sub(first).max(1) as f64,
+            overhead,
+        }
     }
 
     /// So many ticks.

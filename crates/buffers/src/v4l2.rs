@@ -1,10 +1,13 @@
 //! Camera frames into chosen pages: V4L2 user pointers.
 //!
-//! Rule: the driver is asked for buffers that the program brings (`V4L2_MEMORY_USERPTR`); each is handed over, filled by the device and
-//! taken back. A driver that only knows buffers of its own is refused.
-//! Source: mc2-os-isolation, section 4.3 (frame buffers); the kernel's linux/videodev2.h, whose sizes and places a test here compares.
-//! Does not cover: formats (the device's as it is set), several planes. The layout is tested against the kernel's header, the
-//! refusals on other devices; frames of the kernel's imitated camera (vivid) come in tests/vm/camera.sh.
+//! Rule: the driver is asked for buffers that the program brings (`V4L2_MEMORY_USERPTR`); each is
+//! handed over, filled by the device and taken back. A driver that only knows buffers of its own is
+//! refused.
+//! Source: mc2-os-isolation, section 4.3 (frame buffers); the kernel's linux/videodev2.h, whose
+//! sizes and places a test here compares.
+//! Does not cover: formats (the device's as it is set), several planes. The layout is tested
+//! against the kernel's header, the refusals on other devices; frames of the kernel's imitated
+//! camera (vivid) come in tests/vm/camera.sh.
 
 use crate::{BufferError, Mapping};
 use std::fs::File;
@@ -93,7 +96,9 @@ pub fn frame_bytes(path: &Path) -> Result<usize, BufferError> {
     format.kind = CAPTURE;
     call(&file, &name, G_FMT, &mut format, "name a V4L2 capture device")?;
     match format.image_bytes as usize {
-        0 => Err(BufferError::Machine(format!("{name}: its frames have no bytes; set a format (v4l2-ctl)"))),
+        0 => Err(BufferError::Machine(format!(
+            "{name}: its frames have no bytes; set a format (v4l2-ctl)"
+        ))),
         bytes => Ok(bytes),
     }
 }
@@ -102,17 +107,24 @@ fn open(path: &Path) -> Result<(File, String), BufferError> {
     let name = path.display().to_string();
     let file = File::options().read(true).write(true).open(path);
     let file = file.map_err(|e| match e.kind() {
-        std::io::ErrorKind::NotFound => {
-            BufferError::Input(format!("{name}: there is no such device; name one like /dev/video0"))
-        }
+        std::io::ErrorKind::NotFound => BufferError::Input(format!(
+            "{name}: there is no such device; name one like /dev/video0"
+        )),
         _ => BufferError::io(&name, &e, "name a device like /dev/video0"),
     })?;
     Ok((file, name))
 }
 
-fn call<T>(file: &File, name: &str, request: libc::c_ulong, argument: &mut T, remedy: &str) -> Result<(), BufferError> {
+fn call<T>(
+    file: &File,
+    name: &str,
+    request: libc::c_ulong,
+    argument: &mut T,
+    remedy: &str,
+) -> Result<(), BufferError> {
     loop {
-        // SAFETY: the request's number holds the argument's size, which the kernel reads and writes.
+        // SAFETY: the request's number holds the argument's size, which the kernel reads and
+        // writes.
         if unsafe { libc::ioctl(file.as_raw_fd(), request, std::ptr::from_mut(argument)) } == 0 {
             return Ok(());
         }
@@ -132,8 +144,13 @@ impl Camera {
         let (file, name) = open(path)?;
         let count = u32::try_from(buffers.len()).unwrap_or(u32::MAX);
         let mut camera = Self { file, name, buffers, streams: false };
-        let mut asked = RequestBuffers { count, kind: CAPTURE, memory: USERPTR, ..RequestBuffers::default() };
-        camera.call(REQBUFS, &mut asked, "name a V4L2 capture device whose driver takes user pointers")?;
+        let mut asked =
+            RequestBuffers { count, kind: CAPTURE, memory: USERPTR, ..RequestBuffers::default() };
+        camera.call(
+            REQBUFS,
+            &mut asked,
+            "name a V4L2 capture device whose driver takes user pointers",
+        )?;
         if asked.count < count {
             return Err(BufferError::Machine(format!(
                 "{}: it takes {} buffers of {count}; give fewer",
@@ -146,7 +163,12 @@ impl Camera {
         Ok(camera)
     }
 
-    fn call<T>(&self, request: libc::c_ulong, argument: &mut T, remedy: &str) -> Result<(), BufferError> {
+    fn call<T>(
+        &self,
+        request: libc::c_ulong,
+        argument: &mut T,
+        remedy: &str,
+    ) -> Result<(), BufferError> {
         call(&self.file, &self.name, request, argument, remedy)
     }
 
@@ -162,14 +184,20 @@ impl Camera {
     /// There is no such buffer, or the driver does not take its pages.
     pub fn give(&mut self, index: u32) -> Result<(), BufferError> {
         let Some(memory) = self.buffers.get(index as usize) else {
-            return Err(BufferError::Input(format!("there is no buffer {index}; there are {}", self.buffers.len())));
+            return Err(BufferError::Input(format!(
+                "there is no buffer {index}; there are {}",
+                self.buffers.len()
+            )));
         };
-        let (userptr, length) = (memory.as_ptr() as u64, u32::try_from(memory.len()).unwrap_or(u32::MAX));
-        let mut buffer = Buffer { index, kind: CAPTURE, memory: USERPTR, userptr, length, ..Buffer::default() };
+        let (userptr, length) =
+            (memory.as_ptr() as u64, u32::try_from(memory.len()).unwrap_or(u32::MAX));
+        let mut buffer =
+            Buffer { index, kind: CAPTURE, memory: USERPTR, userptr, length, ..Buffer::default() };
         self.call(QBUF, &mut buffer, "give buffers as large as the device's frames")
     }
 
-    /// Waits for a frame: its buffer and length. The buffer is the caller's until it is given again.
+    /// Waits for a frame: its buffer and length. The buffer is the caller's until it is given
+    /// again.
     ///
     /// # Errors
     /// The device fails.
@@ -178,7 +206,8 @@ impl Camera {
             self.call(STREAMON, &mut CAPTURE.clone(), "is somebody else using the device?")?;
             self.streams = true;
         }
-        let mut ready = libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+        let mut ready =
+            libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         // SAFETY: one element, which lives through the call.
         if unsafe { libc::poll(&raw mut ready, 1, PATIENCE_MS) } == 0 {
             return Err(BufferError::Machine(format!(
@@ -206,7 +235,8 @@ impl Drop for Camera {
         if self.streams {
             let _ = self.call(STREAMOFF, &mut CAPTURE.clone(), "");
         }
-        let mut none = RequestBuffers { kind: CAPTURE, memory: USERPTR, ..RequestBuffers::default() };
+        let mut none =
+            RequestBuffers { kind: CAPTURE, memory: USERPTR, ..RequestBuffers::default() };
         let _ = self.call(REQBUFS, &mut none, "");
     }
 }
@@ -222,7 +252,9 @@ mod tests {
     #[test]
     fn what_is_no_camera_is_refused() {
         let buffers = || vec![Mapping::new(PAGE).unwrap()];
-        assert!(frame_bytes(Path::new("/dev/null")).unwrap_err().to_string().contains("capture device"));
+        assert!(
+            frame_bytes(Path::new("/dev/null")).unwrap_err().to_string().contains("capture device")
+        );
         for path in ["/dev/null", "/nonexistent"] {
             let error = Camera::open(Path::new(path), buffers()).err().unwrap().to_string();
             assert!(error.contains(path) && error.contains(';'), "{error}");
@@ -243,7 +275,9 @@ mod tests {
             ("request_fd", offset_of!(Buffer, request_fd)),
         ];
         for (member, at) in members {
-            text += &format!("_Static_assert(offsetof(struct v4l2_buffer, {member}) == {at}, \"{member}\");\n");
+            text += &format!(
+                "_Static_assert(offsetof(struct v4l2_buffer, {member}) == {at}, \"{member}\");\n"
+            );
         }
         text += &format!(
             "_Static_assert(offsetof(struct v4l2_format, fmt.pix.sizeimage) == {}, \"\");\n",
@@ -261,10 +295,16 @@ mod tests {
             text += &format!("_Static_assert(VIDIOC_{name} == {number}u, \"{name}\");\n");
         }
         text += &format!(
-            "_Static_assert(V4L2_MEMORY_USERPTR == {USERPTR} && V4L2_BUF_TYPE_VIDEO_CAPTURE == {CAPTURE}, \"\");\n"
+            "_Static_assert(V4L2_MEMORY_USERPTR == {USERPTR} && V4L2_BUF_TYPE_VIDEO_CAPTURE == \
+                {CAPTURE}, \"\");\n"
         );
-        let compiler = Command::new("cc").args(["-x", "c", "-fsyntax-only", "-"]).stdin(Stdio::piped()).spawn();
-        let Ok(mut compiler) = compiler else { return eprintln!("skipped: there is no C compiler") };
+        let compiler = Command::new("cc")
+            .args(["-x", "c", "-fsyntax-only", "-"])
+            .stdin(Stdio::piped())
+            .spawn();
+        let Ok(mut compiler) = compiler else {
+            return eprintln!("skipped: there is no C compiler");
+        };
         compiler.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
         assert!(compiler.wait().unwrap().success(), "{text}");
     }

@@ -1,9 +1,11 @@
 //! Walks through memory: to measure latency and bandwidth, and to disturb others that are measured.
 //!
-//! Rule: reading and writing touch each line once a pass, in order. The chase follows a random cycle through all lines, each
-//! access waiting for the one before, so that nothing is fetched early and none is under way beside it.
+//! Rule: reading and writing touch each line once a pass, in order. The chase follows a random
+//! cycle through all lines, each access waiting for the one before, so that nothing is fetched
+//! early and none is under way beside it.
 //! Source: what IsolBench's `bandwidth` and `latency` measure.
-//! Does not cover: what the hardware's prefetchers do to passes in order (they make them faster; that is part of the figure).
+//! Does not cover: what the hardware's prefetchers do to passes in order (they make them faster;
+//! that is part of the figure).
 
 use crate::{BufferError, LINE, Mapping};
 use std::sync::Arc;
@@ -57,8 +59,10 @@ pub fn pass(memory: &mut [u8], access: Access) -> u64 {
     for line in memory.chunks_exact_mut(LINE) {
         match access {
             Access::Read => {
-                // SAFETY: the reference is valid for a byte; volatile, so that each line is really read.
-                sum = sum.wrapping_add(u64::from(unsafe { std::ptr::read_volatile(line.as_ptr()) }));
+                // SAFETY: the reference is valid for a byte; volatile, so that each line is really
+                // read.
+                sum =
+                    sum.wrapping_add(u64::from(unsafe { std::ptr::read_volatile(line.as_ptr()) }));
             }
             // SAFETY: as above, and the reference is exclusive.
             Access::Write => unsafe { std::ptr::write_volatile(line.as_mut_ptr(), 0xff) },
@@ -67,7 +71,8 @@ pub fn pass(memory: &mut [u8], access: Access) -> u64 {
     sum
 }
 
-/// A cycle through all lines of a mapping: each holds the number of the next in its first four bytes.
+/// A cycle through all lines of a mapping: each holds the number of the next in its first four
+/// bytes.
 #[derive(Debug)]
 pub struct Chase {
     memory: Mapping,
@@ -80,8 +85,9 @@ impl Chase {
     /// # Errors
     /// More than 2^32 lines.
     pub fn new(mut memory: Mapping, random: Option<&mut Random>) -> Result<Self, BufferError> {
-        let lines = u32::try_from(memory.len() / LINE)
-            .map_err(|_| BufferError::Input("more than 256 GiB cannot be walked; give less".to_owned()))?;
+        let lines = u32::try_from(memory.len() / LINE).map_err(|_| {
+            BufferError::Input("more than 256 GiB cannot be walked; give less".to_owned())
+        })?;
         let mut order: Vec<u32> = (0..lines).collect();
         if let Some(random) = random {
             random.shuffle(&mut order);
@@ -105,7 +111,9 @@ impl Chase {
         for _ in 0..steps {
             let line = &self.memory[at as usize * LINE..][..4];
             // SAFETY: the slice has four bytes; volatile, so that each step is really made.
-            at = u32::from_ne_bytes(unsafe { std::ptr::read_volatile(line.as_ptr().cast::<[u8; 4]>()) });
+            at = u32::from_ne_bytes(unsafe {
+                std::ptr::read_volatile(line.as_ptr().cast::<[u8; 4]>())
+            });
         }
         self.at = at;
     }
@@ -120,7 +128,9 @@ pub fn keep_on(cpu: u32) -> Result<(), BufferError> {
     let failed = unsafe {
         let mut set: libc::cpu_set_t = std::mem::zeroed();
         if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
-            return Err(BufferError::Input(format!("there is no CPU {cpu}; give one that is online")));
+            return Err(BufferError::Input(format!(
+                "there is no CPU {cpu}; give one that is online"
+            )));
         }
         libc::CPU_SET(cpu as usize, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) != 0
@@ -156,7 +166,8 @@ pub struct Hog {
 }
 
 impl Hog {
-    /// On a CPU, reading or writing so many bytes again and again; returns when the first pass is over.
+    /// On a CPU, reading or writing so many bytes again and again; returns when the first pass is
+    /// over.
     ///
     /// # Errors
     /// No such CPU, no memory, or no thread.
@@ -182,9 +193,13 @@ impl Hog {
             }
         };
         let thread = std::thread::Builder::new().name("solocore:hog".to_owned()).spawn(walk);
-        let thread = thread.map_err(|e| BufferError::io("a thread is refused", &e, "raise the limit (ulimit -u)"))?;
+        let thread = thread.map_err(|e| {
+            BufferError::io("a thread is refused", &e, "raise the limit (ulimit -u)")
+        })?;
         let hog = Self { stop, passes, thread: Some(thread) };
-        told.recv().unwrap_or_else(|_| Err(BufferError::Machine("the hog has ended; try again".to_owned())))?;
+        told.recv().unwrap_or_else(|_| {
+            Err(BufferError::Machine("the hog has ended; try again".to_owned()))
+        })?;
         Ok(hog)
     }
 
@@ -239,7 +254,9 @@ mod tests {
             std::thread::yield_now();
         }
         drop(hog);
-        assert!(Hog::begin(1023, PAGE_OF_TEST, Access::Read).unwrap_err().to_string().contains("1023"));
+        assert!(
+            Hog::begin(1023, PAGE_OF_TEST, Access::Read).unwrap_err().to_string().contains("1023")
+        );
         assert!(keep_on(u32::MAX).is_err());
     }
 

@@ -1,11 +1,13 @@
-//! What the profiler tells its QEMU plugin, and what the plugin tells back. Both come from one build.
+//! What the profiler tells its QEMU plugin, and what the plugin tells back. Both come from one
+//! build.
 
 use crate::hierarchy::Summary;
 use serde::{Deserialize, Serialize};
 use solocore_model::Platform;
 use std::path::PathBuf;
 
-/// Stack size to give QEMU (`-s`): an odd size by which the plugin finds the stack among the mappings.
+/// Stack size to give QEMU (`-s`): an odd size by which the plugin finds the stack among the
+/// mappings.
 pub const STACK_BYTES: u64 = 8 * 1024 * 1024 + 17 * 4096;
 
 /// Read by the plugin at start.

@@ -32,9 +32,14 @@ impl Geometry {
     /// Takes the numbers from a checked platform.
     pub fn of(p: &Platform) -> Self {
         let line = p.llc.line.0;
-        let sets =
-            |size: u64, ways: u32| u32::try_from(size / (u64::from(ways) * line)).expect("checked: at most 1 GiB");
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "checked: 0.01 to 1000")]
+        let sets = |size: u64, ways: u32| {
+            u32::try_from(size / (u64::from(ways) * line)).expect("checked: at most 1 GiB")
+        };
+        #[allow(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "checked: 0.01 to 1000"
+        )]
         let cpi_q = (p.cpi * Q as f64).round() as u64;
         Self {
             l1i: (sets(p.l1i.size.0, p.l1i.ways), p.l1i.ways),
@@ -207,7 +212,9 @@ impl Shared {
     /// Lines touched in a frame.
     pub fn lines_touched(&self, frame: usize) -> u32 {
         let at = frame * self.words_per_page;
-        self.touched.get(at..at + self.words_per_page).map_or(0, |w| w.iter().map(|b| b.count_ones()).sum())
+        self.touched
+            .get(at..at + self.words_per_page)
+            .map_or(0, |w| w.iter().map(|b| b.count_ones()).sum())
     }
 
     /// Handles what a first-level cache could not: `slow` came of a reference to `vline` (a virtual
@@ -297,7 +304,10 @@ impl Shared {
         }
         let mut levels = Vec::new();
         let has_l2 = self.g.l2.is_some();
-        let named = ["L1I", "L1D", "L2"].into_iter().zip(&totals).filter(|(name, _)| *name != "L2" || has_l2);
+        let named = ["L1I", "L1D", "L2"]
+            .into_iter()
+            .zip(&totals)
+            .filter(|(name, _)| *name != "L2" || has_l2);
         for (name, c) in named.chain([("LLC", &self.llc_counts)]) {
             levels.push(Level {
                 name: name.to_owned(),
@@ -348,7 +358,13 @@ impl Shared {
     }
 
     /// Adds a departed line's references to its page and says which frame that is.
-    fn settle(&mut self, private: &mut Private, level: usize, frames: &mut impl Frames, evicted: &Evicted) -> u32 {
+    fn settle(
+        &mut self,
+        private: &mut Private,
+        level: usize,
+        frames: &mut impl Frames,
+        evicted: &Evicted,
+    ) -> u32 {
         private.counts[level].accesses += evicted.references;
         let frame = frames.frame(evicted.line >> self.g.lines_per_page_shift());
         self.grow(frame);
@@ -356,7 +372,13 @@ impl Shared {
         frame
     }
 
-    fn fill(&mut self, private: &mut Private, line: u64, fetch: bool, sink: &mut impl FnMut(Access)) -> Option<Event> {
+    fn fill(
+        &mut self,
+        private: &mut Private,
+        line: u64,
+        fetch: bool,
+        sink: &mut impl FnMut(Access),
+    ) -> Option<Event> {
         let kind = if fetch { Kind::Fetch } else { Kind::Read };
         let Some(l2) = &mut private.l2 else {
             return self.llc_access(line, kind, sink);
@@ -387,7 +409,12 @@ impl Shared {
         }
     }
 
-    fn llc_access(&mut self, line: u64, kind: Kind, sink: &mut impl FnMut(Access)) -> Option<Event> {
+    fn llc_access(
+        &mut self,
+        line: u64,
+        kind: Kind,
+        sink: &mut impl FnMut(Access),
+    ) -> Option<Event> {
         let write = kind == Kind::Write;
         let page = &mut self.pages[(line >> self.g.lines_per_page_shift()) as usize];
         if write {

@@ -38,7 +38,11 @@ pub struct L1 {
 }
 
 fn unpack(entry: u64) -> Evicted {
-    Evicted { line: entry >> TAG_SHIFT, references: (entry >> 1) & COUNT_MAX, dirty: entry & 1 == 1 }
+    Evicted {
+        line: entry >> TAG_SHIFT,
+        references: (entry >> 1) & COUNT_MAX,
+        dirty: entry & 1 == 1,
+    }
 }
 
 impl L1 {
@@ -48,7 +52,11 @@ impl L1 {
     /// If `sets` is not a power of two or `ways` is zero.
     pub fn new(sets: u32, ways: u32) -> Self {
         assert!(sets.is_power_of_two() && ways > 0);
-        Self { entries: vec![EMPTY; sets as usize * ways as usize], ways: ways as usize, set_mask: u64::from(sets) - 1 }
+        Self {
+            entries: vec![EMPTY; sets as usize * ways as usize],
+            ways: ways as usize,
+            set_mask: u64::from(sets) - 1,
+        }
     }
 
     /// References `line` if it is the most recent of its set and its counter has room: the common
@@ -72,14 +80,15 @@ impl L1 {
         if self.front_hit(line, write) { None } else { self.reference_deep(line, write) }
     }
 
-    /// As [`L1::reference`], after [`L1::front_hit`] said no: looks for the line and makes room at the
-    /// front of its set.
+    /// As [`L1::reference`], after [`L1::front_hit`] said no: looks for the line and makes room at
+    /// the front of its set.
     #[inline(never)]
     pub fn reference_deep(&mut self, line: u64, write: bool) -> Option<Slow> {
         let line = line & ((1 << (64 - TAG_SHIFT)) - 1);
         let base = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        // Eight ways are the usual case; with the length known the search and the move have no branches.
+        // Eight ways are the usual case; with the length known the search and the move have no
+        // branches.
         match <&mut [u64; 8]>::try_from(&mut *set) {
             Ok(set) => Self::to_front(set, line, write),
             Err(_) => Self::to_front(set, line, write),

@@ -28,14 +28,19 @@ impl LruCache {
     /// If `sets` is not a power of two or `ways` is zero.
     pub fn new(sets: u32, ways: u32) -> Self {
         assert!(sets.is_power_of_two() && ways > 0);
-        Self { entries: vec![EMPTY; sets as usize * ways as usize], ways: ways as usize, set_mask: u64::from(sets) - 1 }
+        Self {
+            entries: vec![EMPTY; sets as usize * ways as usize],
+            ways: ways as usize,
+            set_mask: u64::from(sets) - 1,
+        }
     }
 
     /// Accesses `line`; it is in the cache afterwards, dirty if `write`.
     pub fn access(&mut self, line: u64, write: bool) -> Outcome {
         let base = (line & self.set_mask) as usize * self.ways;
         let set = &mut self.entries[base..base + self.ways];
-        // Eight ways are the usual case; with the length known the search and the move have no branches.
+        // Eight ways are the usual case; with the length known the search and the move have no
+        // branches.
         match <&mut [u64; 8]>::try_from(&mut *set) {
             Ok(set) => Self::to_front(set, line, write),
             Err(_) => Self::to_front(set, line, write),
@@ -67,7 +72,8 @@ impl LruCache {
 
     /// Empties the cache and hands out its dirty lines.
     pub fn flush(&mut self) -> Vec<u64> {
-        let dirty = self.entries.iter().filter(|&&e| e != EMPTY && e & 1 == 1).map(|&e| e >> 1).collect();
+        let dirty =
+            self.entries.iter().filter(|&&e| e != EMPTY && e & 1 == 1).map(|&e| e >> 1).collect();
         self.entries.fill(EMPTY);
         dirty
     }

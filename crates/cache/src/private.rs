@@ -1,9 +1,9 @@
 //! A private cache: set-associative, write-back, write-allocate, least recently used first.
 //!
-//! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers; the order of use is kept
-//! beside them (`sets`). A line is in the cache from the moment it is asked for; when its
-//! data arrive is the core's business (miss registers). The simulator's line keys carry how their page is treated, so an
-//! evicted line needs no look-up.
+//! Rule: an entry packs tag and dirty bit in 32 bits, so that eight ways are two vector registers;
+//! the order of use is kept beside them (`sets`). A line is in the cache from the moment it is
+//! asked for; when its data arrive is the core's business (miss registers). The simulator's line
+//! keys carry how their page is treated, so an evicted line needs no look-up.
 //! Not covered: prefetchers, other replacement policies.
 
 use crate::sets::{EMPTY, Sets};
@@ -29,10 +29,15 @@ pub struct Private {
 }
 
 impl Private {
-    /// An empty cache of `sets` (a power of two) by `ways`; tags, keys above the set bits, must fit in 31 bits and not be all ones.
+    /// An empty cache of `sets` (a power of two) by `ways`; tags, keys above the set bits, must fit
+    /// in 31 bits and not be all ones.
     pub fn new(sets: u64, ways: u32) -> Self {
         let count = usize::try_from(sets).unwrap_or(usize::MAX);
-        Self { sets: Sets::new(count, ways as usize), set_bits: sets.trailing_zeros(), set_mask: sets - 1 }
+        Self {
+            sets: Sets::new(count, ways as usize),
+            set_bits: sets.trailing_zeros(),
+            set_mask: sets - 1,
+        }
     }
 
     #[inline(always)]
@@ -42,7 +47,10 @@ impl Private {
     }
 
     #[inline(always)]
-    #[allow(clippy::cast_possible_truncation, reason = "sets are a power of two that fits in memory")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "sets are a power of two that fits in memory"
+    )]
     fn set(&self, key: u64) -> usize {
         (key & self.set_mask) as usize
     }

@@ -1,9 +1,10 @@
 //! Sets of a cache: which way has a tag, and the order in which ways were used.
 //!
-//! Rule: a set lies together, its entries and its order, so that an access reads at most two lines of the simulating processor. Up to
-//! 16 ways the order is one word of four-bit way numbers, the most recent lowest, so that moving one to the front is some
-//! arithmetic without a branch; beyond 16 ways it is an array of bytes. Empty ways stand at the end. Sets are held for 8 or
-//! 16 ways; those that a cache does not have stay empty, and at the end.
+//! Rule: a set lies together, its entries and its order, so that an access reads at most two lines
+//! of the simulating processor. Up to 16 ways the order is one word of four-bit way numbers, the
+//! most recent lowest, so that moving one to the front is some arithmetic without a branch; beyond
+//! 16 ways it is an array of bytes. Empty ways stand at the end. Sets are held for 8 or 16 ways;
+//! those that a cache does not have stay empty, and at the end.
 
 /// An entry without a line. Tags have 31 bits and not all of them set, so it matches none.
 pub(crate) const EMPTY: u32 = u32::MAX;
@@ -194,8 +195,7 @@ impl Sets {
 
     /// Makes a way clean; was it dirty?
     pub fn clean(&mut self, set: usize, way: usize) -> bool {
-        let entry =
-            of_set!(&mut self.held, set, s => &mut s.entries[way], wide => &mut wide.entries[set * wide.ways + way]);
+        let entry = of_set!(&mut self.held, set, s => &mut s.entries[way], wide => &mut wide.entries[set * wide.ways + way]);
         let dirty = *entry & 1 == 1;
         *entry &= !1;
         dirty
@@ -221,7 +221,8 @@ impl Sets {
         of_set!(&mut self.held, set, s => s.forget(way, last), wide => wide.forget(set, way));
     }
 
-    /// Puts an entry into the least recent way, which becomes the most recent; the entry that was there.
+    /// Puts an entry into the least recent way, which becomes the most recent; the entry that was
+    /// there.
     #[inline(always)]
     pub fn insert(&mut self, set: usize, entry: u32) -> u32 {
         let last = self.last;
@@ -244,7 +245,11 @@ impl Sets {
             Held::Sixteen(sets) => sets[set].order,
             Held::Wide(wide) => {
                 let order = wide.orders[wide.of(set)].iter().rev();
-                return order.copied().map(usize::from).find(|way| mask >> way & 1 == 1).unwrap_or(0);
+                return order
+                    .copied()
+                    .map(usize::from)
+                    .find(|way| mask >> way & 1 == 1)
+                    .unwrap_or(0);
             }
         };
         let mut at = self.last;
@@ -285,7 +290,8 @@ fn position<const N: usize>(entries: &[u32; N], tag: u32) -> Option<usize> {
     for (equal, &entry) in equal.iter_mut().zip(entries) {
         *equal = u8::from(entry >> 1 == tag);
     }
-    // Through memory: compilers then compare with vectors, and do not take them apart again for what follows.
+    // Through memory: compilers then compare with vectors, and do not take them apart again for
+    // what follows.
     std::hint::black_box(&mut equal);
     let mut found = 0u64;
     for (group, equal) in equal.as_chunks().0.iter().enumerate() {

@@ -1,11 +1,13 @@
 //! The shared cache: way masks, slices, three replacement policies.
 //!
-//! Rule: a line may be found in any way, but a miss takes a way of the mask it brings (Intel CAT, PL310 lockdown by master).
-//! Of the mask's ways an empty one goes first, then: LRU, the least recently used; tree pseudo-LRU, the leaf to which the
-//! bits point, a subtree without allowed ways being passed over; random, any, from the seed. The cache is neither inclusive
-//! of the private caches nor exclusive.
-//! A sliced cache spreads lines over slices by a hash: the XOR of all groups of `log2(slices)` bits of the line number.
-//! Real hashes are not published; this one too gives every slice the same share of any aligned block.
+//! Rule: a line may be found in any way, but a miss takes a way of the mask it brings (Intel CAT,
+//! PL310 lockdown by master). Of the mask's ways an empty one goes first, then: LRU, the least
+//! recently used; tree pseudo-LRU, the leaf to which the bits point, a subtree without allowed ways
+//! being passed over; random, any, from the seed. The cache is neither inclusive of the private
+//! caches nor exclusive.
+//! A sliced cache spreads lines over slices by a hash: the XOR of all groups of `log2(slices)` bits
+//! of the line number. Real hashes are not published; this one too gives every slice the same share
+//! of any aligned block.
 //! Not covered: contention for tags and ports, adaptive policies.
 
 use crate::private::{Looked, NONE};
@@ -76,13 +78,15 @@ impl Shared {
         (key >> self.set_bits) as u32
     }
 
-    /// Reads the set of a line for nothing, so that the simulating processor has it at hand when the access comes.
+    /// Reads the set of a line for nothing, so that the simulating processor has it at hand when
+    /// the access comes.
     #[inline(always)]
     pub fn prepare(&self, key: u64) {
         self.sets.prepare(self.set(key));
     }
 
-    /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and `mask` is 0.
+    /// Accesses a line. It is in the cache afterwards, dirty if `write`, unless it missed and
+    /// `mask` is 0.
     #[inline]
     pub fn access(&mut self, key: u64, write: bool, mask: u64) -> Looked {
         let (set, tag) = (self.set(key), self.tag(key));
@@ -99,10 +103,14 @@ impl Shared {
         self.touch(set, way);
         let dirty = old != EMPTY && old & 1 == 1;
         let within = key & ((1 << self.set_bits) - 1);
-        Looked { hit: false, victim: if dirty { u64::from(old >> 1) << self.set_bits | within } else { NONE } }
+        Looked {
+            hit: false,
+            victim: if dirty { u64::from(old >> 1) << self.set_bits | within } else { NONE },
+        }
     }
 
-    /// A number for the place that a line has: below the number of ways of all sets. `None` if it is not there.
+    /// A number for the place that a line has: below the number of ways of all sets. `None` if it
+    /// is not there.
     #[must_use]
     pub fn place(&self, key: u64) -> Option<usize> {
         let set = self.set(key);
@@ -131,7 +139,8 @@ impl Shared {
                     let right = way >> level & 1;
                     // Points away from the way.
                     let bit = 1u64 << node;
-                    self.trees[set] = if right == 1 { self.trees[set] & !bit } else { self.trees[set] | bit };
+                    self.trees[set] =
+                        if right == 1 { self.trees[set] & !bit } else { self.trees[set] | bit };
                     node = node << 1 | right;
                 }
             }
@@ -146,7 +155,8 @@ impl Shared {
             return self.sets.last_of(set, mask);
         }
         let entries = self.sets.entries(set);
-        if let Some(way) = (0..self.ways).find(|&way| mask >> way & 1 == 1 && entries[way] == EMPTY) {
+        if let Some(way) = (0..self.ways).find(|&way| mask >> way & 1 == 1 && entries[way] == EMPTY)
+        {
             return way;
         }
         if self.policy == Replacement::Plru {

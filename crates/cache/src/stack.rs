@@ -1,10 +1,10 @@
 //! LRU stacks: hits and write-backs for every associativity up to `ways`, from one pass.
 //!
-//! With a fixed number of sets, an LRU cache of `w` ways holds the top `w` of each set's stack, so a
-//! read found at depth `d` hits exactly in the caches of at least `d` ways. For write-backs each
+//! With a fixed number of sets, an LRU cache of `w` ways holds the top `w` of each set's stack, so
+//! a read found at depth `d` hits exactly in the caches of at least `d` ways. For write-backs each
 //! entry keeps `clean_below`: the caches of fewer ways have written the line back since its last
-//! write. Moving a line from depth `d` to the front means that the caches of `clean_below..d` ways had
-//! evicted it while dirty.
+//! write. Moving a line from depth `d` to the front means that the caches of `clean_below..d` ways
+//! had evicted it while dirty.
 
 /// No cache holds the line dirty.
 const CLEAN: u8 = u8::MAX;
@@ -94,8 +94,8 @@ impl StackCache {
         Full { hit: false, wrote_back }
     }
 
-    /// Writes every dirty line back, as the next program on the machine will make it do; returns how
-    /// many the cache with all its ways held.
+    /// Writes every dirty line back, as the next program on the machine will make it do; returns
+    /// how many the cache with all its ways held.
     pub fn flush(&mut self) -> u64 {
         let mut count = 0;
         for entry in &mut self.entries {
@@ -144,14 +144,20 @@ mod tests {
             let mut plain: Vec<LruCache> = (1..=ways).map(|w| LruCache::new(sets, w)).collect();
             let mut expect = vec![0u64; ways as usize];
             for _ in 0..3000 {
-                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                state = state
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let (line, write) = ((state >> 33) % 64, (state >> 60).is_multiple_of(3));
                 let full = stack.access(line, write);
                 for (w, cache) in plain.iter_mut().enumerate() {
                     let got = cache.access(line, write);
-                    expect[w] += u64::from(!got.hit && !write) + u64::from(got.written_back.is_some());
+                    expect[w] +=
+                        u64::from(!got.hit && !write) + u64::from(got.written_back.is_some());
                     if w + 1 == ways as usize {
-                        assert_eq!((full.hit, full.wrote_back), (got.hit, got.written_back.is_some()));
+                        assert_eq!(
+                            (full.hit, full.wrote_back),
+                            (got.hit, got.written_back.is_some())
+                        );
                     }
                 }
             }

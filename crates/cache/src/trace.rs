@@ -1,9 +1,10 @@
 //! The file of shared-cache accesses that a profile run records and the simulator replays.
 //!
 //! Layout: the magic `solotrc1`, then blocks of `compressed length, raw length` (little-endian u32)
-//! and zstd data with a checksum; a block of length zero ends the file and is followed by the number
-//! of records (u64). A record is two LEB128 numbers: cycles since the last record with the kind in
-//! the two lowest bits, and the zigzag difference of the line from the last line of the same kind.
+//! and zstd data with a checksum; a block of length zero ends the file and is followed by the
+//! number of records (u64). A record is two LEB128 numbers: cycles since the last record with the
+//! kind in the two lowest bits, and the zigzag difference of the line from the last line of the
+//! same kind.
 
 use std::io::{Read, Write};
 
@@ -42,7 +43,10 @@ pub enum TraceError {
     #[error("not a solocore trace; make it again with `solocore profile`, or plan with --fresh")]
     NotATrace,
     /// The file is damaged or incomplete.
-    #[error("the trace is {0} after {1} records; make it again with `solocore profile`, or plan with --fresh")]
+    #[error(
+        "the trace is {0} after {1} records; make it again with `solocore profile`, or plan with \
+            --fresh"
+    )]
     Damaged(&'static str, u64),
 }
 
@@ -156,21 +160,28 @@ pub fn read(mut input: impl Read, mut each: impl FnMut(Access)) -> Result<u64, T
             let mut total = [0; 8];
             input.read_exact(&mut total).map_err(cut)?;
             let whole = u64::from_le_bytes(total) == records;
-            return if whole { Ok(records) } else { Err(TraceError::Damaged("incomplete", records)) };
+            return if whole {
+                Ok(records)
+            } else {
+                Err(TraceError::Damaged("incomplete", records))
+            };
         }
         if packed > 4 * BLOCK || raw > 2 * BLOCK {
             return Err(TraceError::Damaged("corrupt", records));
         }
         let mut bytes = vec![0; packed];
         input.read_exact(&mut bytes).map_err(cut)?;
-        let block = zstd::bulk::decompress(&bytes, raw).map_err(|_| TraceError::Damaged("corrupt", records))?;
+        let block = zstd::bulk::decompress(&bytes, raw)
+            .map_err(|_| TraceError::Damaged("corrupt", records))?;
         if block.len() != raw {
             return Err(TraceError::Damaged("corrupt", records));
         }
         let mut at = 0;
         while at < block.len() {
             let corrupt = TraceError::Damaged("corrupt", records);
-            let (Some(head), Some(step)) = (get(&block, &mut at), get(&block, &mut at)) else { return Err(corrupt) };
+            let (Some(head), Some(step)) = (get(&block, &mut at), get(&block, &mut at)) else {
+                return Err(corrupt);
+            };
             let kind = match head & 3 {
                 0 => Kind::Read,
                 1 => Kind::Fetch,

@@ -1,6 +1,7 @@
 //! What a trace says about itself.
 //!
-//! Problem: how late a scheduler may be depends on where its trace is from. Rule: the trace says its tolerance, or its source.
+//! Problem: how late a scheduler may be depends on where its trace is from. Rule: the trace says
+//! its tolerance, or its source.
 
 use solocore_model::sched_trace::SchedTrace;
 

@@ -1,8 +1,10 @@
 //! Traces of criticality levels (mc2-os-isolation, section 2).
 //!
-//! Two checks at once. *Replay*: the trace's releases and completions are given to `policy/`, and each pick must be its answer.
-//! *Rules*, from the paper and without `policy/`, on the trace's own state ([`Rules`]):
-//! * `slot`: within a slot of its core's table, a level-A job that is ready runs, and outside of its slots none does;
+//! Two checks at once. *Replay*: the trace's releases and completions are given to `policy/`, and
+//! each pick must be its answer. *Rules*, from the paper and without `policy/`, on the trace's own
+//! state ([`Rules`]):
+//! * `slot`: within a slot of its core's table, a level-A job that is ready runs, and outside of
+//!   its slots none does;
 //! * `level`: nothing runs on a core while a task of a higher level that may run there waits;
 //! * `priority`: at B the shortest period, at C the earliest deadline, at D the lowest number;
 //! * `one core`: a job of level C runs on one core at a time;
@@ -82,7 +84,10 @@ struct Rules {
 
 pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
     let (mut rules, mut policy) = set_up(trace)?;
-    for event in trace.events.iter().filter(|e| !matches!(e.event, Kind::LevelAdd | Kind::LevelTable | Kind::LevelSlot))
+    for event in trace
+        .events
+        .iter()
+        .filter(|e| !matches!(e.event, Kind::LevelAdd | Kind::LevelTable | Kind::LevelSlot))
     {
         rules.report.events += 1;
         rules.pass(event.time_ns)?;
@@ -94,13 +99,20 @@ pub fn check(trace: &SchedTrace) -> Result<LevelsReport, Violation> {
 /// Tasks and tables.
 fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
     let wrong = |e: &Event, what: String| Err(Violation::of(e.time_ns, e.cpu, UNCHECKABLE, what));
-    let cpus = number(trace, "cpus").and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=256).contains(n));
+    let cpus =
+        number(trace, "cpus").and_then(|n| u32::try_from(n).ok()).filter(|n| (1..=256).contains(n));
     let cpus = cpus.ok_or_else(|| {
-        Violation::of(0, 0, UNCHECKABLE, "it does not say how many cores there are (cpus=1 to 256)".to_owned())
+        Violation::of(
+            0,
+            0,
+            UNCHECKABLE,
+            "it does not say how many cores there are (cpus=1 to 256)".to_owned(),
+        )
     })?;
     let origin = trace.events.iter().find(|e| e.event == Kind::LevelTable).map_or(0, |e| e.b);
     let policy = Levels::with_origin(cpus, 0, origin);
-    let mut policy = policy.ok_or_else(|| Violation::of(0, 0, UNCHECKABLE, format!("{cpus} cores are too many")))?;
+    let mut policy = policy
+        .ok_or_else(|| Violation::of(0, 0, UNCHECKABLE, format!("{cpus} cores are too many")))?;
     let mut tasks: BTreeMap<u32, Task> = BTreeMap::new();
     let mut cores = vec![Core::default(); cpus as usize];
     for e in &trace.events {
@@ -110,10 +122,13 @@ fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
         match e.event {
             Kind::LevelAdd => {
                 let task = task_of(e);
-                let level =
-                    [Level::A, Level::B, Level::C, Level::D].get(usize::try_from(task.level).unwrap_or(9)).copied();
+                let level = [Level::A, Level::B, Level::C, Level::D]
+                    .get(usize::try_from(task.level).unwrap_or(9))
+                    .copied();
                 let period = if task.period_ns == 0 { 1_000_000_000 } else { task.period_ns };
-                if task.core >= cpus || !level.is_some_and(|l| policy.add(e.id, l, task.core, period, task.pet_ns)) {
+                if task.core >= cpus
+                    || !level.is_some_and(|l| policy.add(e.id, l, task.core, period, task.pet_ns))
+                {
                     return wrong(e, format!("task {} cannot be: {task:?}", e.id));
                 }
                 tasks.insert(e.id, task);
@@ -125,7 +140,13 @@ fn set_up(trace: &SchedTrace) -> Result<(Rules, Levels), Violation> {
             Kind::LevelSlot => {
                 let frame = cores[e.cpu as usize].frame_ns;
                 if !tasks.contains_key(&e.id) || !policy.slot(e.cpu, e.a, e.b, e.id, frame) {
-                    return wrong(e, format!("a slot of task {} from {} to {} does not fit its table", e.id, e.a, e.b));
+                    return wrong(
+                        e,
+                        format!(
+                            "a slot of task {} from {} to {} does not fit its table",
+                            e.id, e.a, e.b
+                        ),
+                    );
                 }
                 cores[e.cpu as usize].slots.push((e.a, e.b, e.id as usize));
             }
@@ -165,7 +186,8 @@ impl Rules {
 
     fn replay(&mut self, policy: &mut Levels, e: &Event) -> Result<(), Violation> {
         let known = (e.id as usize) < self.tasks.len();
-        let concerns = matches!(e.event, Kind::LevelRelease | Kind::LevelComplete | Kind::LevelOverrun);
+        let concerns =
+            matches!(e.event, Kind::LevelRelease | Kind::LevelComplete | Kind::LevelOverrun);
         if concerns && !known {
             return self.broken(e.cpu, "replay", format!("there is no task {}", e.id));
         }
@@ -180,7 +202,10 @@ impl Rules {
                     return self.broken(
                         e.cpu,
                         "replay",
-                        format!("task {} completes job {}, but the policy knows of none", e.id, e.a),
+                        format!(
+                            "task {} completes job {}, but the policy knows of none",
+                            e.id, e.a
+                        ),
                     );
                 }
             }
@@ -195,7 +220,10 @@ impl Rules {
                     return self.broken(
                         e.cpu,
                         "budget",
-                        format!("task {} is said to overrun, with {used} ns used of {}", e.id, t.pet_ns),
+                        format!(
+                            "task {} is said to overrun, with {used} ns used of {}",
+                            e.id, t.pet_ns
+                        ),
                     );
                 }
                 self.spend(e.id as usize);
@@ -278,18 +306,25 @@ impl Rules {
             Some((task, from, to)) if current != Some(task) => {
                 return Some((
                     "slot",
-                    format!("task {task} waits in its slot from {from} to {to} while {current:?} is chosen"),
+                    format!(
+                        "task {task} waits in its slot from {from} to {to} while {current:?} is \
+                            chosen"
+                    ),
                 ));
             }
             None if level == 0 => {
-                return Some(("slot", format!("task {current:?} of level A is chosen outside of its slots")));
+                return Some((
+                    "slot",
+                    format!("task {current:?} of level A is chosen outside of its slots"),
+                ));
             }
             Some(_) => return None,
             None => {}
         }
         let home = |t: &&(usize, &Task)| t.1.core == number && t.1.ready;
         let all = || self.tasks.iter().enumerate();
-        let first_b = all().filter(|t| t.1.level == 1 && home(&t)).min_by_key(|(id, t)| (t.period_ns, *id));
+        let first_b =
+            all().filter(|t| t.1.level == 1 && home(&t)).min_by_key(|(id, t)| (t.period_ns, *id));
         if let Some((id, _)) = first_b {
             return (current != Some(id)).then(|| {
                 let rule = if level == 1 { "priority" } else { "level" };
@@ -302,13 +337,17 @@ impl Rules {
         if let Some((id, t)) = first_c {
             let here = current.map(|c| (self.tasks[c].deadline_ns, c));
             if level > 2 {
-                return Some(("level", format!("task {id} of level C waits while {current:?} is chosen")));
+                return Some((
+                    "level",
+                    format!("task {id} of level C waits while {current:?} is chosen"),
+                ));
             }
             if level == 2 && here.is_some_and(|here| (t.deadline_ns, id) < here) {
                 return Some((
                     "priority",
                     format!(
-                        "task {id} waits with its deadline at {} while {current:?} is chosen with its at {:?}",
+                        "task {id} waits with its deadline at {} while {current:?} is chosen with \
+                            its at {:?}",
                         t.deadline_ns, here
                     ),
                 ));
@@ -318,8 +357,9 @@ impl Rules {
             return None;
         }
         let first_d = all().filter(|t| t.1.level == 3 && home(&t)).map(|(id, _)| id).next();
-        (first_d != current && first_d.is_some())
-            .then(|| ("priority", format!("task {first_d:?} of level D waits while {current:?} is chosen")))
+        (first_d != current && first_d.is_some()).then(|| {
+            ("priority", format!("task {first_d:?} of level D waits while {current:?} is chosen"))
+        })
     }
 
     fn released(&mut self, e: &Event) -> Result<(), Violation> {
@@ -328,10 +368,18 @@ impl Rules {
         let id = e.id as usize;
         let t = &self.tasks[id];
         if self.strict && e.a != t.job + 1 {
-            return self.broken(e.cpu, "release", format!("job {} of task {id} follows job {}", e.a, t.job));
+            return self.broken(
+                e.cpu,
+                "release",
+                format!("job {} of task {id} follows job {}", e.a, t.job),
+            );
         }
         if at > e.time_ns {
-            return self.broken(e.cpu, "release", format!("job {} of task {id} comes before its time, {at}", e.a));
+            return self.broken(
+                e.cpu,
+                "release",
+                format!("job {} of task {id} comes before its time, {at}", e.a),
+            );
         }
         if self.strict
             && t.period_ns > 0
@@ -343,7 +391,8 @@ impl Rules {
                 e.cpu,
                 "release",
                 format!(
-                    "job {} of task {id} is of {at} ns and the one before of {before}; the period is {} ns",
+                    "job {} of task {id} is of {at} ns and the one before of {before}; the period \
+                        is {} ns",
                     e.a, t.period_ns
                 ),
             );
@@ -365,7 +414,8 @@ impl Rules {
         t.job = e.a;
         t.released_ns = Some(at);
         t.used_ns = 0;
-        t.deadline_ns = at.saturating_add(if t.period_ns == 0 { 1_000_000_000 } else { t.period_ns });
+        t.deadline_ns =
+            at.saturating_add(if t.period_ns == 0 { 1_000_000_000 } else { t.period_ns });
         t.unstarted = true;
         t.may_ns = e.time_ns;
         t.ready = true;
@@ -404,13 +454,15 @@ impl Rules {
             return self.broken(e.cpu, "replay", format!("there is no task {}", e.id));
         }
         let answer = policy.pick(e.cpu, e.time_ns);
-        let said = answer.map(|c| (c.task.unwrap_or(NONE), c.until_ns, c.level.map_or(IDLE, |l| l as u64)));
+        let said = answer
+            .map(|c| (c.task.unwrap_or(NONE), c.until_ns, c.level.map_or(IDLE, |l| l as u64)));
         if said != Some((e.id, e.a, e.b)) {
             return self.broken(
                 e.cpu,
                 "replay",
                 format!(
-                    "task {} was chosen until {} at level {}, and the policy says (task, until, level) {said:?}",
+                    "task {} was chosen until {} at level {}, and the policy says (task, until, \
+                        level) {said:?}",
                     e.id, e.a, e.b
                 ),
             );
@@ -436,12 +488,20 @@ impl Rules {
                 return self.broken(
                     e.cpu,
                     "budget",
-                    format!("task {id} is chosen without a job, or with {} ns used of {}", t.used_ns, t.pet_ns),
+                    format!(
+                        "task {id} is chosen without a job, or with {} ns used of {}",
+                        t.used_ns, t.pet_ns
+                    ),
                 );
             }
-            let elsewhere = self.cores.iter().position(|c| c.current == Some(id)).filter(|&c| c != core);
+            let elsewhere =
+                self.cores.iter().position(|c| c.current == Some(id)).filter(|&c| c != core);
             if let Some(other) = elsewhere {
-                return self.broken(e.cpu, "one core", format!("task {id} is chosen here and on core {other}"));
+                return self.broken(
+                    e.cpu,
+                    "one core",
+                    format!("task {id} is chosen here and on core {other}"),
+                );
             }
         }
         let c = &mut self.cores[core];
@@ -480,7 +540,10 @@ impl Rules {
             return self.broken(
                 cpu,
                 "runs",
-                format!("thread {thread} of task {task} runs for {} ns without being chosen", now - begun),
+                format!(
+                    "thread {thread} of task {task} runs for {} ns without being chosen",
+                    now - begun
+                ),
             );
         }
         Ok(())

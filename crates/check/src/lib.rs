@@ -1,9 +1,10 @@
 //! Checks a trace of scheduling decisions.
 //!
-//! Problem: a scheduler in a kernel, or one that is simulated, may do something else than its policy says, or the policy something else
-//! than the paper. Rule: a trace (`solocore_model::sched_trace`) holds every call of the policy and every answer. [`check`] makes the calls again
-//! on `policy/`, and holds the answers, and what really ran, against rules that are written here a second time, from the papers and without
-//! `policy/`. The first violation ends it.
+//! Problem: a scheduler in a kernel, or one that is simulated, may do something else than its
+//! policy says, or the policy something else than the paper. Rule: a trace
+//! (`solocore_model::sched_trace`) holds every call of the policy and every answer. [`check`] makes
+//! the calls again on `policy/`, and holds the answers, and what really ran, against rules that are
+//! written here a second time, from the papers and without `policy/`. The first violation ends it.
 //! Does not cover: a trace that lost events (it is refused); what happened outside of it.
 
 mod about;

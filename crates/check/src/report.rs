@@ -1,6 +1,7 @@
 //! What a trace without a violation shows.
 //!
-//! Problem: a trace that breaks no rule still says how near it came. Rule: a report counts what was checked, and has the largest distances.
+//! Problem: a trace that breaks no rule still says how near it came. Rule: a report counts what was
+//! checked, and has the largest distances.
 
 use crate::vcpus::VcpuReport;
 use serde::Serialize;
@@ -32,7 +33,8 @@ pub struct LevelsReport {
     pub overruns: u64,
     /// Longest time from when a decision was due to when it was made.
     pub max_decision_late_ns: u64,
-    /// Longest time from the begin of a slot (level A) or window, or from a release in one, to the first instruction of its job.
+    /// Longest time from the begin of a slot (level A) or window, or from a release in one, to the
+    /// first instruction of its job.
     pub max_start_late_ns: u64,
     /// Longest time that a thread ran whose task was not chosen.
     pub max_stray_ns: u64,

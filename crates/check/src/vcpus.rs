@@ -6,10 +6,12 @@
 //! * *runs*: while somebody is charged, the thread that runs belongs to the VCPU that is picked.
 //!
 //! Rules that do not know the policy, from the answers and times in the trace alone:
-//! * *window*: with strict servers, no VCPU has more than C of foreground time in any window of T, wherever it runs;
-//! * *supply*: a VCPU that is runnable throughout a T that begins when its whole capacity is there has C of foreground time in it. Time
-//!   that was taken from the core (interrupt threads, real-time tasks, switches) counts against the admission's
-//!   allowance (`overhead_ns` a switch): a T in which more was taken is counted, and not judged.
+//! * *window*: with strict servers, no VCPU has more than C of foreground time in any window of T,
+//!   wherever it runs;
+//! * *supply*: a VCPU that is runnable throughout a T that begins when its whole capacity is there
+//!   has C of foreground time in it. Time that was taken from the core (interrupt threads,
+//!   real-time tasks, switches) counts against the admission's allowance (`overhead_ns` a switch):
+//!   a T in which more was taken is counted, and not judged.
 
 use crate::violation::{UNCHECKABLE, Violation};
 use serde::Serialize;
@@ -44,15 +46,20 @@ struct About {
 
 impl About {
     fn of(trace: &SchedTrace) -> Result<Self, Violation> {
-        let missing = |key: &str| Violation::of(0, 0, UNCHECKABLE, format!("it does not say its {key} ({key}=...)"));
-        let number = |key: &str| trace.about.get(key).and_then(|v| v.parse::<u64>().ok()).ok_or_else(|| missing(key));
+        let missing = |key: &str| {
+            Violation::of(0, 0, UNCHECKABLE, format!("it does not say its {key} ({key}=...)"))
+        };
+        let number = |key: &str| {
+            trace.about.get(key).and_then(|v| v.parse::<u64>().ok()).ok_or_else(|| missing(key))
+        };
         let background = match trace.about.get("background").map(String::as_str) {
             Some("least-time" | "none") => Background::LeastTime,
             Some("keep") => Background::Keep,
             Some("least-memory") => Background::LeastMemory,
             _ => return Err(missing("background")),
         };
-        let short = |key: &str| number(key).and_then(|n| u32::try_from(n).map_err(|_| missing(key)));
+        let short =
+            |key: &str| number(key).and_then(|n| u32::try_from(n).map_err(|_| missing(key)));
         let cores = short("cpus")?;
         Ok(Self {
             background,
@@ -77,7 +84,8 @@ struct Replayed {
     taken_ns: u64,
     /// VCPU of the thread that runs.
     running: Option<u32>,
-    /// VCPU of the thread that ran last, if nothing has run since: a switch between threads of a VCPU is the VCPU's.
+    /// VCPU of the thread that ran last, if nothing has run since: a switch between threads of a
+    /// VCPU is the VCPU's.
     stopped: Option<u32>,
     /// A VCPU that arrives: its times and replenishments so far.
     arriving: Option<(u64, u64, Vec<Replenishment>)>,
@@ -164,7 +172,10 @@ pub fn check(trace: &SchedTrace) -> Result<VcpuReport, Violation> {
     }
     let times = trace.events.iter().map(|e| e.time_ns);
     let span_ns = times.clone().max().unwrap_or(0) - times.min().unwrap_or(0);
-    let mut notes = vec![format!("the longest time that was taken from a VCPU's T: {} ns", checker.longest_taken_ns)];
+    let mut notes = vec![format!(
+        "the longest time that was taken from a VCPU's T: {} ns",
+        checker.longest_taken_ns
+    )];
     if checker.disturbed > 0 {
         notes.push(format!(
             "in {} T more was taken from the core than admission allows for; they are not judged",
@@ -172,16 +183,26 @@ pub fn check(trace: &SchedTrace) -> Result<VcpuReport, Violation> {
         ));
     }
     let checked = checker.counts.iter().map(|(rule, n)| ((*rule).to_owned(), *n)).collect();
-    Ok(VcpuReport { scheduler: "vcpu".to_owned(), events: trace.events.len() as u64, span_ns, checked, notes })
+    Ok(VcpuReport {
+        scheduler: "vcpu".to_owned(),
+        events: trace.events.len() as u64,
+        span_ns,
+        checked,
+        notes,
+    })
 }
 
-/// A settling in the past of its core may bear an earlier time than what another core did before: the order of each core is kept.
+/// A settling in the past of its core may bear an earlier time than what another core did before:
+/// the order of each core is kept.
 fn in_order_on_each_core(order: Vec<usize>, trace: &SchedTrace) -> Vec<usize> {
     let mut places: BTreeMap<u32, VecDeque<usize>> = BTreeMap::new();
     for (at, event) in trace.events.iter().enumerate() {
         places.entry(event.cpu).or_default().push_back(at);
     }
-    order.into_iter().filter_map(|at| places.get_mut(&trace.events[at].cpu).and_then(VecDeque::pop_front)).collect()
+    order
+        .into_iter()
+        .filter_map(|at| places.get_mut(&trace.events[at].cpu).and_then(VecDeque::pop_front))
+        .collect()
 }
 
 impl Checker<'_> {
@@ -249,8 +270,13 @@ impl Checker<'_> {
         let (id, running, mode) = (core.current, core.running.or(core.stopped), core.mode);
         self.count("runs");
         if running != Some(id) {
-            let runs = running.map_or_else(|| "no thread".to_owned(), |v| format!("a thread of VCPU {v}"));
-            return Err(self.broken(at, "runs", format!("VCPU {id} is charged from {start} ns on, and {runs} runs")));
+            let runs =
+                running.map_or_else(|| "no thread".to_owned(), |v| format!("a thread of VCPU {v}"));
+            return Err(self.broken(
+                at,
+                "runs",
+                format!("VCPU {id} is charged from {start} ns on, and {runs} runs"),
+            ));
         }
         if mode != 1 {
             return Ok(());
@@ -263,7 +289,8 @@ impl Checker<'_> {
             self.count("window");
             if most > capacity {
                 let what = format!(
-                    "VCPU {id} has had {most} ns of foreground time in a window of its T of {period} ns; its C is {capacity} ns"
+                    "VCPU {id} has had {most} ns of foreground time in a window of its T of \
+                        {period} ns; its C is {capacity} ns"
                 );
                 return Err(self.broken(at, "window", what));
             }
@@ -316,15 +343,24 @@ impl Checker<'_> {
             }
             Kind::VcpuArrive => {
                 let Some((capacity_ns, period_ns, budget)) = core.arriving.take() else {
-                    return Err(self.broken(at, "answer", format!("VCPU {id} arrives without a capacity")));
+                    return Err(self.broken(
+                        at,
+                        "answer",
+                        format!("VCPU {id} arrives without a capacity"),
+                    ));
                 };
-                let server = Server::with_budget(Config { capacity_ns, period_ns, strict, limit }, &budget);
-                let put = server.is_some_and(|server| core.policy.put(id, &Vcpu::arriving(server, a, b, 0), now));
+                let server =
+                    Server::with_budget(Config { capacity_ns, period_ns, strict, limit }, &budget);
+                let put = server.is_some_and(|server| {
+                    core.policy.put(id, &Vcpu::arriving(server, a, b, 0), now)
+                });
                 if !put {
                     return Err(self.broken(
                         at,
                         "answer",
-                        format!("the policy does not take VCPU {id}, {capacity_ns} ns in {period_ns} ns"),
+                        format!(
+                            "the policy does not take VCPU {id}, {capacity_ns} ns in {period_ns} ns"
+                        ),
                     ));
                 }
                 return self.arrives(id, cpu, capacity_ns, period_ns);
@@ -343,11 +379,21 @@ impl Checker<'_> {
         let told = ((a & u64::from(u32::MAX)) as u32, a >> 32, b);
         if told != (current, mode, until) {
             let say = |(id, mode, until): (u32, u64, u64)| {
-                let how =
-                    ["nobody", "in the foreground", "in the background"].get(mode as usize).copied().unwrap_or("?");
-                if id == NONE { format!("nobody until {until}") } else { format!("VCPU {id} {how} until {until}") }
+                let how = ["nobody", "in the foreground", "in the background"]
+                    .get(mode as usize)
+                    .copied()
+                    .unwrap_or("?");
+                if id == NONE {
+                    format!("nobody until {until}")
+                } else {
+                    format!("VCPU {id} {how} until {until}")
+                }
             };
-            let what = format!("the policy picks {}, and the trace says {}", say((current, mode, until)), say(told));
+            let what = format!(
+                "the policy picks {}, and the trace says {}",
+                say((current, mode, until)),
+                say(told)
+            );
             return Err(self.broken(at, "answer", what));
         }
         (core.current, core.mode) = (told.0, told.1);
@@ -371,9 +417,22 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn arrives(&mut self, id: u32, core: u32, capacity_ns: u64, period_ns: u64) -> Result<(), Violation> {
-        let fresh =
-            Seen { capacity_ns, period_ns, core, runnable: false, runs: VecDeque::new(), sum_ns: 0, period: None };
+    fn arrives(
+        &mut self,
+        id: u32,
+        core: u32,
+        capacity_ns: u64,
+        period_ns: u64,
+    ) -> Result<(), Violation> {
+        let fresh = Seen {
+            capacity_ns,
+            period_ns,
+            core,
+            runnable: false,
+            runs: VecDeque::new(),
+            sum_ns: 0,
+            period: None,
+        };
         let seen = self.vcpus.entry(id).or_insert(fresh);
         // What it has run elsewhere counts in its windows.
         (seen.core, seen.runnable, seen.period) = (core, false, None);
@@ -384,8 +443,10 @@ impl Checker<'_> {
     fn judge_periods(&mut self, at: usize, event: Event) -> Result<(), Violation> {
         let Some(core) = self.cores.get(&event.cpu) else { return Ok(()) };
         let now = event.time_ns;
-        let claims: Vec<u64> = self.vcpus.values().filter(|v| v.core == event.cpu).map(|v| v.period_ns).collect();
-        let (mut failure, mut judged, mut disturbed, mut longest) = (None, 0, 0, self.longest_taken_ns);
+        let claims: Vec<u64> =
+            self.vcpus.values().filter(|v| v.core == event.cpu).map(|v| v.period_ns).collect();
+        let (mut failure, mut judged, mut disturbed, mut longest) =
+            (None, 0, 0, self.longest_taken_ns);
         for (&id, seen) in self.vcpus.iter_mut().filter(|(_, v)| v.core == event.cpu) {
             if let Some(period) = &seen.period
                 && now >= period.start_ns + seen.period_ns
@@ -403,16 +464,20 @@ impl Checker<'_> {
                     disturbed += 1;
                 } else {
                     failure = failure.or(Some(format!(
-                        "VCPU {id} was runnable from {} ns on for its T of {} ns and had {got} ns of foreground time; its C is {} ns, and {taken} ns were \
+                        "VCPU {id} was runnable from {} ns on for its T of {} ns and had {got} ns \
+                            of foreground time; its C is {} ns, and {taken} ns were \
                          taken from the core",
                         period.start_ns, seen.period_ns, seen.capacity_ns
                     )));
                 }
                 seen.period = None;
             }
-            let whole = |v: &Vcpu| v.state() != State::Blocked && v.server().available_ns(now) >= seen.capacity_ns;
+            let whole = |v: &Vcpu| {
+                v.state() != State::Blocked && v.server().available_ns(now) >= seen.capacity_ns
+            };
             if seen.period.is_none() && seen.runnable && core.policy.vcpu(id).is_some_and(whole) {
-                seen.period = Some(Period { start_ns: now, foreground_ns: 0, taken_ns: core.taken_ns });
+                seen.period =
+                    Some(Period { start_ns: now, foreground_ns: 0, taken_ns: core.taken_ns });
             }
         }
         self.longest_taken_ns = longest;

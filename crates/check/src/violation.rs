@@ -1,6 +1,7 @@
 //! A broken rule, and how it is reported.
 //!
-//! Problem: every checker reports alike. Rule: the first violation names time, core, rule and numbers.
+//! Problem: every checker reports alike. Rule: the first violation names time, core, rule and
+//! numbers.
 
 use serde::Serialize;
 use std::fmt;

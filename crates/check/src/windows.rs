@@ -1,6 +1,7 @@
 //! Traces of partitions and their windows (single-core-equivalence, section 2.4).
 //!
-//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them, at every instant and not only at picks:
+//! *Replay*: each pick must be what `time_table.h` and `ready_set.h` say. *Rules*, without them, at
+//! every instant and not only at picks:
 //! * `window`: only tasks of the partition whose window is open are chosen;
 //! * `priority`: of these, the one of the lowest rank that is ready;
 //! * `edge`: a core on which nothing is chosen decides at each begin of a window;
@@ -109,7 +110,8 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
             Kind::LevelAdd => {
                 let half = |shift: u32| u32::try_from(e.b >> shift & 0xffff).unwrap_or(0);
                 let partition = u32::try_from(e.b >> 16 & 0xffff_ffff).unwrap_or(0);
-                let task = Task { partition, rank: half(0), ready: false, unstarted: false, may_ns: 0 };
+                let task =
+                    Task { partition, rank: half(0), ready: false, unstarted: false, may_ns: 0 };
                 replay.tasks.insert(e.id, task);
                 replay.ready.entry(partition).or_default();
             }
@@ -119,7 +121,11 @@ fn set_up(trace: &SchedTrace) -> Result<Replay, Violation> {
             }
             Kind::LevelSlot => {
                 if !core.table.as_mut().is_some_and(|t| t.append(e.a, e.b, e.id)) {
-                    return broken(e, UNCHECKABLE, format!("a window from {} to {} does not fit its table", e.a, e.b));
+                    return broken(
+                        e,
+                        UNCHECKABLE,
+                        format!("a window from {} to {} does not fit its table", e.a, e.b),
+                    );
                 }
                 core.windows.push((e.a, e.b, e.id));
             }
@@ -158,8 +164,10 @@ impl Replay {
                 && to_ns - since > self.tolerance_ns
             {
                 let waits = to_ns - since;
-                let what =
-                    format!("task {first:?} waits in its window for {waits} ns while {:?} is chosen", core.current);
+                let what = format!(
+                    "task {first:?} waits in its window for {waits} ns while {:?} is chosen",
+                    core.current
+                );
                 return Err(Violation::of(since, number, "priority", what));
             }
         }
@@ -182,7 +190,11 @@ impl Replay {
         let set = self.ready.entry(t.partition).or_default();
         let changed = if begins { set.add(t.rank) } else { set.remove(t.rank) };
         if !changed || t.ready == begins {
-            let what = if begins { "begins a job before the last one ended" } else { "ends a job that it has not" };
+            let what = if begins {
+                "begins a job before the last one ended"
+            } else {
+                "ends a job that it has not"
+            };
             return broken(e, "replay", format!("task {} {what}", e.id));
         }
         (t.ready, t.unstarted, t.may_ns) = (begins, begins, e.time_ns);
@@ -191,7 +203,11 @@ impl Replay {
         *count += 1;
         if !begins {
             // Who waited for it may start from now on.
-            for t in self.tasks.values_mut().filter(|t| t.unstarted && t.partition == partition && t.rank > rank) {
+            for t in self
+                .tasks
+                .values_mut()
+                .filter(|t| t.unstarted && t.partition == partition && t.rank > rank)
+            {
                 t.may_ns = e.time_ns;
             }
             for core in self.cores.iter_mut().filter(|c| c.current == Some(e.id)) {
@@ -208,12 +224,17 @@ impl Replay {
         let slot = core.table.as_ref().map(|t| t.lookup(e.time_ns));
         let edge = slot.map_or(u64::MAX, |s| s.edge_ns);
         let rank = slot.and_then(|s| s.id).and_then(|p| self.ready.get(&p)?.first());
-        let answer = rank.and_then(|rank| self.tasks.iter().find(|(_, t)| t.rank == rank).map(|(&id, _)| id));
+        let answer = rank
+            .and_then(|rank| self.tasks.iter().find(|(_, t)| t.rank == rank).map(|(&id, _)| id));
         if (answer, edge) != (chosen, e.a) {
             return broken(
                 e,
                 "replay",
-                format!("task {chosen:?} was chosen until {}, and the policy says {answer:?} until {edge}", e.a),
+                format!(
+                    "task {chosen:?} was chosen until {}, and the policy says {answer:?} until \
+                        {edge}",
+                    e.a
+                ),
             );
         }
         core.until_ns = Some(e.a);
@@ -226,7 +247,8 @@ impl Replay {
         let core = &mut self.cores[e.cpu as usize];
         core.runs = task.map(|task| (e.id, task, None));
         let open = core.open(e.time_ns).map_or(0, |o| o.1);
-        if let Some(t) = task.filter(|_| core.current == task).and_then(|id| self.tasks.get_mut(&id))
+        if let Some(t) =
+            task.filter(|_| core.current == task).and_then(|id| self.tasks.get_mut(&id))
             && t.unstarted
         {
             t.unstarted = false;

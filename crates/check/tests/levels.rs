@@ -8,7 +8,8 @@ use solocore_policy::criticality::{Level, Levels, State};
 /// Level, core, period, PET, execution of a job.
 type Task = (Level, u32, u64, u64, u64);
 
-/// Everything at once: a core with levels A and B, another for level C and D. Periods in ns are short, so that time can go by ones.
+/// Everything at once: a core with levels A and B, another for level C and D. Periods in ns are
+/// short, so that time can go by ones.
 const TASKS: [Task; 6] = [
     (Level::A, 0, 100, 20, 15),
     (Level::A, 0, 200, 30, 40),
@@ -33,11 +34,18 @@ impl World {
     fn new(tasks: &[Task]) -> Self {
         let mut policy = Levels::new(CORES, 0).unwrap();
         let mut events = Vec::new();
-        let mut put = |cpu, event, id, a, b| events.push(Event { time_ns: 0, cpu, event, id, a, b });
+        let mut put =
+            |cpu, event, id, a, b| events.push(Event { time_ns: 0, cpu, event, id, a, b });
         for (id, &(level, core, period, pet, _)) in (0..).zip(tasks) {
             let any = if period == 0 { 1_000_000_000 } else { period };
             assert!(policy.add(id, level, core, any, pet));
-            put(core, Kind::LevelAdd, id, period, (level as u64) << 56 | u64::from(core) << 48 | pet);
+            put(
+                core,
+                Kind::LevelAdd,
+                id,
+                period,
+                (level as u64) << 56 | u64::from(core) << 48 | pet,
+            );
         }
         put(0, Kind::LevelTable, 0, FRAME, 0);
         for (start, end, task) in SLOTS {
@@ -45,7 +53,13 @@ impl World {
             put(0, Kind::LevelSlot, task, start, end);
         }
         let count = tasks.len();
-        Self { policy, events, jobs: vec![0; count], left: vec![0; count], current: vec![None; CORES as usize] }
+        Self {
+            policy,
+            events,
+            jobs: vec![0; count],
+            left: vec![0; count],
+            current: vec![None; CORES as usize],
+        }
     }
 
     fn put(&mut self, now: u64, cpu: u32, event: Kind, id: u32, a: u64, b: u64) {
@@ -102,7 +116,10 @@ impl World {
             for core in 0..CORES {
                 let Some(id) = self.current[core as usize].filter(|_| now > 0) else { continue };
                 self.left[id as usize] = self.left[id as usize].saturating_sub(1);
-                if self.left[id as usize] == 0 && self.state(id) == State::Ready && tasks[id as usize].0 != Level::D {
+                if self.left[id as usize] == 0
+                    && self.state(id) == State::Ready
+                    && tasks[id as usize].0 != Level::D
+                {
                     assert!(self.policy.complete(id, now));
                     self.put(now, core, Kind::LevelComplete, id, self.jobs[id as usize], 0);
                     self.put(now, core, Kind::Stops, 100 + id, 0, 0);
@@ -125,7 +142,10 @@ impl World {
             }
         }
         let about = [("scheduler", "levels"), ("source", "sim"), ("cpus", "2")];
-        SchedTrace { about: about.map(|(k, v)| (k.to_owned(), v.to_owned())).into(), events: self.events }
+        SchedTrace {
+            about: about.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            events: self.events,
+        }
     }
 }
 
@@ -142,7 +162,10 @@ fn after(change: impl FnOnce(&mut Vec<Event>)) -> Violation {
 
 /// Index of the n-th event of a kind, and of a task where one is given.
 fn nth(events: &[Event], kind: Kind, id: Option<u32>, n: usize) -> usize {
-    let all = events.iter().enumerate().filter(|(_, e)| e.event == kind && id.is_none_or(|id| id == e.id));
+    let all = events
+        .iter()
+        .enumerate()
+        .filter(|(_, e)| e.event == kind && id.is_none_or(|id| id == e.id));
     all.map(|(at, _)| at).nth(n).expect("there is one")
 }
 
@@ -159,7 +182,10 @@ fn what_the_policy_decides_passes() {
     assert!(report.decisions > 1000 && report.jobs > 30 && report.completed > 15, "{report:?}");
     // Tasks 1 and 4 need more than they may.
     assert!(report.overruns > 5, "{report:?}");
-    assert_eq!((report.max_decision_late_ns, report.max_start_late_ns, report.max_stray_ns), (0, 0, 0));
+    assert_eq!(
+        (report.max_decision_late_ns, report.max_start_late_ns, report.max_stray_ns),
+        (0, 0, 0)
+    );
     assert_eq!(report.max_over_budget_ns, 0);
 }
 
@@ -213,7 +239,11 @@ fn a_slot_that_begins_late() {
 fn a_release_that_nobody_looks_at() {
     // Core 1 runs level C while nobody of it waits; what comes must be chosen at once.
     let trace = trace();
-    let release = trace.events.iter().find(|e| e.event == Kind::LevelRelease && e.id == 3 && e.time_ns > 0).unwrap();
+    let release = trace
+        .events
+        .iter()
+        .find(|e| e.event == Kind::LevelRelease && e.id == 3 && e.time_ns > 0)
+        .unwrap();
     let said = after(|events| {
         events.retain(|e| {
             let gone = matches!(e.event, Kind::LevelPick | Kind::Runs);
@@ -221,7 +251,8 @@ fn a_release_that_nobody_looks_at() {
         });
     });
     assert!(
-        ["level", "priority", "slot", "budget"].contains(&said.rule) && said.time_ns <= release.time_ns + 2,
+        ["level", "priority", "slot", "budget"].contains(&said.rule)
+            && said.time_ns <= release.time_ns + 2,
         "{said}"
     );
 }
@@ -265,7 +296,8 @@ fn releases_keep_their_period_in_a_kernels_trace() {
         check(&trace)
     };
     of_kernel(&|_| {}).unwrap();
-    let changes: [&dyn Fn(&mut Event); 4] = [&|e| e.b -= 1, &|e| e.a += 1, &|e| e.b += 1, &|e| e.b -= 100];
+    let changes: [&dyn Fn(&mut Event); 4] =
+        [&|e| e.b -= 1, &|e| e.a += 1, &|e| e.b += 1, &|e| e.b -= 100];
     for change in changes {
         let said = of_kernel(change).unwrap_err();
         assert_eq!(said.rule, "release", "{said}");
@@ -292,7 +324,8 @@ fn traces_that_cannot_be_checked() {
 }
 
 proptest! {
-    /// Whatever jobs need, the policy keeps the rules that are written a second time in the checker.
+    /// Whatever jobs need, the policy keeps the rules that are written a second time in the
+    /// checker.
     #[test]
     fn random_systems_pass(needs in proptest::collection::vec(1u64..90, 6), pets in proptest::collection::vec(1u64..60, 4)) {
         let mut tasks = TASKS;

@@ -218,7 +218,8 @@ fn runs_nobody_or_somebody_else() {
     assert_eq!(broken(&trace).0, "runs");
 }
 
-/// An adapter that gives a VCPU its whole capacity anew when it moves: each call follows from the policy, and the window has too much.
+/// An adapter that gives a VCPU its whole capacity anew when it moves: each call follows from the
+/// policy, and the window has too much.
 #[test]
 fn window_a_move_must_not_refill_the_budget() {
     let moved = |refill: bool| {
@@ -264,7 +265,8 @@ fn supply_a_core_that_is_too_full() {
     assert!(rule == "supply" && said.contains("VCPU 5") && said.contains("had 400 ns"), "{said}");
 }
 
-/// Time that is taken from a core excuses what is missing, up to what admission allows for it is judged.
+/// Time that is taken from a core excuses what is missing, up to what admission allows for it is
+/// judged.
 #[test]
 fn supply_time_that_is_taken() {
     let taken = |overhead: &str| {

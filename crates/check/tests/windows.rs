@@ -1,4 +1,5 @@
-//! The checker passes windows that the policy decides, and each of its rules fails when a trace is changed.
+//! The checker passes windows that the policy decides, and each of its rules fails when a trace is
+//! changed.
 
 use proptest::prelude::*;
 use solocore_check::{LevelsReport, Report, Violation, check};
@@ -10,12 +11,19 @@ use solocore_policy::time_table::Table;
 type Task = (u32, u32, u32, u64, u64);
 
 /// Two cores whose major frames differ. Periods in ns are short, so that time can go by ones.
-const TASKS: [Task; 5] =
-    [(0, 0, 0, 60, 10), (0, 0, 3, 120, 25), (0, 1, 1, 120, 20), (1, 2, 2, 50, 30), (1, 3, 4, 100, 12)];
+const TASKS: [Task; 5] = [
+    (0, 0, 0, 60, 10),
+    (0, 0, 3, 120, 25),
+    (0, 1, 1, 120, 20),
+    (1, 2, 2, 50, 30),
+    (1, 3, 4, 100, 12),
+];
 /// Core, frame, windows: begin, end, partition.
 type Frame = (u32, u64, &'static [(u64, u64, u32)]);
-const FRAMES: [Frame; 2] =
-    [(0, 120, &[(0, 20, 0), (30, 55, 1), (60, 80, 0)]), (1, 100, &[(0, 35, 2), (35, 48, 3), (50, 85, 2)])];
+const FRAMES: [Frame; 2] = [
+    (0, 120, &[(0, 20, 0), (30, 55, 1), (60, 80, 0)]),
+    (1, 100, &[(0, 35, 2), (35, 48, 3), (50, 85, 2)]),
+];
 /// Frames begin then.
 const ORIGIN: u64 = 7;
 
@@ -33,7 +41,8 @@ struct World {
 impl World {
     fn new(tasks: &[Task]) -> Self {
         let mut events = Vec::new();
-        let mut put = |cpu, event, id, a, b| events.push(Event { time_ns: 0, cpu, event, id, a, b });
+        let mut put =
+            |cpu, event, id, a, b| events.push(Event { time_ns: 0, cpu, event, id, a, b });
         for (id, &(core, partition, rank, period, _)) in (0..).zip(tasks) {
             let b = 5 << 56 | u64::from(core) << 48 | u64::from(partition) << 16 | u64::from(rank);
             put(core, Kind::LevelAdd, id, period, b);
@@ -50,7 +59,15 @@ impl World {
         }
         let ready = (0..4).map(|_| ReadySet::new()).collect();
         let jobs = vec![(0, 0); tasks.len()];
-        Self { tasks: tasks.to_vec(), tables, ready, events, jobs, current: [None; 2], until: [0; 2] }
+        Self {
+            tasks: tasks.to_vec(),
+            tables,
+            ready,
+            events,
+            jobs,
+            current: [None; 2],
+            until: [0; 2],
+        }
     }
 
     fn put(&mut self, now: u64, cpu: u32, event: Kind, id: u32, a: u64, b: u64) {
@@ -61,7 +78,8 @@ impl World {
         let cpu = u32::try_from(core).unwrap();
         let slot = self.tables[core].lookup(now);
         let rank = slot.id.and_then(|partition| self.ready[partition as usize].first());
-        let task = rank.and_then(|rank| (0..).zip(&self.tasks).find(|(_, t)| t.2 == rank).map(|(id, _)| id));
+        let task = rank
+            .and_then(|rank| (0..).zip(&self.tasks).find(|(_, t)| t.2 == rank).map(|(id, _)| id));
         let level = if slot.id.is_some() { 5 } else { 4 };
         self.put(now, cpu, Kind::LevelPick, task.unwrap_or(NONE), slot.edge_ns, level);
         if task != self.current[core] {
@@ -98,7 +116,14 @@ impl World {
                 }
                 self.jobs[id] = (self.jobs[id].0 + 1, execution);
                 assert!(self.ready[partition as usize].add(rank));
-                self.put(now, core, Kind::LevelRelease, u32::try_from(id).unwrap(), self.jobs[id].0, now);
+                self.put(
+                    now,
+                    core,
+                    Kind::LevelRelease,
+                    u32::try_from(id).unwrap(),
+                    self.jobs[id].0,
+                    now,
+                );
                 asked[core as usize] = true;
             }
             for (core, _) in asked.iter().enumerate().filter(|(_, asked)| **asked) {
@@ -106,7 +131,10 @@ impl World {
             }
         }
         let about = [("scheduler", "levels"), ("source", "sim"), ("cpus", "2")];
-        SchedTrace { about: about.map(|(k, v)| (k.to_owned(), v.to_owned())).into(), events: self.events }
+        SchedTrace {
+            about: about.map(|(k, v)| (k.to_owned(), v.to_owned())).into(),
+            events: self.events,
+        }
     }
 }
 
@@ -148,7 +176,10 @@ fn what_the_policy_decides_passes() {
     let report = report_of(&trace());
     assert_eq!(report.scheduler, "windows");
     assert!(report.decisions > 150 && report.jobs > 60 && report.completed > 50, "{report:?}");
-    assert_eq!((report.max_decision_late_ns, report.max_start_late_ns, report.max_stray_ns), (0, 0, 0));
+    assert_eq!(
+        (report.max_decision_late_ns, report.max_start_late_ns, report.max_stray_ns),
+        (0, 0, 0)
+    );
 }
 
 #[test]
@@ -181,9 +212,12 @@ fn jobs_that_cannot_be() {
 
 #[test]
 fn a_partition_that_goes_on_after_its_window() {
-    // Task 3 (30 of 35) waits at 50 + 7 for its next window; task 1 does not get done in the first one of core 0.
+    // Task 3 (30 of 35) waits at 50 + 7 for its next window; task 1 does not get done in the first
+    // one of core 0.
     let trace = trace();
-    let cut = nth(&trace.events, 0, |e| e.cpu == 0 && e.event == Kind::LevelPick && e.id == NONE && e.time_ns > ORIGIN);
+    let cut = nth(&trace.events, 0, |e| {
+        e.cpu == 0 && e.event == Kind::LevelPick && e.id == NONE && e.time_ns > ORIGIN
+    });
     let at = trace.events[cut].time_ns;
     assert_eq!(at, ORIGIN + 20, "the window ends while a task runs");
     let said = without_picks(0, at);
@@ -240,7 +274,8 @@ fn traces_that_cannot_be_checked() {
 }
 
 proptest! {
-    /// Whatever jobs need and however often they come, the policy keeps the rules that are written a second time in the checker.
+    /// Whatever jobs need and however often they come, the policy keeps the rules that are written
+    /// a second time in the checker.
     #[test]
     fn random_systems_pass(needs in proptest::collection::vec((1u64..60, 1u64..8), 5)) {
         let mut tasks = TASKS;

@@ -7,9 +7,9 @@ use std::io::Write;
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => {
-            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
-        }
+        Err(e) if e.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::Machine(format!(
+            "standard output: cannot write: {e}; free some space or print elsewhere"
+        ))),
         _ => Ok(()),
     }
 }

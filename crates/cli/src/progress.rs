@@ -37,15 +37,23 @@ impl Progress {
         progress
     }
 
-    /// Begins work that first reads its input: nothing is said before [`Progress::share`], so that a refusal stands alone.
+    /// Begins work that first reads its input: nothing is said before [`Progress::share`], so that
+    /// a refusal stands alone.
     pub fn checked(what: &str) -> Self {
         if !std::io::stderr().is_terminal() {
-            return Self { bar: ProgressBar::hidden(), line: Some(what.to_owned()), said: Once::new() };
+            return Self {
+                bar: ProgressBar::hidden(),
+                line: Some(what.to_owned()),
+                said: Once::new(),
+            };
         }
         let bar = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr());
         let plain = std::env::var_os("NO_COLOR").is_some();
-        let template =
-            if plain { "{msg} [{bar:30}] {percent}% {eta}" } else { "{msg} [{bar:30.cyan}] {percent}% {eta}" };
+        let template = if plain {
+            "{msg} [{bar:30}] {percent}% {eta}"
+        } else {
+            "{msg} [{bar:30.cyan}] {percent}% {eta}"
+        };
         if let Ok(style) = ProgressStyle::with_template(template) {
             bar.set_style(style);
         }

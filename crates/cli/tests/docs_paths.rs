@@ -1,4 +1,5 @@
-//! What the documents name is there: files and folders of this repository, targets of make, packages and tests of cargo.
+//! What the documents name is there: files and folders of this repository, targets of make,
+//! packages and tests of cargo.
 //!
 //! Problem: files move, and a sentence that names the old place reads as well as before.
 //!
@@ -6,10 +7,12 @@
 //! * a word that begins with a folder at the root (`docs/linux.md`) names a file or a folder;
 //! * a link to no other site names one, from the document's folder;
 //! * in code, a name of a source file (`attack/bounds.rs`) is the end of some path;
-//! * in code, `make TARGET` has a rule, and what `cargo -p P --test T` names (or --bin, --example, --bench) is in the workspace.
+//! * in code, `make TARGET` has a rule, and what `cargo -p P --test T` names (or --bin, --example,
+//!   --bench) is in the workspace.
 //!
-//! `*` and `<name>` stand for any part of one name, `{a,b}` for one and the other. Not covered: CHANGES.md, which names what was; files
-//! that are made (target/, build/); whether a sentence is true.
+//! `*` and `<name>` stand for any part of one name, `{a,b}` for one and the other. Not covered:
+//! CHANGES.md, which names what was; files that are made (target/, build/); whether a sentence is
+//! true.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -27,7 +30,10 @@ const SOURCES: &[&str] = &[".rs", ".py", ".sh", ".c", ".h"];
 
 #[test]
 fn documents_name_what_is_there() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the source tree");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the source tree");
     let tree = Tree::read(&root);
     let mut wrong = String::new();
     for document in documents(&root) {
@@ -72,7 +78,12 @@ impl Tree {
         while let Some(folder) = left.pop() {
             for entry in std::fs::read_dir(folder).expect("a folder") {
                 let path = entry.expect("entry").path();
-                let name = path.strip_prefix(root).expect("below the root").to_str().expect("UTF-8").to_owned();
+                let name = path
+                    .strip_prefix(root)
+                    .expect("below the root")
+                    .to_str()
+                    .expect("UTF-8")
+                    .to_owned();
                 if is_made(&name) {
                     continue;
                 }
@@ -82,7 +93,8 @@ impl Tree {
                 paths.insert(name);
             }
         }
-        let folders = paths.iter().filter(|p| !p.contains('/') && root.join(p).is_dir()).cloned().collect();
+        let folders =
+            paths.iter().filter(|p| !p.contains('/') && root.join(p).is_dir()).cloned().collect();
         let (packages, targets) = cargo_targets(root);
         Self { root: root.to_owned(), folders, paths, packages, targets }
     }
@@ -106,10 +118,13 @@ impl Tree {
 
     /// Has the Makefile in this folder a rule for the target?
     fn makes(&self, folder: &str, target: &str) -> bool {
-        let text = std::fs::read_to_string(self.root.join(folder).join("Makefile")).unwrap_or_default();
+        let text =
+            std::fs::read_to_string(self.root.join(folder).join("Makefile")).unwrap_or_default();
         text.lines().any(|line| {
             line.split_once(':').is_some_and(|(targets, rest)| {
-                !line.starts_with(['\t', '#', '.']) && !rest.starts_with('=') && targets.split(' ').any(|t| t == target)
+                !line.starts_with(['\t', '#', '.'])
+                    && !rest.starts_with('=')
+                    && targets.split(' ').any(|t| t == target)
             })
         })
     }
@@ -123,13 +138,18 @@ fn cargo_targets(root: &Path) -> (BTreeSet<String>, BTreeSet<(String, String, St
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     let text = |value: &serde_json::Value| value.as_str().expect("a string").to_owned();
     let (mut packages, mut targets) = (BTreeSet::new(), BTreeSet::new());
     for package in metadata["packages"].as_array().expect("packages") {
         packages.insert(text(&package["name"]));
         for target in package["targets"].as_array().expect("targets") {
-            targets.insert((text(&package["name"]), text(&target["kind"][0]), text(&target["name"])));
+            targets.insert((
+                text(&package["name"]),
+                text(&target["kind"][0]),
+                text(&target["name"]),
+            ));
         }
     }
     (packages, targets)
@@ -156,7 +176,10 @@ fn patterns(word: &str) -> Vec<String> {
         return patterns(&format!("{before}*{after}"));
     }
     if let Some((before, (choices, after))) = between('{', '}') {
-        return choices.split(',').flat_map(|choice| patterns(&format!("{before}{choice}{after}"))).collect();
+        return choices
+            .split(',')
+            .flat_map(|choice| patterns(&format!("{before}{choice}{after}")))
+            .collect();
     }
     vec![word.to_owned()]
 }
@@ -169,8 +192,8 @@ struct Piece {
     text: String,
 }
 
-/// Splits a document into text and code. Code is between backticks, between fences, or indented by four; each line between
-/// fences is a piece of its own.
+/// Splits a document into text and code. Code is between backticks, between fences, or indented by
+/// four; each line between fences is a piece of its own.
 fn pieces(document: &str) -> Vec<Piece> {
     let mut pieces = vec![Piece { line: 1, code: false, text: String::new() }];
     let (mut fence, mut in_code, mut blank) = (false, false, true);
@@ -188,7 +211,9 @@ fn pieces(document: &str) -> Vec<Piece> {
                 in_code ^= n > 0;
                 match pieces.last_mut() {
                     // Code goes on over the end of a line.
-                    Some(last) if n == 0 && in_code && last.code => last.text += &format!(" {part}"),
+                    Some(last) if n == 0 && in_code && last.code => {
+                        last.text += &format!(" {part}")
+                    }
                     _ => pieces.push(Piece { line, code: in_code, text: part.to_owned() }),
                 }
             }
@@ -264,9 +289,14 @@ fn words(text: &str) -> impl Iterator<Item = &str> {
 fn path_mistake(tree: &Tree, word: &str, code: bool) -> Option<String> {
     let word = word.split(['#', ':']).next().unwrap_or_default();
     let at_root = word.split_once('/').is_some_and(|(first, _)| tree.folders.contains(first));
-    let source = code && SOURCES.iter().any(|end| word.ends_with(end)) && !word.starts_with(['/', '-', '<']);
+    let source =
+        code && SOURCES.iter().any(|end| word.ends_with(end)) && !word.starts_with(['/', '-', '<']);
     let missing = patterns(word).into_iter().find(|pattern| {
-        if at_root { !tree.has(pattern) } else { source && !is_made(word) && !tree.has_end(pattern) }
+        if at_root {
+            !tree.has(pattern)
+        } else {
+            source && !is_made(word) && !tree.has_end(pattern)
+        }
     })?;
     Some(format!("there is no {missing}"))
 }
@@ -289,7 +319,10 @@ fn make_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
 
 /// `words` follow `cargo`.
 fn cargo_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
-    let words = words.iter().copied().take_while(|word| !["#", "&&", "||", ";", "|", "--", "cargo"].contains(word));
+    let words = words
+        .iter()
+        .copied()
+        .take_while(|word| !["#", "&&", "||", ";", "|", "--", "cargo"].contains(word));
     let words: Vec<&str> = words.collect();
     let mut package = None;
     for pair in words.windows(2) {
@@ -303,12 +336,13 @@ fn cargo_mistake(tree: &Tree, words: &[&str]) -> Option<String> {
             }
             package = Some(name);
         }
-        let kind = option.strip_prefix("--").filter(|kind| ["test", "bin", "example", "bench"].contains(kind));
+        let kind = option
+            .strip_prefix("--")
+            .filter(|kind| ["test", "bin", "example", "bench"].contains(kind));
         if let Some(kind) = kind
-            && !tree
-                .targets
-                .iter()
-                .any(|(p, k, n)| package.is_none_or(|package| p == package) && k == kind && n == name)
+            && !tree.targets.iter().any(|(p, k, n)| {
+                package.is_none_or(|package| p == package) && k == kind && n == name
+            })
         {
             return Some(format!("{} has no {kind} {name}", package.unwrap_or("the workspace")));
         }
@@ -327,7 +361,15 @@ fn small_tree() -> Tree {
     Tree {
         root: PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../.."),
         folders: set(&["docs", "crates"]),
-        paths: set(&["docs", "docs/a.md", "crates", "crates/x", "crates/x/src", "crates/x/src/one.rs", "README.md"]),
+        paths: set(&[
+            "docs",
+            "docs/a.md",
+            "crates",
+            "crates/x",
+            "crates/x/src",
+            "crates/x/src/one.rs",
+            "README.md",
+        ]),
         packages: set(&["solocore-x"]),
         targets: [("solocore-x".to_owned(), "test".to_owned(), "all".to_owned())].into(),
     }
@@ -347,14 +389,20 @@ fn notices_what_is_not_there() {
         ("    cargo test -p solocore-y", Some((1, "the workspace has no package solocore-y"))),
         ("`cargo test -p solocore-x --test\nnone`", Some((1, "solocore-x has no test none"))),
         (
-            "See docs/a.md, `crates/<name>/src/one.rs` and `src/*.rs`; [there](../README.md#use) [or](https://x.org/y).",
+            "See docs/a.md, `crates/<name>/src/one.rs` and `src/*.rs`; [there](../README.md#use) \
+                [or](https://x.org/y).",
             None,
         ),
-        ("They make a plan: `make lint`, `make test`; `cargo test -p solocore-x --test all two -- --test none`.", None),
+        (
+            "They make a plan: `make lint`, `make test`; `cargo test -p solocore-x --test all two \
+                -- --test none`.",
+            None,
+        ),
         ("`target/release/x.rs` and `/usr/include/x.h`", None),
     ] {
         let found = mistakes(&tree, "docs/a.md", text);
-        let found: Vec<(usize, &str)> = found.iter().map(|(line, what)| (*line, what.as_str())).collect();
+        let found: Vec<(usize, &str)> =
+            found.iter().map(|(line, what)| (*line, what.as_str())).collect();
         assert_eq!(found, expected.into_iter().collect::<Vec<_>>(), "{text}");
     }
 }

@@ -1,23 +1,28 @@
 //! No circle of imports has more than two files.
 //!
-//! Problem: files that need each other in a circle can only be read and changed together. Rule: an arrow goes from file A to file B when A
-//! names, by `use` or by a path, an item that is defined in B. Re-exports are followed, and a parent module is a file like any other. The usual
-//! mend: what the children share moves out of their parent into a file of its own, which the parent re-exports. Within the crates of
-//! [`LAYERS`] no arrow goes up either.
+//! Problem: files that need each other in a circle can only be read and changed together. Rule: an
+//! arrow goes from file A to file B when A names, by `use` or by a path, an item that is defined in
+//! B. Re-exports are followed, and a parent module is a file like any other. The usual mend: what
+//! the children share moves out of their parent into a file of its own, which the parent
+//! re-exports. Within the crates of [`LAYERS`] no arrow goes up either.
 //!
-//! Not covered: tests (`#[cfg(test)]`); items that are reached through a value or a glob without their names; items that macros define count
-//! for the module in which they are looked up.
+//! Not covered: tests (`#[cfg(test)]`); items that are reached through a value or a glob without
+//! their names; items that macros define count for the module in which they are looked up.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Crates that still have larger circles, with the files of each, the largest first. The list may only shrink.
+/// Crates that still have larger circles, with the files of each, the largest first. The list may
+/// only shrink.
 const EXCEPTIONS: &[(&str, &[usize])] = &[];
 
 /// Crates whose files and folders at the top stand in layers, the lowest first: no arrow goes up.
 const LAYERS: &[(&str, &[&str])] = &[(
     "crates/linux",
-    &["contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon", "doctor", "lib"],
+    &[
+        "contract", "error", "sys", "host", "regulate", "latency", "clients", "schedule", "daemon",
+        "doctor", "lib",
+    ],
 )];
 
 /// Segments of a path, from the root of the crate.
@@ -50,7 +55,9 @@ fn tokens(text: &str) -> Vec<&str> {
         let (length, counts) = match literal(rest) {
             Some(length) => (length, false),
             None if rest.starts_with("//") => (rest.find('\n').unwrap_or(rest.len()), false),
-            None if rest.starts_with("/*") => (rest.find("*/").map_or(rest.len(), |at| at + 2), false),
+            None if rest.starts_with("/*") => {
+                (rest.find("*/").map_or(rest.len(), |at| at + 2), false)
+            }
             None if rest.starts_with("::") => (2, true),
             None if word > 0 => (word, true),
             None => (first.len_utf8(), !first.is_whitespace()),
@@ -133,17 +140,26 @@ fn use_tree(tokens: &[&str], at: &mut usize, prefix: &[String], found: &mut Vec<
 }
 
 impl Crate {
-    /// Reads the sources below `src`. A program beside a library is a crate of its own, of one file: it is left out.
+    /// Reads the sources below `src`. A program beside a library is a crate of its own, of one
+    /// file: it is left out.
     fn read(src: &Path) -> Self {
         let mut all = Self::default();
         let library = src.join("lib.rs").exists();
-        all.read_folder(src, &Names::new(), "", &|name| library && ["main.rs", "bin"].contains(&name));
+        all.read_folder(src, &Names::new(), "", &|name| {
+            library && ["main.rs", "bin"].contains(&name)
+        });
         let tests = std::mem::take(&mut all.tests);
         all.modules.retain(|module, _| !tests.iter().any(|t| module.starts_with(t)));
         all
     }
 
-    fn read_folder(&mut self, folder: &Path, module: &[String], prefix: &str, skipped: &dyn Fn(&str) -> bool) {
+    fn read_folder(
+        &mut self,
+        folder: &Path,
+        module: &[String],
+        prefix: &str,
+        skipped: &dyn Fn(&str) -> bool,
+    ) {
         for entry in std::fs::read_dir(folder).expect("a folder") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().expect("a name").to_string_lossy().into_owned();
@@ -168,7 +184,8 @@ impl Crate {
         while at < tokens.len() {
             let rest = &tokens[at..];
             match *rest {
-                ["#", "[", "cfg", "(", "test", ..] | ["#", "[", "cfg", "(", "all", "(", "test", ..] => {
+                ["#", "[", "cfg", "(", "test", ..]
+                | ["#", "[", "cfg", "(", "all", "(", "test", ..] => {
                     let end = after_item(tokens, at);
                     if let [.., "mod", name, ";"] = tokens[at..end] {
                         self.tests.push(below(path, name));
@@ -194,9 +211,11 @@ impl Crate {
                 ["macro_rules", "!", name, ..] => {
                     self.macros.insert(name.to_owned(), file.to_owned());
                 }
-                ["fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static", name, ..]
-                    if depth == 0 =>
-                {
+                [
+                    "fn" | "struct" | "enum" | "union" | "trait" | "type" | "const" | "static",
+                    name,
+                    ..,
+                ] if depth == 0 => {
                     module.items.insert(name.to_owned());
                 }
                 [first, "::", ..] if is_word(first) => {
@@ -216,7 +235,8 @@ impl Crate {
         self.modules.insert(path.to_vec(), module);
     }
 
-    /// The file that defines what `path`, written in `module`, names. `None`: another crate, a module, a local name.
+    /// The file that defines what `path`, written in `module`, names. `None`: another crate, a
+    /// module, a local name.
     fn home(&self, module: &[String], path: &[String], steps: usize) -> Option<&str> {
         let (mut at, mut rest) = (module.to_vec(), path);
         let child = |at: &[String], name: &String| self.modules.contains_key(&below(at, name));
@@ -243,7 +263,9 @@ impl Crate {
         let place = &self.modules[&at];
         match (place.imports.get(name), self.macros.get(name)) {
             _ if place.items.contains(name) => Some(&place.file),
-            (Some(import), _) if steps > 0 => self.home(&at, &[import, &rest[1..]].concat(), steps - 1),
+            (Some(import), _) if steps > 0 => {
+                self.home(&at, &[import, &rest[1..]].concat(), steps - 1)
+            }
             (_, Some(file)) if at.is_empty() => Some(file),
             _ => Some(&place.file),
         }
@@ -275,15 +297,23 @@ fn circles<'a>(arrows: &BTreeSet<(&'a str, &'a str)>) -> Vec<BTreeSet<&'a str>> 
     let reached = |from: &'a str| {
         let (mut seen, mut next) = (BTreeSet::new(), vec![from]);
         while let Some(file) = next.pop() {
-            next.extend(arrows.iter().filter(|(a, b)| *a == file && seen.insert(*b)).map(|(_, b)| *b));
+            next.extend(
+                arrows.iter().filter(|(a, b)| *a == file && seen.insert(*b)).map(|(_, b)| *b),
+            );
         }
         seen
     };
-    let reach: BTreeMap<&str, BTreeSet<&str>> = arrows.iter().map(|&(from, _)| (from, reached(from))).collect();
+    let reach: BTreeMap<&str, BTreeSet<&str>> =
+        arrows.iter().map(|&(from, _)| (from, reached(from))).collect();
     let circle = |from: &&str| -> BTreeSet<&str> {
-        reach[from].iter().copied().filter(|to| reach.get(to).is_some_and(|back| back.contains(from))).collect()
+        reach[from]
+            .iter()
+            .copied()
+            .filter(|to| reach.get(to).is_some_and(|back| back.contains(from)))
+            .collect()
     };
-    let circles: BTreeSet<BTreeSet<&str>> = reach.keys().map(circle).filter(|c| c.len() > 2).collect();
+    let circles: BTreeSet<BTreeSet<&str>> =
+        reach.keys().map(circle).filter(|c| c.len() > 2).collect();
     let mut circles: Vec<_> = circles.into_iter().collect();
     circles.sort_by_key(|c| std::cmp::Reverse(c.len()));
     circles
@@ -295,35 +325,47 @@ fn no_circle_has_more_than_two_files() {
     let mut wrong = String::new();
     let mut names = BTreeSet::new();
     let within = |folder: &str| {
-        std::fs::read_dir(root.join(folder)).expect("a folder of crates").map(|e| e.expect("an entry").path())
+        std::fs::read_dir(root.join(folder))
+            .expect("a folder of crates")
+            .map(|e| e.expect("an entry").path())
     };
-    let all =
-        ["crates", "policy", "client", "tests"].into_iter().flat_map(within).filter(|p| p.join("Cargo.toml").exists());
+    let all = ["crates", "policy", "client", "tests"]
+        .into_iter()
+        .flat_map(within)
+        .filter(|p| p.join("Cargo.toml").exists());
     for folder in all {
         let name = folder.strip_prefix(&root).expect("below the root").display().to_string();
         let read = Crate::read(&folder.join("src"));
         let arrows = read.arrows();
         let found = circles(&arrows);
         let sizes: Vec<usize> = found.iter().map(BTreeSet::len).collect();
-        let allowed = EXCEPTIONS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, sizes)| sizes);
+        let allowed =
+            EXCEPTIONS.iter().find(|(n, _)| *n == name).map_or(&[][..], |(_, sizes)| sizes);
         names.insert(name.clone());
         if sizes == allowed {
             continue;
         }
-        wrong += &format!("{name}: circles of {sizes:?} files, but EXCEPTIONS of this test has {allowed:?}\n");
+        wrong += &format!(
+            "{name}: circles of {sizes:?} files, but EXCEPTIONS of this test has {allowed:?}\n"
+        );
         if sizes.len() <= allowed.len() && sizes.iter().zip(allowed).all(|(s, a)| s <= a) {
             wrong += "  They have shrunk: write the new sizes there.\n";
             continue;
         }
         for circle in found {
             wrong += "  circle:\n";
-            for (from, to) in arrows.iter().filter(|(from, to)| circle.contains(from) && circle.contains(to)) {
+            for (from, to) in
+                arrows.iter().filter(|(from, to)| circle.contains(from) && circle.contains(to))
+            {
                 wrong += &format!("    {from} -> {to}\n");
             }
         }
     }
     assert!(wrong.is_empty(), "{wrong}");
-    assert!(EXCEPTIONS.iter().all(|(name, _)| names.contains(*name)), "EXCEPTIONS names a crate that is not there");
+    assert!(
+        EXCEPTIONS.iter().all(|(name, _)| names.contains(*name)),
+        "EXCEPTIONS names a crate that is not there"
+    );
 }
 
 #[test]
@@ -333,9 +375,13 @@ fn no_arrow_goes_up_a_layer() {
         let read = Crate::read(&root.join(name).join("src"));
         let layer = |file: &str| {
             let top = file.split('/').next().unwrap_or_default().trim_end_matches(".rs");
-            layers.iter().position(|l| *l == top).unwrap_or_else(|| panic!("{name}: LAYERS lacks {top}"))
+            layers
+                .iter()
+                .position(|l| *l == top)
+                .unwrap_or_else(|| panic!("{name}: LAYERS lacks {top}"))
         };
-        let up: Vec<_> = read.arrows().into_iter().filter(|(from, to)| layer(from) < layer(to)).collect();
+        let up: Vec<_> =
+            read.arrows().into_iter().filter(|(from, to)| layer(from) < layer(to)).collect();
         assert!(up.is_empty(), "{name}: arrows up: {up:?}");
     }
 }
@@ -354,20 +400,34 @@ fn sources(modules: &[(&str, &str)]) -> Crate {
 fn targets(text: &str) -> Vec<String> {
     let crate_ = sources(&[
         ("", "pub use a::Inner as Outer; pub use c::Item; fn shared() {}"),
-        ("a", "pub use b::own; pub struct Inner; pub mod group { pub use super::super::c::d::deep; }"),
+        (
+            "a",
+            "pub use b::own; pub struct Inner; pub mod group { pub use super::super::c::d::deep; }",
+        ),
         ("c", "pub struct Item; pub enum Kind { One } macro_rules! row { () => {} }"),
         ("c::d", "pub(crate) fn deep() {} pub const unsafe fn fast() {}"),
         ("a::b", text),
     ]);
-    crate_.arrows().into_iter().filter(|(from, _)| *from == "a::b").map(|(_, to)| to.to_owned()).collect()
+    crate_
+        .arrows()
+        .into_iter()
+        .filter(|(from, _)| *from == "a::b")
+        .map(|(_, to)| to.to_owned())
+        .collect()
 }
 
 #[test]
 fn trees_of_uses_are_read() {
-    assert_eq!(targets("use crate::{a::Inner, c::{self, d::{deep, fast as quick},},};"), ["a", "c::d"]);
+    assert_eq!(
+        targets("use crate::{a::Inner, c::{self, d::{deep, fast as quick},},};"),
+        ["a", "c::d"]
+    );
     assert_eq!(targets("use super::super::c::Kind as Sort; use super::Inner;"), ["a", "c"]);
     assert_eq!(targets("use super::super::shared;"), ["root"]);
-    assert_eq!(targets("pub(crate) use std::{fmt, io::{self, Read}}; fn f(_: impl Sized + use<'_>) {}"), [""; 0]);
+    assert_eq!(
+        targets("pub(crate) use std::{fmt, io::{self, Read}}; fn f(_: impl Sized + use<'_>) {}"),
+        [""; 0]
+    );
     assert_eq!(targets("fn f() { use crate::c::Kind; }"), ["c"]);
     assert_eq!(targets("use crate::c::*;"), ["c"]);
 }
@@ -383,21 +443,37 @@ fn re_exports_lead_to_where_an_item_is_defined() {
 
 #[test]
 fn paths_within_code_count_and_modules_alone_do_not() {
-    assert_eq!(targets("fn f() -> crate::c::Kind { crate::c::d::deep::<u8>(); todo() }"), ["c", "c::d"]);
+    assert_eq!(
+        targets("fn f() -> crate::c::Kind { crate::c::d::deep::<u8>(); todo() }"),
+        ["c", "c::d"]
+    );
     assert_eq!(targets("use crate::c::d;"), [""; 0]);
     assert_eq!(targets("use crate::c::d as e; fn f() { e::fast() }"), ["c::d"]);
-    assert_eq!(targets("pub(in crate::a) fn f() { Vec::new(); self::f(); std::mem::take(x.d) }"), [""; 0]);
+    assert_eq!(
+        targets("pub(in crate::a) fn f() { Vec::new(); self::f(); std::mem::take(x.d) }"),
+        [""; 0]
+    );
 }
 
 #[test]
 fn comments_literals_and_tests_are_left_out() {
-    assert_eq!(targets("// crate::c::Item\n/* crate::c::Item */ /// [`crate::c::Item`]\n"), [""; 0]);
     assert_eq!(
-        targets(r##"fn f<'a>() { ("\"crate::c::Item", r#""crate::c::Item"#, b'"', '\'', '"'); super::Inner }"##),
+        targets("// crate::c::Item\n/* crate::c::Item */ /// [`crate::c::Item`]\n"),
+        [""; 0]
+    );
+    assert_eq!(
+        targets(
+            r##"fn f<'a>() { ("\"crate::c::Item", r#""crate::c::Item"#, b'"', '\'', '"'); super::Inner }"##
+        ),
         ["a"]
     );
     assert_eq!(targets("#[cfg(test)] mod tests { use crate::c::Item; } use super::Inner;"), ["a"]);
-    assert_eq!(targets("#[cfg(all(test, unix))] use crate::c::Item; #[cfg(test)] mod more; use super::Inner;"), ["a"]);
+    assert_eq!(
+        targets(
+            "#[cfg(all(test, unix))] use crate::c::Item; #[cfg(test)] mod more; use super::Inner;"
+        ),
+        ["a"]
+    );
 }
 
 #[test]

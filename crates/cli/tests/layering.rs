@@ -57,7 +57,8 @@ fn packages() -> Vec<serde_json::Value> {
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
+    let metadata: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("cargo metadata is JSON");
     metadata["packages"].as_array().expect("packages").clone()
 }
 
@@ -72,7 +73,10 @@ fn no_arrow_points_back() {
     assert_eq!(packages.len(), LAYERS.len(), "a crate is missing from the table");
     for package in &packages {
         let name = short_name(package);
-        let (_, allowed) = LAYERS.iter().find(|(n, _)| *n == name).unwrap_or_else(|| panic!("{name} has no layer"));
+        let (_, allowed) = LAYERS
+            .iter()
+            .find(|(n, _)| *n == name)
+            .unwrap_or_else(|| panic!("{name} has no layer"));
         let used: BTreeSet<&str> = package["dependencies"]
             .as_array()
             .expect("dependencies")
@@ -98,12 +102,15 @@ fn the_checker_of_tables_does_not_know_the_search() {
     }
 }
 
-/// The simulator must never need the kernel, and only `policy` and `client` may speak to C, only the plugins to QEMU. `policy-check` is a
-/// test that nothing depends on: it calls the drivers of `policy/tests`, which are compiled into no other crate.
+/// The simulator must never need the kernel, and only `policy` and `client` may speak to C, only
+/// the plugins to QEMU. `policy-check` is a test that nothing depends on: it calls the drivers of
+/// `policy/tests`, which are compiled into no other crate.
 #[test]
 fn foreign_functions_stay_in_their_crates() {
     for package in &packages() {
-        if ["board-plugin", "client", "policy", "policy-check", "profile-plugin"].contains(&short_name(package)) {
+        if ["board-plugin", "client", "policy", "policy-check", "profile-plugin"]
+            .contains(&short_name(package))
+        {
             continue;
         }
         let manifest = Path::new(package["manifest_path"].as_str().expect("manifest_path"));
@@ -115,7 +122,11 @@ fn foreign_functions_stay_in_their_crates() {
                     directories.push(path);
                 } else if path.extension().is_some_and(|e| e == "rs") {
                     let text = std::fs::read_to_string(&path).expect("readable");
-                    assert!(!text.contains("extern \"C\" {"), "{} declares foreign functions", path.display());
+                    assert!(
+                        !text.contains("extern \"C\" {"),
+                        "{} declares foreign functions",
+                        path.display()
+                    );
                 }
             }
         }

@@ -1,9 +1,10 @@
 //! Reads a command trace and counts violations of the JEDEC rules.
 //!
-//! Problem: a controller that computes its own timing cannot vouch for it. Rule: this module knows the timing
-//! parameters of a memory and the rules of JESD79-3F, JESD79-4B, JESD79-5B and JESD209-4B that a command
-//! must keep towards each earlier one, and nothing of the controller. It keeps the recent commands of a channel and
-//! compares every new one with all of them, pair by pair: slow, and simple enough to read beside the standard.
+//! Problem: a controller that computes its own timing cannot vouch for it. Rule: this module knows
+//! the timing parameters of a memory and the rules of JESD79-3F, JESD79-4B, JESD79-5B and
+//! JESD209-4B that a command must keep towards each earlier one, and nothing of the controller. It
+//! keeps the recent commands of a channel and compares every new one with all of them, pair by
+//! pair: slow, and simple enough to read beside the standard.
 //! Not covered: initialisation, power-down, mode registers, on-die termination.
 
 use crate::command::{Command, CommandKind};
@@ -91,8 +92,16 @@ impl Checker {
             last: None,
         };
         let t = &spec.timing;
-        let longest =
-            t.t_ras + t.t_rp + t.t_rfc + t.t_faw + t.cl + t.cwl + o.burst + t.t_wr + t.t_wtr_l + t.t_ccd_l_write;
+        let longest = t.t_ras
+            + t.t_rp
+            + t.t_rfc
+            + t.t_faw
+            + t.cl
+            + t.cwl
+            + o.burst
+            + t.t_wr
+            + t.t_wtr_l
+            + t.t_ccd_l_write;
         Self {
             spec: spec.clone(),
             lanes: vec![lane; o.channels as usize],
@@ -129,7 +138,10 @@ impl Checker {
     pub fn check(&mut self, command: Command) {
         self.commands += 1;
         let o = &self.spec.organisation;
-        if command.channel >= o.channels || command.rank >= o.ranks || command.bank >= o.bank_groups * o.banks {
+        if command.channel >= o.channels
+            || command.rank >= o.ranks
+            || command.bank >= o.bank_groups * o.banks
+        {
             return self.broken(Rule::NoSuchPlace, command, None);
         }
         let mut lane = std::mem::take(&mut self.lanes[command.channel as usize]);
@@ -149,7 +161,8 @@ impl Checker {
         self.lanes[command.channel as usize] = lane;
     }
 
-    /// Call after the last command, with the cycle up to which the memory ran: were there enough refreshes?
+    /// Call after the last command, with the cycle up to which the memory ran: were there enough
+    /// refreshes?
     pub fn finish(&mut self, end: u64) {
         let refi = u64::from(self.spec.timing.t_refi);
         for channel in 0..self.lanes.len() {
@@ -212,8 +225,9 @@ impl Checker {
     /// At most four ACTs of a rank start in any window of tFAW.
     fn check_four_activates(&mut self, lane: &Lane, command: Command) {
         let window = u64::from(self.spec.timing.t_faw);
-        let within =
-            |c: &&Command| c.kind == CommandKind::Act && c.rank == command.rank && c.cycle + window > command.cycle;
+        let within = |c: &&Command| {
+            c.kind == CommandKind::Act && c.rank == command.rank && c.cycle + window > command.cycle
+        };
         if lane.recent.iter().filter(within).count() >= 4 {
             self.broken(Rule::TFaw, command, None);
         }
@@ -248,7 +262,8 @@ impl Checker {
         let c = |v: u32| u64::from(v);
         let burst = c(self.spec.organisation.burst / 2);
         let same_bank = a.bank == b.bank;
-        let same_group = a.bank / self.spec.organisation.banks == b.bank / self.spec.organisation.banks;
+        let same_group =
+            a.bank / self.spec.organisation.banks == b.bank / self.spec.organisation.banks;
         let by_group = |s: u32, l: u32| if same_group { c(l) } else { c(s) };
         let write_end = c(t.cwl) + burst;
         match (a.kind, b.kind) {
@@ -270,8 +285,8 @@ impl Checker {
         }
     }
 
-    /// Bursts of a channel must not overlap; where the driver of the bus changes, and one of the two is a
-    /// rank, `t_rtrs` cycles lie between them.
+    /// Bursts of a channel must not overlap; where the driver of the bus changes, and one of the
+    /// two is a rank, `t_rtrs` cycles lie between them.
     fn data_conflict(&self, a: Command, b: Command) -> Option<Rule> {
         let t = &self.spec.timing;
         let start = |c: Command| match c.kind {
@@ -338,7 +353,13 @@ mod tests {
             (Rule::TRrd, vec![(0, Act, 0, 0, 5), (3, Act, 0, 1, 5)]),
             (
                 Rule::TFaw,
-                vec![(0, Act, 0, 0, 5), (4, Act, 0, 1, 5), (8, Act, 0, 2, 5), (12, Act, 0, 3, 5), (19, Act, 0, 4, 5)],
+                vec![
+                    (0, Act, 0, 0, 5),
+                    (4, Act, 0, 1, 5),
+                    (8, Act, 0, 2, 5),
+                    (12, Act, 0, 3, 5),
+                    (19, Act, 0, 4, 5),
+                ],
             ),
             (Rule::TCcd, open(&[(20, Rd, 0, 0, 5), (23, Rd, 0, 1, 5)])),
             (Rule::TWtr, open(&[(20, Wr, 0, 0, 5), (35, Rd, 0, 1, 5)])),

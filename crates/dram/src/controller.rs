@@ -1,10 +1,13 @@
-//! The way into DRAM: what is on its way, what a full queue refused, and the counters at the memory controller.
+//! The way into DRAM: what is on its way, what a full queue refused, and the counters at the memory
+//! controller.
 //!
-//! Rule: a request arrives at the controller some time after it was sent (look-up and interconnect), at the next edge of the
-//! memory clock. A refused one waits in front of its channel, reads and writes apart, in order; it tries again whenever the
-//! memory moves. What waits there is bounded by the senders: miss registers, write buffers, lines under way of a device.
-//! A write is done for its sender when the controller has taken it.
-//! Read occupancy is integrated over time: every read counts from its arrival to its data (MARACAS section IV-A).
+//! Rule: a request arrives at the controller some time after it was sent (look-up and
+//! interconnect), at the next edge of the memory clock. A refused one waits in front of its
+//! channel, reads and writes apart, in order; it tries again whenever the memory moves. What waits
+//! there is bounded by the senders: miss registers, write buffers, lines under way of a device. A
+//! write is done for its sender when the controller has taken it.
+//! Read occupancy is integrated over time: every read counts from its arrival to its data (MARACAS
+//! section IV-A).
 
 use crate::memory::{Completion, Memory, Options, Request};
 use crate::spec::Spec;
@@ -40,8 +43,8 @@ pub struct Uncore {
     pub writes: u64,
     /// Of both, those of devices.
     pub device: u64,
-    /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over time.
-    /// Over `reads` it is the mean latency (MARACAS section IV-A).
+    /// Sum over reads of the time from arrival at the controller to data: occupancy integrated over
+    /// time. Over `reads` it is the mean latency (MARACAS section IV-A).
     pub read_occupancy_ps: u64,
 }
 
@@ -65,7 +68,8 @@ pub struct Controller {
     done: Vec<Completion>,
     counts: Uncore,
     devices_from: u16,
-    /// Reads that have arrived and wait for data, and the sum of (data times less arrival times), modulo 2^64.
+    /// Reads that have arrived and wait for data, and the sum of (data times less arrival times),
+    /// modulo 2^64.
     waiting: u64,
     area_ps: u64,
 }
@@ -75,14 +79,22 @@ impl Controller {
     ///
     /// # Errors
     /// As [`Memory::new`].
-    pub fn new(spec: &Spec, cap: Option<u32>, line: u64, cores: u16, devices: u16) -> Result<Self, ModelError> {
+    pub fn new(
+        spec: &Spec,
+        cap: Option<u32>,
+        line: u64,
+        cores: u16,
+        devices: u16,
+    ) -> Result<Self, ModelError> {
         let memory = Memory::new(spec, Options { row_hit_cap: cap, cores: cores + devices })?;
         Ok(Self {
             clock_ps: memory.clock().ps(),
             memory,
             line,
             arrivals: VecDeque::new(),
-            refused: (0..spec.organisation.channels).map(|_| [VecDeque::new(), VecDeque::new()]).collect(),
+            refused: (0..spec.organisation.channels)
+                .map(|_| [VecDeque::new(), VecDeque::new()])
+                .collect(),
             refused_count: 0,
             next_cycle: NEVER,
             latest: 0,
@@ -127,8 +139,8 @@ impl Controller {
         self.next_ps
     }
 
-    /// Moves on to `until_ps`, or to the first answers before or at it, which it appends; the time it stopped at, `None` if
-    /// there are none.
+    /// Moves on to `until_ps`, or to the first answers before or at it, which it appends; the time
+    /// it stopped at, `None` if there are none.
     pub fn advance(&mut self, until_ps: u64, out: &mut Vec<Answer>) -> Option<u64> {
         let limit = until_ps / self.clock_ps;
         while self.next_cycle <= limit {
@@ -164,8 +176,13 @@ impl Controller {
             self.arrive(first, out);
         }
         let arrival = self.arrivals.front().map_or(NEVER, |a| a.cycle);
-        // Commands alone change nothing here; they wait until an answer can come, or room for what was refused.
-        let next = if self.refused_count > 0 { self.memory.next_event() } else { self.memory.no_answer_before() };
+        // Commands alone change nothing here; they wait until an answer can come, or room for what
+        // was refused.
+        let next = if self.refused_count > 0 {
+            self.memory.next_event()
+        } else {
+            self.memory.no_answer_before()
+        };
         self.memory_next = next.unwrap_or(NEVER);
         self.next_cycle = self.memory_next.min(arrival);
         self.next_ps = self.next_cycle.saturating_mul(self.clock_ps);
@@ -211,16 +228,17 @@ impl Controller {
         self.refused_count += 1;
     }
 
-    /// What was refused tries again at `cycle`, or at the last arrival's: the event of one channel may lie before what another
-    /// has been told since.
+    /// What was refused tries again at `cycle`, or at the last arrival's: the event of one channel
+    /// may lie before what another has been told since.
     #[cold]
     fn retry(&mut self, cycle: u64, out: &mut Vec<Answer>) {
         let cycle = cycle.max(self.latest);
         self.latest = cycle;
         for (channel, queues) in (0..).zip(&mut self.refused) {
             for queue in queues {
-                // The memory has refused what is in front. A write is refused until there is room, as no other write goes in before it; to
-                // look for room spares a search of the full queue. A read may be answered by a write that came since.
+                // The memory has refused what is in front. A write is refused until there is room,
+                // as no other write goes in before it; to look for room spares a search of the full
+                // queue. A read may be answered by a write that came since.
                 let writes = queue.front().is_some_and(|first| first.request.write);
                 if writes && !self.memory.has_room_for_write(cycle, channel) {
                     continue;

@@ -1,8 +1,9 @@
-//! Least distances between commands that share a rank, a bank group or the data bus, derived from a timing set.
+//! Least distances between commands that share a rank, a bank group or the data bus, derived from a
+//! timing set.
 //!
-//! Classes: one for each kind of command and bank group of the channel (kinds ACT, RD, WR), one for PRE of each
-//! rank. A class has one earliest time; a command moves the times of the classes it restricts. Restrictions
-//! within a bank (tRCD, tRAS, tRP, tRTP, tWR) live with the bank.
+//! Classes: one for each kind of command and bank group of the channel (kinds ACT, RD, WR), one for
+//! PRE of each rank. A class has one earliest time; a command moves the times of the classes it
+//! restricts. Restrictions within a bank (tRCD, tRAS, tRP, tRTP, tWR) live with the bank.
 
 use crate::spec::{MAX_GROUPS, Spec};
 
@@ -57,8 +58,8 @@ impl Gaps {
         let burst = c(o.burst / 2);
         let (cl, cwl) = (c(t.cl), c(t.cwl));
         let write_l = if t.t_ccd_l_write > 0 { c(t.t_ccd_l_write) } else { c(t.t_ccd_l) };
-        // The data bus rests when its driver changes: rank to rank, rank to controller. Where a rule of the
-        // data bus comes out below one, the command bus decides.
+        // The data bus rests when its driver changes: rank to rank, rank to controller. Where a
+        // rule of the data bus comes out below one, the command bus decides.
         let rank_switch = burst + c(t.t_rtrs);
         let rd_to_wr = (cl + rank_switch).saturating_sub(cwl);
         let wr_to_rd_other = (cwl + rank_switch).saturating_sub(cl);
@@ -73,7 +74,9 @@ impl Gaps {
                     let (to_rd, to_wr) = match (read, same_rank) {
                         (true, true) => (ccd, rd_to_wr),
                         (true, false) => (rank_switch, rd_to_wr),
-                        (false, true) => (cwl + burst + wtr, if same_group { ccd.max(write_l) } else { ccd }),
+                        (false, true) => {
+                            (cwl + burst + wtr, if same_group { ccd.max(write_l) } else { ccd })
+                        }
                         // The controller drives the bus for both.
                         (false, false) => (wr_to_rd_other, burst),
                     };

@@ -1,10 +1,11 @@
 //! A fast model of DRAM channels and their controllers, and an independent checker of what they do.
 //!
-//! Problem: whole-machine simulation asks for millions of DRAM requests a second, and schedulability analysis
-//! for a model whose every command a device would accept. Rule: the controller keeps, for every bank, the one
-//! command that brings it forward and the cycle from which it may go, and jumps from command to command
-//! (docs/dram.md). Memories are data ([`Spec`]); [`Checker`] reads a command trace and
-//! counts violations of the JEDEC rules without sharing code with the controller.
+//! Problem: whole-machine simulation asks for millions of DRAM requests a second, and
+//! schedulability analysis for a model whose every command a device would accept. Rule: the
+//! controller keeps, for every bank, the one command that brings it forward and the cycle from
+//! which it may go, and jumps from command to command (docs/dram.md). Memories are data ([`Spec`]);
+//! [`Checker`] reads a command trace and counts violations of the JEDEC rules without sharing code
+//! with the controller.
 //! Not covered: closed-page policies, power-down, per-bank refresh, on-die effects such as tDQSCK.
 
 mod channel;

@@ -1,9 +1,10 @@
 //! Where an address lies: fields in an order, or XOR functions of physical address bits.
 //!
-//! Rule: a line address is the address over the bytes of a line. `order` cuts it into fields, from the top.
-//! A field may instead be given as one mask of physical address bits for each of its bits, lowest bit first;
-//! the bit is the parity of the masked address, as in the hash functions of real controllers. The functions
-//! of all fields together must be a bijection of the line addresses: a square matrix over GF(2) of full rank.
+//! Rule: a line address is the address over the bytes of a line. `order` cuts it into fields, from
+//! the top. A field may instead be given as one mask of physical address bits for each of its bits,
+//! lowest bit first; the bit is the parity of the masked address, as in the hash functions of real
+//! controllers. The functions of all fields together must be a bijection of the line addresses: a
+//! square matrix over GF(2) of full rank.
 
 use crate::spec::Organisation;
 use serde::Deserialize;
@@ -139,8 +140,13 @@ impl AddressMap {
 
     fn check_bijection(&self, bits: u32, spec: &MapSpec) -> Result<(), (&'static str, String)> {
         // An error points at the functions, or at the order where there are none.
-        let functions = [&spec.row, &spec.bank, &spec.bank_group, &spec.rank, &spec.column, &spec.channel];
-        let key = FIELDS.iter().zip(functions).find(|(_, f)| !f.is_empty()).map_or("order", |(name, _)| *name);
+        let functions =
+            [&spec.row, &spec.bank, &spec.bank_group, &spec.rank, &spec.column, &spec.channel];
+        let key = FIELDS
+            .iter()
+            .zip(functions)
+            .find(|(_, f)| !f.is_empty())
+            .map_or("order", |(name, _)| *name);
         let fields = [&self.row, &self.bank, &self.group, &self.rank, &self.column, &self.channel];
         let mut basis: Vec<u64> = Vec::new();
         for (name, field) in FIELDS.iter().zip(fields) {
@@ -150,7 +156,9 @@ impl AddressMap {
                     return Err((
                         key,
                         format!(
-                            "the address map is not a bijection: bit {i} of {name} is the XOR of other bits, so two addresses share a line ({} of {bits} bits are independent); change the functions",
+                            "the address map is not a bijection: bit {i} of {name} is the XOR of \
+                                other bits, so two addresses share a line ({} of {bits} bits are \
+                                independent); change the functions",
                             rank(fields.iter().flat_map(|f| f.rows()))
                         ),
                     ));
@@ -167,7 +175,9 @@ impl AddressMap {
         let line = (address >> self.line_shift) & self.line_mask;
         Place {
             channel: self.channel.of(line),
-            bank: self.bank.of(line) | self.group.of(line) << self.group_shift | self.rank.of(line) << self.rank_shift,
+            bank: self.bank.of(line)
+                | self.group.of(line) << self.group_shift
+                | self.rank.of(line) << self.rank_shift,
             row: self.row.of(line),
             column: self.column.of(line),
         }
@@ -193,7 +203,10 @@ fn rank(rows: impl Iterator<Item = u64>) -> usize {
     basis.len()
 }
 
-fn check_order(order: &[String], width: impl Fn(&str) -> u32) -> Result<(), (&'static str, String)> {
+fn check_order(
+    order: &[String],
+    width: impl Fn(&str) -> u32,
+) -> Result<(), (&'static str, String)> {
     if let Some(name) = order.iter().find(|name| !FIELDS.contains(&name.as_str())) {
         return Err(("order", format!("order has `{name}`; the fields are {}", FIELDS.join(", "))));
     }
@@ -203,7 +216,8 @@ fn check_order(order: &[String], width: impl Fn(&str) -> u32) -> Result<(), (&'s
             return Err((
                 "order",
                 format!(
-                    "the address map is not a bijection: order names {name} {times} times; name each of {} once",
+                    "the address map is not a bijection: order names {name} {times} times; name \
+                        each of {} once",
                     FIELDS.join(", ")
                 ),
             ));
@@ -226,7 +240,10 @@ fn check_masks(
     if masks.len() != width as usize {
         return Err((
             name,
-            format!("{name} has {} masks; the field has {width} bits, so give one mask for each", masks.len()),
+            format!(
+                "{name} has {} masks; the field has {width} bits, so give one mask for each",
+                masks.len()
+            ),
         ));
     }
     let above = line_shift + bits;
@@ -235,7 +252,8 @@ fn check_masks(
             return Err((
                 name,
                 format!(
-                    "{name} has the mask {mask:#x}; a mask takes at least one of the address bits {line_shift} to {}",
+                    "{name} has the mask {mask:#x}; a mask takes at least one of the address bits \
+                        {line_shift} to {}",
                     above - 1
                 ),
             ));
@@ -270,11 +288,15 @@ mod tests {
 
     #[test]
     fn fields_follow_the_order() {
-        let map = AddressMap::new(&Spec::find("ddr3-1333").unwrap().organisation, &order(&FIELDS)).unwrap();
+        let map = AddressMap::new(&Spec::find("ddr3-1333").unwrap().organisation, &order(&FIELDS))
+            .unwrap();
         assert_eq!(map.place(64), Place { channel: 0, bank: 0, row: 0, column: 1 });
         assert_eq!(map.place(8192), Place { channel: 0, bank: 8, row: 0, column: 0 });
         assert_eq!(map.place(16384), Place { channel: 0, bank: 1, row: 0, column: 0 });
-        assert_eq!(map.place(131_072 + 8 * (1 << 30)), Place { channel: 0, bank: 0, row: 1, column: 0 });
+        assert_eq!(
+            map.place(131_072 + 8 * (1 << 30)),
+            Place { channel: 0, bank: 0, row: 1, column: 0 }
+        );
     }
 
     /// Every line of a small memory has a place of its own, with and without XOR functions.
@@ -282,7 +304,11 @@ mod tests {
     fn maps_are_bijections() {
         // Banks hashed with row bits: bits 9 and 10 with 13 and 14.
         let xor = MapSpec { bank: vec![1 << 11 | 1 << 13, 1 << 12 | 1 << 14], ..order(&FIELDS) };
-        for map in [order(&FIELDS), order(&["channel", "column", "row", "rank", "bank", "bank_group"]), xor] {
+        for map in [
+            order(&FIELDS),
+            order(&["channel", "column", "row", "rank", "bank", "bank_group"]),
+            xor,
+        ] {
             let map = small(map).unwrap();
             let places: HashSet<Place> = (0..2048u64).map(|line| map.place(line * 64)).collect();
             assert_eq!(places.len(), 2048);
@@ -294,7 +320,10 @@ mod tests {
         let twice = MapSpec { bank: vec![1 << 13, 1 << 14], ..order(&FIELDS) };
         let cases = [
             (order(&["row", "bank"]), "names bank_group 0 times"),
-            (order(&["row", "row", "bank", "bank_group", "rank", "column", "channel"]), "names row 2 times"),
+            (
+                order(&["row", "row", "bank", "bank_group", "rank", "column", "channel"]),
+                "names row 2 times",
+            ),
             (order(&["row", "lane"]), "`lane`"),
             (twice, "not a bijection"),
             (MapSpec { bank: vec![1 << 13], ..order(&FIELDS) }, "one mask for each"),

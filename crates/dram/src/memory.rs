@@ -1,8 +1,9 @@
 //! The memory as a machine sees it: requests in, answers out, counters as a PMU has them.
 //!
-//! Time is in clock cycles ([`Memory::clock`] gives the period). A request arrives in a cycle and is seen by
-//! the controller in the next; [`Completion::at`] is the cycle in which its data have been handed over. Writes
-//! are answered when their data are in the DRAM, or at once when a waiting write of the line absorbs them.
+//! Time is in clock cycles ([`Memory::clock`] gives the period). A request arrives in a cycle and
+//! is seen by the controller in the next; [`Completion::at`] is the cycle in which its data have
+//! been handed over. Writes are answered when their data are in the DRAM, or at once when a waiting
+//! write of the line absorbs them.
 
 use crate::channel::Channel;
 use crate::command::Command;
@@ -109,7 +110,11 @@ impl Memory {
     /// # Errors
     /// When [`Spec::check`] refuses the values, which a spec that was read from a file has passed.
     pub fn new(spec: &Spec, options: Options) -> Result<Self, ModelError> {
-        let invalid = |(_, message)| ModelError::Invalid { path: Path::new("memory").to_owned(), line: None, message };
+        let invalid = |(_, message)| ModelError::Invalid {
+            path: Path::new("memory").to_owned(),
+            line: None,
+            message,
+        };
         spec.check().map_err(invalid)?;
         let map = AddressMap::new(&spec.organisation, &spec.map).map_err(invalid)?;
         let cores = usize::from(options.cores.max(1));
@@ -132,8 +137,8 @@ impl Memory {
         self.map.place(address)
     }
 
-    /// Takes a request that arrives in cycle `now` (not before an earlier call's time), or refuses it because
-    /// its queue is full: then try again after [`Memory::next_event`].
+    /// Takes a request that arrives in cycle `now` (not before an earlier call's time), or refuses
+    /// it because its queue is full: then try again after [`Memory::next_event`].
     ///
     /// # Panics
     /// If `request.core` is not below the number of cores.
@@ -151,7 +156,8 @@ impl Memory {
         channel.enqueue(now, place, line, request)
     }
 
-    /// Has a channel room for a write in cycle `now`? One that was refused is refused again where there is none.
+    /// Has a channel room for a write in cycle `now`? One that was refused is refused again where
+    /// there is none.
     #[inline]
     pub fn has_room_for_write(&mut self, now: u64, channel: u32) -> bool {
         debug_assert!(now >= self.now, "time runs forwards");
@@ -167,8 +173,9 @@ impl Memory {
         self.channels.iter_mut().filter_map(Channel::next_event).min()
     }
 
-    /// A cycle before which no answer comes if no request is added; `None` if nothing is under way. A machine that
-    /// calls [`Memory::advance_to_completion`] from then on only loses nothing, and saves a call a command.
+    /// A cycle before which no answer comes if no request is added; `None` if nothing is under way.
+    /// A machine that calls [`Memory::advance_to_completion`] from then on only loses nothing, and
+    /// saves a call a command.
     #[inline]
     pub fn no_answer_before(&mut self) -> Option<u64> {
         self.channels.iter_mut().filter_map(Channel::no_answer_before).min()
@@ -188,9 +195,9 @@ impl Memory {
         }
     }
 
-    /// Runs until there is an answer, but not beyond cycle `limit`; appends the answers of the cycle it
-    /// stopped in, which it returns. Between two events of the machine around it, this costs one call an
-    /// answer in place of one a command.
+    /// Runs until there is an answer, but not beyond cycle `limit`; appends the answers of the
+    /// cycle it stopped in, which it returns. Between two events of the machine around it, this
+    /// costs one call an answer in place of one a command.
     #[inline]
     pub fn advance_to_completion(&mut self, limit: u64, out: &mut Vec<Completion>) -> u64 {
         let at = match self.channels.as_mut_slice() {

@@ -1,8 +1,10 @@
-//! The memory of a platform: the devices that `dram.memory` names, with the platform's channels, ranks, banks, row and capacity put in.
+//! The memory of a platform: the devices that `dram.memory` names, with the platform's channels,
+//! ranks, banks, row and capacity put in.
 //!
-//! Problem: the simulator and the bounds must speak of one and the same memory. Rule: banks are given out by page (PALLOC, SCE
-//! section 2.1), so where the memory's own order puts the channel below the column, and there are several channels, the channel
-//! goes above it: a page then lies in one bank of one channel. A memory file whose map has XOR functions is taken as it is.
+//! Problem: the simulator and the bounds must speak of one and the same memory. Rule: banks are
+//! given out by page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel
+//! below the column, and there are several channels, the channel goes above it: a page then lies in
+//! one bank of one channel. A memory file whose map has XOR functions is taken as it is.
 //! Not covered: channels, ranks or banks that are no powers of two.
 
 use crate::map::AddressMap;
@@ -38,7 +40,10 @@ impl Spec {
         let Some(name) = &p.dram.memory else {
             return Err(key_error(
                 "dram.memory",
-                format!("the platform `{}` names none; add one, for instance memory = \"ddr3-1333\"", p.name),
+                format!(
+                    "the platform `{}` names none; add one, for instance memory = \"ddr3-1333\"",
+                    p.name
+                ),
             ));
         };
         fit(Self::find(name)?, p)
@@ -51,7 +56,8 @@ impl Spec {
             let place = map.place(address);
             (place.channel, place.bank)
         };
-        // Place is linear in the address bits, so what holds for the first page holds for every page.
+        // Place is linear in the address bits, so what holds for the first page holds for every
+        // page.
         let line = self.organisation.line_bytes();
         (0..page / line.max(1)).all(|i| bank(i * line) == bank(0))
     }
@@ -59,12 +65,15 @@ impl Spec {
 
 fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, OfPlatform> {
     let (d, o) = (&p.dram, &mut spec.organisation);
-    for (key, value) in [("dram.channels", d.channels), ("dram.ranks", d.ranks), ("dram.banks", d.banks)] {
+    for (key, value) in
+        [("dram.channels", d.channels), ("dram.ranks", d.ranks), ("dram.banks", d.banks)]
+    {
         if !value.is_power_of_two() {
             return Err(key_error(
                 key,
                 format!(
-                    "{value}; the request-level memory takes powers of two, so choose one or use the fluid machine"
+                    "{value}; the request-level memory takes powers of two, so choose one or use \
+                        the fluid machine"
                 ),
             ));
         }
@@ -74,32 +83,42 @@ fn fit(mut spec: Spec, p: &Platform) -> Result<Spec, OfPlatform> {
     o.bank_groups = o.bank_groups.min(d.banks);
     o.banks = d.banks / o.bank_groups;
     let device_bytes = u64::from(o.bus_bits / 8);
-    o.columns = u32::try_from(d.row.0 / device_bytes)
-        .map_err(|_| key_error("dram.row", format!("{}; give a row of at most 16384 columns", d.row)))?;
+    o.columns = u32::try_from(d.row.0 / device_bytes).map_err(|_| {
+        key_error("dram.row", format!("{}; give a row of at most 16384 columns", d.row))
+    })?;
     let row_set = u64::from(o.channels) * u64::from(o.channel_banks()) * d.row.0;
     let rows = d.capacity.0 / row_set;
     if !rows.is_power_of_two() || rows * row_set != d.capacity.0 {
         return Err(key_error(
             "dram.capacity",
             format!(
-                "{} over channels, ranks, banks and row is not a power-of-two number of rows; correct one",
+                "{} over channels, ranks, banks and row is not a power-of-two number of rows; \
+                    correct one",
                 d.capacity
             ),
         ));
     }
-    o.rows = u32::try_from(rows).map_err(|_| key_error("dram.capacity", format!("{rows} rows; at most 2^20")))?;
+    o.rows = u32::try_from(rows)
+        .map_err(|_| key_error("dram.capacity", format!("{rows} rows; at most 2^20")))?;
     if o.line_bytes() < p.llc.line.0 {
         return Err(key_error(
             "llc.line",
-            format!("{} is more than the {} bytes of a burst of dram.memory", p.llc.line, o.line_bytes()),
+            format!(
+                "{} is more than the {} bytes of a burst of dram.memory",
+                p.llc.line,
+                o.line_bytes()
+            ),
         ));
     }
     let m = &mut spec.map;
-    let plain = [&m.row, &m.bank, &m.bank_group, &m.rank, &m.column, &m.channel].iter().all(|f| f.is_empty());
+    let plain = [&m.row, &m.bank, &m.bank_group, &m.rank, &m.column, &m.channel]
+        .iter()
+        .all(|f| f.is_empty());
     let place = |m: &[String], name: &str| m.iter().position(|f| f == name);
     if plain
         && d.channels > 1
-        && let (Some(channel), Some(column)) = (place(&m.order, "channel"), place(&m.order, "column"))
+        && let (Some(channel), Some(column)) =
+            (place(&m.order, "channel"), place(&m.order, "column"))
         && channel > column
     {
         let field = m.order.remove(channel);

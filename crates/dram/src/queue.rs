@@ -1,5 +1,5 @@
-//! What waits: reads in the command queues of their banks, behind them the transaction queue, and the
-//! write queue. Fixed arrays; nothing is allocated for a request.
+//! What waits: reads in the command queues of their banks, behind them the transaction queue, and
+//! the write queue. Fixed arrays; nothing is allocated for a request.
 
 /// Requests a bank's command queue holds.
 pub(crate) const BANK_QUEUE: usize = 8;

@@ -1,8 +1,8 @@
 //! A memory as data: organisation, timing in clock cycles, address map.
 //!
-//! Presets lie in `memories/*.toml`, every number with its source in a comment; users may pass a file of
-//! the same form. Checked when read: a set of times that no device can have, or an address map that is not
-//! a bijection, is refused with the line and the reason.
+//! Presets lie in `memories/*.toml`, every number with its source in a comment; users may pass a
+//! file of the same form. Checked when read: a set of times that no device can have, or an address
+//! map that is not a bijection, is refused with the line and the reason.
 
 use crate::map::{AddressMap, MapSpec};
 use serde::Deserialize;
@@ -167,7 +167,8 @@ impl Spec {
             path: PathBuf::from("memory"),
             line: None,
             message: format!(
-                "no memory is called `{name}`; choose one of {}, or give the path of a file of that form",
+                "no memory is called `{name}`; choose one of {}, or give the path of a file of \
+                    that form",
                 names.join(", ")
             ),
         })
@@ -211,14 +212,18 @@ impl Spec {
         ];
         for (key, value, most) in fields {
             if !value.is_power_of_two() || value > most {
-                return Err((key, format!("{key} = {value}; give a power of two from 1 to {most}")));
+                return Err((
+                    key,
+                    format!("{key} = {value}; give a power of two from 1 to {most}"),
+                ));
             }
         }
         if o.bus_bits < 8 || o.burst < 2 || o.columns < o.burst {
             return Err((
                 "columns",
                 format!(
-                    "columns = {}, bus_bits = {}, burst = {}; a bus has at least 8 bits, a burst at least 2 transfers, and a row at least one burst",
+                    "columns = {}, bus_bits = {}, burst = {}; a bus has at least 8 bits, a burst \
+                        at least 2 transfers, and a row at least one burst",
                     o.columns, o.bus_bits, o.burst
                 ),
             ));
@@ -227,13 +232,17 @@ impl Spec {
             return Err((
                 "banks",
                 format!(
-                    "ranks * bank_groups * banks = {}; a channel has at most {MAX_BANKS} banks and {MAX_GROUPS} bank groups, so lower one of them",
+                    "ranks * bank_groups * banks = {}; a channel has at most {MAX_BANKS} banks and \
+                        {MAX_GROUPS} bank groups, so lower one of them",
                     o.channel_banks()
                 ),
             ));
         }
         if !(16..=1024).contains(&o.line_bytes()) {
-            return Err(("burst", format!("bus_bits / 8 * burst = {} bytes a line; give 16 to 1024", o.line_bytes())));
+            return Err((
+                "burst",
+                format!("bus_bits / 8 * burst = {} bytes a line; give 16 to 1024", o.line_bytes()),
+            ));
         }
         Ok(())
     }
@@ -241,27 +250,59 @@ impl Spec {
     fn check_timing(&self) -> Result<(), Fault> {
         let t = &self.timing;
         if !(100..=100_000).contains(&t.clock.ps()) {
-            return Err(("clock", format!("clock = \"{}\"; give a period from 100 ps to 100 ns", t.clock)));
+            return Err((
+                "clock",
+                format!("clock = \"{}\"; give a period from 100 ps to 100 ns", t.clock),
+            ));
         }
         for (key, value) in t.fields() {
             if !(1..=100_000).contains(&value) {
                 return Err((key, format!("{key} = {value} cycles; give 1 to 100000")));
             }
         }
-        for (key, value) in [("t_ccd_l_write", t.t_ccd_l_write), ("t_ppd", t.t_ppd), ("t_rtrs", t.t_rtrs)] {
+        for (key, value) in
+            [("t_ccd_l_write", t.t_ccd_l_write), ("t_ppd", t.t_ppd), ("t_rtrs", t.t_rtrs)]
+        {
             if value > 1000 {
                 return Err((key, format!("{key} = {value} cycles; give 0 to 1000")));
             }
         }
         if !(1..=8).contains(&t.command_cycles) {
-            return Err(("command_cycles", format!("command_cycles = {}; give 1 to 8", t.command_cycles)));
+            return Err((
+                "command_cycles",
+                format!("command_cycles = {}; give 1 to 8", t.command_cycles),
+            ));
         }
         let half_burst = self.organisation.burst / 2;
         let at_least = [
-            ("t_ras", t.t_ras, "t_rcd", t.t_rcd, "a row would close before its first column command"),
-            ("t_rrd_l", t.t_rrd_l, "t_rrd_s", t.t_rrd_s, "one bank group cannot be faster than two"),
-            ("t_wtr_l", t.t_wtr_l, "t_wtr_s", t.t_wtr_s, "one bank group cannot be faster than two"),
-            ("t_ccd_l", t.t_ccd_l, "t_ccd_s", t.t_ccd_s, "one bank group cannot be faster than two"),
+            (
+                "t_ras",
+                t.t_ras,
+                "t_rcd",
+                t.t_rcd,
+                "a row would close before its first column command",
+            ),
+            (
+                "t_rrd_l",
+                t.t_rrd_l,
+                "t_rrd_s",
+                t.t_rrd_s,
+                "one bank group cannot be faster than two",
+            ),
+            (
+                "t_wtr_l",
+                t.t_wtr_l,
+                "t_wtr_s",
+                t.t_wtr_s,
+                "one bank group cannot be faster than two",
+            ),
+            (
+                "t_ccd_l",
+                t.t_ccd_l,
+                "t_ccd_s",
+                t.t_ccd_s,
+                "one bank group cannot be faster than two",
+            ),
             (
                 "t_faw",
                 t.t_faw,
@@ -270,23 +311,33 @@ impl Spec {
                 "a window of four activates cannot be shorter than the gap of two",
             ),
             ("t_ccd_s", t.t_ccd_s, "burst / 2", half_burst, "bursts would overlap on the data bus"),
-            ("cl", t.cl, "cwl", t.cwl, "no standard here has a write latency above its read latency"),
+            (
+                "cl",
+                t.cl,
+                "cwl",
+                t.cwl,
+                "no standard here has a write latency above its read latency",
+            ),
         ];
         for (key, value, other, least, why) in at_least {
             if value < least {
                 return Err((
                     key,
-                    format!("{key} = {value} is below {other} = {least}: {why}; correct one of the two"),
+                    format!(
+                        "{key} = {value} is below {other} = {least}: {why}; correct one of the two"
+                    ),
                 ));
             }
         }
         // A rank must be closed, refreshed, and of use before the next refresh is due.
-        let busy = u64::from(t.t_rfc) + u64::from(t.t_ras) + u64::from(t.t_wr) + u64::from(t.t_rp) + 64;
+        let busy =
+            u64::from(t.t_rfc) + u64::from(t.t_ras) + u64::from(t.t_wr) + u64::from(t.t_rp) + 64;
         if busy * 2 > u64::from(t.t_refi) * 2 - u64::from(t.t_refi) / 4 {
             return Err((
                 "t_rfc",
                 format!(
-                    "t_rfc = {} leaves no time for requests within t_refi = {}; correct one of the two",
+                    "t_rfc = {} leaves no time for requests within t_refi = {}; correct one of the \
+                        two",
                     t.t_rfc, t.t_refi
                 ),
             ));
@@ -322,7 +373,9 @@ impl Timing {
 
 /// The line, from 1, on which a key of the text is set.
 fn line_of(text: &str, key: &str) -> Option<usize> {
-    let sets = |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='));
+    let sets = |line: &str| {
+        line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with('='))
+    };
     text.lines().position(sets).map(|at| at + 1)
 }
 
@@ -345,7 +398,10 @@ mod tests {
         assert_eq!(spec.organisation.capacity(), 8 << 30);
         assert_eq!(spec.organisation.lines_per_row() * 64, 8192);
         let t = &spec.timing;
-        assert_eq!((t.clock, t.cl, t.cwl, t.t_rcd, t.t_rp, t.t_ras), (Time::from_ps(1500), 9, 7, 9, 9, 24));
+        assert_eq!(
+            (t.clock, t.cl, t.cwl, t.t_rcd, t.t_rp, t.t_ras),
+            (Time::from_ps(1500), 9, 7, 9, 9, 24)
+        );
         assert_eq!((t.t_rfc, t.t_refi, t.t_rrd_s, t.t_wtr_s, t.t_faw), (174, 5200, 4, 5, 20));
         assert_eq!((t.t_wr, t.t_rtp, t.t_ccd_s, t.t_rtrs), (10, 5, 4, 2));
     }
@@ -353,7 +409,8 @@ mod tests {
     #[test]
     fn impossible_memories_are_refused_with_their_line() {
         let (_, text) = PRESETS[1];
-        let order = "order = [\"row\", \"bank\", \"bank_group\", \"rank\", \"column\", \"channel\"]";
+        let order =
+            "order = [\"row\", \"bank\", \"bank_group\", \"rank\", \"column\", \"channel\"]";
         for (from, to, line, expect) in [
             ("t_ras = 24", "t_ras = 5", true, "t_ras = 5 is below t_rcd = 9"),
             ("t_rfc = 174", "t_rfc = 5000", true, "t_rfc = 5000 leaves no time"),

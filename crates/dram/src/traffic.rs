@@ -1,11 +1,13 @@
 //! Synthetic traffic, straight into the controller: no caches, latency from arrival to data.
 //!
-//! * `chase`: one dependent random read at a time; `chase-stream`: one dependent sequential read at a time.
-//! * `random`: uniform over the lines of the first 8 GiB; `stream4`: four sequential streams in turn, in banks
-//!   of their own; arrivals without memory (a Bernoulli trial every cycle) at the offered load.
-//! * `attack`: a victim with one random-row read at a time in one bank, and attackers that keep requests
-//!   outstanding, to one row after the other from end to end or to random rows, in the victim's bank or in
-//!   others; latencies are the victim's.
+//! * `chase`: one dependent random read at a time; `chase-stream`: one dependent sequential read at
+//!   a time.
+//! * `random`: uniform over the lines of the first 8 GiB; `stream4`: four sequential streams in
+//!   turn, in banks of their own; arrivals without memory (a Bernoulli trial every cycle) at the
+//!   offered load.
+//! * `attack`: a victim with one random-row read at a time in one bank, and attackers that keep
+//!   requests outstanding, to one row after the other from end to end or to random rows, in the
+//!   victim's bank or in others; latencies are the victim's.
 //!
 //! A request that finds its queue full waits outside; its latency runs from when it gets in.
 
@@ -259,11 +261,17 @@ impl Run<'_> {
     fn open_loop(&mut self, spec: &Spec, traffic: &Traffic, random: bool) -> Option<()> {
         let (lines, line) = (lines(spec), spec.organisation.line_bytes());
         let clock = u128::from(spec.timing.clock.ps());
-        let chance = fraction(u128::from(traffic.load.0) * clock, u128::from(line) * 1_000_000_000_000);
+        let chance =
+            fraction(u128::from(traffic.load.0) * clock, u128::from(line) * 1_000_000_000_000);
         let gaps = Gaps::new(chance);
-        // Streams start a quarter of the span apart and in the banks that follow, so they share none.
+        // Streams start a quarter of the span apart and in the banks that follow, so they share
+        // none.
         let stride = lines / 4
-            + u64::from(spec.organisation.channels * spec.organisation.ranks * spec.organisation.lines_per_row());
+            + u64::from(
+                spec.organisation.channels
+                    * spec.organisation.ranks
+                    * spec.organisation.lines_per_row(),
+            );
         let mut streams: [u64; 4] = std::array::from_fn(|s| s as u64 * stride);
         let (mut arrival, mut now) = (0, 0);
         for i in 0..traffic.requests {
@@ -294,7 +302,11 @@ impl Run<'_> {
     #[inline]
     fn send(&mut self, mut now: u64, request: Request) -> u64 {
         while !self.memory.enqueue(now, request) {
-            now = self.memory.next_event().expect("a full queue has something under way").max(now + 1);
+            now = self
+                .memory
+                .next_event()
+                .expect("a full queue has something under way")
+                .max(now + 1);
         }
         now
     }
@@ -332,9 +344,17 @@ impl Run<'_> {
                 let at = position[usize::from(core)];
                 position[usize::from(core)] += 1;
                 let stride = u64::from(attack.attackers) + 1;
-                ((u64::from(core) + at / places.columns * stride) % places.rows, at % places.columns)
+                (
+                    (u64::from(core) + at / places.columns * stride) % places.rows,
+                    at % places.columns,
+                )
             };
-            Request { address: places.finder.address(bank_of(core), row, column), write: false, core, tag: 0 }
+            Request {
+                address: places.finder.address(bank_of(core), row, column),
+                write: false,
+                core,
+                tag: 0,
+            }
         };
         for core in 1..=attack.attackers {
             for _ in 0..attack.outstanding {
@@ -350,8 +370,11 @@ impl Run<'_> {
                 }
                 refused.pop_front();
             }
-            let limit =
-                if refused.is_empty() { u64::MAX } else { self.memory.next_event().unwrap_or(now).max(now + 1) };
+            let limit = if refused.is_empty() {
+                u64::MAX
+            } else {
+                self.memory.next_event().unwrap_or(now).max(now + 1)
+            };
             self.done.clear();
             now = self.memory.advance_to_completion(limit, &mut self.done);
             self.count();
@@ -374,8 +397,8 @@ struct AttackPlaces {
     finder: Finder,
 }
 
-/// Addresses of places, found through the map: it is linear over GF(2), so the address of a place is the XOR
-/// of the addresses of its bits.
+/// Addresses of places, found through the map: it is linear over GF(2), so the address of a place
+/// is the XOR of the addresses of its bits.
 struct Finder {
     bank: Vec<u64>,
     row: Vec<u64>,
@@ -390,9 +413,13 @@ impl Finder {
         // Gauss-Jordan on the pairs of an address and its place, written as one number.
         let key = |address: u64| {
             let p = memory.place(address);
-            u128::from(p.channel) << 96 | u128::from(p.bank) << 64 | u128::from(p.row) << 32 | u128::from(p.column)
+            u128::from(p.channel) << 96
+                | u128::from(p.bank) << 64
+                | u128::from(p.row) << 32
+                | u128::from(p.column)
         };
-        let mut pairs: Vec<(u128, u64)> = (0..bits).map(|i| (key(1 << (i + shift)), 1 << (i + shift))).collect();
+        let mut pairs: Vec<(u128, u64)> =
+            (0..bits).map(|i| (key(1 << (i + shift)), 1 << (i + shift))).collect();
         for i in 0..pairs.len() {
             let pivot = (i..pairs.len()).max_by_key(|&j| pairs[j].0).unwrap_or(i);
             pairs.swap(i, pivot);
@@ -405,7 +432,8 @@ impl Finder {
             }
         }
         let of = |low: u32, n: u32| -> Vec<u64> {
-            let find = |i| pairs.iter().find(|(k, _)| *k == 1u128 << (low + i)).map_or(0, |&(_, a)| a);
+            let find =
+                |i| pairs.iter().find(|(k, _)| *k == 1u128 << (low + i)).map_or(0, |&(_, a)| a);
             (0..n).map(find).collect()
         };
         Self {
@@ -417,7 +445,10 @@ impl Finder {
 
     fn address(&self, bank: u64, row: u64, column: u64) -> u64 {
         let part = |bits: &[u64], value: u64| {
-            bits.iter().enumerate().filter(|(i, _)| value >> i & 1 == 1).fold(0, |sum, (_, a)| sum ^ a)
+            bits.iter()
+                .enumerate()
+                .filter(|(i, _)| value >> i & 1 == 1)
+                .fold(0, |sum, (_, a)| sum ^ a)
         };
         part(&self.bank, bank) ^ part(&self.row, row) ^ part(&self.column, column)
     }

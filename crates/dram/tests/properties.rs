@@ -1,4 +1,5 @@
-//! Random traffic on every memory: no command breaks a rule, every request is answered once, counts add up.
+//! Random traffic on every memory: no command breaks a rule, every request is answered once, counts
+//! add up.
 
 use proptest::prelude::*;
 use solocore_dram::{Checker, Completion, Memory, Options, PRESETS, Request, Spec};
@@ -19,7 +20,8 @@ struct Case {
 }
 
 fn cases() -> impl Strategy<Value = Case> {
-    // Few lines, so that reads meet writes of the same line, or many rows of few banks, or all lines.
+    // Few lines, so that reads meet writes of the same line, or many rows of few banks, or all
+    // lines.
     let line = prop_oneof![0..16u64, (0..64u64).prop_map(|n| n << 14), 0..1u64 << 24];
     let gap = prop_oneof![8 => 0..4u64, 4 => 0..60u64, 1 => 0..20_000u64];
     let steps = prop::collection::vec((gap, line, prop::bool::weighted(0.4), 0..CORES), 1..600);
@@ -56,7 +58,8 @@ struct Outcome {
 }
 
 fn drive(case: &Case, spec: &Spec, checker: &mut Checker, stepwise: bool) -> Outcome {
-    let mut memory = Memory::new(spec, Options { row_hit_cap: case.cap, cores: CORES }).expect("a legal memory");
+    let mut memory =
+        Memory::new(spec, Options { row_hit_cap: case.cap, cores: CORES }).expect("a legal memory");
     memory.record_commands(true);
     let mut answers = Vec::new();
     let mut now = 0;
@@ -93,7 +96,8 @@ proptest! {
 
         let mut tags: Vec<u64> = answers.iter().map(|c| c.tag).collect();
         tags.sort_unstable();
-        prop_assert!(tags.iter().copied().eq(1..=case.steps.len() as u64), "every request is answered once");
+        prop_assert!(tags.iter().copied().eq(1..=case.steps.len() as u64), "every request is \
+            answered once");
         prop_assert!(answers.is_sorted_by_key(|c| c.at), "answers come in order");
         prop_assert!(answers.iter().all(|c| c.at > c.arrived));
 
@@ -146,14 +150,16 @@ fn a_write_after_a_read_of_the_same_line_is_no_deadlock() {
     assert_eq!(answers.len(), 4000);
 }
 
-/// The refresh of one rank must not hold the other: a reader of the other rank never waits for tRFC.
+/// The refresh of one rank must not hold the other: a reader of the other rank never waits for
+/// tRFC.
 #[test]
 fn a_refresh_holds_only_its_rank() {
     let spec = Spec::find("ddr3-1333").unwrap();
     let mut memory = Memory::new(&spec, Options::default()).unwrap();
     let (mut now, mut answers) = (0, Vec::new());
     let mut longest = 0;
-    // Rank 0 refreshes at 2600, 7800 and so on, rank 1 at 5200, 10400: read from the other one, from shortly before.
+    // Rank 0 refreshes at 2600, 7800 and so on, rank 1 at 5200, 10400: read from the other one,
+    // from shortly before.
     for tag in 0..3000u64 {
         let rank = (now + 100) / 2600 % 2;
         let request = Request { address: rank * 8192 + tag % 128 * 64, write: false, core: 0, tag };
@@ -175,7 +181,9 @@ fn a_day_of_idleness_is_one_step() {
     let day = 86_400_000_000_000_000 / 1500;
     let start = std::time::Instant::now();
     for i in 1..=100 {
-        assert!(memory.enqueue(i * day, Request { address: i << 20, write: false, core: 0, tag: i }));
+        assert!(
+            memory.enqueue(i * day, Request { address: i << 20, write: false, core: 0, tag: i })
+        );
         memory.advance_to_completion(u64::MAX, &mut answers);
         assert_eq!(memory.next_event(), None);
     }

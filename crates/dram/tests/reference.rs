@@ -1,14 +1,23 @@
-//! The figures of DRAMsim3 and Ramulator 2.1 in the set-up of docs/dram.md: mean latencies in ns, widened by 5 %.
+//! The figures of DRAMsim3 and Ramulator 2.1 in the set-up of docs/dram.md: mean latencies in ns,
+//! widened by 5 %.
 
 use solocore_dram::traffic::{self, Attack, Pattern, Report, Silent, Traffic};
 use solocore_dram::{PRESETS, Spec};
 use solocore_model::Bandwidth;
 
-fn run(memory: &str, cap: Option<u32>, pattern: Pattern, load_mb: u64, writes: f64, requests: u64) -> (Report, f64) {
+fn run(
+    memory: &str,
+    cap: Option<u32>,
+    pattern: Pattern,
+    load_mb: u64,
+    writes: f64,
+    requests: u64,
+) -> (Report, f64) {
     let spec = Spec::find(memory).unwrap();
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a share")]
     let writes = (writes * u64::MAX as f64) as u64;
-    let traffic = Traffic { pattern, load: Bandwidth(load_mb * 1_000_000), writes, requests, seed: 1 };
+    let traffic =
+        Traffic { pattern, load: Bandwidth(load_mb * 1_000_000), writes, requests, seed: 1 };
     let report = traffic::run(&spec, cap, &traffic, &mut Silent).unwrap().expect("nobody stops it");
     let ns = report.latency.mean() * spec.timing.clock.ps() as f64 / 1000.0;
     (report, ns)
@@ -62,13 +71,19 @@ fn the_load_arrives() {
     for (memory, _) in PRESETS {
         let spec = Spec::find(memory).unwrap();
         let (report, _) = run(memory, Some(4), Pattern::Random, 3000, 0.333, 100_000);
-        let bytes_per_ns =
-            report.answered as f64 * 64.0 / (report.cycles as f64 * spec.timing.clock.ps() as f64 / 1000.0);
+        let bytes_per_ns = report.answered as f64 * 64.0
+            / (report.cycles as f64 * spec.timing.clock.ps() as f64 / 1000.0);
         assert!((bytes_per_ns / 3.0 - 1.0).abs() < 0.02, "{memory}: {bytes_per_ns} GB/s");
     }
 }
 
-fn attack(cap: Option<u32>, attackers: u16, outstanding: u16, same_bank: bool, random_rows: bool) -> f64 {
+fn attack(
+    cap: Option<u32>,
+    attackers: u16,
+    outstanding: u16,
+    same_bank: bool,
+    random_rows: bool,
+) -> f64 {
     let pattern = Pattern::Attack(Attack { attackers, outstanding, same_bank, random_rows });
     run("ddr3-1333", cap, pattern, 1, 0.0, 5000).1
 }
@@ -81,11 +96,15 @@ fn banks_isolate() {
         assert!((same / (f64::from(k) * 51.2) - 1.0).abs() < 0.02, "{k} cores: {same}");
         // Eight cores fill the data bus between them.
         let apart = attack(Some(4), k - 1, 1, false, true);
-        assert!((apart / 51.4 - 1.0).abs() < if k < 8 { 0.02 } else { 0.1 }, "{k} cores apart: {apart}");
+        assert!(
+            (apart / 51.4 - 1.0).abs() < if k < 8 { 0.02 } else { 0.1 },
+            "{k} cores apart: {apart}"
+        );
     }
 }
 
-/// Without a cap an attacker holds the bank for a whole row; with one, no longer than the cap allows.
+/// Without a cap an attacker holds the bank for a whole row; with one, no longer than the cap
+/// allows.
 #[test]
 fn the_cap_bounds_a_row_hit_attacker() {
     for outstanding in [4, 8, 16] {
@@ -104,8 +123,13 @@ fn the_cap_bounds_a_row_hit_attacker() {
 #[test]
 fn ranks_take_turns_under_a_cap() {
     for (attackers, outstanding) in [(1, 4), (1, 16), (4, 16)] {
-        let (free, held) =
-            (attack(None, attackers, outstanding, false, false), attack(Some(4), attackers, outstanding, false, false));
-        assert!(held < 420.0 && held < free, "{attackers} x {outstanding}: {held} under a cap, {free} without");
+        let (free, held) = (
+            attack(None, attackers, outstanding, false, false),
+            attack(Some(4), attackers, outstanding, false, false),
+        );
+        assert!(
+            held < 420.0 && held < free,
+            "{attackers} x {outstanding}: {held} under a cap, {free} without"
+        );
     }
 }

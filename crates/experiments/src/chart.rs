@@ -1,7 +1,7 @@
 //! Charts as data, and their drawing as SVG.
 //!
-//! One plain look for all figures: lines over numbers, or groups of bars over names; the colours of Okabe and Ito, which
-//! people with any colour vision tell apart; markers and dashes besides.
+//! One plain look for all figures: lines over numbers, or groups of bars over names; the colours of
+//! Okabe and Ito, which people with any colour vision tell apart; markers and dashes besides.
 
 use plotters::coord::Shift;
 use plotters::prelude::*;
@@ -78,12 +78,22 @@ impl Chart {
     #[must_use]
     pub fn lines(title: &str, x_label: &str, y_label: &str, series: Vec<Series>) -> Self {
         let marks = Marks::Lines { series, levels: Vec::new(), logarithmic: false };
-        Self { title: title.to_owned(), x_label: x_label.to_owned(), y_label: y_label.to_owned(), marks }
+        Self {
+            title: title.to_owned(),
+            x_label: x_label.to_owned(),
+            y_label: y_label.to_owned(),
+            marks,
+        }
     }
 
     /// Groups of bars.
     #[must_use]
-    pub fn bars(title: &str, y_label: &str, groups: Vec<String>, series: Vec<(String, Vec<Option<f64>>)>) -> Self {
+    pub fn bars(
+        title: &str,
+        y_label: &str,
+        groups: Vec<String>,
+        series: Vec<(String, Vec<Option<f64>>)>,
+    ) -> Self {
         let marks = Marks::Bars { groups, series };
         Self { title: title.to_owned(), x_label: String::new(), y_label: y_label.to_owned(), marks }
     }
@@ -130,7 +140,9 @@ pub fn svg(charts: &[Chart]) -> Result<String, String> {
                 let (plot, names) = area.split_horizontally(SIZE.0 - LEGEND);
                 legend(&names, &chart.marks)?;
                 match &chart.marks {
-                    Marks::Lines { series, levels, logarithmic } => lines(&plot, chart, series, levels, *logarithmic)?,
+                    Marks::Lines { series, levels, logarithmic } => {
+                        lines(&plot, chart, series, levels, *logarithmic)?
+                    }
                     Marks::Bars { groups, series } => bars(&plot, chart, groups, series)?,
                 }
             }
@@ -203,19 +215,34 @@ fn lines<'a>(
     let ys = points.map(|p| p.1).chain(levels.iter().map(|l| l.1));
     let (y_low, y_high) = range(ys.clone(), true);
     let mut builder = ChartBuilder::on(area);
-    builder.caption(&chart.title, (FONT, 18)).margin(12).x_label_area_size(44).y_label_area_size(72);
+    builder
+        .caption(&chart.title, (FONT, 18))
+        .margin(12)
+        .x_label_area_size(44)
+        .y_label_area_size(72);
     if log {
         let least = ys.filter(|y| *y > 0.0).fold(f64::INFINITY, f64::min);
         let least = if least.is_finite() { least * 0.8 } else { 0.1 };
-        let built = builder.build_cartesian_2d(x_low..x_high, (least..y_high.max(least * 10.0)).log_scale())?;
+        let built = builder
+            .build_cartesian_2d(x_low..x_high, (least..y_high.max(least * 10.0)).log_scale())?;
         draw_lines(built, chart, series, levels, (x_low, x_high))
     } else {
-        draw_lines(builder.build_cartesian_2d(x_low..x_high, y_low..y_high)?, chart, series, levels, (x_low, x_high))
+        draw_lines(
+            builder.build_cartesian_2d(x_low..x_high, y_low..y_high)?,
+            chart,
+            series,
+            levels,
+            (x_low, x_high),
+        )
     }
 }
 
 fn draw_lines<'a, Y>(
-    mut built: ChartContext<'a, SVGBackend<'a>, Cartesian2d<plotters::coord::types::RangedCoordf64, Y>>,
+    mut built: ChartContext<
+        'a,
+        SVGBackend<'a>,
+        Cartesian2d<plotters::coord::types::RangedCoordf64, Y>,
+    >,
     chart: &Chart,
     series: &[Series],
     levels: &[(String, f64)],
@@ -253,7 +280,12 @@ where
 /// Widest a group's name is written; longer ones are shortened, the table has them whole.
 const NAME: usize = 16;
 
-fn bars(area: &Area, chart: &Chart, groups: &[String], series: &[(String, Vec<Option<f64>>)]) -> Result<(), Failed> {
+fn bars(
+    area: &Area,
+    chart: &Chart,
+    groups: &[String],
+    series: &[(String, Vec<Option<f64>>)],
+) -> Result<(), Failed> {
     let values = series.iter().flat_map(|(_, v)| v.iter().flatten().copied());
     let (low, high) = range(values, true);
     let count = groups.len().max(1);
@@ -290,10 +322,11 @@ fn bars(area: &Area, chart: &Chart, groups: &[String], series: &[(String, Vec<Op
         // Every second name sits lower, so that neighbours do not touch.
         let step = if groups.len() > 8 && at % 2 == 1 { 15 } else { 0 };
         let y = i32::try_from(bottom).unwrap_or(0) - 46 + step;
-        let style = TextStyle::from((FONT, 13).into_font()).pos(plotters::style::text_anchor::Pos::new(
-            plotters::style::text_anchor::HPos::Center,
-            plotters::style::text_anchor::VPos::Top,
-        ));
+        let style =
+            TextStyle::from((FONT, 13).into_font()).pos(plotters::style::text_anchor::Pos::new(
+                plotters::style::text_anchor::HPos::Center,
+                plotters::style::text_anchor::VPos::Top,
+            ));
         area.draw_text(&shown, &style, (x - base.0, y))?;
     }
     Ok(())
@@ -305,7 +338,8 @@ mod tests {
 
     #[test]
     fn draws_lines_and_bars() {
-        let line = Chart::lines("A & B", "x", "y", vec![Series::new("one", vec![(1.0, 2.0), (2.0, 4.0)])]);
+        let line =
+            Chart::lines("A & B", "x", "y", vec![Series::new("one", vec![(1.0, 2.0), (2.0, 4.0)])]);
         let bar = Chart::bars("C", "y", vec!["g".into()], vec![("s".into(), vec![Some(1.0)])]);
         let text = svg(&[line.clone().level("limit", 3.0), line.logarithmic(), bar]).unwrap();
         assert!(text.starts_with("<svg") && text.contains("A &amp; B") && text.contains("limit"));

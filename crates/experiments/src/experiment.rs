@@ -1,7 +1,7 @@
 //! What an experiment is, what it is given, and why it has no outcome.
 //!
-//! Problem: all figures are run, stopped and listed in one way. Rule: each is an [`Experiment`], a constant with a function; its [`Context`] says
-//! how much to simulate, and stops it.
+//! Problem: all figures are run, stopped and listed in one way. Rule: each is an [`Experiment`], a
+//! constant with a function; its [`Context`] says how much to simulate, and stops it.
 
 use crate::outcome::Outcome;
 
@@ -22,7 +22,8 @@ pub struct Context<'a> {
     pub scale: Scale,
     /// Everything random follows from it.
     pub seed: u64,
-    /// Told the share done, 0 to 1, or NaN where it is not known; stops the experiment by returning false.
+    /// Told the share done, 0 to 1, or NaN where it is not known; stops the experiment by returning
+    /// false.
     pub progress: &'a (dyn Fn(f64) -> bool + Sync),
 }
 

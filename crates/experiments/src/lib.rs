@@ -1,14 +1,16 @@
 //! The experiments of the five papers on simulated boards.
 //!
-//! Problem: a paper's figure is a claim about one board on one day. Rule: each figure and table is an [`Experiment`] that
-//! builds the paper's set-up on a simulated board, measures, and says of each claim whether it holds ([`outcome`]). The shapes
-//! and orders are the claims; absolute numbers belong to the papers' boards. docs/reproduction.md is written by [`page`]
-//! from what came out.
+//! Problem: a paper's figure is a claim about one board on one day. Rule: each figure and table is
+//! an [`Experiment`] that builds the paper's set-up on a simulated board, measures, and says of
+//! each claim whether it holds ([`outcome`]). The shapes and orders are the claims; absolute
+//! numbers belong to the papers' boards. docs/reproduction.md is written by [`page`] from what came
+//! out.
 //!
-//! This is the laboratory: nothing that plans or runs a system depends on it. `solocore reproduce` runs it, and `solocore bench ipc` draws
-//! with its [`chart`].
+//! This is the laboratory: nothing that plans or runs a system depends on it. `solocore reproduce`
+//! runs it, and `solocore bench ipc` draws with its [`chart`].
 //!
-//! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15 (`solocore study`).
+//! Not covered: figures that show no measurement (architecture sketches), and MC2's Fig. 15
+//! (`solocore study`).
 
 mod bwlock;
 pub mod chart;

@@ -18,7 +18,8 @@ pub fn markdown(records: &[Record], images: &str) -> String {
     let _ = write!(
         out,
         "# What the papers measured, on simulated boards\n\n\
-         Written by `solocore reproduce --all{scale} --page docs/reproduction.md --images img/reproduction`; do not edit. Shapes and orders are the claims; absolute numbers\n\
+         Written by `solocore reproduce --all{scale} --page docs/reproduction.md --images \
+         img/reproduction`; do not edit. Shapes and orders are the claims; absolute numbers\n\
          belong to the papers' boards. All claims hold in {holding} of {} figures and tables.\n\n\
          | experiment | shows | claims that hold |\n|---|---|---|\n",
         records.len()
@@ -26,7 +27,15 @@ pub fn markdown(records: &[Record], images: &str) -> String {
     for r in records {
         let checks = &r.outcome.checks;
         let held = checks.iter().filter(|c| c.holds).count();
-        let _ = writeln!(out, "| [{}](#{}) | {}: {} | {held} of {} |", r.id, r.id, r.source, r.title, checks.len());
+        let _ = writeln!(
+            out,
+            "| [{}](#{}) | {}: {} | {held} of {} |",
+            r.id,
+            r.id,
+            r.source,
+            r.title,
+            checks.len()
+        );
     }
     for r in records {
         section(&mut out, r, images);
@@ -35,8 +44,11 @@ pub fn markdown(records: &[Record], images: &str) -> String {
 }
 
 fn section(out: &mut String, r: &Record, images: &str) {
-    let _ =
-        write!(out, "\n## {}\n\n{}: {}. `solocore reproduce {}`, seed {}.\n\n", r.id, r.source, r.title, r.id, r.seed);
+    let _ = write!(
+        out,
+        "\n## {}\n\n{}: {}. `solocore reproduce {}`, seed {}.\n\n",
+        r.id, r.source, r.title, r.id, r.seed
+    );
     for check in &r.outcome.checks {
         let verdict = if check.holds { "holds" } else { "**does not hold**" };
         let _ = writeln!(out, "* {} — {verdict}: {}", check.claim, check.found);

@@ -58,7 +58,8 @@ pub fn requests(
     finish(context, board.requests(kernel)?, ps, &mut Unobserved)
 }
 
-/// Computes the points of an experiment on all cores; the order of the results is that of the points.
+/// Computes the points of an experiment on all cores; the order of the results is that of the
+/// points.
 ///
 /// # Errors
 /// The first error by order of the points, whatever the number of threads.

@@ -50,9 +50,13 @@ impl Record {
     /// # Errors
     /// When a file cannot be written.
     pub fn write(&self, dir: &Path) -> Result<(), ExperimentError> {
-        std::fs::create_dir_all(dir).map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
+        std::fs::create_dir_all(dir)
+            .map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
         let svg = chart::svg(&self.outcome.charts).map_err(ExperimentError::Setup)?;
-        files::write_atomically(&path(dir, &self.id, "csv"), self.outcome.table.to_csv().as_bytes())?;
+        files::write_atomically(
+            &path(dir, &self.id, "csv"),
+            self.outcome.table.to_csv().as_bytes(),
+        )?;
         files::write_atomically(&path(dir, &self.id, "svg"), svg.as_bytes())?;
         files::write_json(&path(dir, &self.id, "json"), self)?;
         Ok(())
@@ -63,7 +67,11 @@ impl Record {
     pub fn find(dir: &Path, id: &str, scale: Scale, seed: u64) -> Option<Self> {
         let whole = ["csv", "svg"].iter().all(|kind| path(dir, id, kind).is_file());
         let record: Self = files::read_json(&path(dir, id, "json")).ok()?;
-        (whole && record.format == FORMAT && record.id == id && record.scale == scale && record.seed == seed)
+        (whole
+            && record.format == FORMAT
+            && record.id == id
+            && record.scale == scale
+            && record.seed == seed)
             .then_some(record)
     }
 }

@@ -1,4 +1,5 @@
-//! The figures of dynamic budgeting at the quick scale: their rows, their claims, and that the seed alone decides.
+//! The figures of dynamic budgeting at the quick scale: their rows, their claims, and that the seed
+//! alone decides.
 
 mod figure;
 

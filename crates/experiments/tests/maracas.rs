@@ -1,5 +1,5 @@
-//! The experiments of the MARACAS paper: every figure has its rows, its claims hold, whatever the seed, and a seed fixes
-//! every figure.
+//! The experiments of the MARACAS paper: every figure has its rows, its claims hold, whatever the
+//! seed, and a seed fixes every figure.
 
 #![allow(missing_docs, reason = "a test")]
 
@@ -32,13 +32,18 @@ fn fig6_latency_beats_rate() {
     holds("maracas-fig6", 6);
 }
 
-/// That the latency stays below the threshold up to 80 % does not hold on this board: the experiment says why.
+/// That the latency stays below the threshold up to 80 % does not hold on this board: the
+/// experiment says why.
 #[test]
 #[ignore = "ten seconds: measures eleven programs; make nightly"]
 fn fig7_canny_against_load() {
     let outcome = run("maracas-fig7", 1);
     assert_eq!(outcome.table.rows.len(), 5);
-    assert!(outcome.checks.iter().any(|c| c.holds && c.claim.contains("is best alone")), "{:#?}", outcome.checks);
+    assert!(
+        outcome.checks.iter().any(|c| c.holds && c.claim.contains("is best alone")),
+        "{:#?}",
+        outcome.checks
+    );
 }
 
 #[test]

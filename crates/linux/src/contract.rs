@@ -1,7 +1,9 @@
-//! The contracts with the BPF programs (`bpf/*_intf.h`) and with their clients (`client/c/solocore_page.h`).
+//! The contracts with the BPF programs (`bpf/*_intf.h`) and with their clients
+//! (`client/c/solocore_page.h`).
 //!
-//! Problem: two languages share memory; a field that moves must not go unnoticed. Rule: the structs and numbers here are made of the C headers when
-//! this crate is built (`build.rs`), under their names there. A test compares them with the type information in the compiled programs.
+//! Problem: two languages share memory; a field that moves must not go unnoticed. Rule: the structs
+//! and numbers here are made of the C headers when this crate is built (`build.rs`), under their
+//! names there. A test compares them with the type information in the compiled programs.
 //! Does not cover: the kernel's own structs, whose places the programs find by themselves.
 
 #![allow(missing_docs, non_camel_case_types, dead_code, reason = "as in C")]
@@ -22,7 +24,11 @@ pub(crate) fn look_up<T: FromBytes>(map: &impl MapCore, key: u32) -> libbpf_rs::
 }
 
 /// Puts a value into a map.
-pub(crate) fn put(map: &impl MapCore, key: u32, value: &(impl IntoBytes + Immutable)) -> libbpf_rs::Result<()> {
+pub(crate) fn put(
+    map: &impl MapCore,
+    key: u32,
+    value: &(impl IntoBytes + Immutable),
+) -> libbpf_rs::Result<()> {
     map.update(key.as_bytes(), value.as_bytes(), MapFlags::ANY)
 }
 
@@ -59,7 +65,8 @@ mod tests {
         })
     }
 
-    /// Every struct of the contracts is laid out in the compiled programs that use it as it is here.
+    /// Every struct of the contracts is laid out in the compiled programs that use it as it is
+    /// here.
     #[test]
     fn the_layouts_are_those_of_the_objects() {
         let mut seen = BTreeSet::new();
@@ -75,7 +82,10 @@ mod tests {
                 let Some(whole) = btf.type_by_name::<Struct<'_>>(name) else { continue };
                 let member = whole.iter().find(|m| m.name.is_some_and(|n| n == field));
                 let place = member.unwrap_or_else(|| panic!("no {path}")).attr;
-                assert!(matches!(place, MemberAttr::Normal { offset: bits } if bits as usize == 8 * offset), "{path}");
+                assert!(
+                    matches!(place, MemberAttr::Normal { offset: bits } if bits as usize == 8 * offset),
+                    "{path}"
+                );
             }
         }
         // What only goes over a socket or a client's memory is in no program.

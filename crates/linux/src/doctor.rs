@@ -21,12 +21,17 @@ fn finding(what: &str, good: bool, found: impl Into<String>) -> Finding {
 /// The event has no meaning.
 pub fn examine(event: Option<&str>, cpuinfo: &str) -> Result<Vec<Finding>, LinuxError> {
     let named = event.map(|name| Event::find(name, cpuinfo)).transpose()?;
-    let mut findings = vec![kernel(), cpus(), privileges(), bpf_loads(), sched_ext(), helper(), fair_server()];
+    let mut findings =
+        vec![kernel(), cpus(), privileges(), bpf_loads(), sched_ext(), helper(), fair_server()];
     findings.push(match event::microarchitecture(cpuinfo) {
-        Some(m) => finding("cpu", true, format!("{}: llc-misses is r{:x}, {}", m.title, m.config, m.event)),
-        None => {
-            finding("cpu", false, "the table of events lacks it; give its event for last-level misses as --event rHEX")
+        Some(m) => {
+            finding("cpu", true, format!("{}: llc-misses is r{:x}, {}", m.title, m.config, m.event))
         }
+        None => finding(
+            "cpu",
+            false,
+            "the table of events lacks it; give its event for last-level misses as --event rHEX",
+        ),
     });
     findings.extend(event::microarchitecture(cpuinfo).map(write_backs));
     let mut events = vec!["llc-misses", "cache-misses", "page-faults"];
@@ -49,12 +54,16 @@ fn write_backs(m: event::Microarchitecture) -> Finding {
         Some((config, name)) => finding(
             "write-backs",
             true,
-            format!("r{config:x}, {name}, counts them apart (not tried on hardware), for budgets of writes"),
+            format!(
+                "r{config:x}, {name}, counts them apart (not tried on hardware), for budgets of \
+                    writes"
+            ),
         ),
         None => finding(
             "write-backs",
             false,
-            "this CPU's cores do not count them apart from misses (only its memory controllers do): budgets of writes need --write-event, or --no-write-budgets",
+            "this CPU's cores do not count them apart from misses (only its memory controllers \
+                do): budgets of writes need --write-event, or --no-write-budgets",
         ),
     }
 }
@@ -65,10 +74,12 @@ pub fn regulates(findings: &[Finding]) -> bool {
     good("privileges") && good("bpf") && (good("sched-ext") || good("helper")) && good("event ")
 }
 
-/// Does an event count accesses to memory here? Without one, the mechanism can be tried, and no bound of a plan holds.
+/// Does an event count accesses to memory here? Without one, the mechanism can be tried, and no
+/// bound of a plan holds.
 pub fn counts_memory(findings: &[Finding]) -> bool {
     let software = |what: &str| {
-        what.strip_prefix("event ").is_some_and(|name| Event::find(name, "").is_ok_and(|e| e.is_software()))
+        what.strip_prefix("event ")
+            .is_some_and(|name| Event::find(name, "").is_ok_and(|e| e.is_software()))
     };
     findings.iter().any(|f| f.good && f.what.starts_with("event ") && !software(&f.what))
 }
@@ -80,7 +91,11 @@ fn kernel() -> Finding {
 
 fn cpus() -> Finding {
     match machine::online_cpus() {
-        Ok(cpus) => finding("cpus", true, format!("{} online; a plan must be for as many cores", cpus.len())),
+        Ok(cpus) => finding(
+            "cpus",
+            true,
+            format!("{} online; a plan must be for as many cores", cpus.len()),
+        ),
         Err(e) => finding("cpus", false, e.to_string()),
     }
 }
@@ -112,7 +127,9 @@ fn helper() -> Finding {
     let tried = std::thread::spawn(|| sys::Scheduling::fifo(1).apply()).join();
     match tried {
         Ok(Ok(())) => finding("helper", true, "this engine can run: real-time threads are allowed"),
-        Ok(Err(e)) => finding("helper", false, format!("real-time threads are refused: {e}; run as root")),
+        Ok(Err(e)) => {
+            finding("helper", false, format!("real-time threads are refused: {e}; run as root"))
+        }
         Err(_) => finding("helper", false, "no thread can be made; raise the limit (ulimit -u)"),
     }
 }
@@ -122,12 +139,16 @@ fn fair_server() -> Finding {
     let opened = sys::debugfs().and_then(|dir| sys::open_at(&dir, path, false));
     match opened {
         Ok(_) => finding("fair server", true, "can be turned off while the helper engine runs"),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => finding("fair server", true, "this kernel has none"),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            finding("fair server", true, "this kernel has none")
+        }
         Err(e) => finding(
             "fair server",
             false,
             format!(
-                "cannot be turned off ({e}; is the kernel locked down?): with the helper engine, tasks with small budgets run unregulated for up to 5 % of the time; sched-ext has no such gap"
+                "cannot be turned off ({e}; is the kernel locked down?): with the helper engine, \
+                    tasks with small budgets run unregulated for up to 5 % of the time; sched-ext \
+                    has no such gap"
             ),
         ),
     }
@@ -137,7 +158,10 @@ fn fair_server() -> Finding {
 fn memory_latency(cpuinfo: &str) -> Finding {
     let found = match Uncore::latency(Path::new(pmu::SYSFS), cpuinfo) {
         Ok(counters) => format!("counted: {}", counters.about()),
-        Err(e) => format!("measured by a probe, as {}", e.to_string().split("; ").next().unwrap_or_default()),
+        Err(e) => format!(
+            "measured by a probe, as {}",
+            e.to_string().split("; ").next().unwrap_or_default()
+        ),
     };
     finding("memory latency", true, found)
 }
@@ -146,7 +170,8 @@ fn counted(event: &Event) -> Finding {
     let what = format!("event {}", event.name());
     match event.self_test() {
         Ok((made, counted)) => {
-            let use_it = if event.is_software() { "; it only stands in for accesses to memory" } else { "" };
+            let use_it =
+                if event.is_software() { "; it only stands in for accesses to memory" } else { "" };
             finding(&what, true, format!("of {made} made, {counted} were counted{use_it}"))
         }
         Err(e) => finding(&what, false, e.to_string()),
@@ -159,8 +184,9 @@ mod tests {
 
     #[test]
     fn what_a_machine_needs() {
-        let all: Vec<Finding> =
-            ["privileges", "bpf", "helper", "event page-faults"].map(|w| finding(w, true, "")).into();
+        let all: Vec<Finding> = ["privileges", "bpf", "helper", "event page-faults"]
+            .map(|w| finding(w, true, ""))
+            .into();
         assert!(regulates(&all));
         for missing in 0..all.len() {
             let mut some = all.clone();

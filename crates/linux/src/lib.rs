@@ -1,11 +1,15 @@
-//! Regulation on stock Linux: what the papers did with patched kernels, with BPF programs on a kernel that nobody patched.
+//! Regulation on stock Linux: what the papers did with patched kernels, with BPF programs on a
+//! kernel that nobody patched.
 //!
-//! Problem: a core that misses its caches at full speed slows every other core (single-core-equivalence, section 2.2).
-//! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine and the plan, loads the
-//! programs, binds them to counters, and takes everything away again.
-//! Folders stand in layers, each above those before it: `contract` (structs shared with the C), `sys`, [`host`], [`regulate`], [`clients`], [`schedule`], [`daemon`];
-//! [`latency`] stands beside regulation, [`doctor`] asks all.
-//! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where the CPU shares ways out (schedule/locker.rs).
+//! Problem: a core that misses its caches at full speed slows every other core
+//! (single-core-equivalence, section 2.2).
+//! Rule: `bpf/` carries the decisions of `policy/` into the kernel; this crate checks the machine
+//! and the plan, loads the programs, binds them to counters, and takes everything away again.
+//! Folders stand in layers, each above those before it: `contract` (structs shared with the C),
+//! `sys`, [`host`], [`regulate`], [`clients`], [`schedule`], [`daemon`]; [`latency`] stands beside
+//! regulation, [`doctor`] asks all.
+//! Does not cover: cache colours and banks (crates/space). Locked pages are approached only, where
+//! the CPU shares ways out (schedule/locker.rs).
 
 pub mod clients;
 mod contract;

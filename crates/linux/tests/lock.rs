@@ -1,9 +1,11 @@
-//! The bandwidth lock on the machine that runs the tests: the helper engine, page faults in place of misses.
+//! The bandwidth lock on the machine that runs the tests: the helper engine, page faults in place
+//! of misses.
 //!
-//! Needs root; without it, it says so and passes. A hog runs on one CPU, which is regulated, and a client holds the lock on another
-//! one, as a real-time thread: where several jobs share the machine it would otherwise be preempted, and rightly hold nothing then.
-//! What is asserted is a factor of four between a hog that is held down and one that is free; what was measured is printed:
-//! `cargo test -p solocore-linux --test lock`.
+//! Needs root; without it, it says so and passes. A hog runs on one CPU, which is regulated, and a
+//! client holds the lock on another one, as a real-time thread: where several jobs share the
+//! machine it would otherwise be preempted, and rightly hold nothing then. What is asserted is a
+//! factor of four between a hog that is held down and one that is free; what was measured is
+//! printed: `cargo test -p solocore-linux --test lock`.
 
 mod support;
 
@@ -61,7 +63,8 @@ fn main() -> ExitCode {
     };
     let dir = tempfile::tempdir().expect("a directory");
     // Others than root must find the socket.
-    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("chmod");
+    fs::set_permissions(dir.path(), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("chmod");
     let socket = dir.path().join("client.sock");
     let bench = Bench::start(&socket, Some(lock()), None);
     a_lock_holds_the_hog_down_until_it_is_released(&bench);
@@ -119,11 +122,21 @@ struct Bench {
 }
 
 impl Bench {
-    fn start(socket: &Path, lock: Option<LockRegulation>, dynamic: Option<DynamicRegulation>) -> Self {
+    fn start(
+        socket: &Path,
+        lock: Option<LockRegulation>,
+        dynamic: Option<DynamicRegulation>,
+    ) -> Self {
         let cpu = *cpus().last().expect("CPUs");
         let regulation = Regulation {
             period_ns: PERIOD_NS,
-            cores: vec![CoreBudget { cpu, planned: BUDGET, budget: BUDGET, sample: SAMPLE, writes: None }],
+            cores: vec![CoreBudget {
+                cpu,
+                planned: BUDGET,
+                budget: BUDGET,
+                sample: SAMPLE,
+                writes: None,
+            }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),
             event: Event::find("page-faults", "").expect("it is known"),
             write_event: None,
@@ -134,7 +147,8 @@ impl Bench {
             notes: Vec::new(),
         };
         let hog = Command::new("/proc/self/exe").arg("hog").spawn().expect("it starts");
-        let engine = engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
+        let engine =
+            engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
         let service = Service::of(engine.as_ref(), ServiceOptions::new(socket, "nogroup"))
             .expect("the socket opens")
             .expect("a lock");
@@ -166,8 +180,8 @@ impl Bench {
         assert!(faults > 4 * Self::allowed(), "{what}: the hog is free");
     }
 
-    /// While this process ran, which holds the lock: where others keep it from its CPU for a while (the kernel's fair server
-    /// does), it rightly holds nothing, and the window does not tell.
+    /// While this process ran, which holds the lock: where others keep it from its CPU for a while
+    /// (the kernel's fair server does), it rightly holds nothing, and the window does not tell.
     fn is_held_down(&self, what: &str, by: u32) {
         for _ in 0..6 {
             let (begin, before) = (Instant::now(), ran(by));
@@ -181,7 +195,10 @@ impl Bench {
                 return;
             }
             if lost < LOST && self.nobody_is_seen() {
-                println!("{what}: the kernel did not report the switch to the holder; it is switched to once more");
+                println!(
+                    "{what}: the kernel did not report the switch to the holder; it is switched to \
+                        once more"
+                );
                 signal(by, libc::SIGSTOP);
                 std::thread::sleep(Duration::from_millis(5));
                 signal(by, libc::SIGCONT);
@@ -194,8 +211,9 @@ impl Bench {
         panic!("{what}: others took the holder's CPU, or it was not seen, in each of six windows");
     }
 
-    /// No client is known to run. Some sandboxes have threads of their own, and from these the kernel changes to another
-    /// thread without its tracepoint `sched_switch`: `perf record -e sched:sched_switch` misses the same changes.
+    /// No client is known to run. Some sandboxes have threads of their own, and from these the
+    /// kernel changes to another thread without its tracepoint `sched_switch`:
+    /// `perf record -e sched:sched_switch` misses the same changes.
     fn nobody_is_seen(&self) -> bool {
         self.service.clients().iter().all(|client| client.cpu.is_none())
     }
@@ -216,8 +234,10 @@ impl Bench {
 
     fn client_process(&self, mode: &str) -> Holder {
         let mut command = self.client(mode);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
-        let (input, output) = (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let (input, output) =
+            (child.stdin.take().expect("piped"), child.stdout.take().expect("piped"));
         let mut holder = Holder { child, input: Some(input), output: BufReader::new(output) };
         assert_eq!(holder.hear(), "attached");
         holder
@@ -226,7 +246,11 @@ impl Bench {
     fn wait_for_clients(&self, wanted: usize) {
         let since = Instant::now();
         while self.service.clients().len() != wanted {
-            assert!(since.elapsed() < Duration::from_secs(5), "{wanted} clients, not {:?}", self.service.clients());
+            assert!(
+                since.elapsed() < Duration::from_secs(5),
+                "{wanted} clients, not {:?}",
+                self.service.clients()
+            );
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -256,7 +280,10 @@ fn a_lock_holds_the_hog_down_until_it_is_released(bench: &Bench) {
     bench.is_free("unlocked");
     let counts = bench.engine.counts().expect("counts")[0].1;
     println!("{counts:?} {:?}", bench.service.cores());
-    assert!(counts.periods_over_budget <= counts.periods / 10, "nearly all locked periods keep the budget: {counts:?}");
+    assert!(
+        counts.periods_over_budget <= counts.periods / 10,
+        "nearly all locked periods keep the budget: {counts:?}"
+    );
     holder.tell("lock");
     bench.is_held_down("locked again", holder.child.id());
     holder.child.kill().expect("SIGKILL");
@@ -314,7 +341,8 @@ fn a_whole_program_holds_with_its_descendants(bench: &Bench) {
     let mut child = bench.client("program").stdout(Stdio::piped()).spawn().expect("it starts");
     let mut line = String::new();
     BufReader::new(child.stdout.take().expect("piped")).read_line(&mut line).expect("it speaks");
-    let spinner = line.strip_prefix("spinning ").and_then(|pid| pid.trim().parse().ok()).expect("a process");
+    let spinner =
+        line.strip_prefix("spinning ").and_then(|pid| pid.trim().parse().ok()).expect("a process");
     bench.is_held_down("a grandchild of a whole program runs", spinner);
     std::thread::sleep(MAX_HOLD);
     bench.is_held_down("root's program has no limit", spinner);
@@ -346,7 +374,8 @@ fn a_job_limits_the_hog(bench: &Bench) {
         task.tell("begin");
         std::thread::sleep(WINDOW);
         let made = bench.count() - before;
-        // Those before the beginning, whose time is not known here, come on top: the next job tells.
+        // Those before the beginning, whose time is not known here, come on top: the next job
+        // tells.
         println!("a job: {made} faults since shortly before it");
         let before = bench.count();
         std::thread::sleep(WINDOW);
@@ -356,7 +385,10 @@ fn a_job_limits_the_hog(bench: &Bench) {
         bench.is_free("the job has ended");
     }
     let clients = bench.service.clients();
-    assert_eq!((clients[0].task.as_deref(), clients[0].jobs, clients[0].in_job), (Some("video"), 3, false));
+    assert_eq!(
+        (clients[0].task.as_deref(), clients[0].jobs, clients[0].in_job),
+        (Some("video"), 3, false)
+    );
     task.tell("begin");
     std::thread::sleep(WINDOW);
     let before = bench.count();
@@ -388,12 +420,18 @@ fn ran(pid: u32) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: both write to a variable that lives through the call.
     unsafe {
-        let found = libc::clock_getcpuclockid(libc::pid_t::try_from(pid).expect("a number"), &raw mut clock);
+        let found = libc::clock_getcpuclockid(
+            libc::pid_t::try_from(pid).expect("a number"),
+            &raw mut clock,
+        );
         if found != 0 || libc::clock_gettime(clock, &raw mut time) != 0 {
             return Duration::ZERO;
         }
     }
-    Duration::new(u64::try_from(time.tv_sec).expect("positive"), u32::try_from(time.tv_nsec).expect("positive"))
+    Duration::new(
+        u64::try_from(time.tv_sec).expect("positive"),
+        u32::try_from(time.tv_nsec).expect("positive"),
+    )
 }
 
 /// A client that does what it is told.
@@ -519,7 +557,8 @@ fn program() -> ExitCode {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters, which live through the call.
     assert_eq!(unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) }, 0);
-    let status = Command::new("sh").args(["-c", "/proc/$PPID/exe spin; true"]).status().expect("it runs");
+    let status =
+        Command::new("sh").args(["-c", "/proc/$PPID/exe spin; true"]).status().expect("it runs");
     ExitCode::from(u8::from(!status.success()))
 }
 
@@ -536,7 +575,12 @@ fn many_threads() -> ExitCode {
         threads.into_iter().map(|t| t.join().expect("it ends")).collect()
     });
     let count = |wanted: Result<(), Status>| all.iter().filter(|&&s| s == wanted).count();
-    println!("{} granted, {} denied, {} full", count(Ok(())), count(Err(Status::Denied)), count(Err(Status::Full)));
+    println!(
+        "{} granted, {} denied, {} full",
+        count(Ok(())),
+        count(Err(Status::Denied)),
+        count(Err(Status::Full))
+    );
     ExitCode::SUCCESS
 }
 
@@ -547,7 +591,8 @@ fn hog() -> ! {
     bind_to(*cpus().last().expect("CPUs"));
     // SAFETY: the mapping is private, and only its own pages are read.
     unsafe {
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
         loop {
@@ -567,8 +612,13 @@ fn end_with_parent() {
 fn real_time() {
     let parameters = libc::sched_param { sched_priority: 1 };
     // SAFETY: the kernel reads the parameters, which live through the call.
-    let result =
-        unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, &raw const parameters) };
+    let result = unsafe {
+        libc::sched_setscheduler(
+            0,
+            libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK,
+            &raw const parameters,
+        )
+    };
     assert_eq!(result, 0, "real-time");
 }
 

@@ -1,9 +1,11 @@
 //! The helper engine on the machine that runs the tests, with page faults in place of misses.
 //!
-//! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is regulated, for a few seconds,
-//! because others may work on this machine. What is asserted holds on a loaded machine, too; what was measured is printed:
-//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With the argument `overhead`
-//! (`cargo test -p solocore-linux --test native -- overhead`) it measures what regulating costs who is never throttled.
+//! Needs root; without it, it says so and passes. Only CPU 1 (or 0, if it is the only one) is
+//! regulated, for a few seconds, because others may work on this machine. What is asserted holds on
+//! a loaded machine, too; what was measured is printed:
+//! `cargo test -p solocore-linux --test native`, `SOLOCORE_LINUX_SECONDS=20` for longer runs. With
+//! the argument `overhead` (`cargo test -p solocore-linux --test native -- overhead`) it measures
+//! what regulating costs who is never throttled.
 
 mod support;
 
@@ -87,7 +89,8 @@ fn budgets_are_kept() {
     for (budget, sample) in [(5, 1), (20, 2), (50, 5), (200, 25)] {
         let (c, notes) = watch(&regulation(budget, sample, Sharing::None));
         println!(
-            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped {}, reported late {}, held {}",
+            "budget {budget}, sample {sample}: {} periods, {} throttled, most {}, over {}, skipped \
+                {}, reported late {}, held {}",
             c.periods,
             c.throttled_periods,
             c.max_accesses_per_period,
@@ -99,21 +102,29 @@ fn budgets_are_kept() {
         assert!(c.periods > 100, "the timer ticks: {c:?}");
         assert!(c.throttled_periods > 0, "the hog is throttled: {c:?}");
         // A virtual machine may lose its CPU while the helper is on its way.
-        assert!(c.periods_over_budget <= c.periods / 10, "nearly all periods keep the budget: {c:?} {notes:?}");
+        assert!(
+            c.periods_over_budget <= c.periods / 10,
+            "nearly all periods keep the budget: {c:?} {notes:?}"
+        );
         notes.iter().for_each(|n| println!("  note: {n}"));
-        assert_eq!(fs::read_to_string(RT_RUNTIME).unwrap_or_default(), before, "settings are put back");
+        assert_eq!(
+            fs::read_to_string(RT_RUNTIME).unwrap_or_default(),
+            before,
+            "settings are put back"
+        );
     }
     hog.stop();
 }
 
-/// Reads by one event and writes by another. The hog makes page faults, all of them minor ones, so it spends both budgets at one
-/// pace, or, with major faults for writes, only one of them.
+/// Reads by one event and writes by another. The hog makes page faults, all of them minor ones, so
+/// it spends both budgets at one pace, or, with major faults for writes, only one of them.
 fn either_budget_stops_the_cpu() {
     const FREE: (u64, u64) = (1 << 20, 1 << 17);
     let apart = |reads: (&str, (u64, u64)), writes: (&str, (u64, u64))| {
         let mut r = regulation(reads.1.0, reads.1.1, Sharing::None);
         let (write_budget, write_sample) = writes.1;
-        r.cores[0].writes = Some(WriteBudget { write_planned: write_budget, write_budget, write_sample });
+        r.cores[0].writes =
+            Some(WriteBudget { write_planned: write_budget, write_budget, write_sample });
         r.event = Event::find(reads.0, "").expect("it is known");
         r.write_event = Some(Event::find(writes.0, "").expect("it is known"));
         r
@@ -123,7 +134,8 @@ fn either_budget_stops_the_cpu() {
         let (c, _) = watch_for(regulation, seconds() / 3);
         let w = c.writes.expect("they are counted");
         println!(
-            "{what}: {} periods, {} throttled; reads {}, most {}, over {}; writes {}, most {}, over {}, reported late {}",
+            "{what}: {} periods, {} throttled; reads {}, most {}, over {}; writes {}, most {}, \
+                over {}, reported late {}",
             c.periods,
             c.throttled_periods,
             c.accesses,
@@ -137,25 +149,40 @@ fn either_budget_stops_the_cpu() {
         assert!(c.periods > 100, "the timer ticks: {c:?}");
         (c, w)
     };
-    let few = |over: u64, c: &Counts| assert!(over <= c.periods / 10, "nearly all periods keep the budget: {c:?}");
+    let few = |over: u64, c: &Counts| {
+        assert!(over <= c.periods / 10, "nearly all periods keep the budget: {c:?}")
+    };
 
     let (c, w) = seen("writes run out", &apart(("page-faults", FREE), ("minor-faults", (20, 2))));
     assert!(c.throttled_periods > 0 && w.writes > 0);
     few(w.periods_over_write_budget, &c);
-    assert!(w.writes <= (c.periods + c.periods_skipped) * 22 * 2, "the CPU stops at its write budget: {c:?}");
+    assert!(
+        w.writes <= (c.periods + c.periods_skipped) * 22 * 2,
+        "the CPU stops at its write budget: {c:?}"
+    );
 
     let (c, w) = seen("reads run out", &apart(("minor-faults", (20, 2)), ("page-faults", FREE)));
     assert!(c.throttled_periods > 0 && w.periods_over_write_budget == 0);
     few(c.periods_over_budget, &c);
-    assert!(w.writes <= (c.periods + c.periods_skipped) * 22 * 2, "the CPU stops at its read budget: {c:?}");
+    assert!(
+        w.writes <= (c.periods + c.periods_skipped) * 22 * 2,
+        "the CPU stops at its read budget: {c:?}"
+    );
 
     let (c, w) = seen("other kind", &apart(("minor-faults", FREE), ("major-faults", (20, 2))));
     // At 20 a millisecond it would make few.
-    assert!(c.accesses > c.periods * 40, "who makes no writes is not stopped by their budget: {c:?}");
+    assert!(
+        c.accesses > c.periods * 40,
+        "who makes no writes is not stopped by their budget: {c:?}"
+    );
     assert!(c.throttled_periods <= c.periods / 10 && w.writes < c.accesses / 10, "{c:?}");
 
-    let (c, w) = seen("no limit", &apart(("page-faults", FREE), ("minor-faults", (u64::MAX, 1 << 20))));
-    assert!(c.throttled_periods == 0 && w.periods_over_write_budget == 0, "they are counted only: {c:?}");
+    let (c, w) =
+        seen("no limit", &apart(("page-faults", FREE), ("minor-faults", (u64::MAX, 1 << 20))));
+    assert!(
+        c.throttled_periods == 0 && w.periods_over_write_budget == 0,
+        "they are counted only: {c:?}"
+    );
     assert!(w.writes > c.accesses / 2 && w.writes < c.accesses * 2, "both see the hog: {c:?}");
     hog.stop();
     let c = watch_for(&regulation(20, 2, Sharing::None), seconds() / 10).0;
@@ -168,7 +195,10 @@ fn a_rate_that_is_too_low_is_raised() {
     let read = || fs::read_to_string(RATE).unwrap_or_default().trim().to_owned();
     let before = read();
     if fs::write(RATE, "1000").is_err() {
-        println!("skipped: the rate of events cannot be changed here (kernel.perf_cpu_time_max_percent is 0 or 100)");
+        println!(
+            "skipped: the rate of events cannot be changed here (kernel.perf_cpu_time_max_percent \
+                is 0 or 100)"
+        );
         return;
     }
     let engine = engine::start(&regulation(20, 2, Sharing::None), Choice::Helper).map(|s| s.engine);
@@ -183,11 +213,15 @@ fn a_killed_daemon_leaves_the_machine_free() {
     let before = fs::read_to_string(RT_RUNTIME).unwrap_or_default();
     let mut hog = Hog::start();
     for delay in [20, 150, 400] {
-        let mut daemon =
-            Command::new("/proc/self/exe").arg("regulate").stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut daemon = Command::new("/proc/self/exe")
+            .arg("regulate")
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
         let mut line = String::new();
         let out = daemon.stdout.take().expect("piped");
-        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line).expect("it speaks");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(out), &mut line)
+            .expect("it speaks");
         assert_eq!(line, "regulating\n");
         std::thread::sleep(Duration::from_millis(delay));
         daemon.kill().expect("SIGKILL");
@@ -205,14 +239,18 @@ fn what_is_left_over_is_shared() {
     let mut hog = Hog::start();
     let (c, _) = watch(&regulation(20, 2, Sharing::Spare));
     // One core is all cores: as soon as it has used its budget up, it goes on without limit.
-    println!("budget 20, spare: most {}, throttled for {} ns", c.max_accesses_per_period, c.throttled_ns);
+    println!(
+        "budget 20, spare: most {}, throttled for {} ns",
+        c.max_accesses_per_period, c.throttled_ns
+    );
     assert!(c.max_accesses_per_period > 40, "{c:?}");
     hog.stop();
 }
 
 fn real_time_tasks_pass_by() {
     let mut hog = Hog::start();
-    let started = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper).expect("the helper engine runs");
+    let started = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper)
+        .expect("the helper engine runs");
     std::thread::sleep(Duration::from_millis(100));
     let out = Command::new("/proc/self/exe").arg("real-time").output().expect("it runs").stdout;
     let text = String::from_utf8_lossy(&out).into_owned();
@@ -229,10 +267,12 @@ fn real_time_faults() -> ExitCode {
     const PAGES: usize = 20_000;
     bind_to(the_cpu() as usize);
     let parameters = libc::sched_param { sched_priority: 5 };
-    // SAFETY: the kernel reads the parameters; the mapping is private, and only its own pages are read.
+    // SAFETY: the kernel reads the parameters; the mapping is private, and only its own pages are
+    // read.
     unsafe {
         assert_eq!(libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters), 0);
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let memory = libc::mmap(std::ptr::null_mut(), PAGES * 4096, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
         let since = Instant::now();
@@ -266,7 +306,8 @@ fn faults_in(time: Duration, pid: u32) -> u64 {
 }
 
 fn regulate_until_killed() -> ExitCode {
-    let _engine = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper).expect("the helper engine runs");
+    let _engine = engine::start(&regulation(5, 1, Sharing::None), Choice::Helper)
+        .expect("the helper engine runs");
     println!("regulating");
     std::thread::sleep(Duration::from_secs(30));
     ExitCode::FAILURE
@@ -296,14 +337,16 @@ fn spin_ns() -> f64 {
 
 /// CPU time of a fixed computation with the engine and without, in pairs; the median of the ratios.
 fn overhead() -> ExitCode {
-    let pairs = std::env::var("SOLOCORE_LINUX_PAIRS").ok().and_then(|s| s.parse().ok()).unwrap_or(21);
+    let pairs =
+        std::env::var("SOLOCORE_LINUX_PAIRS").ok().and_then(|s| s.parse().ok()).unwrap_or(21);
     for period_ns in [1_000_000, 100_000] {
         // No overflow: what remains is the tick.
         let plenty = Regulation { period_ns, ..regulation(1 << 20, 1 << 17, Sharing::None) };
         let mut ratios: Vec<f64> = (0..pairs)
             .map(|pair| {
                 let managed = || {
-                    let _engine = engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
+                    let _engine =
+                        engine::start(&plenty, Choice::Helper).expect("the helper engine runs");
                     spin_ns()
                 };
                 // Whoever comes second finds warmer caches: they take turns.
@@ -316,7 +359,8 @@ fn overhead() -> ExitCode {
         ratios.sort_by(f64::total_cmp);
         let at = |share: f64| 100.0 * ratios[((ratios.len() - 1) as f64 * share) as usize];
         println!(
-            "period {} us: overhead {:.3} % of a core (median of {pairs} pairs; quartiles {:.3} and {:.3})",
+            "period {} us: overhead {:.3} % of a core (median of {pairs} pairs; quartiles {:.3} \
+                and {:.3})",
             period_ns / 1000,
             at(0.5),
             at(0.25),
@@ -333,7 +377,9 @@ struct Hog {
 impl Hog {
     fn start() -> Self {
         let cpu = the_cpu().to_string();
-        Self { child: Command::new("/proc/self/exe").args(["hog", &cpu]).spawn().expect("it starts") }
+        Self {
+            child: Command::new("/proc/self/exe").args(["hog", &cpu]).spawn().expect("it starts"),
+        }
     }
 
     fn stop(&mut self) {
@@ -355,8 +401,13 @@ fn hog(cpu: usize) -> ! {
     // SAFETY: the mapping is private, and only its own pages are read.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        assert_eq!(libc::sched_getscheduler(0), libc::SCHED_OTHER, "a real-time hog would take the machine");
-        let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        assert_eq!(
+            libc::sched_getscheduler(0),
+            libc::SCHED_OTHER,
+            "a real-time hog would take the machine"
+        );
+        let (protection, flags) =
+            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
         let memory = libc::mmap(std::ptr::null_mut(), BYTES, protection, flags, -1, 0);
         assert_ne!(memory, libc::MAP_FAILED);
         loop {

@@ -1,7 +1,9 @@
-//! Drivers and the slots of a time table on the machine that runs the tests: real processes, the helper engine's service.
+//! Drivers and the slots of a time table on the machine that runs the tests: real processes, the
+//! helper engine's service.
 //!
-//! Needs root; without it, it says so and passes. The machine may be busy, so it is not asserted that transfers are in time but that each
-//! began in its slot, and that what is counted as late, missed or unattended is what the clients saw. What was measured is printed:
+//! Needs root; without it, it says so and passes. The machine may be busy, so it is not asserted
+//! that transfers are in time but that each began in its slot, and that what is counted as late,
+//! missed or unattended is what the clients saw. What was measured is printed:
 //! `cargo test -p solocore-linux --test slots`.
 
 mod support;
@@ -99,9 +101,12 @@ impl Bench {
             // A chain may end in a later period.
             slot(OUTPUT, Some(io_core()), 65, 10),
         ]);
-        let engine = engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
+        let engine =
+            engine::start(&regulation, Choice::Helper).expect("the helper engine runs").engine;
         let options = ServiceOptions::new(socket, "nogroup").with_slots(&table);
-        let service = Service::of(engine.as_ref(), options).expect("the socket opens").expect("there are transfers");
+        let service = Service::of(engine.as_ref(), options)
+            .expect("the socket opens")
+            .expect("there are transfers");
         Self { service, _engine: engine, table, socket: socket.to_owned() }
     }
 
@@ -113,7 +118,8 @@ impl Bench {
 
     fn driver(&self, name: &str, mode: &str) -> Driver {
         let mut command = self.client(&["driver", name, mode]);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut child =
+            command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts");
         let output = BufReader::new(child.stdout.take().expect("piped"));
         Driver { child, output }
     }
@@ -123,7 +129,12 @@ impl Bench {
         all.into_iter().find(|t| t.name == name).expect("it is in the table")
     }
 
-    fn await_seen(&self, name: &str, what: &str, done: impl Fn(&RunTransfer) -> bool) -> RunTransfer {
+    fn await_seen(
+        &self,
+        name: &str,
+        what: &str,
+        done: impl Fn(&RunTransfer) -> bool,
+    ) -> RunTransfer {
         let since = Instant::now();
         loop {
             let seen = self.seen(name);
@@ -139,17 +150,26 @@ impl Bench {
     fn check(&self, run: &RunTransfer) {
         let length = run.length_ns;
         for job in &run.latest {
-            assert!(job.start_ns >= job.release_ns && job.start_ns < job.release_ns + length, "{job:?}");
+            assert!(
+                job.start_ns >= job.release_ns && job.start_ns < job.release_ns + length,
+                "{job:?}"
+            );
             assert!((job.release_ns - run.latest[0].release_ns).is_multiple_of(PERIOD), "{job:?}");
         }
         for pair in run.latest.windows(2) {
-            assert!(pair[1].release_ns > pair[0].release_ns && pair[1].start_ns >= pair[0].end_ns, "{pair:?}");
+            assert!(
+                pair[1].release_ns > pair[0].release_ns && pair[1].start_ns >= pair[0].end_ns,
+                "{pair:?}"
+            );
         }
         let late = run.latest.iter().filter(|j| j.end_ns > j.release_ns + length).count() as u64;
         if !run.attached {
             assert!(run.late >= late && run.late <= late + run.clients, "{late} {run:?}");
             let sum = run.begun + run.missed + run.unattended;
-            assert!(sum == run.slots || sum == run.slots + 1, "every slot is counted once: {run:?}");
+            assert!(
+                sum == run.slots || sum == run.slots + 1,
+                "every slot is counted once: {run:?}"
+            );
         }
     }
 }
@@ -169,12 +189,16 @@ impl Driver {
     /// Numbers that it says.
     fn numbers(&mut self) -> Vec<u64> {
         let line = self.hear();
-        line.split_whitespace().map(|n| n.parse().unwrap_or_else(|_| panic!("not numbers: {line}"))).collect()
+        line.split_whitespace()
+            .map(|n| n.parse().unwrap_or_else(|_| panic!("not numbers: {line}")))
+            .collect()
     }
 
     fn allowed(&self) -> String {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
-        let line = status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).expect("a list");
+        let status =
+            fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it lives");
+        let line =
+            status.lines().find_map(|l| l.strip_prefix("Cpus_allowed_list:")).expect("a list");
         line.trim().to_owned()
     }
 }
@@ -221,7 +245,11 @@ fn transfers_begin_in_their_slots(bench: &Bench) {
     assert!(run.missed >= missed, "{missed} {run:?}");
     assert_eq!(run.latest.len(), 10);
     bench.check(&run);
-    assert_ne!((driver.allowed(), cpus().len()), (io_core().to_string(), 2), "it may run where it might before");
+    assert_ne!(
+        (driver.allowed(), cpus().len()),
+        (io_core().to_string(), 2),
+        "it may run where it might before"
+    );
 }
 
 /// On different resources, by two threads of one process.
@@ -230,7 +258,8 @@ fn two_transfers_at_a_time(bench: &Bench) {
     let mut driver = bench.driver(SENSOR, "two");
     assert_eq!(driver.hear(), "done");
     for (name, before) in [(SENSOR, sensor), (OUTPUT, output)] {
-        let run = bench.await_seen(name, "both detach", |r| !r.attached && r.clients > before.clients);
+        let run =
+            bench.await_seen(name, "both detach", |r| !r.attached && r.clients > before.clients);
         assert_eq!(run.begun, before.begun + 5, "{name}");
         bench.check(&run);
     }
@@ -242,7 +271,10 @@ fn who_takes_too_long_misses_slots(bench: &Bench) {
     assert_eq!(driver.hear(), "attached");
     let [missed, done] = driver.numbers()[..] else { panic!("two numbers") };
     let run = bench.await_seen(INPUT, "it detaches", |r| !r.attached && r.clients > before.clients);
-    println!("slow: begun {}, late {}, missed {} (it saw {missed})", run.begun, run.late, run.missed);
+    println!(
+        "slow: begun {}, late {}, missed {} (it saw {missed})",
+        run.begun, run.late, run.missed
+    );
     // Each transfer takes one and a half periods: the next slot's beginning passes meanwhile.
     assert!(done == 3 && missed >= 2, "{missed} {done}");
     assert_eq!((run.begun - before.begun, run.late - before.late), (3, 3));
@@ -257,15 +289,19 @@ fn who_hangs_or_dies_is_counted(bench: &Bench) {
     assert_eq!(driver.hear(), "attached");
     assert_eq!(driver.hear(), "in the slot");
     // The daemon sees it by itself: the client says nothing any more.
-    let run = bench.await_seen(INPUT, "it is overdue", |r| r.late > before.late && r.missed >= before.missed + 2);
+    let run = bench.await_seen(INPUT, "it is overdue", |r| {
+        r.late > before.late && r.missed >= before.missed + 2
+    });
     assert!(run.attached && run.begun == before.begun + 1, "{run:?}");
-    let inside = bench.service.clients().first().and_then(|c| c.transfer.clone()).is_some_and(|t| t.inside);
+    let inside =
+        bench.service.clients().first().and_then(|c| c.transfer.clone()).is_some_and(|t| t.inside);
     assert!(inside);
     driver.child.kill().expect("SIGKILL");
     let run = bench.await_seen(INPUT, "it is gone", |r| !r.attached);
     assert_eq!(run.late, before.late + 1);
     bench.check(&run);
-    let later = bench.await_seen(INPUT, "slots pass without a client", |r| r.unattended >= run.unattended + 3);
+    let later = bench
+        .await_seen(INPUT, "slots pass without a client", |r| r.unattended >= run.unattended + 3);
     assert_eq!((later.missed, later.begun), (run.missed, run.begun));
 }
 
@@ -275,7 +311,8 @@ fn only_free_slots_are_given(bench: &Bench) {
     let said = bench.client(&["strangers"]).output().expect("it runs").stdout;
     assert_eq!(
         String::from_utf8_lossy(&said),
-        "taken Err(Unknown)\nunknown Err(Unknown)\nprocessing Err(Unknown)\nplain Err(NoDaemon)\ntask Err(NoDaemon)\nlock Err(NoDaemon)\nwait Err(NoDaemon)\n"
+        "taken Err(Unknown)\nunknown Err(Unknown)\nprocessing Err(Unknown)\nplain \
+            Err(NoDaemon)\ntask Err(NoDaemon)\nlock Err(NoDaemon)\nwait Err(NoDaemon)\n"
     );
     assert_eq!(bench.service.clients().len(), 1);
     drop(driver);
@@ -293,7 +330,11 @@ fn the_end_is_told_and_put_back(bench: Bench) {
     drop(bench);
     assert!(!socket.exists(), "the socket is gone");
     assert_eq!(driver.hear(), "Err(NoDaemon)");
-    assert_ne!((driver.allowed(), cpus().len()), (io_core().to_string(), 2), "its CPUs are put back");
+    assert_ne!(
+        (driver.allowed(), cpus().len()),
+        (io_core().to_string(), 2),
+        "its CPUs are put back"
+    );
 }
 
 /// A driver, in one of several manners.

@@ -1,7 +1,8 @@
 //! How a bound came about, as data: printed by `--explain` and in reports.
 //!
-//! Problem: a number that cannot be followed cannot be trusted. Rule: whoever computes a bound can also say the rule, where it
-//! comes from, what went in and what came out on the way, without computing it a second time by other code.
+//! Problem: a number that cannot be followed cannot be trusted. Rule: whoever computes a bound can
+//! also say the rule, where it comes from, what went in and what came out on the way, without
+//! computing it a second time by other code.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -54,7 +55,14 @@ impl Derivation {
     #[must_use]
     pub fn new(rule: &'static str, source: &'static str) -> Self {
         let (rule, source) = (Cow::Borrowed(rule), Cow::Borrowed(source));
-        Self { rule, source, inputs: Vec::new(), steps: Vec::new(), result: Value::None, because: Vec::new() }
+        Self {
+            rule,
+            source,
+            inputs: Vec::new(),
+            steps: Vec::new(),
+            result: Value::None,
+            because: Vec::new(),
+        }
     }
 
     /// Adds an input.

@@ -1,8 +1,9 @@
 //! How long a transfer of so many bytes takes when the DMA engine pauses after every block.
 //!
-//! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule: the engine waits
-//! after every `b` bytes, b a power of two from 1 to 1024 (single-core-equivalence, section 2.4, for the P4080), so that a
-//! block and its wait together keep to the I/O core's share: b / (b / bus + wait) <= bandwidth.
+//! Problem: a DMA transfer at full speed takes memory bandwidth that the cores were promised. Rule:
+//! the engine waits after every `b` bytes, b a power of two from 1 to 1024
+//! (single-core-equivalence, section 2.4, for the P4080), so that a block and its wait together
+//! keep to the I/O core's share: b / (b / bus + wait) <= bandwidth.
 //! Not covered: the engine's start-up, which belongs into the margin.
 
 use crate::{Bandwidth, Bytes, Time};
@@ -38,11 +39,14 @@ pub struct Dma {
 }
 
 impl Dma {
-    /// Checks the entry. Without `wait`, the shortest that keeps to `bandwidth` is taken; without both, none.
+    /// Checks the entry. Without `wait`, the shortest that keeps to `bandwidth` is taken; without
+    /// both, none.
     pub(crate) fn of(entry: &DmaEntry) -> Result<Self, String> {
         let (bus, block, bandwidth) = (entry.bus.0, entry.block.0, entry.bandwidth.map(|b| b.0));
         if bus == 0 || bandwidth == Some(0) {
-            return Err("dma: bus and bandwidth must be above zero; write bus = \"1 GB/s\"".to_owned());
+            return Err(
+                "dma: bus and bandwidth must be above zero; write bus = \"1 GB/s\"".to_owned()
+            );
         }
         if !block.is_power_of_two() || block > LARGEST_BLOCK {
             return Err(format!(
@@ -55,11 +59,13 @@ impl Dma {
             let paced = (u128::from(block) * PS_PER_S).div_ceil(u128::from(share));
             paced.saturating_sub(u128::from(block) * PS_PER_S / u128::from(bus))
         });
-        let least = u64::try_from(least).map_err(|_| "dma: bandwidth is too small; give more".to_owned())?;
+        let least = u64::try_from(least)
+            .map_err(|_| "dma: bandwidth is too small; give more".to_owned())?;
         let wait_ps = entry.wait.map_or(least, Time::ps);
         if wait_ps < least {
             return Err(format!(
-                "dma: blocks of {} with waits of {} exceed the bandwidth {} of the I/O core; wait at least {}",
+                "dma: blocks of {} with waits of {} exceed the bandwidth {} of the I/O core; wait \
+                    at least {}",
                 entry.block,
                 Time::from_ps(wait_ps),
                 Bandwidth(bandwidth.unwrap_or(0)),
@@ -69,17 +75,20 @@ impl Dma {
         Ok(Self { bus, block, wait_ps, bandwidth })
     }
 
-    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: what is not stated follows from it.
+    /// As [`Dma::of`], where the I/O core's share of memory bandwidth is known: what is not stated
+    /// follows from it.
     pub(crate) fn within(entry: &DmaEntry, share: Bandwidth) -> Result<Self, String> {
         if let Some(stated) = entry.bandwidth.filter(|b| b.0 > share.0) {
             return Err(format!(
-                "dma: bandwidth = {stated} is above {share}, the I/O core's share of the guaranteed bandwidth; lower it, or leave it out"
+                "dma: bandwidth = {stated} is above {share}, the I/O core's share of the \
+                    guaranteed bandwidth; lower it, or leave it out"
             ));
         }
         Self::of(&DmaEntry { bandwidth: entry.bandwidth.or(Some(share)), ..entry.clone() })
     }
 
-    /// Nanoseconds, rounded up, for `bytes`: at bus speed, and a wait after each block that is begun. `None` above 24 hours.
+    /// Nanoseconds, rounded up, for `bytes`: at bus speed, and a wait after each block that is
+    /// begun. `None` above 24 hours.
     pub fn transfer_ns(&self, bytes: u64) -> Option<u64> {
         let moving = (u128::from(bytes) * PS_PER_S).div_ceil(u128::from(self.bus));
         let waiting = u128::from(bytes.div_ceil(self.block)) * u128::from(self.wait_ps);

@@ -56,8 +56,12 @@ impl ModelError {
     #[must_use]
     pub fn on_lines(self, of: impl Fn(usize) -> usize) -> Self {
         match self {
-            Self::Parse { path, line, column, message } => Self::Parse { path, line: of(line), column, message },
-            Self::Invalid { path, line, message } => Self::Invalid { path, line: line.map(of), message },
+            Self::Parse { path, line, column, message } => {
+                Self::Parse { path, line: of(line), column, message }
+            }
+            Self::Invalid { path, line, message } => {
+                Self::Invalid { path, line: line.map(of), message }
+            }
             other => other,
         }
     }

@@ -11,7 +11,8 @@ use std::path::Path;
 /// # Errors
 /// [`ModelError::Read`] when it does not exist, may not be read, or is not UTF-8.
 pub fn read_text(path: &Path) -> Result<String, ModelError> {
-    std::fs::read_to_string(path).map_err(|source| ModelError::Read { path: path.to_owned(), source })
+    std::fs::read_to_string(path)
+        .map_err(|source| ModelError::Read { path: path.to_owned(), source })
 }
 
 /// Reads a JSON document.

@@ -136,7 +136,8 @@ pub struct Profile {
     pub exec: Option<String>,
     /// Per-level counts, first level first.
     pub levels: Vec<Level>,
-    /// Cycles of execution with every shared-cache access free: the simulator and the planner add those.
+    /// Cycles of execution with every shared-cache access free: the simulator and the planner add
+    /// those.
     pub private_cycles: u64,
     /// Memory touched.
     pub working_set: WorkingSet,

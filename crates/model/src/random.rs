@@ -40,8 +40,9 @@ pub fn fraction(numerator: u128, denominator: u128) -> u64 {
 
 /// Gaps between the arrivals of a Bernoulli process: one trial a cycle.
 ///
-/// Geometric numbers by inversion: a table holds the probabilities that the first `k` trials fail; a draw
-/// beyond the table adds its length and draws again, which is exact because the process has no memory.
+/// Geometric numbers by inversion: a table holds the probabilities that the first `k` trials fail;
+/// a draw beyond the table adds its length and draws again, which is exact because the process has
+/// no memory.
 #[derive(Clone, Debug)]
 pub struct Gaps {
     /// Probability that trials 0 to k all fail, falling.
@@ -88,7 +89,8 @@ mod tests {
             let mut random = Random::new(7);
             let drawn: Vec<f64> = (0..200_000).map(|_| gaps.draw(&mut random) as f64).collect();
             let got = drawn.iter().sum::<f64>() / drawn.len() as f64;
-            let variance = drawn.iter().map(|g| (g - got) * (g - got)).sum::<f64>() / drawn.len() as f64;
+            let variance =
+                drawn.iter().map(|g| (g - got) * (g - got)).sum::<f64>() / drawn.len() as f64;
             assert!((got / mean - 1.0).abs() < 0.01, "{got} for {mean}");
             assert!((variance / (mean * mean - mean) - 1.0).abs() < 0.03, "{variance} for {mean}");
         }

@@ -27,17 +27,18 @@ pub struct TaskResult {
     pub core: u32,
     /// Jobs that finished.
     pub jobs: u64,
-    /// Jobs that finished after their deadline, or had not finished at the end although it had passed.
+    /// Jobs that finished after their deadline, or had not finished at the end although it had
+    /// passed.
     pub misses_deadline: u64,
-    /// Longest execution time of a job: from first to last instruction, less the time that other tasks'
-    /// preemption took and cost (reloads of private caches, throttling by budget they used).
+    /// Longest execution time of a job: from first to last instruction, less the time that other
+    /// tasks' preemption took and cost (reloads of private caches, throttling by budget they used).
     pub moet_ns: u64,
     /// Mean execution time.
     pub acet_ns: u64,
     /// Longest response time of a finished job.
     pub max_response_ns: u64,
-    /// Execution times of finished jobs as a distribution: a time, and how many jobs took no longer. Rising, a time at most 1/32 too
-    /// large; empty where it was not kept.
+    /// Execution times of finished jobs as a distribution: a time, and how many jobs took no
+    /// longer. Rising, a time at most 1/32 too large; empty where it was not kept.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub execution_ns: Vec<(u64, u64)>,
     /// DRAM transactions of the task over the simulation.

@@ -1,9 +1,11 @@
-//! Traces of scheduling decisions: what a kernel or a simulation did, in the terms of `policy/`, so that it can be made again.
+//! Traces of scheduling decisions: what a kernel or a simulation did, in the terms of `policy/`, so
+//! that it can be made again.
 //!
-//! Problem: a scheduler's promise (a budget in every period, a job on its tick) is only as good as the proof that what ran is what
-//! the policy decided. Rule: a trace is the sequence of calls of the policy on each core, with their times and answers, and of
-//! what really ran. Files are CSV: a first line `# solocore-sched-trace/1 KEY=VALUE ...` with what the whole trace has in
-//! common, a heading, and one event a line in the order of time on each core.
+//! Problem: a scheduler's promise (a budget in every period, a job on its tick) is only as good as
+//! the proof that what ran is what the policy decided. Rule: a trace is the sequence of calls of
+//! the policy on each core, with their times and answers, and of what really ran. Files are CSV: a
+//! first line `# solocore-sched-trace/1 KEY=VALUE ...` with what the whole trace has in common, a
+//! heading, and one event a line in the order of time on each core.
 //!
 //! | event | id | a | b |
 //! |---|---|---|---|
@@ -26,8 +28,9 @@
 //! | intruder | thread | real-time priority, [`u64::MAX`]: SCHED_DEADLINE | |
 
 //!
-//! The answer of a call is the VCPU that runs, or [`NONE`], and the mode shifted by 32 bits: 0 idle, 1 foreground, 2 background.
-//! A vcpu-add or vcpu-arrive has none; VCPUs that arrive are blocked.
+//! The answer of a call is the VCPU that runs, or [`NONE`], and the mode shifted by 32 bits: 0
+//! idle, 1 foreground, 2 background. A vcpu-add or vcpu-arrive has none; VCPUs that arrive are
+//! blocked.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -142,8 +145,9 @@ pub struct Event {
 /// A trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SchedTrace {
-    /// What the whole trace has in common: `scheduler` (`vcpu` or `levels`), `cpus`, `source` (`linux` or `sim`), and for VCPUs
-    /// `background` (`least-time`, `keep`, `least-memory`); `lost`: events that were overwritten before they were read.
+    /// What the whole trace has in common: `scheduler` (`vcpu` or `levels`), `cpus`, `source`
+    /// (`linux` or `sim`), and for VCPUs `background` (`least-time`, `keep`, `least-memory`);
+    /// `lost`: events that were overwritten before they were read.
     pub about: BTreeMap<String, String>,
     /// On each core in the order of time.
     pub events: Vec<Event>,
@@ -173,14 +177,22 @@ impl SchedTrace {
     pub fn read(mut from: impl BufRead) -> Result<Self, TraceError> {
         let mut head = String::new();
         from.read_line(&mut head)?;
-        let rest = head.trim_end().strip_prefix("# ").and_then(|h| h.strip_prefix(FORMAT)).ok_or_else(|| {
-            let what = format!("a trace begins with `# {FORMAT}`; write one with `--sched-trace FILE`");
-            TraceError::Line { line: 1, what }
-        })?;
+        let rest =
+            head.trim_end().strip_prefix("# ").and_then(|h| h.strip_prefix(FORMAT)).ok_or_else(
+                || {
+                    let what = format!(
+                        "a trace begins with `# {FORMAT}`; write one with `--sched-trace FILE`"
+                    );
+                    TraceError::Line { line: 1, what }
+                },
+            )?;
         let mut about = BTreeMap::new();
         for word in rest.split_whitespace() {
             let Some((key, value)) = word.split_once('=') else {
-                return Err(TraceError::Line { line: 1, what: format!("`{word}` is not KEY=VALUE") });
+                return Err(TraceError::Line {
+                    line: 1,
+                    what: format!("`{word}` is not KEY=VALUE"),
+                });
             };
             about.insert(key.to_owned(), value.to_owned());
         }
@@ -219,7 +231,9 @@ mod tests {
 
     #[test]
     fn a_trace_is_read_as_it_was_written() {
-        let about = [("scheduler", "vcpu"), ("cpus", "4")].map(|(k, v)| (k.to_owned(), v.to_owned())).into();
+        let about = [("scheduler", "vcpu"), ("cpus", "4")]
+            .map(|(k, v)| (k.to_owned(), v.to_owned()))
+            .into();
         let mut at = 0;
         let events = Kind::ALL.map(|event| {
             at += 1;
@@ -235,10 +249,18 @@ mod tests {
 
     #[test]
     fn a_bad_line_is_named() {
-        let text = format!("# {FORMAT} cpus=1\ntime_ns,cpu,event,id,a,b\n1,0,vcpu-tick,0,0,0\n2,0,vcpu-tock,0,0,0\n");
+        let text = format!(
+            "# {FORMAT} \
+                cpus=1\ntime_ns,cpu,event,id,a,b\n1,0,vcpu-tick,0,0,0\n2,0,vcpu-tock,0,0,0\n"
+        );
         let said = SchedTrace::read(text.as_bytes()).unwrap_err().to_string();
         assert!(said.starts_with("line 4:") && said.contains("vcpu-tock"), "{said}");
-        assert!(SchedTrace::read(b"time_ns,cpu\n".as_slice()).unwrap_err().to_string().contains("line 1"));
+        assert!(
+            SchedTrace::read(b"time_ns,cpu\n".as_slice())
+                .unwrap_err()
+                .to_string()
+                .contains("line 1")
+        );
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! Time tables of IMA partitions and their I/O: one row per strictly periodic activity.
 //!
-//! Offsets are absolute: the n-th instance starts at offset + n * period, and a chain's activities of one instance are those
-//! with the same n, also where the chain spans periods (single-core-equivalence, sections 2.4 and 5.0).
+//! Offsets are absolute: the n-th instance starts at offset + n * period, and a chain's activities
+//! of one instance are those with the same n, also where the chain spans periods
+//! (single-core-equivalence, sections 2.4 and 5.0).
 
 use serde::{Deserialize, Serialize};
 

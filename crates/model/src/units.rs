@@ -85,13 +85,20 @@ const BANDWIDTH_UNITS: &[(&str, u64)] = &[
     ("MiB/s", 1 << 20),
     ("GiB/s", 1 << 30),
 ];
-const FREQUENCY_UNITS: &[(&str, u64)] = &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)];
+const FREQUENCY_UNITS: &[(&str, u64)] =
+    &[("Hz", 1), ("kHz", 1_000), ("MHz", 1_000_000), ("GHz", 1_000_000_000)];
 const CYCLE_UNITS: &[(&str, u64)] = &[("cycles", 1), ("cycle", 1)];
 
 /// Parses `"12.5 ms"` exactly into multiples of the smallest unit.
-fn parse_quantity(text: &str, kind: &str, example: &str, units: &[(&str, u64)]) -> Result<u64, String> {
+fn parse_quantity(
+    text: &str,
+    kind: &str,
+    example: &str,
+    units: &[(&str, u64)],
+) -> Result<u64, String> {
     let text = text.trim();
-    let split = text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_' || c == '-' || c == '+'));
+    let split =
+        text.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_' || c == '-' || c == '+'));
     let (number, unit) = match split {
         Some(at) => (text[..at].trim(), text[at..].trim()),
         None => (text, ""),
@@ -102,17 +109,24 @@ fn parse_quantity(text: &str, kind: &str, example: &str, units: &[(&str, u64)]) 
         seen.join(", ")
     };
     if unit.is_empty() {
-        return Err(format!("`{text}` has no unit; a {kind} is written like \"{example}\" (units: {})", names()));
+        return Err(format!(
+            "`{text}` has no unit; a {kind} is written like \"{example}\" (units: {})",
+            names()
+        ));
     }
     let Some(&(_, scale)) = units.iter().find(|(name, _)| *name == unit) else {
-        return Err(format!("unknown unit `{unit}` in `{text}`; a {kind} takes one of {}", names()));
+        return Err(format!(
+            "unknown unit `{unit}` in `{text}`; a {kind} takes one of {}",
+            names()
+        ));
     };
     if number.starts_with('-') {
         return Err(format!("`{text}` is negative; a {kind} is zero or more, like \"{example}\""));
     }
     let digits: String = number.trim_start_matches('+').chars().filter(|&c| c != '_').collect();
     let (whole, fraction) = digits.split_once('.').unwrap_or((&digits, ""));
-    let bad = || format!("`{text}` is not a number with a unit; a {kind} is written like \"{example}\"");
+    let bad =
+        || format!("`{text}` is not a number with a unit; a {kind} is written like \"{example}\"");
     let large = || format!("`{text}` is too large for a {kind}");
     let all_digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
     if (whole.is_empty() && fraction.is_empty()) || !all_digits(whole) || !all_digits(fraction) {
@@ -123,9 +137,11 @@ fn parse_quantity(text: &str, kind: &str, example: &str, units: &[(&str, u64)]) 
     for digit in whole.bytes().chain(fraction.bytes()) {
         value = value.checked_mul(10).map(|v| v + u128::from(digit - b'0')).ok_or_else(large)?;
     }
-    let divisor = u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n)).ok_or_else(bad)?;
+    let divisor =
+        u32::try_from(fraction.len()).ok().and_then(|n| 10u128.checked_pow(n)).ok_or_else(bad)?;
     let scaled = value.checked_mul(u128::from(scale)).ok_or_else(large)?;
-    // A rate rounds down by less than one byte a second; a time or a size that is not whole is a slip.
+    // A rate rounds down by less than one byte a second; a time or a size that is not whole is a
+    // slip.
     if scaled % divisor != 0 && !unit.ends_with("/s") {
         let smallest = units.iter().min_by_key(|(_, s)| *s).map_or("", |(n, _)| n);
         return Err(format!("`{text}` is finer than one {smallest}; round it"));
@@ -192,14 +208,21 @@ fn write_decimal(f: &mut fmt::Formatter<'_>, value: u64, scale: u64) -> fmt::Res
 
 /// Shows a quantity in the largest of `units` (largest first) that is not above it.
 fn write_scaled(f: &mut fmt::Formatter<'_>, value: u64, units: &[(&str, u64)]) -> fmt::Result {
-    let (name, scale) = units.iter().find(|(_, s)| value >= *s).or(units.last()).copied().unwrap_or(("", 1));
+    let (name, scale) =
+        units.iter().find(|(_, s)| value >= *s).or(units.last()).copied().unwrap_or(("", 1));
     write_decimal(f, value, scale)?;
     write!(f, " {name}")
 }
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let units = [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
+        let units = [
+            ("s", 1_000_000_000_000),
+            ("ms", 1_000_000_000),
+            ("us", 1_000_000),
+            ("ns", 1_000),
+            ("ps", 1),
+        ];
         write_scaled(f, self.ps, &units)
     }
 }
@@ -216,13 +239,21 @@ impl fmt::Display for Bytes {
 
 impl fmt::Display for Bandwidth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_scaled(f, self.0, &[("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000), ("B/s", 1)])
+        write_scaled(
+            f,
+            self.0,
+            &[("GB/s", 1_000_000_000), ("MB/s", 1_000_000), ("KB/s", 1_000), ("B/s", 1)],
+        )
     }
 }
 
 impl fmt::Display for Frequency {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_scaled(f, self.0, &[("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000), ("Hz", 1)])
+        write_scaled(
+            f,
+            self.0,
+            &[("GHz", 1_000_000_000), ("MHz", 1_000_000), ("kHz", 1_000), ("Hz", 1)],
+        )
     }
 }
 
@@ -236,13 +267,17 @@ impl fmt::Display for Cycles {
 pub(crate) fn positive_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Time, D::Error> {
     let time = Time::deserialize(deserializer)?;
     if time.ps == 0 {
-        return Err(D::Error::custom("a period, deadline or duration must be more than zero, like \"10 ms\""));
+        return Err(D::Error::custom(
+            "a period, deadline or duration must be more than zero, like \"10 ms\"",
+        ));
     }
     Ok(time)
 }
 
 /// As [`positive_time`], for a key that may be left out.
-pub(crate) fn positive_time_option<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Time>, D::Error> {
+pub(crate) fn positive_time_option<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Option<Time>, D::Error> {
     positive_time(deserializer).map(Some)
 }
 
@@ -261,7 +296,17 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_a_quantity() {
-        for bad in ["10", "ms", "-1 ms", "1.2.3 ms", "10 parsecs", "", "1e3 ms", "99999999999999 s", "0.1 ps"] {
+        for bad in [
+            "10",
+            "ms",
+            "-1 ms",
+            "1.2.3 ms",
+            "10 parsecs",
+            "",
+            "1e3 ms",
+            "99999999999999 s",
+            "0.1 ps",
+        ] {
             assert!(bad.parse::<Time>().is_err(), "{bad} was accepted");
         }
     }

@@ -1,9 +1,13 @@
-//! `[maracas]` and `[[vcpu]]` of a system: tasks that have a capacity in each period of their own, and what is left over.
+//! `[maracas]` and `[[vcpu]]` of a system: tasks that have a capacity in each period of their own,
+//! and what is left over.
 //!
-//! Problem: which tasks have which share of a core, and what is done with the rest, must be said before anybody can admit it.
-//! Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a VCPU; what is bound to none is best effort and shares the
-//! best-effort VCPU of its core. Names are those of scenarios (`solocore_sim::scenario`).
-//! Source: maracas, sections II to V. Does not cover: how memory is given (colours are counted, not given), response times (the planner).
+//! Problem: which tasks have which share of a core, and what is done with the rest, must be said
+//! before anybody can admit it.
+//! Rule: with `[regulation] policy = "maracas"` every analysed task is bound to a VCPU; what is
+//! bound to none is best effort and shares the best-effort VCPU of its core. Names are those of
+//! scenarios (`solocore_sim::scenario`).
+//! Source: maracas, sections II to V. Does not cover: how memory is given (colours are counted, not
+//! given), response times (the planner).
 
 use crate::system::{Criticality, Policy, Task};
 use crate::units::{Bandwidth, Time, positive_time, positive_time_option};
@@ -58,12 +62,17 @@ pub struct Reservation {
     pub period: Time,
 }
 
-/// `throttle`: background time is taken from some cores while the memory is contended (maracas, Algorithm 1).
+/// `throttle`: background time is taken from some cores while the memory is contended (maracas,
+/// Algorithm 1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Throttle {
     /// Latency rule: mean latency of a read from which on the memory is contended.
-    #[serde(default, deserialize_with = "positive_time_option", skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        deserialize_with = "positive_time_option",
+        skip_serializing_if = "Option::is_none"
+    )]
     pub max_latency: Option<Time>,
     /// Rate rule: traffic of the whole system.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -192,13 +201,18 @@ impl Vcpus {
         cores: u32,
     ) -> Result<Option<Self>, Fault> {
         if policy != Policy::Maracas {
-            let first =
-                settings.map(|s| (s.1, "[maracas]")).into_iter().chain(entries.first().map(|e| (e.1, "[[vcpu]]")));
+            let first = settings
+                .map(|s| (s.1, "[maracas]"))
+                .into_iter()
+                .chain(entries.first().map(|e| (e.1, "[[vcpu]]")));
             return match first.min_by_key(|f| f.0) {
                 None => Ok(None),
                 Some((line, what)) => Err((
                     line,
-                    format!("{what} is read under [regulation] policy = \"maracas\" only; set that, or remove it"),
+                    format!(
+                        "{what} is read under [regulation] policy = \"maracas\" only; set that, or \
+                            remove it"
+                    ),
                 )),
             };
         }
@@ -206,13 +220,16 @@ impl Vcpus {
         check_settings(&settings).map_err(|what| (line, format!("[maracas] {what}")))?;
         if entries.is_empty() || entries.len() + cores as usize > MAX_VCPUS {
             let most = MAX_VCPUS - cores as usize;
-            let what =
-                format!("policy = \"maracas\" needs 1 to {most} [[vcpu]], and there are {}; add some", entries.len());
+            let what = format!(
+                "policy = \"maracas\" needs 1 to {most} [[vcpu]], and there are {}; add some",
+                entries.len()
+            );
             return Err((line, what));
         }
         let mut vcpus: Vec<Vcpu> = Vec::new();
         for (entry, line) in entries {
-            let vcpu = check(entry, line, &settings, &vcpus, tasks, cores).map_err(|what| (line, what))?;
+            let vcpu =
+                check(entry, line, &settings, &vcpus, tasks, cores).map_err(|what| (line, what))?;
             vcpus.push(vcpu);
         }
         let all = Self { settings, vcpus };
@@ -233,14 +250,17 @@ impl Vcpus {
         let analysed = task.criticality != Criticality::D;
         match self.of_task(index).map(|v| &self.vcpus[v].name) {
             None if analysed => Err(format!(
-                "task `{name}` is of level {:?} and bound to no VCPU, so nothing is promised to it; name it in the tasks of a [[vcpu]], or give it criticality = \"D\"",
+                "task `{name}` is of level {:?} and bound to no VCPU, so nothing is promised to \
+                    it; name it in the tasks of a [[vcpu]], or give it criticality = \"D\"",
                 task.criticality
             )),
-            Some(vcpu) if task.core.is_some() => {
-                Err(format!("task `{name}` states a core, but runs where its VCPU does; state the core of `{vcpu}`"))
-            }
+            Some(vcpu) if task.core.is_some() => Err(format!(
+                "task `{name}` states a core, but runs where its VCPU does; state the core of \
+                    `{vcpu}`"
+            )),
             _ if analysed && self.settings.balance.is_some() => Err(format!(
-                "task `{name}` is of level {:?}, but [maracas] balance moves VCPUs by utilisation, which bounds no response time; remove balance, or give it criticality = \"D\"",
+                "task `{name}` is of level {:?}, but [maracas] balance moves VCPUs by utilisation, \
+                    which bounds no response time; remove balance, or give it criticality = \"D\"",
                 task.criticality
             )),
             _ => Ok(()),
@@ -255,17 +275,23 @@ fn check_settings(s: &Settings) -> Result<(), String> {
         return Err(format!("replenishments = {}; give 1 to 16", s.replenishments));
     }
     if s.overhead.ns_ceil() > MAX_PERIOD_NS {
-        return Err(format!("overhead = {} is longer than any period; some 20 us are usual", s.overhead));
+        return Err(format!(
+            "overhead = {} is longer than any period; some 20 us are usual",
+            s.overhead
+        ));
     }
     if s.core_colours.is_some() && s.balance.is_none() {
-        return Err("core_colours say where balancing may move VCPUs; add balance, or remove it".to_owned());
+        return Err(
+            "core_colours say where balancing may move VCPUs; add balance, or remove it".to_owned()
+        );
     }
     let Some(t) = &s.throttle else { return Ok(()) };
     if t.max_latency.is_some() == t.max_rate.is_some() {
         return Err("throttle: give max_latency or max_rate, one of the two".to_owned());
     }
     if t.max_rate.is_some_and(|rate| rate.0 == 0) {
-        return Err("throttle: max_rate is zero, so nothing could run in the background; raise it".to_owned());
+        return Err("throttle: max_rate is zero, so nothing could run in the background; raise it"
+            .to_owned());
     }
     if t.idle_per_mille > 1000 {
         return Err(format!("throttle: idle_per_mille = {}; give 0 to 1000", t.idle_per_mille));
@@ -283,48 +309,84 @@ fn check(
 ) -> Result<Vcpu, String> {
     let name = e.name;
     if name.is_empty() || name.chars().any(char::is_control) || name.starts_with(BEST_EFFORT) {
-        return Err(format!("a VCPU needs a name without control characters that does not begin with `{BEST_EFFORT}`"));
+        return Err(format!(
+            "a VCPU needs a name without control characters that does not begin with \
+                `{BEST_EFFORT}`"
+        ));
     }
     if let Some(twin) = seen.iter().find(|v| v.name == name) {
-        return Err(format!("VCPU `{name}` is defined twice (first on line {}); rename one", twin.line));
+        return Err(format!(
+            "VCPU `{name}` is defined twice (first on line {}); rename one",
+            twin.line
+        ));
     }
     let (capacity_ns, period_ns) = (e.capacity.ns_ceil(), e.period.ns_ceil());
     check_times(capacity_ns, period_ns).map_err(|what| format!("VCPU `{name}`: {what}"))?;
     if let Some(core) = e.core.filter(|&core| core >= cores) {
-        return Err(format!("VCPU `{name}`: core {core} is out of range; there are cores 0 to {}", cores - 1));
+        return Err(format!(
+            "VCPU `{name}`: core {core} is out of range; there are cores 0 to {}",
+            cores - 1
+        ));
     }
     match settings.core_colours {
         None if e.colours > 0 => {
-            return Err(format!("VCPU `{name}` needs page colours, but no core has any; add [maracas] core_colours"));
+            return Err(format!(
+                "VCPU `{name}` needs page colours, but no core has any; add [maracas] core_colours"
+            ));
         }
         Some(most) if e.colours > most => {
-            return Err(format!("VCPU `{name}` needs {} page colours, but each core has {most}; give less", e.colours));
+            return Err(format!(
+                "VCPU `{name}` needs {} page colours, but each core has {most}; give less",
+                e.colours
+            ));
         }
         _ => {}
     }
     let bound = tasks_of(&name, &e.tasks, seen, tasks)?;
-    let level = |best: bool| bound.iter().find(|&&t| (tasks[t].criticality == Criticality::D) == best);
+    let level =
+        |best: bool| bound.iter().find(|&&t| (tasks[t].criticality == Criticality::D) == best);
     if let (Some(&hard), Some(&best)) = (level(false), level(true)) {
         return Err(format!(
-            "VCPU `{name}` has `{}` of level {:?} and `{}`, which is best effort and may use any time; give them VCPUs of their own",
+            "VCPU `{name}` has `{}` of level {:?} and `{}`, which is best effort and may use any \
+                time; give them VCPUs of their own",
             tasks[hard].name, tasks[hard].criticality, tasks[best].name
         ));
     }
-    Ok(Vcpu { name, capacity_ns, period_ns, core: e.core, colours: e.colours, fixed: e.fixed, tasks: bound, line })
+    Ok(Vcpu {
+        name,
+        capacity_ns,
+        period_ns,
+        core: e.core,
+        colours: e.colours,
+        fixed: e.fixed,
+        tasks: bound,
+        line,
+    })
 }
 
 /// Numbers of the tasks that a VCPU names.
-fn tasks_of(vcpu: &str, names: &[String], seen: &[Vcpu], tasks: &[Task]) -> Result<Vec<usize>, String> {
+fn tasks_of(
+    vcpu: &str,
+    names: &[String],
+    seen: &[Vcpu],
+    tasks: &[Task],
+) -> Result<Vec<usize>, String> {
     let mut bound = Vec::new();
     for name in names {
         let Some(task) = tasks.iter().position(|t| &t.name == name) else {
-            return Err(format!("VCPU `{vcpu}`: there is no task `{name}`; add a [[task]] of that name, or remove it"));
+            return Err(format!(
+                "VCPU `{vcpu}`: there is no task `{name}`; add a [[task]] of that name, or remove \
+                    it"
+            ));
         };
         if bound.contains(&task) {
             return Err(format!("VCPU `{vcpu}` names task `{name}` twice; remove one"));
         }
         if let Some(other) = seen.iter().find(|v| v.tasks.contains(&task)) {
-            return Err(format!("task `{name}` is in the VCPUs `{}` and `{vcpu}`; leave it in one", other.name));
+            return Err(format!(
+                "task `{name}` is in the VCPUs `{}` and `{vcpu}`; leave it in one",
+                other.name
+            ));
         }
         bound.push(task);
     }
@@ -353,7 +415,8 @@ pub fn check_times(capacity_ns: u64, period_ns: u64) -> Result<(), String> {
     }
     if period_ns > MAX_PERIOD_NS {
         return Err(format!(
-            "a period of {} is above {}, after which the kernel takes waiting threads for lost; give less",
+            "a period of {} is above {}, after which the kernel takes waiting threads for lost; \
+                give less",
             time(period_ns),
             time(MAX_PERIOD_NS)
         ));
@@ -404,7 +467,8 @@ misses = 0
             (
                 "\"6 ms\"",
                 "\"21 ms\"",
-                "s.toml:6: VCPU `v`: a capacity of 21 ms in a period of 20 ms is more than a whole core",
+                "s.toml:6: VCPU `v`: a capacity of 21 ms in a period of 20 ms is more than a whole \
+                    core",
             ),
             ("\"6 ms\"", "\"0 ms\"", "s.toml:8"),
             ("\"6 ms\"", "\"-6 ms\"", "negative"),
@@ -420,7 +484,11 @@ misses = 0
             ("\"maracas\"", "\"none\"", "s.toml:4: [maracas] is read under [regulation] policy"),
             ("\"keep\"", "\"last\"", "s.toml:5"),
             ("\"keep\"", "\"keep\"\nbalance = \"1 ms\"", "balance moves VCPUs"),
-            ("\"keep\"", "\"keep\"\nreplenishments = 17", "s.toml:4: [maracas] replenishments = 17"),
+            (
+                "\"keep\"",
+                "\"keep\"\nreplenishments = 17",
+                "s.toml:4: [maracas] replenishments = 17",
+            ),
             ("\"keep\"", "\"keep\"\nthrottle = { check = \"1 ms\" }", "one of the two"),
             (
                 "\"keep\"",
@@ -430,17 +498,21 @@ misses = 0
             ("period = \"100 ms\"", "period = \"100 ms\"\ncore = 0", "state the core of `v`"),
             (
                 "[[task]]\nname = \"d\"",
-                "[[vcpu]]\nname = \"v\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\n[[task]]\nname = \"d\"",
+                "[[vcpu]]\nname = \"v\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\n[[task]]\nname = \
+                    \"d\"",
                 "defined twice",
             ),
             (
                 "[[task]]\nname = \"d\"",
-                "[[vcpu]]\nname = \"w\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\ntasks = [\"a\"]\n[[task]]\nname = \"d\"",
+                "[[vcpu]]\nname = \"w\"\ncapacity = \"1 ms\"\nperiod = \"5 ms\"\ntasks = \
+                    [\"a\"]\n[[task]]\nname = \"d\"",
                 "leave it in one",
             ),
         ] {
             assert!(GOOD.contains(from), "{from}");
-            let error = System::parse(Path::new("s.toml"), &GOOD.replacen(from, to, 1)).expect_err(to).to_string();
+            let error = System::parse(Path::new("s.toml"), &GOOD.replacen(from, to, 1))
+                .expect_err(to)
+                .to_string();
             assert!(error.contains(expect), "{error}\nlacks {expect}");
             assert_eq!(error.lines().count(), 1, "{error}");
         }

@@ -24,7 +24,8 @@ pub struct CorePlan {
     tasks: Vec<TaskPlan>,
 }
 
-/// An analysed task with those that can hold it up on its core, as the response-time analysis sees them.
+/// An analysed task with those that can hold it up on its core, as the response-time analysis sees
+/// them.
 #[derive(Debug)]
 pub struct Level {
     /// Its number in the system.
@@ -105,7 +106,8 @@ impl CorePlan {
 
     /// The same tasks with the same pages, under other resources.
     pub fn again(&self, work: &[Work], resources: &Resources) -> Self {
-        let locked: HashMap<usize, usize> = self.tasks.iter().map(|t| (t.index, t.locked)).collect();
+        let locked: HashMap<usize, usize> =
+            self.tasks.iter().map(|t| (t.index, t.locked)).collect();
         let on_core: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
         Self::with_pages(self.core, &on_core, &locked, work, resources)
     }
@@ -136,12 +138,22 @@ impl CorePlan {
                     utilization += (wcet_ps as f64 + stall_ps as f64) / period.ps() as f64;
                 }
                 let response = own.response(index, &hard, best_effort, locked, work);
-                let meets = matches!((response, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
+                let meets =
+                    matches!((response, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
                 (response, meets)
             } else {
                 (None, true)
             };
-            tasks.push(TaskPlan { index, locked: k, wcet_ps, misses, stall_ps, crpd_ps, response_ps, meets });
+            tasks.push(TaskPlan {
+                index,
+                locked: k,
+                wcet_ps,
+                misses,
+                stall_ps,
+                crpd_ps,
+                response_ps,
+                meets,
+            });
         }
         Self { core, utilization, tasks }
     }
@@ -149,15 +161,24 @@ impl CorePlan {
     /// The analysed tasks of this core, highest priority first.
     pub fn levels(&self, work: &[Work], resources: &Resources) -> Vec<Level> {
         let own = CoreBounds { core: self.core, resources };
-        let hard: Vec<usize> = self.tasks.iter().map(|t| t.index).filter(|&t| work[t].hard()).collect();
+        let hard: Vec<usize> =
+            self.tasks.iter().map(|t| t.index).filter(|&t| work[t].hard()).collect();
         let best_effort = self.tasks.len() > hard.len();
-        let locked: HashMap<usize, usize> = self.tasks.iter().map(|t| (t.index, t.locked)).collect();
-        hard.iter().filter_map(|&index| own.level(index, &hard, best_effort, &locked, work)).collect()
+        let locked: HashMap<usize, usize> =
+            self.tasks.iter().map(|t| (t.index, t.locked)).collect();
+        hard.iter()
+            .filter_map(|&index| own.level(index, &hard, best_effort, &locked, work))
+            .collect()
     }
 
-    /// DRAM transactions of a job, with what its preemptions make others read again. A job of lower priority pushes nothing out of
-    /// other cores' banks.
-    pub fn accesses_with_reloads(&self, index: usize, work: &[Work], resources: &Resources) -> Option<u64> {
+    /// DRAM transactions of a job, with what its preemptions make others read again. A job of lower
+    /// priority pushes nothing out of other cores' banks.
+    pub fn accesses_with_reloads(
+        &self,
+        index: usize,
+        work: &[Work],
+        resources: &Resources,
+    ) -> Option<u64> {
         let order: Vec<usize> = self.tasks.iter().map(|t| t.index).collect();
         let extra = preemption_accesses(index, &order, work, resources);
         self.demand_of(index).map(|(_, misses)| misses.saturating_add(extra))
@@ -184,7 +205,11 @@ impl CorePlan {
     /// # Panics
     /// If the task is not on this core.
     pub fn task(&self, index: usize, w: &Work) -> PlanTask {
-        self.tasks.iter().find(|t| t.index == index).expect("the task is placed on this core").entry(self.core, w)
+        self.tasks
+            .iter()
+            .find(|t| t.index == index)
+            .expect("the task is placed on this core")
+            .entry(self.core, w)
     }
 }
 
@@ -201,7 +226,9 @@ impl TaskPlan {
                 None,
                 None,
                 None,
-                (0..t.locked as u64).map(|offset| PageName { region: "stated".to_owned(), offset }).collect(),
+                (0..t.locked as u64)
+                    .map(|offset| PageName { region: "stated".to_owned(), offset })
+                    .collect(),
             ),
             Demand::Profiled { path, profile } => (
                 Some(path.clone()),
@@ -217,7 +244,11 @@ impl TaskPlan {
             wcet_ns,
             misses: t.misses,
             stall_ns,
-            c_sce_ns: if t.stall_ps == u64::MAX { u64::MAX } else { wcet_ns.saturating_add(stall_ns) },
+            c_sce_ns: if t.stall_ps == u64::MAX {
+                u64::MAX
+            } else {
+                wcet_ns.saturating_add(stall_ns)
+            },
             wcrt_ns: t.response_ps.map(ns),
             // What is compared with it is rounded up.
             deadline_ns: w.task.deadline.map(|d| d.ps() / 1000),
@@ -235,7 +266,9 @@ impl TaskPlan {
             soft_budget_length_ns: None,
             partition: None,
             unlocked: match w.demand {
-                Demand::Curve(points) => points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 }),
+                Demand::Curve(points) => {
+                    points.first().map(|p| Unlocked { wcet_ns: ns(p.0), misses: p.1 })
+                }
                 _ => None,
             },
             tardiness_ns: None,
@@ -260,14 +293,17 @@ impl CoreBounds<'_> {
         self.resources.stalls.get(self.core as usize)
     }
 
-    /// Stall of what jobs ask for, without what an earlier task left behind; [`u64::MAX`]: no bound.
+    /// Stall of what jobs ask for, without what an earlier task left behind; [`u64::MAX`]: no
+    /// bound.
     pub fn stall(&self, asked: Asked) -> u64 {
         let r = &self.resources.regulation;
         if self.resources.model == Model::Sound {
             return self.sound().map_or(u64::MAX, |s| s.of(asked));
         }
         let misses = asked.misses;
-        let Some(budgets) = &self.resources.budgets else { return stall::stall_unregulated(r, misses) };
+        let Some(budgets) = &self.resources.budgets else {
+            return stall::stall_unregulated(r, misses);
+        };
         let own = self.core as usize;
         match (self.resources.explicit, self.resources.carry_in) {
             (true, _) => stall::stall_explicit(r, budgets, own, misses),
@@ -276,8 +312,9 @@ impl CoreBounds<'_> {
         }
     }
 
-    /// Once per busy window: the budget that an earlier task may have drained, and what is under way. In the papers' model, by the
-    /// fastest accesses the memory can serve; with an access of a lower-priority task `in_flight`, that comes on top.
+    /// Once per busy window: the budget that an earlier task may have drained, and what is under
+    /// way. In the papers' model, by the fastest accesses the memory can serve; with an access of a
+    /// lower-priority task `in_flight`, that comes on top.
     pub fn once(&self, in_flight: bool) -> u64 {
         let r = &self.resources.regulation;
         if self.resources.model == Model::Sound {
@@ -290,13 +327,18 @@ impl CoreBounds<'_> {
             Some(budgets) => {
                 let budget = budgets[self.core as usize];
                 let fastest = self.resources.platform.row_hit().ps();
-                let drained = if in_flight { stall::carry_in_in_flight(r, budget) } else { stall::carry_in(r, budget) };
+                let drained = if in_flight {
+                    stall::carry_in_in_flight(r, budget)
+                } else {
+                    stall::carry_in(r, budget)
+                };
                 drained.saturating_add(stall::fast_service(r, fastest, budget))
             }
         }
     }
 
-    /// What each window of a partition costs besides: its last regulation period may have begun shortly before its end.
+    /// What each window of a partition costs besides: its last regulation period may have begun
+    /// shortly before its end.
     pub fn each_window(&self) -> u64 {
         let sound = self.sound().filter(|_| self.resources.model == Model::Sound);
         self.once(true).saturating_add(sound.map_or(0, Stall::in_period))
@@ -308,19 +350,25 @@ impl CoreBounds<'_> {
             return sound.explain();
         }
         let r = &self.resources.regulation;
-        let (rule, source) = match (&self.resources.budgets, self.resources.explicit, self.resources.carry_in) {
-            (None, ..) => ("stall(mu) = (m-1)*mu*L", "crates/analysis/src/stall.rs, stall_unregulated"),
-            (_, true, _) => (
-                "stall(mu) = max(mu*s(1), floor(mu/Q)*(P - Q*L) + (mu mod Q)*s(1)), s(1) = L * other cores with a budget",
-                "crates/analysis/src/stall.rs, stall_explicit",
-            ),
-            (_, _, true) => (
-                "stall(mu) = max(mu*(m-1)*L, floor(mu/Q)*(P - Q*L) + (mu mod Q)*(m-1)*L)",
-                "crates/analysis/src/stall.rs, stall",
-            ),
-            _ => ("stall(mu) = m*mu*L", "single-core-equivalence section 3.1, eq. (1)"),
-        };
-        let d = Derivation::new(rule, source).input("m", u64::from(r.cores)).input("L ps", r.latency_ps);
+        let (rule, source) =
+            match (&self.resources.budgets, self.resources.explicit, self.resources.carry_in) {
+                (None, ..) => {
+                    ("stall(mu) = (m-1)*mu*L", "crates/analysis/src/stall.rs, stall_unregulated")
+                }
+                (_, true, _) => (
+                    "stall(mu) = max(mu*s(1), floor(mu/Q)*(P - Q*L) + (mu mod Q)*s(1)), s(1) = L * \
+                    other cores with a budget",
+                    "crates/analysis/src/stall.rs, stall_explicit",
+                ),
+                (_, _, true) => (
+                    "stall(mu) = max(mu*(m-1)*L, floor(mu/Q)*(P - Q*L) + (mu mod Q)*(m-1)*L)",
+                    "crates/analysis/src/stall.rs, stall",
+                ),
+                _ => ("stall(mu) = m*mu*L", "single-core-equivalence section 3.1, eq. (1)"),
+            };
+        let d = Derivation::new(rule, source)
+            .input("m", u64::from(r.cores))
+            .input("L ps", r.latency_ps);
         let Some(budgets) = &self.resources.budgets else { return d.result("as above") };
         let budget = budgets.get(self.core as usize).copied().unwrap_or(0);
         d.input("P ps", r.period_ps)
@@ -341,16 +389,19 @@ impl CoreBounds<'_> {
     ) -> Option<u64> {
         let level = self.level(index, hard, best_effort, locked, work)?;
         let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
-        let deadline_ps = tasks.last().filter(|_| self.resources.verdict_only).map_or(u64::MAX, |t| t.deadline_ps);
+        let deadline_ps = tasks
+            .last()
+            .filter(|_| self.resources.verdict_only)
+            .map_or(u64::MAX, |t| t.deadline_ps);
         let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100).min(deadline_ps);
         let stall = |asked: Asked| self.stall(asked);
         let window = Window { once_ps: self.once(level.company), stall: &stall };
         response_time(&tasks, tasks.len() - 1, &window, limit)
     }
 
-    /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority may preempt, after
-    /// which private caches have to be filled again; a job of lower priority may have an access
-    /// under way.
+    /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority
+    /// may preempt, after which private caches have to be filled again; a job of lower priority may
+    /// have an access under way.
     pub fn level(
         &self,
         index: usize,
@@ -385,12 +436,18 @@ impl CoreBounds<'_> {
     }
 }
 
-/// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`: a
-/// read, and the write-back of a dirty line, for at most what the private caches hold and what the
-/// largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the preempting
-/// job's own size does not help.
-pub fn preemption_accesses(preempting: usize, order: &[usize], work: &[Work], resources: &Resources) -> u64 {
-    let below = order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
+/// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`:
+/// a read, and the write-back of a dirty line, for at most what the private caches hold and what
+/// the largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the
+/// preempting job's own size does not help.
+pub fn preemption_accesses(
+    preempting: usize,
+    order: &[usize],
+    work: &[Work],
+    resources: &Resources,
+) -> u64 {
+    let below =
+        order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
     let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
     2 * largest.min(resources.platform.private_lines())
 }
@@ -405,7 +462,16 @@ fn share_pages(
     let curves: HashMap<usize, Vec<u64>> = on_core
         .iter()
         .filter(|&&t| work[t].hard())
-        .map(|&t| (t, work[t].demand.page_accesses().take(usize::try_from(capacity).unwrap_or(usize::MAX)).collect()))
+        .map(|&t| {
+            (
+                t,
+                work[t]
+                    .demand
+                    .page_accesses()
+                    .take(usize::try_from(capacity).unwrap_or(usize::MAX))
+                    .collect(),
+            )
+        })
         .collect();
     let gain = |task: usize, at: usize| -> Option<u128> {
         let accesses = *curves.get(&task)?.get(at)?;
@@ -416,8 +482,8 @@ fn share_pages(
     hand_out(on_core, capacity, gain)
 }
 
-/// Pages per task: one after the other to the task for which `worth` of a task and the pages that it has already is largest; `None`: it has
-/// no use for more.
+/// Pages per task: one after the other to the task for which `worth` of a task and the pages that
+/// it has already is largest; `None`: it has no use for more.
 pub fn hand_out(
     on_core: &[usize],
     capacity: u64,

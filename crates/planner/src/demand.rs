@@ -14,7 +14,8 @@ pub enum Demand {
         /// DRAM transactions.
         misses: u64,
     },
-    /// Stated for 0, 1, 2... locked pages: execution time alone in ps, and DRAM transactions. Not empty, never rising.
+    /// Stated for 0, 1, 2... locked pages: execution time alone in ps, and DRAM transactions. Not
+    /// empty, never rising.
     Curve(Vec<(u64, u64)>),
     /// Profiled.
     Profiled {
@@ -29,7 +30,9 @@ impl Demand {
     /// What the system file states itself; `None` where a profile says it.
     pub fn stated(demand: &system::Demand) -> Option<Self> {
         match demand {
-            system::Demand::Given { wcet, misses } => Some(Self::Given { wcet_ps: wcet.ps(), misses: *misses }),
+            system::Demand::Given { wcet, misses } => {
+                Some(Self::Given { wcet_ps: wcet.ps(), misses: *misses })
+            }
             system::Demand::Curve(points) => {
                 Some(Self::Curve(points.iter().map(|p| (p.wcet.ps(), p.misses)).collect()))
             }
@@ -37,7 +40,8 @@ impl Demand {
         }
     }
 
-    /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked misses).
+    /// DRAM transactions of a job with its `k` hottest pages locked (all that is not locked
+    /// misses).
     pub fn misses(&self, k: usize) -> u64 {
         match self {
             Self::Given { misses, .. } => *misses,
@@ -46,7 +50,8 @@ impl Demand {
         }
     }
 
-    /// The same by kind: at most so many reads, at most so many writes. Stated numbers do not tell the kinds apart.
+    /// The same by kind: at most so many reads, at most so many writes. Stated numbers do not tell
+    /// the kinds apart.
     pub fn kinds(&self, k: usize) -> (u64, u64) {
         let all = self.misses(k);
         match self {
@@ -75,13 +80,17 @@ impl Demand {
         }
     }
 
-    /// Time alone of a job, ps, and its DRAM transactions: with the whole shared cache under LRU and row hits in DRAM, by the profile; a stated
-    /// curve's with all pages locked; what is stated, where numbers are.
+    /// Time alone of a job, ps, and its DRAM transactions: with the whole shared cache under LRU
+    /// and row hits in DRAM, by the profile; a stated curve's with all pages locked; what is
+    /// stated, where numbers are.
     pub fn alone(&self, p: &Platform) -> (u64, u64) {
         match self {
-            Self::Given { .. } | Self::Curve(_) => (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX)),
+            Self::Given { .. } | Self::Curve(_) => {
+                (self.wcet_ps(usize::MAX, p), self.misses(usize::MAX))
+            }
             Self::Profiled { profile, .. } => {
-                let misses = profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
+                let misses =
+                    profile.by_ways.last().copied().unwrap_or_else(|| profile.llc_accesses());
                 let memory = misses.saturating_mul(p.row_hit().ps());
                 (inside_ps(profile, p).saturating_add(memory), misses)
             }
@@ -92,15 +101,20 @@ impl Demand {
     pub fn explain(&self, k: usize, p: &Platform) -> Derivation {
         let (misses, wcet) = (self.misses(k), self.wcet_ps(k, p));
         match self {
-            Self::Given { .. } => Derivation::new("C and mu as stated", "system file").input("mu", misses).result(wcet),
-            Self::Curve(points) => Derivation::new("C and mu of the stated lockdown curve", "system file")
-                .input("locked pages", k as u64)
-                .input("C without locking ps", point(points, 0).0)
-                .input("mu without locking", point(points, 0).1)
-                .step("mu", misses)
+            Self::Given { .. } => Derivation::new("C and mu as stated", "system file")
+                .input("mu", misses)
                 .result(wcet),
+            Self::Curve(points) => {
+                Derivation::new("C and mu of the stated lockdown curve", "system file")
+                    .input("locked pages", k as u64)
+                    .input("C without locking ps", point(points, 0).0)
+                    .input("mu without locking", point(points, 0).1)
+                    .step("mu", misses)
+                    .result(wcet)
+            }
             Self::Profiled { profile, .. } => Derivation::new(
-                "C = cycles in the private caches + reads that leave them * look-up of the shared cache + mu*L, \
+                "C = cycles in the private caches + reads that leave them * look-up of the shared \
+                    cache + mu*L, \
                  mu = accesses of pages that are not locked, and write-backs",
                 "single-core-equivalence section 2.3; the profile",
             )
@@ -124,10 +138,15 @@ impl Demand {
             Self::Profiled { profile, .. } => (&profile.pages[..], &[][..]),
         };
         let stated = points.windows(2).map(|p| p[0].1 - p[1].1);
-        pages.iter().map(solocore_model::profile::PageProfile::llc_accesses).chain(stated).take_while(|&n| n > 0)
+        pages
+            .iter()
+            .map(solocore_model::profile::PageProfile::llc_accesses)
+            .chain(stated)
+            .take_while(|&n| n > 0)
     }
 
-    /// Distinct lines a job touches; 0 where unknown (stated numbers must then include preemption costs).
+    /// Distinct lines a job touches; 0 where unknown (stated numbers must then include preemption
+    /// costs).
     pub fn lines(&self) -> u64 {
         match self {
             Self::Given { .. } | Self::Curve(_) => 0,
@@ -136,7 +155,8 @@ impl Demand {
     }
 }
 
-/// Time of a job but for its DRAM transactions, ps: computation, and a look-up of the shared cache for every read that leaves the private ones.
+/// Time of a job but for its DRAM transactions, ps: computation, and a look-up of the shared cache
+/// for every read that leaves the private ones.
 pub fn inside_ps(profile: &Profile, p: &Platform) -> u64 {
     let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
     p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups)

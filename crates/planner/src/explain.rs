@@ -15,7 +15,12 @@ fn ms(ns: u64) -> String {
 }
 
 /// One line per rule that gave numbers, then the verdict's cause.
-pub fn reasons(plan: &Plan, work: &[Work], r: &Resources, dynamic: Option<&Dynamic>) -> Vec<String> {
+pub fn reasons(
+    plan: &Plan,
+    work: &[Work],
+    r: &Resources,
+    dynamic: Option<&Dynamic>,
+) -> Vec<String> {
     let mut out = shares(plan, r, dynamic);
     for (t, w) in plan.tasks.iter().zip(work) {
         out.push(task_reason(t, w));
@@ -32,7 +37,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     let Some(stall) = r.stalls.first() else {
         let why = r.memory.as_ref().err().map_or("its timing is impossible", String::as_str);
         out.push(format!(
-            "bandwidth: no bound can be given without the memory's timing ({why}); name dram.memory in the platform file, or set [regulation] model = \"sce\""
+            "bandwidth: no bound can be given without the memory's timing ({why}); name \
+                dram.memory in the platform file, or set [regulation] model = \"sce\""
         ));
         return;
     };
@@ -42,7 +48,9 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         let rule = if r.explicit {
             "as stated per core".to_owned()
         } else {
-            "even, the largest with which the bounds are, in the mean, at most 2 % above the least that even budgets give".to_owned()
+            "even, the largest with which the bounds are, in the mean, at most 2 % above the least \
+                that even budgets give"
+                .to_owned()
         };
         out.push(format!(
             "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {} ({})",
@@ -54,7 +62,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         for (core, writes) in r.write_budgets.iter().enumerate() {
             if let Some(writes) = writes {
                 out.push(format!(
-                    "core {core}: of its {} accesses a period {writes} are for writes and {} for reads",
+                    "core {core}: of its {} accesses a period {writes} are for writes and {} for \
+                        reads",
                     budgets[core],
                     budgets[core] - writes
                 ));
@@ -62,7 +71,8 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
         }
         if r.write_budgets.iter().all(Option::is_none) {
             out.push(format!(
-                "writes: {}; so each access of another core is charged as the costlier kind, {} (a read alone would be {})",
+                "writes: {}; so each access of another core is charged as the costlier kind, {} (a \
+                    read alone would be {})",
                 if p.dram.counts_writes {
                     "one budget for both kinds gives the lower bounds here"
                 } else {
@@ -73,13 +83,16 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
             ));
         }
         out.push(format!(
-            "stall: a period in which core 0 is stopped costs at most P - Q*L_max, any other at most {} by the other cores' budgets, refreshes and what is under way; once per busy window {}, as somebody may have drained the budget",
+            "stall: a period in which core 0 is stopped costs at most P - Q*L_max, any other at \
+                most {} by the other cores' budgets, refreshes and what is under way; once per \
+                busy window {}, as somebody may have drained the budget",
             ms(stall.in_period().div_ceil(1000)),
             ms(stall.once().div_ceil(1000))
         ));
         if stall.jobs.is_some() {
             out.push(format!(
-                "jobs: there is no best effort, so the others make no more accesses than their jobs, {} each, where that is less",
+                "jobs: there is no best effort, so the others make no more accesses than their \
+                    jobs, {} each, where that is less",
                 ns(c.any_ps)
             ));
         }
@@ -87,14 +100,20 @@ fn sound_shares(r: &Resources, out: &mut Vec<String>) {
     }
     out.push(match (&stall.jobs, c.request_ps) {
         (Some(_), _) => format!(
-            "bandwidth: not regulated; the others make no more accesses than their tasks' jobs, {} each",
+            "bandwidth: not regulated; the others make no more accesses than their tasks' jobs, {} \
+                each",
             ns(c.any_ps)
         ),
         (_, Some(each)) => format!(
-            "bandwidth: not regulated; others can hold up each access by {}: reads that are older, and two drains of the write queue",
+            "bandwidth: not regulated; others can hold up each access by {}: reads that are older, \
+                and two drains of the write queue",
             ns(each)
         ),
-        (_, None) => "bandwidth: not regulated, and the controller gives no turns: nothing bounds how long posted writes and row hits of others hold up an access; set [regulation] policy = \"memguard\", or a row_hit_cap in the platform file if the controller has one".to_owned(),
+        (_, None) => "bandwidth: not regulated, and the controller gives no turns: nothing bounds \
+            how long posted writes and row hits of others hold up an access; set [regulation] \
+            policy = \"memguard\", or a row_hit_cap in the platform file if the controller has \
+            one"
+        .to_owned(),
     });
 }
 
@@ -103,7 +122,8 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
     let p = &plan.platform;
     let m = r.cores;
     let mut out = vec![format!(
-        "cache: {} ways of {} over {m} cores give each {} ways; {} pages can be locked in them ({})",
+        "cache: {} ways of {} over {m} cores give each {} ways; {} pages can be locked in them \
+            ({})",
         p.llc.ways,
         p.llc.size,
         r.ways,
@@ -118,13 +138,20 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
         None if dynamic.is_some() => out.extend(dynamic.map(|d| budget_reason(plan, d, r))),
         _ if r.model == Model::Sound => sound_shares(r, &mut out),
         None => out.push(format!(
-            "bandwidth: not regulated; each access waits for one of each of the {} other cores: stall = (m-1)*mu*L_max",
+            "bandwidth: not regulated; each access waits for one of each of the {} other cores: \
+                stall = (m-1)*mu*L_max",
             m - 1
         )),
         Some(budgets) => {
-            let rule = if r.explicit { "as stated per core" } else { "even: Q = floor(P / (m*L_max))" };
+            let rule = if r.explicit {
+                "as stated per core"
+            } else {
+                "even: Q = floor(P / \
+                (m*L_max))"
+            };
             out.push(format!(
-                "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {}, L_max = {} (guaranteed {})",
+                "bandwidth: {rule}; core 0 has Q = {} accesses of {} in P = {}, L_max = {} \
+                    (guaranteed {})",
                 budgets[0],
                 p.llc.line,
                 Time::from_ps(r.regulation.period_ps),
@@ -133,30 +160,59 @@ pub fn shares(plan: &Plan, r: &Resources, dynamic: Option<&Dynamic>) -> Vec<Stri
             ));
             out.push(match (r.carry_in, r.explicit) {
                 (true, false) => format!(
-                    "stall: contention and throttling, at most (m-1)*mu*L_max up to rounding of Q, plus P - Q*l = {} once per busy window, because an earlier task may have drained the budget with row hits (l = {})",
-                    ms(r.regulation.period_ps.saturating_sub(budgets[0] * p.row_hit().ps()).div_ceil(1000)),
+                    "stall: contention and throttling, at most (m-1)*mu*L_max up to rounding of Q, \
+                        plus P - Q*l = {} once per busy window, because an earlier task may have \
+                        drained the budget with row hits (l = {})",
+                    ms(r.regulation
+                        .period_ps
+                        .saturating_sub(budgets[0] * p.row_hit().ps())
+                        .div_ceil(1000)),
                     p.row_hit()
                 ),
-                (true, true) => "stall: worst distribution of the accesses over periods, given all cores' budgets, plus P - Q*l once per busy window, l the time of a row hit".to_owned(),
-                (false, true) => "stall: worst distribution of the accesses over periods, given all cores' budgets; carry_in = false leaves out a drained budget, which is not safe".to_owned(),
-                (false, false) => "stall: m*mu*L_max, single-core-equivalence eq. (1); carry_in = false leaves out a drained budget, which is optimistic for few misses".to_owned(),
+                (true, true) => {
+                    "stall: worst distribution of the accesses over periods, given all \
+                    cores' budgets, plus P - Q*l once per busy window, l the time of a row \
+                    hit"
+                    .to_owned()
+                }
+                (false, true) => "stall: worst distribution of the accesses over periods, given \
+                    all cores' budgets; carry_in = false leaves out a drained budget, which is not \
+                    safe"
+                    .to_owned(),
+                (false, false) => "stall: m*mu*L_max, single-core-equivalence eq. (1); carry_in = \
+                    false leaves out a drained budget, which is optimistic for few \
+                    misses"
+                    .to_owned(),
             });
         }
     }
     out.push(match r.banks(0) {
-        Some((_, n)) => format!("banks: {} DRAM banks over {m} cores give each {n} of its own", p.total_banks()),
-        None => format!("banks: {} DRAM banks are fewer than {m} cores; they are shared", p.total_banks()),
+        Some((_, n)) => {
+            format!("banks: {} DRAM banks over {m} cores give each {n} of its own", p.total_banks())
+        }
+        None => format!(
+            "banks: {} DRAM banks are fewer than {m} cores; they are shared",
+            p.total_banks()
+        ),
     });
     out
 }
 
 fn budget_reason(plan: &Plan, d: &Dynamic, r: &Resources) -> String {
-    let soft: Vec<String> =
-        (0..).zip(&d.soft).filter(|(_, soft)| **soft).map(|(c, _): (u32, _)| c.to_string()).collect();
-    let budgets: Vec<String> =
-        plan.tasks.iter().filter_map(|t| t.soft_budget.map(|b| format!("{} {b}", t.name))).collect();
+    let soft: Vec<String> = (0..)
+        .zip(&d.soft)
+        .filter(|(_, soft)| **soft)
+        .map(|(c, _): (u32, _)| c.to_string())
+        .collect();
+    let budgets: Vec<String> = plan
+        .tasks
+        .iter()
+        .filter_map(|t| t.soft_budget.map(|b| format!("{} {b}", t.name)))
+        .collect();
     format!(
-        "bandwidth: soft cores {} share a budget while a job of an analysed task runs ({}), none otherwise; R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under way)*L_max + accesses of other hard cores, L_max = {}",
+        "bandwidth: soft cores {} share a budget while a job of an analysed task runs ({}), none \
+            otherwise; R_i = E_i + sum of ceil(R_i/P_j)*E_j, E_i = C_i + (B_i + {} under \
+            way)*L_max + accesses of other hard cores, L_max = {}",
         if soft.is_empty() { "(none)".to_owned() } else { soft.join(", ") },
         if budgets.is_empty() { "none".to_owned() } else { budgets.join(", ") },
         d.switch_accesses,
@@ -168,11 +224,14 @@ fn dynamic_verdict(plan: &Plan, d: &Dynamic) -> String {
     let name = |index: usize| plan.tasks.get(index).map_or("?", |t| t.name.as_str());
     match (d.fails, d.too_small()) {
         (Some(index), _) => format!(
-            "verdict: not schedulable: {} may miss its deadline, and the bounds of the others count on its ending in time; lower its soft_budget or that of tasks above it, move it to another core, or lengthen its period",
+            "verdict: not schedulable: {} may miss its deadline, and the bounds of the others \
+                count on its ending in time; lower its soft_budget or that of tasks above it, move \
+                it to another core, or lengthen its period",
             name(index)
         ),
         (None, Some(index)) => format!(
-            "verdict: not schedulable: the budget of {} is below one access for each of {} soft cores; use fewer soft cores (active_cores), or lengthen its deadline",
+            "verdict: not schedulable: the budget of {} is below one access for each of {} soft \
+                cores; use fewer soft cores (active_cores), or lengthen its deadline",
             name(index),
             d.soft_cores()
         ),
@@ -188,7 +247,8 @@ fn margin_reason(core: &PlanCore) -> Option<String> {
         Some(k) => format!("all miss counts by {}", percent(k)),
         None => "miss counts without limit".to_owned(),
     };
-    let budget = m.least_budget_accesses.map_or(String::new(), |q| format!("; a budget of {q} would do"));
+    let budget =
+        m.least_budget_accesses.map_or(String::new(), |q| format!("; a budget of {q} would do"));
     Some(format!(
         "margin: core {}: all execution times may grow by {}, {misses}; {} is critical{budget}",
         core.id,
@@ -221,10 +281,14 @@ pub fn task_reason(t: &PlanTask, w: &Work) -> String {
         (None, None) => "worst fit",
     };
     if t.best_effort() {
-        return format!("{}: best effort on core {} ({placed}); nothing is promised", t.name, t.core);
+        return format!(
+            "{}: best effort on core {} ({placed}); nothing is promised",
+            t.name, t.core
+        );
     }
     format!(
-        "{}: core {} ({placed}), priority {}; C = {} and mu = {} {source}; C_sce = {} + {} = {}; response {} against deadline {}",
+        "{}: core {} ({placed}), priority {}; C = {} and mu = {} {source}; C_sce = {} + {} = {}; \
+            response {} against deadline {}",
         t.name,
         t.core,
         t.priority,
@@ -245,7 +309,8 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
     let mut warn = |text: String| out.push(format!("warning: {}: {text}", t.name));
     if profile.isa != plan.platform.isa {
         warn(format!(
-            "profiled as a {} program, but {} has {} cores; build it for the board for numbers that count",
+            "profiled as a {} program, but {} has {} cores; build it for the board for numbers \
+                that count",
             profile.isa, plan.platform.name, plan.platform.isa
         ));
     }
@@ -253,13 +318,18 @@ pub fn warnings(t: &PlanTask, w: &Work, plan: &Plan) -> Vec<String> {
         warn(format!("{} threads, planned as if they shared core {}", profile.threads, t.core));
     }
     if profile.children > 0 {
-        warn(format!("{} child processes, whose memory use is not in the profile", profile.children));
+        warn(format!(
+            "{} child processes, whose memory use is not in the profile",
+            profile.children
+        ));
     }
     if let Some(other) = &profile.exec {
         warn(format!("replaced itself by {other}, where the profile ends"));
     }
     if profile.trace.as_ref().is_some_and(|trace| trace.truncated) {
-        warn("the trace was cut at its limit; the simulator replays the first part only".to_owned());
+        warn(
+            "the trace was cut at its limit; the simulator replays the first part only".to_owned(),
+        );
     }
     out
 }
@@ -272,7 +342,8 @@ fn verdict(plan: &Plan) -> String {
         .map(|t| {
             let by = match (t.wcrt_ns, t.deadline_ns) {
                 (Some(r), Some(d)) => format!("{} beyond its deadline", ms(r.saturating_sub(d))),
-                _ => "no bound: its core is overloaded, or nothing limits what others may do to it".to_owned(),
+                _ => "no bound: its core is overloaded, or nothing limits what others may do to it"
+                    .to_owned(),
             };
             format!("{} on core {} ({by})", t.name, t.core)
         })
@@ -281,7 +352,8 @@ fn verdict(plan: &Plan) -> String {
         return "verdict: every analysed task meets its deadline".to_owned();
     }
     format!(
-        "verdict: not schedulable: {}; spread the tasks over more cores, lengthen periods, or lower mu (smaller inputs, more locked pages)",
+        "verdict: not schedulable: {}; spread the tasks over more cores, lengthen periods, or \
+            lower mu (smaller inputs, more locked pages)",
         late.join(", ")
     )
 }
@@ -300,19 +372,27 @@ pub fn verdicts(system: &System, plan: &mut Plan) {
 /// What the bounds take the machine for.
 fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
     let (p, r) = (&plan.platform, &plan.regulation);
-    let measured =
-        plan.levels().is_some() && system.levels().is_some_and(|m| m.settings.contention == Contention::Measured);
+    let measured = plan.levels().is_some()
+        && system.levels().is_some_and(|m| m.settings.contention == Contention::Measured);
     if measured {
-        return vec!["stated times were measured under the contention that there will be".to_owned()];
+        return vec![
+            "stated times were measured under the contention that there will be".to_owned(),
+        ];
     }
     let mut out = Vec::new();
     match plan.model {
         Model::Sce => {
             let m = p.pipeline.mshrs;
-            let contradicted = |yes: bool| if yes { " (the platform file contradicts this)" } else { "" };
+            let contradicted =
+                |yes: bool| if yes { " (the platform file contradicts this)" } else { "" };
             out.push(format!(
-                "under eq. (1)'s assumptions: each core has one access under way{}, and the memory serves cores in turn{}",
-                if m > 1 { format!(" (the platform file says {m} miss registers)") } else { String::new() },
+                "under eq. (1)'s assumptions: each core has one access under way{}, and the memory \
+                    serves cores in turn{}",
+                if m > 1 {
+                    format!(" (the platform file says {m} miss registers)")
+                } else {
+                    String::new()
+                },
                 contradicted(p.dram.memory.is_some()),
             ));
             out.push(format!(
@@ -325,12 +405,17 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
                 contradicted(p.dram.memory.is_some())
             ));
             if !r.carry_in {
-                out.push("no earlier task has drained the budget of the period in which a job is released".to_owned());
+                out.push(
+                    "no earlier task has drained the budget of the period in which a job is \
+                    released"
+                        .to_owned(),
+                );
             }
         }
         Model::Sound => {
             out.push(format!(
-                "memory {}: timing, queues, drains and row-hit cap as docs/dram.md has them; L_max = {} by itself",
+                "memory {}: timing, queues, drains and row-hit cap as docs/dram.md has them; L_max \
+                    = {} by itself",
                 p.dram.memory.as_deref().unwrap_or("unknown"),
                 p.dram.latency_max
             ));
@@ -345,11 +430,14 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
             match r.policy {
                 Policy::Memguard => {
                     out.push(
-                        "every core keeps its budget in every period, analysed tasks too; periods begin together"
+                        "every core keeps its budget in every period, analysed tasks too; periods \
+                            begin together"
                             .to_owned(),
                     );
                 }
-                Policy::Dynamic => out.push("soft cores keep the budgets of the jobs that run".to_owned()),
+                Policy::Dynamic => {
+                    out.push("soft cores keep the budgets of the jobs that run".to_owned())
+                }
                 Policy::None | Policy::Bwlock | Policy::Maracas => {}
             }
             out.push("no prefetcher and no device adds traffic that no budget counts".to_owned());
@@ -361,28 +449,50 @@ fn bound_assumptions(system: &System, plan: &Plan) -> Vec<String> {
 /// What has to hold for the verdict to hold.
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = vec![format!(
-        "L_max = {} bounds the service of one DRAM transaction that meets no other core's (platform file)",
+        "L_max = {} bounds the service of one DRAM transaction that meets no other core's \
+            (platform file)",
         plan.platform.dram.latency_max
     )];
     match plan.model {
         Model::Sce => {
-            out.push("each core has one memory request under way at a time, and the memory serves the cores in turn (model = \"sce\")".to_owned());
+            out.push(
+                "each core has one memory request under way at a time, and the memory serves \
+                the cores in turn (model = \"sce\")"
+                    .to_owned(),
+            );
             out.push("DMA and devices stay within what L_max leaves them".to_owned());
         }
         Model::Sound => {
-            out.push("the memory controller is like that of docs/dram.md: first ready, first come, with a row-hit cap, a write queue and turns".to_owned());
-            out.push("every core's misses under way, posted writes and budgets are as the plan has them; no prefetcher or device adds to them".to_owned());
+            out.push(
+                "the memory controller is like that of docs/dram.md: first ready, first come, \
+                with a row-hit cap, a write queue and turns"
+                    .to_owned(),
+            );
+            out.push(
+                "every core's misses under way, posted writes and budgets are as the plan has \
+                them; no prefetcher or device adds to them"
+                    .to_owned(),
+            );
         }
     }
     if work.iter().any(|w| matches!(w.demand, Demand::Profiled { .. })) {
         out.push(format!(
-            "a job's C and mu are those of the profiled run: {} cycles per instruction, the modelled caches, its input; other inputs can take longer",
+            "a job's C and mu are those of the profiled run: {} cycles per instruction, the \
+                modelled caches, its input; other inputs can take longer",
             plan.platform.cpi
         ));
-        out.push("everything outside the locked pages misses the shared cache (safe), and write-backs count as accesses (safe)".to_owned());
+        out.push(
+            "everything outside the locked pages misses the shared cache (safe), and \
+            write-backs count as accesses (safe)"
+                .to_owned(),
+        );
     }
     if work.iter().any(|w| matches!(w.demand, Demand::Given { .. } | Demand::Curve(_))) {
-        out.push("stated wcet and misses hold with the planned cache share, count L_max for each miss, and include preemption costs".to_owned());
+        out.push(
+            "stated wcet and misses hold with the planned cache share, count L_max for each \
+            miss, and include preemption costs"
+                .to_owned(),
+        );
     }
     if plan.regulation.active_cores < plan.platform.cores {
         out.push(format!(
@@ -391,7 +501,11 @@ pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
         ));
     }
     if plan.model == Model::Sce && !plan.regulation.carry_in {
-        out.push("carry_in = false: no earlier task on the core has used up the period's budget when a job starts (not enforced)".to_owned());
+        out.push(
+            "carry_in = false: no earlier task on the core has used up the period's budget \
+            when a job starts (not enforced)"
+                .to_owned(),
+        );
     }
     out.push("interrupts, timer ticks and context switches are not charged".to_owned());
     out

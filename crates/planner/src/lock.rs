@@ -1,11 +1,14 @@
 //! The bandwidth lock in a plan: how much the others may do while somebody holds it.
 //!
-//! Problem: soft real-time tasks lose their time to what the other cores read and write in their memory-intensive sections.
-//! Rule: while a section holds the lock, what is not real-time may make `lock_bandwidth` worth of accesses per period and
-//! core, otherwise as many as it likes; a real-time task is never throttled.
+//! Problem: soft real-time tasks lose their time to what the other cores read and write in their
+//! memory-intensive sections.
+//! Rule: while a section holds the lock, what is not real-time may make `lock_bandwidth` worth of
+//! accesses per period and core, otherwise as many as it likes; a real-time task is never
+//! throttled.
 //! Source: bwlock, sections 3 and 6; 100 MB/s is the value of its section 3.3.
-//! Does not cover: bounds that count on the lock. It is taken while programs run, and nobody knows when they hold it; so
-//! the bounds are those of a machine that is not regulated at all, which the lock can only improve.
+//! Does not cover: bounds that count on the lock. It is taken while programs run, and nobody knows
+//! when they hold it; so the bounds are those of a machine that is not regulated at all, which the
+//! lock can only improve.
 
 use crate::error::PlanError;
 use solocore_model::system::{Policy, System};
@@ -20,10 +23,12 @@ pub(crate) fn budget(system: &System) -> Result<Option<u64>, PlanError> {
         return Ok(None);
     }
     let bandwidth = system.regulation.lock_bandwidth.unwrap_or(USUAL);
-    let bytes = u128::from(bandwidth.0) * u128::from(system.regulation.period.ps()) / 1_000_000_000_000;
+    let bytes =
+        u128::from(bandwidth.0) * u128::from(system.regulation.period.ps()) / 1_000_000_000_000;
     match u64::try_from(bytes / u128::from(system.platform.llc.line.0)).unwrap_or(u64::MAX) {
         0 => Err(PlanError(format!(
-            "[regulation] lock_bandwidth = {bandwidth} is below one access per period; raise it, or lengthen the period"
+            "[regulation] lock_bandwidth = {bandwidth} is below one access per period; raise it, \
+                or lengthen the period"
         ))),
         accesses => Ok(Some(accesses)),
     }
@@ -34,10 +39,12 @@ pub(crate) fn note(plan: &mut Plan, budget: Option<u64>) {
     let Some(budget) = budget else { return };
     plan.regulation.lock_budget_accesses = Some(budget);
     plan.reasons.push(format!(
-        "bandwidth lock: while somebody holds it, a core may make {budget} accesses per period for tasks that are not real-time; no bound counts on it"
+        "bandwidth lock: while somebody holds it, a core may make {budget} accesses per period for \
+            tasks that are not real-time; no bound counts on it"
     ));
     plan.assumptions.push(
-        "The lock throttles no analysed task: each runs with a real-time policy, or is attached to solocore (client/c)."
+        "The lock throttles no analysed task: each runs with a real-time policy, or is attached to \
+            solocore (client/c)."
             .to_owned(),
     );
 }

@@ -1,8 +1,9 @@
-//! How far the tasks of a core may grow before one of them misses its deadline, and how each response time came about.
+//! How far the tasks of a core may grow before one of them misses its deadline, and how each
+//! response time came about.
 //!
-//! Rule: the core's own test, evaluated with one quantity changed; it is monotone in each, so a binary search finds the
-//! edge (`solocore_analysis::sensitivity`). Not covered: growth on several cores at once, and placements that
-//! would have been chosen for larger tasks.
+//! Rule: the core's own test, evaluated with one quantity changed; it is monotone in each, so a
+//! binary search finds the edge (`solocore_analysis::sensitivity`). Not covered: growth on several
+//! cores at once, and placements that would have been chosen for larger tasks.
 
 use crate::core_plan::{CoreBounds, CorePlan, Level};
 use crate::resources::Resources;
@@ -40,7 +41,8 @@ impl<'a> Margins<'a> {
     fn passes(&self, resources: &Resources, change: impl Fn(usize, &Task) -> Option<Task>) -> bool {
         let bounds = self.bounds(resources);
         self.levels.iter().all(|level| {
-            let tasks: Option<Vec<Task>> = level.tasks.iter().map(|(index, t)| change(*index, t)).collect();
+            let tasks: Option<Vec<Task>> =
+                level.tasks.iter().map(|(index, t)| change(*index, t)).collect();
             let Some(tasks) = tasks else { return false };
             let Some((last, _)) = tasks.split_last() else { return true };
             let stall = |asked: Asked| bounds.stall(asked);
@@ -68,10 +70,17 @@ impl<'a> Margins<'a> {
         let (_, own) = self.core.demand_of(index)?;
         let misses = largest_passing(0, MOST_MISSES, own, |misses| {
             self.passes(self.resources, |i, t| {
-                if i == index { t.with_misses(t.misses, (t.misses - own).checked_add(misses)?) } else { Some(*t) }
+                if i == index {
+                    t.with_misses(t.misses, (t.misses - own).checked_add(misses)?)
+                } else {
+                    Some(*t)
+                }
             })
         });
-        Some(TaskMargin { wcet_ns: wcet.passes.map(|ps| ps / 1000), misses: misses.fails.and(misses.passes) })
+        Some(TaskMargin {
+            wcet_ns: wcet.passes.map(|ps| ps / 1000),
+            misses: misses.fails.and(misses.passes),
+        })
     }
 
     /// Of the whole core.
@@ -79,8 +88,9 @@ impl<'a> Margins<'a> {
         if self.levels.is_empty() || !self.core.schedulable() {
             return None;
         }
-        let grow =
-            |value: u64, k: u64| u64::try_from((u128::from(value) * u128::from(k)).div_ceil(u128::from(UNITY))).ok();
+        let grow = |value: u64, k: u64| {
+            u64::try_from((u128::from(value) * u128::from(k)).div_ceil(u128::from(UNITY))).ok()
+        };
         let wcets = largest_passing(1, MOST, UNITY, |k| {
             self.passes(self.resources, |_, t| Some(Task { wcet_ps: grow(t.wcet_ps, k)?, ..*t }))
         });
@@ -91,7 +101,9 @@ impl<'a> Margins<'a> {
             let Some((index, t)) = level.tasks.last().copied() else { return u128::MAX };
             let most = self.wcet(index, t.wcet_ps, t.deadline_ps).passes.unwrap_or(0);
             // Thousandths do: the name is for people.
-            (u128::from(most) * u128::from(MOST)).checked_div(u128::from(t.wcet_ps)).unwrap_or(u128::MAX)
+            (u128::from(most) * u128::from(MOST))
+                .checked_div(u128::from(t.wcet_ps))
+                .unwrap_or(u128::MAX)
         };
         let critical = self.levels.iter().min_by_key(relative)?;
         Some(CoreMargin {
@@ -107,7 +119,10 @@ impl<'a> Margins<'a> {
         let own = self.core.core as usize;
         let budget = *budgets.get(own)?;
         // Eq. (1) alone does not look at the budget.
-        if self.resources.model == Model::Sce && !self.resources.carry_in && !self.resources.explicit {
+        if self.resources.model == Model::Sce
+            && !self.resources.carry_in
+            && !self.resources.explicit
+        {
             return None;
         }
         let writes = &self.resources.write_budgets;
@@ -129,6 +144,10 @@ impl<'a> Margins<'a> {
         let window = Window { once_ps: bounds.once(level.company), stall: &stall };
         let tasks: Vec<Task> = level.tasks.iter().map(|(_, t)| *t).collect();
         let response = self.core.response_ps(index);
-        Some(explain(&tasks, tasks.len().checked_sub(1)?, &window, response).because(demand).because(bounds.explain()))
+        Some(
+            explain(&tasks, tasks.len().checked_sub(1)?, &window, response)
+                .because(demand)
+                .because(bounds.explain()),
+        )
     }
 }

@@ -1,8 +1,10 @@
 //! The memory of a platform as the bounds see it.
 //!
-//! Problem: the interference model wants timings in clock cycles and queues; a platform names a memory of crates/dram. Rule: the memory is
-//! the one that the simulator takes (`Spec::of_platform`); each core can have its miss registers' reads and its write buffer under way. Who
-//! shares it is said in `resources`. Not covered: controllers that differ from that of docs/dram.md.
+//! Problem: the interference model wants timings in clock cycles and queues; a platform names a
+//! memory of crates/dram. Rule: the memory is the one that the simulator takes
+//! (`Spec::of_platform`); each core can have its miss registers' reads and its write buffer under
+//! way. Who shares it is said in `resources`. Not covered: controllers that differ from that of
+//! docs/dram.md.
 
 use solocore_analysis::interference::{Memory, Queue, Requester};
 use solocore_analysis::memory::latency::{Controller, Dram};
@@ -20,7 +22,10 @@ pub fn of(p: &Platform) -> Result<Memory, String> {
     let limits = Limits::MODELLED;
     Ok(Memory {
         dram: timings(&spec),
-        controller: Controller { hit_cap: p.dram.row_hit_cap.limit().map(u64::from), ..Controller::default() },
+        controller: Controller {
+            hit_cap: p.dram.row_hit_cap.limit().map(u64::from),
+            ..Controller::default()
+        },
         queue: Queue {
             writes: c(limits.writes),
             drain_most: c(limits.drain_most),
@@ -68,7 +73,10 @@ pub fn timings(spec: &Spec) -> Dram {
 
 /// A core of the platform.
 pub fn core(p: &Platform) -> Requester {
-    Requester { reads: u64::from(p.pipeline.mshrs.max(1)), writes: u64::from(Pipeline::WRITE_BUFFER) }
+    Requester {
+        reads: u64::from(p.pipeline.mshrs.max(1)),
+        writes: u64::from(Pipeline::WRITE_BUFFER),
+    }
 }
 
 #[cfg(test)]
@@ -83,7 +91,10 @@ mod tests {
             let p = Platform::find(name, Path::new(".")).unwrap();
             let derived = of(&p).unwrap().latency_ps().unwrap();
             let stated = p.dram.latency_max.ps();
-            assert!((derived..derived + 1000).contains(&stated), "{name}: {stated} ps stated, {derived} ps derived");
+            assert!(
+                (derived..derived + 1000).contains(&stated),
+                "{name}: {stated} ps stated, {derived} ps derived"
+            );
         }
     }
 }

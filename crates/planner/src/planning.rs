@@ -1,7 +1,7 @@
 //! The way from a system to its plan, whatever the scheme.
 //!
-//! Rule: shares of the machine first, then even budgets where nobody states them ([`budgets::choose`]), then the plan of the scheme; levels have shares of
-//! their own.
+//! Rule: shares of the machine first, then even budgets where nobody states them
+//! ([`budgets::choose`]), then the plan of the scheme; levels have shares of their own.
 
 use crate::demand::Demand;
 use crate::error::PlanError;
@@ -46,7 +46,11 @@ impl std::fmt::Debug for Patience<'_> {
 ///
 /// # Panics
 /// As [`plan`].
-pub fn plan_until(system: &System, demands: &[Demand], patience: Patience<'_>) -> Result<Plan, PlanError> {
+pub fn plan_until(
+    system: &System,
+    demands: &[Demand],
+    patience: Patience<'_>,
+) -> Result<Plan, PlanError> {
     let system = with_latency(system);
     let mut plan = planned(&system, demands, patience)?;
     explain::verdicts(&system, &mut plan);
@@ -62,7 +66,9 @@ pub(crate) fn schedulable(system: &System, demands: &[Demand]) -> Result<bool, P
         return plan(system, demands).map(|plan| plan.schedulable);
     }
     let system = with_latency(system);
-    prepared(&system, demands, |work, resources, _| Ok(budgets::schedulable(&system, work, resources)))
+    prepared(&system, demands, |work, resources, _| {
+        Ok(budgets::schedulable(&system, work, resources))
+    })
 }
 
 /// `L_max` is what the memory's timing says, where the platform file says less.
@@ -84,9 +90,13 @@ fn planned(system: &System, demands: &[Demand], patience: Patience<'_>) -> Resul
         return levels::plan(system, isolation, demands);
     }
     prepared(system, demands, |work, resources, lock_budget| match &system.scheme {
-        Scheme::Windows(instance) => Ok(windows::plan(system, instance, work, &resources, patience.stop)),
+        Scheme::Windows(instance) => {
+            Ok(windows::plan(system, instance, work, &resources, patience.stop))
+        }
         Scheme::Vcpus(vcpus) => Ok(vcpus::plan(system, vcpus, work, &resources)),
-        Scheme::Budgets | Scheme::Levels(_) => budgets::plan(system, work, resources, lock_budget, patience),
+        Scheme::Budgets | Scheme::Levels(_) => {
+            budgets::plan(system, work, resources, lock_budget, patience)
+        }
     })
 }
 

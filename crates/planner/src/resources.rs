@@ -2,7 +2,9 @@
 
 use crate::error::PlanError;
 use crate::{memory, writes};
-use solocore_analysis::interference::{Budget, Costs, Job, Memory, Others, Requester, Sharing, Stall};
+use solocore_analysis::interference::{
+    Budget, Costs, Job, Memory, Others, Requester, Sharing, Stall,
+};
 use solocore_analysis::stall::Regulation;
 use solocore_model::platform::Partition;
 use solocore_model::system::{Model, Policy, Share};
@@ -49,8 +51,8 @@ pub struct Resources {
 }
 
 impl Resources {
-    /// Shares the machine out as the system asks. Even budgets under the interference model are chosen later
-    /// ([`Resources::with_budgets`]).
+    /// Shares the machine out as the system asks. Even budgets under the interference model are
+    /// chosen later ([`Resources::with_budgets`]).
     ///
     /// # Errors
     /// When budgets are impossible.
@@ -59,8 +61,11 @@ impl Resources {
         let p = &system.platform;
         let memory = memory::of(p);
         let cores = system.active_cores();
-        let regulation =
-            Regulation { period_ps: system.regulation.period.ps(), latency_ps: p.dram.latency_max.ps(), cores };
+        let regulation = Regulation {
+            period_ps: system.regulation.period.ps(),
+            latency_ps: p.dram.latency_max.ps(),
+            cores,
+        };
         let private = p.total_banks() >= cores
             && solocore_dram::Spec::of_platform(p).is_ok_and(|spec| spec.one_bank_a_page(p.page.0));
         let io = system.windows().filter(|ima| !ima.devices.is_empty()).map(|ima| {
@@ -94,8 +99,12 @@ impl Resources {
         if system.regulation.policy == Policy::Memguard {
             let budgets = match (system.regulation.share(), model) {
                 (Share::Explicit, _) => explicit_budgets(system, &out)?,
-                (Share::Even | Share::Optimal, Model::Sce) => vec![even_budget(&regulation)?; cores as usize],
-                (Share::Even | Share::Optimal, Model::Sound) => vec![out.guaranteed()?; cores as usize],
+                (Share::Even | Share::Optimal, Model::Sce) => {
+                    vec![even_budget(&regulation)?; cores as usize]
+                }
+                (Share::Even | Share::Optimal, Model::Sound) => {
+                    vec![out.guaranteed()?; cores as usize]
+                }
             };
             out.write_budgets = writes::stated(system, &budgets)?;
             out.budgets = Some(budgets);
@@ -170,7 +179,8 @@ impl Resources {
         self.stalls = (0..).zip(&self.costs).map(stall).collect();
     }
 
-    /// The budgets of the cores that share a channel with this one; the I/O core's is what its devices are paced to.
+    /// The budgets of the cores that share a channel with this one; the I/O core's is what its
+    /// devices are paced to.
     fn rival_budgets(&self, core: u32) -> Vec<Budget> {
         let rivals = self.rivals(core);
         let of = |other: &u32| match &self.io {
@@ -181,7 +191,8 @@ impl Resources {
         rivals.iter().chain(everywhere.map(|(io, _)| io)).map(of).collect()
     }
 
-    /// Lines that the I/O core's devices move in one period at most: each waits for its turn of the others.
+    /// Lines that the I/O core's devices move in one period at most: each waits for its turn of the
+    /// others.
     fn paced(&self) -> u64 {
         let r = &self.regulation;
         let wait = u64::from(r.cores.saturating_sub(1)).saturating_mul(r.latency_ps);
@@ -198,7 +209,8 @@ impl Resources {
         }
     }
 
-    /// The largest even budget that each core can use up in every period, whatever the others do with theirs.
+    /// The largest even budget that each core can use up in every period, whatever the others do
+    /// with theirs.
     fn guaranteed(&self) -> Result<u64, PlanError> {
         if self.costs.is_empty() {
             return even_budget(&self.regulation);
@@ -207,13 +219,17 @@ impl Resources {
         for (core, costs) in (0..).zip(&self.costs) {
             let rivals = self.rivals(core).len() as u64;
             let r = &self.regulation;
-            let free = r.period_ps.saturating_sub(costs.left_ps).saturating_sub(costs.refresh.within(r.period_ps));
+            let free = r
+                .period_ps
+                .saturating_sub(costs.left_ps)
+                .saturating_sub(costs.refresh.within(r.period_ps));
             let each = costs.service_ps.saturating_add(costs.any_ps.saturating_mul(rivals));
             least = least.min(free / each.max(1));
         }
         if least == 0 || least == u64::MAX {
             return Err(PlanError(format!(
-                "[regulation] period = {} ns leaves no core a whole access beside what others have under way; lengthen the period",
+                "[regulation] period = {} ns leaves no core a whole access beside what others have \
+                    under way; lengthen the period",
                 self.regulation.period_ps / 1000
             )));
         }
@@ -230,7 +246,8 @@ impl Resources {
     /// Bandwidth of a budget, bytes per second.
     pub fn bandwidth(&self, budget: u64) -> u64 {
         let bytes = u128::from(budget) * u128::from(self.platform.llc.line.0);
-        u64::try_from(bytes * 1_000_000_000_000 / u128::from(self.regulation.period_ps)).unwrap_or(u64::MAX)
+        u64::try_from(bytes * 1_000_000_000_000 / u128::from(self.regulation.period_ps))
+            .unwrap_or(u64::MAX)
     }
 
     /// A core's own DRAM banks: first and count; `None` where there are fewer banks than cores.
@@ -242,7 +259,8 @@ impl Resources {
     /// Time alone of `accesses` extra reads.
     pub fn access_ps(&self, accesses: u64) -> u64 {
         let p = &self.platform;
-        accesses.saturating_mul(p.dram.latency_max.ps().saturating_add(p.cycles_to_ps(p.llc.latency.0)))
+        accesses
+            .saturating_mul(p.dram.latency_max.ps().saturating_add(p.cycles_to_ps(p.llc.latency.0)))
     }
 
     /// The channels that a core's banks lie in; all of them where banks are shared.
@@ -257,7 +275,8 @@ impl Resources {
         }
     }
 
-    /// The cores that use a channel of this core's: with banks of their own, cores share a channel where their banks do.
+    /// The cores that use a channel of this core's: with banks of their own, cores share a channel
+    /// where their banks do.
     pub fn rivals(&self, core: u32) -> Vec<u32> {
         let own = self.channels(core);
         let meets = |other: &u32| {
@@ -271,7 +290,12 @@ impl Resources {
     fn sharing(&self, core: u32, devices: &[Requester]) -> Sharing {
         let own = memory::core(&self.platform);
         let others = self.rivals(core).iter().map(|_| own).chain(devices.iter().copied()).collect();
-        Sharing { own, others, private: self.private, cache_mshrs: self.platform.llc.mshrs.map(u64::from) }
+        Sharing {
+            own,
+            others,
+            private: self.private,
+            cache_mshrs: self.platform.llc.mshrs.map(u64::from),
+        }
     }
 
     /// Longest time that what was under way before can hold a core.
@@ -283,7 +307,8 @@ impl Resources {
     }
 }
 
-/// Tasks that come equally often and end equally soon cost as much as one that costs what they cost together: as many jobs of each are in a window.
+/// Tasks that come equally often and end equally soon cost as much as one that costs what they cost
+/// together: as many jobs of each are in a window.
 fn together(mut jobs: Vec<Job>) -> Vec<Job> {
     jobs.sort_unstable_by_key(|j| (j.period_ps, j.reach_ps));
     jobs.dedup_by(|next, first| {
@@ -300,7 +325,8 @@ fn even_budget(r: &Regulation) -> Result<u64, PlanError> {
     let budget = r.even_budget();
     if budget == 0 {
         return Err(PlanError(format!(
-            "[regulation] period = {} ns leaves no core a whole access of {} ps; lengthen the period",
+            "[regulation] period = {} ns leaves no core a whole access of {} ps; lengthen the \
+                period",
             r.period_ps / 1000,
             r.latency_ps
         )));
@@ -315,30 +341,37 @@ fn explicit_budgets(system: &System, resources: &Resources) -> Result<Vec<u64>, 
     let line = u128::from(system.platform.llc.line.0);
     let stated = |core: u32| system.cores.iter().find(|c| c.id == core).and_then(|c| c.bandwidth);
     let accesses = |bytes: u64| {
-        u64::try_from(u128::from(bytes) * u128::from(r.period_ps) / 1_000_000_000_000 / line).unwrap_or(u64::MAX)
+        u64::try_from(u128::from(bytes) * u128::from(r.period_ps) / 1_000_000_000_000 / line)
+            .unwrap_or(u64::MAX)
     };
-    let used: u64 = (0..r.cores).filter_map(stated).map(|b| accesses(b.0)).fold(0, u64::saturating_add);
+    let used: u64 =
+        (0..r.cores).filter_map(stated).map(|b| accesses(b.0)).fold(0, u64::saturating_add);
     let guaranteed = Bandwidth(resources.bandwidth(total));
     if used > total {
         return Err(PlanError(format!(
-            "the cores state {used} accesses a period, but only {total} are guaranteed ({guaranteed}); lower their bandwidths"
+            "the cores state {used} accesses a period, but only {total} are guaranteed \
+                ({guaranteed}); lower their bandwidths"
         )));
     }
     let open = (0..r.cores).filter(|&c| stated(c).is_none()).count() as u64;
     let each = (total - used).checked_div(open).unwrap_or(0);
     (0..r.cores)
         .map(|core| match stated(core).map(|b| accesses(b.0)) {
-            Some(0) => Err(PlanError(format!("core {core}: its bandwidth is below one access a period; raise it"))),
+            Some(0) => Err(PlanError(format!(
+                "core {core}: its bandwidth is below one access a \
+                period; raise it"
+            ))),
             None if each == 0 => Err(PlanError(format!(
-                "core {core} states no bandwidth and nothing is left of the guaranteed {guaranteed}; state less elsewhere, or set active_cores"
+                "core {core} states no bandwidth and nothing is left of the guaranteed \
+                    {guaranteed}; state less elsewhere, or set active_cores"
             ))),
             budget => Ok(budget.unwrap_or(each)),
         })
         .collect()
 }
 
-/// Pages that a part of the shared cache, `part.0` of `part.1`, can hold for certain. Where the rest of the
-/// share must stay usable for what is not locked, a way or a colour is kept for it.
+/// Pages that a part of the shared cache, `part.0` of `part.1`, can hold for certain. Where the
+/// rest of the share must stay usable for what is not locked, a way or a colour is kept for it.
 fn lock_capacity(p: &Platform, part: (u32, u32)) -> u64 {
     let of = |all: u64| all * u64::from(part.0) / u64::from(part.1.max(1));
     let (ways, colours) = (of(u64::from(p.llc.ways)), of(u64::from(p.colours())));
@@ -356,7 +389,8 @@ mod tests {
     #[test]
     fn jobs_that_come_alike_cost_together() {
         let job = |period_ps, reach_ps, cost_ps| Job { period_ps, reach_ps, cost_ps };
-        let all = vec![job(10, 5, 1), job(20, 5, 1), job(10, 5, 2), job(10, 7, 4), job(20, 5, u64::MAX)];
+        let all =
+            vec![job(10, 5, 1), job(20, 5, 1), job(10, 5, 2), job(10, 7, 4), job(20, 5, u64::MAX)];
         assert_eq!(together(all), [job(10, 5, 3), job(10, 7, 4), job(20, 5, u64::MAX)]);
         assert_eq!(together(Vec::new()), []);
     }

@@ -1,13 +1,17 @@
 //! Plans with VCPUs: where each goes, whether it fits, and how long the jobs of its tasks take.
 //!
-//! Problem: a task that shares a core with others is to meet its deadline whatever these do. Rule: it is bound to a VCPU, a sporadic server
-//! `(C, T)`, rate monotonic on its core (maracas, section II). VCPUs without a core go, heaviest first, to the core with the least
-//! utilisation that admits them; admission is by exact response times of fixed priorities, each capacity lengthened by the overhead of a
-//! switch and a late timer, the best-effort VCPU of each core among them: as on Linux (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a
-//! VCPU end within its longest busy window: the shortest window that supplies (`solocore_analysis::uniprocessor::supply`) all that may be
-//! released in it. That holds for any order inside the VCPU, so also for threads that take turns.
-//! Does not cover: VCPUs that balancing moves (such systems have no analysed task), what a preemption by another VCPU costs a job
-//! in its private caches (stated times must include it; plans of profiled tasks say so).
+//! Problem: a task that shares a core with others is to meet its deadline whatever these do. Rule:
+//! it is bound to a VCPU, a sporadic server `(C, T)`, rate monotonic on its core (maracas, section
+//! II). VCPUs without a core go, heaviest first, to the core with the least utilisation that admits
+//! them; admission is by exact response times of fixed priorities, each capacity lengthened by the
+//! overhead of a switch and a late timer, the best-effort VCPU of each core among them: as on Linux
+//! (crates/linux/src/schedule/vcpus/admission.rs). The jobs of a VCPU end within its longest busy
+//! window: the shortest window that supplies (`solocore_analysis::uniprocessor::supply`) all that
+//! may be released in it. That holds for any order inside the VCPU, so also for threads that take
+//! turns.
+//! Does not cover: VCPUs that balancing moves (such systems have no analysed task), what a
+//! preemption by another VCPU costs a job in its private caches (stated times must include it;
+//! plans of profiled tasks say so).
 
 use crate::core_plan::CorePlan;
 use crate::demand::Demand;
@@ -87,7 +91,11 @@ impl Placed<'_> {
     /// The VCPUs of a core, and perhaps one more.
     fn admission(&self, core: u32, more: Option<usize>) -> Admission {
         let best = self.vcpus.settings.best_effort;
-        let best = Claim { vcpu: None, capacity_ns: best.capacity.ns_ceil(), period_ns: best.period.ns_ceil() };
+        let best = Claim {
+            vcpu: None,
+            capacity_ns: best.capacity.ns_ceil(),
+            period_ns: best.period.ns_ceil(),
+        };
         let there = (0..self.core.len()).filter(|&v| self.core[v] == Some(core) && Some(v) != more);
         let claims = there.chain(more).map(|v| self.claim(v)).chain([best]).collect();
         Admission::of(claims, self.overhead_ns)
@@ -101,14 +109,19 @@ impl Placed<'_> {
 
     /// Worst fit, heaviest first; where nothing admits it, the core with the least utilisation.
     fn place(&mut self, cores: u32) {
-        let load = |v: usize| self.vcpus.vcpus[v].capacity_ns as f64 / self.vcpus.vcpus[v].period_ns as f64;
-        let mut open: Vec<usize> = (0..self.core.len()).filter(|&v| self.core[v].is_none()).collect();
+        let load = |v: usize| {
+            self.vcpus.vcpus[v].capacity_ns as f64 / self.vcpus.vcpus[v].period_ns as f64
+        };
+        let mut open: Vec<usize> =
+            (0..self.core.len()).filter(|&v| self.core[v].is_none()).collect();
         open.sort_by(|&a, &b| load(b).total_cmp(&load(a)).then(a.cmp(&b)));
         for vcpu in open {
             let mut order: Vec<(f64, u32)> =
                 (0..cores).map(|c| (self.admission(c, None).load(self.overhead_ns), c)).collect();
             order.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.cmp(&b.1)));
-            let fits = |&&(_, c): &&(f64, u32)| self.colours_fit(c, vcpu) && self.admission(c, Some(vcpu)).fits();
+            let fits = |&&(_, c): &&(f64, u32)| {
+                self.colours_fit(c, vcpu) && self.admission(c, Some(vcpu)).fits()
+            };
             let core = order.iter().find(fits).or(order.first()).map_or(0, |o| o.1);
             self.core[vcpu] = Some(core);
         }
@@ -121,7 +134,8 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
     let core = vcpus.vcpus.iter().map(|v| v.core).collect();
     let mut placed = Placed { vcpus, overhead_ns: settings.overhead.ns_ceil(), core };
     placed.place(resources.cores);
-    let admissions: Vec<Admission> = (0..resources.cores).map(|c| placed.admission(c, None)).collect();
+    let admissions: Vec<Admission> =
+        (0..resources.cores).map(|c| placed.admission(c, None)).collect();
     let plan_vcpus: Vec<PlanVcpu> = (0..vcpus.vcpus.len())
         .map(|v| {
             let core = placed.core[v].unwrap_or(0);
@@ -130,25 +144,37 @@ pub(crate) fn plan(system: &System, vcpus: &Vcpus, work: &[Work], resources: &Re
         .collect();
     let placement = places(vcpus, work, &plan_vcpus, resources.cores);
     let cores: Vec<CorePlan> = (0..resources.cores)
-        .map(|c| CorePlan::first(c, (0..work.len()).filter(|&t| placement[t] == c).collect(), work, resources))
+        .map(|c| {
+            CorePlan::first(
+                c,
+                (0..work.len()).filter(|&t| placement[t] == c).collect(),
+                work,
+                resources,
+            )
+        })
         .collect();
     let mut tasks: Vec<PlanTask> =
         work.iter().enumerate().map(|(t, w)| cores[placement[t] as usize].task(t, w)).collect();
     for (t, w) in work.iter().enumerate() {
-        let found = vcpus.of_task(t).filter(|_| w.hard()).map(|v| (&vcpus.vcpus[v].tasks, &plan_vcpus[v]));
-        let bound = found.and_then(|(inside, v)| window(v, inside, &tasks, work, settings, resources));
+        let found =
+            vcpus.of_task(t).filter(|_| w.hard()).map(|v| (&vcpus.vcpus[v].tasks, &plan_vcpus[v]));
+        let bound =
+            found.and_then(|(inside, v)| window(v, inside, &tasks, work, settings, resources));
         let task = &mut tasks[t];
         task.wcrt_ns = bound.as_ref().map(|b| b.0);
         // `deadline_ns` is rounded down.
-        task.schedulable = !w.hard() || matches!((task.wcrt_ns, task.deadline_ns), (Some(r), Some(d)) if r <= d);
+        task.schedulable =
+            !w.hard() || matches!((task.wcrt_ns, task.deadline_ns), (Some(r), Some(d)) if r <= d);
         let demand = cores[placement[t] as usize].demand(t, w, resources);
         task.derivation = bound.map(|b| b.1.because(demand));
     }
     let plan_cores = cores.iter().map(|c| crate::whole::plan_core(c, &tasks, resources)).collect();
-    let fits = admissions.iter().all(Admission::fits) && colours_fit(settings, &plan_vcpus, resources.cores);
+    let fits = admissions.iter().all(Admission::fits)
+        && colours_fit(settings, &plan_vcpus, resources.cores);
     let schedulable = fits && tasks.iter().all(|t| t.schedulable);
     let mut plan = crate::whole::whole(system, tasks, plan_cores, resources, schedulable);
-    plan.scheme = Scheme::Vcpus(Box::new(VcpusPlan { scheduling: scheduling(settings), vcpus: plan_vcpus }));
+    plan.scheme =
+        Scheme::Vcpus(Box::new(VcpusPlan { scheduling: scheduling(settings), vcpus: plan_vcpus }));
     plan.reasons = reasons(&plan, vcpus, work, resources, &admissions);
     plan.assumptions = assumptions(&plan, work);
     plan
@@ -178,16 +204,20 @@ fn plan_vcpu(
     let v = &vcpus.vcpus[index];
     let response_ns = admission.response(Some(index));
     let mut derivation = Derivation::new(
-        "R = C + o + sum over VCPUs of a shorter period (best effort first, then in file order, among equals) of ceil(R/T_j)*(C_j + o)",
-        "maracas section II; crates/analysis/src/uniprocessor/plain.rs; a sporadic server loads its core as a periodic task (Stanovich et al. 2010)",
+        "R = C + o + sum over VCPUs of a shorter period (best effort first, then in file order, \
+            among equals) of ceil(R/T_j)*(C_j + o)",
+        "maracas section II; crates/analysis/src/uniprocessor/plain.rs; a sporadic server loads \
+            its core as a periodic task (Stanovich et al. 2010)",
     )
     .input("C ns", v.capacity_ns)
     .input("T ns", v.period_ns)
     .input("o ns", overhead_ns);
     for c in admission.claims.iter().take_while(|c| c.vcpu != Some(index)) {
-        let name = c.vcpu.map_or_else(|| format!("{BEST_EFFORT}{core}"), |o| vcpus.vcpus[o].name.clone());
-        derivation =
-            derivation.input(format!("C of {name} ns"), c.capacity_ns).input(format!("T of {name} ns"), c.period_ns);
+        let name =
+            c.vcpu.map_or_else(|| format!("{BEST_EFFORT}{core}"), |o| vcpus.vcpus[o].name.clone());
+        derivation = derivation
+            .input(format!("C of {name} ns"), c.capacity_ns)
+            .input(format!("T of {name} ns"), c.period_ns);
     }
     let derivation = response_ns.map(|r| derivation.result(r));
     PlanVcpu {
@@ -206,8 +236,9 @@ fn plan_vcpu(
 
 /// Core of every task: its VCPU's; best effort where it is stated, or where the fewest are.
 fn places(vcpus: &Vcpus, work: &[Work], plan: &[PlanVcpu], cores: u32) -> Vec<u32> {
-    let mut out: Vec<Option<u32>> =
-        (0..work.len()).map(|t| vcpus.of_task(t).map(|v| plan[v].core).or(work[t].task.core)).collect();
+    let mut out: Vec<Option<u32>> = (0..work.len())
+        .map(|t| vcpus.of_task(t).map(|v| plan[v].core).or(work[t].task.core))
+        .collect();
     for t in 0..out.len() {
         if out[t].is_none() {
             let count = |core: u32| out.iter().filter(|&&c| c == Some(core)).count();
@@ -236,8 +267,12 @@ impl Inside {
         settings: &Settings,
         resources: &Resources,
     ) -> Option<Self> {
-        // Each time it is let in, an access of what ran before may be under way; so often at most, as the plan assumes.
-        let blocking = resources.blocking_ps().div_ceil(1000).saturating_mul(u64::from(settings.replenishments));
+        // Each time it is let in, an access of what ran before may be under way; so often at most,
+        // as the plan assumes.
+        let blocking = resources
+            .blocking_ps()
+            .div_ceil(1000)
+            .saturating_mul(u64::from(settings.replenishments));
         let mut jobs = Vec::new();
         for &t in inside {
             // Rounded down: no more jobs can come.
@@ -250,13 +285,14 @@ impl Inside {
     /// Most work in a window that begins with a release.
     fn demand(&self, window: u64) -> Option<u64> {
         let blocked = self.blocking.checked_mul(window.div_ceil(self.period_ns) + 1)?;
-        self.jobs
-            .iter()
-            .try_fold(blocked, |sum, &(c, period)| sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?))
+        self.jobs.iter().try_fold(blocked, |sum, &(c, period)| {
+            sum.checked_add(c.checked_mul(window.div_ceil(period).max(1))?)
+        })
     }
 
-    /// Most budget used in the last period before such a window, if every job ends within `window` of its release: by jobs that have
-    /// ended, released in the time of a period and a window before. The task that is released as the window begins has one less of them.
+    /// Most budget used in the last period before such a window, if every job ends within `window`
+    /// of its release: by jobs that have ended, released in the time of a period and a window
+    /// before. The task that is released as the window begins has one less of them.
     fn used(&self, window: u64) -> u64 {
         let span = self.period_ns.saturating_add(window);
         let all = self.jobs.iter().map(|&(c, period)| c.saturating_mul(span.div_ceil(period)));
@@ -284,7 +320,8 @@ impl Inside {
     }
 }
 
-/// The longest busy window of a VCPU's tasks, which bounds the response times of all their jobs; `None` if it is not bounded.
+/// The longest busy window of a VCPU's tasks, which bounds the response times of all their jobs;
+/// `None` if it is not bounded.
 fn window(
     v: &PlanVcpu,
     inside: &[usize],
@@ -295,21 +332,29 @@ fn window(
 ) -> Option<(u64, Derivation)> {
     let response = v.response_ns.filter(|_| v.admitted)?;
     let asked = Inside::of(v, inside, tasks, work, settings, resources)?;
-    let supply = |used| Rounds::sporadic_server_after(v.capacity_ns, v.period_ns, response, settings.strict, used).ok();
+    let supply = |used| {
+        Rounds::sporadic_server_after(v.capacity_ns, v.period_ns, response, settings.strict, used)
+            .ok()
+    };
     let (mut used, mut supplied) = (v.capacity_ns, supply(v.capacity_ns)?);
     let mut window = asked.window(&supplied)?;
     // Shorter windows leave less that can have been used before, and the reverse.
     for _ in 0..STEPS {
         let less = asked.used(window).min(v.capacity_ns);
-        let Some((better, with)) = supply(less).and_then(|s| Some((asked.window(&s)?, s))) else { break };
+        let Some((better, with)) = supply(less).and_then(|s| Some((asked.window(&s)?, s))) else {
+            break;
+        };
         if better >= window {
             break;
         }
         (used, supplied, window) = (less, with, better);
     }
     let mut d = Derivation::new(
-        "window W = shortest that supplies (ceil(W/T) + 1)*b + sum over the VCPU's tasks of ceil(W/T_i)*C_sce_i; every job ends within it, in whatever order they run; u of C were used before, by jobs that end within W of their release",
-        "crates/planner/src/vcpus.rs; supply of the sporadic server: crates/analysis/src/uniprocessor/supply.rs",
+        "window W = shortest that supplies (ceil(W/T) + 1)*b + sum over the VCPU's tasks of \
+            ceil(W/T_i)*C_sce_i; every job ends within it, in whatever order they run; u of C were \
+            used before, by jobs that end within W of their release",
+        "crates/planner/src/vcpus.rs; supply of the sporadic server: \
+            crates/analysis/src/uniprocessor/supply.rs",
     )
     .input("C ns", v.capacity_ns)
     .input("T ns", v.period_ns)
@@ -326,7 +371,9 @@ fn window(
 }
 
 fn colours_fit(settings: &Settings, vcpus: &[PlanVcpu], cores: u32) -> bool {
-    let used = |core| vcpus.iter().filter(|v| v.core == core).map(|v| v.colours).fold(0, u64::saturating_add);
+    let used = |core| {
+        vcpus.iter().filter(|v| v.core == core).map(|v| v.colours).fold(0, u64::saturating_add)
+    };
     settings.core_colours.is_none_or(|most| (0..cores).all(|core| used(core) <= most))
 }
 
@@ -339,22 +386,32 @@ fn planned(plan: &Plan) -> &[PlanVcpu] {
     plan.vcpus().map_or(&[], |v| &v.vcpus)
 }
 
-fn reasons(plan: &Plan, vcpus: &Vcpus, work: &[Work], r: &Resources, admissions: &[Admission]) -> Vec<String> {
+fn reasons(
+    plan: &Plan,
+    vcpus: &Vcpus,
+    work: &[Work],
+    r: &Resources,
+    admissions: &[Admission],
+) -> Vec<String> {
     let s = &vcpus.settings;
     let overhead = s.overhead.ns_ceil();
     let mut out = explain::shares(plan, r, None);
     out.push(format!(
-        "VCPUs: sporadic servers, rate monotonic on each core; each capacity is counted with {} for a switch and a late timer; best effort has {} in {} on each core; in any window of T no VCPU has more than {} of foreground time",
+        "VCPUs: sporadic servers, rate monotonic on each core; each capacity is counted with {} \
+            for a switch and a late timer; best effort has {} in {} on each core; in any window of \
+            T no VCPU has more than {} of foreground time",
         s.overhead,
         s.best_effort.capacity,
         s.best_effort.period,
         if s.strict { "C (strict)" } else { "2C" }
     ));
     for (core, admission) in (0u32..).zip(admissions) {
-        let best =
-            admission.response(None).map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+        let best = admission
+            .response(None)
+            .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
         out.push(format!(
-            "core {core}: utilisation {:.3} with the overhead of {} VCPUs; best effort has its capacity {best}",
+            "core {core}: utilisation {:.3} with the overhead of {} VCPUs; best effort has its \
+                capacity {best}",
             admission.load(overhead),
             admission.claims.len()
         ));
@@ -371,8 +428,10 @@ fn reasons(plan: &Plan, vcpus: &Vcpus, work: &[Work], r: &Resources, admissions:
 }
 
 fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
-    let when =
-        v.response_ns.map_or_else(|| "at no bounded time".to_owned(), |r| format!("{} after it is there", time(r)));
+    let when = v.response_ns.map_or_else(
+        || "at no bounded time".to_owned(),
+        |r| format!("{} after it is there", time(r)),
+    );
     let tasks = if v.tasks.is_empty() { "no tasks yet".to_owned() } else { v.tasks.join(", ") };
     format!(
         "VCPU {}: {} in {} on core {} ({}); it has its capacity {when} at the latest; {tasks}",
@@ -387,21 +446,27 @@ fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
 fn task_reason(plan: &Plan, t: &PlanTask) -> String {
     let Some(v) = planned(plan).iter().find(|v| v.tasks.contains(&t.name)) else {
         return format!(
-            "{}: best effort, in what is left on core {} and its best-effort VCPU; nothing is promised",
+            "{}: best effort, in what is left on core {} and its best-effort VCPU; nothing is \
+                promised",
             t.name, t.core
         );
     };
     if t.best_effort() {
-        return format!("{}: best effort in VCPU {} on core {}; no deadline is promised", t.name, v.name, t.core);
+        return format!(
+            "{}: best effort in VCPU {} on core {}; no deadline is promised",
+            t.name, v.name, t.core
+        );
     }
-    let response = t.wcrt_ns.map_or_else(|| "is not bounded".to_owned(), |r| format!("at most {}", time(r)));
+    let response =
+        t.wcrt_ns.map_or_else(|| "is not bounded".to_owned(), |r| format!("at most {}", time(r)));
     let company = match v.tasks.len() {
         1 => "alone".to_owned(),
         2 => "with one other, in any order".to_owned(),
         n => format!("with {} others, in any order", n - 1),
     };
     format!(
-        "{}: C = {}, stall of {} accesses {}, C_sce = {}; in VCPU {} {company}: response time {response}",
+        "{}: C = {}, stall of {} accesses {}, C_sce = {}; in VCPU {} {company}: response time \
+            {response}",
         t.name,
         time(t.wcet_ns),
         t.misses,
@@ -420,10 +485,14 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
             if response.is_some_and(|r| r <= claim.period_ns) {
                 continue;
             }
-            let name = claim.vcpu.map_or_else(|| format!("{BEST_EFFORT}{core}"), |v| vcpus.vcpus[v].name.clone());
-            let when = response.map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+            let name = claim
+                .vcpu
+                .map_or_else(|| format!("{BEST_EFFORT}{core}"), |v| vcpus.vcpus[v].name.clone());
+            let when = response
+                .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
             wrong.push(format!(
-                "VCPU {name} on core {core} would have its {} {when}, not within {} (utilisation {:.3})",
+                "VCPU {name} on core {core} would have its {} {when}, not within {} (utilisation \
+                    {:.3})",
                 time(claim.capacity_ns),
                 time(claim.period_ns),
                 admission.load(overhead)
@@ -432,7 +501,8 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
     }
     if let Some(most) = vcpus.settings.core_colours {
         for core in 0..admissions.len() {
-            let used: u64 = planned(plan).iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
+            let used: u64 =
+                planned(plan).iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
             if used > most {
                 wrong.push(format!("the VCPUs of core {core} need {used} page colours of {most}"));
             }
@@ -441,7 +511,12 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
     for t in plan.tasks.iter().filter(|t| !t.schedulable) {
         wrong.push(match (t.wcrt_ns, t.deadline_ns) {
             (Some(r), Some(d)) => {
-                format!("{} may take {}, {} beyond its deadline", t.name, time(r), time(r.saturating_sub(d)))
+                format!(
+                    "{} may take {}, {} beyond its deadline",
+                    t.name,
+                    time(r),
+                    time(r.saturating_sub(d))
+                )
             }
             _ => format!(
                 "{} has no bounded response time: its VCPU supplies less than its {} in {}",
@@ -455,7 +530,8 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
         return "verdict: every VCPU fits, and every analysed task meets its deadline".to_owned();
     }
     format!(
-        "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period where a task is late, less where a core is full, or spread them over more cores",
+        "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period where a task \
+            is late, less where a core is full, or spread them over more cores",
         wrong.join("; ")
     )
 }
@@ -463,17 +539,27 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
 fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
     let mut out = explain::assumptions(plan, work);
     if let Some(last) = out.last_mut() {
-        *last = "interrupts, kernel threads and real-time tasks, which no VCPU holds, and timer ticks are not charged; a switch and a late timer together cost at most the overhead".to_owned();
+        *last = "interrupts, kernel threads and real-time tasks, which no VCPU holds, and timer \
+            ticks are not charged; a switch and a late timer together cost at most the \
+            overhead"
+            .to_owned();
     }
     out.push(format!(
-        "no VCPU is set aside and let in again more often in its T than its list has entries ({}): a full list brings budget back later than the bounds count on",
+        "no VCPU is set aside and let in again more often in its T than its list has entries ({}): \
+            a full list brings budget back later than the bounds count on",
         plan.vcpus().map_or(0, |v| v.scheduling.replenishments)
     ));
     if work.iter().any(|w| w.hard() && matches!(w.demand, Demand::Profiled { .. })) {
-        out.push("a profiled job finds its lines in the private caches again after another VCPU has run (not safe: what their reload costs is not charged; state wcet and misses that include it)".to_owned());
+        out.push(
+            "a profiled job finds its lines in the private caches again after another VCPU \
+            has run (not safe: what their reload costs is not charged; state wcet and misses that \
+            include it)"
+                .to_owned(),
+        );
     }
     out.push(
-        "a task's jobs do not block before they end, and nothing but the plan's tasks runs in a VCPU that has any"
+        "a task's jobs do not block before they end, and nothing but the plan's tasks runs in a \
+            VCPU that has any"
             .to_owned(),
     );
     out

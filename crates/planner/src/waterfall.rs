@@ -1,10 +1,12 @@
 //! What a bound is made of, from the time alone on.
 //!
-//! Problem: between the time that a profile promises and the bound of a plan lie five steps of the analysis, each with a good reason. Rule: the
-//! first terms make the job's `C` (`crate::demand`), the next two its stall (`C_sce = C + stall`), and what the response time has
-//! beyond `C_sce` is due to the other tasks of the core, and to the windows that a partition waits for. Terms are whole picoseconds, so that they
-//! sum exactly to the bound.
-//! Does not cover: which task of the core adds how much (`--explain` lists the terms of the busy window).
+//! Problem: between the time that a profile promises and the bound of a plan lie five steps of the
+//! analysis, each with a good reason. Rule: the first terms make the job's `C` (`crate::demand`),
+//! the next two its stall (`C_sce = C + stall`), and what the response time has beyond `C_sce` is
+//! due to the other tasks of the core, and to the windows that a partition waits for. Terms are
+//! whole picoseconds, so that they sum exactly to the bound.
+//! Does not cover: which task of the core adds how much (`--explain` lists the terms of the busy
+//! window).
 
 use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
 use crate::resources::Resources;
@@ -31,11 +33,16 @@ pub fn on(core: &CorePlan, index: usize, w: &Work, resources: &Resources) -> Vec
     plan.map_or_else(Vec::new, |plan| of(w, plan, once_ps, resources))
 }
 
-/// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is what its stall charges once per busy window. Empty
-/// where there is no bound.
+/// The terms of the bound on an analysed task; `plan` has its numbers, and `once_ps` is what its
+/// stall charges once per busy window. Empty where there is no bound.
 pub fn of(w: &Work, plan: &TaskPlan, once_ps: u64, r: &Resources) -> Vec<Term> {
     let Some(response_ps) = plan.response_ps.filter(|_| w.hard()) else { return Vec::new() };
-    terms(w, plan.locked, r, Bound { wcet_ps: plan.wcet_ps, stall_ps: plan.stall_ps, once_ps, response_ps })
+    terms(
+        w,
+        plan.locked,
+        r,
+        Bound { wcet_ps: plan.wcet_ps, stall_ps: plan.stall_ps, once_ps, response_ps },
+    )
 }
 
 /// The terms of a bound on jobs with `k` pages locked.

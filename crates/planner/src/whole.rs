@@ -15,7 +15,11 @@ pub fn plan_core(core: &CorePlan, tasks: &[PlanTask], resources: &Resources) -> 
         write_budget_accesses: resources.write_budgets.get(core.core as usize).copied().flatten(),
         bandwidth_bytes_per_s: budget.map(|q| resources.bandwidth(q)),
         lock_capacity_pages: resources.lock_capacity_of(core.core),
-        locked_pages: tasks.iter().filter(|t| t.core == core.core).map(|t| t.locked_pages.len() as u64).sum(),
+        locked_pages: tasks
+            .iter()
+            .filter(|t| t.core == core.core)
+            .map(|t| t.locked_pages.len() as u64)
+            .sum(),
         utilization: core.utilization,
         banks: resources.banks(core.core),
         soft: false,

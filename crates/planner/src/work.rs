@@ -15,8 +15,9 @@ pub struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not less than its DRAM accesses take
-    /// at `L_max` each: a stated time of an analysed task is to hold that. Best effort may overlap its accesses, and has no bound.
+    /// Execution time alone of a job with `k` locked pages, ps. Under the interference model not
+    /// less than its DRAM accesses take at `L_max` each: a stated time of an analysed task is to
+    /// hold that. Best effort may overlap its accesses, and has no bound.
     pub fn wcet_ps(&self, k: usize, r: &Resources) -> u64 {
         let stated = self.demand.wcet_ps(k, &r.platform);
         match r.model {

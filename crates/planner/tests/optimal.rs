@@ -9,7 +9,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 fn plan(text: &str) -> Plan {
-    let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     let plan = solocore_planner::plan(&system, &demands).expect("shares can be had");
@@ -23,24 +24,32 @@ fn tasks(rng: &mut ChaCha8Rng, load: f64) -> String {
     let (hard, soft) = (rng.random_range(4..10u32), rng.random_range(1..5u32));
     for i in 0..hard {
         let period = f64::from(rng.random_range(10..200u32));
-        let work = (period * load / f64::from(hard) * rng.random_range(0.3..1.7)).min(period * 0.55);
+        let work =
+            (period * load / f64::from(hard) * rng.random_range(0.3..1.7)).min(period * 0.55);
         let (pages, misses) = (rng.random_range(1..400u32), work * rng.random_range(100.0..3000.0));
         let point = |k: u32| {
             let misses = (misses * f64::from(pages - k) / f64::from(pages)) as u64;
             format!("{{ wcet = \"{:.6} ms\", misses = {misses} }}", work + misses as f64 * 2e-4)
         };
         let curve = (0..=pages).map(point).collect::<Vec<_>>().join(", ");
-        writeln!(text, "[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\ncurve = [{curve}]").unwrap();
+        writeln!(text, "[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\ncurve = [{curve}]")
+            .unwrap();
     }
     for i in 0..soft {
         let misses = rng.random_range(1000..100_000u32);
-        writeln!(text, "[[task]]\nname = \"d{i}\"\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = {misses}").unwrap();
+        writeln!(
+            text,
+            "[[task]]\nname = \"d{i}\"\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = {misses}"
+        )
+        .unwrap();
     }
     text
 }
 
 fn with(share: &str, tasks: &str) -> Plan {
-    plan(&format!("platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\n{share}\n{tasks}"))
+    plan(&format!(
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\n{share}\n{tasks}"
+    ))
 }
 
 fn hard(plan: &Plan) -> impl Iterator<Item = &PlanTask> {
@@ -54,7 +63,8 @@ fn no_worse_than_even_shares() {
     let (mut even, mut optimal) = (0, 0);
     for case in 0..60 {
         let tasks = tasks(&mut rng, f64::from(case % 10 + 1) / 2.5);
-        let (by_even, by_optimal) = (with("share = \"even\"", &tasks), with("share = \"optimal\"", &tasks));
+        let (by_even, by_optimal) =
+            (with("share = \"even\"", &tasks), with("share = \"optimal\"", &tasks));
         even += u32::from(by_even.schedulable);
         optimal += u32::from(by_optimal.schedulable);
         assert!(by_optimal.schedulable || !by_even.schedulable, "case {case}\n{tasks}");
@@ -70,17 +80,27 @@ fn objectives_are_for_what_they_say() {
     let mut seen = 0;
     for _ in 0..12 {
         let tasks = tasks(&mut rng, 0.5);
-        let of = |objective: &str| with(&format!("share = \"optimal\"\nobjective = \"{objective}\""), &tasks);
+        let of = |objective: &str| {
+            with(&format!("share = \"optimal\"\nobjective = \"{objective}\""), &tasks)
+        };
         let (speed, margin, bounds) = (of("best_effort"), of("margin"), of("bounds"));
         if ![&speed, &margin, &bounds].iter().all(|p| p.schedulable) {
             continue;
         }
         seen += 1;
-        let part =
-            |p: &Plan| hard(p).map(|t| t.wcrt_ns.unwrap() as f64 / t.deadline_ns.unwrap() as f64).fold(0.0, f64::max);
+        let part = |p: &Plan| {
+            hard(p)
+                .map(|t| t.wcrt_ns.unwrap() as f64 / t.deadline_ns.unwrap() as f64)
+                .fold(0.0, f64::max)
+        };
         let budgets = |p: &Plan| p.cores.iter().map(|c| c.budget_accesses.unwrap()).sum::<u64>();
-        assert!(part(&margin) <= part(&speed) + 1e-3 && part(&margin) <= part(&bounds) * 1.05, "{tasks}");
-        assert!(budgets(&speed) > 0 && speed.certificate.is_some_and(|c| (0.0..=1.0).contains(&c.gap)));
+        assert!(
+            part(&margin) <= part(&speed) + 1e-3 && part(&margin) <= part(&bounds) * 1.05,
+            "{tasks}"
+        );
+        assert!(
+            budgets(&speed) > 0 && speed.certificate.is_some_and(|c| (0.0..=1.0).contains(&c.gap))
+        );
     }
     assert!(seen > 5, "{seen}");
 }
@@ -94,8 +114,11 @@ fn the_wanted_slowdown_is_kept_or_said_to_be_missed() {
         let factor = 1.1 + f64::from(case) / 10.0;
         let plan = with(&format!("share = \"optimal\"\nslowdown = {factor:.1}"), &tasks);
         let said = plan.reasons.iter().any(|r| r.starts_with("slowdown: no candidate"));
-        let system = System::parse(Path::new("s.toml"), &format!("platform = \"core-i5-2500k\"\n{tasks}")).unwrap();
-        let alone = |name: &str| match &system.tasks.iter().find(|t| t.name == name).unwrap().demand {
+        let system =
+            System::parse(Path::new("s.toml"), &format!("platform = \"core-i5-2500k\"\n{tasks}"))
+                .unwrap();
+        let alone = |name: &str| match &system.tasks.iter().find(|t| t.name == name).unwrap().demand
+        {
             Stated::Curve(points) => points.last().unwrap().wcet.ps() as f64 / 1000.0,
             _ => panic!("a curve"),
         };

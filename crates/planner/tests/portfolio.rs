@@ -1,4 +1,5 @@
-//! Answers against trying all offsets, on instances small enough for that; the same answer for any number of threads.
+//! Answers against trying all offsets, on instances small enough for that; the same answer for any
+//! number of threads.
 
 use proptest::prelude::*;
 use solocore_model::Instance;
@@ -6,13 +7,16 @@ use solocore_planner::windows::solver::{Answer, Problem, solve};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Milliseconds of a partition: period, window, bound to core 0, and a chain (physical, transfer) in and out.
+/// Milliseconds of a partition: period, window, bound to core 0, and a chain (physical, transfer)
+/// in and out.
 type Part = (u32, u32, bool, Option<(u32, u32)>, Option<(u32, u32)>);
 
 fn instance(cores: u32, age: u32, parts: &[Part]) -> Instance {
     let mut text = format!("cores = {cores}\n[[device]]\nname = \"d\"\n");
     for (n, (period, window, bound, input, output)) in parts.iter().enumerate() {
-        text += &format!("[[partition]]\nname = \"p{n}\"\nperiod = \"{period} ms\"\nduration = \"{window} ms\"\n");
+        text += &format!(
+            "[[partition]]\nname = \"p{n}\"\nperiod = \"{period} ms\"\nduration = \"{window} ms\"\n"
+        );
         if *bound {
             text += "core = 0\n";
         }
@@ -22,7 +26,8 @@ fn instance(cores: u32, age: u32, parts: &[Part]) -> Instance {
         for (key, half) in [("input", input), ("output", output)] {
             if let Some((physical, transfer)) = half {
                 text += &format!(
-                    "{key} = {{ device = \"d\", physical = \"{physical} ms\", transfer = \"{transfer} ms\" }}\n"
+                    "{key} = {{ device = \"d\", physical = \
+                        \"{physical} ms\", transfer = \"{transfer} ms\" }}\n"
                 );
             }
         }
@@ -30,7 +35,8 @@ fn instance(cores: u32, age: u32, parts: &[Part]) -> Instance {
     Instance::parse(Path::new("instance.toml"), &text).expect("valid")
 }
 
-/// An activity of the brute force: resource, period, duration, and the activity whose end it must wait for.
+/// An activity of the brute force: resource, period, duration, and the activity whose end it must
+/// wait for.
 #[derive(Clone, Copy)]
 struct Act {
     resource: u32,
@@ -45,11 +51,17 @@ struct Act {
 /// Are two periodic activities apart? By unrolling.
 fn apart(a: Act, x: i64, b: Act, y: i64) -> bool {
     let hyper = (1..).map(|k| a.period * k).find(|h| h % b.period == 0).expect("a common multiple");
-    let starts = |act: Act, o: i64| (0..hyper / act.period).map(move |k| (o + k * act.period).rem_euclid(hyper));
-    starts(a, x).all(|s| starts(b, y).all(|t| (t - s).rem_euclid(hyper) >= a.dur && (s - t).rem_euclid(hyper) >= b.dur))
+    let starts = |act: Act, o: i64| {
+        (0..hyper / act.period).map(move |k| (o + k * act.period).rem_euclid(hyper))
+    };
+    starts(a, x).all(|s| {
+        starts(b, y)
+            .all(|t| (t - s).rem_euclid(hyper) >= a.dur && (s - t).rem_euclid(hyper) >= b.dur)
+    })
 }
 
-/// Is there a table? All cores, all whole offsets within the age limits. Says no when that takes too long.
+/// Is there a table? All cores, all whole offsets within the age limits. Says no when that takes
+/// too long.
 fn possible(cores: u32, age: u32, parts: &[Part]) -> bool {
     fn choose(cores: u32, age: u32, parts: &[Part], on: &mut Vec<u32>, left: &mut u32) -> bool {
         if on.len() == parts.len() {
@@ -127,7 +139,8 @@ fn part() -> impl Strategy<Value = Part> {
     (prop::sample::select(vec![4u32, 6, 8, 12]), 1u32..4, any::<bool>(), half(), half())
 }
 
-/// A window of 3 ms is longer than the 2 ms that the three periods have in common, and yet: 0, 4 and 3 ms.
+/// A window of 3 ms is longer than the 2 ms that the three periods have in common, and yet: 0, 4
+/// and 3 ms.
 #[test]
 fn a_window_may_exceed_the_common_divisor_of_others() {
     let parts = [(12, 3, true, None, None), (6, 1, true, None, None), (4, 1, true, None, None)];

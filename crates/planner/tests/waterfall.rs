@@ -3,12 +3,15 @@
 use proptest::prelude::*;
 use solocore_model::plan::waterfall::{Cause, whole_ns};
 use solocore_model::plan::{Plan, PlanTask};
-use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, WorkingSet};
+use solocore_model::profile::{
+    BandwidthSeries, FORMAT, PageName, PageProfile, Profile, WorkingSet,
+};
 use solocore_model::system::{Demand as Stated, System};
 use solocore_planner::Demand;
 use std::path::{Path, PathBuf};
 
-/// A profile of `pages` pages that are read `each` times by a job; with the whole cache each of their lines misses once.
+/// A profile of `pages` pages that are read `each` times by a job; with the whole cache each of
+/// their lines misses once.
 fn profile(pages: u64, each: u64, system: &System) -> Profile {
     let p = &system.platform;
     let page = |offset| PageProfile {
@@ -47,7 +50,8 @@ fn profile(pages: u64, each: u64, system: &System) -> Profile {
 }
 
 fn plan(text: &str) -> (System, Plan) {
-    let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |stated: &Stated| match stated {
         // `command = ["PAGES", "EACH"]` stands for a profile.
         Stated::Command(words) => {
@@ -62,7 +66,11 @@ fn plan(text: &str) -> (System, Plan) {
 }
 
 fn term(task: &PlanTask, cause: Cause) -> i64 {
-    task.waterfall.iter().find(|t| t.term == cause).unwrap_or_else(|| panic!("{cause:?} of {}", task.name)).ns
+    task.waterfall
+        .iter()
+        .find(|t| t.term == cause)
+        .unwrap_or_else(|| panic!("{cause:?} of {}", task.name))
+        .ns
 }
 
 /// What holds for every task of every plan.
@@ -76,7 +84,10 @@ fn check(plan: &Plan) {
         assert_eq!(u64::try_from(sum).unwrap(), bound, "{task:?}");
         let of = |causes: &[Cause]| causes.iter().map(|&c| term(task, c)).sum::<i64>();
         let near = |a: i64, b: u64| (a - i64::try_from(b).unwrap()).abs() <= 3;
-        assert!(near(of(&[Cause::Alone, Cause::Cache, Cause::Latency]), task.wcet_ns), "C of {task:?}");
+        assert!(
+            near(of(&[Cause::Alone, Cause::Cache, Cause::Latency]), task.wcet_ns),
+            "C of {task:?}"
+        );
         assert!(near(of(&[Cause::Others, Cause::Once]), task.stall_ns), "stall of {task:?}");
         for cause in [Cause::Alone, Cause::Latency, Cause::Others, Cause::Once, Cause::Preemption] {
             assert!(term(task, cause) >= -1, "{cause:?} of {task:?}");
@@ -86,9 +97,11 @@ fn check(plan: &Plan) {
     }
 }
 
-const PROFILED: &str = "platform = \"core-i5-2500k\"\n[regulation]\nshare = \"even\"\n[[task]]\nname = \"a\"\ncore = 0\nperiod = \"500 ms\"\ncommand = [\"3000\", \"100\"]\n";
+const PROFILED: &str = "platform = \"core-i5-2500k\"\n[regulation]\nshare = \
+    \"even\"\n[[task]]\nname = \"a\"\ncore = 0\nperiod = \"500 ms\"\ncommand = [\"3000\", \"100\"]\n";
 
-/// 3000 pages with 64 lines each miss once with the whole cache; a share that holds fewer pages leaves the others' accesses, 100 each.
+/// 3000 pages with 64 lines each miss once with the whole cache; a share that holds fewer pages
+/// leaves the others' accesses, 100 each.
 #[test]
 fn each_step_is_what_its_name_says() {
     let (system, plan) = plan(PROFILED);
@@ -105,7 +118,10 @@ fn each_step_is_what_its_name_says() {
     near(term(task, Cause::Cache), ns((task.misses - 3000 * 64) * hit));
     near(term(task, Cause::Latency), ns(task.misses * (p.dram.latency_max.ps() - hit)));
     assert!(term(task, Cause::Others) > 0);
-    assert!(term(task, Cause::Once) >= ns(system.regulation.period.ps()), "a period that somebody drained");
+    assert!(
+        term(task, Cause::Once) >= ns(system.regulation.period.ps()),
+        "a period that somebody drained"
+    );
     assert_eq!(term(task, Cause::Preemption), 0, "it is alone on its core");
     check(&plan);
 }
@@ -121,9 +137,12 @@ fn locked_pages_can_do_more_than_the_whole_cache() {
 
 #[test]
 fn company_on_the_core_is_a_term_of_its_own() {
-    let both = format!("{PROFILED}{}", PROFILED.lines().skip(3).map(|l| format!("{l}\n")).collect::<String>())
-        .replacen("\"a\"", "\"b\"", 1)
-        .replacen("500 ms", "400 ms", 1);
+    let both = format!(
+        "{PROFILED}{}",
+        PROFILED.lines().skip(3).map(|l| format!("{l}\n")).collect::<String>()
+    )
+    .replacen("\"a\"", "\"b\"", 1)
+    .replacen("500 ms", "400 ms", 1);
     let (_, plan) = plan(&both);
     let [high, low] = &plan.tasks[..] else { panic!("two tasks") };
     assert!(term(low, Cause::Preemption) >= i64::try_from(high.wcet_ns).unwrap(), "{low:?}");
@@ -143,13 +162,15 @@ fn the_examples_plans_sum_up() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever the tasks, shares and models: the terms sum to the bound, and the first to `C` and the stall.
+    /// Whatever the tasks, shares and models: the terms sum to the bound, and the first to `C` and
+    /// the stall.
     #[test]
     fn terms_sum_to_the_bound(
         tasks in prop::collection::vec((0..3u8, 1..400u64, 1..200u64, 5..200u64, prop::option::of(0..4u32)), 1..6),
         regulation in prop::sample::select(vec![
             "policy = \"memguard\"", "model = \"sce\"", "carry_in = false", "policy = \"none\"", "policy = \"dynamic\"",
-            "policy = \"memguard\"\nperiod = \"200 us\"", "share = \"explicit\"", "active_cores = 4\npolicy = \"bwlock\"",
+            "policy = \"memguard\"\nperiod = \"200 us\"", "share = \"explicit\"", "active_cores = \
+                4\npolicy = \"bwlock\"",
         ]),
         best_effort in any::<bool>(),
     ) {
@@ -160,14 +181,17 @@ proptest! {
                 0 => format!("command = [\"{pages}\", \"{each}\"]"),
                 1 => format!("wcet = \"{} us\"\nmisses = {}", period * 100, pages * each / 10),
                 _ => format!(
-                    "curve = [{{ wcet = \"{} us\", misses = {pages} }}, {{ wcet = \"{} us\", misses = {} }}]",
+                    "curve = [{{ wcet = \"{} us\", misses = {pages} }}, {{ wcet = \
+                        \"{} us\", misses = {} }}]",
                     period * 100, period * 70, pages / 2
                 ),
             };
-            text += &format!("[[task]]\nname = \"t{i}\"\nperiod = \"{period} ms\"\n{core}{demand}\n");
+            text += &format!("[[task]]\nname = \"t{i}\"\nperiod = \"{period} \
+                ms\"\n{core}{demand}\n");
         }
         if best_effort {
-            text += "[[task]]\nname = \"d\"\ncriticality = \"D\"\ncore = 3\nwcet = \"20 ms\"\nmisses = 50000\n";
+            text += "[[task]]\nname = \"d\"\ncriticality = \"D\"\ncore = 3\nwcet = \"20 \
+                ms\"\nmisses = 50000\n";
             prop_assume!(tasks.iter().all(|t| t.4 != Some(3)));
         }
         check(&plan(&text).1);

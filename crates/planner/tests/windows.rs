@@ -1,4 +1,5 @@
-//! The single-core-equivalence method: the paper's worked example, stated windows that are too short, and what goes round.
+//! The single-core-equivalence method: the paper's worked example, stated windows that are too
+//! short, and what goes round.
 
 use solocore_model::plan::windows::{Has, WindowsPlan};
 use solocore_model::plan::{Plan, Scheme};
@@ -8,7 +9,8 @@ use solocore_planner::Demand;
 use std::path::Path;
 
 fn plan(text: &str) -> Plan {
-    let system = System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(Path::new("system.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demand = |t: &Task| Demand::stated(&t.demand).expect("no profiles in these tests");
     let demands: Vec<Demand> = system.tasks.iter().map(demand).collect();
     solocore_planner::plan(&system, &demands).expect("shares can be had")
@@ -26,37 +28,57 @@ fn holds(rows: &[Row]) {
             if a.resource == b.resource {
                 for s in instances(a) {
                     for t in instances(b) {
-                        assert!(s + a.duration_ns <= t || t + b.duration_ns <= s, "{a:?} and {b:?} overlap");
+                        assert!(
+                            s + a.duration_ns <= t || t + b.duration_ns <= s,
+                            "{a:?} and {b:?} overlap"
+                        );
                     }
                 }
             }
         }
     }
     for a in rows.iter().filter(|r| r.chain.is_some()) {
-        for b in rows.iter().filter(|b| b.partition == a.partition && (b.chain == a.chain || b.chain.is_none())) {
-            assert!(a.stage >= b.stage || a.offset_ns + a.duration_ns <= b.offset_ns, "{b:?} before {a:?}");
-            assert!(a.stage <= b.stage || b.offset_ns + b.duration_ns <= a.offset_ns, "{a:?} before {b:?}");
+        for b in rows
+            .iter()
+            .filter(|b| b.partition == a.partition && (b.chain == a.chain || b.chain.is_none()))
+        {
+            assert!(
+                a.stage >= b.stage || a.offset_ns + a.duration_ns <= b.offset_ns,
+                "{b:?} before {a:?}"
+            );
+            assert!(
+                a.stage <= b.stage || b.offset_ns + b.duration_ns <= a.offset_ns,
+                "{a:?} before {b:?}"
+            );
         }
     }
 }
 
 const EXAMPLE: &str = include_str!("../../../examples/ima-sce/system.toml");
 
-/// Section 5: Task 1 of 36 takes 13 unlocked, 7 alone with three pages, 8 with the stall; 18/3, 36/3 in 18/6; 36/8, 72/3 in 36/12.
+/// Section 5: Task 1 of 36 takes 13 unlocked, 7 alone with three pages, 8 with the stall; 18/3,
+/// 36/3 in 18/6; 36/8, 72/3 in 36/12.
 #[test]
 fn the_worked_example_has_the_papers_numbers() {
     let plan = plan(EXAMPLE);
     assert!(plan.schedulable, "{:?}", plan.reasons);
     // Within a thousandth of the paper's units of 1 ms, never above.
     let unit = |ns: u64| ns.div_ceil(1_000_000) * 1_000_000 - ns < 1000;
-    let numbers: Vec<(u64, u64)> =
-        plan.tasks.iter().map(|t| (t.period_ns.unwrap() / 1_000_000, t.c_sce_ns.div_ceil(1_000_000))).collect();
+    let numbers: Vec<(u64, u64)> = plan
+        .tasks
+        .iter()
+        .map(|t| (t.period_ns.unwrap() / 1_000_000, t.c_sce_ns.div_ceil(1_000_000)))
+        .collect();
     assert_eq!(numbers[..4], [(36, 8), (72, 3), (18, 3), (36, 3)]);
     assert!(plan.tasks.iter().all(|t| unit(t.c_sce_ns)), "{:?}", plan.tasks);
     let one = &plan.tasks[0];
-    assert_eq!((one.unlocked.unwrap().wcet_ns, one.wcet_ns, one.locked_pages.len()), (13_000_000, 7_000_000, 3));
+    assert_eq!(
+        (one.unlocked.unwrap().wcet_ns, one.wcet_ns, one.locked_pages.len()),
+        (13_000_000, 7_000_000, 3)
+    );
     let sce = sce(&plan);
-    let windows: Vec<(u64, u64)> = sce.partitions.iter().take(2).map(|p| (p.period_ns, p.duration_ns)).collect();
+    let windows: Vec<(u64, u64)> =
+        sce.partitions.iter().take(2).map(|p| (p.period_ns, p.duration_ns)).collect();
     assert_eq!(windows, [(18_000_000, 6_000_000), (36_000_000, 12_000_000)]);
     assert_eq!((sce.cores, sce.io_core, sce.table.len()), (2, Some(2), 20));
     // 3 pages of 64 lines, and nobody else has pages locked.
@@ -75,13 +97,20 @@ fn a_stated_window_that_is_too_short_is_named() {
     assert!(!plan.schedulable);
     let rounds = &sce(&plan).rounds;
     assert_eq!((rounds.len(), rounds[0].step, rounds[0].found), (1, 5, false), "{rounds:?}");
-    for word in ["partition `partition 2`", "`task 1` misses its deadline in windows of 12 ms", "more"] {
+    for word in
+        ["partition `partition 2`", "`task 1` misses its deadline in windows of 12 ms", "more"]
+    {
         assert!(rounds[0].outcome.contains(word), "{:?} lacks {word}", rounds[0]);
     }
     let needed = sce(&plan).partitions[1].least_duration_ns.unwrap();
     assert!(needed > 12_000_000, "{needed}");
-    let enough = unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{needed} ns\""), 1);
-    let less = unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{} ns\"", needed - 1000), 1);
+    let enough =
+        unlocked.replacen("duration = \"12 ms\"", &format!("duration = \"{needed} ns\""), 1);
+    let less = unlocked.replacen(
+        "duration = \"12 ms\"",
+        &format!("duration = \"{} ns\"", needed - 1000),
+        1,
+    );
     let short = self::plan(&less);
     assert!(!short.windows().unwrap().partitions[1].schedulable, "{:?}", short.reasons);
     let with = self::plan(&enough);
@@ -93,7 +122,8 @@ fn many(count: usize, duration: &str, cores: u32) -> String {
     for i in 0..count {
         text += &format!("[[partition]]\nname = \"p{i}\"\nperiod = \"10 ms\"\n{duration}\n");
         text += &format!(
-            "[[task]]\nname = \"t{i}\"\npartition = \"p{i}\"\nperiod = \"10 ms\"\nwcet = \"3200 us\"\nmisses = 100\n"
+            "[[task]]\nname = \"t{i}\"\npartition = \"p{i}\"\nperiod = \"10 ms\"\nwcet = \"3200 \
+                us\"\nmisses = 100\n"
         );
     }
     text
@@ -125,7 +155,11 @@ fn too_many_partitions_are_refused_with_a_log() {
     assert!(!plan.schedulable && plan.tasks.iter().all(|t| !t.schedulable));
     let sce = sce(&plan);
     assert!(sce.table.is_empty() && sce.rounds.len() == 6, "{:?}", sce.rounds);
-    assert!(sce.rounds.iter().all(|r| !r.found && r.step < 5 && !r.outcome.is_empty()), "{:?}", sce.rounds);
+    assert!(
+        sce.rounds.iter().all(|r| !r.found && r.step < 5 && !r.outcome.is_empty()),
+        "{:?}",
+        sce.rounds
+    );
     assert!(plan.reasons.last().unwrap().contains("more or faster chips are needed"));
 }
 
@@ -143,7 +177,10 @@ fn pages_are_locked_where_it_pays() {
     let with = |misses: u32| {
         let text = many(1, "", 2).replace(
             "wcet = \"3200 us\"\nmisses = 100",
-            &format!("curve = [{{ wcet = \"3 ms\", misses = 10000 }}, {{ wcet = \"2985 us\", misses = {misses} }}]"),
+            &format!(
+                "curve = [{{ wcet = \"3 ms\", misses = 10000 }}, \
+                {{ wcet = \"2985 us\", misses = {misses} }}]"
+            ),
         );
         plan(&text).windows().unwrap().partitions[0].locked_pages
     };
@@ -169,7 +206,8 @@ fn tables_of_plans_are_checked_when_read() {
     };
     assert!(edit(&|s| s.table[0].partition = "nobody".to_owned()).contains("nobody"));
     assert!(edit(&|s| s.table[0].period_ns = 0).contains("impossible time"));
-    let window = |s: &mut WindowsPlan| s.table.iter().position(|r| r.stage == Stage::Processing).unwrap();
+    let window =
+        |s: &mut WindowsPlan| s.table.iter().position(|r| r.stage == Stage::Processing).unwrap();
     assert!(
         edit(&|s| {
             let w = window(s);

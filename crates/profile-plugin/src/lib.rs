@@ -1,9 +1,10 @@
-//! QEMU user-mode plugin: every instruction and memory reference of the guest goes through the cache
-//! model of `solocore-cache`; at exit the counts are written for `solocore-profile` to read.
+//! QEMU user-mode plugin: every instruction and memory reference of the guest goes through the
+//! cache model of `solocore-cache`; at exit the counts are written for `solocore-profile` to read.
 //!
 //! Rule: a first-level hit is handled by the thread alone (a compare and an add). Everything else
 //! takes one lock. The guest's system calls tell which memory region an address belongs to.
-//! Not covered: memory that the kernel writes for the guest (`read` into a buffer), and page-table walks.
+//! Not covered: memory that the kernel writes for the guest (`read` into a buffer), and page-table
+//! walks.
 
 mod qemu;
 mod recorder;
@@ -32,7 +33,8 @@ const MAX_THREADS: usize = 4096;
 /// Slots of the direct-mapped front of the page table.
 const FRONT: u64 = 4096;
 
-static THREADS: [AtomicPtr<Thread>; MAX_THREADS] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_THREADS];
+static THREADS: [AtomicPtr<Thread>; MAX_THREADS] =
+    [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_THREADS];
 static GLOBAL: OnceLock<Gate> = OnceLock::new();
 /// Set before the second thread starts: from then on the gate is locked.
 static MANY: AtomicBool = AtomicBool::new(false);
@@ -163,8 +165,8 @@ fn global() -> Option<Guard> {
     let gate = GLOBAL.get()?;
     let lock = if MANY.load(Relaxed) { Some(gate.lock.lock().ok()?) } else { None };
     // SAFETY: with one thread nobody else runs a callback, and no callback calls another while it
-    // holds a guard; with several the lock is held. `on_thread` sets MANY in the thread that creates
-    // the second one, before that one starts.
+    // holds a guard; with several the lock is held. `on_thread` sets MANY in the thread that
+    // creates the second one, before that one starts.
     let global = unsafe { &mut *gate.global.get() };
     Some(Guard { global, _lock: lock })
 }
@@ -189,7 +191,9 @@ fn slow(thread: &mut Thread, vline: u64, write: bool, fetch: bool, code: *const 
     }
     let recorder = &mut g.recorder;
     let event =
-        g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, fetch, &mut |access| recorder.push(access));
+        g.shared.resolve(&mut thread.private, &mut g.frames, vline, what, fetch, &mut |access| {
+            recorder.push(access)
+        });
     if let Some(event) = event
         // SAFETY: null, or a leaked `Code` from `code_of`, which lives for ever.
         && let Some(code) = unsafe { code.as_ref() }
@@ -274,13 +278,20 @@ extern "C" fn on_translate(_: Id, tb: *mut Tb) {
     let Some(mut guard) = global() else { return };
     let g = &mut *guard;
     // SAFETY: `tb` and its instructions are valid during this callback (QEMU plugin interface).
-    let instructions: Vec<*mut Insn> =
-        unsafe { (0..qemu::qemu_plugin_tb_n_insns(tb)).map(|i| qemu::qemu_plugin_tb_get_insn(tb, i)).collect() };
+    let instructions: Vec<*mut Insn> = unsafe {
+        (0..qemu::qemu_plugin_tb_n_insns(tb))
+            .map(|i| qemu::qemu_plugin_tb_get_insn(tb, i))
+            .collect()
+    };
     let (Some(&first), Some(&last)) = (instructions.first(), instructions.last()) else { return };
     // SAFETY: as above.
     let (start, end, host) = unsafe {
         let end = qemu::qemu_plugin_insn_vaddr(last) + qemu::qemu_plugin_insn_size(last) as u64;
-        (qemu::qemu_plugin_insn_vaddr(first), end.max(1), qemu::qemu_plugin_insn_haddr(first) as u64)
+        (
+            qemu::qemu_plugin_insn_vaddr(first),
+            end.max(1),
+            qemu::qemu_plugin_insn_haddr(first) as u64,
+        )
     };
     if g.guest_base.is_none() && host != 0 {
         let base = host.wrapping_sub(start);
@@ -305,10 +316,21 @@ extern "C" fn on_translate(_: Id, tb: *mut Tb) {
     let shift = g.geometry.line_shift;
     // SAFETY: as above.
     let instructions = unsafe { qemu::qemu_plugin_tb_n_insns(tb) } as u64;
-    let block =
-        Box::new(Block { first_line: start >> shift, last_line: (end - 1) >> shift, instructions, code: first_code });
+    let block = Box::new(Block {
+        first_line: start >> shift,
+        last_line: (end - 1) >> shift,
+        instructions,
+        code: first_code,
+    });
     // SAFETY: as above; the block is leaked because QEMU may run it until the program ends.
-    unsafe { qemu::qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, CB_NO_REGS, Box::into_raw(block).cast()) };
+    unsafe {
+        qemu::qemu_plugin_register_vcpu_tb_exec_cb(
+            tb,
+            on_block,
+            CB_NO_REGS,
+            Box::into_raw(block).cast(),
+        )
+    };
 }
 
 extern "C" fn on_thread(_: Id, vcpu: c_uint) {
@@ -347,7 +369,9 @@ extern "C" fn on_syscall(
     let Some(t) = thread(vcpu) else { return };
     let Some(mut guard) = global() else { return };
     let g = &mut *guard;
-    let Some(call) = g.table.as_ref().and_then(|table| syscalls::identify(table, number)) else { return };
+    let Some(call) = g.table.as_ref().and_then(|table| syscalls::identify(table, number)) else {
+        return;
+    };
     let args = [a, b, c, d, e, f];
     let mut file = None;
     match call {
@@ -421,8 +445,11 @@ fn read_string(address: u64) -> Option<String> {
         let want = 256 - (at % 256) as usize;
         let local = libc::iovec { iov_base: chunk.as_mut_ptr().cast(), iov_len: want };
         let remote = libc::iovec { iov_base: at as *mut c_void, iov_len: want };
-        // SAFETY: `local` is a valid buffer of `want` bytes; a bad remote address is an error return.
-        let got = unsafe { libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0) };
+        // SAFETY: `local` is a valid buffer of `want` bytes; a bad remote address is an error
+        // return.
+        let got = unsafe {
+            libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0)
+        };
         let got = usize::try_from(got).ok().filter(|&n| n > 0)?;
         if let Some(end) = chunk[..got].iter().position(|&b| b == 0) {
             bytes.extend_from_slice(&chunk[..end]);
@@ -471,8 +498,10 @@ pub unsafe extern "C" fn qemu_plugin_install(
 }
 
 fn set_up(target: &str, args: &[String]) -> Result<(), String> {
-    let path = args.iter().find_map(|a| a.strip_prefix("config=")).ok_or("no config=PATH was given")?;
-    let config: Config = solocore_model::files::read_json(path.as_ref()).map_err(|e| e.to_string())?;
+    let path =
+        args.iter().find_map(|a| a.strip_prefix("config=")).ok_or("no config=PATH was given")?;
+    let config: Config =
+        solocore_model::files::read_json(path.as_ref()).map_err(|e| e.to_string())?;
     let geometry = Geometry::of(&config.platform);
     let frames = FrameTable {
         front: vec![(u64::MAX, 0); FRONT as usize],

@@ -39,11 +39,26 @@ pub type SyscallRetCb = extern "C" fn(Id, c_uint, i64, i64);
 unsafe extern "C" {
     pub fn qemu_plugin_register_vcpu_init_cb(id: Id, cb: extern "C" fn(Id, c_uint));
     pub fn qemu_plugin_register_vcpu_tb_trans_cb(id: Id, cb: extern "C" fn(Id, *mut Tb));
-    pub fn qemu_plugin_register_vcpu_tb_exec_cb(tb: *mut Tb, cb: ExecCb, flags: c_uint, user: *mut c_void);
-    pub fn qemu_plugin_register_vcpu_mem_cb(insn: *mut Insn, cb: MemCb, flags: c_uint, rw: c_uint, user: *mut c_void);
+    pub fn qemu_plugin_register_vcpu_tb_exec_cb(
+        tb: *mut Tb,
+        cb: ExecCb,
+        flags: c_uint,
+        user: *mut c_void,
+    );
+    pub fn qemu_plugin_register_vcpu_mem_cb(
+        insn: *mut Insn,
+        cb: MemCb,
+        flags: c_uint,
+        rw: c_uint,
+        user: *mut c_void,
+    );
     pub fn qemu_plugin_register_vcpu_syscall_cb(id: Id, cb: SyscallCb);
     pub fn qemu_plugin_register_vcpu_syscall_ret_cb(id: Id, cb: SyscallRetCb);
-    pub fn qemu_plugin_register_atexit_cb(id: Id, cb: extern "C" fn(Id, *mut c_void), user: *mut c_void);
+    pub fn qemu_plugin_register_atexit_cb(
+        id: Id,
+        cb: extern "C" fn(Id, *mut c_void),
+        user: *mut c_void,
+    );
     pub fn qemu_plugin_tb_n_insns(tb: *const Tb) -> usize;
     pub fn qemu_plugin_tb_get_insn(tb: *const Tb, index: usize) -> *mut Insn;
     pub fn qemu_plugin_insn_vaddr(insn: *const Insn) -> u64;

@@ -31,7 +31,8 @@ impl Regions {
         let mut previous: Option<(u64, u64, Option<PathBuf>, bool)> = None;
         for line in maps.lines() {
             let Some(entry) = MapsLine::parse(line) else { continue };
-            let (Some(start), Some(end)) = (entry.start.checked_sub(guest_base), entry.end.checked_sub(guest_base))
+            let (Some(start), Some(end)) =
+                (entry.start.checked_sub(guest_base), entry.end.checked_sub(guest_base))
             else {
                 continue;
             };
@@ -55,7 +56,14 @@ impl Regions {
                     {
                         self.insert(start, end, format!("{}:bss", base_name(path)), None, 0, false);
                     } else {
-                        self.insert(start, end, format!("anon#{}", self.regions.len()), None, 0, false);
+                        self.insert(
+                            start,
+                            end,
+                            format!("anon#{}", self.regions.len()),
+                            None,
+                            0,
+                            false,
+                        );
                     }
                 }
                 _ => {}
@@ -100,8 +108,13 @@ impl Regions {
 
     /// Removes a range.
     pub fn unmap(&mut self, start: u64, end: u64) {
-        let overlapping: Vec<u64> =
-            self.spans.range(..end).rev().take_while(|(_, s)| s.end > start).map(|(&at, _)| at).collect();
+        let overlapping: Vec<u64> = self
+            .spans
+            .range(..end)
+            .rev()
+            .take_while(|(_, s)| s.end > start)
+            .map(|(&at, _)| at)
+            .collect();
         for at in overlapping {
             let Some(span) = self.spans.remove(&at) else { continue };
             if at < start {
@@ -133,7 +146,15 @@ impl Regions {
         (self.intern("unknown".to_owned(), None), address)
     }
 
-    fn insert(&mut self, start: u64, end: u64, name: String, path: Option<PathBuf>, offset: u64, downwards: bool) {
+    fn insert(
+        &mut self,
+        start: u64,
+        end: u64,
+        name: String,
+        path: Option<PathBuf>,
+        offset: u64,
+        downwards: bool,
+    ) {
         if end <= start {
             return;
         }

@@ -10,7 +10,12 @@ impl Global {
     pub(super) fn code_of(&mut self, address: u64) -> &'static Code {
         let (region, offset) = self.frames.regions.resolve(address);
         self.code.entry((region, offset)).or_insert_with(|| {
-            Box::leak(Box::new(Code { region, offset, accesses: AtomicU64::new(0), misses: AtomicU64::new(0) }))
+            Box::leak(Box::new(Code {
+                region,
+                offset,
+                accesses: AtomicU64::new(0),
+                misses: AtomicU64::new(0),
+            }))
         })
     }
 
@@ -18,7 +23,9 @@ impl Global {
     pub(super) fn drop_unmapped(&mut self, thread: &mut Thread) {
         let shift = self.geometry.line_shift;
         let gone = &self.unmaps[thread.unmaps_seen..];
-        let inside = |line: u64| gone.iter().any(|&(start, end)| (start >> shift..end >> shift).contains(&line));
+        let inside = |line: u64| {
+            gone.iter().any(|&(start, end)| (start >> shift..end >> shift).contains(&line))
+        };
         thread.private.l1i.drain(inside);
         thread.private.l1d.drain(inside);
         thread.last_fetch = u64::MAX;
@@ -35,7 +42,9 @@ impl Global {
         let end = start.saturating_add(len.next_multiple_of(1 << page));
         let recorder = &mut self.recorder;
         let inside = |l: u64| (start >> line..end >> line).contains(&l);
-        self.shared.drain(&mut t.private, &mut self.frames, inside, false, &mut |access| recorder.push(access));
+        self.shared.drain(&mut t.private, &mut self.frames, inside, false, &mut |access| {
+            recorder.push(access)
+        });
         t.last_fetch = u64::MAX;
         self.frames.forget(start >> page, (end - 1) >> page);
         if self.threads > 1 {
@@ -44,7 +53,8 @@ impl Global {
         }
     }
 
-    /// Writes the counts. On `exec` the program may go on (the call can fail), so this can run twice.
+    /// Writes the counts. On `exec` the program may go on (the call can fail), so this can run
+    /// twice.
     pub(super) fn finish(&mut self, current: &mut Thread, exec: Option<String>) {
         let recorder = &mut self.recorder;
         let mut privates: Vec<*const Private> = Vec::new();
@@ -60,10 +70,12 @@ impl Global {
                 // is about to end the other threads; a count that is off by one there does no harm.
                 unsafe { &mut *at }
             };
-            self.shared.drain(&mut t.private, &mut self.frames, |_| true, true, &mut |a| recorder.push(a));
+            self.shared
+                .drain(&mut t.private, &mut self.frames, |_| true, true, &mut |a| recorder.push(a));
             privates.push(&raw const t.private);
         }
-        // SAFETY: pointers into the leaked boxes above; nothing changes them while the lock is held.
+        // SAFETY: pointers into the leaked boxes above; nothing changes them while the lock is
+        // held.
         let counts = self.shared.finish(privates.iter().map(|p| unsafe { &**p }));
         let trace_records = recorder.end();
         let raw = Raw {

@@ -3,9 +3,9 @@
 //! `valgrind --tool=lackey --trace-mem=yes --log-fd=9 PROGRAM 9>&1 >/dev/null | lackey [PLATFORM]`
 //!
 //! Prints instructions, loads, stores and the levels as JSON, in the units of a profile: accesses
-//! above 8 bytes count once per 8 bytes, as QEMU hands them to the plugin. Not covered: system calls,
-//! so an unmapped page keeps its frame; regions, code attribution and the trace, so this does less
-//! work than the plugin.
+//! above 8 bytes count once per 8 bytes, as QEMU hands them to the plugin. Not covered: system
+//! calls, so an unmapped page keeps its frame; regions, code attribution and the trace, so this
+//! does less work than the plugin.
 
 use solocore_cache::{Frames, Geometry, Private, Shared};
 use solocore_model::Platform;
@@ -48,7 +48,14 @@ impl Model {
         if !cache.front_hit(line, write)
             && let Some(slow) = cache.reference(line, write)
         {
-            self.shared.resolve(&mut self.private, &mut self.frames, line, slow, fetch, &mut |_| ());
+            self.shared.resolve(
+                &mut self.private,
+                &mut self.frames,
+                line,
+                slow,
+                fetch,
+                &mut |_| (),
+            );
         }
     }
 
@@ -100,7 +107,9 @@ impl Model {
 fn numbers(text: &[u8]) -> Option<(u64, u64)> {
     let comma = text.iter().position(|&b| b == b',')?;
     let number = |digits: &[u8], radix: u32| {
-        digits.iter().try_fold(0u64, |sum, &b| Some(sum * u64::from(radix) + u64::from(char::from(b).to_digit(radix)?)))
+        digits.iter().try_fold(0u64, |sum, &b| {
+            Some(sum * u64::from(radix) + u64::from(char::from(b).to_digit(radix)?))
+        })
     };
     let size = number(text[comma + 1..].trim_ascii_end(), 10).filter(|&size| size > 0)?;
     Some((number(&text[..comma], 16)?, size))
@@ -118,7 +127,8 @@ fn run() -> Result<(), String> {
     }
     if model.private.instructions == 0 {
         return Err(format!(
-            "no instruction among {other} lines on stdin; pipe in `valgrind --tool=lackey --trace-mem=yes --log-fd=9 PROGRAM 9>&1 >/dev/null`"
+            "no instruction among {other} lines on stdin; pipe in `valgrind --tool=lackey \
+                --trace-mem=yes --log-fd=9 PROGRAM 9>&1 >/dev/null`"
         ));
     }
     let Model { mut private, mut shared, mut frames, .. } = model;

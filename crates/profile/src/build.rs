@@ -26,7 +26,9 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
         .collect();
     // Ties are broken by name, so that two runs rank alike.
     pages.sort_by(|a, b| {
-        (b.llc_accesses(), b.references).cmp(&(a.llc_accesses(), a.references)).then_with(|| a.name.cmp(&b.name))
+        (b.llc_accesses(), b.references)
+            .cmp(&(a.llc_accesses(), a.references))
+            .then_with(|| a.name.cmp(&b.name))
     });
     let lines: u64 = pages.iter().map(|p| u64::from(p.lines)).sum();
     let line = job.platform.llc.line.0;
@@ -53,7 +55,12 @@ pub fn profile(raw: Raw, job: &Job, program: &Program, exit_code: i32, trace: Tr
         functions: functions(&raw.regions, &raw.code),
         bandwidth: BandwidthSeries {
             interval_ns: raw.counts.interval_ns,
-            bytes_per_s: raw.counts.transactions.iter().map(|n| per_second(n * line, raw.counts.interval_ns)).collect(),
+            bytes_per_s: raw
+                .counts
+                .transactions
+                .iter()
+                .map(|n| per_second(n * line, raw.counts.interval_ns))
+                .collect(),
         },
         levels: raw.counts.levels,
         pages,
@@ -77,9 +84,11 @@ fn functions(regions: &[Region], code: &[RawCode]) -> Vec<FunctionProfile> {
     let mut sums: BTreeMap<(String, String), (u64, u64)> = BTreeMap::new();
     for c in code {
         let region = &regions[c.region as usize];
-        let known =
-            files.entry(c.region).or_insert_with(|| region.path.as_deref().map(Functions::load).unwrap_or_default());
-        let name = known.at(c.offset).map_or_else(|| format!("({})", region.name), ToOwned::to_owned);
+        let known = files
+            .entry(c.region)
+            .or_insert_with(|| region.path.as_deref().map(Functions::load).unwrap_or_default());
+        let name =
+            known.at(c.offset).map_or_else(|| format!("({})", region.name), ToOwned::to_owned);
         let sum = sums.entry((name, region.name.clone())).or_default();
         sum.0 += c.misses;
         sum.1 += c.accesses;
@@ -96,7 +105,9 @@ fn functions(regions: &[Region], code: &[RawCode]) -> Vec<FunctionProfile> {
         })
         .collect();
     out.sort_by(|a, b| {
-        (b.llc_misses, b.llc_accesses).cmp(&(a.llc_misses, a.llc_accesses)).then_with(|| a.name.cmp(&b.name))
+        (b.llc_misses, b.llc_accesses)
+            .cmp(&(a.llc_misses, a.llc_accesses))
+            .then_with(|| a.name.cmp(&b.name))
     });
     out
 }

@@ -21,15 +21,18 @@ impl Cache {
     /// When the directory cannot be made.
     pub fn open(dir: Option<PathBuf>) -> Result<Self, ProfileError> {
         let dir = dir.unwrap_or_else(default_dir);
-        std::fs::create_dir_all(&dir).map_err(|source| ModelError::Write { path: dir.clone(), source })?;
+        std::fs::create_dir_all(&dir)
+            .map_err(|source| ModelError::Write { path: dir.clone(), source })?;
         let dir = dir.canonicalize().unwrap_or(dir);
         Ok(Self { dir })
     }
 
-    /// Finds the profile of a command, or makes it. Returns where it lies and whether it was made now.
+    /// Finds the profile of a command, or makes it. Returns where it lies and whether it was made
+    /// now.
     ///
     /// # Errors
-    /// As [`profile`]; also when the program fails, for a job that fails tells nothing of one that works.
+    /// As [`profile`]; also when the program fails, for a job that fails tells nothing of one that
+    /// works.
     pub fn get(&self, job: &Job, fresh: bool) -> Result<(PathBuf, Profile, bool), ProfileError> {
         let path = self.dir.join(format!("{}.json", key(job)?));
         if !fresh && path.exists() && trace_path(&path).exists() {
@@ -46,7 +49,8 @@ impl Cache {
             let _ = std::fs::remove_file(&path);
             let _ = std::fs::remove_file(trace_path(&path));
             return Err(ProfileError::Input(format!(
-                "`{name}` failed with exit code {code}; a job must succeed to be planned for, so run it by hand first"
+                "`{name}` failed with exit code {code}; a job must succeed to be planned for, so \
+                    run it by hand first"
             )));
         }
         Ok((path, made, true))

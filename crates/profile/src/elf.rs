@@ -27,7 +27,11 @@ impl Program {
         let path = if name.contains('/') {
             let path = dir.join(name);
             if !path.exists() {
-                return Err(format!("{}: no such program; check the path (it is taken from {})", name, dir.display()));
+                return Err(format!(
+                    "{}: no such program; check the path (it is taken from {})",
+                    name,
+                    dir.display()
+                ));
             }
             path
         } else {
@@ -40,8 +44,8 @@ impl Program {
         if path.is_dir() {
             return Err(format!("{}: is a directory; name a program", path.display()));
         }
-        let bytes =
-            std::fs::read(&path).map_err(|e| format!("{}: cannot read: {e}; check its permissions", path.display()))?;
+        let bytes = std::fs::read(&path)
+            .map_err(|e| format!("{}: cannot read: {e}; check its permissions", path.display()))?;
         if bytes.starts_with(b"#!") {
             let line = bytes[2..].split(|&b| b == b'\n').next().unwrap_or_default();
             let interpreter = String::from_utf8_lossy(line).trim().to_owned();
@@ -60,7 +64,8 @@ impl Program {
         if !bytes.starts_with(b"\x7fELF") {
             return Err("is not an ELF program; give a compiled Linux program".to_owned());
         }
-        let file = object::File::parse(bytes).map_err(|e| format!("is a damaged ELF file ({e}); build it again"))?;
+        let file = object::File::parse(bytes)
+            .map_err(|e| format!("is a damaged ELF file ({e}); build it again"))?;
         if !matches!(file.kind(), object::ObjectKind::Executable | object::ObjectKind::Dynamic) {
             return Err("is an ELF file but not a program; link it first".to_owned());
         }
@@ -75,7 +80,8 @@ impl Program {
             (Architecture::Riscv64, true) => Isa::Riscv64,
             (other, _) => {
                 return Err(format!(
-                    "is made for {other:?}, which has no emulator here; supported: x86_64, i386, aarch64, arm, powerpc, powerpc64(le), riscv64"
+                    "is made for {other:?}, which has no emulator here; supported: x86_64, i386, \
+                        aarch64, arm, powerpc, powerpc64(le), riscv64"
                 ));
             }
         };
@@ -105,7 +111,8 @@ impl Program {
         let paths = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&paths).map(|p| p.join(name)).find(|p| p.is_file()).ok_or_else(|| {
             ProfileError::Machine(format!(
-                "{name} is not installed, which runs {} programs; install it with: apt-get install qemu-user",
+                "{name} is not installed, which runs {} programs; install it with: apt-get install \
+                    qemu-user",
                 self.isa
             ))
         })
@@ -136,7 +143,8 @@ impl Program {
             return Ok(Some(root));
         }
         Err(ProfileError::Machine(format!(
-            "{}: is a dynamic {} program and its loader {} is not here; install it with: apt-get install {package}",
+            "{}: is a dynamic {} program and its loader {} is not here; install it with: apt-get \
+                install {package}",
             self.path.display(),
             self.isa,
             interpreter.display()

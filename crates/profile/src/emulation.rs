@@ -1,7 +1,7 @@
 //! The run of a program under the emulator, from the command to the files.
 //!
-//! Problem: a run may be interrupted, or leave half of its files. Rule: it writes into a directory of its own; both files take their places at
-//! the end, or neither does.
+//! Problem: a run may be interrupted, or leave half of its files. Rule: it writes into a directory
+//! of its own; both files take their places at the end, or neither does.
 
 use crate::build;
 use crate::elf::Program;
@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering::SeqCst};
 
-/// Accesses recorded when nothing else is said: about half a gigabyte of address stream, a tenth of that on disk.
+/// Accesses recorded when nothing else is said: about half a gigabyte of address stream, a tenth of
+/// that on disk.
 pub const TRACE_LIMIT: u64 = 1 << 26;
 
 /// The running emulator, for [`stop_child`].
@@ -39,7 +40,10 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     let emulator = program.emulator()?;
     let plugin = find_plugin()?;
     if out.is_dir() {
-        return Err(ProfileError::Input(format!("{}: it is a directory; name a file with -o", out.display())));
+        return Err(ProfileError::Input(format!(
+            "{}: it is a directory; name a file with -o",
+            out.display()
+        )));
     }
     let scratch = tempfile::Builder::new()
         .prefix(".solocore-")
@@ -66,7 +70,12 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
     }
     let quoted = |path: &Path| path.to_string_lossy().replace(',', ",,");
     command.arg("-plugin").arg(format!("file={},config={}", quoted(&plugin), quoted(&config_path)));
-    command.arg("-0").arg(&job.command[0]).arg(&program.path).args(&job.command[1..]).current_dir(job.dir);
+    command
+        .arg("-0")
+        .arg(&job.command[0])
+        .arg(&program.path)
+        .args(&job.command[1..])
+        .current_dir(job.dir);
     if job.quiet {
         command.stdin(Stdio::null()).stdout(Stdio::null());
     }
@@ -80,7 +89,11 @@ pub fn profile(job: &Job, out: &Path) -> Result<(Profile, ExitStatus), ProfileEr
 
     let failure = scratch_dir.join("raw.error");
     if let Ok(reason) = std::fs::read_to_string(&failure) {
-        return Err(ModelError::Write { path: out.to_owned(), source: std::io::Error::other(reason) }.into());
+        return Err(ModelError::Write {
+            path: out.to_owned(),
+            source: std::io::Error::other(reason),
+        }
+        .into());
     }
     if !config.output.exists() {
         return Err(no_result(status, &job.command[0]));
@@ -115,8 +128,9 @@ pub fn trace_path(out: &Path) -> PathBuf {
 }
 
 fn run(mut command: Command, job: &Job) -> Result<ExitStatus, ProfileError> {
-    let failed =
-        |e: std::io::Error| ProfileError::Machine(format!("cannot start the emulator for {}: {e}", job.command[0]));
+    let failed = |e: std::io::Error| {
+        ProfileError::Machine(format!("cannot start the emulator for {}: {e}", job.command[0]))
+    };
     let mut child = command.spawn().map_err(failed)?;
     CHILD.store(i32::try_from(child.id()).unwrap_or(0), SeqCst);
     let status = child.wait();
@@ -128,10 +142,12 @@ fn no_result(status: ExitStatus, program: &str) -> ProfileError {
     match status.signal() {
         Some(libc::SIGINT | libc::SIGTERM | libc::SIGHUP) => ProfileError::Interrupted,
         Some(signal) => ProfileError::Input(format!(
-            "{program}: died of signal {signal} before it ended; a profile needs a run to the end, so make it work by itself first"
+            "{program}: died of signal {signal} before it ended; a profile needs a run to the end, \
+                so make it work by itself first"
         )),
         None => ProfileError::Machine(format!(
-            "{program}: the emulator left no counts (exit code {}); see its message above. It needs QEMU 4.2 to 8.2 with plugins, like Debian 12's qemu-user",
+            "{program}: the emulator left no counts (exit code {}); see its message above. It \
+                needs QEMU 4.2 to 8.2 with plugins, like Debian 12's qemu-user",
             status.code().unwrap_or(-1)
         )),
     }
@@ -143,10 +159,19 @@ fn find_plugin() -> Result<PathBuf, ProfileError> {
     let mut places = Vec::new();
     if let Some(path) = std::env::var_os("SOLOCORE_PLUGIN") {
         places.push(PathBuf::from(path));
-    } else if let Some(dir) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned)) {
-        places.extend([dir.join(NAME), dir.join("..").join(NAME), dir.join("../lib/solocore").join(NAME)]);
+    } else if let Some(dir) =
+        std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_owned))
+    {
+        places.extend([
+            dir.join(NAME),
+            dir.join("..").join(NAME),
+            dir.join("../lib/solocore").join(NAME),
+        ]);
     }
     places.iter().find(|p| p.is_file()).cloned().ok_or_else(|| {
-        ProfileError::Machine(format!("the profiler plugin {NAME} is not beside the solocore program; build it with `make build` or name it in SOLOCORE_PLUGIN"))
+        ProfileError::Machine(format!(
+            "the profiler plugin {NAME} is not beside the solocore \
+            program; build it with `make build` or name it in SOLOCORE_PLUGIN"
+        ))
     })
 }

@@ -1,6 +1,7 @@
 //! Why there is no profile.
 //!
-//! Problem: a wrong program and a machine without an emulator need different answers. Rule: the error names the side that is at fault.
+//! Problem: a wrong program and a machine without an emulator need different answers. Rule: the
+//! error names the side that is at fault.
 
 use solocore_model::ModelError;
 

@@ -1,6 +1,7 @@
 //! What is profiled.
 //!
-//! Problem: the run, the profile built from it and the store of profiles depend on the same choices. Rule: one [`Job`] holds them all.
+//! Problem: the run, the profile built from it and the store of profiles depend on the same
+//! choices. Rule: one [`Job`] holds them all.
 
 use solocore_model::Platform;
 use std::path::Path;

@@ -1,8 +1,8 @@
-//! Runs an unmodified program under QEMU user-mode emulation with the solocore plugin and turns what
-//! it counted into a [`Profile`](solocore_model::Profile).
+//! Runs an unmodified program under QEMU user-mode emulation with the solocore plugin and turns
+//! what it counted into a [`Profile`](solocore_model::Profile).
 //!
-//! Needs no hardware counters and no privileges, and takes any ELF program whose instruction set has
-//! an emulator installed. One run of the program is one job. Not covered: memory use of child
+//! Needs no hardware counters and no privileges, and takes any ELF program whose instruction set
+//! has an emulator installed. One run of the program is one job. Not covered: memory use of child
 //! processes (counted and said), and what the kernel writes on the program's behalf.
 
 mod build;

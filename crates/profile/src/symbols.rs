@@ -21,14 +21,19 @@ impl Functions {
     pub fn load(path: &Path) -> Self {
         let Ok(bytes) = std::fs::read(path) else { return Self::default() };
         let Ok(file) = object::File::parse(&*bytes) else { return Self::default() };
-        let segments = file.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
+        let segments =
+            file.segments().map(|s| (s.file_range().0, s.file_range().1, s.address())).collect();
         let mut ranges: Vec<(u64, u64, String)> = file
             .symbols()
             .chain(file.dynamic_symbols())
             .filter(|s| s.kind() == SymbolKind::Text && s.address() != 0 && s.size() > 0)
             .filter_map(|s| {
                 let name = s.name().ok()?;
-                Some((s.address(), s.address() + s.size(), format!("{:#}", rustc_demangle::demangle(name))))
+                Some((
+                    s.address(),
+                    s.address() + s.size(),
+                    format!("{:#}", rustc_demangle::demangle(name)),
+                ))
             })
             .collect();
         ranges.sort();
@@ -46,7 +51,8 @@ impl Functions {
 
     /// Name of the function at a file offset.
     pub fn at(&self, offset: u64) -> Option<&str> {
-        let (file_offset, _, address) = self.segments.iter().find(|(o, size, _)| (*o..o + size).contains(&offset))?;
+        let (file_offset, _, address) =
+            self.segments.iter().find(|(o, size, _)| (*o..o + size).contains(&offset))?;
         let address = address + (offset - file_offset);
         let at = self.ranges.partition_point(|r| r.0 <= address);
         // Aliases and nested ranges: look a few entries back for one that still covers the address.

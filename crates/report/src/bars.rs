@@ -1,9 +1,10 @@
 //! Per task: longest execution time solo, unmanaged and managed beside the bound, and the deadline.
 //!
-//! Lengths are linear in time. Each task has its own scale, up to its largest value or its deadline, so that tasks of 1 ms
-//! and of 1 s both read well. A deadline beyond [`REACH`] times the largest value would shrink the bars to nothing; it is
-//! then named at the edge instead of drawn. Its line lies below the bars, so that no number is struck through; a bar that
-//! crosses it shows it again.
+//! Lengths are linear in time. Each task has its own scale, up to its largest value or its
+//! deadline, so that tasks of 1 ms and of 1 s both read well. A deadline beyond [`REACH`] times the
+//! largest value would shrink the bars to nothing; it is then named at the edge instead of drawn.
+//! Its line lies below the bars, so that no number is struck through; a bar that crosses it shows
+//! it again.
 
 use crate::elements::task_name;
 use crate::inputs::{Inputs, result_of};
@@ -36,9 +37,12 @@ pub fn section(inputs: &Inputs) -> Markup {
                 p { "The plan holds no task." }
             } @else {
                 p {
-                    "Longest execution time of a job alone (solo), with all tasks on the plain machine (unmanaged) and under the plan "
-                    "(managed), and the plan's bound. Linear; every task has its own scale from zero to its largest value or its "
-                    "deadline, so compare lengths within a task only (→: the deadline lies far beyond). The numbers are in the table above."
+                    "Longest execution time of a job alone (solo), with all tasks on the plain \
+                        machine (unmanaged) and under the plan "
+                    "(managed), and the plan's bound. Linear; every task has its own scale from \
+                        zero to its largest value or its "
+                    "deadline, so compare lengths within a task only (→: the deadline lies far \
+                        beyond). The numbers are in the table above."
                 }
                 div.charts { @for (index, task) in inputs.plan.tasks.iter().enumerate() { (chart(inputs, index, task)) } }
             }
@@ -60,7 +64,13 @@ fn bars(inputs: &Inputs, task: &PlanTask) -> Vec<Bar> {
         }
     }
     if task.c_sce_ns != u64::MAX {
-        bars.push(Bar { series: "bound", label: "bound", fill: "url(#fill-bound)", value_ns: task.c_sce_ns, note: "" });
+        bars.push(Bar {
+            series: "bound",
+            label: "bound",
+            fill: "url(#fill-bound)",
+            value_ns: task.c_sce_ns,
+            note: "",
+        });
     }
     bars
 }
@@ -100,7 +110,13 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
 }
 
 fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
-    let exact = format!("{task}, {}: {} ({} ns){}", bar.label, format::time(bar.value_ns), bar.value_ns, bar.note);
+    let exact = format!(
+        "{task}, {}: {} ({} ns){}",
+        bar.label,
+        format::time(bar.value_ns),
+        bar.value_ns,
+        bar.note
+    );
     let end = svg::percent(bar.value_ns, scale);
     html! {
         g.mark tabindex="0" role="img" aria-label=(exact) {
@@ -113,7 +129,13 @@ fn mark(task: &str, bar: &Bar, y: usize, scale: u64) -> Markup {
     }
 }
 
-fn deadline(task: &str, deadline: Option<u64>, drawn: Option<u64>, scale: u64, bottom: usize) -> Markup {
+fn deadline(
+    task: &str,
+    deadline: Option<u64>,
+    drawn: Option<u64>,
+    scale: u64,
+    bottom: usize,
+) -> Markup {
     let Some(ns) = deadline else {
         return html! { text.muted x="100%" y="12" text-anchor="end" { "no deadline" } };
     };
@@ -121,7 +143,8 @@ fn deadline(task: &str, deadline: Option<u64>, drawn: Option<u64>, scale: u64, b
     let whole = format!("{task}, {text} ({ns} ns)");
     if drawn.is_none() {
         return html! {
-            g.mark.deadline tabindex="0" role="img" aria-label=(format!("{whole}, beyond the scale")) {
+            g.mark.deadline tabindex="0" role="img" aria-label=(format!("{whole}, beyond the \
+                scale")) {
                 title { (whole) ", beyond the scale" }
                 text x="100%" y="12" text-anchor="end" data-task=(task) data-deadline-ns=(ns) { (text) " →" }
             }

@@ -1,8 +1,9 @@
-//! Progressive lockdown curves: DRAM transactions of one job that remain with the hottest pages locked (SCE section 2.3).
+//! Progressive lockdown curves: DRAM transactions of one job that remain with the hottest pages
+//! locked (SCE section 2.3).
 //!
-//! The x axis ends where nothing more is to be seen: a quarter beyond the plan's choice, and where the curve has come within
-//! 1 % of its way down. Long curves are thinned for drawing; first and last point drawn and the plan's choice are kept, and
-//! the whole curve is embedded as JSON.
+//! The x axis ends where nothing more is to be seen: a quarter beyond the plan's choice, and where
+//! the curve has come within 1 % of its way down. Long curves are thinned for drawing; first and
+//! last point drawn and the plan's choice are kept, and the whole curve is embedded as JSON.
 
 use crate::elements::task_name;
 use crate::inputs::Inputs;
@@ -30,7 +31,8 @@ pub fn section(inputs: &Inputs) -> Markup {
                 }
             } @else {
                 p {
-                    "DRAM transactions that one job is left with when its hottest pages are locked in the shared cache and the rest of "
+                    "DRAM transactions that one job is left with when its hottest pages are locked \
+                        in the shared cache and the rest of "
                     "the cache is of no use. The diamond marks where the plan stopped."
                 }
                 div.charts {
@@ -198,9 +200,13 @@ mod tests {
 
     #[test]
     fn thinning_keeps_ends_and_marker() {
-        for (end, n, marker) in
-            [(0, 14, Some(0)), (5, 14, None), (10_000, 14, Some(217)), (13, 14, Some(3)), (14, 14, Some(3))]
-        {
+        for (end, n, marker) in [
+            (0, 14, Some(0)),
+            (5, 14, None),
+            (10_000, 14, Some(217)),
+            (13, 14, Some(3)),
+            (14, 14, Some(3)),
+        ] {
             let points = thinned(end, n, marker);
             assert_eq!((points[0], *points.last().unwrap()), (0, end));
             assert!(marker.is_none_or(|m| points.contains(&m)));
@@ -210,7 +216,8 @@ mod tests {
 
     #[test]
     fn the_range_ends_where_the_curve_is_flat() {
-        let curve: Vec<u64> = (0..1000).map(|k: u64| 100_000u64.saturating_sub(k * 2_000)).collect();
+        let curve: Vec<u64> =
+            (0..1000).map(|k: u64| 100_000u64.saturating_sub(k * 2_000)).collect();
         assert_eq!(useful_end(&curve, None), 50);
         assert_eq!(useful_end(&curve, Some(400)), 501);
         assert_eq!(useful_end(&curve, Some(999)), 999);

@@ -1,7 +1,9 @@
-//! Per analysed task: how many of its jobs take how long, solo, unmanaged and managed, beside the bound and the deadline.
+//! Per analysed task: how many of its jobs take how long, solo, unmanaged and managed, beside the
+//! bound and the deadline.
 //!
-//! A curve rises to the share of jobs that take at most that long. A job that did not finish has no time: where none did, the
-//! caption says so, and where a deadline was missed, it counts them. Every task has its own scale, as the longest bars have theirs.
+//! A curve rises to the share of jobs that take at most that long. A job that did not finish has no
+//! time: where none did, the caption says so, and where a deadline was missed, it counts them.
+//! Every task has its own scale, as the longest bars have theirs.
 
 use crate::elements::task_name;
 use crate::inputs::{Inputs, result_of};
@@ -18,7 +20,8 @@ const HEIGHT: usize = 96;
 const REACH: u64 = 4;
 
 /// Label and colour of each kind of run.
-const SERIES: [(&str, &str); 3] = [("solo", "#009e73"), ("unmanaged", "#d55e00"), ("managed", "#0072b2")];
+const SERIES: [(&str, &str); 3] =
+    [("solo", "#009e73"), ("unmanaged", "#d55e00"), ("managed", "#0072b2")];
 
 /// Jobs of one kind of run.
 struct Series<'a> {
@@ -29,14 +32,17 @@ struct Series<'a> {
 
 fn series<'a>(inputs: &Inputs<'a>, task: &PlanTask) -> Vec<Series<'a>> {
     let runs = [inputs.solo, inputs.unmanaged, inputs.managed];
-    let of = |((label, fill), run)| Some(Series { label, fill, result: result_of(run, &task.name)? });
+    let of =
+        |((label, fill), run)| Some(Series { label, fill, result: result_of(run, &task.name)? });
     SERIES.into_iter().zip(runs).filter_map(of).collect()
 }
 
 /// Nothing where no result has distributions.
 pub fn charts(inputs: &Inputs) -> Markup {
-    let analysed = || inputs.plan.tasks.iter().enumerate().filter(|(_, t)| t.criticality != Criticality::D);
-    if !analysed().any(|(_, t)| series(inputs, t).iter().any(|s| !s.result.execution_ns.is_empty())) {
+    let analysed =
+        || inputs.plan.tasks.iter().enumerate().filter(|(_, t)| t.criticality != Criticality::D);
+    if !analysed().any(|(_, t)| series(inputs, t).iter().any(|s| !s.result.execution_ns.is_empty()))
+    {
         return html! {};
     }
     html! {
@@ -45,8 +51,10 @@ pub fn charts(inputs: &Inputs) -> Markup {
             ul.legend { @for s in SERIES { li { (svg::swatch(s.1)) span { (s.0) } } } }
             div.charts { @for (index, task) in analysed() { (chart(inputs, index, task)) } }
             p.muted {
-                "The share of jobs that take at most a time: each task alone (solo), beside everybody else on the plain machine "
-                "(unmanaged), and the same under the plan (managed). Under the plan no job may lie beyond the bound. Each task has its own scale."
+                "The share of jobs that take at most a time: each task alone (solo), beside \
+                    everybody else on the plain machine "
+                "(unmanaged), and the same under the plan (managed). Under the plan no job may lie \
+                    beyond the bound. Each task has its own scale."
             }
         }
     }
@@ -59,7 +67,8 @@ fn chart(inputs: &Inputs, index: usize, task: &PlanTask) -> Markup {
     let bound = Some(task.c_sce_ns).filter(|b| *b != u64::MAX);
     let marks = [("bound", bound), ("deadline", task.deadline_ns)];
     let within = |ns: u64| ns <= longest.saturating_mul(REACH);
-    let scale = marks.iter().filter_map(|(_, ns)| ns.filter(|n| within(*n))).fold(longest, u64::max);
+    let scale =
+        marks.iter().filter_map(|(_, ns)| ns.filter(|n| within(*n))).fold(longest, u64::max);
     let scale = (scale + scale / 50).max(1);
     let bottom = TOP + HEIGHT;
     html! {
@@ -125,7 +134,10 @@ fn table(series: &[Series]) -> Markup {
 /// A time that so many percent of the jobs do not exceed; `None` without jobs.
 fn quantile(r: &TaskResult, percent: u64) -> Option<u64> {
     let all = r.execution_ns.last()?.1;
-    r.execution_ns.iter().find(|(_, jobs)| jobs.saturating_mul(100) >= all.saturating_mul(percent)).map(|(ns, _)| *ns)
+    r.execution_ns
+        .iter()
+        .find(|(_, jobs)| jobs.saturating_mul(100) >= all.saturating_mul(percent))
+        .map(|(ns, _)| *ns)
 }
 
 /// The curve: flat up to a time, then up.
@@ -135,7 +147,11 @@ fn steps(r: &TaskResult, scale: u64) -> String {
         return String::new();
     }
     let place = |ns: u64, jobs: u64| {
-        format!("{:.2},{:.2}", svg::fraction(ns, scale) * 1000.0, (1.0 - svg::fraction(jobs, all)) * 1000.0)
+        format!(
+            "{:.2},{:.2}",
+            svg::fraction(ns, scale) * 1000.0,
+            (1.0 - svg::fraction(jobs, all)) * 1000.0
+        )
     };
     let mut points = vec![place(0, 0)];
     let mut before = 0;
@@ -183,9 +199,13 @@ mod tests {
             execution_ns: vec![(50, 3), (100, 4)],
             accesses: 0,
         };
-        let expected = "0.00,1000.00 250.00,1000.00 250.00,250.00 500.00,250.00 500.00,0.00 1000.00,0.00";
+        let expected =
+            "0.00,1000.00 250.00,1000.00 250.00,250.00 500.00,250.00 500.00,0.00 1000.00,0.00";
         assert_eq!(steps(&result, 200), expected);
-        assert_eq!([50, 75, 76, 100].map(|p| quantile(&result, p)), [Some(50), Some(50), Some(100), Some(100)]);
+        assert_eq!(
+            [50, 75, 76, 100].map(|p| quantile(&result, p)),
+            [Some(50), Some(50), Some(100), Some(100)]
+        );
         assert_eq!(steps(&TaskResult { execution_ns: Vec::new(), ..result }, 200), "");
     }
 }

@@ -1,6 +1,7 @@
 //! Elements that several sections draw.
 //!
-//! Problem: names and tables are too wide for a narrow page. Rule: a name is cut, with the whole of it in its tooltip; a table scrolls by itself.
+//! Problem: names and tables are too wide for a narrow page. Rule: a name is cut, with the whole of
+//! it in its tooltip; a table scrolls by itself.
 
 use maud::{Markup, html};
 

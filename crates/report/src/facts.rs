@@ -60,7 +60,10 @@ fn notes(profile: &Profile) -> Vec<String> {
     }
     if profile.children > 0 {
         let children = format::plural(u64::from(profile.children), "child process");
-        notes.push(format!("Its memory use is not whole: {} not counted.", children.replace("processs", "processes")));
+        notes.push(format!(
+            "Its memory use is not whole: {} not counted.",
+            children.replace("processs", "processes")
+        ));
     }
     if let Some(program) = &profile.exec {
         notes.push(format!("The program replaced itself by {program}; the profile ends there."));
@@ -78,7 +81,10 @@ fn numbers(profile: &Profile) -> Markup {
         ("References", format::count(profile.references)),
         ("Loads", format::count(profile.loads)),
         ("Stores", format::count(profile.stores)),
-        ("Working set", format!("{} in {}", format::bytes(set.bytes), format::plural(set.pages, "page"))),
+        (
+            "Working set",
+            format!("{} in {}", format::bytes(set.bytes), format::plural(set.pages, "page")),
+        ),
         ("Threads", format::count(u64::from(profile.threads))),
         ("Child processes", format::count(u64::from(profile.children))),
         ("Machine", format!("{}, {}", profile.isa, profile.engine)),
@@ -148,7 +154,8 @@ fn functions(profile: &Profile) -> Markup {
     }
     html! {
         table {
-            (caption(&html! { (head("Functions by misses: candidates for a bandwidth lock (BWLOCK)", profile.functions.len())) }))
+            (caption(&html! { (head("Functions by misses: candidates for a bandwidth lock \
+                (BWLOCK)", profile.functions.len())) }))
             thead {
                 tr {
                     th scope="col" { "Function" } th scope="col" { "File" } th.num scope="col" { "LLC misses" }
@@ -172,13 +179,18 @@ fn function_row(function: &FunctionProfile) -> Markup {
 }
 
 fn head(what: &str, total: usize) -> String {
-    if total > TOP { format!("{what} (first {TOP} of {})", format::count(total as u64)) } else { what.to_owned() }
+    if total > TOP {
+        format!("{what} (first {TOP} of {})", format::count(total as u64))
+    } else {
+        what.to_owned()
+    }
 }
 
 /// Peak and mean of `n` or fewer equal spans of the series.
 fn spans(series: &[u64], n: usize) -> Vec<(usize, u64, u64)> {
     let size = series.len().div_ceil(n).max(1);
-    let mean = |part: &[u64]| part.iter().map(|v| u128::from(*v)).sum::<u128>() / part.len() as u128;
+    let mean =
+        |part: &[u64]| part.iter().map(|v| u128::from(*v)).sum::<u128>() / part.len() as u128;
     let span = |(i, part): (usize, &[u64])| {
         let mean = u64::try_from(mean(part)).unwrap_or(u64::MAX);
         (i * size, part.iter().copied().max().unwrap_or(0), mean)

@@ -26,7 +26,11 @@ fn three_digits(value: f64) -> String {
         2
     };
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 /// `12.3 ms`.
@@ -77,7 +81,11 @@ pub fn bandwidth(bytes_per_s: u64) -> String {
 
 /// `12.3 %` of a ratio; a ratio that is no number is said to be none.
 pub fn percent(ratio: f64) -> String {
-    if ratio.is_finite() { format!("{:.1}\u{a0}%", ratio * 100.0) } else { "not a number".to_owned() }
+    if ratio.is_finite() {
+        format!("{:.1}\u{a0}%", ratio * 100.0)
+    } else {
+        "not a number".to_owned()
+    }
 }
 
 /// `part / whole` in percent; nothing of nothing is a dash.

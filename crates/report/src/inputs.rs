@@ -1,6 +1,7 @@
 //! What a page is made from.
 //!
-//! Problem: most sections read the same plan and measurements. Rule: all of them get one [`Inputs`]; what is absent is not drawn.
+//! Problem: most sections read the same plan and measurements. Rule: all of them get one
+//! [`Inputs`]; what is absent is not drawn.
 
 use solocore_model::results::TaskResult;
 use solocore_model::run::RunResult;

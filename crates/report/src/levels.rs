@@ -10,7 +10,8 @@ pub fn part(mc2: &LevelsPlan) -> Markup {
         h3 #levels { "Levels: regions and buffers" }
         p {
             "Buffers by " (mc2.scheme.name()) "; level C takes " (format::percent(mc2.level_c_utilization))
-            " of a core (C-PETs). Level-A PETs are checked against level A, B-PETs against A and B, C-PETs against all."
+            " of a core (C-PETs). Level-A PETs are checked against level A, B-PETs against A and \
+                B, C-PETs against all."
         }
         (wide_table("Regions of the shared cache and the DRAM banks", &regions(mc2)))
         @if !mc2.messages.is_empty() || !mc2.io.is_empty() {
@@ -51,7 +52,8 @@ fn regions(mc2: &LevelsPlan) -> Markup {
                         td.num { (format::percent(core.level_c)) }
                     }
                 }
-                @for (name, region) in [("locked buffers", mc2.locked_ways), ("level C and the OS", mc2.level_c_ways)] {
+                @for (name, region) in [("locked buffers", mc2.locked_ways), ("level C and the \
+                    OS", mc2.level_c_ways)] {
                     tr {
                         th scope="row" { (name) }
                         td.num { (ways(region)) }
@@ -64,7 +66,9 @@ fn regions(mc2: &LevelsPlan) -> Markup {
 }
 
 fn buffers(mc2: &LevelsPlan) -> Markup {
-    let bank = |bank: Option<u32>| bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"));
+    let bank = |bank: Option<u32>| {
+        bank.map_or("level C's banks".to_owned(), |bank| format!("bank {bank}"))
+    };
     let method = |method: Method| match method {
         Method::Bypass => "SBP: uncacheable",
         Method::Together => "CE: both tasks on one core",
@@ -90,7 +94,8 @@ fn buffers(mc2: &LevelsPlan) -> Markup {
                         th scope="row" { (io.device) " of " (io.task) }
                         td.num { (format::count(io.bytes)) }
                         td { (bank(io.bank)) }
-                        td { (format::bandwidth(io.bytes_per_s)) @if !io.direct { ", copied by the kernel" } }
+                        td { (format::bandwidth(io.bytes_per_s)) @if !io.direct { ", copied by the \
+                            kernel" } }
                     }
                 }
             }

@@ -1,12 +1,15 @@
 //! One self-contained HTML page from a plan and its measurements.
 //!
-//! Problem: a plan is believed only when its reader can see what it promises, why, and how measurement compares. The page
-//! must be readable years later, by mail, offline, on paper and by screen reader.
-//! Rule: everything is inline (CSS, SVG, data) and nothing runs: no script, and a content security policy that forbids any
-//! request. Every drawn mark carries the number it stands for in a `data-` attribute, every chart has its numbers in a
-//! table, and the plan and the results are embedded whole as JSON.
-//! Not covered: computing anything. A bound is shown as the plan states it, a measurement as the simulator states it; the
-//! page only sets them side by side and says aloud where they contradict each other.
+//! Problem: a plan is believed only when its reader can see what it promises, why, and how
+//! measurement compares. The page must be readable years later, by mail, offline, on paper and by
+//! screen reader.
+//! Rule: everything is inline (CSS, SVG, data) and nothing runs: no script, and a content security
+//! policy that forbids any request. Every drawn mark carries the number it stands for in a `data-`
+//! attribute, every chart has its numbers in a table, and the plan and the results are embedded
+//! whole as JSON.
+//! Not covered: computing anything. A bound is shown as the plan states it, a measurement as the
+//! simulator states it; the page only sets them side by side and says aloud where they contradict
+//! each other.
 
 mod bars;
 mod curves;
@@ -44,9 +47,11 @@ use solocore_model::{Plan, SimResult};
 
 /// Draws the page: one HTML document that needs nothing else.
 ///
-/// `<script type="application/json" id="solocore-data">` holds `{"plan", "solo", "unmanaged", "managed", "run"}` as given (`null`
-/// where absent), `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the inputs
-/// is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8) is embedded as `null`.
+/// `<script type="application/json" id="solocore-data">` holds
+/// `{"plan", "solo", "unmanaged", "managed", "run"}` as given (`null` where absent),
+/// `id="solocore-curves"` holds the whole lockdown curve of each profiled task by name. Text of the
+/// inputs is escaped throughout. A part that cannot be written as JSON (a path that is not UTF-8)
+/// is embedded as `null`.
 pub fn html(inputs: &Inputs) -> String {
     let page = html! {
         (DOCTYPE)
@@ -69,7 +74,8 @@ pub fn html(inputs: &Inputs) -> String {
                     (assumptions(inputs.plan))
                 }
                 footer.muted {
-                    p { "Made by solocore. The plan and the results are embedded in this page as JSON (" code { "#solocore-data" } ")." }
+                    p { "Made by solocore. The plan and the results are embedded in this page as \
+                        JSON (" code { "#solocore-data" } ")." }
                 }
                 (embedded("solocore-data", &data(inputs)))
                 (embedded("solocore-curves", &curve_data(inputs)))
@@ -79,7 +85,8 @@ pub fn html(inputs: &Inputs) -> String {
     page.into_string()
 }
 
-/// Draws a page of a time table alone: a file of `solocore schedule-io`. The table is embedded as `solocore-table`.
+/// Draws a page of a time table alone: a file of `solocore schedule-io`. The table is embedded as
+/// `solocore-table`.
 pub fn table_html(title: &str, table: &TableFile) -> String {
     let mut names: Vec<&str> = table.activities.iter().map(|r| r.partition.as_str()).collect();
     names.sort_unstable();
@@ -97,7 +104,8 @@ pub fn table_html(title: &str, table: &TableFile) -> String {
                         (time_table::figure(&table.activities, None))
                     }
                 }
-                footer.muted { p { "Made by solocore. The table is embedded in this page as JSON (" code { "#solocore-table" } ")." } }
+                footer.muted { p { "Made by solocore. The table is embedded in this page as JSON \
+                    (" code { "#solocore-table" } ")." } }
                 (embedded("solocore-table", &serde_json::to_value(table).unwrap_or(Value::Null)))
             }
         }
@@ -110,7 +118,8 @@ fn head(title: &str) -> Markup {
         head {
             meta charset="utf-8";
             meta http-equiv="Content-Security-Policy"
-                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'";
+                content="default-src 'none'; style-src 'unsafe-inline'; img-src data:; base-uri \
+                    'none'; form-action 'none'";
             meta name="viewport" content="width=device-width, initial-scale=1";
             meta name="color-scheme" content="light dark";
             meta name="generator" content=(concat!("solocore ", env!("CARGO_PKG_VERSION")));
@@ -185,14 +194,17 @@ fn data(inputs: &Inputs) -> Value {
 
 /// The run, without the plan that is there already.
 fn run_data(run: Option<&RunResult>) -> Value {
-    run.map_or(Value::Null, |r| serde_json::to_value(RunResult { plan: None, ..r.clone() }).unwrap_or(Value::Null))
+    run.map_or(Value::Null, |r| {
+        serde_json::to_value(RunResult { plan: None, ..r.clone() }).unwrap_or(Value::Null)
+    })
 }
 
 fn curve_data(inputs: &Inputs) -> Value {
     inputs.profiles.iter().map(|(task, profile)| (task.clone(), json!(profile.lockdown))).collect()
 }
 
-/// `<` occurs in JSON only inside strings, so that its escape is always possible; it keeps `</script>` and `<!--` out.
+/// `<` occurs in JSON only inside strings, so that its escape is always possible; it keeps
+/// `</script>` and `<!--` out.
 fn embedded(id: &str, value: &Value) -> Markup {
     html! { script type="application/json" id=(id) { (PreEscaped(value.to_string().replace('<', "\\u003c"))) } }
 }

@@ -1,8 +1,10 @@
-//! A run on a real machine: what each CPU used of its budget over time, when it was throttled, and how the jobs went.
+//! A run on a real machine: what each CPU used of its budget over time, when it was throttled, and
+//! how the jobs went.
 //!
-//! A CPU's chart has a column for each span of time: its height is the most accesses that one period of it had, on a linear
-//! scale from zero to the budget or the largest column; the line is the budget. The strip below is hatched as far as the CPU
-//! was throttled in that span. Long series are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
+//! A CPU's chart has a column for each span of time: its height is the most accesses that one
+//! period of it had, on a linear scale from zero to the budget or the largest column; the line is
+//! the budget. The strip below is hatched as far as the CPU was throttled in that span. Long series
+//! are drawn with at most [`COLUMNS`] columns; the embedded JSON has them all.
 
 use crate::elements::{caption, task_name, wide_table};
 use crate::inputs::Inputs;
@@ -49,7 +51,9 @@ fn summary(run: &RunResult) -> String {
             r.event,
             format::time(r.period_ns)
         ),
-        (None, Some(v)) => format!("VCPUs were scheduled for {time}; background time: {}", v.background),
+        (None, Some(v)) => {
+            format!("VCPUs were scheduled for {time}; background time: {}", v.background)
+        }
         (None, None) => format!("Scheduled for {time}, by {}", run.scheme.name()),
     };
     format!("{what}; ended by {}.", run.ended)
@@ -73,9 +77,16 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
         ));
     }
     for task in &run.tasks {
-        let Some(planned) = plan.tasks.iter().find(|t| t.name == task.name && !t.best_effort()) else { continue };
+        let Some(planned) = plan.tasks.iter().find(|t| t.name == task.name && !t.best_effort())
+        else {
+            continue;
+        };
         if planned.schedulable && task.misses_deadline > 0 {
-            lines.push(format!("{}: {} late", task.name, format::plural(task.misses_deadline, "job")));
+            lines.push(format!(
+                "{}: {} late",
+                task.name,
+                format::plural(task.misses_deadline, "job")
+            ));
         }
         if let Some(bound) = planned.wcrt_ns.filter(|&bound| task.max_response_ns > bound) {
             lines.push(format!(
@@ -92,11 +103,13 @@ fn contradictions(plan: &Plan, run: &RunResult) -> Vec<String> {
 fn tasks(run: &RunResult) -> Markup {
     let ran: Vec<&RunTask> = run.tasks.iter().filter(|t| t.how != "not run").collect();
     if ran.is_empty() {
-        return html! { p.muted { "No task of the plan was started or attached by solocore in this run." } };
+        return html! { p.muted { "No task of the plan was started or attached by solocore in this \
+        run." } };
     }
     let table = html! {
         table {
-            (caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts from release to end." }))
+            (caption(&html! { "Tasks of the plan that solocore started or bound; a response lasts \
+                from release to end." }))
             thead {
                 tr {
                     th scope="col" { "Task" } th.num scope="col" { "Core" } th scope="col" { "How" }
@@ -118,7 +131,8 @@ fn transfers(run: &RunResult) -> Markup {
     let time = |t: &RunTransfer, ns: u64| format::time_or((t.begun > 0).then_some(ns), "–");
     let table = html! {
         table {
-            (caption(&html! { "Input and output by the time table: what drivers made of their slots." }))
+            (caption(&html! { "Input and output by the time table: what drivers made of their \
+                slots." }))
             thead {
                 tr {
                     th scope="col" { "Transfer" } th scope="col" { "On" } th.num scope="col" { "Slots" }
@@ -143,7 +157,8 @@ fn transfers(run: &RunResult) -> Markup {
 
 fn row(task: &RunTask) -> Markup {
     let time = |ns: u64| format::time_or((task.jobs > 0).then_some(ns), "–");
-    let how = task.fifo.map_or_else(|| task.how.clone(), |p| format!("{}, SCHED_FIFO {p}", task.how));
+    let how =
+        task.fifo.map_or_else(|| task.how.clone(), |p| format!("{}, SCHED_FIFO {p}", task.how));
     html! {
         tr {
             th scope="row" { (task_name(&task.name)) } td.num { (task.core) } td { (how) }
@@ -164,7 +179,8 @@ fn lanes(run: &RunResult, ran: &[&RunTask]) -> Markup {
     let bottom = LANE * with_jobs.len();
     html! {
         figure.chart.whole {
-            figcaption #machine-jobs { strong { "Jobs" } " " span.muted { "from release to end; at most the latest " (format::count(JOBS as u64)) " of each task" } }
+            figcaption #machine-jobs { strong { "Jobs" } " " span.muted { "from release to end; at \
+                most the latest " (format::count(JOBS as u64)) " of each task" } }
             div.wide tabindex="0" role="region" aria-label="Jobs over time, scrolls sideways" {
                 svg.jobs width="100%" height=(bottom + 26) role="img" aria-labelledby="machine-jobs" {
                     @for tick in svg::ticks(total, 8) {

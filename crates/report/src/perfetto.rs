@@ -91,13 +91,19 @@ mod tests {
 
     #[test]
     fn packets_have_the_bytes_of_the_format() {
-        let segment = Segment { core: 0, task: 0, start_ns: 300, end_ns: 301, activity: Activity::Run };
+        let segment =
+            Segment { core: 0, task: 0, start_ns: 300, end_ns: 301, activity: Activity::Run };
         let result = SimResult {
             format: FORMAT.to_owned(),
             mode: Mode::Managed,
             seed: 1,
             tasks: Vec::new(),
-            cores: vec![CoreResult { id: 0, accesses: 0, throttled_ns: 0, max_accesses_per_period: 0 }],
+            cores: vec![CoreResult {
+                id: 0,
+                accesses: 0,
+                throttled_ns: 0,
+                max_accesses_per_period: 0,
+            }],
             simulated_ns: 1000,
             wall_ns: 1,
             requests: 0,
@@ -108,7 +114,8 @@ mod tests {
             // packet { sequence: 1, descriptor { uuid: 1, name: "core 0" } }
             &[0x0a, 15, 0x50, 1, 0xe2, 0x03, 10, 0x08, 1, 0x12, 6][..],
             b"core 0",
-            // packet { timestamp: 300, sequence: 1, event { type: 1, track: 1, category: "run", name: "?" } }
+            // packet { timestamp: 300, sequence: 1, event { type: 1, track: 1, category: "run",
+            // name: "?" } }
             &[0x0a, 21, 0x40, 0xac, 0x02, 0x50, 1, 0x5a, 14, 0x48, 1, 0x58, 1, 0xb2, 0x01, 3],
             b"run",
             &[0xba, 0x01, 1],

@@ -1,8 +1,10 @@
-//! A run on a real machine as a Perfetto trace: throttling and use of every CPU, and the jobs of every task.
+//! A run on a real machine as a Perfetto trace: throttling and use of every CPU, and the jobs of
+//! every task.
 //!
-//! A CPU has a track with a slice for each time it was throttled, and a counter of its accesses in each period. A task has a
-//! track with a slice from the start of a job to its end, and, if it had to wait, one from its release to its start before.
-//! Times are nanoseconds from the start of the run.
+//! A CPU has a track with a slice for each time it was throttled, and a counter of its accesses in
+//! each period. A task has a track with a slice from the start of a job to its end, and, if it had
+//! to wait, one from its release to its start before. Times are nanoseconds from the start of the
+//! run.
 
 use crate::perfetto::{SLICE_BEGIN, SLICE_END, bytes, field, number, packet};
 
@@ -63,7 +65,13 @@ pub(crate) fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
     packet(out, None, field::PACKET_DESCRIPTOR, &descriptor);
 }
 
-pub(crate) fn slice(out: &mut Vec<u8>, track: u64, (category, name): (&str, &str), from: u64, to: u64) {
+pub(crate) fn slice(
+    out: &mut Vec<u8>,
+    track: u64,
+    (category, name): (&str, &str),
+    from: u64,
+    to: u64,
+) {
     let mut begin = Vec::new();
     number(&mut begin, field::EVENT_TYPE, SLICE_BEGIN);
     number(&mut begin, field::EVENT_TRACK, track);
@@ -148,9 +156,17 @@ mod tests {
 
     #[test]
     fn every_time_is_in_the_trace() {
-        let period = |start_ns, stopped_ns| TracedPeriod { start_ns, end_ns: start_ns + 1000, stopped_ns, accesses: 7 };
+        let period = |start_ns, stopped_ns| TracedPeriod {
+            start_ns,
+            end_ns: start_ns + 1000,
+            stopped_ns,
+            accesses: 7,
+        };
         let trace = RunTrace {
-            cores: vec![TracedCore { cpu: 3, periods: vec![period(1000, None), period(2000, Some(2600))] }],
+            cores: vec![TracedCore {
+                cpu: 3,
+                periods: vec![period(1000, None), period(2000, Some(2600))],
+            }],
             tasks: vec![TracedTask {
                 name: "t".into(),
                 place: "core 1".into(),

@@ -1,7 +1,8 @@
 //! Decisions of a scheduler as a Perfetto trace: what each CPU runs, and each task's jobs.
 //!
-//! Rule: a track for each CPU with a slice for each stretch of a thread, named by its task; a track for each task with a slice for each job, from
-//! its release to its end, and one for each overrun. Times count from the first event that has one.
+//! Rule: a track for each CPU with a slice for each stretch of a thread, named by its task; a track
+//! for each task with a slice for each job, from its release to its end, and one for each overrun.
+//! Times count from the first event that has one.
 
 use crate::perfetto_run::{slice, track};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
@@ -29,11 +30,18 @@ pub fn perfetto_sched(trace: &SchedTrace, names: &[String]) -> Vec<u8> {
                 running.insert(e.cpu, e);
             }
             Kind::Stops => {
-                let Some(begin) = running.remove(&e.cpu).filter(|begin| begin.id == e.id) else { continue };
+                let Some(begin) = running.remove(&e.cpu).filter(|begin| begin.id == e.id) else {
+                    continue;
+                };
                 let task = u32::try_from(begin.a).ok().and_then(|n| n.checked_sub(1));
                 let what = task.map_or_else(|| format!("thread {}", e.id), name);
                 let category = if task.is_some() { "task" } else { "other" };
-                cpus.entry(e.cpu).or_default().push((category, what, since(begin.time_ns), since(e.time_ns)));
+                cpus.entry(e.cpu).or_default().push((
+                    category,
+                    what,
+                    since(begin.time_ns),
+                    since(e.time_ns),
+                ));
             }
             Kind::Intruder => {
                 let what = format!("real-time thread {}", e.id);
@@ -45,11 +53,22 @@ pub fn perfetto_sched(trace: &SchedTrace, names: &[String]) -> Vec<u8> {
             }
             Kind::LevelComplete => {
                 let Some(from) = released.remove(&e.id) else { continue };
-                tasks.entry(e.id).or_default().push(("job", format!("job {}", e.a), from, since(e.time_ns)));
+                tasks.entry(e.id).or_default().push((
+                    "job",
+                    format!("job {}", e.a),
+                    from,
+                    since(e.time_ns),
+                ));
             }
             Kind::LevelOverrun => {
-                let (from, to) = (released.remove(&e.id).unwrap_or(since(e.time_ns)), since(e.time_ns));
-                tasks.entry(e.id).or_default().push(("overrun", format!("job {} overruns", e.a), from, to));
+                let (from, to) =
+                    (released.remove(&e.id).unwrap_or(since(e.time_ns)), since(e.time_ns));
+                tasks.entry(e.id).or_default().push((
+                    "overrun",
+                    format!("job {} overruns", e.a),
+                    from,
+                    to,
+                ));
             }
             _ => {}
         }
@@ -88,7 +107,8 @@ mod tests {
             // Its beginning was not seen.
             event(170, Kind::Stops, 79, 0),
         ];
-        let bytes = perfetto_sched(&SchedTrace { events, ..SchedTrace::default() }, &["pilot".to_owned()]);
+        let bytes =
+            perfetto_sched(&SchedTrace { events, ..SchedTrace::default() }, &["pilot".to_owned()]);
         let has = |text: &str| bytes.windows(text.len()).any(|w| w == text.as_bytes());
         for text in ["CPU 0", "pilot", "job 1", "thread 78"] {
             assert!(has(text), "{text}");

@@ -1,9 +1,11 @@
-//! A trace of VCPUs' decisions as a Perfetto trace: who ran where, by right or in time left over, and why it changed.
+//! A trace of VCPUs' decisions as a Perfetto trace: who ran where, by right or in time left over,
+//! and why it changed.
 //!
-//! Rule: a core has a track with a slice for each stretch of a VCPU's pick (`NAME`, category `foreground` or `background`) while
-//! it is not paused; a VCPU has a track with the same stretches, wherever it ran, and an instant for
-//! each event that is its own: wake, block, arrival, move. Ticks, replenishments and throttling are instants of the core. Each carries
-//! its reason as an argument (`debug.reason`). Times are nanoseconds from the trace's first event.
+//! Rule: a core has a track with a slice for each stretch of a VCPU's pick (`NAME`, category
+//! `foreground` or `background`) while it is not paused; a VCPU has a track with the same
+//! stretches, wherever it ran, and an instant for each event that is its own: wake, block, arrival,
+//! move. Ticks, replenishments and throttling are instants of the core. Each carries its reason as
+//! an argument (`debug.reason`). Times are nanoseconds from the trace's first event.
 //!
 //! Does not cover: traces of levels.
 
@@ -68,7 +70,14 @@ impl Drawing<'_> {
         track
     }
 
-    fn mark(&mut self, kind: u64, track: u64, (category, name): (&str, &str), at: u64, reason: &str) {
+    fn mark(
+        &mut self,
+        kind: u64,
+        track: u64,
+        (category, name): (&str, &str),
+        at: u64,
+        reason: &str,
+    ) {
         let mut event = Vec::new();
         number(&mut event, field::EVENT_TYPE, kind);
         number(&mut event, field::EVENT_TRACK, track);
@@ -141,7 +150,13 @@ impl Drawing<'_> {
         let reason = self.reason(event, what, own, before, after);
         if own {
             let track = self.track_of(event.id);
-            self.mark(INSTANT, track, ("event", what), event.time_ns, &format!("core {}: {reason}", event.cpu));
+            self.mark(
+                INSTANT,
+                track,
+                ("event", what),
+                event.time_ns,
+                &format!("core {}: {reason}", event.cpu),
+            );
         } else if event.event != Kind::VcpuTick || before != after {
             // A tick that changes nothing is no news.
             self.mark(INSTANT, core_track(event.cpu), ("event", what), event.time_ns, &reason);
@@ -160,10 +175,17 @@ impl Drawing<'_> {
     ) -> String {
         let subject = if own { format!("{} {what}", self.name(event.id)) } else { what.to_owned() };
         let cause = match (event.event, before, after) {
-            (Kind::VcpuTick, Some((old, 1)), Some((new, 2))) if old == new => "its budget is used up".to_owned(),
-            (Kind::VcpuTick, Some((old, 2)), Some((new, 1))) if old == new => "its budget is replenished".to_owned(),
+            (Kind::VcpuTick, Some((old, 1)), Some((new, 2))) if old == new => {
+                "its budget is used up".to_owned()
+            }
+            (Kind::VcpuTick, Some((old, 2)), Some((new, 1))) if old == new => {
+                "its budget is replenished".to_owned()
+            }
             (Kind::VcpuTick, Some((old, 1)), _) if before != after => {
-                format!("the budget of {} is used up, or one of a shorter period is replenished", self.name(old))
+                format!(
+                    "the budget of {} is used up, or one of a shorter period is replenished",
+                    self.name(old)
+                )
             }
             (Kind::VcpuTick, _, Some((new, 1))) if before != after => {
                 format!("the budget of {} is replenished", self.name(new))
@@ -171,7 +193,9 @@ impl Drawing<'_> {
             (Kind::VcpuAllow, ..) if event.id == 0 => {
                 "background time is taken: the memory is contended, or it is not used".to_owned()
             }
-            (Kind::Intruder, ..) => format!("real-time thread {} of priority {}", event.id, event.a.cast_signed()),
+            (Kind::Intruder, ..) => {
+                format!("real-time thread {} of priority {}", event.id, event.a.cast_signed())
+            }
             _ => String::new(),
         };
         if cause.is_empty() { subject } else { format!("{subject}: {cause}") }
@@ -181,7 +205,8 @@ impl Drawing<'_> {
 /// The trace's bytes. `names`: those of VCPUs, by number; the others are called by it.
 pub fn perfetto_vcpus(trace: &SchedTrace, names: &BTreeMap<u32, String>) -> Vec<u8> {
     let begun = trace.events.iter().map(|e| e.time_ns).min().unwrap_or(0);
-    let mut drawing = Drawing { out: Vec::new(), names, begun, cores: BTreeMap::new(), vcpus: BTreeMap::new() };
+    let mut drawing =
+        Drawing { out: Vec::new(), names, begun, cores: BTreeMap::new(), vcpus: BTreeMap::new() };
     let cores: std::collections::BTreeSet<u32> = trace.events.iter().map(|e| e.cpu).collect();
     for &cpu in &cores {
         drawing.declare(core_track(cpu), &format!("core {cpu}"));
@@ -189,7 +214,8 @@ pub fn perfetto_vcpus(trace: &SchedTrace, names: &BTreeMap<u32, String>) -> Vec<
     trace.events.iter().for_each(|event| drawing.event(event));
     // What runs on at the end is drawn up to the last event of its core.
     for cpu in cores {
-        let last = trace.events.iter().filter(|e| e.cpu == cpu).map(|e| e.time_ns).max().unwrap_or(begun);
+        let last =
+            trace.events.iter().filter(|e| e.cpu == cpu).map(|e| e.time_ns).max().unwrap_or(begun);
         if let Some(core) = drawing.cores.get_mut(&cpu) {
             core.picked = None;
         }
@@ -240,7 +266,10 @@ mod tests {
     /// Every slice that begins ends.
     #[test]
     fn what_begins_ends() {
-        let events = vec![event(0, Kind::VcpuWake, 4, Some((4, 1))), event(7, Kind::VcpuTick, NONE, Some((4, 1)))];
+        let events = vec![
+            event(0, Kind::VcpuWake, 4, Some((4, 1))),
+            event(7, Kind::VcpuTick, NONE, Some((4, 1))),
+        ];
         let trace = SchedTrace { about: BTreeMap::new(), events };
         let bytes = perfetto_vcpus(&trace, &BTreeMap::new());
         // Field 9 (type) of an event is the first of it.

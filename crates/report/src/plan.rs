@@ -68,13 +68,16 @@ fn regulation(plan: &Plan) -> String {
     let r = &plan.regulation;
     if r.policy == Policy::Dynamic {
         return format!(
-            "Regulation: dynamic budgets: while a job of an analysed task runs, all soft cores together may make as many accesses as its soft budget; m = {}.",
+            "Regulation: dynamic budgets: while a job of an analysed task runs, all soft cores \
+                together may make as many accesses as its soft budget; m = {}.",
             format::plural(u64::from(r.active_cores), "core"),
         );
     }
     if let (Policy::Bwlock, Some(budget)) = (r.policy, r.lock_budget_accesses) {
         return format!(
-            "Regulation: a bandwidth lock (BWLOCK): while somebody holds it, a core may make {budget} accesses per {} for tasks that are not real-time; no bound counts on it; m = {}.",
+            "Regulation: a bandwidth lock (BWLOCK): while somebody holds it, a core may make \
+                {budget} accesses per {} for tasks that are not real-time; no bound counts on it; \
+                m = {}.",
             format::time(r.period_ns),
             format::plural(u64::from(r.active_cores), "core"),
         );
@@ -95,13 +98,15 @@ fn regulation(plan: &Plan) -> String {
     let period = format::time(r.period_ns);
     if plan.model == Model::Sound {
         return format!(
-            "Regulation: {policy}, {share} between m = {cores}; period P = {period}; bounds by the interference model: \
+            "Regulation: {policy}, {share} between m = {cores}; period P = {period}; bounds by the \
+                interference model: \
              several reads of each core under way, posted writes, refreshes."
         );
     }
     let bound = if r.carry_in { "with carry-in" } else { "without carry-in: the paper's eq. (1)" };
     format!(
-        "Regulation: {policy}; period P = {period}; the guaranteed {} {share} between m = {cores}; bound {bound}, under the \
+        "Regulation: {policy}; period P = {period}; the guaranteed {} {share} between m = {cores}; \
+            bound {bound}, under the \
          paper's assumptions (one access of each core under way, served in turn).",
         format::bandwidth(plan.platform.guaranteed_bandwidth().0),
     )
@@ -153,8 +158,10 @@ fn tasks(tasks: &[PlanTask]) -> Markup {
     html! {
         table {
             (caption(&html! {
-                "C: execution time alone with the locked pages; μ: DRAM transactions left to a job; stall: worst regulation and "
-                "contention stall of a job; CRPD: reload of private caches that it costs the task it preempts; may be: the largest value "
+                "C: execution time alone with the locked pages; μ: DRAM transactions left to a \
+                    job; stall: worst regulation and "
+                "contention stall of a job; CRPD: reload of private caches that it costs the task \
+                    it preempts; may be: the largest value "
                 "with which every task of the core still meets its deadline, all else kept."
             }))
             thead {

@@ -19,7 +19,8 @@ pub fn part(r: &RunRegulation, duration_ns: u64) -> Markup {
     html! {
         @if r.stands_in {
             div.alert role="note" {
-                p { "The event " code { (r.event) } " stands in for accesses to memory: this shows the mechanism at work, and no bound of the plan holds." }
+                p { "The event " code { (r.event) } " stands in for accesses to memory: this shows \
+                    the mechanism at work, and no bound of the plan holds." }
             }
         }
         (cores_table(r, duration_ns))
@@ -40,7 +41,10 @@ pub fn contradictions(r: &RunRegulation, lines: &mut Vec<String>) {
             format::count(core.max_accesses_per_period)
         ));
     }
-    let over = r.cores.iter().filter_map(|c| Some((c.cpu, c.writes.filter(|w| w.periods_over_write_budget > 0)?)));
+    let over = r
+        .cores
+        .iter()
+        .filter_map(|c| Some((c.cpu, c.writes.filter(|w| w.periods_over_write_budget > 0)?)));
     for (cpu, writes) in over {
         lines.push(format!(
             "CPU {}: {} had more writes than their budget of {} and one sample (at most {})",

@@ -10,7 +10,8 @@ use solocore_model::run::{RunLevelTask, RunLevels, RunVcpu, RunVcpus};
 pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
     let table = html! {
         table {
-            (caption(&html! { "Tasks under the scheduler; a response lasts from release to end, tardiness from deadline to end." }))
+            (caption(&html! { "Tasks under the scheduler; a response lasts from release to end, \
+                tardiness from deadline to end." }))
             thead {
                 tr {
                     th scope="col" { "Task" } th scope="col" { "Level" } th.num scope="col" { "Core" } th scope="col" { "How" }
@@ -30,7 +31,8 @@ pub fn levels(plan: &Plan, levels: &RunLevels) -> Markup {
 
 fn level_row(plan: &Plan, t: &RunLevelTask) -> Markup {
     let time = |ns: u64| format::time_or((t.completed > 0).then_some(ns), "–");
-    let bound = plan.tasks.iter().find(|p| p.name == t.name).and_then(|p| p.tardiness_ns.or(p.wcrt_ns));
+    let bound =
+        plan.tasks.iter().find(|p| p.name == t.name).and_then(|p| p.tardiness_ns.or(p.wcrt_ns));
     html! {
         tr data-level-task=(t.name) {
             th scope="row" { (task_name(&t.name)) } td { (t.level) }
@@ -46,7 +48,9 @@ fn level_row(plan: &Plan, t: &RunLevelTask) -> Markup {
 /// What was seen under levels and should not have been.
 pub fn contradictions(plan: &Plan, levels: &RunLevels, lines: &mut Vec<String>) {
     for seen in &levels.tasks {
-        let Some(planned) = plan.tasks.iter().find(|t| t.name == seen.name && t.schedulable) else { continue };
+        let Some(planned) = plan.tasks.iter().find(|t| t.name == seen.name && t.schedulable) else {
+            continue;
+        };
         let pairs = [
             ("a response took", seen.max_response_ns, planned.wcrt_ns),
             ("a job was tardy by", seen.max_tardiness_ns, planned.tardiness_ns),

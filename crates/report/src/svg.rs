@@ -1,7 +1,8 @@
 //! What the charts share: places in percent, ticks, colours and patterns.
 //!
-//! Charts are drawn without a scaled coordinate system: widths are percentages of the box, texts keep their size in
-//! pixels. So a chart fits a telephone and a sheet of paper alike, and its labels stay readable.
+//! Charts are drawn without a scaled coordinate system: widths are percentages of the box, texts
+//! keep their size in pixels. So a chart fits a telephone and a sheet of paper alike, and its
+//! labels stay readable.
 
 use maud::{Markup, html};
 
@@ -11,7 +12,8 @@ pub const BAR: usize = 18;
 pub const STEP: usize = 25;
 
 /// Okabe and Ito's colours, grey for their black so that it shows on dark ground too.
-const COLOURS: [&str; 8] = ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2", "#999999"];
+const COLOURS: [&str; 8] =
+    ["#56b4e9", "#e69f00", "#009e73", "#f0e442", "#cc79a7", "#d55e00", "#0072b2", "#999999"];
 
 /// `value` as a percentage of `max`; nothing where there is no scale.
 pub fn percent(value: u64, max: u64) -> String {

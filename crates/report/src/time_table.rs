@@ -1,8 +1,10 @@
-//! The time table: partitions on their cores, transfers on the I/O core, devices, and the order between them.
+//! The time table: partitions on their cores, transfers on the I/O core, devices, and the order
+//! between them.
 //!
-//! Drawn as Figs. 16 and 17 of single-core-equivalence: a lane for each resource; each partition has a colour and a number;
-//! prefetch and lock at the start of a window is hatched, for as long as the plan charges it; arrows lead along the chains. From time
-//! 0 until all has begun, and one hyperperiod; what is too much to draw is left out, and the caption says so.
+//! Drawn as Figs. 16 and 17 of single-core-equivalence: a lane for each resource; each partition
+//! has a colour and a number; prefetch and lock at the start of a window is hatched, for as long as
+//! the plan charges it; arrows lead along the chains. From time 0 until all has begun, and one
+//! hyperperiod; what is too much to draw is left out, and the caption says so.
 //! Not covered: what tasks do inside the windows; the simulated timeline shows that.
 
 use crate::elements::{task_name, wide_table};
@@ -81,7 +83,8 @@ impl<'a> Chart<'a> {
         let mut lanes = unique(rows.iter().map(|r| r.resource.as_str()));
         lanes.sort_by_key(|r| rank(r));
         let repeats_ns = hyperperiod(rows);
-        let begun = rows.iter().map(|r| r.offset_ns.saturating_add(r.duration_ns)).max().unwrap_or(0);
+        let begun =
+            rows.iter().map(|r| r.offset_ns.saturating_add(r.duration_ns)).max().unwrap_or(0);
         let wanted = repeats_ns.map_or(u64::MAX, |h| h.saturating_add(begun));
         let (end_ns, cut) = reach(rows, wanted);
         let mut slots: Vec<Slot> = Vec::new();
@@ -91,11 +94,20 @@ impl<'a> Chart<'a> {
                 if start_ns >= end_ns || slots.len() > SLOTS + rows.len() {
                     break;
                 }
-                slots.push(Slot { row, n, start_ns, end_ns: start_ns.saturating_add(row.duration_ns) });
+                slots.push(Slot {
+                    row,
+                    n,
+                    start_ns,
+                    end_ns: start_ns.saturating_add(row.duration_ns),
+                });
             }
         }
         let prefetch = sce.map_or_else(BTreeMap::new, |s| {
-            s.partitions.iter().filter(|p| p.prefetch_accesses > 0).map(|p| (p.name.as_str(), p.prefetch_ns)).collect()
+            s.partitions
+                .iter()
+                .filter(|p| p.prefetch_accesses > 0)
+                .map(|p| (p.name.as_str(), p.prefetch_ns))
+                .collect()
         });
         Self { partitions, lanes, slots, end_ns, repeats_ns, cut, prefetch }
     }
@@ -113,13 +125,18 @@ impl<'a> Chart<'a> {
         let mut chains: BTreeMap<(usize, usize, u64), Vec<&Slot>> = BTreeMap::new();
         for slot in &self.slots {
             if let Some(chain) = slot.row.chain {
-                chains.entry((self.partition(&slot.row.partition), chain, slot.n)).or_default().push(slot);
+                chains
+                    .entry((self.partition(&slot.row.partition), chain, slot.n))
+                    .or_default()
+                    .push(slot);
             }
         }
         let mut all = Vec::new();
         for ((partition, _, n), mut path) in chains {
             let window = |s: &&Slot| {
-                s.row.stage == Stage::Processing && s.n == n && self.partition(&s.row.partition) == partition
+                s.row.stage == Stage::Processing
+                    && s.n == n
+                    && self.partition(&s.row.partition) == partition
             };
             path.extend(self.slots.iter().find(window));
             path.sort_by_key(|s| s.row.stage);
@@ -132,7 +149,9 @@ impl<'a> Chart<'a> {
 /// How much can be drawn, and whether that is less than is wanted.
 fn reach(rows: &[Row], wanted: u64) -> (u64, bool) {
     let count = |end: u64| -> u64 {
-        let of = |r: &Row| end.saturating_sub(r.offset_ns) / r.period_ns.max(1) + u64::from(end > r.offset_ns);
+        let of = |r: &Row| {
+            end.saturating_sub(r.offset_ns) / r.period_ns.max(1) + u64::from(end > r.offset_ns)
+        };
         rows.iter().map(of).fold(0, u64::saturating_add)
     };
     if count(wanted) <= SLOTS as u64 {
@@ -175,9 +194,9 @@ pub fn figure(rows: &[Row], sce: Option<&WindowsPlan>) -> Markup {
 }
 
 fn caption(chart: &Chart) -> String {
-    let repeats = chart
-        .repeats_ns
-        .map_or("it repeats after very long".to_owned(), |h| format!("it repeats every {}", format::time(h)));
+    let repeats = chart.repeats_ns.map_or("it repeats after very long".to_owned(), |h| {
+        format!("it repeats every {}", format::time(h))
+    });
     let cut = if chart.cut { "; the rest is in the numbers" } else { "" };
     format!("the first {}, margins included; {repeats}{cut}", format::time(chart.end_ns))
 }
@@ -189,7 +208,8 @@ fn legend(chart: &Chart) -> Markup {
                 li { (svg::swatch(&svg::task_fill(index))) span { (index + 1) " " } (task_name(name)) }
             }
             @if !chart.prefetch.is_empty() {
-                li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock, at most (drawn 5 pixels wide where it is shorter)" } }
+                li { (svg::swatch("url(#fill-prefetch)")) span { "prefetch and lock, at most \
+                    (drawn 5 pixels wide where it is shorter)" } }
             }
         }
     }
@@ -228,7 +248,10 @@ fn slot(chart: &Chart, slot: &Slot, y: usize) -> Markup {
     let at = (svg::fraction(slot.start_ns, chart.end_ns) + svg::fraction(end, chart.end_ns)) * 50.0;
     let stage = slot.row.stage.name();
     let chain = slot.row.chain.map_or(String::new(), |k| format!(" of chain {k}"));
-    let prefetch = chart.prefetch.get(slot.row.partition.as_str()).filter(|_| slot.row.stage == Stage::Processing);
+    let prefetch = chart
+        .prefetch
+        .get(slot.row.partition.as_str())
+        .filter(|_| slot.row.stage == Stage::Processing);
     html! {
         rect.slot x=(svg::percent(slot.start_ns, chart.end_ns)) y=(y) width=(svg::percent(width, chart.end_ns)) height=(ROW)
             fill=(svg::task_fill(index)) stroke=(svg::task_fill(index)) data-partition=(slot.row.partition) data-stage=(stage)

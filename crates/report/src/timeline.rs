@@ -1,7 +1,7 @@
 //! What each core did: the managed run, and below it the unmanaged one, on equal scales.
 //!
-//! A task has the same colour and number in both. Time under the regulator's stop is hatched. Very long schedules are cut to
-//! the first [`SEGMENTS`] stretches, and the caption says so.
+//! A task has the same colour and number in both. Time under the regulator's stop is hatched. Very
+//! long schedules are cut to the first [`SEGMENTS`] stretches, and the caption says so.
 
 use crate::elements::{task_name, wide_table};
 use crate::inputs::Inputs;
@@ -72,7 +72,8 @@ pub fn section(inputs: &Inputs) -> Markup {
             @if runs.is_empty() {
                 p.muted {
                     "No schedule was recorded. Run " code { "solocore sim" }
-                    " on the plan so that its result holds a timeline, and give the result to the report."
+                    " on the plan so that its result holds a timeline, and give the result to the \
+                        report."
                 }
             } @else {
                 (legend(&runs, &inputs.plan.tasks))
@@ -115,7 +116,8 @@ fn figure(run: &Run, tasks: &[PlanTask], end_ns: u64) -> Markup {
     html! {
         figure.chart.whole {
             figcaption id=(id) { strong { (run.title) } " " span.muted { (caption(run)) } }
-            div.wide tabindex="0" role="region" aria-label=(format!("{} timeline, scrolls sideways", run.mode)) {
+            div.wide tabindex="0" role="region" aria-label=(format!("{} timeline, scrolls \
+                sideways", run.mode)) {
                 svg.timeline width="100%" height=(bottom + 26) role="img" aria-labelledby=(id)
                     data-mode=(run.mode) data-dropped=(run.dropped) {
                     @for tick in svg::ticks(end_ns, 8) {
@@ -132,19 +134,27 @@ fn figure(run: &Run, tasks: &[PlanTask], end_ns: u64) -> Markup {
 }
 
 fn caption(run: &Run) -> String {
-    let drawn =
-        format!("the first {} of {} simulated", format::time(run.end_ns), format::time(run.result.simulated_ns));
+    let drawn = format!(
+        "the first {} of {} simulated",
+        format::time(run.end_ns),
+        format::time(run.result.simulated_ns)
+    );
     match run.dropped {
         0 => drawn,
         n => {
-            format!("{drawn}; {} not drawn but in the embedded JSON", format::plural(n as u64, "further part"))
+            format!(
+                "{drawn}; {} not drawn but in the embedded JSON",
+                format::plural(n as u64, "further part")
+            )
         }
     }
 }
 
 fn lane(run: &Run, core: u32, y: usize, end_ns: u64, tasks: &[PlanTask]) -> Markup {
     let segments: Vec<&&Segment> = run.segments.iter().filter(|s| s.core == core).collect();
-    let time = |activity| segments.iter().filter(|s| s.activity == activity).map(|s| length(s)).sum::<u64>();
+    let time = |activity| {
+        segments.iter().filter(|s| s.activity == activity).map(|s| length(s)).sum::<u64>()
+    };
     let label = format!(
         "core {core}, {}: ran {}, stopped by the regulator {}, in {}",
         run.mode,
@@ -170,15 +180,20 @@ fn stretch(run: &Run, segment: &Segment, y: usize, end_ns: u64, tasks: &[PlanTas
     let index = place(tasks, &name);
     let ran = segment.activity == Activity::Run;
     let (activity, doing, fill) = match segment.activity {
-        Activity::Throttled => ("throttled", "stopped by the regulator", "url(#fill-throttled)".to_owned()),
-        Activity::Prefetch => {
-            ("prefetch", "had its partition's pages prefetched and locked", "url(#fill-prefetch)".to_owned())
+        Activity::Throttled => {
+            ("throttled", "stopped by the regulator", "url(#fill-throttled)".to_owned())
         }
+        Activity::Prefetch => (
+            "prefetch",
+            "had its partition's pages prefetched and locked",
+            "url(#fill-prefetch)".to_owned(),
+        ),
         Activity::Run => ("run", "ran", svg::task_fill(index)),
     };
     let middle = format!(
         "{:.4}%",
-        100.0 * (svg::fraction(segment.start_ns, end_ns) + svg::fraction(segment.end_ns, end_ns)) / 2.0
+        100.0 * (svg::fraction(segment.start_ns, end_ns) + svg::fraction(segment.end_ns, end_ns))
+            / 2.0
     );
     html! {
         rect x=(svg::percent(segment.start_ns, end_ns)) y=(y) width=(svg::percent(length(segment), end_ns)) height=(ROW)
@@ -206,8 +221,11 @@ fn table(run: &Run, cores: &[u32]) -> Markup {
         }
         sum.2 += 1;
     }
-    let idle: Vec<String> =
-        cores.iter().filter(|c| !sums.keys().any(|(core, _)| core == *c)).map(u32::to_string).collect();
+    let idle: Vec<String> = cores
+        .iter()
+        .filter(|c| !sums.keys().any(|(core, _)| core == *c))
+        .map(u32::to_string)
+        .collect();
     let table = html! {
         table {
             thead {

@@ -51,19 +51,29 @@ fn sentence(inputs: &Inputs) -> String {
 fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
     let title = &inputs.plan.platform.title;
     let kind = if tasks.len() < inputs.plan.tasks.len() { "analysed task" } else { "task" };
-    let failing: Vec<&str> = tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
+    let failing: Vec<&str> =
+        tasks.iter().filter(|t| !t.schedulable).map(|t| t.name.as_str()).collect();
     match (tasks.len(), failing.len()) {
         (n, k) if k > 0 => {
             let whose = if k == 1 { "its deadline" } else { "their deadlines" };
-            format!("{k} of {} may miss {whose} under the plan on {title}", format::plural(n as u64, kind))
+            format!(
+                "{k} of {} may miss {whose} under the plan on {title}",
+                format::plural(n as u64, kind)
+            )
         }
-        (0, _) if inputs.plan.schedulable => format!("The plan on {title} promises no deadline: no task is analysed"),
+        (0, _) if inputs.plan.schedulable => {
+            format!("The plan on {title} promises no deadline: no task is analysed")
+        }
         _ if !inputs.plan.schedulable => {
-            format!("The plan on {title} is not schedulable, although no single task fails (see the plan's reasons)")
+            format!(
+                "The plan on {title} is not schedulable, although no single task fails (see the \
+                    plan's reasons)"
+            )
         }
         (n, _) if tasks.iter().any(|t| t.tardiness_ns.is_some()) => {
             format!(
-                "All {n} {kind}s keep what is promised under the plan on {title}: levels A and B their deadlines, level C a bound on tardiness"
+                "All {n} {kind}s keep what is promised under the plan on {title}: levels A and B \
+                    their deadlines, level C a bound on tardiness"
             )
         }
         (1, _) => format!("The only {kind} meets its deadline under the plan on {title}"),
@@ -73,7 +83,8 @@ fn planned(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
 
 /// What happens without the plan, as far as it was measured.
 fn unmanaged(inputs: &Inputs, tasks: &[&PlanTask]) -> String {
-    let measured: Vec<_> = tasks.iter().filter_map(|t| result_of(inputs.unmanaged, &t.name)).collect();
+    let measured: Vec<_> =
+        tasks.iter().filter_map(|t| result_of(inputs.unmanaged, &t.name)).collect();
     if measured.is_empty() {
         return String::new();
     }
@@ -98,7 +109,8 @@ fn slowdown(inputs: &Inputs, name: &str) -> Option<f64> {
     Some(unmanaged.moet_ns as f64 / solo.moet_ns as f64)
 }
 
-/// Managed measurements beyond what the plan promises: one of the two is wrong, and the reader must know.
+/// Managed measurements beyond what the plan promises: one of the two is wrong, and the reader must
+/// know.
 fn contradictions(inputs: &Inputs) -> Vec<String> {
     let mut lines = Vec::new();
     for task in inputs.plan.tasks.iter().filter(analysed) {
@@ -111,11 +123,13 @@ fn contradictions(inputs: &Inputs) -> Vec<String> {
                 format::plural(seen.jobs, "job")
             ));
         }
-        // In a partition, what a window's start costs comes on top of C_sce; the response counts it.
+        // In a partition, what a window's start costs comes on top of C_sce; the response counts
+        // it.
         let c_sce = Some(task.c_sce_ns).filter(|_| task.partition.is_none());
-        for (what, seen, bound) in
-            [("execution time", seen.moet_ns, c_sce), ("response time", seen.max_response_ns, task.wcrt_ns)]
-        {
+        for (what, seen, bound) in [
+            ("execution time", seen.moet_ns, c_sce),
+            ("response time", seen.max_response_ns, task.wcrt_ns),
+        ] {
             if let Some(bound) = bound.filter(|bound| seen > *bound) {
                 lines.push(format!(
                     "{name}: measured {what} {} ({} ns) is above its bound {} ({} ns)",
@@ -183,8 +197,12 @@ fn row(inputs: &Inputs, task: &PlanTask) -> Markup {
     }
 }
 
-/// A measured time, its ratio to solo, and how many jobs were late. Outer `None`: the run is absent.
-fn measured(inputs: &Inputs, result: Option<Option<&solocore_model::results::TaskResult>>) -> Markup {
+/// A measured time, its ratio to solo, and how many jobs were late. Outer `None`: the run is
+/// absent.
+fn measured(
+    inputs: &Inputs,
+    result: Option<Option<&solocore_model::results::TaskResult>>,
+) -> Markup {
     let Some(Some(seen)) = result else { return html! { span.muted { "–" } } };
     if seen.jobs == 0 {
         return html! {
@@ -192,7 +210,8 @@ fn measured(inputs: &Inputs, result: Option<Option<&solocore_model::results::Tas
             @if seen.misses_deadline > 0 { small.bad { (format::count(seen.misses_deadline)) " late" } }
         };
     }
-    let solo = result_of(inputs.solo, &seen.name).filter(|s| s.moet_ns > 0 && !std::ptr::eq(*s, seen));
+    let solo =
+        result_of(inputs.solo, &seen.name).filter(|s| s.moet_ns > 0 && !std::ptr::eq(*s, seen));
     html! {
         (format::time_cell(seen.moet_ns))
         @if let Some(solo) = solo { small { (format::times(seen.moet_ns as f64 / solo.moet_ns as f64)) "×" } }
@@ -212,7 +231,8 @@ fn missing(inputs: &Inputs) -> Markup {
         }
         @if inputs.unmanaged.is_none() {
             p.muted {
-                "Not measured: the machine without the plan. Run " code { "solocore sim --unmanaged --format json" }
+                "Not measured: the machine without the plan. Run " code { "solocore sim \
+                    --unmanaged --format json" }
                 " on the plan and give the result to the report too."
             }
         }

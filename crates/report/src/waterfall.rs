@@ -1,7 +1,8 @@
 //! Per task: from the time alone to the bound, term by term.
 //!
-//! A bar for each term of the plan's `waterfall`, which starts where the one before it ended; one that lowers the sum has another fill. Each task
-//! has its own scale from zero, as in [`crate::bars`]. Tasks without terms are left out.
+//! A bar for each term of the plan's `waterfall`, which starts where the one before it ended; one
+//! that lowers the sum has another fill. Each task has its own scale from zero, as in
+//! [`crate::bars`]. Tasks without terms are left out.
 
 use crate::elements::task_name;
 use crate::svg::{BAR, STEP};
@@ -24,8 +25,10 @@ pub fn section(plan: &Plan) -> Markup {
             section #gap aria-labelledby="gap-h" {
                 h2 #gap-h { "From the time alone to the bound" }
                 p {
-                    "Where the bound on a response time comes from: each bar begins where the one above it ends, and the last one ends at the bound. "
-                    "A striped bar lowers the sum. Every task has its own scale from zero. The words are those of the tables below the pictures."
+                    "Where the bound on a response time comes from: each bar begins where the one \
+                        above it ends, and the last one ends at the bound. "
+                    "A striped bar lowers the sum. Every task has its own scale from zero. The \
+                        words are those of the tables below the pictures."
                 }
                 div.charts {
                     @for (index, task) in plan.tasks.iter().enumerate().filter(|(_, t)| !t.waterfall.is_empty()) { (chart(index, task)) }

@@ -85,19 +85,30 @@ fn the_numbers_are_there() {
     let page = full(&sample);
     for (series, result) in ["solo", "unmanaged", "managed"].into_iter().zip(&sample.results) {
         for task in result.tasks.iter().filter(|t| t.name != HOSTILE) {
-            let bar = format!(r#"data-task="{}" data-series="{series}" data-value-ns="{}""#, task.name, task.moet_ns);
+            let bar = format!(
+                r#"data-task="{}" data-series="{series}" data-value-ns="{}""#,
+                task.name, task.moet_ns
+            );
             assert_eq!(page.matches(&bar).count(), 1, "{bar}");
         }
     }
     assert_eq!(page.matches(r#"data-series="bound""#).count(), 5);
     assert!(page.contains(r#"data-pages="217" data-misses="212199" data-marker="plan""#));
     assert!(page.contains(r#"data-pages="0" data-misses="694093""#));
-    for text in ["62.3\u{a0}ms", "161\u{a0}MB/s", "64.3\u{a0}%", "2\u{202f}520", "interpolate_subpixel", "heap"] {
+    for text in [
+        "62.3\u{a0}ms",
+        "161\u{a0}MB/s",
+        "64.3\u{a0}%",
+        "2\u{202f}520",
+        "interpolate_subpixel",
+        "heap",
+    ] {
         assert!(page.contains(text), "{text}");
     }
 }
 
-/// Each bar begins where the one above it ended, the last one ends at the bound, and a bar that lowers the sum is striped.
+/// Each bar begins where the one above it ended, the last one ends at the bound, and a bar that
+/// lowers the sum is striped.
 #[test]
 fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
     let mut sample = sample();
@@ -112,7 +123,9 @@ fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
                 task.name, term.ns
             );
             let (before, _) = page.split_once(&data).unwrap_or_else(|| panic!("{data}"));
-            striped += usize::from(before.rsplit_once("<rect").is_some_and(|(_, rect)| rect.contains("fill-bound")));
+            striped += usize::from(
+                before.rsplit_once("<rect").is_some_and(|(_, rect)| rect.contains("fill-bound")),
+            );
             sum += term.ns;
         }
         assert_eq!(u64::try_from(sum).ok(), task.wcrt_ns.or(Some(0)), "{}", task.name);
@@ -129,7 +142,8 @@ fn the_gap_is_drawn_from_the_time_alone_to_the_bound() {
 #[test]
 fn the_verdict_comes_first() {
     let page = full(&sample());
-    let verdict = "All 4 analysed tasks meet their deadlines under the plan on Freescale QorIQ P4080; unmanaged, \
+    let verdict = "All 4 analysed tasks meet their deadlines under the plan on Freescale QorIQ \
+        P4080; unmanaged, \
                    1 of them misses its deadline and they slow down by up to 7.9 times.";
     let places: Vec<usize> = [
         verdict,
@@ -157,11 +171,10 @@ fn failure_and_contradiction_are_said() {
     let page = full(&sample);
     assert!(page.contains("1 of 4 analysed tasks may miss its deadline under the plan"));
     assert!(page.contains("✗ no bound") && page.contains("unbounded"));
-    assert!(
-        page.contains(
-            "disparity: measured execution time 801\u{a0}ms (801\u{202f}000\u{202f}001 ns) is above its bound"
-        )
-    );
+    assert!(page.contains(
+        "disparity: measured execution time 801\u{a0}ms (801\u{202f}000\u{202f}001 ns) is \
+                above its bound"
+    ));
     assert!(page.contains("imu-filter: 3 of 40 jobs missed the deadline in the managed run"));
     assert!(!full(&self::sample()).contains("contradicts"));
 }
@@ -227,7 +240,8 @@ fn long_schedules_are_cut_and_say_so() {
     sample.results[2].timeline.clear();
     for start in 0..5000 {
         (segment.start_ns, segment.end_ns) = (start * 10, start * 10 + 5);
-        segment.activity = if start.is_multiple_of(2) { Activity::Run } else { Activity::Throttled };
+        segment.activity =
+            if start.is_multiple_of(2) { Activity::Run } else { Activity::Throttled };
         segment.task = 77;
         sample.results[2].timeline.push(segment.clone());
     }
@@ -238,7 +252,9 @@ fn long_schedules_are_cut_and_say_so() {
 
 /// A run on a real machine that has what can go wrong in it.
 fn run_of(plan: &solocore_model::Plan) -> solocore_model::run::RunResult {
-    use solocore_model::run::{FORMAT, RunCore, RunJob, RunRegulation, RunResult, RunSpan, RunTask};
+    use solocore_model::run::{
+        FORMAT, RunCore, RunJob, RunRegulation, RunResult, RunSpan, RunTask,
+    };
     let span = |most, throttled_ns| RunSpan { periods: 10, accesses: 5 * most, most, throttled_ns };
     let core = |cpu, budget| RunCore {
         cpu,
@@ -325,7 +341,12 @@ fn runs_of_levels_and_of_vcpus_are_drawn() {
         ..RunLevelTask::default()
     };
     let levels = RunLevels { tasks: vec![task], ..RunLevels::default() };
-    let run = RunResult { regulation: None, scheme: RunScheme::Levels, levels: Some(levels), ..run_of(&sample.plan) };
+    let run = RunResult {
+        regulation: None,
+        scheme: RunScheme::Levels,
+        levels: Some(levels),
+        ..run_of(&sample.plan)
+    };
     let vcpus = RunVcpus {
         background: "keep".to_owned(),
         vcpus: vec![RunVcpu { name: "video <1>".to_owned(), moves: 7, ..RunVcpu::default() }],
@@ -347,7 +368,8 @@ fn runs_of_levels_and_of_vcpus_are_drawn() {
     for wanted in ["Scheduled for", "by levels", "data-level-task=", "above its bound"] {
         assert!(page.contains(wanted), "{wanted}");
     }
-    let page = page_of(&RunResult { levels: None, vcpus: Some(vcpus), scheme: RunScheme::Vcpus, ..run });
+    let page =
+        page_of(&RunResult { levels: None, vcpus: Some(vcpus), scheme: RunScheme::Vcpus, ..run });
     for wanted in ["background time: keep", "data-vcpu=\"video &lt;1&gt;\""] {
         assert!(page.contains(wanted), "{wanted}");
     }

@@ -1,4 +1,5 @@
-//! The drawn time table: every slot, every arrow, prefetch hatched, hostile names, and tables too large to draw.
+//! The drawn time table: every slot, every arrow, prefetch hatched, hostile names, and tables too
+//! large to draw.
 
 #[path = "../examples/sample/inputs.rs"]
 mod inputs;
@@ -6,7 +7,9 @@ mod inputs;
 use inputs::{HOSTILE, Sample, sample};
 use solocore_model::Plan;
 use solocore_model::plan::Scheme;
-use solocore_model::plan::windows::{HardwareItem, Has, PlanMargin, PlanPartition, Round, WindowsPlan};
+use solocore_model::plan::windows::{
+    HardwareItem, Has, PlanMargin, PlanPartition, Round, WindowsPlan,
+};
 use solocore_model::time_table::{Row, Stage, TableFile};
 use solocore_report::{Inputs, html, table_html};
 
@@ -15,7 +18,15 @@ const MS: u64 = 1_000_000;
 fn row(partition: &str, chain: Option<usize>, stage: Stage, resource: &str, offset_ms: u64) -> Row {
     let duration_ns = if chain.is_none() { 3 * MS } else { MS };
     let (partition, resource) = (partition.to_owned(), resource.to_owned());
-    Row { partition, chain, stage, resource, offset_ns: offset_ms * MS, duration_ns, period_ns: 10 * MS }
+    Row {
+        partition,
+        chain,
+        stage,
+        resource,
+        offset_ns: offset_ms * MS,
+        duration_ns,
+        period_ns: 10 * MS,
+    }
 }
 
 fn rows(name: &str) -> Vec<Row> {
@@ -44,7 +55,9 @@ fn every_slot_and_arrow_is_drawn() {
     }
     let lanes: Vec<usize> = ["core 0", "io-core", "device camera", "device display"]
         .iter()
-        .map(|lane| page.find(&format!("aria-label=\"{lane}: ")).unwrap_or_else(|| panic!("no lane {lane}")))
+        .map(|lane| {
+            page.find(&format!("aria-label=\"{lane}: ")).unwrap_or_else(|| panic!("no lane {lane}"))
+        })
         .collect();
     assert!(lanes.is_sorted(), "{lanes:?}");
     assert!(page.split("url(").skip(1).all(|rest| rest.starts_with("#fill-")));
@@ -52,14 +65,25 @@ fn every_slot_and_arrow_is_drawn() {
 
 fn page(plan: &Plan, sample: &Sample) -> String {
     let managed = sample.results.last();
-    html(&Inputs { title: "t", plan, solo: None, unmanaged: None, managed, run: None, profiles: &sample.profiles })
+    html(&Inputs {
+        title: "t",
+        plan,
+        solo: None,
+        unmanaged: None,
+        managed,
+        run: None,
+        profiles: &sample.profiles,
+    })
 }
 
 #[test]
 fn a_plan_shows_prefetch_and_what_was_tried() {
     let sample = sample();
     let mut plan = sample.plan.clone();
-    assert!(!page(&plan, &sample).contains("time-table"), "a plan without partitions has no such section");
+    assert!(
+        !page(&plan, &sample).contains("time-table"),
+        "a plan without partitions has no such section"
+    );
     let partition = PlanPartition {
         name: HOSTILE.to_owned(),
         core: Some(0),
@@ -80,7 +104,11 @@ fn a_plan_shows_prefetch_and_what_was_tried() {
         found: false,
         outcome: "core 1 is full".to_owned(),
     };
-    let item = HardwareItem { what: "locking".to_owned(), has: Has::Unknown, follows: "nothing".to_owned() };
+    let item = HardwareItem {
+        what: "locking".to_owned(),
+        has: Has::Unknown,
+        follows: "nothing".to_owned(),
+    };
     plan.scheme = Scheme::Windows(Box::new(WindowsPlan {
         hardware: vec![item],
         rounds: vec![round],
@@ -106,5 +134,9 @@ fn what_is_too_much_is_cut() {
     activities[1].period_ns = 9_999_973;
     let page = table_html("long", &TableFile { activities });
     assert!(page.contains("the rest is in the numbers"));
-    assert!((500..=605).contains(&page.matches("data-stage=").count()), "{}", page.matches("data-stage=").count());
+    assert!(
+        (500..=605).contains(&page.matches("data-stage=").count()),
+        "{}",
+        page.matches("data-stage=").count()
+    );
 }

@@ -85,7 +85,10 @@ impl Board {
         // An odd factor: no two pages get one frame of a power of two.
         let frame = |page: u64| ((core << 14) + page).wrapping_mul(0x9e37_79b9_7f4a_7c15) % frames;
         let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
-        Ok((workload.program, Space { frames, kinds: vec![], ways: u64::MAX >> (64 - self.machine.llc.ways) }))
+        Ok((
+            workload.program,
+            Space { frames, kinds: vec![], ways: u64::MAX >> (64 - self.machine.llc.ways) },
+        ))
     }
 }
 
@@ -95,12 +98,16 @@ fn main() -> Result<(), FluidError> {
     let machine = MachineConfig::of(&platform, 1).map_err(text)?;
     let board = Board { platform, machine };
     let config = FluidConfig::of(&board.machine)?;
-    let options = Calibration { warm_ps: WARM_PS, horizon_ps: HORIZON_PS, ..Calibration::of(&board.machine) };
+    let options =
+        Calibration { warm_ps: WARM_PS, horizon_ps: HORIZON_PS, ..Calibration::of(&board.machine) };
     let mut known: Vec<FluidProgram> = Vec::new();
     for (i, (name, _)) in PROGRAMS.iter().enumerate() {
         known.push(calibrate_on(&board.machine, name, &options, &|| true, &|| board.make(i, 0))?);
     }
-    println!("| programs | error of the throughput of each, % | mean latency, ns: requests / intervals (error, %) |");
+    println!(
+        "| programs | error of the throughput of each, % | mean latency, ns: requests / intervals \
+            (error, %) |"
+    );
     println!("|---|---|---|");
     for set in SETS {
         let makers: Vec<_> = set.iter().enumerate().map(|(core, &p)| (p, core as u64)).collect();
@@ -115,7 +122,12 @@ fn main() -> Result<(), FluidError> {
             .collect();
         let programs: Vec<_> = makers
             .iter()
-            .map(|(p, make)| (known[*p].clone(), make as &dyn Fn() -> Result<(Box<dyn Program>, Space), FluidError>))
+            .map(|(p, make)| {
+                (
+                    known[*p].clone(),
+                    make as &dyn Fn() -> Result<(Box<dyn Program>, Space), FluidError>,
+                )
+            })
             .collect();
         let report = error(&board.machine, &config, &programs, WARM_PS, HORIZON_PS)?;
         let names: Vec<&str> = set.iter().map(|&p| PROGRAMS[p].0).collect();

@@ -1,8 +1,11 @@
-//! Wall time of five simulated minutes on the interval machine: four cores, sixteen programs dispatched in turn every
-//! millisecond, counters armed each time. `cargo run --release -p solocore-sim --example fluid_speed [SECONDS]`
+//! Wall time of five simulated minutes on the interval machine: four cores, sixteen programs
+//! dispatched in turn every millisecond, counters armed each time.
+//! `cargo run --release -p solocore-sim --example fluid_speed [SECONDS]`
 
 use solocore_dram::Spec;
-use solocore_sim::fluid::{Demand, Fluid, FluidConfig, FluidError, FluidProgram, MemoryCurve, Phase};
+use solocore_sim::fluid::{
+    Demand, Fluid, FluidConfig, FluidError, FluidProgram, MemoryCurve, Phase,
+};
 use solocore_sim::hardware::{Hardware, Notice, ProgramId};
 use std::time::Instant;
 
@@ -48,7 +51,8 @@ fn main() -> Result<(), FluidError> {
     let start = Instant::now();
     let curve = MemoryCurve::of(&spec, Some(4))?;
     println!("memory curve: {} ms", start.elapsed().as_millis());
-    let config = FluidConfig { cores: CORES, partitions: vec![98_304], curve, refill_line_ps: 8_000 };
+    let config =
+        FluidConfig { cores: CORES, partitions: vec![98_304], curve, refill_line_ps: 8_000 };
     let programs: Vec<FluidProgram> = (0..TASKS as u64).map(program).collect();
     let mut fluid = Fluid::new(&config, &programs, &[])?;
     let start = Instant::now();

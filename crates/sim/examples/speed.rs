@@ -1,10 +1,12 @@
-//! How fast the request-level machine is: core accesses per second of one thread, by wall time, and by the processor time it
-//! got (where Linux tells), which other work on the computer changes less.
+//! How fast the request-level machine is: core accesses per second of one thread, by wall time, and
+//! by the processor time it got (where Linux tells), which other work on the computer changes less.
 //!
-//! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the Xeon W3530 preset (32 KiB L1, 256 KiB
-//! L2, 8 MiB shared, one channel of DDR3-1066), each dispatched once:
-//! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of 1, 2, 4 or 8 MiB, by core;
-//!   of sixteen three stores and two waits; two cycles of computation each;
+//! `cargo run --release -p solocore-sim --example speed [MILLISECONDS] [MIX]`. Four cores of the
+//! Xeon W3530 preset (32 KiB L1, 256 KiB L2, 8 MiB shared, one channel of DDR3-1066), each
+//! dispatched once:
+//! * `mix`: three of four accesses to 8 KiB (they stay in the first level), one to a random line of
+//!   1, 2, 4 or 8 MiB, by core; of sixteen three stores and two waits; two cycles of computation
+//!   each;
 //! * `l1`: all of them to 8 KiB; `llc`: random lines of 1 MiB on each core;
 //! * `stream`: loads of one line after the other over 64 MiB each: every access a DRAM read;
 //! * `chase`: one waiting load after the other to random lines of 64 MiB each.
@@ -80,7 +82,10 @@ fn processor_ns() -> Option<u64> {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ms: u64 = std::env::args().nth(1).map_or(Ok(20), |a| a.parse())?;
     let config = MachineConfig::of(&Platform::find("xeon-w3530", Path::new("."))?, 1)?;
-    println!("{:>8} {:>14} {:>12} {:>12} {:>12} {:>14}", "mix", "accesses", "LLC", "DRAM", "M/s wall", "M/s processor");
+    println!(
+        "{:>8} {:>14} {:>12} {:>12} {:>12} {:>14}",
+        "mix", "accesses", "LLC", "DRAM", "M/s wall", "M/s processor"
+    );
     let only = std::env::args().nth(2);
     let mixes = [
         ("mix", Pattern::Random { near: 3 }),
@@ -115,7 +120,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             machine.advance(ms * 200_000_000 + step * ms * 100_000_000);
         }
         let wall = start.elapsed();
-        let busy = begin.zip(processor_ns()).map_or(wall.as_secs_f64(), |(a, b)| (b - a) as f64 / 1e9);
+        let busy =
+            begin.zip(processor_ns()).map_or(wall.as_secs_f64(), |(a, b)| (b - a) as f64 / 1e9);
         let counts: Vec<_> = (0..4).map(|core| machine.core(core)).collect();
         let accesses = counts.iter().map(|c| c.accesses).sum::<u64>() - before;
         let llc: u64 = counts.iter().map(|c| c.llc_accesses).sum();

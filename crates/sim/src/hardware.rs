@@ -1,12 +1,14 @@
-//! A board as the kernel sees it: cores that run programs, counters that overflow, devices that move data.
+//! A board as the kernel sees it: cores that run programs, counters that overflow, devices that
+//! move data.
 //!
-//! Two implementations share this interface: `machine` computes every request, `fluid` whole intervals.
-//! Nothing here decides anything: which program runs when, and what an overflow means, is the kernel's, which asks
-//! `solocore-policy`.
+//! Two implementations share this interface: `machine` computes every request, `fluid` whole
+//! intervals. Nothing here decides anything: which program runs when, and what an overflow means,
+//! is the kernel's, which asks `solocore-policy`.
 //!
-//! Protocol. The kernel calls [`Hardware::advance`] with the time of its next timer. The hardware moves to that time, or to
-//! the first event that the kernel must see, whichever is earlier, and says which. The kernel may then dispatch programs,
-//! arm counters or start devices, all at the current time, and calls `advance` again. Times are picoseconds and never go back.
+//! Protocol. The kernel calls [`Hardware::advance`] with the time of its next timer. The hardware
+//! moves to that time, or to the first event that the kernel must see, whichever is earlier, and
+//! says which. The kernel may then dispatch programs, arm counters or start devices, all at the
+//! current time, and calls `advance` again. Times are picoseconds and never go back.
 
 use crate::program::Signal;
 pub use solocore_dram::Uncore;
@@ -22,7 +24,8 @@ pub struct DeviceId(pub u32);
 /// What the kernel must see. The time is [`Hardware::now_ps`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
-    /// The counter of a core reached what it was armed with. It is not armed any more; the core runs on.
+    /// The counter of a core reached what it was armed with. It is not armed any more; the core
+    /// runs on.
     Overflow {
         /// Which core.
         core: usize,
@@ -46,8 +49,8 @@ pub enum Notice {
 /// Counters of a core or of a program. All only grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Cycles of computation, stalls not included. Instructions retired are these over the platform's cycles per
-    /// instruction.
+    /// Cycles of computation, stalls not included. Instructions retired are these over the
+    /// platform's cycles per instruction.
     pub compute_cycles: u64,
     /// Time dispatched, stalls included, idle and overheads not.
     pub busy_ps: u64,
@@ -59,7 +62,8 @@ pub struct Counters {
     pub llc_misses: u64,
     /// Lines read from DRAM.
     pub dram_reads: u64,
-    /// Lines written to DRAM: dirty lines that its accesses pushed out, and lines it wrote past the cache.
+    /// Lines written to DRAM: dirty lines that its accesses pushed out, and lines it wrote past the
+    /// cache.
     pub dram_writes: u64,
 }
 
@@ -90,13 +94,13 @@ pub trait Hardware {
     /// The time.
     fn now_ps(&self) -> u64;
 
-    /// From now on `core` runs `program`, where it left off, after `overhead_ps` in which it does nothing useful; `None`
-    /// idles. What ran there before keeps its state and can be dispatched anywhere later; a program is dispatched on
-    /// one core at a time (the caller sees to it).
+    /// From now on `core` runs `program`, where it left off, after `overhead_ps` in which it does
+    /// nothing useful; `None` idles. What ran there before keeps its state and can be dispatched
+    /// anywhere later; a program is dispatched on one core at a time (the caller sees to it).
     ///
-    /// A core that waits for data does not take an interrupt: the change happens when the data are there, and a program that
-    /// has been dispatched elsewhere meanwhile begins there then. Overheads add up: what has not passed of an earlier one
-    /// passes first.
+    /// A core that waits for data does not take an interrupt: the change happens when the data are
+    /// there, and a program that has been dispatched elsewhere meanwhile begins there then.
+    /// Overheads add up: what has not passed of an earlier one passes first.
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64);
 
     /// The program that is dispatched on a core.
@@ -105,11 +109,12 @@ pub trait Hardware {
     /// Gives up the current job of a program that is not dispatched.
     fn abandon_job(&mut self, program: ProgramId);
 
-    /// Moves to `until_ps`, or to the first notice before or at it. Events at one time come in a fixed order.
+    /// Moves to `until_ps`, or to the first notice before or at it. Events at one time come in a
+    /// fixed order.
     fn advance(&mut self, until_ps: u64) -> Option<Notice>;
 
-    /// Arms the counter of a core: a notice after this many more transactions, reads and write-backs together; `None`
-    /// disarms. Zero gives a notice at once.
+    /// Arms the counter of a core: a notice after this many more transactions, reads and
+    /// write-backs together; `None` disarms. Zero gives a notice at once.
     fn arm(&mut self, core: usize, transactions: Option<u64>);
 
     /// What a core has done.
@@ -118,9 +123,10 @@ pub trait Hardware {
     /// What a program has done.
     fn program(&self, program: ProgramId) -> Counters;
 
-    /// Of the time a program was busy, what the operations that [`Program::resumed`](crate::program::Program::resumed)
-    /// added took, and the time for which it waited for accesses of the program before it on its core: the cost of preemption,
-    /// which is no execution time of a job. 0 where it is not told apart.
+    /// Of the time a program was busy, what the operations that
+    /// [`Program::resumed`](crate::program::Program::resumed) added took, and the time for which it
+    /// waited for accesses of the program before it on its core: the cost of preemption, which is
+    /// no execution time of a job. 0 where it is not told apart.
     fn recovered_ps(&self, program: ProgramId) -> u64 {
         let _ = program;
         0

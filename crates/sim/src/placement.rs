@@ -1,8 +1,8 @@
 //! Page frames for simulated programs, by bank and colour.
 //!
-//! Rule: a frame is drawn at random from those of the wanted banks and colours that nobody has; the seed fixes the draws. That is
-//! what a buddy allocator that knows banks and colours gives after some hours of running: no two pages
-//! are neighbours.
+//! Rule: a frame is drawn at random from those of the wanted banks and colours that nobody has; the
+//! seed fixes the draws. That is what a buddy allocator that knows banks and colours gives after
+//! some hours of running: no two pages are neighbours.
 
 use crate::machine::Layout;
 use rand::{Rng, SeedableRng};
@@ -31,7 +31,11 @@ impl std::fmt::Display for Full {
         if let Some(colours) = &self.colours {
             write!(f, " of colours {colours:?}")?;
         }
-        write!(f, ", but about {} are left; give it more banks or colours, or a smaller size", self.had)
+        write!(
+            f,
+            ", but about {} are left; give it more banks or colours, or a smaller size",
+            self.had
+        )
     }
 }
 
@@ -54,12 +58,18 @@ impl Allocator {
     ///
     /// # Errors
     /// [`Full`], also for banks and colours that the board lacks.
-    pub fn take(&mut self, count: u32, banks: Option<&[u32]>, colours: Option<&[u32]>) -> Result<Vec<u64>, Full> {
+    pub fn take(
+        &mut self,
+        count: u32,
+        banks: Option<&[u32]>,
+        colours: Option<&[u32]>,
+    ) -> Result<Vec<u64>, Full> {
         let share = |list: Option<&[u32]>, of: u64| {
             list.map_or(of, |l| l.iter().filter(|n| u64::from(**n) < of).count() as u64)
         };
         let (all_banks, all_colours) = (u64::from(self.layout.banks()), self.layout.colours());
-        // Banks and colours may share address bits: this is the number if they do not, and draws stop in time if they do.
+        // Banks and colours may share address bits: this is the number if they do not, and draws
+        // stop in time if they do.
         let fitting = u128::from(self.layout.frames())
             * u128::from(share(banks, all_banks))
             * u128::from(share(colours, all_colours))
@@ -78,13 +88,15 @@ impl Allocator {
         while out.len() < count as usize {
             let frame = self.rng.random_range(0..self.layout.frames());
             let wanted = banks.is_none_or(|b| b.contains(&self.layout.bank(frame)))
-                && colours.is_none_or(|c| c.iter().any(|&c| u64::from(c) == self.layout.colour(frame)));
+                && colours
+                    .is_none_or(|c| c.iter().any(|&c| u64::from(c) == self.layout.colour(frame)));
             if wanted && self.used.insert(frame) {
                 out.push(frame);
                 vain = 0;
             } else {
                 vain += 1;
-                // With one frame in a million left, a hit comes within this number but for a chance of e^-16.
+                // With one frame in a million left, a hit comes within this number but for a chance
+                // of e^-16.
                 if vain > 16_000_000 {
                     return Err(full(out.len() as u128));
                 }

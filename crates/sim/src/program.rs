@@ -1,14 +1,15 @@
 //! What runs on a core: a stream of computation, memory accesses and signals.
 //!
-//! A [`Program`] knows nothing of time, caches or other programs: the same stream runs on the request-level machine, is
-//! measured for the fluid one, and can be profiled. Addresses are virtual line numbers; [`Space`] places their pages.
+//! A [`Program`] knows nothing of time, caches or other programs: the same stream runs on the
+//! request-level machine, is measured for the fluid one, and can be profiled. Addresses are virtual
+//! line numbers; [`Space`] places their pages.
 
 use solocore_cache::trace::Kind;
 
 /// One operation, packed: computation, then perhaps an access or a signal.
 ///
-/// Bits 0 to 3 are the kind, 4 to 23 the cycles of computation before it (its own included), 24 to 63 the
-/// virtual line (or the signal, or more cycles).
+/// Bits 0 to 3 are the kind, 4 to 23 the cycles of computation before it (its own included), 24 to
+/// 63 the virtual line (or the signal, or more cycles).
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(transparent)]
 pub struct Op(u64);
@@ -19,7 +20,8 @@ pub struct Op(u64);
 pub enum OpKind {
     /// Nothing more.
     Compute = 0,
-    /// A load whose data the program does not need at once: it goes on while miss registers are free.
+    /// A load whose data the program does not need at once: it goes on while miss registers are
+    /// free.
     Load = 1,
     /// A load whose data the next operation needs: the core waits.
     LoadWait = 2,
@@ -27,7 +29,8 @@ pub enum OpKind {
     Store = 3,
     /// An instruction fetch: the core waits.
     Fetch = 4,
-    /// A store of a whole line that is not read first (a non-temporal store, a cleared cache line, an evicted dirty line).
+    /// A store of a whole line that is not read first (a non-temporal store, a cleared cache line,
+    /// an evicted dirty line).
     StoreLine = 5,
     /// Tells the kernel something; the core stops until the kernel dispatches again.
     Signal = 6,
@@ -84,7 +87,8 @@ impl Op {
         Self(cycles << 24)
     }
 
-    /// `gap` cycles of computation up to [`Op::MAX_GAP`], then an access to a virtual line below 2^40.
+    /// `gap` cycles of computation up to [`Op::MAX_GAP`], then an access to a virtual line below
+    /// 2^40.
     #[must_use]
     pub const fn access(kind: OpKind, gap: u64, line: u64) -> Self {
         assert!(gap <= Self::MAX_GAP && line < 1 << 40);
@@ -191,9 +195,11 @@ pub enum Entry {
     Shared,
 }
 
-/// A stream of operations without end: jobs follow each other, each ended by [`Signal::JobEnd`] where there are jobs.
+/// A stream of operations without end: jobs follow each other, each ended by [`Signal::JobEnd`]
+/// where there are jobs.
 ///
-/// Deterministic: the stream depends on how the program was made (its seed included) and on the calls, never on time.
+/// Deterministic: the stream depends on how the program was made (its seed included) and on the
+/// calls, never on time.
 pub trait Program: Send {
     /// Appends the next operations to `out`: at least one, some hundreds at most.
     fn refill(&mut self, out: &mut Vec<Op>);
@@ -209,8 +215,9 @@ pub trait Program: Send {
     /// Gives up the current job: the next operation is the first of the next job.
     fn abandon_job(&mut self);
 
-    /// Runs again after another program had the core: appends accesses that this costs beyond what the machine's own
-    /// private caches show (for [`Entry::Shared`], reading the private caches' lines again).
+    /// Runs again after another program had the core: appends accesses that this costs beyond what
+    /// the machine's own private caches show (for [`Entry::Shared`], reading the private caches'
+    /// lines again).
     fn resumed(&mut self, out: &mut Vec<Op>) {
         let _ = out;
     }
@@ -226,7 +233,8 @@ pub enum PageKind {
     Locked,
     /// Never allocated in the shared cache (private caches may hold it).
     Bypass,
-    /// Never cached at all: every access is a DRAM transaction (device buffers on boards without coherent I/O).
+    /// Never cached at all: every access is a DRAM transaction (device buffers on boards without
+    /// coherent I/O).
     Uncached,
 }
 
@@ -248,10 +256,15 @@ mod tests {
     #[test]
     fn operations_keep_what_they_are_given() {
         let op = Op::access(OpKind::Store, Op::MAX_GAP, (1 << 40) - 1);
-        assert_eq!((op.kind(), op.cycles(), op.line()), (OpKind::Store, Op::MAX_GAP, (1 << 40) - 1));
+        assert_eq!(
+            (op.kind(), op.cycles(), op.line()),
+            (OpKind::Store, Op::MAX_GAP, (1 << 40) - 1)
+        );
         let op = Op::compute(Op::MAX_COMPUTE);
         assert_eq!((op.kind(), op.cycles()), (OpKind::Compute, Op::MAX_COMPUTE));
-        for s in [Signal::JobEnd, Signal::Lock, Signal::Unlock, Signal::Sleep(u32::MAX), Signal::Mark(7)] {
+        for s in
+            [Signal::JobEnd, Signal::Lock, Signal::Unlock, Signal::Sleep(u32::MAX), Signal::Mark(7)]
+        {
             let op = Op::signal(s);
             assert_eq!((op.kind(), op.cycles(), op.signal_value()), (OpKind::Signal, 0, s));
         }

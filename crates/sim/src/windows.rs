@@ -1,11 +1,14 @@
-//! A plan's time table on the simulated board: windows, prefetch, I/O, and whether the execution kept the table's promises.
+//! A plan's time table on the simulated board: windows, prefetch, I/O, and whether the execution
+//! kept the table's promises.
 //!
-//! Problem: a table is a promise about every execution, also about those in which activities are late. Rule
-//! (single-core-equivalence, sections 2.4 and 5.0): each instance of each activity begins late by a random part of its margin
-//! and then takes its whole duration. Windows are entries of `time_table.h`, one table a core; transfers are DMA orders of the I/O
-//! core, paced so that each block takes what the plan grants it at worst; physical I/O takes time and nothing else. Prefetch
-//! and lock is a program that reads as many lines as the plan charges, before all others of its partition. Afterwards all that
-//! happened is checked: order along chains, nothing twice at a time on any resource, tasks inside their windows.
+//! Problem: a table is a promise about every execution, also about those in which activities are
+//! late. Rule (single-core-equivalence, sections 2.4 and 5.0): each instance of each activity
+//! begins late by a random part of its margin and then takes its whole duration. Windows are
+//! entries of `time_table.h`, one table a core; transfers are DMA orders of the I/O core, paced so
+//! that each block takes what the plan grants it at worst; physical I/O takes time and nothing
+//! else. Prefetch and lock is a program that reads as many lines as the plan charges, before all
+//! others of its partition. Afterwards all that happened is checked: order along chains, nothing
+//! twice at a time on any resource, tasks inside their windows.
 //! Not covered: what devices do to caches, lock instructions themselves.
 
 use crate::board::{Board, Place};
@@ -67,11 +70,13 @@ impl<'a> Execution<'a> {
         let Some(sce) = plan.windows() else { return Ok(None) };
         if sce.table.is_empty() {
             return Err(SimError::Input(
-                "the plan has no time table, as none was found; simulate it with --unmanaged, or change the system and plan again"
+                "the plan has no time table, as none was found; simulate it with --unmanaged, or \
+                    change the system and plan again"
                     .to_owned(),
             ));
         }
-        let count: u64 = sce.table.iter().map(|r| duration_ns / r.period_ns + 1).fold(0, u64::saturating_add);
+        let count: u64 =
+            sce.table.iter().map(|r| duration_ns / r.period_ns + 1).fold(0, u64::saturating_add);
         if count > MOST_INSTANCES {
             return Err(SimError::Input(format!(
                 "{count} activities lie in {}; simulate a shorter time with --duration",
@@ -93,11 +98,24 @@ impl<'a> Execution<'a> {
                     _ => random.below(margin + 1),
                 };
                 let start_ns = start + late;
-                instances.push(Instance { row, n, start_ns, end_ns: start_ns + r.duration_ns - margin });
+                instances.push(Instance {
+                    row,
+                    n,
+                    start_ns,
+                    end_ns: start_ns + r.duration_ns - margin,
+                });
             }
         }
         let (orders, prefetches) = (Vec::new(), Vec::new());
-        Ok(Some(Self { sce, instances, duration_ns, orders, first_prefetch: 0, prefetches, lines: 0 }))
+        Ok(Some(Self {
+            sce,
+            instances,
+            duration_ns,
+            orders,
+            first_prefetch: 0,
+            prefetches,
+            lines: 0,
+        }))
     }
 
     /// Index of a partition.
@@ -110,11 +128,17 @@ impl<'a> Execution<'a> {
         self.sce.window(name).map_or(0, |w| w.offset_ns.saturating_mul(PS))
     }
 
-    /// Adds what only the table asks for: prefetch programs and DMA engines; sets scheduler and transfers.
+    /// Adds what only the table asks for: prefetch programs and DMA engines; sets scheduler and
+    /// transfers.
     ///
     /// # Errors
     /// When the board has no room.
-    pub fn set_up(&mut self, plan: &Plan, board: &mut Board, kernel: &mut KernelConfig) -> Result<(), SimError> {
+    pub fn set_up(
+        &mut self,
+        plan: &Plan,
+        board: &mut Board,
+        kernel: &mut KernelConfig,
+    ) -> Result<(), SimError> {
         kernel.scheduler = SchedulerSpec::TimeTable { tables: self.tables(plan)? };
         self.first_prefetch = board.tasks();
         for (at, p) in self.sce.partitions.iter().enumerate() {
@@ -129,10 +153,15 @@ impl<'a> Execution<'a> {
     fn tables(&self, plan: &Plan) -> Result<Vec<CoreTable>, SimError> {
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
         // One frame for all of it, so that nothing repeats.
-        let latest = self.instances.iter().map(|i| i.end_ns).fold(self.duration_ns.max(1), u64::max);
+        let latest =
+            self.instances.iter().map(|i| i.end_ns).fold(self.duration_ns.max(1), u64::max);
         for instance in &self.instances {
             let row = &self.sce.table[instance.row];
-            let Some(id) = self.partition(&row.partition).filter(|_| row.stage == Stage::Processing) else { continue };
+            let Some(id) =
+                self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)
+            else {
+                continue;
+            };
             let Some(core) = self.sce.partitions[id].core else { continue };
             let (start_ps, end_ps) = (instance.start_ns * PS, instance.end_ns * PS);
             windows.entry(core).or_default().push(Window { start_ps, end_ps, id });
@@ -141,7 +170,8 @@ impl<'a> Execution<'a> {
             let id = task.partition.as_ref().and_then(|name| self.partition(name));
             if !windows.get(&task.core).is_some_and(|w| w.iter().any(|w| Some(w.id) == id)) {
                 return Err(SimError::Input(format!(
-                    "the first window of task `{}` lies beyond the simulated time; simulate a longer one with --duration",
+                    "the first window of task `{}` lies beyond the simulated time; simulate a \
+                        longer one with --duration",
                     task.name
                 )));
             }
@@ -151,7 +181,8 @@ impl<'a> Execution<'a> {
             .map(|(core, mut windows)| {
                 if windows.len() > MOST_WINDOWS {
                     return Err(SimError::Input(format!(
-                        "core {core} has {} windows in this time, and a table holds {MOST_WINDOWS}; simulate a shorter time with --duration",
+                        "core {core} has {} windows in this time, and a table holds \
+                            {MOST_WINDOWS}; simulate a shorter time with --duration",
                         windows.len()
                     )));
                 }
@@ -161,8 +192,15 @@ impl<'a> Execution<'a> {
             .collect()
     }
 
-    /// As many reads as the plan charges, at the start of each window, before everything else in it.
-    fn prefetch(&self, plan: &Plan, board: &mut Board, at: usize, core: u32) -> Result<(), SimError> {
+    /// As many reads as the plan charges, at the start of each window, before everything else in
+    /// it.
+    fn prefetch(
+        &self,
+        plan: &Plan,
+        board: &mut Board,
+        at: usize,
+        core: u32,
+    ) -> Result<(), SimError> {
         let p = &self.sce.partitions[at];
         let platform = &plan.platform;
         let each = platform.dram.latency_max.ps() + platform.cycles_to_ps(platform.llc.latency.0);
@@ -171,8 +209,11 @@ impl<'a> Execution<'a> {
             misses: Some(p.prefetch_accesses),
             job: Some(Job::Passes(1)),
         });
-        let place = Place { banks: banks(plan, core as usize), kind: PageKind::Bypass, ..Place::default() };
-        let index = board.add_at(&format!("prefetch of {}", p.name), &spec, &place).map_err(SimError::from)?;
+        let place =
+            Place { banks: banks(plan, core as usize), kind: PageKind::Bypass, ..Place::default() };
+        let index = board
+            .add_at(&format!("prefetch of {}", p.name), &spec, &place)
+            .map_err(SimError::from)?;
         let phase_ps = self.phase_ps(&p.name);
         let task = board.task(index);
         task.core = Some(core as usize);
@@ -200,7 +241,8 @@ impl<'a> Execution<'a> {
             let device = match engines.get(&(load.block_lines, load.wait_ps)) {
                 Some(device) => *device,
                 None => {
-                    let device = engine(plan, board, io as usize, load.block_lines, load.wait_ps, 1)?;
+                    let device =
+                        engine(plan, board, io as usize, load.block_lines, load.wait_ps, 1)?;
                     engines.insert((load.block_lines, load.wait_ps), device);
                     device
                 }
@@ -210,9 +252,18 @@ impl<'a> Execution<'a> {
             }
             self.orders[device.0 as usize].push(i);
             self.lines += load.lines;
-            let order = Transfer { offset_lines: 0, lines: load.lines, into_memory: row.stage == Stage::DeviceInput };
+            let order = Transfer {
+                offset_lines: 0,
+                lines: load.lines,
+                into_memory: row.stage == Stage::DeviceInput,
+            };
             // Each instance begins when it does: it is ordered once.
-            specs.push(TransferSpec { device, order, phase_ps: instance.start_ns * PS, period_ps: u64::MAX });
+            specs.push(TransferSpec {
+                device,
+                order,
+                phase_ps: instance.start_ns * PS,
+                period_ps: u64::MAX,
+            });
         }
         Ok(specs)
     }
@@ -225,10 +276,11 @@ impl<'a> Execution<'a> {
     /// What happened, against the rules.
     pub fn verify(mut self, watch: &Watch, end_ns: u64) -> IoResult {
         let mut found = watch.outside.clone();
-        let done: HashMap<u32, Vec<u64>> = watch.transferred.iter().fold(HashMap::new(), |mut all, (device, at)| {
-            all.entry(device.0).or_default().push(*at);
-            all
-        });
+        let done: HashMap<u32, Vec<u64>> =
+            watch.transferred.iter().fold(HashMap::new(), |mut all, (device, at)| {
+                all.entry(device.0).or_default().push(*at);
+                all
+            });
         let mut transfers = 0;
         for (device, orders) in (0u32..).zip(&self.orders) {
             let ends = done.get(&device).map_or(&[][..], Vec::as_slice);
@@ -238,7 +290,11 @@ impl<'a> Execution<'a> {
                 match ends.get(k) {
                     Some(at) => self.instances[i].end_ns = at.div_ceil(PS),
                     None if planned <= end_ns => {
-                        found.push(format!("{} had not ended by {}", self.name(i), Time::from_ns(end_ns)));
+                        found.push(format!(
+                            "{} had not ended by {}",
+                            self.name(i),
+                            Time::from_ns(end_ns)
+                        ));
                     }
                     None => {}
                 }
@@ -259,7 +315,12 @@ impl<'a> Execution<'a> {
         let instance = &self.instances[i];
         let row = &self.sce.table[instance.row];
         let chain = row.chain.map_or(String::new(), |k| format!(" of chain {k}"));
-        format!("{}{chain} of `{}` at {}", row.stage.name(), row.partition, Time::from_ns(instance.start_ns))
+        format!(
+            "{}{chain} of `{}` at {}",
+            row.stage.name(),
+            row.partition,
+            Time::from_ns(instance.start_ns)
+        )
     }
 
     /// Two at a time on one resource.
@@ -293,7 +354,9 @@ impl<'a> Execution<'a> {
         for (i, instance) in self.instances.iter().enumerate() {
             let row = &self.sce.table[instance.row];
             match row.chain {
-                Some(chain) => chains.entry((&row.partition, chain, instance.n)).or_default().push(i),
+                Some(chain) => {
+                    chains.entry((&row.partition, chain, instance.n)).or_default().push(i)
+                }
                 None => {
                     windows.insert((&row.partition, instance.n), i);
                 }
@@ -307,7 +370,11 @@ impl<'a> Execution<'a> {
                 let (a, b) = (self.instances[pair[0]], self.instances[pair[1]]);
                 if b.start_ns < a.end_ns {
                     let until = Time::from_ns(a.end_ns);
-                    found.push(format!("{} before {} ended at {until}", self.name(pair[1]), self.name(pair[0])));
+                    found.push(format!(
+                        "{} before {} ended at {until}",
+                        self.name(pair[1]),
+                        self.name(pair[0])
+                    ));
                 }
             }
         }
@@ -319,12 +386,22 @@ impl<'a> Execution<'a> {
         let mut windows: HashMap<usize, Vec<(u64, u64, usize)>> = HashMap::new();
         for instance in &self.instances {
             let row = &self.sce.table[instance.row];
-            let Some(id) = self.partition(&row.partition).filter(|_| row.stage == Stage::Processing) else { continue };
+            let Some(id) =
+                self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)
+            else {
+                continue;
+            };
             let Some(core) = self.sce.partitions[id].core else { continue };
-            windows.entry(core as usize).or_default().push((instance.start_ns * PS, instance.end_ns * PS, id));
+            windows.entry(core as usize).or_default().push((
+                instance.start_ns * PS,
+                instance.end_ns * PS,
+                id,
+            ));
         }
         windows.values_mut().for_each(|w| w.sort_unstable());
-        let of = |t: &solocore_model::plan::PlanTask| t.partition.as_ref().and_then(|name| self.partition(name));
+        let of = |t: &solocore_model::plan::PlanTask| {
+            t.partition.as_ref().and_then(|name| self.partition(name))
+        };
         let mut partition_of: Vec<Option<usize>> = plan.tasks.iter().map(of).collect();
         partition_of.truncate(self.first_prefetch);
         partition_of.extend(self.prefetches.iter().map(|&p| Some(p)));
@@ -350,7 +427,14 @@ fn engine(
     let name = "DMA of the I/O core";
     let place = Place { banks: banks(plan, io), ..Place::default() };
     let frames = board.pages(name, BUFFER_PAGES, &place)?;
-    let spec = DmaSpec { name: name.to_owned(), frames, block_lines, wait_ps, outstanding, autonomous: None };
+    let spec = DmaSpec {
+        name: name.to_owned(),
+        frames,
+        block_lines,
+        wait_ps,
+        outstanding,
+        autonomous: None,
+    };
     Ok(board.device(spec))
 }
 
@@ -362,8 +446,9 @@ struct Load {
 }
 
 impl Load {
-    /// A paced transfer moves its bytes: each block may take, with its wait, what the plan grants it, of which its lines take
-    /// `m * L_max` each at worst. One of a stated time moves as many lines as surely fit.
+    /// A paced transfer moves its bytes: each block may take, with its wait, what the plan grants
+    /// it, of which its lines take `m * L_max` each at worst. One of a stated time moves as many
+    /// lines as surely fit.
     fn of(plan: &Plan, sce: &WindowsPlan, row: &Row) -> Self {
         let m = u64::from(plan.regulation.active_cores.max(1));
         let service_ps = plan.platform.dram.latency_max.ps();
@@ -371,16 +456,23 @@ impl Load {
         // Line by line at the I/O core's share: each waits for the others' turns.
         let turns_ps = line_ps.saturating_sub(service_ps);
         let line = plan.platform.llc.line.0;
-        let same =
-            |t: &&PlanTransfer| t.partition == row.partition && Some(t.chain) == row.chain && t.stage == row.stage;
-        let paced = sce.transfers.iter().find(same).and_then(|t| Some((t.bytes?, t.block_bytes?, t.block_ps?)));
+        let same = |t: &&PlanTransfer| {
+            t.partition == row.partition && Some(t.chain) == row.chain && t.stage == row.stage
+        };
+        let paced = sce
+            .transfers
+            .iter()
+            .find(same)
+            .and_then(|t| Some((t.bytes?, t.block_bytes?, t.block_ps?)));
         let Some((bytes, block, block_ps)) = paced else {
-            let length = row.duration_ns.saturating_sub(sce.margin.of(row.stage)).saturating_mul(PS);
+            let length =
+                row.duration_ns.saturating_sub(sce.margin.of(row.stage)).saturating_mul(PS);
             return Self { lines: length / line_ps, block_lines: 1, wait_ps: turns_ps };
         };
         // Blocks shorter than a line wait several times for each.
         let block_lines = (block / line).max(1);
-        let block_ps = if block < line { block_ps.saturating_mul(line / block.max(1)) } else { block_ps };
+        let block_ps =
+            if block < line { block_ps.saturating_mul(line / block.max(1)) } else { block_ps };
         Self {
             lines: bytes.div_ceil(line),
             block_lines: 1,
@@ -389,11 +481,16 @@ impl Load {
     }
 }
 
-/// The same I/O on the plain machine: each device moves its data at once when a period begins, at full speed.
+/// The same I/O on the plain machine: each device moves its data at once when a period begins, at
+/// full speed.
 ///
 /// # Errors
 /// When the board has no room.
-pub fn unmanaged(plan: &Plan, board: &mut Board, kernel: &mut KernelConfig) -> Result<(), SimError> {
+pub fn unmanaged(
+    plan: &Plan,
+    board: &mut Board,
+    kernel: &mut KernelConfig,
+) -> Result<(), SimError> {
     let Some(sce) = plan.windows() else { return Ok(()) };
     let mut engines: BTreeMap<String, DeviceId> = BTreeMap::new();
     for row in sce.table.iter().filter(|r| r.is_transfer()) {
@@ -402,9 +499,18 @@ pub fn unmanaged(plan: &Plan, board: &mut Board, kernel: &mut KernelConfig) -> R
             continue;
         }
         // The device is that of the physical half of the same chain.
-        let physical = if row.stage == Stage::DeviceInput { Stage::PhysicalInput } else { Stage::PhysicalOutput };
-        let half = |r: &&Row| r.partition == row.partition && r.chain == row.chain && r.stage == physical;
-        let name = sce.table.iter().find(half).map_or_else(|| row.resource.clone(), |r| r.resource.clone());
+        let physical = if row.stage == Stage::DeviceInput {
+            Stage::PhysicalInput
+        } else {
+            Stage::PhysicalOutput
+        };
+        let half =
+            |r: &&Row| r.partition == row.partition && r.chain == row.chain && r.stage == physical;
+        let name = sce
+            .table
+            .iter()
+            .find(half)
+            .map_or_else(|| row.resource.clone(), |r| r.resource.clone());
         let device = match engines.get(&name) {
             Some(device) => *device,
             None => {
@@ -421,8 +527,17 @@ pub fn unmanaged(plan: &Plan, board: &mut Board, kernel: &mut KernelConfig) -> R
                 *engines.entry(name).or_insert(board.device(spec))
             }
         };
-        let order = Transfer { offset_lines: 0, lines: load.lines, into_memory: row.stage == Stage::DeviceInput };
-        kernel.transfers.push(TransferSpec { device, order, phase_ps: 0, period_ps: row.period_ns * PS });
+        let order = Transfer {
+            offset_lines: 0,
+            lines: load.lines,
+            into_memory: row.stage == Stage::DeviceInput,
+        };
+        kernel.transfers.push(TransferSpec {
+            device,
+            order,
+            phase_ps: 0,
+            period_ps: row.period_ns * PS,
+        });
     }
     Ok(())
 }
@@ -445,7 +560,14 @@ impl Observer for Watch {
         }
     }
 
-    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {
+    fn stretch(
+        &mut self,
+        core: usize,
+        task: usize,
+        activity: Activity,
+        start_ps: u64,
+        end_ps: u64,
+    ) {
         self.timeline.stretch(core, task, activity, start_ps, end_ps);
         let partition = self.partition_of.get(task).copied().flatten();
         let windows = self.windows.get(&core).map_or(&[][..], Vec::as_slice);
@@ -456,7 +578,8 @@ impl Observer for Watch {
         });
         if !inside && self.outside.len() < 1000 {
             self.outside.push(format!(
-                "core {core}: task {task} ran from {} to {}, which is not inside a window of its partition",
+                "core {core}: task {task} ran from {} to {}, which is not inside a window of its \
+                    partition",
                 Time::from_ps(start_ps),
                 Time::from_ps(end_ps)
             ));

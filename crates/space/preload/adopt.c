@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: what is mapped already lies in frames of any colour, and other threads use it.
- * Rule: an anonymous page is taken out with UFFDIO_MOVE, copied, and the copy is put in its place; a thread
- * that touches it meanwhile waits for its fault to be served. A page that fork has shared cannot be taken
- * out: it is write-protected, copied, dropped and replaced. An area that cannot be written to, or is a
- * private mapping of a file, is rebuilt beside its place and moved over it by mremap, which is atomic. Does
- * not cover: shared mappings, mappings of files that are only read and hold no program, what the kernel owns.
+ * Rule: an anonymous page is taken out with UFFDIO_MOVE, copied, and the copy is put in its place;
+ * a thread that touches it meanwhile waits for its fault to be served. A page that fork has shared
+ * cannot be taken out: it is write-protected, copied, dropped and replaced. An area that cannot be
+ * written to, or is a private mapping of a file, is rebuilt beside its place and moved over it by
+ * mremap, which is atomic. Does not cover: shared mappings, mappings of files that are only read
+ * and hold no program, what the kernel owns.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -37,9 +38,9 @@ static void drop(uint64_t start, uint64_t length)
 		raw(SYS_madvise, start, length, MADV_DONTNEED);
 }
 
-/* Replaces a page that others may share by a copy of this process's own. The page is write-protected, so
- * nobody writes to it between the copy and its end; it is read through /proc/self/mem, which fails where it
- * has gone, and does not wait. */
+/* Replaces a page that others may share by a copy of this process's own. The page is
+ * write-protected, so nobody writes to it between the copy and its end; it is read through
+ * /proc/self/mem, which fails where it has gone, and does not wait. */
 static int unshare_page(struct state *s, uint64_t page)
 {
 	pool_need(s, 1);
@@ -49,7 +50,8 @@ static int unshare_page(struct state *s, uint64_t page)
 		moved = pool_place(s, page, 1);
 	}
 	if (moved <= 0) {
-		/* The page of the queue may hold something now, and the next that gets it must find it empty.
+		/* The page of the queue may hold something now, and the next that gets it must find
+		 * it empty.
 		 */
 		drop(s->head, PAGE);
 		s->head += PAGE;
@@ -58,8 +60,8 @@ static int unshare_page(struct state *s, uint64_t page)
 	return moved > 0 ? 0 : -1;
 }
 
-/* May a device be writing to this page? It is then this process's alone; the others are shared by fork, or
- * were. */
+/* May a device be writing to this page? It is then this process's alone; the others are shared by
+ * fork, or were. */
 static int pinned(const struct state *s, uint64_t entry)
 {
 	uint64_t flags;
@@ -67,7 +69,8 @@ static int pinned(const struct state *s, uint64_t entry)
 		return 1;
 	if (!(entry & EXCLUSIVE))
 		return 0;
-	if (s->kpageflags < 0 || raw(SYS_pread64, s->kpageflags, &flags, 8, (entry & FRAME_MASK) * 8) != 8)
+	if (s->kpageflags < 0 ||
+	    raw(SYS_pread64, s->kpageflags, &flags, 8, (entry & FRAME_MASK) * 8) != 8)
 		return 1;
 	return flags >> KPF_ANON_EXCLUSIVE & 1;
 }
@@ -83,8 +86,8 @@ void write_fault(struct state *s, uint64_t page)
 		unshare_page(s, page);
 }
 
-/* Pages that could be taken out lie at `out` now: copies of them go where they were. They are held a while,
- * or the kernel would give them again as raw pages. */
+/* Pages that could be taken out lie at `out` now: copies of them go where they were. They are held
+ * a while, or the kernel would give them again as raw pages. */
 static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 {
 	uint64_t from = s->head, placed = 0;
@@ -95,7 +98,8 @@ static void put_copies(struct state *s, uint64_t page, uint64_t pages)
 			placed += (uint64_t)n;
 			continue;
 		}
-		/* The program has unmapped it, or put something else there: the copies are of no use. */
+		/* The program has unmapped it, or put something else there: the copies are of no
+		 * use. */
 		drop(s->head, PAGE);
 		s->head += PAGE;
 		wake(s, page + placed * PAGE, PAGE);
@@ -140,7 +144,8 @@ static void replace_run(struct state *s, uint64_t page, const uint64_t *entries,
 	s->move_ns += now_ns() - began;
 }
 
-/* The kernel's page of zeroes is nobody's colour: a write to it would get a copy from the kernel. */
+/* The kernel's page of zeroes is nobody's colour: a write to it would get a copy from the kernel.
+ * */
 static int sweep_present(struct state *s, uint64_t start, uint64_t end, int zero)
 {
 	for (uint64_t at = start; at < end;) {
@@ -209,8 +214,8 @@ static int rebuild(struct state *s, const struct area *area)
 	for (uint64_t i = 0; i < pages; i++)
 		raw(SYS_pread64, s->memory, at + (long)(i * PAGE), PAGE, area->start + i * PAGE);
 	raw(SYS_mprotect, at, pages * PAGE, area->protection);
-	long moved =
-		raw(SYS_mremap, at, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED, area->start);
+	long moved = raw(SYS_mremap, at, pages * PAGE, pages * PAGE, MREMAP_MAYMOVE | MREMAP_FIXED,
+			 area->start);
 	if (failed(moved)) {
 		raw(SYS_munmap, at, pages * PAGE);
 		return -1;
@@ -227,7 +232,8 @@ int has_wrong_page(struct state *s, uint64_t start, uint64_t end)
 		if (raw(SYS_pread64, s->pagemap, s->entries, n * 8, at / PAGE * 8) != (long)(n * 8))
 			return 1;
 		for (uint64_t i = 0; i < n; i++)
-			if (s->entries[i] & PRESENT && !frame_allowed(&s->config, s->entries[i] & FRAME_MASK))
+			if (s->entries[i] & PRESENT &&
+			    !frame_allowed(&s->config, s->entries[i] & FRAME_MASK))
 				return 1;
 		at += n * PAGE;
 	}
@@ -283,8 +289,8 @@ static void adopt_area(struct state *s, const struct area *whole, void *argument
 	}
 }
 
-/* Everything in a range: registered, and in allowed frames. `only_objects`: of the files that cannot be
- * written to, only programs and libraries. */
+/* Everything in a range: registered, and in allowed frames. `only_objects`: of the files that
+ * cannot be written to, only programs and libraries. */
 int adopt_range(struct state *s, uint64_t start, uint64_t end, int only_objects)
 {
 	struct range range = {start, end, only_objects};
@@ -306,7 +312,8 @@ static void protect_area(struct state *s, const struct area *area, void *argumen
 	(void)argument;
 	/* In a child nothing is registered yet. */
 	if (area->private_ && area->anonymous && !area->kernel && area->protection & PROT_WRITE &&
-	    !(area->start >= s->base && area->end <= s->limit) && !register_range(s, area->start, area->end))
+	    !(area->start >= s->base && area->end <= s->limit) &&
+	    !register_range(s, area->start, area->end))
 		write_protect(s, area->start, area->end - area->start, 1);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: what must be moved, and how, depends on what is mapped where. Rule: ask the kernel each time
- * (/proc/self/maps), as the program may map and unmap without this library. Nothing is kept, and nothing is
- * allocated.
+ * Problem: what must be moved, and how, depends on what is mapped where. Rule: ask the kernel each
+ * time (/proc/self/maps), as the program may map and unmap without this library. Nothing is kept,
+ * and nothing is allocated.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -41,14 +41,16 @@ static void parse_line(const char *p, struct area *area)
 		p++;
 	area->anonymous = area->inode == 0;
 	area->inode = area->inode ? area->inode ^ device << 40 : 0;
-	/* [vdso], [vvar] and their like, [uprobes]; but [heap], [stack] and [anon:NAME] are the program's. */
+	/* [vdso], [vvar] and their like, [uprobes]; but [heap], [stack] and [anon:NAME] are the
+	 * program's. */
 	area->kernel = starts_with(p, "[v") || starts_with(p, "[u");
 	area->hugetlb = starts_with(p, "/anon_hugepage");
 }
 
-/* Calls `act` for the lines of /proc/self/maps. What it changes does not matter: the kernel goes on by
- * address. -1: it cannot be read. */
-int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument)
+/* Calls `act` for the lines of /proc/self/maps. What it changes does not matter: the kernel goes on
+ * by address. -1: it cannot be read. */
+int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *),
+	      void *argument)
 {
 	long fd = raw(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
 	char lines[4096];

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: what the program starts must be coloured too, and some programs cannot be.
- * Rule: every program that it becomes or starts gets this library in its environment, whatever it was given;
- * one that the loader would not preload it into is reported before it starts (solocore says so, and counts
- * it). Does not cover: starting programs by a system call without libc.
+ * Rule: every program that it becomes or starts gets this library in its environment, whatever it
+ * was given; one that the loader would not preload it into is reported before it starts (solocore
+ * says so, and counts it). Does not cover: starting programs by a system call without libc.
  */
 #include "hooks.h"
 
@@ -27,7 +27,8 @@ static const char *elf_problem(long fd, const Elf64_Ehdr *head)
 		return "is a 32-bit program";
 	for (unsigned i = 0; i < head->e_phnum && i < 64; i++) {
 		Elf64_Phdr part;
-		if (raw(SYS_pread64, fd, &part, sizeof part, head->e_phoff + i * sizeof part) != sizeof part)
+		if (raw(SYS_pread64, fd, &part, sizeof part, head->e_phoff + i * sizeof part) !=
+		    sizeof part)
 			break;
 		if (part.p_type == PT_INTERP)
 			return 0;
@@ -35,8 +36,8 @@ static const char *elf_problem(long fd, const Elf64_Ehdr *head)
 	return "is linked statically";
 }
 
-/* Does the loader leave this library out of the program? The interpreter of a script is looked at in its
- * place. */
+/* Does the loader leave this library out of the program? The interpreter of a script is looked at
+ * in its place. */
 int why_uncoloured(const char *path, char *reason, size_t size)
 {
 	char interpreter[128];
@@ -80,7 +81,8 @@ int why_uncoloured(const char *path, char *reason, size_t size)
 	return 0;
 }
 
-/* The environment with this library in it. `with` has room for two more, `preload` for both lists. */
+/* The environment with this library in it. `with` has room for two more, `preload` for both lists.
+ * */
 void colour_environment(char *const *environment, char **with, char *preload)
 {
 	const char *library = preload_text + sizeof "LD_PRELOAD=" - 1;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: a page that the program touches for the first time must be one of its colours, whoever made the
- * mapping. Rule: all anonymous memory is registered with userfaultfd. One thread, which shares the memory but
- * not the descriptors (so that the program can neither see nor close them), serves the faults: the first of a
- * sequence with one page, the following with twice as many each time. Threads call it by reading a page that
- * is never there (the doorbell).
+ * Problem: a page that the program touches for the first time must be one of its colours, whoever
+ * made the mapping. Rule: all anonymous memory is registered with userfaultfd. One thread, which
+ * shares the memory but not the descriptors (so that the program can neither see nor close them),
+ * serves the faults: the first of a sequence with one page, the following with twice as many each
+ * time. Threads call it by reading a page that is never there (the doorbell).
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -46,7 +46,8 @@ static void missing_page(struct state *s, uint64_t page)
 	s->next[stream] = page + (uint64_t)placed * PAGE;
 }
 
-/* Copies this thread's own memory, stack included, and moves the copy over it, with nothing written between.
+/* Copies this thread's own memory, stack included, and moves the copy over it, with nothing written
+ * between.
  */
 static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 {
@@ -54,12 +55,13 @@ static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 	register long flags __asm__("r10") = MREMAP_MAYMOVE | MREMAP_FIXED;
 	register long target __asm__("r8") = (long)to;
 	long result;
-	__asm__ volatile(
-		"mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
-		"mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], %%eax\n\tsyscall"
-		: "=&a"(result)
-		: [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap), "r"(flags), "r"(target)
-		: "rdi", "rsi", "rdx", "rcx", "r11", "memory");
+	__asm__ volatile("mov %[to], %%rsi\n\tmov %[at], %%rdi\n\tmov %[n], %%rcx\n\trep movsb\n\t"
+			 "mov %[at], %%rdi\n\tmov %[n], %%rsi\n\tmov %[n], %%rdx\n\tmov %[call], "
+			 "%%eax\n\tsyscall"
+			 : "=&a"(result)
+			 : [at] "r"(at), [to] "r"(to), [n] "r"(bytes), [call] "i"(SYS_mremap),
+			   "r"(flags), "r"(target)
+			 : "rdi", "rsi", "rdx", "rcx", "r11", "memory");
 	return result;
 #else
 	register long x0 __asm__("x0") = at;
@@ -68,13 +70,13 @@ static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 	register long x3 __asm__("x3") = MREMAP_MAYMOVE | MREMAP_FIXED;
 	register long x4 __asm__("x4") = (long)to;
 	register long x8 __asm__("x8") = SYS_mremap;
-	__asm__ volatile(
-		"mov x9, x4\n\tmov x10, x0\n\tadd x11, x0, x1\n"
-		"1:\tldp x12, x13, [x9], #16\n\tstp x12, x13, [x10], #16\n\tcmp x10, x11\n\tb.lo 1b\n\t"
-		"svc 0"
-		: "+r"(x0)
-		: "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x8)
-		: "x9", "x10", "x11", "x12", "x13", "cc", "memory");
+	__asm__ volatile("mov x9, x4\n\tmov x10, x0\n\tadd x11, x0, x1\n"
+			 "1:\tldp x12, x13, [x9], #16\n\tstp x12, x13, [x10], #16\n\tcmp x10, "
+			 "x11\n\tb.lo 1b\n\t"
+			 "svc 0"
+			 : "+r"(x0)
+			 : "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x8)
+			 : "x9", "x10", "x11", "x12", "x13", "cc", "memory");
 	return x0;
 #endif
 }
@@ -83,8 +85,8 @@ static long copy_and_remap(long at, uint64_t to, uint64_t bytes)
 static void replace_own(struct state *s)
 {
 	uint64_t to = (uint64_t)s, bytes = STATE_PAGES * PAGE;
-	long at = raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-		      -1, 0);
+	long at = raw(SYS_mmap, 0, bytes, PROT_READ | PROT_WRITE,
+		      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (failed(at))
 		return;
 	register_range(s, (uint64_t)at, (uint64_t)at + bytes);
@@ -101,8 +103,8 @@ static void replace_own(struct state *s)
 		raw(SYS_munmap, at, bytes);
 }
 
-/* The kernel moves pages to other frames when it makes room for large blocks: they are moved back, and
- * counted. What waits in the queue is given up as a whole when one of it has moved. */
+/* The kernel moves pages to other frames when it makes room for large blocks: they are moved back,
+ * and counted. What waits in the queue is given up as a whole when one of it has moved. */
 static void keep_right(struct state *s)
 {
 	uint64_t before = s->moved;
@@ -210,7 +212,8 @@ static void answer_doorbell(struct state *s)
 static void serve_socket(struct state *s)
 {
 	struct packet packet;
-	long got = raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */, 0, 0);
+	long got =
+		raw(SYS_recvfrom, s->socket, &packet, sizeof packet, 0x40 /* MSG_DONTWAIT */, 0, 0);
 	if (got == (long)sizeof packet && packet.kind == PACKET_RECOLOUR) {
 		recolour(s);
 	} else if (got == 0 || (failed(got) && got != -EAGAIN_)) {
@@ -220,7 +223,8 @@ static void serve_socket(struct state *s)
 	}
 }
 
-/* The program's descriptors must end when it closes them: only its own are left in this thread's table. */
+/* The program's descriptors must end when it closes them: only its own are left in this thread's
+ * table. */
 static void close_others(const struct state *s)
 {
 	unsigned first = 0;

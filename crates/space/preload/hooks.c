@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: libc maps memory for itself (malloc, thread stacks) through functions of its own that nothing
- * interposes. Rule: the first instructions of libc's mmap, brk, mremap, mprotect, madvise, mlockall, execve
- * and _exit become a jump to the functions below, which do the whole work of those they replace and tell the
- * handler; so does the loader's hook for debuggers, which runs whenever objects have been mapped. Fork is
- * followed by pthread_atfork. Does not cover: programs that make system calls without libc: their new
- * mappings are found at the next load, fork or recolour, and are seen by the audit.
+ * Problem: libc maps memory for itself (malloc, thread stacks) through functions of its own that
+ * nothing interposes. Rule: the first instructions of libc's mmap, brk, mremap, mprotect, madvise,
+ * mlockall, execve and _exit become a jump to the functions below, which do the whole work of those
+ * they replace and tell the handler; so does the loader's hook for debuggers, which runs whenever
+ * objects have been mapped. Fork is followed by pthread_atfork. Does not cover: programs that make
+ * system calls without libc: their new mappings are found at the next load, fork or recolour, and
+ * are seen by the audit.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -80,7 +81,8 @@ static void *hook_mmap(void *start, size_t length, int protection, int flags, in
 	int private = (flags & MAP_KIND) == MAP_PRIVATE && !(flags & MAP_HUGETLB);
 	int early = private ? flags & ~(MAP_POPULATE | MAP_LOCKED) : flags;
 	if (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE) && overlaps_pool(start, length)) {
-		/* An address that the program was linked for; the pool lies where the kernel chose. */
+		/* An address that the program was linked for; the pool lies where the kernel chose.
+		 * */
 		errno = flags & MAP_FIXED_NOREPLACE ? EEXIST : ENOMEM;
 		return MAP_FAILED;
 	}
@@ -135,8 +137,8 @@ static void lock_area(struct state *unused, const struct area *area, void *argum
 		raw(SYS_mlock2, area->start, area->end - area->start, *(const int *)argument);
 }
 
-/* The pool's addresses are more than there is memory: of them, only pages that the program has are locked.
- * What cannot be locked (a mapping without rights) is left out, as the kernel does. */
+/* The pool's addresses are more than there is memory: of them, only pages that the program has are
+ * locked. What cannot be locked (a mapping without rights) is left out, as the kernel does. */
 static int hook_mlockall(int flags)
 {
 	int on_fault = (flags & MCL_ONFAULT_) != 0;
@@ -226,14 +228,15 @@ static void patch(void *function, void *target)
 static void *in_libc(const char *name)
 {
 	Dl_info found, libc;
-	void *function = dlsym(RTLD_NEXT, name), *version = dlsym(RTLD_NEXT, "gnu_get_libc_version");
+	void *function = dlsym(RTLD_NEXT, name),
+	     *version = dlsym(RTLD_NEXT, "gnu_get_libc_version");
 	if (!function || !version || !dladdr(function, &found) || !dladdr(version, &libc))
 		return 0;
 	return found.dli_fbase == libc.dli_fbase ? function : 0;
 }
 
-/* The loader's empty function, which is one return; on x86-64, nothing else lies before the next multiple
- * of 16. */
+/* The loader's empty function, which is one return; on x86-64, nothing else lies before the next
+ * multiple of 16. */
 static int is_empty_function(const void *function)
 {
 #if defined(__x86_64__)

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: looking through frames takes more memory for a while than the program has; taken blindly, it would
- * bring the kernel to end some program. Rule: before more is taken, look at what is available to all
- * (/proc/meminfo) and to this process's memory cgroup and those above it (both versions); files that are
- * cached count as available. Does not cover: cgroups that are not mounted where distributions mount them.
+ * Problem: looking through frames takes more memory for a while than the program has; taken
+ * blindly, it would bring the kernel to end some program. Rule: before more is taken, look at what
+ * is available to all (/proc/meminfo) and to this process's memory cgroup and those above it (both
+ * versions); files that are cached count as available. Does not cover: cgroups that are not mounted
+ * where distributions mount them.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -53,12 +54,14 @@ static size_t append(char *to, size_t at, size_t size, const char *text)
 	return at;
 }
 
-/* What a cgroup's directory, of `length` bytes, leaves. `need`: more than that is not of interest. */
+/* What a cgroup's directory, of `length` bytes, leaves. `need`: more than that is not of interest.
+ * */
 static uint64_t room_of(char *path, size_t length, size_t size, int second, uint64_t need)
 {
 	char text[4096];
 	append(path, length, size, second ? "/memory.max" : "/memory.limit_in_bytes");
-	uint64_t limit = read_text(path, text, sizeof text) > 0 ? number_at(text, UNLIMITED) : UNLIMITED;
+	uint64_t limit =
+		read_text(path, text, sizeof text) > 0 ? number_at(text, UNLIMITED) : UNLIMITED;
 	if (limit >= UNLIMITED)
 		return UNLIMITED;
 	append(path, length, size, second ? "/memory.current" : "/memory.usage_in_bytes");
@@ -69,11 +72,13 @@ static uint64_t room_of(char *path, size_t length, size_t size, int second, uint
 	uint64_t files = 0;
 	if (read_text(path, text, sizeof text) > 0)
 		files = second ? field(text, "inactive_file ") + field(text, "active_file ")
-			       : field(text, "total_inactive_file ") + field(text, "total_active_file ");
+			       : field(text, "total_inactive_file ") +
+					 field(text, "total_active_file ");
 	return limit + files > used ? limit + files - used : 0;
 }
 
-/* A line of /proc/self/cgroup: "0::/PATH", or "NUMBER:memory:/PATH"; its own directory and those above it. */
+/* A line of /proc/self/cgroup: "0::/PATH", or "NUMBER:memory:/PATH"; its own directory and those
+ * above it. */
 static uint64_t room_of_line(const char *line, uint64_t need)
 {
 	int second = starts_with(line, "0::");
@@ -86,7 +91,8 @@ static uint64_t room_of_line(const char *line, uint64_t need)
 		controllers++;
 	if (*from != '/' || (!second && !starts_with(controllers, ":memory:")))
 		return UNLIMITED;
-	size_t root = append(path, 0, sizeof path, second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
+	size_t root =
+		append(path, 0, sizeof path, second ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory");
 	size_t length = root;
 	while (*from && *from != '\n' && length + 32 < sizeof path)
 		path[length++] = *from++;
@@ -103,12 +109,14 @@ static uint64_t room_of_line(const char *line, uint64_t need)
 	}
 }
 
-/* Bytes that this process may take; not exact where there are more than `need`. `reserve`: left to others. */
+/* Bytes that this process may take; not exact where there are more than `need`. `reserve`: left to
+ * others. */
 uint64_t memory_room(uint64_t need, uint64_t reserve)
 {
 	char text[2048];
-	uint64_t all =
-		read_text("/proc/meminfo", text, sizeof text) > 0 ? field(text, "MemAvailable:") * 1024 : 0;
+	uint64_t all = read_text("/proc/meminfo", text, sizeof text) > 0
+			       ? field(text, "MemAvailable:") * 1024
+			       : 0;
 	uint64_t least = all > reserve ? all - reserve : 0;
 	if (read_text("/proc/self/cgroup", text, sizeof text) <= 0)
 		return least;

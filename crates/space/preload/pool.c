@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * Problem: the kernel gives any frame; the program may have only those of its colours and banks (MC2 3.2,
- * MARACAS IV-D). Rule: take more pages than are needed, look at their frames in /proc/self/pagemap, move
- * those that are allowed (UFFDIO_MOVE, Linux 6.8) into a queue, and give the rest back. A page is put where a
- * thread faulted by moving it again. Does not cover: frames that the kernel changes later (compaction); see
- * CAVEATS.md.
+ * Problem: the kernel gives any frame; the program may have only those of its colours and banks
+ * (MC2 3.2, MARACAS IV-D). Rule: take more pages than are needed, look at their frames in
+ * /proc/self/pagemap, move those that are allowed (UFFDIO_MOVE, Linux 6.8) into a queue, and give
+ * the rest back. A page is put where a thread faulted by moving it again. Does not cover: frames
+ * that the kernel changes later (compaction); see CAVEATS.md.
  */
 #define _GNU_SOURCE
 #include "space.h"
@@ -15,7 +15,8 @@
 
 /* Pages that a fault may make the pool get beyond its own. */
 #define MOST_AT_ONCE 2048
-/* How often the memory that is left is looked at: every so many pages, or as many as it should take. */
+/* How often the memory that is left is looked at: every so many pages, or as many as it should
+ * take. */
 #define STEP 8192
 #define FRAME_MASK ((1ul << 55) - 1)
 #define PRESENT (1ul << 63)
@@ -79,8 +80,8 @@ static void rewind_queue(struct state *s, uint64_t pages)
 		n = n < (s->head - to) / PAGE ? n : (s->head - to) / PAGE;
 		long moved = move_pages(s, to, s->head, n);
 		if (moved <= 0)
-			give_up(s,
-				"the queue of free pages cannot be moved; this is a mistake of solocore's");
+			give_up(s, "the queue of free pages cannot be moved; this is a mistake of "
+				   "solocore's");
 		to += (uint64_t)moved * PAGE;
 		s->head += (uint64_t)moved * PAGE;
 	}
@@ -115,8 +116,8 @@ static uint64_t keep_run(struct state *s, uint64_t from, uint64_t pages)
 	return (uint64_t)moved;
 }
 
-/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if there are
- * none. */
+/* Takes raw pages from the kernel, and moves those that are allowed to the queue: how many; -1 if
+ * there are none. */
 static long look_through(struct state *s, uint64_t start)
 {
 	long kept = 0;
@@ -157,17 +158,20 @@ int pool_holds(const struct state *s)
 	return s->raw > s->end || s->out > s->outside;
 }
 
-/* May so many more raw pages be taken? If not, `why` says why. `patient`: even if the last brought nothing.
+/* May so many more raw pages be taken? If not, `why` says why. `patient`: even if the last brought
+ * nothing.
  */
 static int may_take(struct state *s, uint64_t pages, int patient)
 {
 	uint64_t need = pages * PAGE, room = memory_room(need, s->config.reserve);
 	rewind_queue(s, pages);
-	s->why = "no memory is left in its colours and banks; give it more of them, or end other programs";
+	s->why = "no memory is left in its colours and banks; give it more of them, or end other "
+		 "programs";
 	if (s->tail + need > s->outside)
 		return 0;
 	if (room < need || s->raw + need > s->limit) {
-		/* What is given back comes again, in another order if at all; it must not go on for ever. */
+		/* What is given back comes again, in another order if at all; it must not go on for
+		 * ever. */
 		int barren = !patient && s->found * 16 * (1ul << s->config.functions) <
 						 s->looked * s->config.allowed_classes;
 		pool_release(s, 0);
@@ -175,23 +179,26 @@ static int may_take(struct state *s, uint64_t pages, int patient)
 		room = barren ? 0 : memory_room(need, s->config.reserve);
 	}
 	s->hold = room / PAGE < HOLD_MOST ? room / PAGE / PIECE * PIECE : HOLD_MOST;
-	s->why = "less memory is free, or left to its cgroup, than it would have to look through for frames "
+	s->why = "less memory is free, or left to its cgroup, than it would have to look through "
+		 "for frames "
 		 "of its colours and banks; give it more of them, or end other programs";
 	return room >= need;
 }
 
-/* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not allowed is
- * held a while, or the kernel would give the same frames again. */
+/* At least so many pages in the queue; -1, and the reason in `why`, if there are not. What is not
+ * allowed is held a while, or the kernel would give the same frames again. */
 int pool_fill(struct state *s, uint64_t pages)
 {
 	uint64_t classes = 1ul << s->config.functions, looked = 0, found = 0, allowance = 0;
 	s->looked = s->found = 0;
-	/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of the memory.
-	 * What others have just given back comes first, and may be all of one colour. */
+	/* Not one in 1 GiB, and 64 times what it should take: there are none, whatever is left of
+	 * the memory. What others have just given back comes first, and may be all of one colour.
+	 * */
 	uint64_t most = 262144 + 64 * classes / s->config.allowed_classes;
 	while ((s->tail - s->head) / PAGE < pages) {
 		if (looked >= most && !found) {
-			s->why = "no frame that the kernel gives has its colours and banks; does the map "
+			s->why = "no frame that the kernel gives has its colours and banks; does "
+				 "the map "
 				 "belong to this machine? Choose others";
 			break;
 		}
@@ -205,7 +212,8 @@ int pool_fill(struct state *s, uint64_t pages)
 		long kept = look_through(s, s->raw);
 		s->raw += PIECE * PAGE;
 		if (kept < 0) {
-			s->why = "the kernel has no memory for it; end other programs, or raise the limit of "
+			s->why = "the kernel has no memory for it; end other programs, or raise "
+				 "the limit of "
 				 "its memory cgroup";
 			break;
 		}
@@ -263,8 +271,8 @@ static long place_in_other_area(struct state *s, uint64_t to)
 	return moved;
 }
 
-/* Puts up to so many pages of the queue where none are, and wakes who waits: how many (0: there was one), or
- * -errno. */
+/* Puts up to so many pages of the queue where none are, and wakes who waits: how many (0: there was
+ * one), or -errno. */
 long pool_place(struct state *s, uint64_t to, uint64_t pages)
 {
 	pool_need(s, pages);

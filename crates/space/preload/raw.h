@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * System calls without libc. The handler thread has no thread-local storage of its own and must touch no
- * memory of the program, whose pages may be on the move: neither errno nor libc's memcpy (which reads
- * variables of libc) may be used by it.
+ * System calls without libc. The handler thread has no thread-local storage of its own and must
+ * touch no memory of the program, whose pages may be on the move: neither errno nor libc's memcpy
+ * (which reads variables of libc) may be used by it.
  */
 #ifndef SOLOCORE_PRELOAD_RAW_H
 #define SOLOCORE_PRELOAD_RAW_H
@@ -61,7 +61,7 @@ static inline void copy_bytes(void *to, const void *from, size_t bytes)
 #endif
 
 #define raw(n, ...) RAW_SIX(n, __VA_ARGS__, 0, 0, 0, 0, 0, 0)
-#define RAW_SIX(n, a, b, c, d, e, f, ...)                                                                    \
+#define RAW_SIX(n, a, b, c, d, e, f, ...)                                                          \
 	raw6((n), (long)(a), (long)(b), (long)(c), (long)(d), (long)(e), (long)(f))
 
 /* A system call's answer that is an error (-errno). */

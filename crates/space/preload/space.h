@@ -11,8 +11,8 @@
 #define CONFIG_MAGIC 0x31657061u /* "ape1" */
 #define MAX_FUNCTIONS 16
 
-/* The configuration file: which frames are the program's. Bit i of a frame's class is the parity of its
- * address under masks[i]; a class is allowed if its bit of `classes` is set. */
+/* The configuration file: which frames are the program's. Bit i of a frame's class is the parity of
+ * its address under masks[i]; a class is allowed if its bit of `classes` is set. */
 struct config {
 	uint32_t magic;
 	uint32_t functions;
@@ -39,7 +39,8 @@ enum packet_kind {
 	PACKET_GO,	   /* from solocore: go on, after HELLO, EXIT and RECOLOURED */
 	PACKET_RECOLOUR,   /* from solocore: the configuration has changed */
 	PACKET_RECOLOURED, /* to solocore: the answer */
-	PACKET_FAILED,	   /* to solocore: the process ends, as it would have to go on in wrong colours */
+	PACKET_FAILED, /* to solocore: the process ends, as it would have to go on in wrong colours
+			*/
 	PACKET_UNCOLOURED, /* to solocore: a program is started that cannot be coloured */
 };
 
@@ -68,30 +69,32 @@ struct shared {
 };
 
 #define HANDLER_STACK (16 * PAGE)
-/* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the second-level
- * cache then when it is used. */
+/* Raw pages are looked through so many at a time: what the kernel has just zeroed is in the
+ * second-level cache then when it is used. */
 #define PIECE 512
-/* What is not allowed is held while the pool is being filled again and again: so many pages, or as many as
- * may still be taken, so long. */
+/* What is not allowed is held while the pool is being filled again and again: so many pages, or as
+ * many as may still be taken, so long. */
 #define HOLD_MOST 262144
 #define HOLD_NS 100000000ul
 #define STREAMS 4
 
-/* What only the handler touches. Lies in the pool's own first pages, so in the program's colours, too. */
+/* What only the handler touches. Lies in the pool's own first pages, so in the program's colours,
+ * too. */
 struct state {
 	struct shared *shared;
 	int uffd, pagemap, memory, socket, kpageflags;
 	int forked;
-	uint64_t base, limit;  /* all of the pool's addresses */
-	uint64_t outside, out; /* where pages lie that were taken out, and the end of those that are held */
-	uint64_t end, raw;     /* where raw pages lie, and the end of those that are held */
-	uint64_t hold;	       /* at most so many of each */
-	uint64_t looked,
-		found;	     /* raw pages since the pool was last filled, or had to give back what it held */
-	uint64_t release_at; /* when they are given back */
-	uint64_t floor;	     /* the first address of the queue of free pages */
-	uint64_t head, tail; /* the queue of free pages */
-	uint64_t grow;	     /* pages to get when the queue is empty */
+	uint64_t base, limit; /* all of the pool's addresses */
+	uint64_t outside,
+		out; /* where pages lie that were taken out, and the end of those that are held */
+	uint64_t end, raw;	/* where raw pages lie, and the end of those that are held */
+	uint64_t hold;		/* at most so many of each */
+	uint64_t looked, found; /* raw pages since the pool was last filled, or had to give back
+				   what it held */
+	uint64_t release_at;	/* when they are given back */
+	uint64_t floor;		/* the first address of the queue of free pages */
+	uint64_t head, tail;	/* the queue of free pages */
+	uint64_t grow;		/* pages to get when the queue is empty */
 	uint64_t next[STREAMS]; /* where a thread that touches page after page will fault next */
 	uint32_t width[STREAMS];
 	uint32_t victim;
@@ -126,7 +129,8 @@ int wait_for_go(struct state *s);
 void give_up(struct state *s, const char *why) __attribute__((noreturn));
 
 /* areas.c */
-int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *), void *argument);
+int each_area(struct state *s, void (*act)(struct state *, const struct area *, void *),
+	      void *argument);
 void each_area_or_end(struct state *s, void (*act)(struct state *, const struct area *, void *),
 		      void *argument);
 int area_at(struct state *s, uint64_t address, struct area *area);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
  * Problem: a program must lie in its frames before its first instruction, and a child of fork anew.
- * Rule: this library is initialised before all others. It gets the pool, puts its own state into pool pages,
- * starts the handler, and has it move what is mapped already. A process that cannot be coloured ends here and
- * says why.
+ * Rule: this library is initialised before all others. It gets the pool, puts its own state into
+ * pool pages, starts the handler, and has it move what is mapped already. A process that cannot be
+ * coloured ends here and says why.
  */
 #define _GNU_SOURCE
 #include "hooks.h"
@@ -52,15 +52,18 @@ static void open_all(struct state *s, const char *space)
 		n++;
 	s->socket = connect_to(space, n);
 	if (s->socket < 0)
-		refuse("the solocore that started it does not answer; start it again with solocore exec "
+		refuse("the solocore that started it does not answer; start it again with solocore "
+		       "exec "
 		       "--colors");
 	for (size_t i = n + 1; space[n] && space[i] && i - n < sizeof s->path; i++)
 		s->path[i - n - 1] = space[i];
 	if (config_read(&s->config, s->path))
-		refuse("its configuration cannot be read; start it again with solocore exec --colors");
+		refuse("its configuration cannot be read; start it again with solocore exec "
+		       "--colors");
 	s->uffd = (int)raw(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 	if (s->uffd < 0 || failed(raw(SYS_ioctl, s->uffd, UFFDIO_API_, &api)))
-		refuse("userfaultfd cannot move pages here; Linux 6.8 or newer and CAP_SYS_PTRACE are "
+		refuse("userfaultfd cannot move pages here; Linux 6.8 or newer and CAP_SYS_PTRACE "
+		       "are "
 		       "needed");
 	s->pagemap = (int)raw(SYS_openat, AT_FDCWD, "/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
 	s->memory = (int)raw(SYS_openat, AT_FDCWD, "/proc/self/mem", O_RDONLY | O_CLOEXEC);
@@ -81,15 +84,17 @@ static uint64_t memory_bytes(void)
 	return failed(raw(SYS_sysinfo, &info)) ? 1ul << 34 : info.total;
 }
 
-/* The pool's addresses: the shared page, the state, the doorbell, the queue; then pages that were taken out,
- * and raw pages that are looked through, which alone may not wait for this thread to serve their faults. */
+/* The pool's addresses: the shared page, the state, the doorbell, the queue; then pages that were
+ * taken out, and raw pages that are looked through, which alone may not wait for this thread to
+ * serve their faults. */
 static void lay_out(struct state *s)
 {
 	uint64_t size = (memory_bytes() + (1ul << 30)) & ~((2ul << 20) - 1);
 	long base = raw(SYS_mmap, 0, 3 * size, PROT_READ | PROT_WRITE,
 			MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	if (failed(base))
-		refuse("there is no room for the pool's addresses; raise the limit on addresses (ulimit -v)");
+		refuse("there is no room for the pool's addresses; raise the limit on addresses "
+		       "(ulimit -v)");
 	s->base = (uint64_t)base;
 	s->floor = s->head = s->tail = s->base + (2 + STATE_PAGES) * PAGE;
 	s->outside = s->out = s->base + size;
@@ -97,8 +102,10 @@ static void lay_out(struct state *s)
 	s->limit = s->end + size;
 	raw(SYS_madvise, s->base, 3 * size, MADV_DONTFORK);
 	raw(SYS_madvise, s->end, size, MADV_NOHUGEPAGE);
-	/* For who counts the program's pages meanwhile (crates/space/src/audit.rs): these are not its own. */
-	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, 2 * size, "solocore-looks");
+	/* For who counts the program's pages meanwhile (crates/space/src/audit.rs): these are not
+	 * its own. */
+	raw(SYS_prctl, PR_SET_VMA_, 0 /* PR_SET_VMA_ANON_NAME */, s->outside, 2 * size,
+	    "solocore-looks");
 	if (register_range(s, s->base, s->end))
 		refuse("userfaultfd does not take the pool");
 }
@@ -129,8 +136,8 @@ static struct state *settle(struct state *early)
 static void begin(int forked)
 {
 	uint64_t all = ~0ul, before;
-	long early = raw(SYS_mmap, 0, STATE_PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
+	long early = raw(SYS_mmap, 0, STATE_PAGES * PAGE, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (failed(early))
 		refuse("no memory is free");
 	struct state *s = (struct state *)early;
@@ -138,7 +145,8 @@ static void begin(int forked)
 	lay_out(s);
 	s = settle(s);
 	if (send_packet(s, PACKET_HELLO, 0) || wait_for_go(s))
-		refuse("the solocore that started it does not answer; start it again with solocore exec "
+		refuse("the solocore that started it does not answer; start it again with solocore "
+		       "exec "
 		       "--colors");
 	if (!forked && install_hooks())
 		refuse("it does not use the GNU C library");
@@ -147,7 +155,8 @@ static void begin(int forked)
 			   CLONE_VM | CLONE_FS | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM, s);
 	raw(SYS_rt_sigprocmask, 2, &before, 0, 8);
 	if (thread < 0)
-		refuse("its handler of faults cannot be started; raise the limit on threads (ulimit -u)");
+		refuse("its handler of faults cannot be started; raise the limit on threads "
+		       "(ulimit -u)");
 	/* The handler has descriptors of its own. */
 	int own[] = {s->uffd, s->pagemap, s->memory, s->socket, s->kpageflags};
 	for (unsigned i = 0; i < 5; i++)
@@ -188,7 +197,8 @@ __attribute__((constructor)) static void start(int count, char **arguments, char
 			/* The first of the list is this library. */
 			char first[sizeof preload_text];
 			size_t n = 0;
-			while ((*entry)[n] && (n < 11 || ((*entry)[n] != ':' && (*entry)[n] != ' ')) &&
+			while ((*entry)[n] &&
+			       (n < 11 || ((*entry)[n] != ':' && (*entry)[n] != ' ')) &&
 			       n + 1 < sizeof first)
 				first[n] = (*entry)[n], n++;
 			first[n] = 0;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0
  *
- * The kernel's interfaces that this uses, from the manual pages userfaultfd(2), UFFDIO_MOVE(2const),
- * UFFDIO_WRITEPROTECT(2const), PAGEMAP_SCAN(2const): headers of Linux 6.1 lack some.
+ * The kernel's interfaces that this uses, from the manual pages userfaultfd(2),
+ * UFFDIO_MOVE(2const), UFFDIO_WRITEPROTECT(2const), PAGEMAP_SCAN(2const): headers of Linux 6.1 lack
+ * some.
  */
 #ifndef SOLOCORE_PRELOAD_UFFD_H
 #define SOLOCORE_PRELOAD_UFFD_H

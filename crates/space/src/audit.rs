@@ -1,9 +1,10 @@
 //! Are a process's pages where they should be? Looked at from outside.
 //!
-//! Problem: the library that moves a program's pages must not be the judge of it, and the kernel may move pages later.
-//! Rule: every present page of every mapping, by /proc/PID/maps and pagemap, against the chosen colours and banks.
-//! Pages that the library looks through, and old ones that it has taken out, are nobody's until it gives them back; it names
-//! their addresses, and they are left out.
+//! Problem: the library that moves a program's pages must not be the judge of it, and the kernel
+//! may move pages later.
+//! Rule: every present page of every mapping, by /proc/PID/maps and pagemap, against the chosen
+//! colours and banks. Pages that the library looks through, and old ones that it has taken out, are
+//! nobody's until it gives them back; it names their addresses, and they are left out.
 //! Does not cover: page tables and other memory that the kernel has for the process.
 
 use crate::error::SpaceError;
@@ -28,7 +29,8 @@ pub struct Share {
 /// The pages of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Audit {
-    /// Private memory: data, heap, stacks, and the programs and libraries that were copied to it; with the pool.
+    /// Private memory: data, heap, stacks, and the programs and libraries that were copied to it;
+    /// with the pool.
     pub anonymous: Share,
     /// Private mappings of files: the page cache's pages, which other processes may share.
     pub files: Share,
@@ -53,7 +55,8 @@ impl Audit {
         let mut audit = Self::default();
         for line in maps.lines() {
             let Some((start, end, kind)) = mapping(line) else { continue };
-            let ranges = present_ranges(&pagemap, start, end).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+            let ranges = present_ranges(&pagemap, start, end)
+                .map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
             for (from, to, zero) in ranges {
                 let share = match kind {
                     _ if zero => &mut audit.kernel,
@@ -62,7 +65,8 @@ impl Audit {
                     Kind::Shared => &mut audit.shared,
                     Kind::Kernel => &mut audit.kernel,
                 };
-                count(&pagemap, from, to, choice, share).map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
+                count(&pagemap, from, to, choice, share)
+                    .map_err(|e| SpaceError::of_io(&path, &e, remedy))?;
             }
         }
         Ok(audit)
@@ -70,8 +74,9 @@ impl Audit {
 
     /// One line for people.
     pub fn describe(&self) -> String {
-        let part =
-            |name: &str, share: Share| format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong);
+        let part = |name: &str, share: Share| {
+            format!("{name} {} pages, {} in wrong colours", share.resident, share.wrong)
+        };
         format!(
             "{} ({:.2} %); {}; {}; the kernel's {}",
             part("private", self.anonymous),
@@ -112,7 +117,13 @@ fn mapping(line: &str) -> Option<(u64, u64, Kind)> {
     (start < 1 << 63 && name != LOOKED_THROUGH).then_some((start, end, kind))
 }
 
-fn count(pagemap: &File, from: u64, to: u64, choice: &Choice, share: &mut Share) -> std::io::Result<()> {
+fn count(
+    pagemap: &File,
+    from: u64,
+    to: u64,
+    choice: &Choice,
+    share: &mut Share,
+) -> std::io::Result<()> {
     const CHUNK: u64 = 4096;
     let (mut page, last) = (from / PAGE, to / PAGE);
     let mut bytes = vec![0u8; (CHUNK.min(last - page) * 8) as usize];
@@ -120,7 +131,9 @@ fn count(pagemap: &File, from: u64, to: u64, choice: &Choice, share: &mut Share)
         let n = CHUNK.min(last - page);
         let chunk = &mut bytes[..(n * 8) as usize];
         pagemap.read_exact_at(chunk, page * 8)?;
-        for entry in chunk.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default())) {
+        for entry in
+            chunk.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()))
+        {
             let frame = entry & ((1 << 55) - 1);
             // It may have gone since the ranges were asked for.
             if entry >> 63 == 1 {
@@ -145,12 +158,24 @@ mod tests {
         let kind = |line: &str| mapping(line).map(|m| m.2);
         assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0 "), Some(Kind::Anonymous));
         assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0     [heap]"), Some(Kind::Anonymous));
-        assert_eq!(kind("7f00-8000 r-xp 00001000 fe:00 316526   /usr/lib/a b.so"), Some(Kind::File));
-        assert_eq!(kind("7f00-8000 rw-s 00000000 00:01 1        /dev/zero (deleted)"), Some(Kind::Shared));
+        assert_eq!(
+            kind("7f00-8000 r-xp 00001000 fe:00 316526   /usr/lib/a b.so"),
+            Some(Kind::File)
+        );
+        assert_eq!(
+            kind("7f00-8000 rw-s 00000000 00:01 1        /dev/zero (deleted)"),
+            Some(Kind::Shared)
+        );
         assert_eq!(kind("7f00-8000 r-xp 00000000 00:00 0        [vdso]"), Some(Kind::Kernel));
-        assert_eq!(kind("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]"), None);
+        assert_eq!(
+            kind("ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0 [vsyscall]"),
+            None
+        );
         assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0        [anon:solocore-looks]"), None);
-        assert_eq!(kind("7f00-8000 rw-p 00000000 00:00 0        [anon:mine]"), Some(Kind::Anonymous));
+        assert_eq!(
+            kind("7f00-8000 rw-p 00000000 00:00 0        [anon:mine]"),
+            Some(Kind::Anonymous)
+        );
         assert_eq!(kind("nonsense"), None);
         assert_eq!(mapping("1000-3000 rw-p 0 00:00 0"), Some((0x1000, 0x3000, Kind::Anonymous)));
     }

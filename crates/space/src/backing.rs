@@ -1,9 +1,11 @@
 //! A pool of real pages in buddy lists.
 //!
 //! Problem: the lists know frames; a user needs addresses.
-//! Rule: take memory (4 KiB pages or huge pages), ask /proc/self/pagemap for the frames, and put those into the list that their
-//! colour and bank say. A mapping of several pages is made of pages of the list wherever they lie, moved side by side.
-//! Does not cover: programs that were written without it (`coloured`); frames that the kernel changes (compaction).
+//! Rule: take memory (4 KiB pages or huge pages), ask /proc/self/pagemap for the frames, and put
+//! those into the list that their colour and bank say. A mapping of several pages is made of pages
+//! of the list wherever they lie, moved side by side.
+//! Does not cover: programs that were written without it (`coloured`); frames that the kernel
+//! changes (compaction).
 
 use crate::error::SpaceError;
 use crate::lists::{Block, ListStats, Lists};
@@ -54,15 +56,17 @@ impl Mapping {
 }
 
 impl Pool {
-    /// So many bytes, shared out to one list per choice; a frame that several choose is the first's, one that none
-    /// chooses nobody's.
+    /// So many bytes, shared out to one list per choice; a frame that several choose is the
+    /// first's, one that none chooses nobody's.
     ///
     /// # Errors
     /// There is not so much memory, or its frames are hidden from this process.
     pub fn new(bytes: usize, huge: bool, choices: &[Choice]) -> Result<Self, SpaceError> {
         let area = Area::populated(bytes.next_multiple_of(2 << 20), huge)?;
         let frames = sys::frames_of(area.start(), area.bytes() / PAGE as usize)?;
-        let lists = Lists::new(choices.len(), &frames, |frame| choices.iter().position(|c| c.allows(frame)));
+        let lists = Lists::new(choices.len(), &frames, |frame| {
+            choices.iter().position(|c| c.allows(frame))
+        });
         let mut pages = vec![u32::MAX; lists.places()];
         for (&frame, page) in frames.iter().zip(0u32..) {
             if let Some(at) = lists.number_of(frame) {
@@ -95,22 +99,28 @@ impl Pool {
     /// The list has not so many pages, or the kernel no room for so many mappings.
     pub fn map(&mut self, list: usize, bytes: usize) -> Result<Mapping, SpaceError> {
         let pages = bytes.div_ceil(PAGE as usize).max(1);
-        let mut mapping = Mapping { area: Area::reserved(pages * PAGE as usize)?, blocks: Vec::with_capacity(pages) };
+        let mut mapping = Mapping {
+            area: Area::reserved(pages * PAGE as usize)?,
+            blocks: Vec::with_capacity(pages),
+        };
         for i in 0..pages {
-            let moved = self.lists.get(list, 0).map_err(|e| SpaceError::Machine(e.to_string())).and_then(|block| {
-                let to = mapping.area.start() + i * PAGE as usize;
-                match sys::move_page(self.address(block), to) {
-                    Ok(()) => Ok(block),
-                    Err(e) => {
-                        let _ = self.lists.put(block);
-                        Err(SpaceError::of_io(
-                            "pages cannot be mapped side by side",
-                            &e,
-                            "raise vm.max_map_count, or ask for less",
-                        ))
-                    }
-                }
-            });
+            let moved =
+                self.lists.get(list, 0).map_err(|e| SpaceError::Machine(e.to_string())).and_then(
+                    |block| {
+                        let to = mapping.area.start() + i * PAGE as usize;
+                        match sys::move_page(self.address(block), to) {
+                            Ok(()) => Ok(block),
+                            Err(e) => {
+                                let _ = self.lists.put(block);
+                                Err(SpaceError::of_io(
+                                    "pages cannot be mapped side by side",
+                                    &e,
+                                    "raise vm.max_map_count, or ask for less",
+                                ))
+                            }
+                        }
+                    },
+                );
             match moved {
                 Ok(block) => mapping.blocks.push(block),
                 Err(error) => {
@@ -125,11 +135,13 @@ impl Pool {
     /// Takes the pages of a mapping back.
     ///
     /// # Errors
-    /// The kernel has no room for the mappings; what could not be moved back is lost to the pool until its end.
+    /// The kernel has no room for the mappings; what could not be moved back is lost to the pool
+    /// until its end.
     pub fn unmap(&mut self, mapping: Mapping) -> Result<(), SpaceError> {
         for (i, &block) in mapping.blocks.iter().enumerate() {
-            sys::move_page(mapping.area.start() + i * PAGE as usize, self.address(block))
-                .map_err(|e| SpaceError::of_io("pages cannot be moved back", &e, "raise vm.max_map_count"))?;
+            sys::move_page(mapping.area.start() + i * PAGE as usize, self.address(block)).map_err(
+                |e| SpaceError::of_io("pages cannot be moved back", &e, "raise vm.max_map_count"),
+            )?;
             self.lists.put(block).map_err(|e| SpaceError::Input(e.to_string()))?;
         }
         Ok(())
@@ -160,8 +172,9 @@ mod tests {
 
     fn halves() -> [Choice; 2] {
         let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![] };
-        let choice =
-            |range: std::ops::Range<u32>| Choice::new(&map, Some(&range.collect::<Vec<_>>()), None).expect("valid");
+        let choice = |range: std::ops::Range<u32>| {
+            Choice::new(&map, Some(&range.collect::<Vec<_>>()), None).expect("valid")
+        };
         [choice(0..8), choice(8..32)]
     }
 

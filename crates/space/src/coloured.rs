@@ -1,10 +1,12 @@
 //! Programs in their colours: solocore's side.
 //!
-//! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages; somebody must give it the library,
-//! tell it the colours, look from outside whether it is right, and pass on that they change.
-//! Rule: library and colours are files in memory of the process that starts the program, which stays until the program ends. Every process
-//! of the program connects, says when its pages are where they belong, and before it ends; then its pages are counted here.
-//! `solocore recolor` connects to the same socket. Source: maracas IV-D (migration to pages of other colours).
+//! Problem: the program runs unmodified, so a library in it (crates/space/preload) moves its pages;
+//! somebody must give it the library, tell it the colours, look from outside whether it is right,
+//! and pass on that they change.
+//! Rule: library and colours are files in memory of the process that starts the program, which
+//! stays until the program ends. Every process of the program connects, says when its pages are
+//! where they belong, and before it ends; then its pages are counted here. `solocore recolor`
+//! connects to the same socket. Source: maracas IV-D (migration to pages of other colours).
 //! Does not cover: processes that are killed: nobody looks at their pages at the end.
 
 use crate::audit::Audit;
@@ -21,7 +23,8 @@ use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
 /// The library that is preloaded; empty where there is none for the processor.
-pub(crate) const LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
+pub(crate) const LIBRARY: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/libsolocore-colours.so"));
 const SPACE: &str = "SOLOCORE_SPACE";
 /// Memory that the library leaves to others when it looks for frames.
 const RESERVE: u64 = 512 << 20;
@@ -95,7 +98,19 @@ impl Coloured {
         let name = format!("solocore-space-{}", std::process::id());
         let listener = listen(&name)?;
         let (peers, events) = (Vec::new(), Events::default());
-        Ok(Self { map, choice, prefill, listener, config, library, name, peers, child: None, asking: None, events })
+        Ok(Self {
+            map,
+            choice,
+            prefill,
+            listener,
+            config,
+            library,
+            name,
+            peers,
+            child: None,
+            asking: None,
+            events,
+        })
     }
 
     /// What the program needs in its environment; `preload` is what it has in LD_PRELOAD.
@@ -134,7 +149,8 @@ impl Coloured {
         if ready <= 0 {
             return;
         }
-        let readable: Vec<RawFd> = fds[2..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
+        let readable: Vec<RawFd> =
+            fds[2..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
         for fd in readable {
             self.serve_peer(fd);
         }
@@ -146,7 +162,12 @@ impl Coloured {
     fn accept(&mut self) {
         // SAFETY: no address is asked for.
         let fd = unsafe {
-            libc::accept4(self.listener.as_raw_fd(), std::ptr::null_mut(), std::ptr::null_mut(), libc::SOCK_CLOEXEC)
+            libc::accept4(
+                self.listener.as_raw_fd(),
+                std::ptr::null_mut(),
+                std::ptr::null_mut(),
+                libc::SOCK_CLOEXEC,
+            )
         };
         let Ok(socket) = owned(fd.into()) else { return };
         // SAFETY: asks for a number.
@@ -198,12 +219,16 @@ impl Coloured {
     /// Starts to move every process to other colours.
     fn ask(&mut self, asker: RawFd, text: &str) -> Result<(), SpaceError> {
         if self.asking.is_some() {
-            return Err(SpaceError::Machine("it is being recoloured already; wait for that".into()));
+            return Err(SpaceError::Machine(
+                "it is being recoloured already; wait for that".into(),
+            ));
         }
         let (colours, banks) = text.split_once('/').unwrap_or((text, ""));
         let list = |option: &str, text: &str| match text {
             "" => Ok(None),
-            text => parse_list(text).map(Some).map_err(|e| SpaceError::Input(format!("{option}: {e}"))),
+            text => {
+                parse_list(text).map(Some).map_err(|e| SpaceError::Input(format!("{option}: {e}")))
+            }
         };
         let (colours, banks) = (list("--colors", colours)?, list("--banks", banks)?);
         let choice = Choice::new(&self.map, colours.as_deref(), banks.as_deref())?;
@@ -211,12 +236,17 @@ impl Coloured {
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
         self.choice = choice;
-        let coloured: Vec<(RawFd, u32)> =
-            self.peers.iter().filter(|p| p.coloured).map(|p| (p.socket.as_raw_fd(), p.pid)).collect();
+        let coloured: Vec<(RawFd, u32)> = self
+            .peers
+            .iter()
+            .filter(|p| p.coloured)
+            .map(|p| (p.socket.as_raw_fd(), p.pid))
+            .collect();
         for &(fd, _) in &coloured {
             send(fd, &Packet::new(kind::RECOLOUR, ""));
         }
-        self.asking = Some(Asking { socket: asker, waiting: coloured.iter().map(|c| c.1).collect() });
+        self.asking =
+            Some(Asking { socket: asker, waiting: coloured.iter().map(|c| c.1).collect() });
         self.answered(0);
         Ok(())
     }
@@ -268,10 +298,17 @@ pub struct Moved {
 ///
 /// # Errors
 /// There is no such process, it was not started so, or the colours do not exist.
-pub fn recolour(pid: u32, colours: &str, banks: Option<&str>, limit: Duration) -> Result<Vec<Moved>, SpaceError> {
+pub fn recolour(
+    pid: u32,
+    colours: &str,
+    banks: Option<&str>,
+    limit: Duration,
+) -> Result<Vec<Moved>, SpaceError> {
     let path = format!("/proc/{pid}/environ");
     let environment = std::fs::read(&path).map_err(|e| match e.kind() {
-        io::ErrorKind::NotFound => SpaceError::Input(format!("there is no process {pid}; check the number")),
+        io::ErrorKind::NotFound => {
+            SpaceError::Input(format!("there is no process {pid}; check the number"))
+        }
         _ => SpaceError::of_io(&path, &e, "run it as root"),
     })?;
     let prefix = format!("{SPACE}=");
@@ -280,20 +317,29 @@ pub fn recolour(pid: u32, colours: &str, banks: Option<&str>, limit: Duration) -
         .find_map(|entry| std::str::from_utf8(entry).ok()?.strip_prefix(&prefix)?.split(':').next())
         .ok_or_else(|| {
             SpaceError::Machine(format!(
-                "process {pid} was not started in colours, and nothing in it can move its pages; start it with solocore exec --colors"
+                "process {pid} was not started in colours, and nothing in it can move its pages; \
+                    start it with solocore exec --colors"
             ))
         })?;
     let gone = "the solocore exec that started it has ended; start the program again";
-    let socket = connect(name).map_err(|e| SpaceError::of_io(&format!("process {pid}"), &e, gone))?;
-    send(socket.as_raw_fd(), &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())));
+    let socket =
+        connect(name).map_err(|e| SpaceError::of_io(&format!("process {pid}"), &e, gone))?;
+    send(
+        socket.as_raw_fd(),
+        &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())),
+    );
     let (begin, mut moved) = (Instant::now(), Vec::new());
     loop {
         let mut wait = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let left = limit.saturating_sub(begin.elapsed());
         // SAFETY: one element, which lives through the call.
-        let ready = unsafe { libc::poll(&raw mut wait, 1, i32::try_from(left.as_millis()).unwrap_or(i32::MAX)) };
+        let ready = unsafe {
+            libc::poll(&raw mut wait, 1, i32::try_from(left.as_millis()).unwrap_or(i32::MAX))
+        };
         if ready <= 0 {
-            return Err(SpaceError::Machine(format!("process {pid} does not answer; is it stopped?")));
+            return Err(SpaceError::Machine(format!(
+                "process {pid} does not answer; is it stopped?"
+            )));
         }
         let Some(packet) = receive(socket.as_raw_fd()) else {
             return Err(SpaceError::Machine(format!("process {pid}: {gone}")));
@@ -342,13 +388,20 @@ fn address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
 
 fn socket() -> io::Result<OwnedFd> {
     // SAFETY: no pointers.
-    owned(unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }.into())
+    owned(
+        unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }.into(),
+    )
 }
 
 fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
     let (address, length) = address(name);
-    let fail =
-        |e: io::Error| SpaceError::of_io("a socket for the program", &e, "raise the limit on descriptors (ulimit -n)");
+    let fail = |e: io::Error| {
+        SpaceError::of_io(
+            "a socket for the program",
+            &e,
+            "raise the limit on descriptors (ulimit -n)",
+        )
+    };
     let socket = socket().map_err(fail)?;
     // SAFETY: the address lives through the call and says its length.
     let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };

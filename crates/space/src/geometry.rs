@@ -1,11 +1,14 @@
 //! The colours of the shared cache, as far as they can be known.
 //!
-//! Problem: sysfs gives the sets of the whole cache. Where a hash of the address chooses a slice, only the sets of one slice are
-//! indexed by address bits, and no interface says how many slices there are.
-//! Rule: without slices, colours are the index bits above the page offset. Intel's shared caches since 2008 have slices of 2048
-//! sets (measured by many, told by none of its manuals): bits 12 to 16, 32 colours. A platform file states its slices.
-//! Elsewhere, a number of sets that is no power of two means a hash that is not known, and there are no colours to rely on.
-//! Does not cover: guests. A guest's frames are not the machine's, unless the hypervisor maps memory in huge pages.
+//! Problem: sysfs gives the sets of the whole cache. Where a hash of the address chooses a slice,
+//! only the sets of one slice are indexed by address bits, and no interface says how many slices
+//! there are.
+//! Rule: without slices, colours are the index bits above the page offset. Intel's shared caches
+//! since 2008 have slices of 2048 sets (measured by many, told by none of its manuals): bits 12 to
+//! 16, 32 colours. A platform file states its slices. Elsewhere, a number of sets that is no power
+//! of two means a hash that is not known, and there are no colours to rely on.
+//! Does not cover: guests. A guest's frames are not the machine's, unless the hypervisor maps
+//! memory in huge pages.
 
 use crate::error::SpaceError;
 use crate::map::{Map, PAGE_BITS};
@@ -36,7 +39,8 @@ impl Geometry {
     /// Its sets are no power of two.
     pub fn of_platform(platform: &Platform) -> Result<Self, SpaceError> {
         let llc = &platform.llc;
-        let sets = llc.size.0 / (u64::from(llc.ways) * llc.line.0).max(1) / u64::from(llc.slices).max(1);
+        let sets =
+            llc.size.0 / (u64::from(llc.ways) * llc.line.0).max(1) / u64::from(llc.slices).max(1);
         Self {
             name: format!("shared cache of {}", platform.name),
             sets,
@@ -52,29 +56,44 @@ impl Geometry {
     /// The kernel does not tell, or its sets are chosen by a hash that is not known.
     pub fn of_machine() -> Result<Self, SpaceError> {
         let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        Self::of_sysfs(Path::new("/sys/devices/system/cpu/cpu0/cache"), cpuinfo.contains("GenuineIntel"))
+        Self::of_sysfs(
+            Path::new("/sys/devices/system/cpu/cpu0/cache"),
+            cpuinfo.contains("GenuineIntel"),
+        )
     }
 
     fn of_sysfs(dir: &Path, intel: bool) -> Result<Self, SpaceError> {
         let remedy = "name a board (--platform) or give a map with colours (--map)";
-        let text = |index: u32, name: &str| fs::read_to_string(dir.join(format!("index{index}/{name}")));
-        let number = |index, name| text(index, name).ok().and_then(|t| t.trim().parse::<u64>().ok());
+        let text =
+            |index: u32, name: &str| fs::read_to_string(dir.join(format!("index{index}/{name}")));
+        let number =
+            |index, name| text(index, name).ok().and_then(|t| t.trim().parse::<u64>().ok());
         let last = (0..8)
             .filter(|&i| text(i, "type").is_ok_and(|t| t.trim() != "Instruction"))
             .max_by_key(|&i| number(i, "level"))
-            .ok_or_else(|| SpaceError::Machine(format!("{}: no cache is described; {remedy}", dir.display())))?;
-        let (Some(level), Some(sets), Some(line)) =
-            (number(last, "level"), number(last, "number_of_sets"), number(last, "coherency_line_size"))
-        else {
+            .ok_or_else(|| {
+                SpaceError::Machine(format!("{}: no cache is described; {remedy}", dir.display()))
+            })?;
+        let (Some(level), Some(sets), Some(line)) = (
+            number(last, "level"),
+            number(last, "number_of_sets"),
+            number(last, "coherency_line_size"),
+        ) else {
             let path = dir.join(format!("index{last}"));
-            return Err(SpaceError::Machine(format!("{}: sets and line are not told; {remedy}", path.display())));
+            return Err(SpaceError::Machine(format!(
+                "{}: sets and line are not told; {remedy}",
+                path.display()
+            )));
         };
         let name = format!("level {level} cache, {sets} sets of {line}-byte lines");
         let (sets, source) = if intel && level >= 3 && sets.is_multiple_of(INTEL_SLICE_SETS) {
             let slices = sets / INTEL_SLICE_SETS;
             (
                 INTEL_SLICE_SETS,
-                format!("Intel's usual slices of {INTEL_SLICE_SETS} sets, here {slices}; not told by the CPU"),
+                format!(
+                    "Intel's usual slices of {INTEL_SLICE_SETS} sets, here {slices}; not told by \
+                        the CPU"
+                ),
             )
         } else {
             (sets, "sysfs, taken as one slice".into())
@@ -84,11 +103,17 @@ impl Geometry {
 
     fn checked(self) -> Result<Self, SpaceError> {
         let colours = self.line.checked_mul(self.sets).unwrap_or(0) >> PAGE_BITS;
-        if self.sets.is_power_of_two() && self.line.is_power_of_two() && (2..=1 << 12).contains(&colours) {
+        if self.sets.is_power_of_two()
+            && self.line.is_power_of_two()
+            && (2..=1 << 12).contains(&colours)
+        {
             return Ok(self);
         }
-        let why =
-            if colours < 2 { "span one page, so it has no colours" } else { "are chosen by a hash that is not known" };
+        let why = if colours < 2 {
+            "span one page, so it has no colours"
+        } else {
+            "are chosen by a hash that is not known"
+        };
         Err(SpaceError::Machine(format!(
             "{}: its {} sets {why}; give a map with colours (--map), or isolate by ways",
             self.name, self.sets
@@ -125,9 +150,12 @@ mod tests {
         {
             let at = dir.path().join(format!("index{index}"));
             fs::create_dir(&at).expect("created");
-            for (name, value) in
-                [("type", kind), ("level", level), ("number_of_sets", sets), ("coherency_line_size", "64")]
-            {
+            for (name, value) in [
+                ("type", kind),
+                ("level", level),
+                ("number_of_sets", sets),
+                ("coherency_line_size", "64"),
+            ] {
                 fs::write(at.join(name), format!("{value}\n")).expect("written");
             }
         }

@@ -1,4 +1,5 @@
-//! Linear algebra over GF(2): an XOR function of address bits is a mask, its value the parity of the masked address.
+//! Linear algebra over GF(2): an XOR function of address bits is a mask, its value the parity of
+//! the masked address.
 
 /// The value of a function at an address.
 pub fn parity(mask: u64, address: u64) -> bool {
@@ -7,7 +8,10 @@ pub fn parity(mask: u64, address: u64) -> bool {
 
 /// The values of several functions, the first in bit 0.
 pub fn values(masks: &[u64], address: u64) -> u32 {
-    masks.iter().enumerate().fold(0, |class, (i, &mask)| class | u32::from(parity(mask, address)) << i)
+    masks
+        .iter()
+        .enumerate()
+        .fold(0, |class, (i, &mask)| class | u32::from(parity(mask, address)) << i)
 }
 
 /// A basis in reduced row echelon form: each vector has a leading (highest) bit that no other has.
@@ -67,7 +71,10 @@ impl Basis {
         let pivots = self.rows.iter().fold(0, |all, &row| all | 1u64 << leading(row));
         let free = (0..64).filter(|&bit| bits >> bit & 1 == 1 && pivots >> bit & 1 == 0);
         Self::of(free.map(|bit| {
-            self.rows.iter().filter(|&&row| row >> bit & 1 == 1).fold(1 << bit, |f, &row| f | 1u64 << leading(row))
+            self.rows
+                .iter()
+                .filter(|&&row| row >> bit & 1 == 1)
+                .fold(1 << bit, |f, &row| f | 1u64 << leading(row))
         }))
     }
 }

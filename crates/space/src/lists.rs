@@ -1,10 +1,11 @@
 //! Free frames in m+1 buddy lists.
 //!
-//! Problem: tasks of levels A and B on a core, and what is below them, must not share cache sets and banks, so their pages come from
-//! different frames.
-//! Rule: one list per core for its levels A and B and one for level C and everything else; which list a frame belongs to
-//! follows from its colour and bank, and never changes. A block is 2^k aligned neighbours that all belong to one list.
-//! Blocks split and merge as in the buddy system. A list that is empty fails; no frame of another list stands in.
+//! Problem: tasks of levels A and B on a core, and what is below them, must not share cache sets
+//! and banks, so their pages come from different frames.
+//! Rule: one list per core for its levels A and B and one for level C and everything else; which
+//! list a frame belongs to follows from its colour and bank, and never changes. A block is 2^k
+//! aligned neighbours that all belong to one list. Blocks split and merge as in the buddy system. A
+//! list that is empty fails; no frame of another list stands in.
 //! Source: mc2-os-isolation, 3.2 (m+1 lists in place of the kernel's one).
 //! Does not cover: the memory itself (`backing`), threads: who shares it holds a lock.
 
@@ -37,7 +38,8 @@ pub struct Block {
 pub enum ListError {
     /// Nothing so large is left in the list.
     #[error(
-        "list {list} has no block of {frames} frames left ({free} are free in smaller ones); give it more colours or memory"
+        "list {list} has no block of {frames} frames left ({free} are free in smaller ones); give \
+            it more colours or memory"
     )]
     Empty {
         /// Which list.
@@ -48,7 +50,10 @@ pub enum ListError {
         free: u64,
     },
     /// The list or the order does not exist.
-    #[error("there is no list {list} with blocks of order {order}; there are {lists}, and orders 0 to {MAX_ORDER}")]
+    #[error(
+        "there is no list {list} with blocks of order {order}; there are {lists}, and orders 0 to \
+            {MAX_ORDER}"
+    )]
     Unknown {
         /// Which list.
         list: usize,
@@ -58,7 +63,10 @@ pub enum ListError {
         lists: usize,
     },
     /// The block is not one that was given.
-    #[error("frame {first} is not the first of a taken block of order {order}; put back what was got, once")]
+    #[error(
+        "frame {first} is not the first of a taken block of order {order}; put back what was got, \
+            once"
+    )]
     NotTaken {
         /// Its first frame.
         first: u32,
@@ -109,7 +117,8 @@ pub struct Lists {
 }
 
 impl Lists {
-    /// Lists 0 to `lists` - 1 over these physical frame numbers; `list_of` says where a frame belongs, `None`: nowhere.
+    /// Lists 0 to `lists` - 1 over these physical frame numbers; `list_of` says where a frame
+    /// belongs, `None`: nowhere.
     ///
     /// # Panics
     /// There are more than 254 lists or 2^31 frames: mistakes of the caller.
@@ -282,8 +291,8 @@ impl Lists {
         self.lists.is_empty()
     }
 
-    /// Checks every invariant: each frame is in one block, blocks lie in one list, free buddies are merged, the links
-    /// and the counts agree. For tests; looks at everything.
+    /// Checks every invariant: each frame is in one block, blocks lie in one list, free buddies are
+    /// merged, the links and the counts agree. For tests; looks at everything.
     ///
     /// # Errors
     /// What is broken.
@@ -305,8 +314,12 @@ impl Lists {
             }
             let order = state & ORDER;
             let size = 1usize << order;
-            if !at.is_multiple_of(size) || (at..at + size).any(|i| usize::from(self.owner[i]) != list) {
-                return Err(format!("the block of order {order} at {at} is not aligned or not of one list"));
+            if !at.is_multiple_of(size)
+                || (at..at + size).any(|i| usize::from(self.owner[i]) != list)
+            {
+                return Err(format!(
+                    "the block of order {order} at {at} is not aligned or not of one list"
+                ));
             }
             if (at + 1..at + size).any(|i| self.state[i] != WITHIN) {
                 return Err(format!("the block of order {order} at {at} has another within"));
@@ -315,8 +328,13 @@ impl Lists {
                 free[list] += size as u64;
                 blocks[list][usize::from(order)] += 1;
                 let buddy = at ^ size;
-                if order < MAX_ORDER && self.state[buddy] == state && usize::from(self.owner[buddy]) == list {
-                    return Err(format!("the free blocks of order {order} at {at} and {buddy} are not merged"));
+                if order < MAX_ORDER
+                    && self.state[buddy] == state
+                    && usize::from(self.owner[buddy]) == list
+                {
+                    return Err(format!(
+                        "the free blocks of order {order} at {at} and {buddy} are not merged"
+                    ));
                 }
             }
             at += size;
@@ -327,19 +345,26 @@ impl Lists {
     fn check_links(&self, free: &[u64], blocks: &[[u64; ORDERS]]) -> Result<(), String> {
         for (i, list) in self.lists.iter().enumerate() {
             if list.stats.free != free[i] {
-                return Err(format!("list {i} counts {} free frames and has {}", list.stats.free, free[i]));
+                return Err(format!(
+                    "list {i} counts {} free frames and has {}",
+                    list.stats.free, free[i]
+                ));
             }
             for (order, &expected) in blocks[i].iter().enumerate() {
                 let (mut at, mut before, mut count) = (list.heads[order], NONE, 0);
                 while at != NONE && count <= expected {
                     let state = FREE | u8::try_from(order).unwrap_or(0);
                     if self.state[at as usize] != state || self.previous[at as usize] != before {
-                        return Err(format!("frame {at} is in the list of order {order} by mistake"));
+                        return Err(format!(
+                            "frame {at} is in the list of order {order} by mistake"
+                        ));
                     }
                     (before, at, count) = (at, self.next[at as usize], count + 1);
                 }
                 if count != expected || (list.orders >> order & 1 == 1) != (count > 0) {
-                    return Err(format!("list {i} links {count} blocks of order {order} and has {expected}"));
+                    return Err(format!(
+                        "list {i} links {count} blocks of order {order} and has {expected}"
+                    ));
                 }
             }
         }

@@ -1,11 +1,14 @@
 //! The map of the memory: which bits of a physical address choose a colour, which a DRAM bank.
 //!
-//! Problem: who shares no cache set and no bank with another must know what the hardware does with an address.
-//! Rule: a colour is the set-index bits of the shared cache above the page offset; a bank is what some XOR functions of address
-//! bits make of it. `map.txt` has one bank function a line, as the numbers of its bits; what follows # is a comment. That is
-//! what DRAMA++ writes and PALLOC's users read. Lines `# colour: 12` add the functions of the colours, unseen by those.
+//! Problem: who shares no cache set and no bank with another must know what the hardware does with
+//! an address.
+//! Rule: a colour is the set-index bits of the shared cache above the page offset; a bank is what
+//! some XOR functions of address bits make of it. `map.txt` has one bank function a line, as the
+//! numbers of its bits; what follows # is a comment. That is what DRAMA++ writes and PALLOC's users
+//! read. Lines `# colour: 12` add the functions of the colours, unseen by those.
 //! Source: PALLOC (single-core-equivalence, 2.3), DRAMA (Pessl et al. 2016).
-//! Does not cover: slices of a cache; they are chosen by a hash of all bits, and every colour has lines in every slice.
+//! Does not cover: slices of a cache; they are chosen by a hash of all bits, and every colour has
+//! lines in every slice.
 
 use crate::error::SpaceError;
 use crate::gf2::{Basis, parity, values};
@@ -53,7 +56,8 @@ impl Map {
                 let mask = function(bits).map_err(error)?;
                 if mask == 0 || mask.trailing_zeros() < PAGE_BITS {
                     return Err(error(format!(
-                        "a colour is the same all over a page, and bits 0 to {} lie within one; leave them out",
+                        "a colour is the same all over a page, and bits 0 to {} lie within one; \
+                            leave them out",
                         PAGE_BITS - 1
                     )));
                 }
@@ -67,12 +71,15 @@ impl Map {
         }
         let functions = map.colours.len() + map.banks.len();
         if functions > MAX_FUNCTIONS {
-            return Err(format!("there are {functions} functions, and {MAX_FUNCTIONS} is the most; remove some"));
+            return Err(format!(
+                "there are {functions} functions, and {MAX_FUNCTIONS} is the most; remove some"
+            ));
         }
         Ok(map)
     }
 
-    /// The text of a file; [`Map::parse`] reads it back. `notes` become comments before everything else.
+    /// The text of a file; [`Map::parse`] reads it back. `notes` become comments before everything
+    /// else.
     pub fn print(&self, notes: &[String]) -> String {
         let mut out = String::new();
         for note in notes {
@@ -92,12 +99,15 @@ impl Map {
         1 << self.colours.len()
     }
 
-    /// The functions of banks that are the same all over a page: those of the file that use no bit within it, and the combinations of the
-    /// others that do not either. The rest spreads each page over several banks.
+    /// The functions of banks that are the same all over a page: those of the file that use no bit
+    /// within it, and the combinations of the others that do not either. The rest spreads each page
+    /// over several banks.
     pub fn page_banks(&self) -> Vec<u64> {
         let within = PAGE - 1;
-        let mut usable: Vec<u64> = self.banks.iter().copied().filter(|mask| mask & within == 0).collect();
-        let mut split: Vec<u64> = self.banks.iter().copied().filter(|mask| mask & within != 0).collect();
+        let mut usable: Vec<u64> =
+            self.banks.iter().copied().filter(|mask| mask & within == 0).collect();
+        let mut split: Vec<u64> =
+            self.banks.iter().copied().filter(|mask| mask & within != 0).collect();
         for bit in 0..PAGE_BITS {
             if let Some(at) = split.iter().position(|mask| mask >> bit & 1 == 1) {
                 let pivot = split.swap_remove(at);
@@ -135,7 +145,11 @@ impl Choice {
     ///
     /// # Errors
     /// One of them does not exist, or no frame has both.
-    pub fn new(map: &Map, colours: Option<&[u32]>, banks: Option<&[u32]>) -> Result<Self, SpaceError> {
+    pub fn new(
+        map: &Map,
+        colours: Option<&[u32]>,
+        banks: Option<&[u32]>,
+    ) -> Result<Self, SpaceError> {
         let page_banks = map.page_banks();
         in_range("--colors", "colour", colours, map.colour_count())?;
         in_range("--banks", "bank", banks, 1 << page_banks.len())?;
@@ -146,13 +160,16 @@ impl Choice {
             .map(|class| {
                 let colour = class & ((1 << colour_masks.len()) - 1);
                 let bank = class >> colour_masks.len();
-                colours.is_none_or(|c| c.contains(&colour)) && banks.is_none_or(|b| b.contains(&bank))
+                colours.is_none_or(|c| c.contains(&colour))
+                    && banks.is_none_or(|b| b.contains(&bank))
             })
             .collect();
         let choice = Self { masks, allowed };
         if choice.share() == 0.0 {
             return Err(SpaceError::Input(
-                "no frame has one of these colours and one of these banks, as the bits of both overlap; choose others, or leave --banks out".into(),
+                "no frame has one of these colours and one of these banks, as the bits of both \
+                    overlap; choose others, or leave --banks out"
+                    .into(),
             ));
         }
         Ok(choice)
@@ -166,8 +183,12 @@ impl Choice {
     /// Classes that there are: those that the functions, which may overlap, can take together.
     fn reachable(&self) -> Vec<usize> {
         // Values as vectors: one column per address bit.
-        let columns = (0..64)
-            .map(|bit| self.masks.iter().enumerate().fold(0u64, |column, (i, mask)| column | (mask >> bit & 1) << i));
+        let columns = (0..64).map(|bit| {
+            self.masks
+                .iter()
+                .enumerate()
+                .fold(0u64, |column, (i, mask)| column | (mask >> bit & 1) << i)
+        });
         let image = Basis::of(columns);
         (0..self.allowed.len()).filter(|&class| image.reduce(class as u64) == 0).collect()
     }
@@ -179,19 +200,27 @@ impl Choice {
     }
 }
 
-fn in_range(option: &str, what: &str, chosen: Option<&[u32]>, count: u32) -> Result<(), SpaceError> {
+fn in_range(
+    option: &str,
+    what: &str,
+    chosen: Option<&[u32]>,
+    count: u32,
+) -> Result<(), SpaceError> {
     let Some(chosen) = chosen else { return Ok(()) };
     if let Some(wrong) = chosen.iter().find(|&&n| n >= count) {
         return Err(SpaceError::Input(if count == 1 {
             format!(
-                "{option}: the map has no functions of {what}s, so there is no {what} {wrong}; give --map with a file that has"
+                "{option}: the map has no functions of {what}s, so there is no {what} {wrong}; \
+                    give --map with a file that has"
             )
         } else {
             format!("{option}: there is no {what} {wrong}; the map has {count}, 0 to {}", count - 1)
         }));
     }
     if chosen.is_empty() {
-        return Err(SpaceError::Input(format!("{option}: the list is empty; name at least one {what}")));
+        return Err(SpaceError::Input(format!(
+            "{option}: the list is empty; name at least one {what}"
+        )));
     }
     Ok(())
 }
@@ -208,7 +237,11 @@ pub fn parse_list(text: &str) -> Result<Vec<u32>, String> {
         let number = |t: &str| t.trim().parse::<u32>().ok().filter(|&n| n < MOST);
         match (number(first), number(last)) {
             (Some(first), Some(last)) if first <= last => numbers.extend(first..=last),
-            _ => return Err(format!("`{part}` is no number or range below {MOST}; a list looks like 0-3,6")),
+            _ => {
+                return Err(format!(
+                    "`{part}` is no number or range below {MOST}; a list looks like 0-3,6"
+                ));
+            }
         }
     }
     numbers.sort_unstable();
@@ -220,7 +253,9 @@ fn function(text: &str) -> Result<u64, String> {
     let mut mask = 0u64;
     for word in text.split_whitespace() {
         let bit = word.parse::<u32>().ok().filter(|&b| b < 64);
-        let bit = bit.ok_or_else(|| format!("`{word}` is no number of an address bit; write numbers from 0 to 63"))?;
+        let bit = bit.ok_or_else(|| {
+            format!("`{word}` is no number of an address bit; write numbers from 0 to 63")
+        })?;
         if mask >> bit & 1 == 1 {
             return Err(format!("bit {bit} is there twice, which cancels it; remove both or one"));
         }
@@ -234,14 +269,18 @@ fn function(text: &str) -> Result<u64, String> {
 
 fn independent(known: &[u64], mask: u64) -> Result<(), String> {
     if Basis::of(known.iter().copied()).reduce(mask) == 0 {
-        return Err(format!("{} is the XOR of functions before it, and tells nothing; remove the line", bits_of(mask)));
+        return Err(format!(
+            "{} is the XOR of functions before it, and tells nothing; remove the line",
+            bits_of(mask)
+        ));
     }
     Ok(())
 }
 
 /// The bits of a function, as a line has them.
 pub fn bits_of(mask: u64) -> String {
-    let bits: Vec<String> = (0..64).filter(|&bit| parity(mask, 1 << bit)).map(|bit| bit.to_string()).collect();
+    let bits: Vec<String> =
+        (0..64).filter(|&bit| parity(mask, 1 << bit)).map(|bit| bit.to_string()).collect();
     bits.join(" ")
 }
 
@@ -252,7 +291,8 @@ mod tests {
 
     #[test]
     fn reads_what_others_write() {
-        let map = Map::parse("# found on board 7\n13 17\n\n14 18   # bank group\n6\n15 19\n").expect("valid");
+        let map = Map::parse("# found on board 7\n13 17\n\n14 18   # bank group\n6\n15 19\n")
+            .expect("valid");
         assert_eq!(map.banks, [1 << 13 | 1 << 17, 1 << 14 | 1 << 18, 1 << 6, 1 << 15 | 1 << 19]);
         assert_eq!(map.colours, [] as [u64; 0]);
         // Bit 6 lies within a page.
@@ -288,8 +328,11 @@ mod tests {
 
     #[test]
     fn refuses_what_does_not_exist() {
-        let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
-        let error = |c: &[u32], b: Option<&[u32]>| Choice::new(&map, Some(c), b).expect_err("refused").to_string();
+        let map =
+            Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
+        let error = |c: &[u32], b: Option<&[u32]>| {
+            Choice::new(&map, Some(c), b).expect_err("refused").to_string()
+        };
         assert!(error(&[3, 32], None).contains("there is no colour 32; the map has 32, 0 to 31"));
         assert!(error(&[0], Some(&[4])).contains("there is no bank 4; the map has 4"));
         assert!(error(&[], None).contains("empty"));
@@ -302,8 +345,10 @@ mod tests {
 
     #[test]
     fn shares_count_what_there_is() {
-        let map = Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
-        let share = |c: Option<&[u32]>, b: Option<&[u32]>| Choice::new(&map, c, b).expect("valid").share();
+        let map =
+            Map { colours: (12..17).map(|b| 1 << b).collect(), banks: vec![1 << 14, 1 << 20] };
+        let share =
+            |c: Option<&[u32]>, b: Option<&[u32]>| Choice::new(&map, c, b).expect("valid").share();
         assert_eq!(share(Some(&[0, 1, 2, 3, 4, 5, 6, 7]), None), 0.25);
         assert_eq!(share(None, Some(&[0])), 0.25);
         // Half of these colours have bit 14 clear, and half of those bit 20.

@@ -1,8 +1,8 @@
 //! Small objects on the pages of a list.
 //!
 //! Problem: a page per message header or timer wastes a coloured page, of which there are few.
-//! Rule: sizes from 16 to 2048 bytes, each twice the one before; a page holds objects of one size, is got when none of its size
-//! has room, and goes back when its last object does.
+//! Rule: sizes from 16 to 2048 bytes, each twice the one before; a page holds objects of one size,
+//! is got when none of its size has room, and goes back when its last object does.
 //! Source: the slab caches that MC2's kernel has above its buddy lists (mc2-os-isolation, 3.2).
 //! Does not cover: objects beyond half a page; those are blocks.
 
@@ -62,15 +62,26 @@ impl Objects {
     ///
     /// # Errors
     /// The size is none of these, or the list is empty.
-    pub fn get(&mut self, lists: &mut Lists, list: usize, bytes: u32) -> Result<Object, ObjectError> {
-        let class =
-            SIZES.iter().position(|&size| size >= bytes).filter(|_| bytes > 0).ok_or(ObjectError::Size(bytes))?;
+    pub fn get(
+        &mut self,
+        lists: &mut Lists,
+        list: usize,
+        bytes: u32,
+    ) -> Result<Object, ObjectError> {
+        let class = SIZES
+            .iter()
+            .position(|&size| size >= bytes)
+            .filter(|_| bytes > 0)
+            .ok_or(ObjectError::Size(bytes))?;
         let room = self.room.entry((list, class)).or_default();
         let frame = match room.last() {
             Some(&frame) => frame,
             None => {
                 let frame = lists.get(list, 0)?.first;
-                self.slabs.insert(frame, Slab { list, class, used: 0, free: all_free(class), place: room.len() });
+                self.slabs.insert(
+                    frame,
+                    Slab { list, class, used: 0, free: all_free(class), place: room.len() },
+                );
                 room.push(frame);
                 frame
             }
@@ -151,12 +162,17 @@ mod tests {
 
     #[test]
     fn pages_come_and_go() {
-        let mut lists = Lists::new(2, &(0..8).collect::<Vec<u64>>(), |frame| Some(usize::from(frame >= 4)));
+        let mut lists =
+            Lists::new(2, &(0..8).collect::<Vec<u64>>(), |frame| Some(usize::from(frame >= 4)));
         let mut objects = Objects::default();
-        let got: Vec<Object> = (0..512).map(|_| objects.get(&mut lists, 0, 30).expect("room")).collect();
+        let got: Vec<Object> =
+            (0..512).map(|_| objects.get(&mut lists, 0, 30).expect("room")).collect();
         // 128 objects of 32 bytes a page.
         assert_eq!(objects.pages(), 4);
-        assert!(matches!(objects.get(&mut lists, 0, 30), Err(ObjectError::List(ListError::Empty { list: 0, .. }))));
+        assert!(matches!(
+            objects.get(&mut lists, 0, 30),
+            Err(ObjectError::List(ListError::Empty { list: 0, .. }))
+        ));
         assert!(objects.get(&mut lists, 1, 2048).is_ok(), "the other list has its own");
         for &object in &got {
             objects.put(&mut lists, object).expect("taken");
@@ -186,14 +202,20 @@ mod tests {
                 assert!(taken.range(start..start + bytes).next().is_none());
                 assert!(taken.range(..start).next_back().is_none_or(|(s, (n, _))| s + n <= start));
                 taken.insert(start, (bytes, list));
-            } else if let Some((&start, _)) = taken.range(random.random_range(0..256 * PAGE)..).next() {
+            } else if let Some((&start, _)) =
+                taken.range(random.random_range(0..256 * PAGE)..).next()
+            {
                 taken.remove(&start);
-                objects.put(&mut lists, Object { frame: start / PAGE, offset: start % PAGE }).expect("taken");
+                objects
+                    .put(&mut lists, Object { frame: start / PAGE, offset: start % PAGE })
+                    .expect("taken");
             }
         }
         lists.check().expect("consistent");
         for start in taken.into_keys() {
-            objects.put(&mut lists, Object { frame: start / PAGE, offset: start % PAGE }).expect("taken");
+            objects
+                .put(&mut lists, Object { frame: start / PAGE, offset: start % PAGE })
+                .expect("taken");
         }
         assert_eq!(objects.pages(), 0);
         assert_eq!(lists.stats(0).map(|s| s.free), Some(128));

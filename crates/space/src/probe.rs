@@ -1,6 +1,7 @@
 //! Times pairs of addresses on this machine.
 //!
-//! Rule: read both, flush both from the caches, again and again; the least of some repetitions counts, as interrupts only add.
+//! Rule: read both, flush both from the caches, again and again; the least of some repetitions
+//! counts, as interrupts only add.
 //! Source: DRAMA (Pessl et al. 2016). Does not cover: processors other than x86-64.
 
 use crate::error::SpaceError;
@@ -27,7 +28,8 @@ impl Probe {
     pub fn new(bytes: usize, lines: usize, seed: u64) -> Result<Self, SpaceError> {
         if !cfg!(target_arch = "x86_64") {
             return Err(SpaceError::Machine(
-                "bank functions are measured on x86-64 only; give a map that is known (--map)".into(),
+                "bank functions are measured on x86-64 only; give a map that is known (--map)"
+                    .into(),
             ));
         }
         let area = Area::populated(bytes.next_multiple_of(2 << 20), true)?;

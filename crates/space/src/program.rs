@@ -1,6 +1,7 @@
 //! Can this program be started in its colours, and on this machine?
 //!
-//! Problem: the loader preloads nothing into static, set-user-ID and 32-bit programs; they would run uncoloured without a word.
+//! Problem: the loader preloads nothing into static, set-user-ID and 32-bit programs; they would
+//! run uncoloured without a word.
 //! Rule: look before starting; what cannot be coloured is refused, with the reason.
 //! Does not cover: what the program starts later; the library looks at that, and it is reported.
 
@@ -39,17 +40,26 @@ pub fn find(program: &OsStr) -> Result<PathBuf, SpaceError> {
     let path = Path::new(program);
     if program.as_bytes().contains(&b'/') {
         return path.is_file().then(|| path.to_owned()).ok_or_else(|| {
-            SpaceError::Input(format!("cannot run {}: there is no such file; check the path", path.display()))
+            SpaceError::Input(format!(
+                "cannot run {}: there is no such file; check the path",
+                path.display()
+            ))
         });
     }
     let dirs = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&dirs)
         .map(|dir| dir.join(path))
         .find(|file| file.metadata().is_ok_and(|m| m.is_file() && m.mode() & 0o111 != 0))
-        .ok_or_else(|| SpaceError::Input(format!("cannot run {}: it is not in PATH; give its path", path.display())))
+        .ok_or_else(|| {
+            SpaceError::Input(format!(
+                "cannot run {}: it is not in PATH; give its path",
+                path.display()
+            ))
+        })
 }
 
-/// Fails if the loader would leave the library out of this program. Of a script, its interpreter counts.
+/// Fails if the loader would leave the library out of this program. Of a script, its interpreter
+/// counts.
 ///
 /// # Errors
 /// Which kind of program it is, and what to do.
@@ -57,51 +67,65 @@ pub fn check(path: &Path) -> Result<(), SpaceError> {
     let mut path = path.to_owned();
     for _ in 0..4 {
         let refuse = |what: &str| Err(SpaceError::Input(format!("{}: {what}", path.display())));
-        let mut file = File::open(&path)
-            .map_err(|e| SpaceError::Input(format!("cannot run {}: {e}; check the path", path.display())))?;
+        let mut file = File::open(&path).map_err(|e| {
+            SpaceError::Input(format!("cannot run {}: {e}; check the path", path.display()))
+        })?;
         let mut head = Vec::new();
         let read = (&mut file).take(256).read_to_end(&mut head);
         read.map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
         if let Some(line) = head.strip_prefix(b"#!") {
             let line = line.split(|&b| b == b'\n').next().unwrap_or_default();
-            let word = line.split(|&b| b == b' ' || b == b'\t').find(|w| !w.is_empty()).unwrap_or_default();
+            let word = line
+                .split(|&b| b == b' ' || b == b'\t')
+                .find(|w| !w.is_empty())
+                .unwrap_or_default();
             path = PathBuf::from(OsStr::from_bytes(word));
             continue;
         }
         if !head.starts_with(b"\x7fELF") {
             return refuse(
-                "it is neither an ELF program nor a script, so nothing can be preloaded into it; name a program",
+                "it is neither an ELF program nor a script, so nothing can be preloaded into it; \
+                    name a program",
             );
         }
         if head.get(4) != Some(&2) {
             return refuse(
-                "it is a 32-bit program, into which a 64-bit library cannot be preloaded; build it for 64 bits, or isolate it by cache ways",
+                "it is a 32-bit program, into which a 64-bit library cannot be preloaded; build it \
+                    for 64 bits, or isolate it by cache ways",
             );
         }
-        let meta =
-            file.metadata().map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
+        let meta = file
+            .metadata()
+            .map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
         // SAFETY: asks for a number.
         let me = unsafe { libc::geteuid() };
         if meta.mode() & 0o4000 != 0 && meta.uid() != me || meta.mode() & 0o2000 != 0 {
             return refuse(
-                "it is set-user-ID or set-group-ID, and the loader preloads nothing into such programs; run a copy without that bit, or isolate it by cache ways",
+                "it is set-user-ID or set-group-ID, and the loader preloads nothing into such \
+                    programs; run a copy without that bit, or isolate it by cache ways",
             );
         }
         return match interpreter(&file, &head) {
-            None => refuse(&format!("it is linked statically, so there is no loader to preload the library; {REMEDY}")),
-            Some(name) if !name.contains("/ld-linux") => {
-                refuse(&format!("its loader is {name}, and the library needs that of the GNU C library; {REMEDY}"))
-            }
+            None => refuse(&format!(
+                "it is linked statically, so there is no loader to preload the library; {REMEDY}"
+            )),
+            Some(name) if !name.contains("/ld-linux") => refuse(&format!(
+                "its loader is {name}, and the library needs that of the GNU C library; {REMEDY}"
+            )),
             Some(_) => Ok(()),
         };
     }
-    Err(SpaceError::Input(format!("{}: its interpreters go round in circles; check the scripts", path.display())))
+    Err(SpaceError::Input(format!(
+        "{}: its interpreters go round in circles; check the scripts",
+        path.display()
+    )))
 }
 
 /// The loader that an ELF program names.
 fn interpreter(file: &File, head: &[u8]) -> Option<String> {
     const PT_INTERP: u32 = 3;
-    let eight = |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let eight =
+        |bytes: &[u8], at: usize| Some(u64::from_le_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
     let start = eight(head, 32)?;
     let count = u16::from_le_bytes(head.get(56..58)?.try_into().ok()?);
     (0..u64::from(count.min(128))).find_map(|i| {

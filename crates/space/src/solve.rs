@@ -1,13 +1,16 @@
 //! Finds the bank functions of a memory by timing alone.
 //!
-//! Problem: two addresses in one bank but different rows delay each other; nothing else about banks is visible (DRAMA).
-//! Rule: times of random pairs must form two groups, and a pair must be in the same group when it is timed again. Differences
-//! (XOR) of pairs in the slow group lie in the kernel of all bank functions, so these are the orthogonal complement of their
-//! span. As some pairs are in the wrong group, small random samples of differences propose functions, all differences judge
-//! them, and pairs that had no part in it must agree before anything is said. A function that is wrong would put two programs
-//! into one bank that believe themselves apart, so each doubt ends in a refusal.
+//! Problem: two addresses in one bank but different rows delay each other; nothing else about banks
+//! is visible (DRAMA).
+//! Rule: times of random pairs must form two groups, and a pair must be in the same group when it
+//! is timed again. Differences (XOR) of pairs in the slow group lie in the kernel of all bank
+//! functions, so these are the orthogonal complement of their span. As some pairs are in the wrong
+//! group, small random samples of differences propose functions, all differences judge them, and
+//! pairs that had no part in it must agree before anything is said. A function that is wrong would
+//! put two programs into one bank that believe themselves apart, so each doubt ends in a refusal.
 //! Source: DRAMA (Pessl et al. 2016), with linear algebra in place of its search.
-//! Does not cover: which function is a channel, a rank or a bank; maps that are not linear, as of three channels.
+//! Does not cover: which function is a channel, a rank or a bank; maps that are not linear, as of
+//! three channels.
 
 use crate::gf2::{Basis, parity};
 use rand::{Rng, SeedableRng};
@@ -17,7 +20,8 @@ use rand_chacha::ChaCha8Rng;
 pub trait Timing {
     /// Physical addresses that can be timed, one a line of the cache.
     fn addresses(&self) -> &[u64];
-    /// How long it takes to read both, by their numbers, so that both come from memory; in any unit.
+    /// How long it takes to read both, by their numbers, so that both come from memory; in any
+    /// unit.
     fn time(&mut self, a: usize, b: usize) -> f64;
 }
 
@@ -41,7 +45,8 @@ pub struct Found {
 /// Why there is no answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the timing does not separate: {0}; run it on the machine itself, with nothing beside it, or give a map that is known"
+    "the timing does not separate: {0}; run it on the machine itself, with nothing beside it, or \
+        give a map that is known"
 )]
 pub struct Unclear(pub String);
 
@@ -68,7 +73,10 @@ pub fn solve(timing: &mut dyn Timing, seed: u64) -> Result<Found, Unclear> {
     let space = Space { trivial: all.complement(bits), rank: all.rank(), bits };
     let needed = space.rank * 2 + 32;
     if differences.len() < needed {
-        return Err(Unclear(format!("{} slow pairs were found, and {needed} are needed", differences.len())));
+        return Err(Unclear(format!(
+            "{} slow pairs were found, and {needed} are needed",
+            differences.len()
+        )));
     }
     let (functions, explained) = space.fit(&differences, &mut random)?;
     let (slow_as_said, fast_as_said) = verify(timing, &mut random, &functions, groups.limit)?;
@@ -119,7 +127,8 @@ fn separate(timing: &mut dyn Timing, random: &mut ChaCha8Rng) -> Result<Groups, 
     let slow: Vec<(usize, usize)> = pick(&pairs, &times, |t| t > groups.limit);
     let fast: Vec<(usize, usize)> = pick(&pairs, &times, |t| t <= groups.limit);
     let mut share = |pairs: &[(usize, usize)], slow: bool| {
-        let same = pairs.iter().filter(|&&(a, b)| (median(timing, a, b) > groups.limit) == slow).count();
+        let same =
+            pairs.iter().filter(|&&(a, b)| (median(timing, a, b) > groups.limit) == slow).count();
         same as f64 / pairs.len() as f64
     };
     let (slow_again, fast_again) = (share(&slow, true), share(&fast, false));
@@ -133,11 +142,16 @@ fn separate(timing: &mut dyn Timing, random: &mut ChaCha8Rng) -> Result<Groups, 
     Ok(groups)
 }
 
-fn pick(pairs: &[(usize, usize)], times: &[f64], which: impl Fn(f64) -> bool) -> Vec<(usize, usize)> {
+fn pick(
+    pairs: &[(usize, usize)],
+    times: &[f64],
+    which: impl Fn(f64) -> bool,
+) -> Vec<(usize, usize)> {
     pairs.iter().zip(times).filter(|(_, t)| which(**t)).map(|(p, _)| *p).take(AGAIN).collect()
 }
 
-/// The limit between two groups that keeps each closest together (Otsu's), if there is a gap between them.
+/// The limit between two groups that keeps each closest together (Otsu's), if there is a gap
+/// between them.
 fn split(times: &[f64]) -> Result<Groups, Unclear> {
     let mut sorted = times.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
@@ -157,13 +171,16 @@ fn split(times: &[f64]) -> Result<Groups, Unclear> {
     }
     let (fast, slow) = (quantile(&sorted[..at], 0.5), quantile(&sorted[at..], 0.5));
     let share = (n - at) as f64 / n as f64;
-    let says = format!("fast pairs take {fast:.0}, slow ones {slow:.0}, {:.1} % are slow", share * 100.0);
+    let says =
+        format!("fast pairs take {fast:.0}, slow ones {slow:.0}, {:.1} % are slow", share * 100.0);
     if !(0.0005..=0.6).contains(&share) || n - at < 8 {
         return Err(Unclear(format!("{says}, which is no share that banks would give")));
     }
     // A gap: few of either group lie near the limit.
     let limit = (quantile(&sorted[..at], 0.95) + quantile(&sorted[at..], 0.1)) / 2.0;
-    if quantile(&sorted[at..], 0.1) - quantile(&sorted[..at], 0.95) < 0.25 * (slow - fast) || slow < 1.03 * fast {
+    if quantile(&sorted[at..], 0.1) - quantile(&sorted[..at], 0.95) < 0.25 * (slow - fast)
+        || slow < 1.03 * fast
+    {
         return Err(Unclear(format!("{says}, with no gap between them")));
     }
     Ok(Groups { fast, slow, limit })
@@ -215,10 +232,14 @@ impl Space {
                 best = Some((self.functions(kept), explained));
             }
         }
-        let (functions, explained) =
-            best.ok_or_else(|| Unclear("no XOR functions of address bits explain the slow pairs".into()))?;
+        let (functions, explained) = best.ok_or_else(|| {
+            Unclear("no XOR functions of address bits explain the slow pairs".into())
+        })?;
         if functions.rank() == 0 || functions.rank() > MOST_FUNCTIONS {
-            return Err(Unclear(format!("{} functions explain the slow pairs, which are no banks", functions.rank())));
+            return Err(Unclear(format!(
+                "{} functions explain the slow pairs, which are no banks",
+                functions.rank()
+            )));
         }
         Ok((functions, explained))
     }
@@ -229,7 +250,8 @@ impl Space {
     }
 }
 
-/// New pairs: what should be slow is, what is slow should be, and their share is that of so many banks.
+/// New pairs: what should be slow is, what is slow should be, and their share is that of so many
+/// banks.
 fn verify(
     timing: &mut dyn Timing,
     random: &mut ChaCha8Rng,
@@ -279,7 +301,8 @@ fn verify(
     let known = share(slow_same, slow);
     if expected < 100 || slow < 20 || slow_as_said < 0.85 || fast_as_said < 0.97 || known < 0.85 {
         return Err(Unclear(format!(
-            "{} functions were found, but of new pairs that they say are slow {:.0} % are, of fast ones {:.0} %, and they know {:.0} % of the slow ones",
+            "{} functions were found, but of new pairs that they say are slow {:.0} % are, of fast \
+                ones {:.0} %, and they know {:.0} % of the slow ones",
             functions.rank(),
             slow_as_said * 100.0,
             fast_as_said * 100.0,
@@ -292,8 +315,12 @@ fn verify(
 /// The same functions, by those of few and low bits.
 fn simplest(functions: &Basis) -> Vec<u64> {
     let rows = functions.rows();
-    let sums = (1u32..1 << rows.len())
-        .map(|pick| rows.iter().enumerate().filter(|(i, _)| pick >> i & 1 == 1).fold(0, |sum, (_, row)| sum ^ row));
+    let sums = (1u32..1 << rows.len()).map(|pick| {
+        rows.iter()
+            .enumerate()
+            .filter(|(i, _)| pick >> i & 1 == 1)
+            .fold(0, |sum, (_, row)| sum ^ row)
+    });
     let mut sums: Vec<u64> = sums.collect();
     sums.sort_unstable_by_key(|sum| (sum.count_ones(), *sum));
     let mut basis = Basis::default();
@@ -346,7 +373,9 @@ mod tests {
         fn time(&mut self, a: usize, b: usize) -> f64 {
             let (x, y) = (self.addresses[a], self.addresses[b]);
             let conflict = match self.kind {
-                Kind::Linear => self.banks.iter().all(|&m| !parity(m, x ^ y)) && (x ^ y) & self.rows != 0,
+                Kind::Linear => {
+                    self.banks.iter().all(|&m| !parity(m, x ^ y)) && (x ^ y) & self.rows != 0
+                }
                 Kind::Noise => self.random.random_bool(0.06),
                 Kind::Hash => (x ^ y).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 60 == 3,
                 Kind::Three => (x >> 12) % 3 == (y >> 12) % 3,
@@ -410,9 +439,12 @@ mod tests {
 
     #[test]
     fn refuses_what_is_not_there() {
-        for (kind, words) in
-            [(Kind::Noise, "again"), (Kind::Flat, "separate"), (Kind::Hash, "separate"), (Kind::Three, "separate")]
-        {
+        for (kind, words) in [
+            (Kind::Noise, "again"),
+            (Kind::Flat, "separate"),
+            (Kind::Hash, "separate"),
+            (Kind::Three, "separate"),
+        ] {
             for seed in 0..4 {
                 let mut oracle = Oracle::new(seed, vec![], kind);
                 oracle.wrong = 0.0;

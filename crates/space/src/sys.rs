@@ -18,14 +18,18 @@ pub(crate) struct Area {
 }
 
 impl Area {
-    /// So many bytes, with a page under each, in huge pages where the kernel has some and they are asked for.
+    /// So many bytes, with a page under each, in huge pages where the kernel has some and they are
+    /// asked for.
     pub fn populated(bytes: usize, huge: bool) -> Result<Self, SpaceError> {
         let area = Self::reserved(bytes)?;
         let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
         // SAFETY: the area is this object's; a kernel without huge pages refuses, which is as good.
         unsafe { libc::madvise(area.start as *mut libc::c_void, area.bytes, advice) };
         // SAFETY: as above; the kernel writes zeroes to fresh pages.
-        if unsafe { libc::madvise(area.start as *mut libc::c_void, area.bytes, libc::MADV_POPULATE_WRITE) } != 0 {
+        if unsafe {
+            libc::madvise(area.start as *mut libc::c_void, area.bytes, libc::MADV_POPULATE_WRITE)
+        } != 0
+        {
             return Err(SpaceError::os(
                 &format!("{} MiB of memory cannot be had", bytes >> 20),
                 "ask for less, or end other programs (Linux 5.14 is needed)",
@@ -42,7 +46,10 @@ impl Area {
         // SAFETY: a fresh mapping at an address of the kernel's choice.
         let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes + HUGE, rights, flags, -1, 0) };
         if at == libc::MAP_FAILED {
-            return Err(SpaceError::os(&format!("{} MiB cannot be mapped", bytes >> 20), "ask for less"));
+            return Err(SpaceError::os(
+                &format!("{} MiB cannot be mapped", bytes >> 20),
+                "ask for less",
+            ));
         }
         let (at, start) = (at as usize, (at as usize).next_multiple_of(HUGE));
         let end = start + bytes;
@@ -82,7 +89,9 @@ pub(crate) fn move_page(from: usize, to: usize) -> io::Result<()> {
     // The addresses stay taken: in a hole, another thread's mapping could come to lie.
     let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
     // SAFETY: the caller owns both places; what was at `to` is dropped.
-    let at = unsafe { libc::mremap(from as *mut libc::c_void, page, page, flags, to as *mut libc::c_void) };
+    let at = unsafe {
+        libc::mremap(from as *mut libc::c_void, page, page, flags, to as *mut libc::c_void)
+    };
     if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
@@ -95,8 +104,10 @@ pub(crate) fn frames_of(start: usize, pages: usize) -> Result<Vec<u64>, SpaceErr
     let file = File::open(PATH).map_err(|e| SpaceError::of_io(PATH, &e, "mount /proc"))?;
     let mut bytes = vec![0; pages * 8];
     let at = start as u64 / PAGE * 8;
-    file.read_exact_at(&mut bytes, at).map_err(|e| SpaceError::of_io(PATH, &e, "is the memory there?"))?;
-    let entries = bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()));
+    file.read_exact_at(&mut bytes, at)
+        .map_err(|e| SpaceError::of_io(PATH, &e, "is the memory there?"))?;
+    let entries =
+        bytes.chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default()));
     let frames: Vec<u64> = entries.map(|e| if e & PRESENT == 0 { 0 } else { e & FRAME }).collect();
     if frames.contains(&0) {
         return Err(SpaceError::Machine(format!(
@@ -129,7 +140,8 @@ pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<File, S
     let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
     let fd = owned(fd.into()).map_err(|e| SpaceError::of_io("memfd_create", &e, remedy))?;
     let file = File::from(fd);
-    file.write_all_at(bytes, 0).map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
+    file.write_all_at(bytes, 0)
+        .map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
     Ok(file)
 }
 
@@ -142,8 +154,13 @@ pub(crate) fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
-/// Page ranges of a process that have a page under them: first address, end, and whether it is the kernel's page of zeroes.
-pub(crate) fn present_ranges(pagemap: &File, start: u64, end: u64) -> io::Result<Vec<(u64, u64, bool)>> {
+/// Page ranges of a process that have a page under them: first address, end, and whether it is the
+/// kernel's page of zeroes.
+pub(crate) fn present_ranges(
+    pagemap: &File,
+    start: u64,
+    end: u64,
+) -> io::Result<Vec<(u64, u64, bool)>> {
     // PAGEMAP_SCAN of 12 words; PAGE_IS_PRESENT, PAGE_IS_PFNZERO.
     const SCAN: libc::c_ulong = 0xc060_6610;
     const IS_PRESENT: u64 = 1 << 3;

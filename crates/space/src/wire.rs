@@ -1,4 +1,5 @@
-//! What the preloaded library and solocore tell each other (crates/space/preload/space.h says the same).
+//! What the preloaded library and solocore tell each other (crates/space/preload/space.h says the
+//! same).
 
 use crate::map::{Choice, MAX_FUNCTIONS};
 
@@ -73,7 +74,8 @@ impl Packet {
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes: &[u8; PACKET] = bytes.try_into().ok()?;
         let four = |at: usize| u32::from_ne_bytes(bytes[at..at + 4].try_into().unwrap_or_default());
-        let eight = |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
+        let eight =
+            |at: usize| u64::from_ne_bytes(bytes[at..at + 8].try_into().unwrap_or_default());
         let text = bytes[32..].split(|&b| b == 0).next().unwrap_or_default();
         Some(Self {
             kind: four(0),
@@ -115,7 +117,14 @@ mod tests {
 
     #[test]
     fn packets_come_back() {
-        let packet = Packet { kind: 5, pages: 7, stuck: 8, move_ns: 9, all_ns: u64::MAX, text: "x".repeat(100) };
+        let packet = Packet {
+            kind: 5,
+            pages: 7,
+            stuck: 8,
+            move_ns: 9,
+            all_ns: u64::MAX,
+            text: "x".repeat(100),
+        };
         assert_eq!(Packet::decode(&packet.encode()), Some(packet));
         let long = Packet::new(1, &"y".repeat(1000));
         assert_eq!(Packet::decode(&long.encode()).map(|p| p.text.len()), Some(223));

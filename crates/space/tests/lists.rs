@@ -1,4 +1,5 @@
-//! Fragmentation and leaks: ten million random requests over the m+1 lists, against a second book that knows each frame's holder.
+//! Fragmentation and leaks: ten million random requests over the m+1 lists, against a second book
+//! that knows each frame's holder.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -59,7 +60,8 @@ impl Book {
 fn ten_million_requests_lose_nothing() {
     let mut random = ChaCha8Rng::seed_from_u64(10);
     let mut book = Book::new(1 << 16);
-    let at_first: Vec<_> = (0..=CORES).filter_map(|l| book.lists.stats(l)).map(|s| s.free).collect();
+    let at_first: Vec<_> =
+        (0..=CORES).filter_map(|l| book.lists.stats(l)).map(|s| s.free).collect();
     for i in 0..10_000_000u32 {
         // The tide turns: nearly full, nearly empty.
         let filling = if i >> 17 & 1 == 0 { 0.7 } else { 0.3 };
@@ -85,7 +87,10 @@ fn ten_million_requests_lose_nothing() {
     for list in 0..=CORES {
         for order in (0..=MAX_ORDER).rev() {
             while fresh.lists.get(list, order).is_ok() {
-                assert!(book.lists.get(list, order).is_ok(), "list {list} has fewer blocks of order {order}");
+                assert!(
+                    book.lists.get(list, order).is_ok(),
+                    "list {list} has fewer blocks of order {order}"
+                );
             }
             assert!(book.lists.get(list, order).is_err());
         }

@@ -1,7 +1,8 @@
-//! Time of one allocation, of one system drawn, and of all nine verdicts, on systems around the edge of all scenarios.
+//! Time of one allocation, of one system drawn, and of all nine verdicts, on systems around the
+//! edge of all scenarios.
 //!
-//! Target: phases 1 to 3 of one allocation (four cores, 16 ways, O|C+A/B-All, the least level-C utilization) in less than 20
-//! microseconds in the median.
+//! Target: phases 1 to 3 of one allocation (four cores, 16 ways, O|C+A/B-All, the least level-C
+//! utilization) in less than 20 microseconds in the median.
 
 use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
 use solocore_planner::levels::optimiser::{Allocator, Objective, Scheme, TaskSystem};

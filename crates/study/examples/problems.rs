@@ -1,9 +1,10 @@
-//! Phase-3 problems of random systems with the answers of the exact search, as JSON lines, for the MILP that checks them
-//! (`tests/study/test_milp.py`).
+//! Phase-3 problems of random systems with the answers of the exact search, as JSON lines, for the
+//! MILP that checks them (`tests/study/test_milp.py`).
 //!
-//! `problems COUNT SEED`: each line has the curves of the cores by check and size, what locked buffers save, level C's
-//! utilization and margin by size, the limits, and `least`: the least utilization of level C, null if nothing is feasible.
-//! The last line has `nanoseconds`: the median of a whole allocation (phases 1 to 3).
+//! `problems COUNT SEED`: each line has the curves of the cores by check and size, what locked
+//! buffers save, level C's utilization and margin by size, the limits, and `least`: the least
+//! utilization of level C, null if nothing is feasible. The last line has `nanoseconds`: the median
+//! of a whole allocation (phases 1 to 3).
 
 use solocore_planner::levels::optimiser::scheme::{Io, Ipc};
 use solocore_planner::levels::optimiser::{Allocator, Objective, Scheme, TaskSystem};
@@ -18,7 +19,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (count, seed) = (number(100)?, number(1)?);
     let p = Parameters::standard();
     let scheme = Scheme { ipc: Ipc::Optimized, io: Io::All };
-    let (mut system, mut allocator, mut times) = (TaskSystem::default(), Allocator::new(p.machine()), Vec::new());
+    let (mut system, mut allocator, mut times) =
+        (TaskSystem::default(), Allocator::new(p.machine()), Vec::new());
     for index in 0..count {
         let number = u16::try_from(index * 37 % 648)?;
         let scenario = Scenario::from_index(number).ok_or("a scenario")?;
@@ -34,6 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     times.sort_unstable();
-    println!("{}", serde_json::json!({"nanoseconds": times.get(times.len() / 2), "ways": p.machine.ways}));
+    println!(
+        "{}",
+        serde_json::json!({"nanoseconds": times.get(times.len() / 2), "ways": p.machine.ways})
+    );
     Ok(())
 }

@@ -1,7 +1,8 @@
-//! One plot per scenario, in the manner of the paper's Fig. 15: utilization across, share of schedulable systems upwards.
+//! One plot per scenario, in the manner of the paper's Fig. 15: utilization across, share of
+//! schedulable systems upwards.
 //!
-//! Colour says where I/O buffers are, the form of the line where message buffers are (dotted R, dashed C, solid O), so that ten
-//! curves can be told apart. Colours are those of Okabe and Ito.
+//! Colour says where I/O buffers are, the form of the line where message buffers are (dotted R,
+//! dashed C, solid O), so that ten curves can be told apart. Colours are those of Okabe and Ito.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};
@@ -48,11 +49,17 @@ pub fn svg(manifest: &Manifest, points: &Points, scenario: Scenario) -> Result<S
     Ok(text)
 }
 
-fn draw(text: &mut String, manifest: &Manifest, points: &Points, scenario: Scenario) -> Result<(), Failed> {
+fn draw(
+    text: &mut String,
+    manifest: &Manifest,
+    points: &Points,
+    scenario: Scenario,
+) -> Result<(), Failed> {
     let area = SVGBackend::with_string(text, SIZE).into_drawing_area();
     area.fill(&WHITE)?;
     let (plot, names) = area.split_horizontally(SIZE.0 - LEGEND);
-    let last = curve(points, scenario, &manifest.utilizations).last().map_or(1000, |(milli, _)| milli);
+    let last =
+        curve(points, scenario, &manifest.utilizations).last().map_or(1000, |(milli, _)| milli);
     let mut chart = ChartBuilder::on(&plot)
         .caption(format!("({})", scenario.to_string().replace(',', ", ")), (FONT, 17))
         .margin(12)
@@ -71,8 +78,9 @@ fn draw(text: &mut String, manifest: &Manifest, points: &Points, scenario: Scena
         .draw()?;
     for (at, name) in manifest.schemes.iter().enumerate() {
         let Ok(scheme) = Scheme::parse(name) else { continue };
-        let shares = curve(points, scenario, &manifest.utilizations)
-            .map(|(milli, p)| (f64::from(milli) / 1000.0, f64::from(p.schedulable[at]) / f64::from(p.systems)));
+        let shares = curve(points, scenario, &manifest.utilizations).map(|(milli, p)| {
+            (f64::from(milli) / 1000.0, f64::from(p.schedulable[at]) / f64::from(p.systems))
+        });
         let line: Vec<(f64, f64)> = std::iter::once((0.0, 1.0)).chain(shares).collect();
         let style = colour(scheme.io).stroke_width(2);
         let y = 52 + 22 * i32::try_from(at).unwrap_or(0);

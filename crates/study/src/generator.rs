@@ -1,33 +1,48 @@
 //! Synthetic task systems by the paper's procedure (section 6.1, "Task-system generation").
 //!
 //! # Rule
-//! 1. A share of the utilization per level is drawn from category 1 and the three are scaled to a sum of 1. Tasks with
-//!    utilizations from category 3 and periods from category 2 are added to a level until its share is reached; the last is
-//!    cut to fit. Utilization is that of level-A PETs, in an idle system with the whole cache.
-//! 2. A share of each level's tasks exchange messages: chains of senders and receivers of one level and one period
-//!    (tasks of level C in a chain take the period of its first). Sizes are from category 5.
-//! 3. A bandwidth is drawn from category 6, and tasks in random order get I/O buffers until it is met (the last is cut) or
-//!    no task is left: a job moves what it copies, at the speed of its copy.
-//! 4. Each I/O task receives its data directly by DMA or through a copy of the kernel, by the share drawn from category 7.
+//! 1. A share of the utilization per level is drawn from category 1 and the three are scaled to a
+//!    sum of 1. Tasks with utilizations from category 3 and periods from category 2 are added to a
+//!    level until its share is reached; the last is cut to fit. Utilization is that of level-A
+//!    PETs, in an idle system with the whole cache.
+//! 2. A share of each level's tasks exchange messages: chains of senders and receivers of one level
+//!    and one period (tasks of level C in a chain take the period of its first). Sizes are from
+//!    category 5.
+//! 3. A bandwidth is drawn from category 6, and tasks in random order get I/O buffers until it is
+//!    met (the last is cut) or no task is left: a job moves what it copies, at the speed of its
+//!    copy.
+//! 4. Each I/O task receives its data directly by DMA or through a copy of the kernel, by the share
+//!    drawn from category 7.
 //!
-//! What the paper leaves open is drawn from [`Parameters`]. The order of draws is fixed: per level the tasks, then the
-//! chains, then I/O. One (seed, scenario, utilization, index) is one system, whatever else is drawn.
+//! What the paper leaves open is drawn from [`Parameters`]. The order of draws is fixed: per level
+//! the tasks, then the chains, then I/O. One (seed, scenario, utilization, index) is one system,
+//! whatever else is drawn.
 //!
 //! # Not covered
-//! Precedence: tasks of a chain have one period and no order. Messages between levels, as in the paper.
+//! Precedence: tasks of a chain have one period and no order. Messages between levels, as in the
+//! paper.
 
 use crate::parameters::Parameters;
 use crate::random::{Range, Stream};
 use crate::scenario::Scenario;
 use solocore_analysis::mc2::Level;
 use solocore_planner::levels::optimiser::curve::{decay, power, saturation};
-use solocore_planner::levels::optimiser::tasks::{Accesses, BANKS, Edge, IoBuffer, SystemTask, TaskSystem};
+use solocore_planner::levels::optimiser::tasks::{
+    Accesses, BANKS, Edge, IoBuffer, SystemTask, TaskSystem,
+};
 
 /// Cores of the study's machine, each with its own DRAM bank for levels A and B.
 pub const CORES: usize = 4;
 
 /// Replaces a system by the one of that name. `milli` is the utilization in thousandths.
-pub fn generate(out: &mut TaskSystem, p: &Parameters, seed: u64, scenario: Scenario, milli: u32, index: u64) {
+pub fn generate(
+    out: &mut TaskSystem,
+    p: &Parameters,
+    seed: u64,
+    scenario: Scenario,
+    milli: u32,
+    index: u64,
+) {
     let mut stream = Stream::new([seed, u64::from(scenario.index()), u64::from(milli), index]);
     out.cores = CORES;
     out.curves.clear();
@@ -70,10 +85,14 @@ impl Draw<'_> {
             left = if utilization < left { left - utilization } else { 0.0 };
             let period_ms = match level {
                 Level::C => self.stream.within(self.scenario.global_periods()),
-                _ => f64::from(self.scenario.bound_periods()[at][usize::from(self.stream.below(2) == 1)]),
+                _ => f64::from(
+                    self.scenario.bound_periods()[at][usize::from(self.stream.below(2) == 1)],
+                ),
             };
-            let (slowdown, rate) =
-                (self.stream.within(self.p.execution.slowdown), self.stream.within(self.p.execution.decay));
+            let (slowdown, rate) = (
+                self.stream.within(self.p.execution.slowdown),
+                self.stream.within(self.p.execution.decay),
+            );
             let factor = decay(rate);
             let whole = 1.0 + slowdown * power(factor, self.p.machine.ways);
             self.out.tasks.push(SystemTask {
@@ -116,7 +135,12 @@ impl Draw<'_> {
     }
 
     /// Chains of the first tasks of a range that `same` picks; the others stay alone.
-    fn add_chains(&mut self, share: f64, tasks: std::ops::Range<usize>, same: impl Fn(&Self, usize) -> bool) {
+    fn add_chains(
+        &mut self,
+        share: f64,
+        tasks: std::ops::Range<usize>,
+        same: impl Fn(&Self, usize) -> bool,
+    ) {
         let first = self.out.order.len();
         for task in tasks {
             if same(self, task) {
@@ -142,17 +166,29 @@ impl Draw<'_> {
 
     fn add_edge(&mut self, sender: usize, receiver: usize) {
         self.out.tasks[receiver].period_ms = self.out.tasks[sender].period_ms;
-        let share = if self.scenario.large_messages() { self.p.ipc.share_large } else { self.p.ipc.share_small };
+        let share = if self.scenario.large_messages() {
+            self.p.ipc.share_large
+        } else {
+            self.p.ipc.share_small
+        };
         let bytes = self.scenario.message_bytes()[usize::from(self.stream.below(2) == 1)];
         let bank = self.stream.below(BANKS);
         let mut accesses = |ce: Range, cl: Range| {
-            let (share, ce, eviction) =
-                (self.stream.within(share), self.stream.within(ce), self.stream.within(self.p.ipc.eviction));
+            let (share, ce, eviction) = (
+                self.stream.within(share),
+                self.stream.within(ce),
+                self.stream.within(self.p.ipc.eviction),
+            );
             // Locked buffers are never slower than buffers that may be evicted.
             let cl = self.stream.within(cl).min(ce);
             let bypass = share * (1.0 / ce - 1.0);
             let level_c = share * ((1.0 + eviction) / ce - 1.0);
-            Accesses { share, bypass, level_c: level_c.max(bypass), locked: share * (1.0 - cl / ce) }
+            Accesses {
+                share,
+                bypass,
+                level_c: level_c.max(bypass),
+                locked: share * (1.0 - cl / ce),
+            }
         };
         let sending = accesses(self.p.ipc.send_ce_over_sbp, self.p.ipc.send_cl_over_sbp);
         let receiving = accesses(self.p.ipc.receive_ce_over_sbp, self.p.ipc.receive_cl_over_sbp);
@@ -172,8 +208,10 @@ impl Draw<'_> {
             let other = at + usize::try_from(self.stream.below(left)).unwrap_or(0);
             shuffled.swap(at, other);
             let task = &mut self.out.tasks[shuffled[at]];
-            let (share, speed) =
-                (self.stream.within(self.p.io.copy_share), self.stream.within(self.p.io.copy_mb_per_s));
+            let (share, speed) = (
+                self.stream.within(self.p.io.copy_share),
+                self.stream.within(self.p.io.copy_mb_per_s),
+            );
             let wanted = share * task.utilization / self.p.execution.level_a_over_b * speed;
             let mb_per_s = wanted.min(target - self.out.dma);
             let copy_share = if wanted > 0.0 { share * (mb_per_s / wanted) } else { 0.0 };
@@ -194,8 +232,9 @@ impl Draw<'_> {
     }
 }
 
-/// Marks the I/O tasks of a level that are in the half with the longest, and with the shortest periods. Of an odd number
-/// both halves have the one in the middle; ties go by index. The level has at most two periods.
+/// Marks the I/O tasks of a level that are in the half with the longest, and with the shortest
+/// periods. Of an odd number both halves have the one in the middle; ties go by index. The level
+/// has at most two periods.
 fn mark_halves(tasks: &mut [SystemTask]) {
     let longest = tasks.iter().filter(|t| t.io.is_some()).map(|t| t.period_ms).fold(0.0, f64::max);
     let io = || tasks.iter().filter(|t| t.io.is_some());
@@ -216,7 +255,11 @@ fn mark_halves(tasks: &mut [SystemTask]) {
 }
 
 /// A number of tasks to the nearest whole.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of tasks, not negative")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a number of tasks, not negative"
+)]
 fn rounded(x: f64) -> usize {
     (x + 0.5) as usize
 }
@@ -261,19 +304,21 @@ mod tests {
                     let at = task.level as usize;
                     let [low, high] = scenario.task_utilization()[at];
                     // The last task of a level is cut.
-                    assert!(task.utilization < high && (task.utilization >= low || last[at]), "{scenario} {task:?}");
+                    assert!(
+                        task.utilization < high && (task.utilization >= low || last[at]),
+                        "{scenario} {task:?}"
+                    );
                     last[at] = false;
                     let [low, high] = scenario.reload();
                     assert!((low..high).contains(&task.reload));
                     let full = task.flat + task.steep * power(task.factor, p.machine.ways);
                     assert!((full - 1.0).abs() < 1e-12);
                     let period_fits = match task.level {
-                        Level::C => {
-                            (scenario.global_periods()[0]..scenario.global_periods()[1]).contains(&task.period_ms)
-                        }
-                        level => {
-                            scenario.bound_periods()[level as usize].iter().any(|&p| f64::from(p) == task.period_ms)
-                        }
+                        Level::C => (scenario.global_periods()[0]..scenario.global_periods()[1])
+                            .contains(&task.period_ms),
+                        level => scenario.bound_periods()[level as usize]
+                            .iter()
+                            .any(|&p| f64::from(p) == task.period_ms),
                     };
                     assert!(period_fits, "{scenario} {task:?}");
                 }
@@ -281,7 +326,13 @@ mod tests {
                 let [_, high] = scenario.io_bandwidth();
                 assert!(
                     s.dma <= high
-                        && (s.dma - s.tasks.iter().filter_map(|t| t.io).map(|io| io.mb_per_s).sum::<f64>()).abs()
+                        && (s.dma
+                            - s.tasks
+                                .iter()
+                                .filter_map(|t| t.io)
+                                .map(|io| io.mb_per_s)
+                                .sum::<f64>())
+                        .abs()
                             < 1e-9
                 );
             }
@@ -294,7 +345,12 @@ mod tests {
             assert_eq!((sender.level, sender.period_ms), (receiver.level, receiver.period_ms));
             assert!(scenario.message_bytes().contains(&edge.bytes) && edge.bank < BANKS);
             for a in [edge.sending, edge.receiving] {
-                assert!(a.level_c >= a.bypass && a.bypass >= 0.0 && a.locked >= 0.0 && a.locked <= a.share);
+                assert!(
+                    a.level_c >= a.bypass
+                        && a.bypass >= 0.0
+                        && a.locked >= 0.0
+                        && a.locked <= a.share
+                );
             }
         }
         let mut placed = s.order.clone();
@@ -304,13 +360,18 @@ mod tests {
         assert_eq!(pieces, placed.len());
     }
 
-    /// Kolmogorov and Smirnov's distance from uniform in `[low, high)` is below 1.95/sqrt(n) but once in a thousand.
+    /// Kolmogorov and Smirnov's distance from uniform in `[low, high)` is below 1.95/sqrt(n) but
+    /// once in a thousand.
     fn uniform(mut values: Vec<f64>, [low, high]: Range) {
         values.sort_by(f64::total_cmp);
         let n = values.len() as f64;
-        let far = values.iter().enumerate().map(|(i, v)| ((v - low) / (high - low) - i as f64 / n).abs());
+        let far =
+            values.iter().enumerate().map(|(i, v)| ((v - low) / (high - low) - i as f64 / n).abs());
         let worst = far.fold(0.0, f64::max);
-        assert!(values.len() > 500 && worst < 1.95 / n.sqrt() + 1.0 / n, "{worst} of {n} in [{low}, {high})");
+        assert!(
+            values.len() > 500 && worst < 1.95 / n.sqrt() + 1.0 / n,
+            "{worst} of {n} in [{low}, {high})"
+        );
     }
 
     #[test]
@@ -318,7 +379,8 @@ mod tests {
         let p = Parameters::standard();
         let scenario = Scenario::parse("C-Heavy,Long,Light,Slow,Large,Medium,Many").unwrap()[0];
         let (mut s, mut tasks) = (TaskSystem::default(), Vec::new());
-        let (mut long, mut a_tasks, mut bandwidths, mut direct, mut io) = (0.0, 0.0, Vec::new(), 0.0, 0.0);
+        let (mut long, mut a_tasks, mut bandwidths, mut direct, mut io) =
+            (0.0, 0.0, Vec::new(), 0.0, 0.0);
         for index in 0..600 {
             generate(&mut s, &p, 3, scenario, 4000, index);
             bandwidths.push(s.dma);
@@ -329,7 +391,8 @@ mod tests {
             io += s.tasks.iter().filter(|t| t.io.is_some()).count() as f64;
             direct += s.tasks.iter().filter(|t| t.io.is_some_and(|io| io.direct)).count() as f64;
         }
-        // A task is only added where the level has room, which thins out large ones by less than the test sees.
+        // A task is only added where the level has room, which thins out large ones by less than
+        // the test sees.
         let of = |level| tasks.iter().filter(move |t: &&SystemTask| t.level == level).take(5000);
         uniform(of(Level::C).map(|t| t.reload).collect(), scenario.reload());
         uniform(of(Level::B).map(|t| t.average).collect(), p.execution.average_over_longest);
@@ -345,14 +408,22 @@ mod tests {
     fn shares_of_the_levels_are_scaled_to_one() {
         let p = Parameters::standard();
         let mut s = TaskSystem::default();
-        for (name, [low, high]) in [("C-Light", [0.10, 0.30]), ("C-Heavy", [0.50, 0.70]), ("All-Mod", [0.28, 0.39])] {
-            let scenario = Scenario::parse(&format!("{name},Short,Light,Quick,Small,Low,Few")).unwrap()[0];
+        for (name, [low, high]) in
+            [("C-Light", [0.10, 0.30]), ("C-Heavy", [0.50, 0.70]), ("All-Mod", [0.28, 0.39])]
+        {
+            let scenario =
+                Scenario::parse(&format!("{name},Short,Light,Quick,Small,Low,Few")).unwrap()[0];
             let ranges = scenario.criticality();
-            let extreme = |own: f64, other: usize| own * 100.0 / (own * 100.0 + ranges[0][other] + ranges[1][other]);
+            let extreme = |own: f64, other: usize| {
+                own * 100.0 / (own * 100.0 + ranges[0][other] + ranges[1][other])
+            };
             for index in 0..300 {
                 generate(&mut s, &p, 1, scenario, 3000, index);
                 let share: f64 = s.global().iter().map(|t| t.utilization).sum::<f64>() / 3.0;
-                assert!(share > extreme(low, 1) - 1e-9 && share < extreme(high, 0) + 1e-9, "{name} {share}");
+                assert!(
+                    share > extreme(low, 1) - 1e-9 && share < extreme(high, 0) + 1e-9,
+                    "{name} {share}"
+                );
             }
         }
     }
@@ -363,8 +434,10 @@ mod tests {
         let tasks = &mut s.tasks[..];
         let io = |t: &&SystemTask| t.level == Level::A && t.io.is_some();
         let count = tasks.iter().filter(io).count();
-        let long: Vec<f64> = tasks.iter().filter(io).filter(|t| t.io.unwrap().long).map(|t| t.period_ms).collect();
-        let short: Vec<f64> = tasks.iter().filter(io).filter(|t| t.io.unwrap().short).map(|t| t.period_ms).collect();
+        let long: Vec<f64> =
+            tasks.iter().filter(io).filter(|t| t.io.unwrap().long).map(|t| t.period_ms).collect();
+        let short: Vec<f64> =
+            tasks.iter().filter(io).filter(|t| t.io.unwrap().short).map(|t| t.period_ms).collect();
         assert_eq!((long.len(), short.len()), (count.div_ceil(2), count.div_ceil(2)));
         assert!(count > 10 && long.iter().sum::<f64>() > short.iter().sum::<f64>());
         assert!(long.iter().all(|p| *p == 24.0) || long.contains(&12.0) && !short.contains(&24.0));

@@ -1,14 +1,16 @@
 //! The record of a study under way, from which it goes on after a kill at any point.
 //!
 //! # Rule
-//! A directory holds `study.json`, which says what is studied (version, parameters, seed, schemes, scenarios, utilizations,
-//! shard), and `journal.csv`, one line per finished point, appended as it is done:
+//! A directory holds `study.json`, which says what is studied (version, parameters, seed, schemes,
+//! scenarios, utilizations, shard), and `journal.csv`, one line per finished point, appended as it
+//! is done:
 //!
 //! `scenario,utilization in thousandths,systems,undecided,schedulable of each scheme...,check`
 //!
-//! `check` is a hash of the rest of the line. A kill can only leave the last line unfinished: it is dropped, with a word, and
-//! its point is computed again, to the same result. Damage anywhere else is refused. Tables and plots are written from the
-//! journal at the end, so a truncated one is simply written again.
+//! `check` is a hash of the rest of the line. A kill can only leave the last line unfinished: it is
+//! dropped, with a word, and its point is computed again, to the same result. Damage anywhere else
+//! is refused. Tables and plots are written from the journal at the end, so a truncated one is
+//! simply written again.
 
 use crate::StudyError;
 use crate::scenario::Scenario;
@@ -91,20 +93,25 @@ impl Manifest {
         if !path.is_file() {
             return Err(fault(
                 dir,
-                "holds no study (no study.json); give the directory of an earlier `solocore study -o`",
+                "holds no study (no study.json); give the directory of an earlier `solocore study \
+                    -o`",
             ));
         }
         let found: Self = files::read_json(&path)?;
         if found.format != FORMAT {
             return Err(fault(
                 dir,
-                &format!("has format `{}`, this version reads `{FORMAT}`; start anew", found.format),
+                &format!(
+                    "has format `{}`, this version reads `{FORMAT}`; start anew",
+                    found.format
+                ),
             ));
         }
         Ok(found)
     }
 
-    /// The first difference to another, in words; `None` if they agree. The shard counts only if asked.
+    /// The first difference to another, in words; `None` if they agree. The shard counts only if
+    /// asked.
     #[must_use]
     pub fn difference(&self, other: &Self, shards_too: bool) -> Option<String> {
         let differ = [
@@ -127,7 +134,9 @@ impl Manifest {
     pub fn own_scenarios(&self) -> Result<Vec<Scenario>, StudyError> {
         let mut out = Vec::new();
         for (at, name) in self.scenarios.iter().enumerate() {
-            let own = self.shard.is_none_or(|[k, n]| (at as u64) % u64::from(n.max(1)) + 1 == u64::from(k));
+            let own = self
+                .shard
+                .is_none_or(|[k, n]| (at as u64) % u64::from(n.max(1)) + 1 == u64::from(k));
             if own {
                 out.extend(Scenario::parse(name)?);
             }
@@ -148,9 +157,13 @@ impl Journal {
     /// # Errors
     /// When the directory holds a study already, or cannot be written.
     pub fn create(dir: &Path, manifest: &Manifest, parameters: &str) -> Result<Self, StudyError> {
-        std::fs::create_dir_all(dir).map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
+        std::fs::create_dir_all(dir)
+            .map_err(|source| ModelError::Write { path: dir.to_owned(), source })?;
         if dir.join("study.json").exists() {
-            return Err(fault(dir, "holds a study already; go on with it (--resume), or choose another directory"));
+            return Err(fault(
+                dir,
+                "holds a study already; go on with it (--resume), or choose another directory",
+            ));
         }
         let path = dir.join("journal.csv");
         files::write_atomically(&path, b"")?;
@@ -182,7 +195,12 @@ impl Journal {
     ///
     /// # Errors
     /// When the disk is full; the line is then dropped by the next [`Journal::resume`].
-    pub fn append(&mut self, scenario: Scenario, milli: u32, point: &Point) -> Result<(), StudyError> {
+    pub fn append(
+        &mut self,
+        scenario: Scenario,
+        milli: u32,
+        point: &Point,
+    ) -> Result<(), StudyError> {
         let text = line(scenario, milli, point);
         let written = self.file.write_all(text.as_bytes());
         written.map_err(|source| ModelError::Write { path: self.path.clone(), source }.into())
@@ -200,7 +218,8 @@ pub fn points(dir: &Path, manifest: &Manifest) -> Result<Points, StudyError> {
 /// Points, the text they were read from, and the bytes after it.
 fn read(dir: &Path, manifest: &Manifest) -> Result<(Points, String, usize), StudyError> {
     let path = dir.join("journal.csv");
-    let bytes = std::fs::read(&path).map_err(|source| ModelError::Read { path: path.clone(), source })?;
+    let bytes =
+        std::fs::read(&path).map_err(|source| ModelError::Read { path: path.clone(), source })?;
     let whole = bytes.iter().rposition(|&b| b == b'\n').map_or(0, |at| at + 1);
     let invalid = |number: usize, what: &str| -> StudyError {
         let message = format!("{what}; the journal is damaged, start anew in another directory");
@@ -210,8 +229,8 @@ fn read(dir: &Path, manifest: &Manifest) -> Result<(Points, String, usize), Stud
     let own: Vec<Scenario> = manifest.own_scenarios()?;
     let mut points = Points::new();
     for (at, row) in text.lines().enumerate() {
-        let (scenario, milli, point) =
-            parse(row, manifest.schemes.len()).ok_or_else(|| invalid(at + 1, "not a point, or changed"))?;
+        let (scenario, milli, point) = parse(row, manifest.schemes.len())
+            .ok_or_else(|| invalid(at + 1, "not a point, or changed"))?;
         if !own.contains(&scenario) || manifest.utilizations.binary_search(&milli).is_err() {
             return Err(invalid(at + 1, "a point that is not of this study"));
         }
@@ -246,7 +265,8 @@ fn parse(row: &str, schemes: usize) -> Option<(Scenario, u32, Point)> {
 
 /// FNV-1a, 64 bits: against accidents, not against intent.
 fn hash(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
+    text.bytes()
+        .fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3))
 }
 
 pub(crate) fn fault(dir: &Path, message: &str) -> StudyError {
@@ -272,25 +292,41 @@ pub fn merge(dirs: &[PathBuf]) -> Result<(Manifest, Points), StudyError> {
         if let Some(what) = manifest.difference(&own, false) {
             return Err(fault(
                 dir,
-                &format!("differs from {} in {what}; merge shards of one study only", first.display()),
+                &format!(
+                    "differs from {} in {what}; merge shards of one study only",
+                    first.display()
+                ),
             ));
         }
         let Some([k, n]) = own.shard.filter(|[_, n]| *n == count) else {
             return Err(fault(dir, &format!("is no shard of {count}, as {} is", first.display())));
         };
         if let Some(other) = have.insert(k, dir) {
-            return Err(fault(dir, &format!("is shard {k}/{n}, and so is {}; give each once", other.display())));
+            return Err(fault(
+                dir,
+                &format!("is shard {k}/{n}, and so is {}; give each once", other.display()),
+            ));
         }
         let points = points(dir, &own)?;
-        let left = own.own_scenarios()?.into_iter().find(|s| !crate::study::finished(&points, *s, &own.utilizations));
+        let left = own
+            .own_scenarios()?
+            .into_iter()
+            .find(|s| !crate::study::finished(&points, *s, &own.utilizations));
         if let Some(scenario) = left {
-            return Err(fault(dir, &format!("is not finished (scenario {scenario}); go on with it first (--resume)")));
+            return Err(fault(
+                dir,
+                &format!("is not finished (scenario {scenario}); go on with it first (--resume)"),
+            ));
         }
         all.extend(points);
     }
-    let missing: Vec<String> = (1..=count).filter(|k| !have.contains_key(k)).map(|k| format!("{k}/{count}")).collect();
+    let missing: Vec<String> =
+        (1..=count).filter(|k| !have.contains_key(k)).map(|k| format!("{k}/{count}")).collect();
     if !missing.is_empty() {
-        return Err(fault(first, &format!("shards {} are missing; name their directories too", missing.join(", "))));
+        return Err(fault(
+            first,
+            &format!("shards {} are missing; name their directories too", missing.join(", ")),
+        ));
     }
     Ok((Manifest { shard: None, ..manifest }, all))
 }

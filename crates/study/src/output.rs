@@ -23,7 +23,8 @@ pub struct Summary {
     pub undecided: u64,
 }
 
-/// Works out the results and writes `points.csv`, `sua.csv`, `sua_by_scenario.csv`, `observations.csv` and a plot per scenario.
+/// Works out the results and writes `points.csv`, `sua.csv`, `sua_by_scenario.csv`,
+/// `observations.csv` and a plot per scenario.
 ///
 /// # Errors
 /// When a file cannot be written.
@@ -32,7 +33,10 @@ pub fn write(dir: &Path, manifest: &Manifest, points: &Points) -> Result<Summary
     let observations = results::observations(manifest, &areas);
     write_atomically(&dir.join("points.csv"), &results::points_csv(manifest, points)?)?;
     write_atomically(&dir.join("sua.csv"), &results::sua_csv(manifest, &areas)?)?;
-    write_atomically(&dir.join("sua_by_scenario.csv"), &results::scenario_sua_csv(manifest, &areas)?)?;
+    write_atomically(
+        &dir.join("sua_by_scenario.csv"),
+        &results::scenario_sua_csv(manifest, &areas)?,
+    )?;
     write_atomically(&dir.join("observations.csv"), &results::observations_csv(&observations)?)?;
     manifest.own_scenarios()?.par_iter().try_for_each(|&scenario| -> Result<(), StudyError> {
         let plot = chart::svg(manifest, points, scenario)?;

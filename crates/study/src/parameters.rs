@@ -1,7 +1,8 @@
 //! The ranges that the generator and the cost model draw from, and their file.
 //!
-//! Problem: the paper prints the distributions of Table 3 but not those behind its cost model. Rule: every assumed range
-//! is in one file, `parameters.toml`, each with its reason; a study records which file it used.
+//! Problem: the paper prints the distributions of Table 3 but not those behind its cost model.
+//! Rule: every assumed range is in one file, `parameters.toml`, each with its reason; a study
+//! records which file it used.
 
 use crate::StudyError;
 use crate::random::Range;
@@ -168,9 +169,12 @@ impl Parameters {
     /// # Errors
     /// As [`Parameters::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, StudyError> {
-        let mut out: Self = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let mut out: Self =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
         match out.fault() {
-            Some(message) => Err(ModelError::Invalid { path: path.to_owned(), line: None, message }.into()),
+            Some(message) => {
+                Err(ModelError::Invalid { path: path.to_owned(), line: None, message }.into())
+            }
             None => Ok(out),
         }
     }
@@ -227,7 +231,12 @@ impl Parameters {
         let named = |name, range, most, positive| Named { name, range, most, positive };
         let ipc = &mut self.ipc;
         vec![
-            named("execution.average_over_longest", &mut self.execution.average_over_longest, 1.0, true),
+            named(
+                "execution.average_over_longest",
+                &mut self.execution.average_over_longest,
+                1.0,
+                true,
+            ),
             named("execution.slowdown", &mut self.execution.slowdown, FREE, false),
             named("execution.decay", &mut self.execution.decay, FREE, true),
             named("dma.bus", &mut self.dma.bus, FREE, false),
@@ -256,7 +265,8 @@ impl Parameters {
             if !(floor && low <= high && high <= r.most) {
                 let least = if r.positive { "above 0" } else { "0 or more" };
                 return Some(format!(
-                    "`{}` is [{low}, {high}]; give [low, high] with low {least}, not above high, and high at most {}",
+                    "`{}` is [{low}, {high}]; give [low, high] with low {least}, not above high, \
+                        and high at most {}",
                     r.name, r.most
                 ));
             }
@@ -267,13 +277,16 @@ impl Parameters {
         }
         if machine.least_ways_of_c > machine.ways || machine.placement_ways > machine.ways {
             return Some(format!(
-                "`machine.least_ways_of_c` and `machine.placement_ways` must not exceed the {} ways",
+                "`machine.least_ways_of_c` and `machine.placement_ways` must not exceed the {} \
+                    ways",
                 machine.ways
             ));
         }
         let [fewest, most] = self.ipc.chain;
         if fewest < 2 || most < fewest || most > 64 {
-            return Some(format!("`ipc.chain` is [{fewest}, {most}]; give 2 to 64 tasks, the fewest first"));
+            return Some(format!(
+                "`ipc.chain` is [{fewest}, {most}]; give 2 to 64 tasks, the fewest first"
+            ));
         }
         let positive = [
             ("machine.way_bytes", machine.way_bytes as f64, 1.0),
@@ -285,7 +298,8 @@ impl Parameters {
             ("interrupts.tick_us", self.interrupts.tick_us, 0.0),
             ("interrupts.device_us", self.interrupts.device_us, 0.0),
         ];
-        let (name, value, least) = positive.into_iter().find(|(_, v, least)| !(v.is_finite() && v >= least))?;
+        let (name, value, least) =
+            positive.into_iter().find(|(_, v, least)| !(v.is_finite() && v >= least))?;
         Some(format!("`{name}` is {value}; give {least} or more"))
     }
 }

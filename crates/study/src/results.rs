@@ -1,7 +1,8 @@
 //! From points to areas, observations and tables.
 //!
-//! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids from utilization 0, where
-//! every system is schedulable, to the scenario's end (the paper, section 6.2); over several scenarios, their sum.
+//! The schedulable-utilization area (SUA) of a scheme is the area under its curve, by trapezoids
+//! from utilization 0, where every system is schedulable, to the scenario's end (the paper, section
+//! 6.2); over several scenarios, their sum.
 
 use crate::StudyError;
 use crate::journal::{Manifest, Points};
@@ -54,8 +55,10 @@ pub fn areas(manifest: &Manifest, points: &Points) -> Result<Vec<ScenarioAreas>,
         for (at, area) in areas.iter_mut().enumerate() {
             let (mut from, mut height) = (0.0, 1.0);
             for (milli, point) in curve(points, scenario, &manifest.utilizations) {
-                let (to, share) =
-                    (f64::from(milli) / 1000.0, f64::from(point.schedulable[at]) / f64::from(point.systems));
+                let (to, share) = (
+                    f64::from(milli) / 1000.0,
+                    f64::from(point.schedulable[at]) / f64::from(point.systems),
+                );
                 *area += (to - from) * f64::midpoint(height, share);
                 (from, height) = (to, share);
             }
@@ -66,7 +69,11 @@ pub fn areas(manifest: &Manifest, points: &Points) -> Result<Vec<ScenarioAreas>,
 }
 
 /// Areas by scheme over the scenarios that `counts` picks.
-pub fn total(areas: &[ScenarioAreas], schemes: usize, counts: impl Fn(Scenario) -> bool) -> Vec<f64> {
+pub fn total(
+    areas: &[ScenarioAreas],
+    schemes: usize,
+    counts: impl Fn(Scenario) -> bool,
+) -> Vec<f64> {
     let mut sums = vec![0.0; schemes];
     for one in areas.iter().filter(|one| counts(one.scenario)) {
         for (sum, area) in sums.iter_mut().zip(&one.areas) {
@@ -101,10 +108,15 @@ pub fn observations(manifest: &Manifest, areas: &[ScenarioAreas]) -> Vec<Observa
         here: gain(sums, over, than),
     };
     let positive = |figures: &[Figure]| verdict(figures, |values| values.iter().all(|v| *v > 0.0));
-    let rising = |figures: &[Figure]| verdict(figures, |values| values[0] > 0.0 && values[1] >= values[0]);
+    let rising =
+        |figures: &[Figure]| verdict(figures, |values| values[0] > 0.0 && values[1] >= values[0]);
     let seven = vec![figure("C|C", "R|R", Some(5.0))];
-    let eight = vec![figure("O|C", "C|C", Some(11.0)), among("large messages", &large, "O|C", "C|C", 13.0)];
-    let nine = vec![figure(C_ALL, "C|C", Some(3.0)), among("high I/O bandwidth", &high, C_ALL, "C|C", 4.0)];
+    let eight =
+        vec![figure("O|C", "C|C", Some(11.0)), among("large messages", &large, "O|C", "C|C", 13.0)];
+    let nine = vec![
+        figure(C_ALL, "C|C", Some(3.0)),
+        among("high I/O bandwidth", &high, C_ALL, "C|C", 4.0),
+    ];
     let ten = vec![
         figure(C_ALL, "C|C+A/B-LP", Some(3.0)),
         figure(C_ALL, "C|C+A/B-SP", Some(3.0)),
@@ -112,7 +124,8 @@ pub fn observations(manifest: &Manifest, areas: &[ScenarioAreas]) -> Vec<Observa
         figure(O_ALL, "O|C+A/B-SP", Some(2.0)),
     ];
     let mut eleven = vec![figure(O_ALL, "C|C", Some(14.0)), figure(O_ALL, "R|R", Some(20.0))];
-    let others = Scheme::paper().map(Scheme::name).filter(|name| ![O_ALL, "C|C", "R|R"].contains(name));
+    let others =
+        Scheme::paper().map(Scheme::name).filter(|name| ![O_ALL, "C|C", "R|R"].contains(name));
     eleven.extend(others.map(|name| figure(O_ALL, name, None)));
     let mut out = vec![
         observation(7, "coarse partitioning is beneficial", positive(&seven), seven),
@@ -122,19 +135,34 @@ pub fn observations(manifest: &Manifest, areas: &[ScenarioAreas]) -> Vec<Observa
             rising(&eight),
             eight,
         ),
-        observation(9, "CPU-sourced I/O interference matters more than DMA-sourced", rising(&nine), nine),
+        observation(
+            9,
+            "CPU-sourced I/O interference matters more than DMA-sourced",
+            rising(&nine),
+            nine,
+        ),
         observation(
             10,
             "no scheme with I/O buffers in level-C banks beats all in A/B banks",
             verdict(&ten, |v| v.iter().all(|v| *v >= 0.0)),
             ten,
         ),
-        observation(11, "I/O and message management together beat all others", positive(&eleven), eleven),
+        observation(
+            11,
+            "I/O and message management together beat all others",
+            positive(&eleven),
+            eleven,
+        ),
     ];
     if manifest.schemes.iter().any(|s| s == "O|opt") {
         let opt = vec![figure("O|opt", O_ALL, None)];
         let holds = verdict(&opt, |values| values[0] >= 0.0);
-        out.push(observation(0, "placing each I/O buffer by itself is never worse than a rule for all", holds, opt));
+        out.push(observation(
+            0,
+            "placing each I/O buffer by itself is never worse than a rule for all",
+            holds,
+            opt,
+        ));
     }
     out
 }
@@ -164,7 +192,8 @@ pub fn utilization(milli: u32) -> String {
 /// # Errors
 /// When the manifest names what does not exist.
 pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, StudyError> {
-    let header = ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"];
+    let header =
+        ["scenario", "scheme", "utilization", "systems", "schedulable", "ci_low", "ci_high"];
     let mut lines = vec![header.map(str::to_owned).to_vec()];
     for scenario in manifest.own_scenarios()? {
         for (at, scheme) in manifest.schemes.iter().enumerate() {
@@ -192,7 +221,13 @@ pub fn points_csv(manifest: &Manifest, points: &Points) -> Result<Vec<u8>, Study
 pub fn sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<Vec<u8>, StudyError> {
     let mut rows = vec![vec!["scheme".to_owned(), "sua".to_owned()]];
     let sums = total(areas, manifest.schemes.len(), |_| true);
-    rows.extend(manifest.schemes.iter().zip(sums).map(|(scheme, sum)| vec![scheme.clone(), format!("{sum:.6}")]));
+    rows.extend(
+        manifest
+            .schemes
+            .iter()
+            .zip(sums)
+            .map(|(scheme, sum)| vec![scheme.clone(), format!("{sum:.6}")]),
+    );
     to_csv(&rows)
 }
 
@@ -200,10 +235,15 @@ pub fn sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<Vec<u8>, 
 ///
 /// # Errors
 /// None that a table of text has reason for.
-pub fn scenario_sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<Vec<u8>, StudyError> {
+pub fn scenario_sua_csv(
+    manifest: &Manifest,
+    areas: &[ScenarioAreas],
+) -> Result<Vec<u8>, StudyError> {
     let mut rows = vec![["scenario", "scheme", "sua"].map(str::to_owned).to_vec()];
     for one in areas {
-        let of = |(scheme, area): (&String, &f64)| vec![one.scenario.to_string(), scheme.clone(), format!("{area:.6}")];
+        let of = |(scheme, area): (&String, &f64)| {
+            vec![one.scenario.to_string(), scheme.clone(), format!("{area:.6}")]
+        };
         rows.extend(manifest.schemes.iter().zip(&one.areas).map(of));
     }
     to_csv(&rows)
@@ -214,7 +254,9 @@ pub fn scenario_sua_csv(manifest: &Manifest, areas: &[ScenarioAreas]) -> Result<
 /// # Errors
 /// None that a table of text has reason for.
 pub fn observations_csv(observations: &[Observation]) -> Result<Vec<u8>, StudyError> {
-    let mut rows = vec![["observation", "holds", "figure", "paper_percent", "percent"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["observation", "holds", "figure", "paper_percent", "percent"].map(str::to_owned).to_vec(),
+    ];
     for o in observations {
         let holds = o.holds.map_or_else(String::new, |h| h.to_string());
         for f in &o.figures {
@@ -244,10 +286,22 @@ mod tests {
     fn areas_are_trapezoids_from_one() {
         let scenario = Scenario::from_index(0).unwrap();
         let schemes: Vec<Scheme> = Scheme::paper().take(2).collect();
-        let manifest = Manifest::new(String::new(), 1, &schemes, &[scenario], vec![1000, 2000, 3000, 4000, 5000], None);
+        let manifest = Manifest::new(
+            String::new(),
+            1,
+            &schemes,
+            &[scenario],
+            vec![1000, 2000, 3000, 4000, 5000],
+            None,
+        );
         let mut points = Points::new();
-        for (milli, counts) in [(1000, [40, 20]), (2000, [20, 0]), (3000, [0, 0]), (4000, [0, 0]), (5000, [9, 9])] {
-            points.insert((scenario, milli), Point { systems: 40, undecided: 0, schedulable: counts.to_vec() });
+        for (milli, counts) in
+            [(1000, [40, 20]), (2000, [20, 0]), (3000, [0, 0]), (4000, [0, 0]), (5000, [9, 9])]
+        {
+            points.insert(
+                (scenario, milli),
+                Point { systems: 40, undecided: 0, schedulable: counts.to_vec() },
+            );
         }
         let found = areas(&manifest, &points).unwrap();
         assert_eq!(found[0].areas, [1.0 + 0.75 + 0.25, 0.75 + 0.25]);

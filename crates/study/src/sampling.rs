@@ -1,11 +1,12 @@
 //! How many systems a point needs.
 //!
-//! Rule: systems are drawn in steps of [`STEP`] until the 95 % interval of every scheme's share is within +-0.05, all
-//! schemes on the same systems (the paper, section 6.1: "within +-0.05 with 95% confidence"). Intervals are Wilson's, which
-//! hold where a share is near 0 or 1: there some 40 systems do, in the middle 400. The number depends on the systems alone,
-//! not on threads or time.
+//! Rule: systems are drawn in steps of [`STEP`] until the 95 % interval of every scheme's share is
+//! within +-0.05, all schemes on the same systems (the paper, section 6.1: "within +-0.05 with 95%
+//! confidence"). Intervals are Wilson's, which hold where a share is near 0 or 1: there some 40
+//! systems do, in the middle 400. The number depends on the systems alone, not on threads or time.
 //!
-//! Not covered: that looking at an interval several times makes it miss a little more often than 5 %.
+//! Not covered: that looking at an interval several times makes it miss a little more often than 5
+//! %.
 
 /// Systems between two looks at the intervals.
 pub const STEP: u32 = 20;
@@ -56,7 +57,10 @@ mod tests {
     #[test]
     fn extremes_need_few_and_halves_many() {
         let needs = |share: f64| {
-            (1..).map(|n| n * STEP).find(|&n| precise(&[(share * f64::from(n)).round() as u32], n)).unwrap()
+            (1..)
+                .map(|n| n * STEP)
+                .find(|&n| precise(&[(share * f64::from(n)).round() as u32], n))
+                .unwrap()
         };
         assert_eq!((needs(0.0), needs(1.0), needs(0.5)), (40, 40, 400));
         assert!(!precise(&[0, 20], 40));

@@ -1,7 +1,9 @@
-//! Scenarios: one choice from each of the seven categories of the paper's Table 3, 3*3*3*2*2*3*2 = 648 in all.
+//! Scenarios: one choice from each of the seven categories of the paper's Table 3, 3*3*3*2*2*3*2 =
+//! 648 in all.
 //!
-//! A name lists the choices, separated by commas: `C-Light,Long,Light,Quick,Small,High,Many`. Letters may be of either
-//! case, the abbreviations of Fig. 15 (`Sm.`, `Lar.`, `Med.`) are understood, and `*` stands for every choice of its category.
+//! A name lists the choices, separated by commas: `C-Light,Long,Light,Quick,Small,High,Many`.
+//! Letters may be of either case, the abbreviations of Fig. 15 (`Sm.`, `Lar.`, `Med.`) are
+//! understood, and `*` stands for every choice of its category.
 
 use crate::StudyError;
 use crate::random::Range;
@@ -73,7 +75,8 @@ impl Scenario {
     /// # Errors
     /// [`StudyError::Input`] naming the category and its choices.
     pub fn parse(name: &str) -> Result<Vec<Self>, StudyError> {
-        let parts: Vec<&str> = name.trim().trim_matches(['(', ')']).split(',').map(str::trim).collect();
+        let parts: Vec<&str> =
+            name.trim().trim_matches(['(', ')']).split(',').map(str::trim).collect();
         if parts.len() != CHOICES.len() {
             return Err(StudyError::Input(format!(
                 "scenario `{name}` has {} of 7 choices; write one for each of: {}, like \
@@ -94,7 +97,9 @@ impl Scenario {
                 })?);
             }
         }
-        let fits = |s: &Self| s.choices().iter().zip(wanted).all(|(have, want)| want.is_none_or(|w| w == *have));
+        let fits = |s: &Self| {
+            s.choices().iter().zip(wanted).all(|(have, want)| want.is_none_or(|w| w == *have))
+        };
         Ok(Self::all().filter(fits).collect())
     }
 
@@ -148,7 +153,8 @@ impl Scenario {
         self.choices()[4] == 1
     }
 
-    /// I/O bandwidth in 10^6 bytes per second. The table closes these ranges on the right; that has no weight.
+    /// I/O bandwidth in 10^6 bytes per second. The table closes these ranges on the right; that has
+    /// no weight.
     #[must_use]
     pub fn io_bandwidth(self) -> Range {
         [[0.0, 20.0], [40.0, 60.0], [180.0, 200.0]][self.choices()[5]]
@@ -176,7 +182,8 @@ impl Scenario {
 /// The choice of that name in a category.
 fn choice(category: usize, name: &str) -> Option<usize> {
     let plain = name.trim_end_matches('.').to_lowercase();
-    let whole = CHOICES[category].iter().position(|c| c.trim_end_matches('.').to_lowercase() == plain);
+    let whole =
+        CHOICES[category].iter().position(|c| c.trim_end_matches('.').to_lowercase() == plain);
     let short = match plain.as_str() {
         "sm" => "small",
         "lar" => "large",
@@ -221,8 +228,12 @@ mod tests {
 
     #[test]
     fn unknown_choices_are_named() {
-        let message = Scenario::parse("C-Light,Long,Huge,Quick,Small,High,Many").unwrap_err().to_string();
-        assert!(message.contains("`Huge`") && message.contains("Light, Medium, Heavy"), "{message}");
+        let message =
+            Scenario::parse("C-Light,Long,Huge,Quick,Small,High,Many").unwrap_err().to_string();
+        assert!(
+            message.contains("`Huge`") && message.contains("Light, Medium, Heavy"),
+            "{message}"
+        );
         assert!(Scenario::parse("C-Light").unwrap_err().to_string().contains("1 of 7"));
         assert!(Scenario::parse("").is_err());
     }

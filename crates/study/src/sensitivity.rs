@@ -1,8 +1,9 @@
 //! Which results hang on which assumption.
 //!
-//! Rule: the study is run again with each range of the parameters multiplied by 1/2 and by 3/2 (cut to what it may be), all
-//! else unchanged, on the same seeds; what is compared are the figures of the observations. A figure that keeps its sign and
-//! size under every change does not depend on what was assumed.
+//! Rule: the study is run again with each range of the parameters multiplied by 1/2 and by 3/2 (cut
+//! to what it may be), all else unchanged, on the same seeds; what is compared are the figures of
+//! the observations. A figure that keeps its sign and size under every change does not depend on
+//! what was assumed.
 //!
 //! Not covered: several ranges changed together.
 
@@ -27,7 +28,8 @@ pub struct Change {
     pub observations: Vec<Observation>,
 }
 
-/// Runs the study as given, then with each change. `progress` is told the share done and may stop it.
+/// Runs the study as given, then with each change. `progress` is told the share done and may stop
+/// it.
 ///
 /// # Errors
 /// [`StudyError::Interrupted`].
@@ -37,10 +39,14 @@ pub fn run(
     progress: &(dyn Fn(f64) -> bool + Sync),
 ) -> Result<Vec<Change>, StudyError> {
     let mut cases: Vec<(Option<&'static str>, f64)> = vec![(None, 1.0)];
-    cases.extend(Parameters::names().into_iter().flat_map(|name| FACTORS.map(|factor| (Some(name), factor))));
+    cases.extend(
+        Parameters::names().into_iter().flat_map(|name| FACTORS.map(|factor| (Some(name), factor))),
+    );
     let mut out = Vec::with_capacity(cases.len());
     for (at, &(range, factor)) in cases.iter().enumerate() {
-        let changed = range.and_then(|name| parameters.scaled(name, factor)).unwrap_or_else(|| parameters.clone());
+        let changed = range
+            .and_then(|name| parameters.scaled(name, factor))
+            .unwrap_or_else(|| parameters.clone());
         let part = |share: f64| {
             let whole = if share < 0.0 { share } else { (at as f64 + share) / cases.len() as f64 };
             progress(whole)
@@ -53,7 +59,8 @@ pub fn run(
     Ok(out)
 }
 
-/// `sensitivity.csv`: parameter, factor, observation, holds, figure, percent, change (in percentage points).
+/// `sensitivity.csv`: parameter, factor, observation, holds, figure, percent, change (in percentage
+/// points).
 ///
 /// # Errors
 /// None that a table of text has reason for.
@@ -68,9 +75,18 @@ pub fn to_csv(changes: &[Change]) -> Result<Vec<u8>, StudyError> {
                 let number = |x: Option<f64>| x.map_or_else(String::new, |x| format!("{x:.2}"));
                 let holds = o.holds.map_or_else(String::new, |h| h.to_string());
                 let range = change.range.unwrap_or("as given").to_owned();
-                let observation = if o.number == 0 { "O|opt".to_owned() } else { o.number.to_string() };
+                let observation =
+                    if o.number == 0 { "O|opt".to_owned() } else { o.number.to_string() };
                 let factor = format!("{}", change.factor);
-                rows.push(vec![range, factor, observation, holds, f.what.clone(), number(f.here), number(moved)]);
+                rows.push(vec![
+                    range,
+                    factor,
+                    observation,
+                    holds,
+                    f.what.clone(),
+                    number(f.here),
+                    number(moved),
+                ]);
             }
         }
     }
@@ -82,8 +98,14 @@ pub fn to_csv(changes: &[Change]) -> Result<Vec<u8>, StudyError> {
 pub fn broken(changes: &[Change]) -> Vec<(u32, BTreeSet<String>)> {
     let Some(base) = changes.first() else { return Vec::new() };
     let failing = |number: u32| {
-        let fails = |c: &&Change| c.observations.iter().any(|o| o.number == number && o.holds == Some(false));
-        changes.iter().filter(fails).map(|c| format!("{} x {}", c.range.unwrap_or("as given"), c.factor)).collect()
+        let fails = |c: &&Change| {
+            c.observations.iter().any(|o| o.number == number && o.holds == Some(false))
+        };
+        changes
+            .iter()
+            .filter(fails)
+            .map(|c| format!("{} x {}", c.range.unwrap_or("as given"), c.factor))
+            .collect()
     };
     base.observations.iter().map(|o| (o.number, failing(o.number))).collect()
 }

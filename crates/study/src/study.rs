@@ -1,10 +1,11 @@
 //! The study: points of many scenarios, in parallel, to the same result on any number of threads.
 //!
 //! # Rule
-//! A point is a scenario and a utilization; its systems are named by their index and tried under every scheme
-//! ([`crate::sampling`]). A scenario goes up through the utilizations until no scheme has a schedulable system at two in a
-//! row; beyond, all shares count as zero. Scenarios run in parallel; where they are fewer than would keep the threads busy,
-//! so do the utilizations of one, and those that turn out to lie beyond its end are left out.
+//! A point is a scenario and a utilization; its systems are named by their index and tried under
+//! every scheme ([`crate::sampling`]). A scenario goes up through the utilizations until no scheme
+//! has a schedulable system at two in a row; beyond, all shares count as zero. Scenarios run in
+//! parallel; where they are fewer than would keep the threads busy, so do the utilizations of one,
+//! and those that turn out to lie beyond its end are left out.
 
 use crate::StudyError;
 use crate::generator::generate;
@@ -30,13 +31,24 @@ pub struct Study<'a> {
 const ZEROS: usize = 2;
 
 impl Study<'_> {
-    /// Computes the points that are missing; each goes to the journal, if there is one, and to `points`.
+    /// Computes the points that are missing; each goes to the journal, if there is one, and to
+    /// `points`.
     ///
     /// # Errors
-    /// [`StudyError::Interrupted`] when `progress` said so; what is done is in the journal. Errors of writing it.
-    pub fn run(&self, journal: Option<&mut Journal>, points: &mut Points) -> Result<(), StudyError> {
+    /// [`StudyError::Interrupted`] when `progress` said so; what is done is in the journal. Errors
+    /// of writing it.
+    pub fn run(
+        &self,
+        journal: Option<&mut Journal>,
+        points: &mut Points,
+    ) -> Result<(), StudyError> {
         let scenarios = self.manifest.own_scenarios()?;
-        let schemes = self.manifest.schemes.iter().map(|s| Scheme::parse(s)).collect::<Result<Vec<_>, _>>()?;
+        let schemes = self
+            .manifest
+            .schemes
+            .iter()
+            .map(|s| Scheme::parse(s))
+            .collect::<Result<Vec<_>, _>>()?;
         let threads = rayon::current_num_threads();
         let wave = if scenarios.len() >= 8 * threads { 1 } else { threads };
         let known = points.clone();
@@ -103,7 +115,14 @@ impl Study<'_> {
         let mut point = Point { systems: 0, undecided: 0, schedulable: vec![0; schemes.len()] };
         while !precise(&point.schedulable, point.systems) {
             for _ in 0..STEP {
-                generate(system, self.parameters, self.manifest.seed, scenario, milli, u64::from(point.systems));
+                generate(
+                    system,
+                    self.parameters,
+                    self.manifest.seed,
+                    scenario,
+                    milli,
+                    u64::from(point.systems),
+                );
                 allocator.load(system);
                 for (&scheme, count) in schemes.iter().zip(&mut point.schedulable) {
                     match allocator.allocate(system, scheme, Objective::Feasible) {

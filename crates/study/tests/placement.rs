@@ -39,6 +39,7 @@ fn tasks_apart_spread_evenly() {
         let e = tables.weights[task].estimate;
         load[core] += e.b + if core == 0 { e.interrupts } else { 0.0 };
     }
-    let spread = load.iter().fold(0.0, |m: f64, l| m.max(*l)) - load.iter().fold(9.0, |m: f64, l| m.min(*l));
+    let spread =
+        load.iter().fold(0.0, |m: f64, l| m.max(*l)) - load.iter().fold(9.0, |m: f64, l| m.min(*l));
     assert!(spread < 0.01, "{load:?}");
 }

@@ -18,7 +18,8 @@ fn each_system(mut visit: impl FnMut(&Parameters, &TaskSystem, Scenario, u32)) {
     for scenario in Scenario::all() {
         for index in 0..systems() {
             // Around the edge, where verdicts differ.
-            let milli = 800 + 400 * u32::try_from((index + u64::from(scenario.index())) % 10).unwrap();
+            let milli =
+                800 + 400 * u32::try_from((index + u64::from(scenario.index())) % 10).unwrap();
             generate(&mut system, &p, 11, scenario, milli, index);
             visit(&p, &system, scenario, milli);
         }
@@ -36,7 +37,11 @@ fn what_is_called_schedulable_passes_the_independent_tests() {
                 if let Answer::Allocation(found) = allocator.allocate(system, scheme, goal) {
                     assert!(found.split.ways() <= p.machine.ways);
                     let verdict = verify(system, &mut allocator, &found);
-                    assert_eq!(verdict, Verdict::Schedulable, "{scenario} {milli} {scheme} {goal:?} {found:?}");
+                    assert_eq!(
+                        verdict,
+                        Verdict::Schedulable,
+                        "{scenario} {milli} {scheme} {goal:?} {found:?}"
+                    );
                     checked[at] += 1;
                 }
             }
@@ -53,7 +58,11 @@ fn optimized_messages_never_lose() {
         for io in [Io::LevelC, Io::All, Io::LongPeriods, Io::ShortPeriods] {
             let mut best = |ipc| {
                 let answer = allocator.allocate(system, Scheme { ipc, io }, Objective::LeastLevelC);
-                if let Answer::Allocation(a) = answer { a.split.level_c_utilization } else { f64::INFINITY }
+                if let Answer::Allocation(a) = answer {
+                    a.split.level_c_utilization
+                } else {
+                    f64::INFINITY
+                }
             };
             let (coarse, fine) = (best(Ipc::LevelC), best(Ipc::Optimized));
             assert!(fine <= coarse + 1e-9, "{scenario} {milli} {io:?}: {fine} {coarse}");
@@ -69,8 +78,10 @@ fn per_buffer_placement_never_loses_and_goals_agree() {
         let opt = Scheme { ipc: Ipc::Optimized, io: Io::PerBuffer };
         let open = allocator.allocate(system, opt, Objective::Feasible);
         for scheme in Scheme::all() {
-            let answers = [Objective::Feasible, Objective::LeastLevelC, Objective::FewestWays]
-                .map(|goal| matches!(allocator.allocate(system, scheme, goal), Answer::Allocation(_)));
+            let answers =
+                [Objective::Feasible, Objective::LeastLevelC, Objective::FewestWays].map(|goal| {
+                    matches!(allocator.allocate(system, scheme, goal), Answer::Allocation(_))
+                });
             assert!(answers.iter().all(|a| *a == answers[0]), "{scenario} {milli} {scheme}");
             if scheme.ipc == Ipc::Optimized && answers[0] {
                 assert!(matches!(open, Answer::Allocation(_)), "{scenario} {milli} {scheme}");

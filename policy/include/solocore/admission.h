@@ -2,20 +2,20 @@
 /*
  * Admission: do all tasks, or VCPUs, of a core meet their deadlines under fixed priorities?
  *
- * Problem: a task or VCPU may enter a core only if everything on it keeps its guarantee (maracas, section V:
- * each VCPU that is created or migrated must pass a schedulability test on its core).
+ * Problem: a task or VCPU may enter a core only if everything on it keeps its guarantee (maracas,
+ * section V: each VCPU that is created or migrated must pass a schedulability test on its core).
  * Rules, from cheap to exact, for budgets C and periods T:
  *   RMS bound: sum of C/T <= n (2^(1/n) - 1) (Liu and Layland, 1973);
- *   hyperbolic bound: product of (C/T + 1) <= 2 (Bini, Buttazzo and Buttazzo, 2003);
- *   response times: R = C_i + sum over higher priorities of ceil(R / T_j) C_j, from the sum of the C_j on
+ *   hyperbolic bound: product of (C/T + 1) <= 2 (Bini, Buttazzo and Buttazzo, 2003); response
+ *   times: R = C_i + sum over higher priorities of ceil(R / T_j) C_j, from the sum of the C_j on
  *   until it stays the same (Joseph and Pandya, 1986); a deadline D <= T is met if R <= D.
- * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: what is admitted,
- * the exact bound admits too. Invariants: RMS admits => hyperbolic admits (up to rounding) => response times
- * fit when priorities follow periods and D = T.
- * Known limits: the two bounds hold for rate-monotonic priorities and D = T, whatever order tasks are in; a
- * set that just reaches a bound may be refused for rounding. Response times are looked for during
- * SC_MAX_RTA_STEPS additions; after that the answer is "unknown", which does not admit. No blocking, no
- * jitter. At most SC_MAX_ADMITTED tasks in a set.
+ * Utilisations have 32 bits after the point and are rounded up, bounds are rounded down: what is
+ * admitted, the exact bound admits too. Invariants: RMS admits => hyperbolic admits (up to
+ * rounding) => response times fit when priorities follow periods and D = T.
+ * Known limits: the two bounds hold for rate-monotonic priorities and D = T, whatever order tasks
+ * are in; a set that just reaches a bound may be refused for rounding. Response times are looked
+ * for during SC_MAX_RTA_STEPS additions; after that the answer is "unknown", which does not admit.
+ * No blocking, no jitter. At most SC_MAX_ADMITTED tasks in a set.
  * Cost: O(n) for the bounds, pseudo-polynomial but bounded for the response times.
  */
 #ifndef SOLOCORE_ADMISSION_H
@@ -67,8 +67,8 @@ SC_FN void sc_admission_init(struct sc_admission *a)
 }
 
 /*
- * C/T with 32 bits after the point, rounded up; 0 if not 1 <= C <= T <= SC_MAX_SPAN. T is shortened to 31
- * bits so that nothing overflows; with C = T the rounding may pass 2^32 by a few units.
+ * C/T with 32 bits after the point, rounded up; 0 if not 1 <= C <= T <= SC_MAX_SPAN. T is shortened
+ * to 31 bits so that nothing overflows; with C = T the rounding may pass 2^32 by a few units.
  */
 SC_FN sc_u64 sc_utilization(sc_u64 wcet_ns, sc_u64 period_ns)
 {
@@ -77,7 +77,8 @@ SC_FN sc_u64 sc_utilization(sc_u64 wcet_ns, sc_u64 period_ns)
 
 	if (!sc_span_valid(period_ns) || wcet_ns == 0 || wcet_ns > period_ns)
 		return 0;
-	/* A span has at most 43 bits: 12 too many. Each bit that is left in long_part is one to drop. */
+	/* A span has at most 43 bits: 12 too many. Each bit that is left in long_part is one to
+	 * drop. */
 	for (bit = 0; bit < 12; bit++)
 		shift += (long_part >> bit) != 0;
 	wcet = (wcet_ns + ((1ull << shift) - 1)) >> shift;
@@ -87,7 +88,8 @@ SC_FN sc_u64 sc_utilization(sc_u64 wcet_ns, sc_u64 period_ns)
 	return ((wcet << 32) + (period - 1)) / period;
 }
 
-/* All ones if a >= b, otherwise 0, for a and b below 2^63. Arithmetic, so that it stays without a branch. */
+/* All ones if a >= b, otherwise 0, for a and b below 2^63. Arithmetic, so that it stays without a
+ * branch. */
 SC_FN sc_u64 sc_mask_reached(sc_u64 a, sc_u64 b)
 {
 	return ((a - b) >> 63) - 1;
@@ -97,8 +99,9 @@ SC_FN sc_u64 sc_mask_reached(sc_u64 a, sc_u64 b)
 SC_FN sc_u64 sc_rms_bound(sc_u32 count)
 {
 	static const sc_u64 bound[16] = {
-		4294967296ull, 3558067407ull, 3349057226ull, 3250553484ull, 3193272858ull, 3155822954ull,
-		3129427399ull, 3109822014ull, 3094685642ull, 3082646743ull, 3072842872ull, 3064704547ull,
+		4294967296ull, 3558067407ull, 3349057226ull, 3250553484ull,
+		3193272858ull, 3155822954ull, 3129427399ull, 3109822014ull,
+		3094685642ull, 3082646743ull, 3072842872ull, 3064704547ull,
 		3057840596ull, 3051973442ull, 3046900662ull, 3042471161ull,
 	};
 	sc_u64 listed = sc_mask_reached(16, count);
@@ -114,8 +117,9 @@ SC_FN sc_u32 sc_rms_fits(sc_u64 utilization, sc_u32 count)
 }
 
 /*
- * One factor of the hyperbolic bound: the product times (1 + utilization), rounded up. A product has 30 bits
- * after the point: 2^30 is 1, and above 2^31 the set is refused; then and later the answer is SC_UNLIMITED.
+ * One factor of the hyperbolic bound: the product times (1 + utilization), rounded up. A product
+ * has 30 bits after the point: 2^30 is 1, and above 2^31 the set is refused; then and later the
+ * answer is SC_UNLIMITED.
  */
 SC_FN sc_u64 sc_hyperbolic_step(sc_u64 product, sc_u64 utilization)
 {
@@ -127,10 +131,12 @@ SC_FN sc_u64 sc_hyperbolic_step(sc_u64 product, sc_u64 utilization)
 }
 
 /*
- * Appends a task below all that are there. Deadline 0 means the period. Its index, or SC_NONE if the set is
- * full or the times are not 1 <= C <= T, D <= T <= SC_MAX_SPAN. This tests nothing: the caller asks below.
+ * Appends a task below all that are there. Deadline 0 means the period. Its index, or SC_NONE if
+ * the set is full or the times are not 1 <= C <= T, D <= T <= SC_MAX_SPAN. This tests nothing: the
+ * caller asks below.
  */
-SC_FN sc_u32 sc_admission_add(struct sc_admission *a, sc_u64 wcet_ns, sc_u64 period_ns, sc_u64 deadline_ns)
+SC_FN sc_u32 sc_admission_add(struct sc_admission *a, sc_u64 wcet_ns, sc_u64 period_ns,
+			      sc_u64 deadline_ns)
 {
 	sc_u64 utilization = sc_utilization(wcet_ns, period_ns);
 	sc_u32 n = a->count;
@@ -188,14 +194,17 @@ SC_FN sc_u64 sc_response_start(const struct sc_admission *a, sc_u32 index)
 }
 
 /*
- * The response time of task `index`, whose interference are the tasks before it. 0 if there is no such task.
+ * The response time of task `index`, whose interference are the tasks before it. 0 if there is no
+ * such task.
  *
- * The loops over R and over j are one, with a single branch in a step: with two the BPF verifier would lay
- * more paths aside than it allows. A step first looks at a finished sum (j == index): it is the answer if it
- * equals R or passes the deadline, and the next R otherwise; as sums never fall, one comparison tells. Then
- * it adds a term. R <= 2^42 and a term is below R + T_j, so that sums stay below 2^56.
+ * The loops over R and over j are one, with a single branch in a step: with two the BPF verifier
+ * would lay more paths aside than it allows. A step first looks at a finished sum (j == index): it
+ * is the answer if it equals R or passes the deadline, and the next R otherwise; as sums never
+ * fall, one comparison tells. Then it adds a term. R <= 2^42 and a term is below R + T_j, so that
+ * sums stay below 2^56.
  */
-SC_FN sc_u32 sc_admission_response(const struct sc_admission *a, sc_u32 index, struct sc_response *out)
+SC_FN sc_u32 sc_admission_response(const struct sc_admission *a, sc_u32 index,
+				   struct sc_response *out)
 {
 	sc_u64 response, sum, deadline, wcet, period, done, j = a->zero;
 	sc_u32 step;
@@ -224,7 +233,8 @@ SC_FN sc_u32 sc_admission_response(const struct sc_admission *a, sc_u32 index, s
 		j &= ~done;
 		period = a->task[SC_ADMITTED(j % SC_MAX_ADMITTED)].period_ns;
 		period |= (period - 1) >> 63; /* never 0: a guard without a branch */
-		sum += (response + (period - 1)) / period * a->task[SC_ADMITTED(j % SC_MAX_ADMITTED)].wcet_ns;
+		sum += (response + (period - 1)) / period *
+		       a->task[SC_ADMITTED(j % SC_MAX_ADMITTED)].wcet_ns;
 		j = (j + 1) | a->zero;
 	}
 	out->verdict = SC_RTA_UNKNOWN;

@@ -2,21 +2,22 @@
 /*
  * Load balancing of VCPUs (MARACAS).
  *
- * Problem: each VCPU keeps its reserved share wherever it runs, but how much background time it gets depends
- * on what its core has left, and on how many share that (maracas, section V-A).
- * Rule: the slack per VCPU (SPV) of a core is (1 - sum of U) / number of VCPUs. A VCPU is moved from a loaded
- * core to the one with the largest SPV that can schedule it (RMS bound; with colours, section V-B, also
- * enough free page colours), as long as the difference shrinks (Algorithm 2). A VCPU that blocks wakes the
- * migration thread of the core with the smallest SPV; one that wakes, that of its own core.
- * Corrected: the paper's host is undefined when no core passes, and a core with SPV 0 never is one; here the
- * source counts as passing, and wins ties. An empty core has infinite slack.
- * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test of the
- * destination moves; the source keeps at least one; with colours, free colours plus those of the core's
- * VCPUs stay the same; who is fixed stays.
- * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost; sums are
- * those of rounded-up utilisations, so that slack is never overstated; adding tests no schedulability (the
- * caller asks admission.h); without the colour test colours are not looked at nor changed. One caller at a
- * time. The structure must start zeroed.
+ * Problem: each VCPU keeps its reserved share wherever it runs, but how much background time it
+ * gets depends on what its core has left, and on how many share that (maracas, section V-A).
+ * Rule: the slack per VCPU (SPV) of a core is (1 - sum of U) / number of VCPUs. A VCPU is moved
+ * from a loaded core to the one with the largest SPV that can schedule it (RMS bound; with colours,
+ * section V-B, also enough free page colours), as long as the difference shrinks (Algorithm 2). A
+ * VCPU that blocks wakes the migration thread of the core with the smallest SPV; one that wakes,
+ * that of its own core.
+ * Corrected: the paper's host is undefined when no core passes, and a core with SPV 0 never is one;
+ * here the source counts as passing, and wins ties. An empty core has infinite slack.
+ * Invariants: sum, count and set of a core are those of its VCPUs; only a VCPU that passes the test
+ * of the destination moves; the source keeps at least one; with colours, free colours plus those of
+ * the core's VCPUs stay the same; who is fixed stays.
+ * Known limits: at most SC_MAX_CORE_VCPUS VCPUs on a core, so that a migration has a bounded cost;
+ * sums are those of rounded-up utilisations, so that slack is never overstated; adding tests no
+ * schedulability (the caller asks admission.h); without the colour test colours are not looked at
+ * nor changed. One caller at a time. The structure must start zeroed.
  * Cost: O(cores + VCPUs of the source) to rebalance, O(cores) to trigger, O(1) to add and remove.
  */
 #ifndef SOLOCORE_BALANCE_H
@@ -46,9 +47,9 @@ struct sc_balance_core {
 };
 
 struct sc_balance {
-	sc_u64 zero;	    /* always 0: after adding it, the BPF verifier knows nothing of a number, and
-				so finds that all paths through a loop's body end alike */
-	sc_u32 cores;	    /* 0: not initialised */
+	sc_u64 zero;  /* always 0: after adding it, the BPF verifier knows nothing of a number, and
+			  so finds that all paths through a loop's body end alike */
+	sc_u32 cores; /* 0: not initialised */
 	sc_u32 cache_aware; /* 1: a VCPU only moves where its colours are free */
 	struct sc_balance_core core[SC_MAX_CPUS];
 	struct sc_balance_vcpu vcpu[SC_MAX_TASKS];
@@ -56,7 +57,8 @@ struct sc_balance {
 
 /* What a rebalance did. */
 struct sc_balance_move {
-	sc_u64 imbalance; /* SPV(destination) - SPV(source); SC_UNLIMITED: the destination is empty */
+	sc_u64 imbalance; /* SPV(destination) - SPV(source); SC_UNLIMITED: the destination is empty
+			   */
 	sc_u64 moves;	  /* VCPUs that moved */
 	sc_u64 vcpu;	  /* the last one, or SC_NONE */
 	sc_u32 from;
@@ -66,10 +68,12 @@ struct sc_balance_move {
 /* Slack per VCPU, 32 bits after the point, rounded down; SC_UNLIMITED without VCPUs. */
 SC_FN sc_u64 sc_slack(sc_u64 utilization, sc_u32 count)
 {
-	sc_u64 divisor = count, empty = (divisor - 1) >> 63; /* 1 without VCPUs; without a branch, as below */
+	sc_u64 divisor = count,
+	       empty = (divisor - 1) >> 63; /* 1 without VCPUs; without a branch, as below */
 
 	divisor |= (divisor - 1) >> 63; /* never 0 */
-	return (((SC_FULL_UTILIZATION - utilization) & sc_mask_reached(SC_FULL_UTILIZATION, utilization)) /
+	return (((SC_FULL_UTILIZATION - utilization) &
+		 sc_mask_reached(SC_FULL_UTILIZATION, utilization)) /
 		divisor) |
 	       (0 - empty);
 }
@@ -157,11 +161,12 @@ SC_FN void sc_balance_leave(struct sc_balance *b, sc_u32 id)
 }
 
 /*
- * Adds a VCPU to a core; `utilization` from sc_utilization(). 0 if it is there already, or is 0 (what
- * sc_utilization refused) or above one core, if there is no such id or core, the core is full, or
- * (cache-aware) has too few free colours. Schedulability is not tested.
+ * Adds a VCPU to a core; `utilization` from sc_utilization(). 0 if it is there already, or is 0
+ * (what sc_utilization refused) or above one core, if there is no such id or core, the core is
+ * full, or (cache-aware) has too few free colours. Schedulability is not tested.
  */
-SC_FN sc_u32 sc_balance_add(struct sc_balance *b, sc_u32 id, sc_u64 utilization, sc_u32 core, sc_u64 colours)
+SC_FN sc_u32 sc_balance_add(struct sc_balance *b, sc_u32 id, sc_u64 utilization, sc_u32 core,
+			    sc_u64 colours)
 {
 	if (id >= SC_MAX_TASKS || b->vcpu[SC_TASK(id)].core_plus_1 != 0 || core >= b->cores ||
 	    core >= SC_MAX_CPUS || utilization == 0 || utilization > 2 * SC_FULL_UTILIZATION)
@@ -194,15 +199,17 @@ SC_FN sc_u32 sc_balance_fix(struct sc_balance *b, sc_u32 id, sc_u32 fixed)
 	return 1;
 }
 
-/* Would the core meet its deadlines with a VCPU of this utilisation, too, and has it the colours? */
-SC_FN sc_u32 sc_balance_schedulable(const struct sc_balance_core *c, sc_u64 utilization, sc_u64 colours)
+/* Would the core meet its deadlines with a VCPU of this utilisation, too, and has it the colours?
+ * */
+SC_FN sc_u32 sc_balance_schedulable(const struct sc_balance_core *c, sc_u64 utilization,
+				    sc_u64 colours)
 {
 	return utilization <= c->room && colours <= c->colours;
 }
 
 /*
- * The core with the largest slack per VCPU among those that can schedule this VCPU; its own core always can,
- * and wins ties, then the lowest index. SC_NONE if there is no such VCPU.
+ * The core with the largest slack per VCPU among those that can schedule this VCPU; its own core
+ * always can, and wins ties, then the lowest index. SC_NONE if there is no such VCPU.
  */
 SC_FN sc_u32 sc_balance_host(const struct sc_balance *b, sc_u32 id)
 {
@@ -215,7 +222,8 @@ SC_FN sc_u32 sc_balance_host(const struct sc_balance *b, sc_u32 id)
 	colours = b->vcpu[SC_TASK(id)].colours;
 	most = b->core[SC_CPU(source)].slack;
 	for (i = 0; i < SC_MAX_CPUS && i < b->cores; i++) {
-		if (b->core[i].slack > most && sc_balance_schedulable(&b->core[i], utilization, colours)) {
+		if (b->core[i].slack > most &&
+		    sc_balance_schedulable(&b->core[i], utilization, colours)) {
 			most = b->core[i].slack;
 			host = i;
 		}
@@ -242,7 +250,8 @@ SC_FN sc_u32 sc_balance_trigger(const struct sc_balance *b)
 	return (sc_u32)core;
 }
 
-/* The VCPU of smallest utilisation on a core, ties to the lowest id; SC_NONE if all stay or there is none. */
+/* The VCPU of smallest utilisation on a core, ties to the lowest id; SC_NONE if all stay or there
+ * is none. */
 SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 {
 	sc_u64 least = SC_UNLIMITED, best = SC_NONE, next = 0, utilization;
@@ -255,7 +264,8 @@ SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 		if (id >= SC_MAX_TASKS)
 			break;
 		/* Without a branch: who stays has the largest of all. */
-		utilization = b->vcpu[SC_TASK(id)].utilization | (0 - (sc_u64)b->vcpu[SC_TASK(id)].fixed);
+		utilization =
+			b->vcpu[SC_TASK(id)].utilization | (0 - (sc_u64)b->vcpu[SC_TASK(id)].fixed);
 		if (utilization < least) {
 			least = utilization;
 			best = id;
@@ -268,8 +278,8 @@ SC_FN sc_u32 sc_balance_smallest(const struct sc_balance *b, sc_u32 core)
 }
 
 /*
- * Tries to move one VCPU of m->from to m->to. 0 if that ends the rebalancing: the destination is no longer
- * less loaded.
+ * Tries to move one VCPU of m->from to m->to. 0 if that ends the rebalancing: the destination is no
+ * longer less loaded.
  */
 SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_u32 id)
 {
@@ -284,7 +294,8 @@ SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_
 	/* As if it had moved. */
 	destination = sc_slack(to->utilization + utilization, to->vcpus.count + 1);
 	source = sc_slack(from->utilization - utilization, from->vcpus.count - 1);
-	if (b->vcpu[SC_TASK(id)].fixed || (destination < source && source - destination >= m->imbalance))
+	if (b->vcpu[SC_TASK(id)].fixed ||
+	    (destination < source && source - destination >= m->imbalance))
 		return 1;
 	if (!sc_balance_schedulable(to, utilization, b->vcpu[SC_TASK(id)].colours))
 		return 1;
@@ -297,10 +308,12 @@ SC_FN sc_u32 sc_balance_try(struct sc_balance *b, struct sc_balance_move *m, sc_
 }
 
 /*
- * The migration thread of core `from` runs: moves at most `limit` VCPUs to a less loaded core (the paper's
- * thread: one in each of its periods). How many, and which last, is left in `m`. 0 if there is no such core.
+ * The migration thread of core `from` runs: moves at most `limit` VCPUs to a less loaded core (the
+ * paper's thread: one in each of its periods). How many, and which last, is left in `m`. 0 if there
+ * is no such core.
  */
-SC_FN sc_u32 sc_balance_rebalance(struct sc_balance *b, sc_u32 from, sc_u32 limit, struct sc_balance_move *m)
+SC_FN sc_u32 sc_balance_rebalance(struct sc_balance *b, sc_u32 from, sc_u32 limit,
+				  struct sc_balance_move *m)
 {
 	sc_u64 slack, next = 0;
 	sc_u32 id, step;

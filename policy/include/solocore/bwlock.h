@@ -2,25 +2,27 @@
 /*
  * Memory bandwidth lock (BWLOCK).
  *
- * Problem: the memory-performance critical sections of soft real-time tasks lose their time to what the
- * other cores read and write, while outside of such sections nobody needs protection.
- * Rule 1: a real-time task is never throttled. Rule 2: as long as the running task of some core holds the
- * lock, what is not real-time (idle, too) may make `min_budget` accesses per period and core, otherwise
- * `max_budget`. Any number of cores may hold the lock; a preempted holder releases it and takes it again
- * when it next runs (bwlock, sections 3 to 3.3, Algorithm 1).
- * Formula: budget = realtime ? unlimited : holders > 0 ? min_budget : max_budget; throttled = used >= budget.
- * Worked values, max unlimited and min 100: used 250 in this period; a task elsewhere locks, the core asks
- * again and stops; the task unlocks, the core asks again and goes on.
+ * Problem: the memory-performance critical sections of soft real-time tasks lose their time to what
+ * the other cores read and write, while outside of such sections nobody needs protection.
+ * Rule 1: a real-time task is never throttled. Rule 2: as long as the running task of some core
+ * holds the lock, what is not real-time (idle, too) may make `min_budget` accesses per period and
+ * core, otherwise `max_budget`. Any number of cores may hold the lock; a preempted holder releases
+ * it and takes it again when it next runs (bwlock, sections 3 to 3.3, Algorithm 1).
+ * Formula: budget = realtime ? unlimited : holders > 0 ? min_budget : max_budget; throttled = used
+ * >= budget. Worked values, max unlimited and min 100: used 250 in this period; a task elsewhere
+ * locks, the core asks again and stops; the task unlocks, the core asks again and goes on.
  *
- * Differences from the paper: a change of the lock may be passed on at once (sc_bwlock_update), where the
- * paper waits for the next period; the number of holders is kept instead of counted; sections nest.
- * Invariants: holders is the number of cores whose `holding` is 1; a core holds exactly while its running
- * task has a depth above 0; depth > 0 implies realtime; a real-time core is never throttled; a task runs on
- * at most one core.
- * Known limits: a change of the lock reaches another core with its next switch, tick or update; sc_bwlock_
- * account goes on using the budget of the last one of these. A switch starts no period, only the tick does.
- * What a real-time task has made when it exits must be accounted before, or the next switch charges it to
- * the idle core. Accesses of real-time tasks are not limited at all, so they do slow each other.
+ * Differences from the paper: a change of the lock may be passed on at once (sc_bwlock_update),
+ * where the paper waits for the next period; the number of holders is kept instead of counted;
+ * sections nest.
+ * Invariants: holders is the number of cores whose `holding` is 1; a core holds exactly while its
+ * running task has a depth above 0; depth > 0 implies realtime; a real-time core is never
+ * throttled; a task runs on at most one core.
+ * Known limits: a change of the lock reaches another core with its next switch, tick or update;
+ * sc_bwlock_ account goes on using the budget of the last one of these. A switch starts no period,
+ * only the tick does. What a real-time task has made when it exits must be accounted before, or the
+ * next switch charges it to the idle core. Accesses of real-time tasks are not limited at all, so
+ * they do slow each other.
  * Who writes: a core its own struct and its running task's, and any core a task that does not run;
  * `holders` is atomic. Cost: O(1).
  */
@@ -31,7 +33,8 @@
 
 struct sc_bwlock {
 	sc_u64 period_ns;
-	sc_u64 max_budget; /* accesses per period and core while nobody holds the lock; may be SC_UNLIMITED */
+	sc_u64 max_budget; /* accesses per period and core while nobody holds the lock; may be
+			      SC_UNLIMITED */
 	sc_u64 min_budget; /* accesses per period and core while somebody does */
 	sc_u64 holders;	   /* cores whose running task holds the lock */
 };
@@ -56,7 +59,8 @@ struct sc_bwlock_task {
 };
 
 /* 0 if the period is no valid span, or unless 1 <= min <= max, with min limited. */
-SC_FN sc_u32 sc_bwlock_init(struct sc_bwlock *l, sc_u64 period_ns, sc_u64 max_budget, sc_u64 min_budget)
+SC_FN sc_u32 sc_bwlock_init(struct sc_bwlock *l, sc_u64 period_ns, sc_u64 max_budget,
+			    sc_u64 min_budget)
 {
 	if (!sc_span_valid(period_ns) || min_budget == 0 || min_budget > SC_MAX_ACCESSES)
 		return 0;
@@ -70,7 +74,8 @@ SC_FN sc_u32 sc_bwlock_init(struct sc_bwlock *l, sc_u64 period_ns, sc_u64 max_bu
 }
 
 /* Core `id` starts idle, with its first period at now_ns. The lock must be initialised. */
-SC_FN void sc_bwlock_core_init(const struct sc_bwlock *l, struct sc_bwlock_core *c, sc_u32 id, sc_u64 now_ns)
+SC_FN void sc_bwlock_core_init(const struct sc_bwlock *l, struct sc_bwlock_core *c, sc_u32 id,
+			       sc_u64 now_ns)
 {
 	c->used = 0;
 	c->budget = l->max_budget;
@@ -111,8 +116,9 @@ SC_FN sc_u32 sc_bwlock_task_valid(const struct sc_bwlock_core *c, const struct s
 }
 
 /*
- * The task enters a section. `c` is the core it runs on; not looked at, and may be 0, if it does not run.
- * 0 if it is dead, not real-time, or 2^32-1 sections deep. The other cores should then ask for an update.
+ * The task enters a section. `c` is the core it runs on; not looked at, and may be 0, if it does
+ * not run. 0 if it is dead, not real-time, or 2^32-1 sections deep. The other cores should then ask
+ * for an update.
  */
 SC_FN sc_u32 sc_bwlock_lock(struct sc_bwlock *l, struct sc_bwlock_core *c, struct sc_bwlock_task *t)
 {
@@ -125,7 +131,8 @@ SC_FN sc_u32 sc_bwlock_lock(struct sc_bwlock *l, struct sc_bwlock_core *c, struc
 }
 
 /* The task leaves a section. 0 if it is dead or in none. As for sc_bwlock_lock otherwise. */
-SC_FN sc_u32 sc_bwlock_unlock(struct sc_bwlock *l, struct sc_bwlock_core *c, struct sc_bwlock_task *t)
+SC_FN sc_u32 sc_bwlock_unlock(struct sc_bwlock *l, struct sc_bwlock_core *c,
+			      struct sc_bwlock_task *t)
 {
 	if (!sc_bwlock_task_valid(c, t) || t->depth == 0)
 		return 0;
@@ -135,14 +142,16 @@ SC_FN sc_u32 sc_bwlock_unlock(struct sc_bwlock *l, struct sc_bwlock_core *c, str
 	return 1;
 }
 
-/* May what runs go on, by the budget as it stands? Not sticky: a larger budget lets it go on at once. */
+/* May what runs go on, by the budget as it stands? Not sticky: a larger budget lets it go on at
+ * once. */
 SC_FN sc_u32 sc_bwlock_verdict(struct sc_bwlock_core *c)
 {
 	c->throttled = !c->realtime && c->budget != SC_UNLIMITED && c->used >= c->budget;
 	return c->throttled ? SC_STOP : SC_GO;
 }
 
-/* Rules 1 and 2, then the verdict: what a core does when the lock was taken or released elsewhere. */
+/* Rules 1 and 2, then the verdict: what a core does when the lock was taken or released elsewhere.
+ * */
 SC_FN sc_u32 sc_bwlock_update(const struct sc_bwlock *l, struct sc_bwlock_core *c)
 {
 	if (c->realtime)
@@ -166,7 +175,8 @@ SC_FN sc_u64 sc_bwlock_sample(const struct sc_bwlock_core *c)
 	return c->budget == SC_UNLIMITED ? SC_MAX_SAMPLE : sc_sample(sc_sub(c->budget, c->used));
 }
 
-/* The timer of the period; 1 if a new period has begun. A late timer skips the periods that passed. */
+/* The timer of the period; 1 if a new period has begun. A late timer skips the periods that passed.
+ * */
 SC_FN sc_u32 sc_bwlock_tick(const struct sc_bwlock *l, struct sc_bwlock_core *c, sc_u64 now_ns)
 {
 	sc_u64 now = sc_time(now_ns);
@@ -182,12 +192,13 @@ SC_FN sc_u32 sc_bwlock_tick(const struct sc_bwlock *l, struct sc_bwlock_core *c,
 }
 
 /*
- * The core switches from `prev` to `next` (0: idle); prev made `accesses` since it was last asked. 0 if prev
- * is not what runs, or next is dead or runs elsewhere. The verdict is in c->throttled. Where somebody held
- * before or holds now, the other cores should ask for an update.
+ * The core switches from `prev` to `next` (0: idle); prev made `accesses` since it was last asked.
+ * 0 if prev is not what runs, or next is dead or runs elsewhere. The verdict is in c->throttled.
+ * Where somebody held before or holds now, the other cores should ask for an update.
  */
-SC_FN sc_u32 sc_bwlock_switch(struct sc_bwlock *l, struct sc_bwlock_core *c, struct sc_bwlock_task *prev,
-			      struct sc_bwlock_task *next, sc_u64 accesses)
+SC_FN sc_u32 sc_bwlock_switch(struct sc_bwlock *l, struct sc_bwlock_core *c,
+			      struct sc_bwlock_task *prev, struct sc_bwlock_task *next,
+			      sc_u64 accesses)
 {
 	if (prev ? !c->busy || !prev->alive || prev->core != c->id : c->busy)
 		return 0;
@@ -206,8 +217,8 @@ SC_FN sc_u32 sc_bwlock_switch(struct sc_bwlock *l, struct sc_bwlock_core *c, str
 }
 
 /*
- * The task is gone, and with it the sections it was in. `c` is the core it runs on, which is idle from then
- * on; not looked at, and may be 0, if it does not run. 0 if it is dead.
+ * The task is gone, and with it the sections it was in. `c` is the core it runs on, which is idle
+ * from then on; not looked at, and may be 0, if it does not run. 0 if it is dead.
  */
 SC_FN sc_u32 sc_bwlock_exit(struct sc_bwlock *l, struct sc_bwlock_core *c, struct sc_bwlock_task *t)
 {

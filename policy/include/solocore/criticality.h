@@ -2,22 +2,24 @@
 /*
  * Criticality levels (MC2): who runs on a core when tasks of four levels share it.
  *
- * Problem: hard tasks must not depend on how softer ones behave, and the softer ones should still get all
- * that is left. Rule (mc2-os-isolation, section 2): levels are strictly prioritised, A over B over C over D.
+ * Problem: hard tasks must not depend on how softer ones behave, and the softer ones should still
+ * get all that is left. Rule (mc2-os-isolation, section 2): levels are strictly prioritised, A over
+ * B over C over D.
  *   A  per core, by a time table (a cyclic executive);
  *   B  per core, rate monotonic;
  *   C  on all cores, earliest deadline first (GEDF);
  *   D  per core, best effort, the lowest number first.
- * Overruns: a job that has run for its provisioned execution time (PET) is counted, and at level A it ends;
- * at levels B and C it is suspended until its task's next release. Level D has no budget. A release that
- * finds the job before it unfinished ends and counts it at level A; at B and C the job goes on with a new
- * budget and the new deadline; at D nothing changes. Invariants: within a slot of the table whose job is
- * ready, that job runs, from the slot's first ns to its last; a level-C job runs on one core at a time; no
- * ready task waits while a core that may run it is idle, provided that every core picks again when it is told
- * (below). Known limits: the caller keeps one core at a time in these functions (a lock); after a release,
- * completion or displacement of a level-C job another core may have to pick anew: a core on which nothing or
- * a task of lower priority runs. Suspension of level-A and -B jobs (self-suspension) is not modelled, as in
- * the paper. Cost: O(log n) in the tasks and in the entries of the table.
+ * Overruns: a job that has run for its provisioned execution time (PET) is counted, and at level A
+ * it ends; at levels B and C it is suspended until its task's next release. Level D has no budget.
+ * A release that finds the job before it unfinished ends and counts it at level A; at B and C the
+ * job goes on with a new budget and the new deadline; at D nothing changes. Invariants: within a
+ * slot of the table whose job is ready, that job runs, from the slot's first ns to its last; a
+ * level-C job runs on one core at a time; no ready task waits while a core that may run it is idle,
+ * provided that every core picks again when it is told (below). Known limits: the caller keeps one
+ * core at a time in these functions (a lock); after a release, completion or displacement of a
+ * level-C job another core may have to pick anew: a core on which nothing or a task of lower
+ * priority runs. Suspension of level-A and -B jobs (self-suspension) is not modelled, as in the
+ * paper. Cost: O(log n) in the tasks and in the entries of the table.
  */
 #ifndef SOLOCORE_CRITICALITY_H
 #define SOLOCORE_CRITICALITY_H
@@ -43,7 +45,8 @@ struct sc_level_task {
 	sc_u64 pet_ns;	    /* provisioned execution time of a job at the task's own level */
 	sc_u64 used_ns;	    /* execution of the present job */
 	sc_u64 deadline_ns; /* absolute, of the present job */
-	sc_u64 overruns;    /* jobs that used their PET up, or at level A were not done when the next came */
+	sc_u64 overruns; /* jobs that used their PET up, or at level A were not done when the next
+			    came */
 	sc_u32 level;
 	sc_u32 core;	/* levels A, B and D: where it runs */
 	sc_u32 state;	/* SC_TASK_* */
@@ -68,8 +71,8 @@ struct sc_level_core {
 
 /* The answer of sc_level_pick. */
 struct sc_level_choice {
-	sc_u64 until_ns; /* when the core must pick again at the latest; SC_UNLIMITED: only when something
-			    happens */
+	sc_u64 until_ns; /* when the core must pick again at the latest; SC_UNLIMITED: only when
+			    something happens */
 	sc_u32 task;	 /* SC_NONE: nothing to run */
 	sc_u32 level;	 /* SC_LEVEL_* */
 };
@@ -93,7 +96,8 @@ SC_FN sc_u32 sc_level_add(struct sc_levels *w, sc_u32 id, sc_u32 level, sc_u32 c
 	struct sc_level_task *t;
 
 	if (id >= SC_MAX_TASKS || level > SC_LEVEL_D || core >= SC_MAX_CPUS ||
-	    !sc_span_valid(period_and_pet[0]) || (level != SC_LEVEL_D && !sc_span_valid(period_and_pet[1])))
+	    !sc_span_valid(period_and_pet[0]) ||
+	    (level != SC_LEVEL_D && !sc_span_valid(period_and_pet[1])))
 		return 0;
 	t = &w->task[SC_TASK(id)];
 	if (t->state != SC_TASK_NONE)
@@ -110,7 +114,8 @@ SC_FN sc_u32 sc_level_add(struct sc_levels *w, sc_u32 id, sc_u32 level, sc_u32 c
 	return 1;
 }
 
-/* Puts a ready task that does not run into the queue of its level; level A has its table instead. */
+/* Puts a ready task that does not run into the queue of its level; level A has its table instead.
+ * */
 SC_FN void sc_level_enqueue(struct sc_levels *w, struct sc_level_core *home, sc_u32 id)
 {
 	const struct sc_level_task *t = &w->task[SC_TASK(id)];
@@ -167,9 +172,10 @@ SC_FN void sc_level_settle(struct sc_levels *w, struct sc_level_core *c, sc_u64 
 	sc_level_leave(w, c, id, t->level == SC_LEVEL_A ? SC_TASK_IDLE : SC_TASK_SUSPENDED);
 }
 
-/* A job of the task is released at now_ns. `core` is the core it runs on, or else the core it belongs to.
- * Returns the task's state, 0 if there is no such task. */
-SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, sc_u32 id, sc_u64 now_ns)
+/* A job of the task is released at now_ns. `core` is the core it runs on, or else the core it
+ * belongs to. Returns the task's state, 0 if there is no such task. */
+SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, sc_u32 id,
+			      sc_u64 now_ns)
 {
 	struct sc_level_task *t;
 	sc_u32 queued;
@@ -186,7 +192,8 @@ SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, s
 		w->overruns++;
 	}
 	/* Where it waits in the queue of level C depends on the deadline. */
-	queued = t->state != SC_TASK_READY || (t->level == SC_LEVEL_C && sc_heap_remove(&w->ready_c, id));
+	queued = t->state != SC_TASK_READY ||
+		 (t->level == SC_LEVEL_C && sc_heap_remove(&w->ready_c, id));
 	t->used_ns = 0;
 	t->deadline_ns = sc_add(sc_time(now_ns), t->period_ns);
 	t->state = SC_TASK_READY;
@@ -195,14 +202,17 @@ SC_FN sc_u32 sc_level_release(struct sc_levels *w, struct sc_level_core *core, s
 	return t->state;
 }
 
-/* The task's job is done at now_ns; `core` as in sc_level_release. Returns 1, or 0 if it had none. */
-SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, sc_u32 id, sc_u64 now_ns)
+/* The task's job is done at now_ns; `core` as in sc_level_release. Returns 1, or 0 if it had none.
+ * */
+SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, sc_u32 id,
+			       sc_u64 now_ns)
 {
 	if (id >= SC_MAX_TASKS || w->task[SC_TASK(id)].state == SC_TASK_NONE)
 		return 0;
 	if (w->task[SC_TASK(id)].state != SC_TASK_READY)
 		return 0;
-	/* A job that is done is done: also one that needed exactly its PET, or more before anybody looked. */
+	/* A job that is done is done: also one that needed exactly its PET, or more before anybody
+	 * looked. */
 	if (core->current == id) {
 		sc_level_charge(w, core, now_ns);
 		core->current = SC_NONE;
@@ -211,14 +221,16 @@ SC_FN sc_u32 sc_level_complete(struct sc_levels *w, struct sc_level_core *core, 
 	return 1;
 }
 
-/* The level-C job for this core: the one that runs here, unless one that waits has an earlier deadline. */
+/* The level-C job for this core: the one that runs here, unless one that waits has an earlier
+ * deadline. */
 SC_FN sc_u32 sc_level_earliest(const struct sc_levels *w, const struct sc_level_core *c)
 {
 	sc_u32 here = c->current, top = sc_heap_top(&w->ready_c);
 
 	if (here >= SC_MAX_TASKS || w->task[SC_TASK(here)].level != SC_LEVEL_C)
 		return top;
-	if (top == SC_NONE || sc_heap_before(&w->ready_c, w->task[SC_TASK(here)].deadline_ns, here, 0))
+	if (top == SC_NONE ||
+	    sc_heap_before(&w->ready_c, w->task[SC_TASK(here)].deadline_ns, here, 0))
 		return here;
 	return top;
 }
@@ -268,8 +280,9 @@ SC_FN void sc_level_pick(struct sc_levels *w, struct sc_level_core *c, sc_u64 no
 		return;
 	choice->level = w->task[SC_TASK(id)].level;
 	/* sc_add leaves "unlimited" of level D as it is. */
-	choice->until_ns = sc_min(
-		slot.edge_ns, sc_add(c->last_ns, w->task[SC_TASK(id)].pet_ns - w->task[SC_TASK(id)].used_ns));
+	choice->until_ns =
+		sc_min(slot.edge_ns, sc_add(c->last_ns, w->task[SC_TASK(id)].pet_ns -
+								w->task[SC_TASK(id)].used_ns));
 }
 
 #endif

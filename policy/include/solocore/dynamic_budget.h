@@ -1,28 +1,33 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Dynamic budgets: a soft real-time core may make so many accesses per job of a hard real-time task.
+ * Dynamic budgets: a soft real-time core may make so many accesses per job of a hard real-time
+ * task.
  *
- * Problem: the accesses of soft real-time cores delay the hard real-time tasks on other cores. A budget per
- * period of time must assume the worst task at all times, and wastes what jobs leave that finish early.
- * Rule: a job of hard task i that starts brings a budget of B_i accesses for A_i of time (its WCET with that
- * interference, and with that of the other hard cores). Of each hard core's active budgets only the one of
- * highest priority is in force: it alone is consumed, and its time alone counts. When the job finishes
- * early, the rest of its time is unlimited. When the time is over, the next budget is in force. With several
- * hard cores, the smallest budget in force limits the core, and all of them are consumed (dynamic-budgeting,
- * section IV, Algorithm 1).
- * Worked values: B_0 = 2, A_0 = 5, B_1 = 9, A_1 = 20, both on one core. 1 starts at 0, 0 starts at 10 after
- * 4 accesses: the limit is 2 until 15, then 9 - 4 = 5, until 25.
+ * Problem: the accesses of soft real-time cores delay the hard real-time tasks on other cores. A
+ * budget per period of time must assume the worst task at all times, and wastes what jobs leave
+ * that finish early.
+ * Rule: a job of hard task i that starts brings a budget of B_i accesses for A_i of time (its WCET
+ * with that interference, and with that of the other hard cores). Of each hard core's active
+ * budgets only the one of highest priority is in force: it alone is consumed, and its time alone
+ * counts. When the job finishes early, the rest of its time is unlimited. When the time is over,
+ * the next budget is in force. With several hard cores, the smallest budget in force limits the
+ * core, and all of them are consumed (dynamic-budgeting, section IV, Algorithm 1).
+ * Worked values: B_0 = 2, A_0 = 5, B_1 = 9, A_1 = 20, both on one core. 1 starts at 0, 0 starts at
+ * 10 after 4 accesses: the limit is 2 until 15, then 9 - 4 = 5, until 25.
  *
- * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority, the
- * lower the higher. Every event says how many accesses the core has made since the event before.
- * Invariants: a hard core's head is the smallest index among its active budgets; between the start of i and
- * its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head are at most B_i, if
- * they are reported one by one.
+ * One `struct sc_dynamic` per soft core, changed by that core only. A task's index is its priority,
+ * the lower the higher. Every event says how many accesses the core has made since the event
+ * before.
+ * Invariants: a hard core's head is the smallest index among its active budgets; between the start
+ * of i and its expiry, the accesses made while the verdict was SC_GO and i was an unfinished head
+ * are at most B_i, if they are reported one by one.
  * Known limits: a head whose expiry is noticed late may have been in force at the same time as its
- * successor, so both are charged, and the successor's time counts from the event: late timers cost the soft
- * core accesses and never the hard task its bound. One budget per list expires in an event; if more are due,
- * they expire later. Accesses beyond a budget (skid) are lost from the account of that budget.
- * Cost: O(hard cores): O(1) per hard core up to the highest number in use; starting and expiring are O(1).
+ * successor, so both are charged, and the successor's time counts from the event: late timers cost
+ * the soft core accesses and never the hard task its bound. One budget per list expires in an
+ * event; if more are due, they expire later. Accesses beyond a budget (skid) are lost from the
+ * account of that budget.
+ * Cost: O(hard cores): O(1) per hard core up to the highest number in use; starting and expiring
+ * are O(1).
  */
 #ifndef SOLOCORE_DYNAMIC_BUDGET_H
 #define SOLOCORE_DYNAMIC_BUDGET_H
@@ -47,7 +52,8 @@ struct sc_dynamic_task {
 	sc_u32 finished;  /* 1: its job has finished, it limits nothing */
 };
 
-/* The active budgets of one hard core: bit i % 64 of word[i / 64], and bit w of summary for word[w] != 0. */
+/* The active budgets of one hard core: bit i % 64 of word[i / 64], and bit w of summary for word[w]
+ * != 0. */
 struct sc_dynamic_list {
 	sc_u64 summary;
 	sc_u64 word[SC_DYNAMIC_WORDS];
@@ -59,7 +65,8 @@ struct sc_dynamic {
 	sc_u64 zero;	/* always 0: what it is or-ed to, the BPF verifier no longer knows */
 	sc_u32 cores;	/* highest number of a hard core in use, plus 1 */
 	sc_u32 reserved;
-	sc_u32 head[SC_MAX_CPUS]; /* by hard core: index of the budget in force, plus 1; 0 if there is none */
+	sc_u32 head[SC_MAX_CPUS]; /* by hard core: index of the budget in force, plus 1; 0 if there
+				     is none */
 	struct sc_dynamic_list list[SC_MAX_CPUS]; /* by hard core */
 	struct sc_dynamic_task task[SC_MAX_TASKS];
 };
@@ -78,7 +85,8 @@ SC_FN void sc_dynamic_init(struct sc_dynamic *d, sc_u64 now_ns)
 	d->last_ns = sc_time(now_ns);
 }
 
-/* Index of the lowest bit of a word that is not 0. Without branches, which the BPF verifier would follow. */
+/* Index of the lowest bit of a word that is not 0. Without branches, which the BPF verifier would
+ * follow. */
 SC_FN sc_u32 sc_dynamic_lowest(sc_u64 word)
 {
 	sc_u64 below = (word & (~word + 1)) - 1;
@@ -102,7 +110,8 @@ SC_FN void sc_dynamic_find_head(struct sc_dynamic *d, sc_u32 core)
 	w = sc_dynamic_lowest(list->summary);
 	if (w >= SC_DYNAMIC_WORDS)
 		return;
-	d->head[SC_CPU(core)] = 64 * w + sc_dynamic_lowest(list->word[SC_MASKED(w, SC_DYNAMIC_WORDS)]) + 1;
+	d->head[SC_CPU(core)] =
+		64 * w + sc_dynamic_lowest(list->word[SC_MASKED(w, SC_DYNAMIC_WORDS)]) + 1;
 }
 
 /* Puts i < SC_MAX_TASKS into its list, again or not. */
@@ -133,10 +142,11 @@ SC_FN void sc_dynamic_remove(struct sc_dynamic *d, sc_u32 i)
 }
 
 /*
- * Task i: B_i = budget, A_i = length_ns. 0 if it is active, or a number is out of range. The sum of B_i over
- * the soft cores is what the analysis of task i took.
+ * Task i: B_i = budget, A_i = length_ns. 0 if it is active, or a number is out of range. The sum of
+ * B_i over the soft cores is what the analysis of task i took.
  */
-SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u64 budget, sc_u64 length_ns)
+SC_FN sc_u32 sc_dynamic_define(struct sc_dynamic *d, sc_u32 i, sc_u32 core, sc_u64 budget,
+			       sc_u64 length_ns)
 {
 	struct sc_dynamic_task *t;
 
@@ -220,12 +230,14 @@ SC_FN void sc_dynamic_decide(const struct sc_dynamic *d, struct sc_dynamic_decis
 }
 
 /*
- * Something happened at now_ns: a job of task i started or finished, the counter overflowed or the timer
- * fired (then i does not matter). The core has made `accesses` since the event before. sc_dynamic_decide then
- * says what the core may do. A job that finishes after its budget has expired is an event like any other. 0,
- * and nothing has happened, if i is no index, or a job of a task starts that was never defined.
+ * Something happened at now_ns: a job of task i started or finished, the counter overflowed or the
+ * timer fired (then i does not matter). The core has made `accesses` since the event before.
+ * sc_dynamic_decide then says what the core may do. A job that finishes after its budget has
+ * expired is an event like any other. 0, and nothing has happened, if i is no index, or a job of a
+ * task starts that was never defined.
  */
-SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u64 now_ns, sc_u64 accesses)
+SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u64 now_ns,
+			      sc_u64 accesses)
 {
 	struct sc_dynamic_task *t;
 
@@ -233,7 +245,8 @@ SC_FN sc_u32 sc_dynamic_apply(struct sc_dynamic *d, sc_u32 what, sc_u32 i, sc_u6
 		return 0;
 	if (what == SC_DYNAMIC_STARTED && !d->task[SC_TASK(i)].defined)
 		return 0;
-	/* The verifier walks the loop once, not once for each of what it knows of `what` and `i`. */
+	/* The verifier walks the loop once, not once for each of what it knows of `what` and `i`.
+	 * */
 	what |= (sc_u32)d->zero;
 	i |= (sc_u32)d->zero;
 	sc_dynamic_advance(d, now_ns, accesses);

@@ -2,12 +2,14 @@
 /*
  * An ordered queue of tasks: who has the smallest key?
  *
- * Problem: schedulers ask for the earliest deadline, the shortest period or the next replenishment, and
- * tasks come, go and leave from the middle.
- * Rule: a binary heap of (key, id), the lower id first among equals, that knows where each id stands.
- * Invariants: an id is in the heap at most once; no entry is smaller than its parent; position[id] is 0 for
- * an absent id and its index plus 1 otherwise. Known limits: ids below SC_MAX_TASKS. A heap must start zeroed
- * (sc_heap_init does it for an old one). Cost: O(1) to look at the first, O(log n) to push and to remove.
+ * Problem: schedulers ask for the earliest deadline, the shortest period or the next replenishment,
+ * and tasks come, go and leave from the middle.
+ * Rule: a binary heap of (key, id), the lower id first among equals, that knows where each id
+ * stands.
+ * Invariants: an id is in the heap at most once; no entry is smaller than its parent; position[id]
+ * is 0 for an absent id and its index plus 1 otherwise. Known limits: ids below SC_MAX_TASKS. A
+ * heap must start zeroed (sc_heap_init does it for an old one). Cost: O(1) to look at the first,
+ * O(log n) to push and to remove.
  */
 #ifndef SOLOCORE_HEAP_H
 #define SOLOCORE_HEAP_H
@@ -19,8 +21,8 @@
 
 struct sc_heap {
 	sc_u32 count;
-	sc_u32 zero; /* always 0: what it is or-ed to, the BPF verifier no longer knows, and so stops
-			enumerating */
+	sc_u32 zero; /* always 0: what it is or-ed to, the BPF verifier no longer knows, and so
+			stops enumerating */
 	sc_u64 key[SC_MAX_TASKS];      /* by heap index */
 	sc_u32 id[SC_MAX_TASKS];       /* by heap index */
 	sc_u32 position[SC_MAX_TASKS]; /* by id: heap index + 1, 0 if absent */

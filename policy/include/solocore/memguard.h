@@ -3,27 +3,32 @@
  * Bandwidth regulation of the cores (MemGuard).
  *
  * Problem: a core that misses its caches at full speed slows every other core's memory accesses.
- * Rule: in each period, core i may make Q_i accesses (its reservation), reads and writes counted apart. The
- * access that uses the budget up stops the core until the next period gives the budget back
- * (single-core-equivalence, section 2.2; Yun et al., RTAS 2013). On top of that, for cores that ask for it:
- *   prediction  a core starts the period with what it is expected to use and gives the rest to a pool;
- *   reclaiming  a core that runs out takes from the pool: back to its reservation at once, then in chunks;
- *   sharing     when every core has used its reservation up, all go on: without limit until the period ends
- *               (spare), or with another reservation each (proportional).
- * Worked values: Q = 100 on two cores, core 0 predicted to use 30. It starts with 30 and 70 are in the pool.
- * Core 1 uses its 100 and takes chunks of 20, three times; 10 are left when core 0 runs out at 30 and asks
- * for the 70 that are missing to its reservation: it gets 10, and stops at 40.
- * Invariants: a core that is told to stop has used at least its budget, and it has exceeded it by less than
- * the accesses reported last; budgets and pool together make the sum of the reservations, exactly, in every
- * period and round; a hard core starts each period with its whole reservation, whatever others do; nothing is
- * carried from one period to the next.
- * Concurrency: a core's state is changed by that core only. Others leave a wish in `asked`, taken up at the
- * next period. What all cores share are single words that carry the number of their period, changed by
- * compare and swap: a core whose timer is late can neither take from nor give to a period that is over.
- * Known limits: accesses that a counter reports late (skid) are counted when reported and not carried over. A
- * core that gave away too much stops before its reservation is used (never a hard core). The bounds of
- * crates/analysis for uneven budgets hold without reclaiming and sharing only. Between cores that are 2^31
- * periods apart, or after a sleep of so long, what is given away is lost; reservations are not.
+ * Rule: in each period, core i may make Q_i accesses (its reservation), reads and writes counted
+ * apart. The access that uses the budget up stops the core until the next period gives the budget
+ * back (single-core-equivalence, section 2.2; Yun et al., RTAS 2013). On top of that, for cores
+ * that ask for it:
+ *   prediction  a core starts the period with what it is expected to use and gives the rest to a
+ *               pool;
+ *   reclaiming  a core that runs out takes from the pool: back to its reservation at once, then in
+ *               chunks;
+ *   sharing     when every core has used its reservation up, all go on: without limit until the
+ *               period ends (spare), or with another reservation each (proportional).
+ * Worked values: Q = 100 on two cores, core 0 predicted to use 30. It starts with 30 and 70 are in
+ * the pool. Core 1 uses its 100 and takes chunks of 20, three times; 10 are left when core 0 runs
+ * out at 30 and asks for the 70 that are missing to its reservation: it gets 10, and stops at 40.
+ * Invariants: a core that is told to stop has used at least its budget, and it has exceeded it by
+ * less than the accesses reported last; budgets and pool together make the sum of the reservations,
+ * exactly, in every period and round; a hard core starts each period with its whole reservation,
+ * whatever others do; nothing is carried from one period to the next.
+ * Concurrency: a core's state is changed by that core only. Others leave a wish in `asked`, taken
+ * up at the next period. What all cores share are single words that carry the number of their
+ * period, changed by compare and swap: a core whose timer is late can neither take from nor give to
+ * a period that is over.
+ * Known limits: accesses that a counter reports late (skid) are counted when reported and not
+ * carried over. A core that gave away too much stops before its reservation is used (never a hard
+ * core). The bounds of crates/analysis for uneven budgets hold without reclaiming and sharing only.
+ * Between cores that are 2^31 periods apart, or after a sleep of so long, what is given away is
+ * lost; reservations are not.
  * Cost: O(1).
  */
 #ifndef SOLOCORE_MEMGUARD_H
@@ -53,7 +58,7 @@ struct sc_memguard {
 	sc_u32 sharing;	       /* SC_SHARE_* */
 	sc_u32 cores;	       /* how many must be done before what is left is shared */
 	sc_u64 pool[SC_KINDS]; /* period << 32 | accesses given away in it */
-	sc_u64 done;	       /* period << 32 | round << 16 | cores that have used their reservation in it */
+	sc_u64 done; /* period << 32 | round << 16 | cores that have used their reservation in it */
 };
 
 struct sc_memguard_core {
@@ -61,7 +66,8 @@ struct sc_memguard_core {
 	sc_u64 budget[SC_KINDS];      /* accesses granted in this period so far */
 	sc_u64 used[SC_KINDS];	      /* accesses made in this period */
 	sc_u64 predicted[SC_KINDS];   /* accesses expected per period */
-	sc_u64 asked[SC_KINDS]; /* new reservation from the next period on; 0: none. Any core may write it */
+	sc_u64 asked[SC_KINDS]; /* new reservation from the next period on; 0: none. Any core may
+				   write it */
 	sc_u64 next_ns;		/* when the next period starts */
 	sc_u32 epoch;		/* number of the period, wrapping */
 	sc_u32 round;		/* how often what was left has been shared in this period */
@@ -71,7 +77,8 @@ struct sc_memguard_core {
 	sc_u32 spare;	  /* 1: no limit until the period ends */
 };
 
-/* 0 if a value is out of range: period 1..SC_MAX_SPAN, chunk 1..SC_MAX_ACCESSES, cores 1..SC_MAX_CPUS. */
+/* 0 if a value is out of range: period 1..SC_MAX_SPAN, chunk 1..SC_MAX_ACCESSES, cores
+ * 1..SC_MAX_CPUS. */
 SC_FN sc_u32 sc_memguard_init(struct sc_memguard *g, sc_u64 period_ns, sc_u64 chunk, sc_u32 sharing,
 			      sc_u32 cores)
 {
@@ -96,8 +103,8 @@ SC_FN sc_u32 sc_memguard_newer(sc_u32 mine, sc_u64 word)
 	return ahead != 0 && ahead < 0x80000000u;
 }
 
-/* Gives accesses to the pool of this period; 0 also marks the pool as this period's. What comes after the
- * period has ended, or finds no room, is lost. */
+/* Gives accesses to the pool of this period; 0 also marks the pool as this period's. What comes
+ * after the period has ended, or finds no room, is lost. */
 SC_FN void sc_memguard_donate(struct sc_memguard *g, sc_u32 kind, sc_u32 epoch, sc_u64 accesses)
 {
 	sc_u64 *word = &g->pool[kind & 1u];
@@ -164,8 +171,8 @@ SC_FN sc_u32 sc_memguard_reservation_valid(sc_u64 accesses)
 	return accesses == SC_UNLIMITED || (accesses >= 1 && accesses <= SC_MAX_ACCESSES);
 }
 
-/* Starts the first period of a core at now_ns. Start all cores at the same time. 0 if a reservation or a
- * flag is out of range; nothing has changed then. */
+/* Starts the first period of a core at now_ns. Start all cores at the same time. 0 if a reservation
+ * or a flag is out of range; nothing has changed then. */
 SC_FN sc_u32 sc_memguard_core_init(struct sc_memguard *g, struct sc_memguard_core *c,
 				   const sc_u64 reservation[2], sc_u32 flags, sc_u64 now_ns)
 {
@@ -187,8 +194,8 @@ SC_FN sc_u32 sc_memguard_core_init(struct sc_memguard *g, struct sc_memguard_cor
 	return 1;
 }
 
-/* Wishes for another reservation from the core's next period on. The only function that one core may call
- * for another. 0 if it is out of range. */
+/* Wishes for another reservation from the core's next period on. The only function that one core
+ * may call for another. 0 if it is out of range. */
 SC_FN sc_u32 sc_memguard_request(struct sc_memguard_core *c, sc_u32 kind, sc_u64 reservation)
 {
 	if (kind >= SC_KINDS || !sc_memguard_reservation_valid(reservation))
@@ -203,8 +210,9 @@ SC_FN void sc_memguard_learn(struct sc_memguard_core *c, sc_u32 kind)
 	sc_u64 asked = sc_exchange(&c->asked[kind & 1u], 0);
 
 	if (c->reservation[kind & 1u] != SC_UNLIMITED)
-		c->predicted[kind & 1u] =
-			(c->predicted[kind & 1u] * 3 + sc_min(c->used[kind & 1u], SC_MAX_ACCESSES) + 3) >> 2;
+		c->predicted[kind & 1u] = (c->predicted[kind & 1u] * 3 +
+					   sc_min(c->used[kind & 1u], SC_MAX_ACCESSES) + 3) >>
+					  2;
 	if (asked == 0)
 		return;
 	c->reservation[kind & 1u] = asked;
@@ -212,8 +220,8 @@ SC_FN void sc_memguard_learn(struct sc_memguard_core *c, sc_u32 kind)
 		c->predicted[kind & 1u] = asked;
 }
 
-/* The timer of the period fired at now_ns; 1 if a new period has begun. A late timer skips the periods that
- * passed: their budgets are lost, not saved. */
+/* The timer of the period fired at now_ns; 1 if a new period has begun. A late timer skips the
+ * periods that passed: their budgets are lost, not saved. */
 SC_FN sc_u32 sc_memguard_replenish(struct sc_memguard *g, struct sc_memguard_core *c, sc_u64 now_ns)
 {
 	sc_u64 now = sc_time(now_ns), begun;
@@ -229,7 +237,8 @@ SC_FN sc_u32 sc_memguard_replenish(struct sc_memguard *g, struct sc_memguard_cor
 	return 1;
 }
 
-/* What this period has reserved for the core so far: one reservation, and one for each shared round. */
+/* What this period has reserved for the core so far: one reservation, and one for each shared
+ * round. */
 SC_FN sc_u64 sc_memguard_reserved(const struct sc_memguard_core *c, sc_u32 kind)
 {
 	return c->reservation[kind & 1u] * (c->spare ? 1u : (sc_u64)c->round + 1);
@@ -240,8 +249,10 @@ SC_FN sc_u32 sc_memguard_exhausted(const struct sc_memguard_core *c)
 {
 	if (c->spare)
 		return 0;
-	return (c->reservation[SC_READ] != SC_UNLIMITED && c->used[SC_READ] >= c->budget[SC_READ]) ||
-	       (c->reservation[SC_WRITE] != SC_UNLIMITED && c->used[SC_WRITE] >= c->budget[SC_WRITE]);
+	return (c->reservation[SC_READ] != SC_UNLIMITED &&
+		c->used[SC_READ] >= c->budget[SC_READ]) ||
+	       (c->reservation[SC_WRITE] != SC_UNLIMITED &&
+		c->used[SC_WRITE] >= c->budget[SC_WRITE]);
 }
 
 /* Takes part in a shared round. */
@@ -257,7 +268,8 @@ SC_FN void sc_memguard_join(const struct sc_memguard *g, struct sc_memguard_core
 	else
 		for (kind = SC_READ; kind < SC_KINDS; kind++)
 			if (c->reservation[kind] != SC_UNLIMITED)
-				c->budget[kind] = sc_add(c->budget[kind], rounds * c->reservation[kind]);
+				c->budget[kind] =
+					sc_add(c->budget[kind], rounds * c->reservation[kind]);
 	c->throttled = sc_memguard_exhausted(c);
 }
 
@@ -276,7 +288,8 @@ SC_FN sc_u32 sc_memguard_finish(struct sc_memguard *g, struct sc_memguard_core *
 			return 0;
 		last = count >= g->cores && g->sharing != SC_SHARE_NONE &&
 		       (g->sharing == SC_SHARE_SPARE ? round == 0 : round < 0xffffu);
-		next = (sc_u64)c->epoch << 32 | (sc_u64)(last ? round + 1 : round) << 16 | (last ? 0 : count);
+		next = (sc_u64)c->epoch << 32 | (sc_u64)(last ? round + 1 : round) << 16 |
+		       (last ? 0 : count);
 		if (sc_cas(&g->done, old, next)) {
 			c->counted = 1;
 			return last;
@@ -292,13 +305,14 @@ SC_FN sc_u32 sc_memguard_reclaim(struct sc_memguard *g, struct sc_memguard_core 
 	sc_u64 target = used < reserved ? reserved : sc_add(used, g->chunk);
 
 	/* The amount asked, never a whole budget. */
-	c->budget[kind & 1u] +=
-		sc_memguard_take(g, kind, c->epoch, sc_min(target - c->budget[kind & 1u], SC_MAX_ACCESSES));
+	c->budget[kind & 1u] += sc_memguard_take(
+		g, kind, c->epoch, sc_min(target - c->budget[kind & 1u], SC_MAX_ACCESSES));
 	return used < c->budget[kind & 1u];
 }
 
-/* The core made accesses (its counter overflowed, or the core is about to change tasks): SC_GO; SC_STOP until
- * the next period or round; SC_GO_ALL: a shared round begins, and every core must call sc_memguard_resume. */
+/* The core made accesses (its counter overflowed, or the core is about to change tasks): SC_GO;
+ * SC_STOP until the next period or round; SC_GO_ALL: a shared round begins, and every core must
+ * call sc_memguard_resume. */
 SC_FN sc_u32 sc_memguard_account(struct sc_memguard *g, struct sc_memguard_core *c, sc_u32 kind,
 				 sc_u64 accesses)
 {
@@ -313,13 +327,15 @@ SC_FN sc_u32 sc_memguard_account(struct sc_memguard *g, struct sc_memguard_core 
 	if ((c->flags & SC_RECLAIM) != 0 && sc_memguard_reclaim(g, c, kind))
 		return SC_GO;
 	c->throttled = 1;
-	if (c->counted || c->used[kind & 1u] < sc_memguard_reserved(c, kind) || !sc_memguard_finish(g, c))
+	if (c->counted || c->used[kind & 1u] < sc_memguard_reserved(c, kind) ||
+	    !sc_memguard_finish(g, c))
 		return SC_STOP;
 	sc_memguard_join(g, c, c->round + 1);
 	return SC_GO_ALL;
 }
 
-/* Some core was told SC_GO_ALL: takes part in the shared round if there is one. Harmless at any time. */
+/* Some core was told SC_GO_ALL: takes part in the shared round if there is one. Harmless at any
+ * time. */
 SC_FN sc_u32 sc_memguard_resume(struct sc_memguard *g, struct sc_memguard_core *c)
 {
 	sc_u64 done = sc_load(&g->done);

@@ -2,13 +2,15 @@
 /*
  * A set of ranks: which ready task has the highest priority?
  *
- * Problem: a core with fixed, distinct priorities asks at every scheduling point for the first ready task.
- * Rule: rank 0 is the highest priority. A bit per rank says "ready", and a bit per word of them says "this
- * word is not empty"; the first rank is the lowest bit of the lowest such word (rate monotonic when ranks
- * follow periods; Liu and Layland, 1973).
- * Invariants: bit w of `summary` is set exactly if word[w] is not 0; count is the number of ranks. Known
- * limits: ranks below SC_MAX_TASKS; the set is of one core, nothing is atomic. A set must start zeroed
- * (sc_ready_init does it for an old one). Cost: O(1), also for the next rank after a given one.
+ * Problem: a core with fixed, distinct priorities asks at every scheduling point for the first
+ * ready task.
+ * Rule: rank 0 is the highest priority. A bit per rank says "ready", and a bit per word of them
+ * says "this word is not empty"; the first rank is the lowest bit of the lowest such word (rate
+ * monotonic when ranks follow periods; Liu and Layland, 1973).
+ * Invariants: bit w of `summary` is set exactly if word[w] is not 0; count is the number of ranks.
+ * Known limits: ranks below SC_MAX_TASKS; the set is of one core, nothing is atomic. A set must
+ * start zeroed (sc_ready_init does it for an old one). Cost: O(1), also for the next rank after a
+ * given one.
  */
 #ifndef SOLOCORE_READY_SET_H
 #define SOLOCORE_READY_SET_H
@@ -36,7 +38,8 @@ SC_FN void sc_ready_init(struct sc_ready_set *s)
 		s->word[i] = 0;
 }
 
-/* Number of the lowest bit of `x` that is set; x is not 0. Without branches, for the BPF verifier. */
+/* Number of the lowest bit of `x` that is set; x is not 0. Without branches, for the BPF verifier.
+ * */
 SC_FN sc_u32 sc_bit_lowest(sc_u64 x)
 {
 	sc_u64 below = (x & (0 - x)) - 1; /* ones below the lowest bit: count them */

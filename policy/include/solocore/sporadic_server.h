@@ -2,25 +2,28 @@
 /*
  * A sporadic server: a budget that comes back one period after it was used.
  *
- * Problem: a VCPU is to get a capacity C in every period T, and must load the core no more than a periodic
- * task (C, T) would, although it wakes, blocks and is preempted when it likes. POSIX's sporadic server
- * breaks that: it replenishes too early, and overruns and full lists enlarge its budget.
- * Rule: the capacity is a list of replenishments (time, amount). The first is used from its time on; what is
- * used comes back one period after that time (Stanovich, Baker, Wang, Harbour, "Defects of the POSIX
- * Sporadic Server and How to Correct Them", RTAS 2010, section 5; maracas, section II-A). A server that wakes
- * late counts from then, and takes along what falls due while it runs. A full list postpones its last
- * entry. An overrun is taken from the following replenishments, so that it is paid for.
+ * Problem: a VCPU is to get a capacity C in every period T, and must load the core no more than a
+ * periodic task (C, T) would, although it wakes, blocks and is preempted when it likes. POSIX's
+ * sporadic server breaks that: it replenishes too early, and overruns and full lists enlarge its
+ * budget.
+ * Rule: the capacity is a list of replenishments (time, amount). The first is used from its time
+ * on; what is used comes back one period after that time (Stanovich, Baker, Wang, Harbour, "Defects
+ * of the POSIX Sporadic Server and How to Correct Them", RTAS 2010, section 5; maracas, section
+ * II-A). A server that wakes late counts from then, and takes along what falls due while it runs. A
+ * full list postpones its last entry. An overrun is taken from the following replenishments, so
+ * that it is paid for.
  *
- *   C 4, T 10: ((0, 4))   charge 3   ((3, 1), (10, 3))   wake at 9   ((9, 4))   charge 4   ((19, 4))
+ *   C 4, T 10: ((0, 4))   charge 3 ((3, 1), (10, 3)) wake at 9 ((9, 4)) charge 4 ((19, 4))
  *
- * Invariants: the amounts add up to the capacity and none is 0; 1 <= count <= limit; the entries are sorted,
- * and each ends (time + amount) before the next one's time, so that there is never anything to merge but in
- * sc_server_wake. Known limits: if the caller says sc_server_wake only when the server unblocks, C is
- * supplied in each T like to a periodic task, but a server that was preempted may run for up to 2C in some
- * window of length T. If the caller says it at every dispatch (SC_SERVER_STRICT, which vcpu.h does), no
- * window of length T has more than C, and preemption postpones replenishments. Both at once are impossible. A
- * low limit costs budget (it comes later), never gains any. One charge takes at most C. Cost: O(1), and
- * O(replenishments that a charge or a wake passes), at most SC_MAX_REPLENISHMENTS + 1.
+ * Invariants: the amounts add up to the capacity and none is 0; 1 <= count <= limit; the entries
+ * are sorted, and each ends (time + amount) before the next one's time, so that there is never
+ * anything to merge but in sc_server_wake. Known limits: if the caller says sc_server_wake only
+ * when the server unblocks, C is supplied in each T like to a periodic task, but a server that was
+ * preempted may run for up to 2C in some window of length T. If the caller says it at every
+ * dispatch (SC_SERVER_STRICT, which vcpu.h does), no window of length T has more than C, and
+ * preemption postpones replenishments. Both at once are impossible. A low limit costs budget (it
+ * comes later), never gains any. One charge takes at most C. Cost: O(1), and O(replenishments that
+ * a charge or a wake passes), at most SC_MAX_REPLENISHMENTS + 1.
  */
 #ifndef SOLOCORE_SPORADIC_SERVER_H
 #define SOLOCORE_SPORADIC_SERVER_H
@@ -53,15 +56,18 @@ struct sc_server {
 };
 
 /* Index of the k-th entry of the list. */
-#define SC_SERVER_AT(s, k) SC_MASKED(((s)->first + (k)) % SC_MAX_REPLENISHMENTS, SC_MAX_REPLENISHMENTS)
+#define SC_SERVER_AT(s, k)                                                                         \
+	SC_MASKED(((s)->first + (k)) % SC_MAX_REPLENISHMENTS, SC_MAX_REPLENISHMENTS)
 
 /* A server with its whole capacity at now_ns. 0 if the configuration is invalid. */
-SC_FN sc_u32 sc_server_init(struct sc_server *s, const struct sc_server_config *config, sc_u64 now_ns)
+SC_FN sc_u32 sc_server_init(struct sc_server *s, const struct sc_server_config *config,
+			    sc_u64 now_ns)
 {
 	if (!sc_span_valid(config->period_ns) || config->capacity_ns == 0 ||
 	    config->capacity_ns > config->period_ns)
 		return 0;
-	if (config->flags > SC_SERVER_STRICT || config->limit == 0 || config->limit > SC_MAX_REPLENISHMENTS)
+	if (config->flags > SC_SERVER_STRICT || config->limit == 0 ||
+	    config->limit > SC_MAX_REPLENISHMENTS)
 		return 0;
 	s->capacity_ns = config->capacity_ns;
 	s->period_ns = config->period_ns;
@@ -80,7 +86,8 @@ SC_FN sc_u64 sc_server_next(const struct sc_server *s)
 	return s->entry[SC_SERVER_AT(s, 0)].time_ns;
 }
 
-/* How long it may run from now_ns on, in ns; 0 if it has to wait. More may be due when this is used up. */
+/* How long it may run from now_ns on, in ns; 0 if it has to wait. More may be due when this is used
+ * up. */
 SC_FN sc_u64 sc_server_available(const struct sc_server *s, sc_u64 now_ns)
 {
 	const struct sc_replenishment *head = &s->entry[SC_SERVER_AT(s, 0)];
@@ -96,8 +103,8 @@ SC_FN void sc_server_pop(struct sc_server *s)
 }
 
 /*
- * The server became runnable, or (SC_SERVER_STRICT) is dispatched, at now_ns: it uses its budget from now on,
- * together with what falls due before that is used up.
+ * The server became runnable, or (SC_SERVER_STRICT) is dispatched, at now_ns: it uses its budget
+ * from now on, together with what falls due before that is used up.
  */
 SC_FN void sc_server_wake(struct sc_server *s, sc_u64 now_ns)
 {
@@ -131,14 +138,15 @@ SC_FN void sc_server_append(struct sc_server *s, sc_u64 time_ns, sc_u64 amount_n
 		s->count = count + 1;
 		return;
 	}
-	/* In a full list it is the earlier budget that waits for the later: the other way round, there
-	 * would be more than the capacity in a period. */
+	/* In a full list it is the earlier budget that waits for the later: the other way round,
+	 * there would be more than the capacity in a period. */
 	if (sc_add(last->time_ns, last->amount_ns) < time_ns)
 		last->time_ns = time_ns;
 	last->amount_ns += amount_ns;
 }
 
-/* Takes up to used_ns from the first entry, to come back a period later; how much is still to be taken. */
+/* Takes up to used_ns from the first entry, to come back a period later; how much is still to be
+ * taken. */
 SC_FN sc_u64 sc_server_consume(struct sc_server *s, sc_u64 used_ns)
 {
 	struct sc_replenishment *head = &s->entry[SC_SERVER_AT(s, 0)];

@@ -2,23 +2,25 @@
 /*
  * Latency-based throttling of background time (MARACAS).
  *
- * Problem: time that no reservation covers (background time) helps progress, but when the memory bus is
- * contended it slows the other cores' reserved work. Rates do not tell contention: requests to one DRAM bank
- * are slower than to many, and devices make requests, too (maracas, section IV).
- * Rule: once per monitor period the latency, occupancy / requests of the memory controller's queue, is
- * compared with a threshold. At or above it one core more is refused background time (num_throttle); once
- * the cores' requests R_cur fall to idle_per_mille of R_high, the most seen since throttling began, one
- * fewer. Which ones: background time is allowed to the n - num_throttle cores whose virtual time, background
- * time in this period times requests in the last one (m_i), is smallest (Algorithm 1).
- * The paper's weights are m_i / R_cur; R_cur is common and cancels in comparisons. Its test counts cores
- * with virtual times "at most" that of the asking core, so that equal ones refuse each other; here the lower
- * index goes first. For comparison the rate rule takes all requests of a period in place of the latency.
- * Invariants: exactly n - num_throttle cores are allowed at any time; 0 <= num_throttle <= n; r_high is 0
- * while nothing is throttled.
- * Known limits: reserved time is never throttled, so without background time there is nothing to take away
- * (section VI of the paper). Background time counts up to 2^32-1 ns in a period, and so do requests as
- * weights. A period without requests has no latency and is not contended. Words of other cores are read
- * without a lock: a decision may be one update late. Cost: O(n) in the cores.
+ * Problem: time that no reservation covers (background time) helps progress, but when the memory
+ * bus is contended it slows the other cores' reserved work. Rates do not tell contention: requests
+ * to one DRAM bank are slower than to many, and devices make requests, too (maracas, section IV).
+ * Rule: once per monitor period the latency, occupancy / requests of the memory controller's queue,
+ * is compared with a threshold. At or above it one core more is refused background time
+ * (num_throttle); once the cores' requests R_cur fall to idle_per_mille of R_high, the most seen
+ * since throttling began, one fewer. Which ones: background time is allowed to the n - num_throttle
+ * cores whose virtual time, background time in this period times requests in the last one (m_i), is
+ * smallest (Algorithm 1).
+ * The paper's weights are m_i / R_cur; R_cur is common and cancels in comparisons. Its test counts
+ * cores with virtual times "at most" that of the asking core, so that equal ones refuse each other;
+ * here the lower index goes first. For comparison the rate rule takes all requests of a period in
+ * place of the latency.
+ * Invariants: exactly n - num_throttle cores are allowed at any time; 0 <= num_throttle <= n;
+ * r_high is 0 while nothing is throttled.
+ * Known limits: reserved time is never throttled, so without background time there is nothing to
+ * take away (section VI of the paper). Background time counts up to 2^32-1 ns in a period, and so
+ * do requests as weights. A period without requests has no latency and is not contended. Words of
+ * other cores are read without a lock: a decision may be one update late. Cost: O(n) in the cores.
  */
 #ifndef SOLOCORE_THROTTLE_H
 #define SOLOCORE_THROTTLE_H
@@ -33,21 +35,22 @@
 #define SC_THROTTLE_REQUESTS 0x20000000000000ull /* 2^53: of what is multiplied by 1000 */
 
 struct sc_throttle {
-	sc_u64 threshold;      /* latency rule: cycles per request; rate rule: requests per period */
-	sc_u64 r_cur;	       /* requests of all cores in the last period */
-	sc_u64 r_high;	       /* the most r_cur since throttling began */
-	sc_u32 cpus;	       /* 0: not initialised */
-	sc_u32 rule;	       /* SC_THROTTLE_* */
+	sc_u64 threshold; /* latency rule: cycles per request; rate rule: requests per period */
+	sc_u64 r_cur;	  /* requests of all cores in the last period */
+	sc_u64 r_high;	  /* the most r_cur since throttling began */
+	sc_u32 cpus;	  /* 0: not initialised */
+	sc_u32 rule;	  /* SC_THROTTLE_* */
 	sc_u32 idle_per_mille; /* of r_high: at or below, throttling is reduced */
 	sc_u32 num_throttle;   /* cores that get no background time */
-	sc_u64 zero;	       /* always 0: what it is or-ed to, compiler and BPF verifier no longer know */
-	sc_u64 reported[SC_MAX_CPUS];	/* requests that each core reported for the coming monitor */
-	sc_u64 weight[SC_MAX_CPUS];	/* m_i: requests in the last period, at most 2^32-1 */
+	sc_u64 zero; /* always 0: what it is or-ed to, compiler and BPF verifier no longer know */
+	sc_u64 reported[SC_MAX_CPUS]; /* requests that each core reported for the coming monitor */
+	sc_u64 weight[SC_MAX_CPUS];   /* m_i: requests in the last period, at most 2^32-1 */
 	sc_u64 background[SC_MAX_CPUS]; /* ns of background time in this period, at most 2^32-1 */
 };
 
 /*
- * 0 if there are no cores or too many, the rule is unknown, the threshold is 0, or idle_per_mille above 1000.
+ * 0 if there are no cores or too many, the rule is unknown, the threshold is 0, or idle_per_mille
+ * above 1000.
  */
 SC_FN sc_u32 sc_throttle_init(struct sc_throttle *t, sc_u32 cpus, sc_u32 rule, sc_u64 threshold,
 			      sc_u32 idle_per_mille)
@@ -73,7 +76,8 @@ SC_FN sc_u32 sc_throttle_init(struct sc_throttle *t, sc_u32 cpus, sc_u32 rule, s
 	return 1;
 }
 
-/* A core's requests in the period that ends; the last report before the monitor counts. 0: no such core. */
+/* A core's requests in the period that ends; the last report before the monitor counts. 0: no such
+ * core. */
 SC_FN sc_u32 sc_throttle_report(struct sc_throttle *t, sc_u32 cpu, sc_u64 requests)
 {
 	if (cpu >= t->cpus || cpu >= SC_MAX_CPUS)
@@ -82,7 +86,8 @@ SC_FN sc_u32 sc_throttle_report(struct sc_throttle *t, sc_u32 cpu, sc_u64 reques
 	return 1;
 }
 
-/* Starts a period: takes the reports as m_i, clears the background times, and leaves the sum in r_cur. */
+/* Starts a period: takes the reports as m_i, clears the background times, and leaves the sum in
+ * r_cur. */
 SC_FN void sc_throttle_collect(struct sc_throttle *t)
 {
 	sc_u64 sum = 0, m, over;
@@ -119,8 +124,8 @@ SC_FN sc_u32 sc_throttle_relaxed(const struct sc_throttle *t)
 }
 
 /*
- * The monitor period ends. `occupancy` is the sum over cycles of the requests in the controller's queue,
- * `requests` how many entered it. 1 if the bus was contended.
+ * The monitor period ends. `occupancy` is the sum over cycles of the requests in the controller's
+ * queue, `requests` how many entered it. 1 if the bus was contended.
  */
 SC_FN sc_u32 sc_throttle_monitor(struct sc_throttle *t, sc_u64 occupancy, sc_u64 requests)
 {
@@ -157,7 +162,8 @@ SC_FN sc_u64 sc_throttle_ran(struct sc_throttle *t, sc_u32 cpu, sc_u64 ran_ns)
 {
 	if (cpu >= t->cpus || cpu >= SC_MAX_CPUS)
 		return 0;
-	t->background[SC_CPU(cpu)] = sc_min(sc_add(t->background[SC_CPU(cpu)], ran_ns), SC_THROTTLE_CLAMP);
+	t->background[SC_CPU(cpu)] =
+		sc_min(sc_add(t->background[SC_CPU(cpu)], ran_ns), SC_THROTTLE_CLAMP);
 	return sc_throttle_vtime(t, cpu);
 }
 
@@ -173,8 +179,9 @@ SC_FN sc_u64 sc_throttle_before(const struct sc_throttle *t, sc_u32 cpu)
 	sc_u64 own = sc_throttle_vtime(t, cpu), count = t->zero, index = cpu | t->zero;
 	sc_u32 i;
 
-	/* A core of lower index, (i - index) >> 63, comes first with the same time, too: it is compared with
-	 * one more, which cannot overflow, as a virtual time is at most (2^32 - 1)^2. */
+	/* A core of lower index, (i - index) >> 63, comes first with the same time, too: it is
+	 * compared with one more, which cannot overflow, as a virtual time is at most (2^32 - 1)^2.
+	 * */
 	for (i = 0; i < SC_MAX_CPUS && i < t->cpus; i++)
 		count += sc_throttle_less(sc_throttle_vtime(t, i), own + ((i - index) >> 63));
 	return count;

@@ -2,13 +2,14 @@
 /*
  * Time tables: which partition, task or transaction is active at a given time.
  *
- * Problem: IMA partitions, the transactions of the I/O core and Level-A tasks run at fixed times, so that
- * nothing at run time can move them (single-core-equivalence, sections 2.4 and 4; mc2-os-isolation, section
- * 2). Rule: a table repeats every major frame from its origin on. In a frame, entry k is active in [start,
- * end). Each core, and the I/O core, has a table with a frame of its own length. Invariants: entries are
- * sorted, do not overlap and lie in the frame (an entry that would break this is refused); the edge that
- * lookup returns is after `now`, and the answer cannot change before it. Known limits: the table does not
- * change while it runs; switch tables by another origin. Cost: O(log n) in the entries.
+ * Problem: IMA partitions, the transactions of the I/O core and Level-A tasks run at fixed times,
+ * so that nothing at run time can move them (single-core-equivalence, sections 2.4 and 4;
+ * mc2-os-isolation, section 2). Rule: a table repeats every major frame from its origin on. In a
+ * frame, entry k is active in [start, end). Each core, and the I/O core, has a table with a frame
+ * of its own length. Invariants: entries are sorted, do not overlap and lie in the frame (an entry
+ * that would break this is refused); the edge that lookup returns is after `now`, and the answer
+ * cannot change before it. Known limits: the table does not change while it runs; switch tables by
+ * another origin. Cost: O(log n) in the entries.
  */
 #ifndef SOLOCORE_TIME_TABLE_H
 #define SOLOCORE_TIME_TABLE_H
@@ -75,7 +76,8 @@ SC_SUBPROGRAM sc_u32 sc_table_started(const struct sc_table *t, sc_u64 offset_ns
 	if (!t)
 		return 0;
 	high = t->count;
-	/* Refused, not clamped: a number that the BPF verifier knows makes it walk every path of the search.
+	/* Refused, not clamped: a number that the BPF verifier knows makes it walk every path of
+	 * the search.
 	 */
 	if (high > SC_MAX_TASKS)
 		return 0;

@@ -3,10 +3,12 @@
  * Types, limits and arithmetic shared by the policies.
  *
  * Freestanding C99: no libc, no globals, no floats, no recursion, bounded loops. State and time are
- * arguments, so the same source runs in the kernel (BPF), in the simulator, in an RTOS and in tests.
+ * arguments, so the same source runs in the kernel (BPF), in the simulator, in an RTOS and in
+ * tests.
  *
  * Time is in nanoseconds and never wraps: a clock is read as at most SC_MAX_TIME (146 years), a
- * period, capacity or budget in time is at most SC_MAX_SPAN (73 minutes), and their sum fits 64 bits.
+ * period, capacity or budget in time is at most SC_MAX_SPAN (73 minutes), and their sum fits 64
+ * bits.
  */
 #ifndef SOLOCORE_TYPES_H
 #define SOLOCORE_TYPES_H
@@ -27,8 +29,9 @@ typedef uint32_t sc_u32;
 #endif
 
 /*
- * A function with loops that the BPF verifier should look at once, by itself, and not anew with all that each
- * caller knows: global there (returns a number, checks its pointers for null), SC_FN elsewhere.
+ * A function with loops that the BPF verifier should look at once, by itself, and not anew with all
+ * that each caller knows: global there (returns a number, checks its pointers for null), SC_FN
+ * elsewhere.
  */
 #ifdef __BPF__
 #define SC_SUBPROGRAM __attribute__((noinline))
@@ -64,9 +67,11 @@ typedef uint32_t sc_u32;
 #define SC_MAX_SAMPLE 0x7fffffffull	   /* what every counter can count down */
 
 /* Verdicts. */
-#define SC_STOP 0u   /* the core must not run (what is regulated) until the policy says otherwise */
-#define SC_GO 1u     /* the core goes on */
-#define SC_GO_ALL 2u /* every core, this one too, must ask again: what was spent is granted anew */
+#define SC_STOP 0u /* the core must not run (what is regulated) until the policy says otherwise */
+#define SC_GO 1u   /* the core goes on */
+#define SC_GO_ALL                                                                                  \
+	2u /* every core, this one too, must ask again: what was spent is granted anew             \
+	    */
 
 static inline __attribute__((unused)) sc_u64 sc_add(sc_u64 a, sc_u64 b)
 {
@@ -107,18 +112,18 @@ static inline __attribute__((unused)) sc_u32 sc_span_valid(sc_u64 span_ns)
 }
 
 /*
- * An index that the caller has checked. A compiler drops a second check of what it has proved, and the BPF
- * verifier forgets the first when a register is copied or spilled: in BPF builds a mask that the compiler
- * cannot drop stands at the access. The limits must be powers of two there.
+ * An index that the caller has checked. A compiler drops a second check of what it has proved, and
+ * the BPF verifier forgets the first when a register is copied or spilled: in BPF builds a mask
+ * that the compiler cannot drop stands at the access. The limits must be powers of two there.
  */
 #ifdef __BPF__
-#define SC_MASKED(i, limit)                                                                                  \
-	({                                                                                                   \
-		sc_u64 masked_ = (i);                                                                        \
-		__asm__ volatile("%0 &= %1" : "+r"(masked_) : "i"((limit)-1));                               \
-		masked_;                                                                                     \
+#define SC_MASKED(i, limit)                                                                        \
+	({                                                                                         \
+		sc_u64 masked_ = (i);                                                              \
+		__asm__ volatile("%0 &= %1" : "+r"(masked_) : "i"((limit)-1));                     \
+		masked_;                                                                           \
 	})
-#if (SC_MAX_TASKS & (SC_MAX_TASKS - 1)) != 0 || (SC_MAX_CPUS & (SC_MAX_CPUS - 1)) != 0 ||                    \
+#if (SC_MAX_TASKS & (SC_MAX_TASKS - 1)) != 0 || (SC_MAX_CPUS & (SC_MAX_CPUS - 1)) != 0 ||          \
 	(SC_MAX_REPLENISHMENTS & (SC_MAX_REPLENISHMENTS - 1)) != 0
 #error "for BPF, the limits are powers of two"
 #endif

@@ -3,12 +3,15 @@
  * Bandwidth in bytes per second, and budgets in accesses per period.
  *
  * Problem: people and papers state bandwidth (1 GB/s); counters count cache lines in a period
- * (single-core-equivalence, section 2.2: the bandwidth that is guaranteed is divided among the cores).
- * Rule: events = floor(bytes_per_s * period_ns / (10^9 * line)), and back: bytes_per_s = floor(events *
- * line * 10^9 / period_ns). Both are exact for every 64-bit operand: products have 128 bits, made of
- * 32-bit halves. What does not fit 64 bits is SC_UNLIMITED; a period or line of 0 gives 0.
- * Invariants: converting to events and back never yields more bandwidth than was asked for. Known limits:
- * rounding down, a budget can be 0 (refused by the regulators): the period is too short for that bandwidth.
+ * (single-core-equivalence, section 2.2: the bandwidth that is guaranteed is divided among the
+ * cores).
+ * Rule: events = floor(bytes_per_s * period_ns / (10^9 * line)), and back: bytes_per_s =
+ * floor(events * line * 10^9 / period_ns). Both are exact for every 64-bit operand: products have
+ * 128 bits, made of 32-bit halves. What does not fit 64 bits is SC_UNLIMITED; a period or line of 0
+ * gives 0.
+ * Invariants: converting to events and back never yields more bandwidth than was asked for. Known
+ * limits: rounding down, a budget can be 0 (refused by the regulators): the period is too short for
+ * that bandwidth.
  * Cost: 128 steps of a division, about 400 ns; for configuration, not for the overflow path.
  */
 #ifndef SOLOCORE_UNITS_H
@@ -28,7 +31,8 @@ struct sc_wide {
 SC_FN void sc_wide_multiply(struct sc_wide *product, sc_u64 a, sc_u64 b)
 {
 	sc_u64 a0 = a & 0xffffffffull, a1 = a >> 32, b0 = b & 0xffffffffull, b1 = b >> 32;
-	sc_u64 low = a0 * b0, middle = a1 * b0 + (low >> 32), other = a0 * b1 + (middle & 0xffffffffull);
+	sc_u64 low = a0 * b0, middle = a1 * b0 + (low >> 32),
+	       other = a0 * b1 + (middle & 0xffffffffull);
 
 	product->low = other << 32 | (low & 0xffffffffull);
 	product->high = a1 * b1 + (middle >> 32) + (other >> 32);
@@ -48,7 +52,8 @@ SC_FN sc_u64 sc_wide_divide(const struct sc_wide *dividend, sc_u64 divisor)
 
 	if (rest >= divisor)
 		return SC_UNLIMITED;
-	/* The quotient's bits come in from below as the dividend's leave; rest < divisor throughout. */
+	/* The quotient's bits come in from below as the dividend's leave; rest < divisor
+	 * throughout. */
 	for (bit = 0; bit < 64; bit++) {
 		enough = rest >> 63;
 		rest = rest << 1 | low >> 63;
@@ -67,7 +72,8 @@ SC_FN sc_u64 sc_units_events(sc_u64 bytes_per_s, sc_u64 line, sc_u64 period_ns)
 	if (line == 0 || period_ns == 0)
 		return 0;
 	sc_wide_multiply(&bytes, bytes_per_s, period_ns);
-	/* Divided by 10^9 first, then by the line: the floor of a floor is the floor of the whole. */
+	/* Divided by 10^9 first, then by the line: the floor of a floor is the floor of the whole.
+	 * */
 	rest.high = bytes.high % SC_NS_PER_S;
 	rest.low = bytes.low;
 	bytes.high = bytes.high / SC_NS_PER_S;

@@ -2,34 +2,37 @@
 /*
  * The VCPU scheduler of one core.
  *
- * Problem: every VCPU is to get its capacity in every period, and the time that is left over is to be shared
- * well, or given up where it would disturb other cores.
- * Rule: a VCPU is a sporadic server. Among those that have budget (foreground) the one of the shortest period
- * runs, the lower id first among equals (rate monotonic; maracas, section II-A). If none has, the core is in
- * background mode, and one that waits for its replenishment may run (maracas, section III):
- *   least time     the one with the least background time so far, until the core leaves background mode;
+ * Problem: every VCPU is to get its capacity in every period, and the time that is left over is to
+ * be shared well, or given up where it would disturb other cores.
+ * Rule: a VCPU is a sporadic server. Among those that have budget (foreground) the one of the
+ * shortest period runs, the lower id first among equals (rate monotonic; maracas, section II-A). If
+ * none has, the core is in background mode, and one that waits for its replenishment may run
+ * (maracas, section III):
+ *   least time     the one with the least background time so far, until the core leaves background
+ *                  mode;
  *   keep           the one that ran before, or else the one that is replenished first;
  *   least memory   the least memory-intensive one.
  * Where background time is not allowed (throttle.h), or no VCPU is runnable, the core idles.
  *
  * Every call with a time first settles: the time since the last one is charged to what ran, and due
- * replenishments are made. Then it picks; the caller runs `current` until `until_ns` at the latest, and then
- * calls sc_vcpu_tick. All calls on a core must be serialised. Each call with a time picks, sc_vcpu_add too,
- * unless it is refused: then nothing changes. While a core is paused (an interrupt thread, a real-time task
- * or the switch to the pick has it) nobody is charged; a strict server's budget then counts from the
- * resumption.
+ * replenishments are made. Then it picks; the caller runs `current` until `until_ns` at the latest,
+ * and then calls sc_vcpu_tick. All calls on a core must be serialised. Each call with a time picks,
+ * sc_vcpu_add too, unless it is refused: then nothing changes. While a core is paused (an interrupt
+ * thread, a real-time task or the switch to the pick has it) nobody is charged; a strict server's
+ * budget then counts from the resumption.
  *
- * A VCPU that moves to another core is taken with its budget (sc_vcpu_take) and put there (sc_vcpu_put):
- * replenishments keep their times, so that it has no more than its capacity in a period, wherever it runs.
+ * A VCPU that moves to another core is taken with its budget (sc_vcpu_take) and put there
+ * (sc_vcpu_put): replenishments keep their times, so that it has no more than its capacity in a
+ * period, wherever it runs.
  *
- * Invariants: a runnable VCPU is in the foreground heap if it has budget at last_ns, and otherwise in the
- * waiting heap (and in the background heap, if the policy orders it otherwise than by replenishment);
- * until_ns is after last_ns; background time consumes no budget. Known limits: a VCPU that arrives has no
- * background time yet, and so gets all of it until it has caught up with the others; a late tick takes budget
- * in advance (sporadic_server.h). SC_SERVER_STRICT servers wake whenever they come to the core. Cost: O(log
- * n), and O(log n) for each replenishment that has fallen due since the last call: each of them is owed to
- * one depletion, but 4096 at once take some 0.3 ms. In BPF they are made by bpf_loop (Linux 5.17). 368 bytes
- * for each of SC_MAX_TASKS.
+ * Invariants: a runnable VCPU is in the foreground heap if it has budget at last_ns, and otherwise
+ * in the waiting heap (and in the background heap, if the policy orders it otherwise than by
+ * replenishment); until_ns is after last_ns; background time consumes no budget. Known limits: a
+ * VCPU that arrives has no background time yet, and so gets all of it until it has caught up with
+ * the others; a late tick takes budget in advance (sporadic_server.h). SC_SERVER_STRICT servers
+ * wake whenever they come to the core. Cost: O(log n), and O(log n) for each replenishment that has
+ * fallen due since the last call: each of them is owed to one depletion, but 4096 at once take some
+ * 0.3 ms. In BPF they are made by bpf_loop (Linux 5.17). 368 bytes for each of SC_MAX_TASKS.
  */
 #ifndef SOLOCORE_VCPU_H
 #define SOLOCORE_VCPU_H
@@ -127,7 +130,9 @@ SC_FN void sc_vcpu_enqueue(struct sc_vcpu_core *c, sc_u32 id)
 	sc_heap_push(&c->waiting, sc_server_next(&v->server), id);
 	if (c->policy != SC_BACKGROUND_KEEP)
 		sc_heap_push(&c->background,
-			     c->policy == SC_BACKGROUND_LEAST_TIME ? v->background_ns : v->intensity, id);
+			     c->policy == SC_BACKGROUND_LEAST_TIME ? v->background_ns
+								   : v->intensity,
+			     id);
 }
 
 /* Charges what ran for ran_ns, and queues it again where that moves it. */
@@ -166,9 +171,11 @@ SC_FN sc_u32 sc_vcpu_replenish_one(struct sc_vcpu_core *c)
 
 /* Makes all replenishments that are due. */
 #ifdef __BPF__
-/* The verifier follows a loop turn by turn, which is too much for heaps; the body of bpf_loop it walks once.
+/* The verifier follows a loop turn by turn, which is too much for heaps; the body of bpf_loop it
+ * walks once.
  */
-static long (*const sc_vcpu_loop)(sc_u32 turns, void *body, void *context, sc_u64 flags) = (void *)181;
+static long (*const sc_vcpu_loop)(sc_u32 turns, void *body, void *context,
+				  sc_u64 flags) = (void *)181;
 
 static long sc_vcpu_replenish_turn(sc_u32 turn, void *context)
 {
@@ -220,7 +227,8 @@ SC_FN sc_u32 sc_vcpu_pick_background(const struct sc_vcpu_core *c)
 		return SC_NONE;
 	if (stays && sc_heap_contains(&c->waiting, c->current))
 		return c->current;
-	return c->policy == SC_BACKGROUND_KEEP ? sc_heap_top(&c->waiting) : sc_heap_top(&c->background);
+	return c->policy == SC_BACKGROUND_KEEP ? sc_heap_top(&c->waiting)
+					       : sc_heap_top(&c->background);
 }
 
 /* Lets a VCPU with budget run; when it has to stop. */
@@ -231,7 +239,8 @@ SC_FN sc_u64 sc_vcpu_dispatch(struct sc_vcpu_core *c, sc_u32 id)
 	if (id >= SC_MAX_TASKS)
 		return c->last_ns;
 	s = &c->vcpu[SC_TASK(id)].server;
-	if ((s->flags & SC_SERVER_STRICT) != 0 && (c->mode != SC_MODE_FOREGROUND || c->current != id))
+	if ((s->flags & SC_SERVER_STRICT) != 0 &&
+	    (c->mode != SC_MODE_FOREGROUND || c->current != id))
 		sc_server_wake(s, c->last_ns);
 	return c->last_ns + sc_server_available(s, c->last_ns);
 }
@@ -285,7 +294,8 @@ SC_FN void sc_vcpu_resume(struct sc_vcpu_core *c, sc_u64 now_ns)
 	sc_vcpu_pick(c);
 }
 
-/* A blocked VCPU with its whole capacity. 0 if the id is too large or taken, or the server invalid. */
+/* A blocked VCPU with its whole capacity. 0 if the id is too large or taken, or the server invalid.
+ * */
 SC_FN sc_u32 sc_vcpu_add(struct sc_vcpu_core *c, sc_u32 id, const struct sc_server_config *config,
 			 sc_u64 now_ns)
 {
@@ -330,8 +340,8 @@ SC_FN sc_u32 sc_vcpu_take(struct sc_vcpu_core *c, sc_u32 id, struct sc_vcpu *out
 	return 1;
 }
 
-/* A VCPU that was taken off another core, blocked, with the budget that it had. 0 if the id is too large or
- * taken, or it never was a VCPU. */
+/* A VCPU that was taken off another core, blocked, with the budget that it had. 0 if the id is too
+ * large or taken, or it never was a VCPU. */
 SC_FN sc_u32 sc_vcpu_put(struct sc_vcpu_core *c, sc_u32 id, const struct sc_vcpu *in, sc_u64 now_ns)
 {
 	struct sc_vcpu *v;

@@ -71,8 +71,9 @@ impl Admission {
         Self::default()
     }
 
-    /// Appends a task of the lowest priority, with its deadline from release (`None`: the period). Its index;
-    /// `None` if the set is full or not 1 <= C <= T and 1 <= D <= T, all at most 73 minutes. Tests nothing.
+    /// Appends a task of the lowest priority, with its deadline from release (`None`: the period).
+    /// Its index; `None` if the set is full or not 1 <= C <= T and 1 <= D <= T, all at most 73
+    /// minutes. Tests nothing.
     pub fn add(&mut self, wcet_ns: u64, period_ns: u64, deadline_ns: Option<u64>) -> Option<u32> {
         if deadline_ns == Some(0) {
             return None;
@@ -167,7 +168,11 @@ mod tests {
         a.add(1, 1 << 42, None).unwrap();
         assert!(!a.passes_rms() && !a.passes_hyperbolic());
         assert_eq!(a.response(1), Some(Response::Unknown), "it grows by 1000 ns at a time");
-        assert!(a.add(2, 1, None).is_none() && a.add(1, 2, Some(3)).is_none() && a.add(1, 2, Some(0)).is_none());
+        assert!(
+            a.add(2, 1, None).is_none()
+                && a.add(1, 2, Some(3)).is_none()
+                && a.add(1, 2, Some(0)).is_none()
+        );
     }
 
     #[test]

@@ -89,8 +89,8 @@ impl Core {
 }
 
 impl Balance {
-    /// So many cores (1 to 256) without VCPUs and without colours. `cache_aware`: a VCPU only goes where as
-    /// many page colours as it needs are free. `None` if there are no cores or too many.
+    /// So many cores (1 to 256) without VCPUs and without colours. `cache_aware`: a VCPU only goes
+    /// where as many page colours as it needs are free. `None` if there are no cores or too many.
     pub fn new(cores: u32, cache_aware: bool) -> Option<Box<Self>> {
         // SAFETY: integers only.
         let mut b: Box<Self> = unsafe { crate::zeroed() };
@@ -105,8 +105,9 @@ impl Balance {
         unsafe { sc_balance_colours(self, core, free) != 0 }
     }
 
-    /// Adds VCPU `id` (0 to 4095) to a core, with its utilisation from [`crate::admission::utilization`].
-    /// False if it is there already, the core is full (64), does not exist or has too few free colours.
+    /// Adds VCPU `id` (0 to 4095) to a core, with its utilisation from
+    /// [`crate::admission::utilization`]. False if it is there already, the core is full (64), does
+    /// not exist or has too few free colours.
     pub fn add(&mut self, id: u32, utilization: u64, core: u32, colours: u64) -> bool {
         // SAFETY: `self` is valid.
         unsafe { sc_balance_add(self, id, utilization, core, colours) != 0 }
@@ -138,15 +139,16 @@ impl Balance {
         (core != NONE).then_some(core)
     }
 
-    /// The core with the least slack, whose migration thread is to be woken when a VCPU blocks; `None` if
-    /// there are no VCPUs.
+    /// The core with the least slack, whose migration thread is to be woken when a VCPU blocks;
+    /// `None` if there are no VCPUs.
     pub fn trigger(&self) -> Option<u32> {
         // SAFETY: `self` is valid.
         let core = unsafe { sc_balance_trigger(self) };
         (core != NONE).then_some(core)
     }
 
-    /// Moves at most `limit` VCPUs of a core to a less loaded one; `None` if there was nothing to move.
+    /// Moves at most `limit` VCPUs of a core to a less loaded one; `None` if there was nothing to
+    /// move.
     pub fn rebalance(&mut self, from: u32, limit: u32) -> Option<Moves> {
         let mut raw = RawMove { imbalance: 0, moves: 0, vcpu: 0, from: 0, to: 0 };
         // SAFETY: `self` and `raw` are valid.
@@ -206,7 +208,10 @@ mod tests {
     fn without_colours_it_stays() {
         let mut b = Balance::new(2, true).unwrap();
         assert!(b.set_colours(0, 8) && b.set_colours(1, 3));
-        assert!(b.add(0, utilization(1, 2).unwrap(), 0, 4) && b.add(1, utilization(1, 2).unwrap(), 0, 4));
+        assert!(
+            b.add(0, utilization(1, 2).unwrap(), 0, 4)
+                && b.add(1, utilization(1, 2).unwrap(), 0, 4)
+        );
         assert!(!b.add(2, utilization(1, 2).unwrap(), 0, 1), "no colours left");
         assert_eq!((b.rebalance(0, 9), b.host(0)), (None, Some(0)));
         assert!(b.set_colours(1, 4));

@@ -1,5 +1,6 @@
-//! Memory bandwidth lock (`policy/include/solocore/bwlock.h`; bwlock, section 3): while a real-time task is in a
-//! memory-performance critical section, what is not real-time has a small budget on every core.
+//! Memory bandwidth lock (`policy/include/solocore/bwlock.h`; bwlock, section 3): while a real-time
+//! task is in a memory-performance critical section, what is not real-time has a small budget on
+//! every core.
 
 use crate::{MAX_CPUS, MAX_TASKS, NONE};
 
@@ -47,14 +48,21 @@ unsafe extern "C" {
     fn sc_bwlock_account(c: *mut Core, accesses: u64) -> u32;
     fn sc_bwlock_sample(c: *const Core) -> u64;
     fn sc_bwlock_tick(l: *const Shared, c: *mut Core, now_ns: u64) -> u32;
-    fn sc_bwlock_switch(l: *mut Shared, c: *mut Core, prev: *mut Task, next: *mut Task, accesses: u64) -> u32;
+    fn sc_bwlock_switch(
+        l: *mut Shared,
+        c: *mut Core,
+        prev: *mut Task,
+        next: *mut Task,
+        accesses: u64,
+    ) -> u32;
     fn sc_bwlock_exit(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
 }
 
-/// The lock, the cores that it protects from each other, and their tasks (numbers below [`MAX_TASKS`]).
+/// The lock, the cores that it protects from each other, and their tasks (numbers below
+/// [`MAX_TASKS`]).
 ///
-/// Methods that take a core answer `None` if there is no such core. "Go" is true if the core may run what it
-/// runs, false if it must stop until the policy says otherwise.
+/// Methods that take a core answer `None` if there is no such core. "Go" is true if the core may
+/// run what it runs, false if it must stop until the policy says otherwise.
 #[derive(Clone, Debug)]
 pub struct BwLock {
     shared: Shared,
@@ -66,11 +74,18 @@ pub struct BwLock {
 }
 
 impl BwLock {
-    /// A lock for so many idle cores, whose first periods start at `now_ns`. Budgets are accesses per period and
-    /// core: `max_budget` while nobody holds the lock ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget`
-    /// while somebody does. `None` unless the period is 1 ns to 73 minutes (2^42 ns), 1 <= min <= max, the limited
-    /// budgets are below 2^32, and there are 1 to 256 cores.
-    pub fn new(period_ns: u64, max_budget: u64, min_budget: u64, cores: u32, now_ns: u64) -> Option<Self> {
+    /// A lock for so many idle cores, whose first periods start at `now_ns`. Budgets are accesses
+    /// per period and core: `max_budget` while nobody holds the lock
+    /// ([`UNLIMITED`](crate::UNLIMITED) for none), `min_budget` while somebody does. `None` unless
+    /// the period is 1 ns to 73 minutes (2^42 ns), 1 <= min <= max, the limited budgets are below
+    /// 2^32, and there are 1 to 256 cores.
+    pub fn new(
+        period_ns: u64,
+        max_budget: u64,
+        min_budget: u64,
+        cores: u32,
+        now_ns: u64,
+    ) -> Option<Self> {
         let mut shared = Shared { period_ns: 0, max_budget: 0, min_budget: 0, holders: 0 };
         // SAFETY: `shared` is valid and of the layout that both sides check.
         let ok = unsafe { sc_bwlock_init(&raw mut shared, period_ns, max_budget, min_budget) };
@@ -110,30 +125,37 @@ impl BwLock {
         unsafe { sc_bwlock_task_init(&raw mut self.tasks[at], u32::from(realtime)) != 0 }
     }
 
-    /// Calls `f` with the lock, the core that the task runs on (or null), and the task; false if there is no such
-    /// task.
-    fn with_task(&mut self, task: u32, f: unsafe extern "C" fn(*mut Shared, *mut Core, *mut Task) -> u32) -> bool {
+    /// Calls `f` with the lock, the core that the task runs on (or null), and the task; false if
+    /// there is no such task.
+    fn with_task(
+        &mut self,
+        task: u32,
+        f: unsafe extern "C" fn(*mut Shared, *mut Core, *mut Task) -> u32,
+    ) -> bool {
         let Some(t) = self.tasks.get_mut(task as usize) else {
             return false;
         };
-        let core = self.cores.get_mut(t.core as usize).map_or(std::ptr::null_mut(), |c| &raw mut *c);
-        // SAFETY: lock and task are valid and `f` is one of the functions above, which take a null core.
+        let core =
+            self.cores.get_mut(t.core as usize).map_or(std::ptr::null_mut(), |c| &raw mut *c);
+        // SAFETY: lock and task are valid and `f` is one of the functions above, which take a null
+        // core.
         unsafe { f(&raw mut self.shared, core, t) != 0 }
     }
 
-    /// The task enters a section. False if it is not there, not real-time, or 2^32-1 sections deep. If
-    /// [`holders`](Self::holders) has changed, the other cores should [`update`](Self::update).
+    /// The task enters a section. False if it is not there, not real-time, or 2^32-1 sections deep.
+    /// If [`holders`](Self::holders) has changed, the other cores should [`update`](Self::update).
     pub fn lock(&mut self, task: u32) -> bool {
         self.with_task(task, sc_bwlock_lock)
     }
 
-    /// The task leaves a section. False if it is not there or in none. As for [`lock`](Self::lock) otherwise.
+    /// The task leaves a section. False if it is not there or in none. As for [`lock`](Self::lock)
+    /// otherwise.
     pub fn unlock(&mut self, task: u32) -> bool {
         self.with_task(task, sc_bwlock_unlock)
     }
 
-    /// The task is gone, and its core idle if it ran; false if it is not there. What it has made must be
-    /// [accounted](Self::account) before.
+    /// The task is gone, and its core idle if it ran; false if it is not there. What it has made
+    /// must be [accounted](Self::account) before.
     pub fn exit(&mut self, task: u32) -> bool {
         let core = self.tasks.get(task as usize).map_or(NONE, |t| t.core);
         let done = self.with_task(task, sc_bwlock_exit);
@@ -143,8 +165,9 @@ impl BwLock {
         done
     }
 
-    /// The core runs `next` from now on (`None`: nothing); what ran has made `accesses` since it was last asked.
-    /// Answers whether to go; `None` if there is no such core, no such task, or it runs elsewhere.
+    /// The core runs `next` from now on (`None`: nothing); what ran has made `accesses` since it
+    /// was last asked. Answers whether to go; `None` if there is no such core, no such task, or it
+    /// runs elsewhere.
     pub fn switch(&mut self, core: u32, next: Option<u32>, accesses: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         let current = &mut self.current[core as usize];
@@ -153,12 +176,15 @@ impl BwLock {
         }
         let tasks = self.tasks.as_mut_ptr();
         let pointer = |task: Option<u32>| match task {
-            // SAFETY: `next` was checked, and `current` when it was `next`; the vector never shrinks.
+            // SAFETY: `next` was checked, and `current` when it was `next`; the vector never
+            // shrinks.
             Some(n) => unsafe { tasks.add(n as usize) },
             None => std::ptr::null_mut(),
         };
         // SAFETY: lock and core are valid, the tasks are valid or null; they may be the same one.
-        let ok = unsafe { sc_bwlock_switch(&raw mut self.shared, c, pointer(*current), pointer(next), accesses) };
+        let ok = unsafe {
+            sc_bwlock_switch(&raw mut self.shared, c, pointer(*current), pointer(next), accesses)
+        };
         if ok == 0 {
             return None;
         }
@@ -180,7 +206,8 @@ impl BwLock {
         Some(unsafe { sc_bwlock_update(&raw const self.shared, c) != 0 })
     }
 
-    /// The timer of the core's period fired; true if a new period has begun. Looks at the lock again, too.
+    /// The timer of the core's period fired; true if a new period has begun. Looks at the lock
+    /// again, too.
     pub fn tick(&mut self, core: u32, now_ns: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: both are valid.
@@ -240,7 +267,10 @@ mod tests {
     fn both_sides_have_the_same_layout() {
         // SAFETY: constants of the C side.
         let sizes = unsafe { [sc_size_bwlock, sc_size_bwlock_core, sc_size_bwlock_task] };
-        assert_eq!(sizes, [size_of::<Shared>(), size_of::<Core>(), size_of::<Task>()].map(|n| n as u64));
+        assert_eq!(
+            sizes,
+            [size_of::<Shared>(), size_of::<Core>(), size_of::<Task>()].map(|n| n as u64)
+        );
     }
 
     #[test]

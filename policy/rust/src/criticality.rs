@@ -75,13 +75,20 @@ pub struct Choice {
     pub task: Option<u32>,
     /// Its level.
     pub level: Option<Level>,
-    /// When the core must pick again at the latest, in ns; [`crate::UNLIMITED`]: when something happens.
+    /// When the core must pick again at the latest, in ns; [`crate::UNLIMITED`]: when something
+    /// happens.
     pub until_ns: u64,
 }
 
 unsafe extern "C" {
     fn sc_level_core_init(c: *mut Core, number: u32, now_ns: u64);
-    fn sc_level_add(w: *mut Shared, id: u32, level: u32, core: u32, period_and_pet: *const u64) -> u32;
+    fn sc_level_add(
+        w: *mut Shared,
+        id: u32,
+        level: u32,
+        core: u32,
+        period_and_pet: *const u64,
+    ) -> u32;
     fn sc_level_release(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
     fn sc_level_complete(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
     fn sc_level_pick(w: *mut Shared, core: *mut Core, now_ns: u64, choice: *mut RawChoice);
@@ -128,8 +135,9 @@ impl Levels {
         Some(Self { shared, cores, origin_ns })
     }
 
-    /// Adds a task without a job; `core` does not matter at level C, `pet_ns` (execution time provisioned for a
-    /// job at the task's own level) not at level D. False if a value is out of range or the id is taken.
+    /// Adds a task without a job; `core` does not matter at level C, `pet_ns` (execution time
+    /// provisioned for a job at the task's own level) not at level D. False if a value is out of
+    /// range or the id is taken.
     pub fn add(&mut self, id: u32, level: Level, core: u32, period_ns: u64, pet_ns: u64) -> bool {
         if level != Level::C && core as usize >= self.cores.len() {
             return false;
@@ -140,11 +148,23 @@ impl Levels {
         unsafe { sc_level_add(&raw mut *self.shared, id, level as u32, core, times.as_ptr()) != 0 }
     }
 
-    /// Appends a slot for a level-A task to its core's table. All slots of a core name the same frame. False if the
-    /// slot is empty, overlaps, leaves the frame, or the task is not of level A on this core.
-    pub fn slot(&mut self, core: u32, start_ns: u64, end_ns: u64, task: u32, frame_ns: u64) -> bool {
+    /// Appends a slot for a level-A task to its core's table. All slots of a core name the same
+    /// frame. False if the slot is empty, overlaps, leaves the frame, or the task is not of level A
+    /// on this core.
+    pub fn slot(
+        &mut self,
+        core: u32,
+        start_ns: u64,
+        end_ns: u64,
+        task: u32,
+        frame_ns: u64,
+    ) -> bool {
         let Some(t) = self.shared.task.get(task as usize) else { return false };
-        if t.state == 0 || t.level != Level::A as u32 || t.core != core || core as usize >= self.cores.len() {
+        if t.state == 0
+            || t.level != Level::A as u32
+            || t.core != core
+            || core as usize >= self.cores.len()
+        {
             return false;
         }
         let table = &mut self.cores[core as usize].table;
@@ -186,10 +206,15 @@ impl Levels {
         // SAFETY: all three are valid.
         unsafe { sc_level_pick(&raw mut *self.shared, &raw mut **core, now_ns, &raw mut choice) };
         let level = [Level::A, Level::B, Level::C, Level::D].get(choice.level as usize).copied();
-        Some(Choice { task: (choice.task != NONE).then_some(choice.task), level, until_ns: choice.until_ns })
+        Some(Choice {
+            task: (choice.task != NONE).then_some(choice.task),
+            level,
+            until_ns: choice.until_ns,
+        })
     }
 
-    /// Jobs of all tasks that used their execution time up, or at level A were not done when the next one came.
+    /// Jobs of all tasks that used their execution time up, or at level A were not done when the
+    /// next one came.
     pub fn overruns(&self) -> u64 {
         self.shared.overruns
     }
@@ -246,7 +271,11 @@ mod tests {
     #[test]
     fn levels_are_strictly_prioritised() {
         let mut w = Levels::new(1, 0).unwrap();
-        assert!(w.add(0, Level::A, 0, 100, 10) && w.add(1, Level::B, 0, 50, 20) && w.add(2, Level::C, 0, 40, 20));
+        assert!(
+            w.add(0, Level::A, 0, 100, 10)
+                && w.add(1, Level::B, 0, 50, 20)
+                && w.add(2, Level::C, 0, 40, 20)
+        );
         assert!(w.add(3, Level::D, 0, 10, 0) && w.slot(0, 30, 40, 0, 100));
         for id in (0..4).rev() {
             assert_eq!(w.release(id, 0), Some(State::Ready));

@@ -63,7 +63,8 @@ pub struct Decision {
     pub limit: u64,
     /// After how many accesses its counter must interrupt: 1 to 2^31-1.
     pub sample: u64,
-    /// When to report an [event](DynamicBudget::event) at the latest, in ns; [`UNLIMITED`](crate::UNLIMITED): never.
+    /// When to report an [event](DynamicBudget::event) at the latest, in ns;
+    /// [`UNLIMITED`](crate::UNLIMITED): never.
     pub timeout_ns: u64,
 }
 
@@ -78,7 +79,8 @@ pub struct Entry {
     pub finished: bool,
 }
 
-/// The budgets of one soft core. A task's number is its priority, 0 the highest; numbers are below [`MAX_TASKS`].
+/// The budgets of one soft core. A task's number is its priority, 0 the highest; numbers are below
+/// [`MAX_TASKS`].
 pub struct DynamicBudget(Box<State>);
 
 impl DynamicBudget {
@@ -91,9 +93,9 @@ impl DynamicBudget {
         Self(state)
     }
 
-    /// Defines a task of a hard core: each of its jobs allows this soft core `budget` accesses (1 to 2^32-1) in
-    /// `length_ns` (1 ns to 73 minutes: the task's WCET with that interference). False if a value is out of range,
-    /// or the task's budget is active.
+    /// Defines a task of a hard core: each of its jobs allows this soft core `budget` accesses (1
+    /// to 2^32-1) in `length_ns` (1 ns to 73 minutes: the task's WCET with that interference).
+    /// False if a value is out of range, or the task's budget is active.
     pub fn define(&mut self, task: u32, core: u32, budget: u64, length_ns: u64) -> bool {
         // SAFETY: the state is valid.
         unsafe { sc_dynamic_define(&raw mut *self.0, task, core, budget, length_ns) != 0 }
@@ -105,14 +107,14 @@ impl DynamicBudget {
         (ok != 0).then(|| self.decide())
     }
 
-    /// A job of the task started at `now_ns`; the soft core has made `accesses` since the last event. `None`, and
-    /// nothing has happened, if the task is not defined.
+    /// A job of the task started at `now_ns`; the soft core has made `accesses` since the last
+    /// event. `None`, and nothing has happened, if the task is not defined.
     pub fn started(&mut self, task: u32, now_ns: u64, accesses: u64) -> Option<Decision> {
         self.apply(STARTED, task, now_ns, accesses)
     }
 
-    /// The job of the task finished; an event like any other if its budget is not active. `None`, and nothing has
-    /// happened, if the number is too large.
+    /// The job of the task finished; an event like any other if its budget is not active. `None`,
+    /// and nothing has happened, if the number is too large.
     pub fn finished(&mut self, task: u32, now_ns: u64, accesses: u64) -> Option<Decision> {
         self.apply(FINISHED, task, now_ns, accesses)
     }
@@ -129,7 +131,12 @@ impl DynamicBudget {
         let mut raw = RawDecision { limit: 0, sample: 0, timeout_ns: 0, verdict: 0, reserved: 0 };
         // SAFETY: both are valid.
         unsafe { sc_dynamic_decide(&raw const *self.0, &raw mut raw) };
-        Decision { go: raw.verdict != 0, limit: raw.limit, sample: raw.sample, timeout_ns: raw.timeout_ns }
+        Decision {
+            go: raw.verdict != 0,
+            limit: raw.limit,
+            sample: raw.sample,
+            timeout_ns: raw.timeout_ns,
+        }
     }
 
     /// The task's budget, if it is active.
@@ -184,7 +191,8 @@ mod tests {
     }
 
     proptest! {
-        /// From its start to its expiry, a lone task sees at most its budget if the core stops when told.
+        /// From its start to its expiry, a lone task sees at most its budget if the core stops when
+        /// told.
         #[test]
         fn no_job_sees_more_than_its_budget(budget in 1u64..50, gaps in prop::collection::vec(0u64..9, 1..200)) {
             let mut d = DynamicBudget::new(0);

@@ -2,7 +2,8 @@
 
 use crate::{MAX_TASKS, NONE};
 
-/// A min-heap of (key, id); the lower id first among equals. Zeroed, it is empty. 64 KiB: keep it in a box.
+/// A min-heap of (key, id); the lower id first among equals. Zeroed, it is empty. 64 KiB: keep it
+/// in a box.
 #[repr(C)]
 pub struct Heap {
     count: u32,

@@ -1,5 +1,6 @@
 //! The run-time decisions of `policy/`, callable from Rust: the only foreign-function interface to
-//! them. The simulator runs these very functions; the BPF programs of `bpf/` include the same headers.
+//! them. The simulator runs these very functions; the BPF programs of `bpf/` include the same
+//! headers.
 
 pub mod admission;
 pub mod balance;

@@ -94,8 +94,20 @@ pub struct Core {
 }
 
 unsafe extern "C" {
-    fn sc_memguard_init(g: *mut MemGuard, period_ns: u64, chunk: u64, sharing: u32, cores: u32) -> u32;
-    fn sc_memguard_core_init(g: *mut MemGuard, c: *mut Core, reservation: *const u64, flags: u32, now_ns: u64) -> u32;
+    fn sc_memguard_init(
+        g: *mut MemGuard,
+        period_ns: u64,
+        chunk: u64,
+        sharing: u32,
+        cores: u32,
+    ) -> u32;
+    fn sc_memguard_core_init(
+        g: *mut MemGuard,
+        c: *mut Core,
+        reservation: *const u64,
+        flags: u32,
+        now_ns: u64,
+    ) -> u32;
     fn sc_memguard_request(c: *mut Core, kind: u32, reservation: u64) -> u32;
     fn sc_memguard_replenish(g: *mut MemGuard, c: *mut Core, now_ns: u64) -> u32;
     fn sc_memguard_account(g: *mut MemGuard, c: *mut Core, kind: u32, accesses: u64) -> u32;
@@ -104,8 +116,9 @@ unsafe extern "C" {
 }
 
 impl MemGuard {
-    /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for so many cores;
-    /// `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1 to 2^32-1, cores 1 to 256).
+    /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for
+    /// so many cores; `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1 to
+    /// 2^32-1, cores 1 to 256).
     pub fn new(period_ns: u64, chunk: u64, sharing: Sharing, cores: u32) -> Option<Self> {
         let mut g = Self { period_ns: 0, chunk: 0, sharing: 0, cores: 0, pool: [0; 2], done: 0 };
         // SAFETY: `g` is valid and of the layout that both sides check.
@@ -122,7 +135,13 @@ impl MemGuard {
 impl Core {
     /// A core whose first period starts at `now_ns`, with `reads` and `writes` accesses per period
     /// ([`UNLIMITED`] for a kind that is not regulated); `None` if one is 0 or above 2^32-1.
-    pub fn new(shared: &mut MemGuard, reads: u64, writes: u64, role: Role, now_ns: u64) -> Option<Self> {
+    pub fn new(
+        shared: &mut MemGuard,
+        reads: u64,
+        writes: u64,
+        role: Role,
+        now_ns: u64,
+    ) -> Option<Self> {
         let mut core = Self {
             reservation: [0; 2],
             budget: [0; 2],
@@ -139,7 +158,9 @@ impl Core {
         };
         let reservation = [reads, writes];
         // SAFETY: both structures are valid, and the reservations are two words.
-        let ok = unsafe { sc_memguard_core_init(shared, &raw mut core, reservation.as_ptr(), role.flags(), now_ns) };
+        let ok = unsafe {
+            sc_memguard_core_init(shared, &raw mut core, reservation.as_ptr(), role.flags(), now_ns)
+        };
         (ok != 0).then_some(core)
     }
 

@@ -1,5 +1,5 @@
-//! Sporadic servers (`policy/include/solocore/sporadic_server.h`): budgets that come back one period after they
-//! were used (Stanovich et al., RTAS 2010).
+//! Sporadic servers (`policy/include/solocore/sporadic_server.h`): budgets that come back one
+//! period after they were used (Stanovich et al., RTAS 2010).
 
 /// Entries that a list of replenishments can have (`SC_MAX_REPLENISHMENTS`).
 pub const MAX_REPLENISHMENTS: usize = 16;
@@ -11,8 +11,9 @@ pub struct Config {
     pub capacity_ns: u64,
     /// Period in ns: 1 to 2^42 (73 minutes).
     pub period_ns: u64,
-    /// Whether [`crate::vcpu::Core`] wakes it at every dispatch, so that no window of a period's length has
-    /// more than the capacity; otherwise only when it unblocks, so that preemption costs it nothing.
+    /// Whether [`crate::vcpu::Core`] wakes it at every dispatch, so that no window of a period's
+    /// length has more than the capacity; otherwise only when it unblocks, so that preemption costs
+    /// it nothing.
     pub strict: bool,
     /// Entries of the list of replenishments: 1 to [`MAX_REPLENISHMENTS`].
     pub limit: u32,
@@ -77,13 +78,15 @@ impl Server {
             count: 0,
             entry: [Replenishment::default(); MAX_REPLENISHMENTS],
         };
-        // SAFETY: `server` and the configuration are valid and of the layouts that both sides check.
+        // SAFETY: `server` and the configuration are valid and of the layouts that both sides
+        // check.
         let ok = unsafe { sc_server_init(&raw mut server, &RawConfig::from(config), now_ns) };
         (ok != 0).then_some(server)
     }
 
-    /// A server with these replenishments, as one that comes from elsewhere has them; `None` if the configuration is out of range,
-    /// there are none or too many, or they do not add up to the capacity.
+    /// A server with these replenishments, as one that comes from elsewhere has them; `None` if the
+    /// configuration is out of range, there are none or too many, or they do not add up to the
+    /// capacity.
     pub fn with_budget(config: Config, budget: &[Replenishment]) -> Option<Self> {
         let mut server = Self::new(config, 0)?;
         let sum = budget.iter().try_fold(0u64, |sum, r| sum.checked_add(r.amount_ns))?;
@@ -95,15 +98,15 @@ impl Server {
         Some(server)
     }
 
-    /// It became runnable (or is dispatched, if strict) at `now_ns`: it uses its budget from now on, together
-    /// with what falls due before that is used up.
+    /// It became runnable (or is dispatched, if strict) at `now_ns`: it uses its budget from now
+    /// on, together with what falls due before that is used up.
     pub fn wake(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid server.
         unsafe { sc_server_wake(self, now_ns) }
     }
 
-    /// It ran for `used_ns`, of which at most the capacity is counted. What it was not allowed to use is taken
-    /// from later replenishments.
+    /// It ran for `used_ns`, of which at most the capacity is counted. What it was not allowed to
+    /// use is taken from later replenishments.
     pub fn charge(&mut self, used_ns: u64) {
         // SAFETY: `self` is a valid server.
         unsafe { sc_server_charge(self, used_ns) }
@@ -183,13 +186,18 @@ mod tests {
 
     #[test]
     fn what_is_out_of_range_is_refused() {
-        for (capacity_ns, period_ns, limit) in [(0, 1, 1), (2, 1, 1), (1, (1 << 42) + 1, 1), (1, 1, 0), (1, 1, 17)] {
-            assert!(Server::new(Config { capacity_ns, period_ns, strict: false, limit }, 0).is_none());
+        for (capacity_ns, period_ns, limit) in
+            [(0, 1, 1), (2, 1, 1), (1, (1 << 42) + 1, 1), (1, 1, 0), (1, 1, 17)]
+        {
+            assert!(
+                Server::new(Config { capacity_ns, period_ns, strict: false, limit }, 0).is_none()
+            );
         }
     }
 
     proptest! {
-        /// Budget is neither lost nor made, and the list is sorted, with gaps, and within its limit.
+        /// Budget is neither lost nor made, and the list is sorted, with gaps, and within its
+        /// limit.
         #[test]
         fn the_capacity_is_conserved(
             period in 1u64..200, share in 1u64..=100, limit in 1u32..=16,

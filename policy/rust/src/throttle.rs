@@ -30,7 +30,13 @@ pub struct Throttle {
 }
 
 unsafe extern "C" {
-    fn sc_throttle_init(t: *mut Throttle, cpus: u32, rule: u32, threshold: u64, idle_per_mille: u32) -> u32;
+    fn sc_throttle_init(
+        t: *mut Throttle,
+        cpus: u32,
+        rule: u32,
+        threshold: u64,
+        idle_per_mille: u32,
+    ) -> u32;
     fn sc_throttle_report(t: *mut Throttle, cpu: u32, requests: u64) -> u32;
     fn sc_throttle_monitor(t: *mut Throttle, occupancy: u64, requests: u64) -> u32;
     fn sc_throttle_ran(t: *mut Throttle, cpu: u32, ran_ns: u64) -> u64;
@@ -38,14 +44,15 @@ unsafe extern "C" {
 }
 
 impl Throttle {
-    /// Throttling of so many cores (1 to 256). `threshold`, at least 1, is in cycles per request or requests
-    /// per period, by the rule; once requests are at or below `idle_per_mille` (0 to 1000) of the most seen,
-    /// throttling is reduced. `None` if a value is out of range.
+    /// Throttling of so many cores (1 to 256). `threshold`, at least 1, is in cycles per request or
+    /// requests per period, by the rule; once requests are at or below `idle_per_mille` (0 to 1000)
+    /// of the most seen, throttling is reduced. `None` if a value is out of range.
     pub fn new(cpus: u32, rule: Rule, threshold: u64, idle_per_mille: u32) -> Option<Box<Self>> {
         // SAFETY: integers only.
         let mut t: Box<Self> = unsafe { crate::zeroed() };
         // SAFETY: `t` is valid and of the layout that both sides check.
-        let ok = unsafe { sc_throttle_init(&raw mut *t, cpus, rule as u32, threshold, idle_per_mille) };
+        let ok =
+            unsafe { sc_throttle_init(&raw mut *t, cpus, rule as u32, threshold, idle_per_mille) };
         (ok != 0).then_some(t)
     }
 
@@ -55,15 +62,15 @@ impl Throttle {
         unsafe { sc_throttle_report(self, cpu, requests) != 0 }
     }
 
-    /// The monitor period ends, with this occupancy (requests in the queue, summed over cycles) and so many
-    /// requests of the controller. True if the bus was contended.
+    /// The monitor period ends, with this occupancy (requests in the queue, summed over cycles) and
+    /// so many requests of the controller. True if the bus was contended.
     pub fn monitor(&mut self, occupancy: u64, requests: u64) -> bool {
         // SAFETY: `self` is valid.
         unsafe { sc_throttle_monitor(self, occupancy, requests) != 0 }
     }
 
-    /// A core ran so many ns in the background. Its virtual time: ns of this period times requests of the
-    /// last; 0 if there is no such core.
+    /// A core ran so many ns in the background. Its virtual time: ns of this period times requests
+    /// of the last; 0 if there is no such core.
     pub fn ran(&mut self, cpu: u32, ran_ns: u64) -> u64 {
         // SAFETY: `self` is valid.
         unsafe { sc_throttle_ran(self, cpu, ran_ns) }

@@ -50,7 +50,8 @@ unsafe extern "C" {
 }
 
 impl Table {
-    /// An empty table whose frame 0 starts at `origin_ns`; `None` if the frame is 0 or above 73 minutes.
+    /// An empty table whose frame 0 starts at `origin_ns`; `None` if the frame is 0 or above 73
+    /// minutes.
     pub fn new(origin_ns: u64, frame_ns: u64) -> Option<Box<Self>> {
         // SAFETY: integers only; zero is an empty table without a frame.
         let mut t = unsafe { crate::zeroed::<Self>() };
@@ -63,8 +64,8 @@ impl Table {
         unsafe { sc_table_init(self, origin_ns, frame_ns) != 0 }
     }
 
-    /// Appends an entry, active in [start, end) of each frame; false if it is empty, leaves the frame or does not
-    /// follow the last one.
+    /// Appends an entry, active in [start, end) of each frame; false if it is empty, leaves the
+    /// frame or does not follow the last one.
     pub fn append(&mut self, start_ns: u64, end_ns: u64, id: u32) -> bool {
         // SAFETY: `self` is a valid table.
         unsafe { sc_table_append(self, start_ns, end_ns, id) != 0 }
@@ -75,7 +76,12 @@ impl Table {
         let mut raw = RawSlot { edge_ns: 0, start_ns: 0, frame: 0, id: 0, reserved: 0 };
         // SAFETY: both are valid.
         unsafe { sc_table_lookup(self, now_ns, &raw mut raw) };
-        Slot { id: (raw.id != NONE).then_some(raw.id), edge_ns: raw.edge_ns, start_ns: raw.start_ns, frame: raw.frame }
+        Slot {
+            id: (raw.id != NONE).then_some(raw.id),
+            edge_ns: raw.edge_ns,
+            start_ns: raw.start_ns,
+            frame: raw.frame,
+        }
     }
 
     /// Length of the frame in ns; 0 before the first reset.
@@ -101,7 +107,12 @@ mod tests {
     #[test]
     fn touching_entries_meet_at_an_edge() {
         let mut t = Table::new(1000, 100).unwrap();
-        assert!(t.append(10, 20, 1) && t.append(20, 30, 2) && !t.append(25, 40, 3) && !t.append(90, 101, 3));
+        assert!(
+            t.append(10, 20, 1)
+                && t.append(20, 30, 2)
+                && !t.append(25, 40, 3)
+                && !t.append(90, 101, 3)
+        );
         assert_eq!((t.lookup(1219).id, t.lookup(1219).edge_ns), (Some(1), 1220));
         assert_eq!((t.lookup(1220).id, t.lookup(1220).frame), (Some(2), 2));
         assert_eq!((t.lookup(1230).id, t.lookup(1230).edge_ns), (None, 1310));

@@ -1,5 +1,5 @@
-//! Bandwidth in bytes per second, and accesses per period (`policy/include/solocore/units.h`). All rounded
-//! down; what does not fit is [`crate::UNLIMITED`]; a period or line of 0 gives 0.
+//! Bandwidth in bytes per second, and accesses per period (`policy/include/solocore/units.h`). All
+//! rounded down; what does not fit is [`crate::UNLIMITED`]; a period or line of 0 gives 0.
 
 unsafe extern "C" {
     fn sc_units_events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64;
@@ -40,7 +40,10 @@ mod tests {
         assert_eq!(events(1_000_000_000, 64, 1_000_000), 15_625);
         assert_eq!(bandwidth(15_625, 64, 1_000_000), 1_000_000_000);
         assert_eq!(megabytes(15_625, 64, 1_000_000), 1000);
-        assert_eq!((events(1, 0, 1), events(1, 1, 0), bandwidth(1, 0, 1), bandwidth(1, 1, 0)), (0, 0, 0, 0));
+        assert_eq!(
+            (events(1, 0, 1), events(1, 1, 0), bandwidth(1, 0, 1), bandwidth(1, 1, 0)),
+            (0, 0, 0, 0)
+        );
     }
 
     proptest! {

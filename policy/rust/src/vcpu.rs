@@ -1,5 +1,5 @@
-//! The VCPU scheduler of a core (`policy/include/solocore/vcpu.h`): sporadic servers by rate, and policies for
-//! the time that is left over (maracas, sections II and III).
+//! The VCPU scheduler of a core (`policy/include/solocore/vcpu.h`): sporadic servers by rate, and
+//! policies for the time that is left over (maracas, sections II and III).
 
 use crate::heap::Heap;
 use crate::sporadic_server::{Config, RawConfig, Server};
@@ -85,8 +85,9 @@ unsafe extern "C" {
     fn sc_vcpu_intensity(c: *mut Core, id: u32, value: u64) -> u32;
 }
 
-/// Every method with a time first charges the time that passed to what ran; a time before the last one is read
-/// as the last one. It then decides anew what runs: see [`Core::mode`] and [`Core::until_ns`].
+/// Every method with a time first charges the time that passed to what ran; a time before the last
+/// one is read as the last one. It then decides anew what runs: see [`Core::mode`] and
+/// [`Core::until_ns`].
 impl Core {
     /// A core without VCPUs.
     pub fn new(policy: Background, now_ns: u64) -> Box<Self> {
@@ -98,15 +99,16 @@ impl Core {
         core
     }
 
-    /// Adds a blocked VCPU with its whole capacity; false if the id is 4096 or above or taken, or the
-    /// configuration out of range.
+    /// Adds a blocked VCPU with its whole capacity; false if the id is 4096 or above or taken, or
+    /// the configuration out of range.
     pub fn add(&mut self, id: u32, config: Config, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { sc_vcpu_add(self, id, &config.into(), now_ns) != 0 }
     }
 
-    /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it has run (maracas, section III: a
-    /// VCPU is tracked for the background time it has used so far, wherever that was). Its budget is whole.
+    /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it
+    /// has run (maracas, section III: a VCPU is tracked for the background time it has used so far,
+    /// wherever that was). Its budget is whole.
     pub fn add_moved(&mut self, id: u32, config: Config, from: &Vcpu, now_ns: u64) -> bool {
         let added = self.add(id, config, now_ns);
         if let (true, Some(v)) = (added, self.vcpu.get_mut(id as usize)) {
@@ -117,7 +119,8 @@ impl Core {
         added
     }
 
-    /// Takes a VCPU off the core with its budget, for [`Self::put`] on another core; `None` if it is not there.
+    /// Takes a VCPU off the core with its budget, for [`Self::put`] on another core; `None` if it
+    /// is not there.
     pub fn take(&mut self, id: u32, now_ns: u64) -> Option<Vcpu> {
         let mut taken = self.vcpu(id)?.clone();
         // SAFETY: `self` is a valid core, and `taken` a VCPU to write to.
@@ -125,13 +128,15 @@ impl Core {
         done.then_some(taken)
     }
 
-    /// Adds a VCPU that was taken off another core, blocked, with the budget that it had; false if the id is taken or too large.
+    /// Adds a VCPU that was taken off another core, blocked, with the budget that it had; false if
+    /// the id is taken or too large.
     pub fn put(&mut self, id: u32, vcpu: &Vcpu, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { sc_vcpu_put(self, id, vcpu, now_ns) != 0 }
     }
 
-    /// From now on what is picked does not run, and nobody is charged, until [`Self::resume`]. Nothing is decided.
+    /// From now on what is picked does not run, and nobody is charged, until [`Self::resume`].
+    /// Nothing is decided.
     pub fn pause(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
         unsafe { sc_vcpu_pause(self, now_ns) }
@@ -173,8 +178,8 @@ impl Core {
         unsafe { sc_vcpu_allow(self, allowed.into(), now_ns) }
     }
 
-    /// States how memory-intensive a VCPU is, in any unit (0 at first), from the next decision on; false if it is
-    /// not there.
+    /// States how memory-intensive a VCPU is, in any unit (0 at first), from the next decision on;
+    /// false if it is not there.
     pub fn set_intensity(&mut self, id: u32, value: u64) -> bool {
         // SAFETY: `self` is a valid core.
         unsafe { sc_vcpu_intensity(self, id, value) != 0 }
@@ -231,7 +236,12 @@ impl Vcpu {
     }
 
     /// A VCPU as it comes from another core: for those who replay what happened.
-    pub fn arriving(server: Server, foreground_ns: u64, background_ns: u64, intensity: u64) -> Self {
+    pub fn arriving(
+        server: Server,
+        foreground_ns: u64,
+        background_ns: u64,
+        intensity: u64,
+    ) -> Self {
         Self { server, foreground_ns, background_ns, intensity, state: 1, reserved: 0 }
     }
 
@@ -294,11 +304,19 @@ mod tests {
         c.tick(2);
         assert_eq!((c.mode(), c.until_ns()), (Mode::Foreground(0), 5));
         c.tick(5);
-        assert_eq!((c.mode(), c.until_ns()), (Mode::Background(0), 10), "equal background times: the lower id");
+        assert_eq!(
+            (c.mode(), c.until_ns()),
+            (Mode::Background(0), 10),
+            "equal background times: the lower id"
+        );
         c.tick(10);
         assert_eq!((c.mode(), c.vcpu(0).unwrap().background_ns()), (Mode::Foreground(1), 5));
         c.tick(12);
-        assert_eq!((c.mode(), c.until_ns()), (Mode::Background(1), 20), "it had less background time");
+        assert_eq!(
+            (c.mode(), c.until_ns()),
+            (Mode::Background(1), 20),
+            "it had less background time"
+        );
         c.allow_background(false, 13);
         assert_eq!((c.mode(), c.until_ns(), c.waiting()), (Mode::Idle, 20, 2));
     }
@@ -333,17 +351,27 @@ mod tests {
     #[test]
     fn nobody_is_charged_while_the_core_is_paused() {
         let mut c = Core::new(Background::LeastTime, 0);
-        assert!(c.add(0, Config { capacity_ns: 4, period_ns: 10, strict: true, limit: 8 }, 0) && c.wake(0, 0));
+        assert!(
+            c.add(0, Config { capacity_ns: 4, period_ns: 10, strict: true, limit: 8 }, 0)
+                && c.wake(0, 0)
+        );
         c.tick(1);
         c.pause(1);
         c.resume(3);
-        assert_eq!((c.mode(), c.until_ns(), c.vcpu(0).unwrap().foreground_ns()), (Mode::Foreground(0), 6, 1));
+        assert_eq!(
+            (c.mode(), c.until_ns(), c.vcpu(0).unwrap().foreground_ns()),
+            (Mode::Foreground(0), 6, 1)
+        );
         c.tick(6);
         assert_eq!((c.mode(), c.until_ns()), (Mode::Background(0), 10), "the first ns comes back");
         c.tick(10);
         assert_eq!((c.mode(), c.until_ns()), (Mode::Foreground(0), 11));
         c.tick(11);
-        assert_eq!((c.mode(), c.until_ns()), (Mode::Background(0), 13), "and the others a period after they were used");
+        assert_eq!(
+            (c.mode(), c.until_ns()),
+            (Mode::Background(0), 13),
+            "and the others a period after they were used"
+        );
     }
 
     #[test]
@@ -356,7 +384,10 @@ mod tests {
         assert!(to.put(5, &moved, 3) && !to.put(5, &moved, 3) && to.wake(5, 3));
         assert_eq!((to.mode(), to.until_ns()), (Mode::Foreground(5), 4));
         to.tick(4);
-        assert_eq!((to.mode(), to.until_ns(), to.vcpu(5).unwrap().foreground_ns()), (Mode::Background(5), 10, 4));
+        assert_eq!(
+            (to.mode(), to.until_ns(), to.vcpu(5).unwrap().foreground_ns()),
+            (Mode::Background(5), 10, 4)
+        );
     }
 
     #[test]
@@ -371,8 +402,8 @@ mod tests {
         assert_eq!(c.mode(), Mode::Background(0));
     }
 
-    /// Runs a core until `end`, with a VCPU waking or blocking now and then; when each ran with budget, as (start,
-    /// end).
+    /// Runs a core until `end`, with a VCPU waking or blocking now and then; when each ran with
+    /// budget, as (start, end).
     fn simulate(
         vcpus: &[(u64, u64)],
         strict: bool,
@@ -404,19 +435,26 @@ mod tests {
             c.tick(now);
         }
         for (id, ran) in (0u32..).zip(&ran) {
-            assert_eq!(c.vcpu(id).unwrap().foreground_ns(), ran.iter().map(|(a, b)| b - a).sum::<u64>());
+            assert_eq!(
+                c.vcpu(id).unwrap().foreground_ns(),
+                ran.iter().map(|(a, b)| b - a).sum::<u64>()
+            );
         }
         ran
     }
 
-    /// The most that was run in a window of `span`: windows that start where a run starts are the worst.
+    /// The most that was run in a window of `span`: windows that start where a run starts are the
+    /// worst.
     fn most(ran: &[(u64, u64)], span: u64) -> u64 {
-        let within = |from: u64| ran.iter().map(|&(a, b)| b.min(from + span).saturating_sub(a.max(from))).sum::<u64>();
+        let within = |from: u64| {
+            ran.iter().map(|&(a, b)| b.min(from + span).saturating_sub(a.max(from))).sum::<u64>()
+        };
         ran.iter().map(|&(start, _)| within(start)).max().unwrap_or(0)
     }
 
     proptest! {
-        /// A strict server has at most its capacity in any window of its period, whatever it is preempted by.
+        /// A strict server has at most its capacity in any window of its period, whatever it is
+        /// preempted by.
         #[test]
         fn strict_servers_keep_to_their_capacity_in_every_window(
             vcpus in prop::collection::vec((1u64..30, 1u64..60), 1..5), limit in 1u32..=16,
@@ -429,8 +467,8 @@ mod tests {
             }
         }
 
-        /// VCPUs that never block, of harmonic periods and at most the whole core together, get their capacity in
-        /// every period from the second one on (they wake during the first).
+        /// VCPUs that never block, of harmonic periods and at most the whole core together, get
+        /// their capacity in every period from the second one on (they wake during the first).
         #[test]
         fn what_fits_gets_its_capacity_in_every_period(shares in prop::collection::vec(1u64..12, 1..5)) {
             let vcpus: Vec<_> = shares.iter().zip([12u64, 24, 48, 96]).map(|(&s, t)| (s * t / 12 / shares.len() as u64, t))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The policies under the verifier and the JIT: a program of type SYSCALL for one mechanism, chosen by
- * -DSC_MECHANISM=<name>. The world is the only entry of the map `world`; the context is an event followed by
- * room for its answer.
+ * The policies under the verifier and the JIT: a program of type SYSCALL for one mechanism, chosen
+ * by -DSC_MECHANISM=<name>. The world is the only entry of the map `world`; the context is an event
+ * followed by room for its answer.
  */
 #include <linux/bpf.h>
 #include <bpf/bpf_helpers.h>

@@ -12,7 +12,8 @@ struct sc_world_admission {
 	struct sc_admission set;
 };
 
-SC_FN void sc_drive_admission(struct sc_world_admission *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_admission(struct sc_world_admission *w, const struct sc_event *e,
+			      struct sc_answer *out)
 {
 	struct sc_response response;
 

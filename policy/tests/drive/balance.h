@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Operations: 0 init (a: cores, b: cache_aware) -> ok, 1 colours (id: core, a: free colours) -> ok,
- * 2 add (id: vcpu, a: C, b: T, c: core, d: colours) -> ok, 3 remove (id: vcpu) -> ok, 4 rebalance (id: core,
- * a: limit) -> moves, last VCPU moved, its destination, SPV(source), SPV(destination, or source if nothing
- * moved), 5 host (id: vcpu) -> core, 6 spv (id: core) -> spv, U, count, colours free, 7 trigger -> core, 8
- * where (id: vcpu) -> core, 9 fix (id: vcpu, a: 0 or 1) -> ok. */
+ * 2 add (id: vcpu, a: C, b: T, c: core, d: colours) -> ok, 3 remove (id: vcpu) -> ok, 4 rebalance
+ * (id: core, a: limit) -> moves, last VCPU moved, its destination, SPV(source), SPV(destination, or
+ * source if nothing moved), 5 host (id: vcpu) -> core, 6 spv (id: core) -> spv, U, count, colours
+ * free, 7 trigger -> core, 8 where (id: vcpu) -> core, 9 fix (id: vcpu, a: 0 or 1) -> ok. */
 #ifndef SOLOCORE_TESTS_DRIVE_BALANCE_H
 #define SOLOCORE_TESTS_DRIVE_BALANCE_H
 
@@ -19,7 +19,8 @@ struct sc_world_balance {
 	struct sc_balance balance;
 };
 
-SC_FN void sc_drive_balance_rebalance(struct sc_balance *b, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_balance_rebalance(struct sc_balance *b, const struct sc_event *e,
+				      struct sc_answer *out)
 {
 	struct sc_balance_move m;
 	sc_u32 limit = e->a < SC_NONE ? (sc_u32)e->a : SC_NONE;
@@ -49,7 +50,8 @@ SC_FN void sc_drive_balance_host(const struct sc_balance *b, sc_u32 id, struct s
 		out->word[0] = sc_balance_host(b, id);
 }
 
-SC_FN void sc_drive_balance(struct sc_world_balance *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_balance(struct sc_world_balance *w, const struct sc_event *e,
+			    struct sc_answer *out)
 {
 	struct sc_balance *b = &w->balance;
 
@@ -64,8 +66,8 @@ SC_FN void sc_drive_balance(struct sc_world_balance *w, const struct sc_event *e
 		break;
 	case 2:
 		if (e->c < SC_MAX_CPUS)
-			out->word[0] =
-				sc_balance_add(b, e->id, sc_utilization(e->a, e->b), (sc_u32)e->c, e->d);
+			out->word[0] = sc_balance_add(b, e->id, sc_utilization(e->a, e->b),
+						      (sc_u32)e->c, e->d);
 		break;
 	case 3:
 		out->word[0] = sc_balance_remove(b, e->id);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Operations: 0 init (now, a: period, b: max, c: min, d: cores), 1 task (id, a: realtime), 2 lock (id), 3
- * unlock (id), 4 switch (id: core, a: next task or SC_NONE, b: accesses), 5 account (id: core, a: accesses),
- * 6 tick (id: core, now), 7 update (id: core), 8 exit (id). Answers: 0 and 1 ok; 2 and 3 ok, depth, holders;
- * 4 ok, verdict, budget, used, holders, sample; 5 and 7 verdict, sample, used, budget; 6 verdict, began,
- * used, budget, holders, next; 8 ok, holders.
+ * Operations: 0 init (now, a: period, b: max, c: min, d: cores), 1 task (id, a: realtime), 2 lock
+ * (id), 3 unlock (id), 4 switch (id: core, a: next task or SC_NONE, b: accesses), 5 account (id:
+ * core, a: accesses), 6 tick (id: core, now), 7 update (id: core), 8 exit (id). Answers: 0 and 1
+ * ok; 2 and 3 ok, depth, holders; 4 ok, verdict, budget, used, holders, sample; 5 and 7 verdict,
+ * sample, used, budget; 6 verdict, began, used, budget, holders, next; 8 ok, holders.
  */
 #ifndef SOLOCORE_TESTS_DRIVE_BWLOCK_H
 #define SOLOCORE_TESTS_DRIVE_BWLOCK_H
@@ -29,7 +29,8 @@ SC_FN sc_u64 sc_world_bwlock_init(struct sc_world_bwlock *w, const struct sc_eve
 {
 	sc_u32 i;
 
-	if (w->ready || e->d == 0 || e->d > SC_WORLD_CPUS || !sc_bwlock_init(&w->lock, e->a, e->b, e->c))
+	if (w->ready || e->d == 0 || e->d > SC_WORLD_CPUS ||
+	    !sc_bwlock_init(&w->lock, e->a, e->b, e->c))
 		return 0;
 	for (i = 0; i < SC_WORLD_CPUS; i++)
 		sc_bwlock_core_init(&w->lock, &w->core[i], i, e->now);
@@ -39,7 +40,8 @@ SC_FN sc_u64 sc_world_bwlock_init(struct sc_world_bwlock *w, const struct sc_eve
 }
 
 /* Task operations: 1 task, 2 lock, 3 unlock, 8 exit. */
-SC_FN void sc_world_bwlock_task(struct sc_world_bwlock *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_world_bwlock_task(struct sc_world_bwlock *w, const struct sc_event *e,
+				struct sc_answer *out)
 {
 	struct sc_bwlock_task *t;
 	struct sc_bwlock_core *c = &w->core[0];
@@ -73,7 +75,8 @@ SC_FN void sc_world_bwlock_task(struct sc_world_bwlock *w, const struct sc_event
 	out->word[2] = e->op == 8 ? 0 : w->lock.holders;
 }
 
-SC_FN void sc_world_bwlock_switch(struct sc_world_bwlock *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_world_bwlock_switch(struct sc_world_bwlock *w, const struct sc_event *e,
+				  struct sc_answer *out)
 {
 	struct sc_bwlock_core *c = &w->core[SC_MASKED(e->id, SC_WORLD_CPUS)];
 	struct sc_bwlock_task *prev = 0, *next = 0;
@@ -97,7 +100,8 @@ SC_FN void sc_world_bwlock_switch(struct sc_world_bwlock *w, const struct sc_eve
 }
 
 /* Core operations: 5 account, 6 tick, 7 update. */
-SC_FN void sc_world_bwlock_core(struct sc_world_bwlock *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_world_bwlock_core(struct sc_world_bwlock *w, const struct sc_event *e,
+				struct sc_answer *out)
 {
 	struct sc_bwlock_core *c = &w->core[SC_MASKED(e->id, SC_WORLD_CPUS)];
 
@@ -116,7 +120,8 @@ SC_FN void sc_world_bwlock_core(struct sc_world_bwlock *w, const struct sc_event
 	out->word[3] = c->budget;
 }
 
-SC_FN void sc_drive_bwlock(struct sc_world_bwlock *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_bwlock(struct sc_world_bwlock *w, const struct sc_event *e,
+			   struct sc_answer *out)
 {
 	sc_answer_clear(out);
 	if (e->op == 0)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Operations: 0 init (now, a: cores), 1 task (id, a: level, b: core, c: period, d: pet), 2 slot (id: core,
- * a: start, b: end, c: task, d: frame), 3 release (id, now), 4 complete (id, now), 5 pick (id: core, now),
- * 6 state (id).
+ * Operations: 0 init (now, a: cores), 1 task (id, a: level, b: core, c: period, d: pet), 2 slot
+ * (id: core, a: start, b: end, c: task, d: frame), 3 release (id, now), 4 complete (id, now), 5
+ * pick (id: core, now), 6 state (id).
  */
 #ifndef SOLOCORE_TESTS_DRIVE_CRITICALITY_H
 #define SOLOCORE_TESTS_DRIVE_CRITICALITY_H
@@ -95,7 +95,8 @@ SC_FN void sc_drive_criticality_pick(struct sc_world_criticality *w, const struc
 	out->word[3] = w->shared.overruns;
 }
 
-SC_FN void sc_drive_criticality_state(const struct sc_world_criticality *w, sc_u32 id, struct sc_answer *out)
+SC_FN void sc_drive_criticality_state(const struct sc_world_criticality *w, sc_u32 id,
+				      struct sc_answer *out)
 {
 	const struct sc_level_task *t = &w->shared.task[SC_TASK(id)];
 

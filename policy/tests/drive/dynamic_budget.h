@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Operations: 0 init (now), 1 task (id, a: hard core, b: budget, c: length), 2 started (id, now, a:
- * accesses), 3 finished (id, now, a: accesses), 4 event (now, a: accesses), 5 entry (id). Answers: 0 and 1
- * ok; 2, 3 and 4 verdict, limit, sample, timeout; 5 active, left, left ns, finished (all 0 unless active).
+ * accesses), 3 finished (id, now, a: accesses), 4 event (now, a: accesses), 5 entry (id). Answers:
+ * 0 and 1 ok; 2, 3 and 4 verdict, limit, sample, timeout; 5 active, left, left ns, finished (all 0
+ * unless active).
  */
 #ifndef SOLOCORE_TESTS_DRIVE_DYNAMIC_BUDGET_H
 #define SOLOCORE_TESTS_DRIVE_DYNAMIC_BUDGET_H
@@ -15,7 +16,8 @@ struct sc_world_dynamic_budget {
 	struct sc_dynamic dynamic;
 };
 
-SC_FN void sc_world_dynamic_budget_entry(const struct sc_dynamic *d, sc_u32 id, struct sc_answer *out)
+SC_FN void sc_world_dynamic_budget_entry(const struct sc_dynamic *d, sc_u32 id,
+					 struct sc_answer *out)
 {
 	const struct sc_dynamic_task *t;
 
@@ -61,7 +63,9 @@ SC_FN void sc_drive_dynamic_budget(struct sc_world_dynamic_budget *w, const stru
 	if (!w->ready)
 		return;
 	if (e->op == 1)
-		out->word[0] = e->a < SC_MAX_CPUS ? sc_dynamic_define(d, e->id, (sc_u32)e->a, e->b, e->c) : 0;
+		out->word[0] = e->a < SC_MAX_CPUS
+				       ? sc_dynamic_define(d, e->id, (sc_u32)e->a, e->b, e->c)
+				       : 0;
 	else if (e->op <= 4)
 		sc_world_dynamic_budget_event(d, e, out);
 	else if (e->op == 5)

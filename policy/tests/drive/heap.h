@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Operations: 0 init, 1 push (id, a: key), 2 remove (id), 3 pop, 4 look (id). Answers: done, top id, top key,
- * count, is `id` there. */
+/* Operations: 0 init, 1 push (id, a: key), 2 remove (id), 3 pop, 4 look (id). Answers: done, top
+ * id, top key, count, is `id` there. */
 #ifndef SOLOCORE_TESTS_DRIVE_HEAP_H
 #define SOLOCORE_TESTS_DRIVE_HEAP_H
 

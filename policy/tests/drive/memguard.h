@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Operations: 0 init (a: period, b: chunk, c: sharing, d: cores), 1 core (id, now, a: reads, b: writes,
- * c: flags), 2 account (id, a: kind, b: accesses), 3 replenish (id, now), 4 resume (id), 5 request (id,
- * a: kind, b: reservation), 6 state (id).
+ * Operations: 0 init (a: period, b: chunk, c: sharing, d: cores), 1 core (id, now, a: reads, b:
+ * writes, c: flags), 2 account (id, a: kind, b: accesses), 3 replenish (id, now), 4 resume (id), 5
+ * request (id, a: kind, b: reservation), 6 state (id).
  */
 #ifndef SOLOCORE_TESTS_DRIVE_MEMGUARD_H
 #define SOLOCORE_TESTS_DRIVE_MEMGUARD_H
@@ -68,10 +68,12 @@ SC_FN void sc_drive_memguard_replenish(struct sc_memguard *g, struct sc_memguard
 	out->word[2] = c->budget[SC_READ];
 	out->word[3] = c->budget[SC_WRITE];
 	out->word[4] = c->next_ns;
-	out->word[5] = (g->pool[SC_READ] & SC_MAX_ACCESSES) << 32 | (g->pool[SC_WRITE] & SC_MAX_ACCESSES);
+	out->word[5] =
+		(g->pool[SC_READ] & SC_MAX_ACCESSES) << 32 | (g->pool[SC_WRITE] & SC_MAX_ACCESSES);
 }
 
-SC_FN void sc_drive_memguard(struct sc_world_memguard *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_memguard(struct sc_world_memguard *w, const struct sc_event *e,
+			     struct sc_answer *out)
 {
 	struct sc_memguard *g = &w->shared;
 	struct sc_memguard_core *c;

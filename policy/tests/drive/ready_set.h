@@ -12,7 +12,8 @@ struct sc_world_ready_set {
 	struct sc_ready_set set;
 };
 
-SC_FN void sc_drive_ready_set(struct sc_world_ready_set *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_ready_set(struct sc_world_ready_set *w, const struct sc_event *e,
+			      struct sc_answer *out)
 {
 	sc_answer_clear(out);
 	if ((e->op == 0) == (w->ready != 0))

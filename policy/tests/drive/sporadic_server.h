@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Operations: 0 init (now, a: capacity, b: period, c: flags, d: limit), 1 wake (now), 2 charge (now, a:
- * used), 3 available (now), 4 entry (id: which). Answers: done (0); time, amount, sum of the amounts (4);
- * otherwise available, time of the first entry, count, amount of the first entry (not after wake). */
+/* Operations: 0 init (now, a: capacity, b: period, c: flags, d: limit), 1 wake (now), 2 charge
+ * (now, a: used), 3 available (now), 4 entry (id: which). Answers: done (0); time, amount, sum of
+ * the amounts (4); otherwise available, time of the first entry, count, amount of the first entry
+ * (not after wake). */
 #ifndef SOLOCORE_TESTS_DRIVE_SPORADIC_SERVER_H
 #define SOLOCORE_TESTS_DRIVE_SPORADIC_SERVER_H
 
@@ -26,7 +27,8 @@ SC_FN sc_u32 sc_drive_sporadic_server_init(struct sc_server *s, const struct sc_
 	return sc_server_init(s, &config, e->now);
 }
 
-SC_FN void sc_drive_sporadic_server_entry(const struct sc_server *s, sc_u32 k, struct sc_answer *out)
+SC_FN void sc_drive_sporadic_server_entry(const struct sc_server *s, sc_u32 k,
+					  struct sc_answer *out)
 {
 	sc_u64 sum = 0;
 	sc_u32 i;

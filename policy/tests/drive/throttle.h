@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Operations: 0 init (a: cpus, b: rule, c: threshold, d: idle per mille) -> ok, 1 requests (id: cpu, a: m) ->
- * ok, 2 monitor (a: occupancy, b: requests) -> num_throttle, r_cur, r_high, contended, 3 ran (id, a: ns) ->
- * vtime, 4 allowed (id) -> 0/1, allowed in all. */
+/* Operations: 0 init (a: cpus, b: rule, c: threshold, d: idle per mille) -> ok, 1 requests (id:
+ * cpu, a: m) -> ok, 2 monitor (a: occupancy, b: requests) -> num_throttle, r_cur, r_high,
+ * contended, 3 ran (id, a: ns) -> vtime, 4 allowed (id) -> 0/1, allowed in all. */
 #ifndef SOLOCORE_TESTS_DRIVE_THROTTLE_H
 #define SOLOCORE_TESTS_DRIVE_THROTTLE_H
 
@@ -39,7 +39,8 @@ SC_FN void sc_drive_throttle_allowed(const struct sc_throttle *t, sc_u32 cpu, st
 	out->word[1] = sum;
 }
 
-SC_FN void sc_drive_throttle(struct sc_world_throttle *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_throttle(struct sc_world_throttle *w, const struct sc_event *e,
+			     struct sc_answer *out)
 {
 	struct sc_throttle *t = &w->throttle;
 

@@ -11,7 +11,8 @@ struct sc_world_time_table {
 	struct sc_table table;
 };
 
-SC_FN void sc_drive_time_table(struct sc_world_time_table *w, const struct sc_event *e, struct sc_answer *out)
+SC_FN void sc_drive_time_table(struct sc_world_time_table *w, const struct sc_event *e,
+			       struct sc_answer *out)
 {
 	struct sc_table_slot slot;
 
@@ -24,7 +25,8 @@ SC_FN void sc_drive_time_table(struct sc_world_time_table *w, const struct sc_ev
 			out->word[0] = w->ready = sc_table_init(&w->table, e->now, e->a);
 		break;
 	case 1:
-		out->word[0] = e->c < SC_NONE ? sc_table_append(&w->table, e->a, e->b, (sc_u32)e->c) : 0;
+		out->word[0] =
+			e->c < SC_NONE ? sc_table_append(&w->table, e->a, e->b, (sc_u32)e->c) : 0;
 		break;
 	case 2:
 		sc_table_lookup(&w->table, e->now, &slot);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Operations: 0 init -> 1, 1 events (a: bytes/s, b: line, c: period) -> events, 2 bandwidth (a: events,
- * b: line, c: period) -> bytes/s, MB/s. */
+/* Operations: 0 init -> 1, 1 events (a: bytes/s, b: line, c: period) -> events, 2 bandwidth (a:
+ * events, b: line, c: period) -> bytes/s, MB/s. */
 #ifndef SOLOCORE_TESTS_DRIVE_UNITS_H
 #define SOLOCORE_TESTS_DRIVE_UNITS_H
 

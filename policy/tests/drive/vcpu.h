@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Operations: 0 init (now, a: policy), 1 add (id, now, a: capacity, b: period, c: flags, d: limit), 2 remove
- * (id, now), 3 wake (id, now), 4 block (id, now), 5 tick (now), 6 allow (now, a: 0 or 1), 7 intensity (id, a:
- * value), 8 state (id), 9 pause (now), 10 resume (now), 11 take (id, now), 12 put (id, now; what was taken
- * last). Answers: done (0, 1, 7, 12); state, background time, available, time of the first
- * replenishment, foreground time (8); otherwise current, mode, until, how many in the foreground, how many
- * waiting. */
+/* Operations: 0 init (now, a: policy), 1 add (id, now, a: capacity, b: period, c: flags, d: limit),
+ * 2 remove (id, now), 3 wake (id, now), 4 block (id, now), 5 tick (now), 6 allow (now, a: 0 or 1),
+ * 7 intensity (id, a: value), 8 state (id), 9 pause (now), 10 resume (now), 11 take (id, now), 12
+ * put (id, now; what was taken last). Answers: done (0, 1, 7, 12); state, background time,
+ * available, time of the first replenishment, foreground time (8); otherwise current, mode, until,
+ * how many in the foreground, how many waiting. */
 #ifndef SOLOCORE_TESTS_DRIVE_VCPU_H
 #define SOLOCORE_TESTS_DRIVE_VCPU_H
 

@@ -12,8 +12,8 @@ static inline long double sc_power(long double x, sc_u32 n)
 	return power;
 }
 
-/* The table against its definition, floor(n (2^(1/n) - 1) 2^32): 64 bits of a long double are enough to tell
- * two neighbours apart. Above 16 tasks it is ln 2. */
+/* The table against its definition, floor(n (2^(1/n) - 1) 2^32): 64 bits of a long double are
+ * enough to tell two neighbours apart. Above 16 tasks it is ln 2. */
 static inline const char *sc_rms_bound_broken(void)
 {
 	const long double one = 4294967296.0L;
@@ -32,8 +32,8 @@ static inline const char *sc_rms_bound_broken(void)
 	return 0;
 }
 
-static inline const char *sc_check_admission(const struct sc_world_admission *w, const struct sc_event *e,
-					     const struct sc_answer *out)
+static inline const char *sc_check_admission(const struct sc_world_admission *w,
+					     const struct sc_event *e, const struct sc_answer *out)
 {
 	const struct sc_admission *a = &w->set;
 	sc_u32 i;
@@ -46,7 +46,8 @@ static inline const char *sc_check_admission(const struct sc_world_admission *w,
 		if (a->task[i].wcet_ns == 0 || a->task[i].wcet_ns > a->task[i].period_ns ||
 		    a->task[i].deadline_ns > a->task[i].period_ns)
 			return "a task";
-	/* What the utilisation bound admits, the hyperbolic one does, and the exact test where D = T. */
+	/* What the utilisation bound admits, the hyperbolic one does, and the exact test where D =
+	 * T. */
 	if (sc_admission_rms(a) && !sc_admission_hyperbolic(a))
 		return "the hyperbolic bound is below the utilisation bound";
 	if (w->ready && e->op == 5 && out->word[0] == SC_RTA_FITS &&

@@ -4,8 +4,8 @@
 
 #include "ready_set.h"
 
-static inline const char *sc_check_balance(const struct sc_world_balance *w, const struct sc_event *e,
-					   const struct sc_answer *out)
+static inline const char *sc_check_balance(const struct sc_world_balance *w,
+					   const struct sc_event *e, const struct sc_answer *out)
 {
 	const struct sc_balance *b = &w->balance;
 	sc_u64 utilization[SC_WORLD_CPUS] = {0};
@@ -30,10 +30,12 @@ static inline const char *sc_check_balance(const struct sc_world_balance *w, con
 			return broken;
 		if (count[i] > SC_MAX_CORE_VCPUS)
 			return "too many VCPUs on a core";
-		if (b->core[i].room !=
-		    (count[i] < SC_MAX_CORE_VCPUS ? sc_sub(sc_rms_bound(count[i] + 1), utilization[i]) : 0))
+		if (b->core[i].room != (count[i] < SC_MAX_CORE_VCPUS
+						? sc_sub(sc_rms_bound(count[i] + 1), utilization[i])
+						: 0))
 			return "room of a core";
-		if (b->core[i].utilization != utilization[i] || b->core[i].vcpus.count != count[i] ||
+		if (b->core[i].utilization != utilization[i] ||
+		    b->core[i].vcpus.count != count[i] ||
 		    b->core[i].slack != sc_slack(utilization[i], count[i]))
 			return "sums of a core";
 	}

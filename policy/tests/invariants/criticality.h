@@ -16,8 +16,10 @@ static inline const char *sc_level_task_broken(const struct sc_world_criticality
 	for (i = 0; i < w->cores; i++) {
 		const struct sc_level_core *c = &w->core[i];
 
-		if (sc_heap_contains(&c->ready_b, id) != (ready && t->level == SC_LEVEL_B && t->core == i) ||
-		    sc_heap_contains(&c->ready_d, id) != (ready && t->level == SC_LEVEL_D && t->core == i))
+		if (sc_heap_contains(&c->ready_b, id) !=
+			    (ready && t->level == SC_LEVEL_B && t->core == i) ||
+		    sc_heap_contains(&c->ready_d, id) !=
+			    (ready && t->level == SC_LEVEL_D && t->core == i))
 			return "queue of a core";
 		if ((c->current == id) != (t->running == i))
 			return "the task that runs on a core";
@@ -30,7 +32,8 @@ static inline const char *sc_level_task_broken(const struct sc_world_criticality
 	return 0;
 }
 
-static inline const char *sc_check_criticality(const struct sc_world_criticality *w, const struct sc_event *e,
+static inline const char *sc_check_criticality(const struct sc_world_criticality *w,
+					       const struct sc_event *e,
 					       const struct sc_answer *out)
 {
 	const char *broken = sc_heap_broken(&w->shared.ready_c);

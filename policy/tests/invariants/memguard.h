@@ -23,8 +23,8 @@ static inline const char *sc_memguard_core_broken(const struct sc_memguard_core 
 	return 0;
 }
 
-/* Budgets, less what shared rounds added, and the pool: at most the reservations, if all are in one period.
- * Less where a core came late. */
+/* Budgets, less what shared rounds added, and the pool: at most the reservations, if all are in one
+ * period. Less where a core came late. */
 static inline const char *sc_memguard_sum_broken(const struct sc_world_memguard *w, sc_u32 kind)
 {
 	sc_u64 reserved = 0, granted = 0, pool = w->shared.pool[kind];
@@ -36,7 +36,8 @@ static inline const char *sc_memguard_sum_broken(const struct sc_world_memguard 
 		if (!w->present[i] || c->reservation[kind] == SC_UNLIMITED)
 			continue;
 		/* Where numbers of periods may have wrapped, nothing can be said. */
-		if ((present++ && c->epoch != epoch) || c->next_ns / w->shared.period_ns >= 1u << 31)
+		if ((present++ && c->epoch != epoch) ||
+		    c->next_ns / w->shared.period_ns >= 1u << 31)
 			return 0;
 		epoch = c->epoch;
 		reserved += c->reservation[kind];
@@ -49,8 +50,8 @@ static inline const char *sc_memguard_sum_broken(const struct sc_world_memguard 
 	return granted <= reserved ? 0 : "sum of the budgets";
 }
 
-static inline const char *sc_check_memguard(const struct sc_world_memguard *w, const struct sc_event *e,
-					    const struct sc_answer *out)
+static inline const char *sc_check_memguard(const struct sc_world_memguard *w,
+					    const struct sc_event *e, const struct sc_answer *out)
 {
 	const char *broken = 0;
 	sc_u32 i;

@@ -26,8 +26,8 @@ static inline const char *sc_ready_broken(const struct sc_ready_set *s)
 }
 
 #ifdef SOLOCORE_TESTS_DRIVE_READY_SET_H
-static inline const char *sc_check_ready_set(const struct sc_world_ready_set *w, const struct sc_event *e,
-					     const struct sc_answer *out)
+static inline const char *sc_check_ready_set(const struct sc_world_ready_set *w,
+					     const struct sc_event *e, const struct sc_answer *out)
 {
 	(void)e;
 	(void)out;

@@ -14,7 +14,8 @@ static inline const char *sc_server_broken(const struct sc_server *s)
 	if (s->count == 0 || s->count > s->limit || s->first >= SC_MAX_REPLENISHMENTS)
 		return "count of replenishments";
 	for (i = 0; i < s->count; i++) {
-		const struct sc_replenishment *r = &s->entry[(s->first + i) % SC_MAX_REPLENISHMENTS];
+		const struct sc_replenishment *r =
+			&s->entry[(s->first + i) % SC_MAX_REPLENISHMENTS];
 
 		if (r->amount_ns == 0 || (i > 0 && r->time_ns <= end))
 			return "order of replenishments";
@@ -26,7 +27,8 @@ static inline const char *sc_server_broken(const struct sc_server *s)
 
 #ifdef SOLOCORE_TESTS_DRIVE_SPORADIC_SERVER_H
 static inline const char *sc_check_sporadic_server(const struct sc_world_sporadic_server *w,
-						   const struct sc_event *e, const struct sc_answer *out)
+						   const struct sc_event *e,
+						   const struct sc_answer *out)
 {
 	(void)e;
 	(void)out;

@@ -2,8 +2,8 @@
 #ifndef SOLOCORE_TESTS_INVARIANTS_THROTTLE_H
 #define SOLOCORE_TESTS_INVARIANTS_THROTTLE_H
 
-static inline const char *sc_check_throttle(const struct sc_world_throttle *w, const struct sc_event *e,
-					    const struct sc_answer *out)
+static inline const char *sc_check_throttle(const struct sc_world_throttle *w,
+					    const struct sc_event *e, const struct sc_answer *out)
 {
 	const struct sc_throttle *t = &w->throttle;
 

@@ -53,8 +53,8 @@ static inline const char *sc_lookup_broken(const struct sc_table *t, const struc
 	return 0;
 }
 
-static inline const char *sc_check_time_table(const struct sc_world_time_table *w, const struct sc_event *e,
-					      const struct sc_answer *out)
+static inline const char *sc_check_time_table(const struct sc_world_time_table *w,
+					      const struct sc_event *e, const struct sc_answer *out)
 {
 	if (w->ready && e->op == 2 && sc_lookup_broken(&w->table, e, out))
 		return sc_lookup_broken(&w->table, e, out);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Replays a recording (tests/policy-check/examples/record.rs) through mutant.c and compares the answers,
- * word for word. Argument: the file. Exit: 0 all equal, 1 a difference, 2 no such file; a mutant that does
- * not come to an end is killed by its limit of processor time.
+ * Replays a recording (tests/policy-check/examples/record.rs) through mutant.c and compares the
+ * answers, word for word. Argument: the file. Exit: 0 all equal, 1 a difference, 2 no such file; a
+ * mutant that does not come to an end is killed by its limit of processor time.
  */
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
@@ -28,7 +28,8 @@ void replay_drive(void *world, const struct sc_event *event, struct sc_answer *a
 /* A zeroed world for so many events. 0 if an answer differs. */
 static int replay(const struct record *record, sc_u64 count)
 {
-	void *world = mmap(0, replay_world_size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *world = mmap(0, replay_world_size, PROT_READ | PROT_WRITE,
+			   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	struct sc_answer answer;
 	int equal = world != MAP_FAILED;
 

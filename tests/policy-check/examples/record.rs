@@ -1,9 +1,10 @@
-//! Writes the events and answers of the vectors and of random sequences to files, one per mechanism, which
-//! `policy/tests/mutate.py` replays through mutants: `record DIRECTORY [EVENTS [SEED]]`.
+//! Writes the events and answers of the vectors and of random sequences to files, one per
+//! mechanism, which `policy/tests/mutate.py` replays through mutants:
+//! `record DIRECTORY [EVENTS [SEED]]`.
 //!
-//! Only what host C and the reference model (or the vector) agree on is written; what they do not is counted, and is
-//! `policy-check`'s to report. A file is a series of sequences: the number of events (u64), then each event and its answer,
-//! 48 bytes each, all in this machine's byte order.
+//! Only what host C and the reference model (or the vector) agree on is written; what they do not
+//! is counted, and is `policy-check`'s to report. A file is a series of sequences: the number of
+//! events (u64), then each event and its answer, 48 bytes each, all in this machine's byte order.
 
 use proptest::strategy::{Strategy, ValueTree};
 use proptest::test_runner::{Config, RngAlgorithm, TestRng, TestRunner};
@@ -46,7 +47,10 @@ fn run(directory: &Path, events: u64, seed: u64) -> Result<(), String> {
         add_random(mechanism, &host, events, seed, &mut recording)?;
         let file = directory.join(format!("{}.bin", mechanism.name));
         fs::write(&file, &recording.bytes).map_err(|e| format!("{}: {e}", file.display()))?;
-        println!("{}: {} events; {} sequences left out", mechanism.name, recording.events, recording.left_out);
+        println!(
+            "{}: {} events; {} sequences left out",
+            mechanism.name, recording.events, recording.left_out
+        );
     }
     Ok(())
 }
@@ -79,7 +83,11 @@ impl Recording {
     }
 }
 
-fn add_vectors(mechanism: &Mechanism, host: &Local, recording: &mut Recording) -> Result<(), String> {
+fn add_vectors(
+    mechanism: &Mechanism,
+    host: &Local,
+    recording: &mut Recording,
+) -> Result<(), String> {
     let path = policy_directory().join(format!("vectors/{}.toml", mechanism.name));
     for sequence in vectors::load(&path, mechanism.operations).map_err(|e| e.to_string())? {
         recording.add(host, &sequence.events, &sequence.answers);
@@ -97,11 +105,17 @@ fn add_random(
     let model = Local::new("model", mechanism.model);
     let mut bytes = [0; 32];
     bytes[..8].copy_from_slice(&seed.to_le_bytes());
-    let mut runner = TestRunner::new_with_rng(Config::default(), TestRng::from_seed(RngAlgorithm::ChaCha, &bytes));
+    let mut runner = TestRunner::new_with_rng(
+        Config::default(),
+        TestRng::from_seed(RngAlgorithm::ChaCha, &bytes),
+    );
     let strategy = (mechanism.events)(LENGTH);
     let mut done = 0;
     while done < events {
-        let sequence = strategy.new_tree(&mut runner).map_err(|e| format!("{}: {e}", mechanism.name))?.current();
+        let sequence = strategy
+            .new_tree(&mut runner)
+            .map_err(|e| format!("{}: {e}", mechanism.name))?
+            .current();
         done += sequence.len().max(1) as u64;
         let mut answers = Vec::with_capacity(sequence.len());
         if model.replay(&sequence, &mut answers).is_err() {

@@ -1,6 +1,6 @@
 //! How long a decision takes on the host. Events are prepared beforehand and applied by a loop in C
-//! (`src/c/host.c`), so that no foreign call counts; the driver (choice of the operation, the answer's six words)
-//! does, so what is printed is an upper bound. Caches are warm.
+//! (`src/c/host.c`), so that no foreign call counts; the driver (choice of the operation, the
+//! answer's six words) does, so what is printed is an upper bound. Caches are warm.
 
 use crate::Event;
 use crate::backend::host::{Driver, HostWorlds};
@@ -62,7 +62,9 @@ fn median_ns(mut case: Case, driver: Driver) -> Result<f64, String> {
     }
     let mut number = 0;
     // The first run warms up.
-    let mut runs = (0..=RUNS).map(|_| one_run(&mut case, &mut worlds, &mut number)).collect::<Result<Vec<f64>, _>>()?;
+    let mut runs = (0..=RUNS)
+        .map(|_| one_run(&mut case, &mut worlds, &mut number))
+        .collect::<Result<Vec<f64>, _>>()?;
     runs.remove(0);
     runs.sort_by(f64::total_cmp);
     Ok(runs[RUNS / 2])
@@ -147,7 +149,8 @@ fn memguard() -> Vec<Case> {
             0,
             Box::new(move |round| (replenish_all(round), on_cores(|id| account(id, RESERVED)))),
         ),
-        // The lower half makes no accesses, predicts none and gives up its budget; the upper half takes it.
+        // The lower half makes no accesses, predicts none and gives up its budget; the upper half
+        // takes it.
         case(
             "account, overflow, reclaims",
             Some(TARGET_NS),
@@ -173,7 +176,13 @@ fn memguard() -> Vec<Case> {
 /// One soft core and four hard cores with a task each, all started; no budget runs out.
 fn dynamic_budget() -> Case {
     let mut setup = vec![event(0)];
-    setup.extend((0..4).map(|id| Event { id, a: u64::from(id), b: u64::from(u32::MAX), c: 1 << 42, ..event(1) }));
+    setup.extend((0..4).map(|id| Event {
+        id,
+        a: u64::from(id),
+        b: u64::from(u32::MAX),
+        c: 1 << 42,
+        ..event(1)
+    }));
     setup.extend((0..4).map(|id| Event { id, ..event(2) }));
     Case {
         mechanism: "dynamic_budget",
@@ -183,11 +192,14 @@ fn dynamic_budget() -> Case {
         setup,
         verdict: Some(1),
         events_per_call: 1,
-        round: Box::new(|round| (vec![], (0..64).map(|i| Event { now: round * 64 + i, a: 1, ..event(4) }).collect())),
+        round: Box::new(|round| {
+            (vec![], (0..64).map(|i| Event { now: round * 64 + i, a: 1, ..event(4) }).collect())
+        }),
     }
 }
 
-/// Runs a sixteenth of its capacity sixteen times a period: each piece keeps a replenishment of its own.
+/// Runs a sixteenth of its capacity sixteen times a period: each piece keeps a replenishment of its
+/// own.
 fn sporadic_server() -> Case {
     let now = |round| (round + 1) * 1_000;
     Case {
@@ -210,7 +222,13 @@ fn vcpu(count: u32) -> Case {
     let n = u64::from(count);
     let (period, capacity) = (100_000_000, 70_000_000 / n);
     let mut setup = vec![event(0)];
-    setup.extend((0..count).map(|id| Event { id, a: capacity, b: period + u64::from(id), d: 16, ..event(1) }));
+    setup.extend((0..count).map(|id| Event {
+        id,
+        a: capacity,
+        b: period + u64::from(id),
+        d: 16,
+        ..event(1)
+    }));
     let wake: Vec<Event> = (0..count).map(|id| Event { id, ..event(3) }).collect();
     Case {
         mechanism: "vcpu",
@@ -227,8 +245,8 @@ fn vcpu(count: u32) -> Case {
     }
 }
 
-/// Four cores: 0 has a table and level B, 1 level B, 2 and 3 share 64 tasks of level C, of which some are
-/// released again between the picks.
+/// Four cores: 0 has a table and level B, 1 level B, 2 and 3 share 64 tasks of level C, of which
+/// some are released again between the picks.
 fn criticality() -> Case {
     const LONG: u64 = 1 << 40;
     let task = |id, level, core| Event { id, a: level, b: core, c: LONG, d: LONG, ..event(1) };
@@ -247,10 +265,13 @@ fn criticality() -> Case {
         events_per_call: 1,
         round: Box::new(|round| {
             let now = round * 64_000;
-            let again = (0..4).map(|i| Event { id: 17 + ((round % 16) as u32 * 4 + i), now, ..event(3) });
+            let again =
+                (0..4).map(|i| Event { id: 17 + ((round % 16) as u32 * 4 + i), now, ..event(3) });
             (
                 again.collect(),
-                (0..64u32).map(|i| Event { id: i % 4, now: now + u64::from(i) * 1_000, ..event(5) }).collect(),
+                (0..64u32)
+                    .map(|i| Event { id: i % 4, now: now + u64::from(i) * 1_000, ..event(5) })
+                    .collect(),
             )
         }),
     }
@@ -269,7 +290,9 @@ fn time_table() -> Case {
         setup,
         verdict: None,
         events_per_call: 1,
-        round: Box::new(move |_| (vec![], (0..64).map(|_| Event { now: next(&mut random), ..event(2) }).collect())),
+        round: Box::new(move |_| {
+            (vec![], (0..64).map(|_| Event { now: next(&mut random), ..event(2) }).collect())
+        }),
     }
 }
 
@@ -315,13 +338,22 @@ mod tests {
             let Some(driver) = Driver::find(case.mechanism) else { continue };
             let mut worlds = driver.worlds(case.worlds);
             for event in &case.setup {
-                assert_eq!(worlds.repeat(std::slice::from_ref(event)), u64::from(case.worlds), "{event:?}");
+                assert_eq!(
+                    worlds.repeat(std::slice::from_ref(event)),
+                    u64::from(case.worlds),
+                    "{event:?}"
+                );
             }
             let (before, measured) = (case.round)(0);
             worlds.repeat(&before);
             let sum = worlds.repeat(&measured);
             let events = u64::from(case.worlds) * measured.len() as u64;
-            assert!(case.verdict.is_none_or(|v| sum == v * events), "{} {}", case.mechanism, case.what);
+            assert!(
+                case.verdict.is_none_or(|v| sum == v * events),
+                "{} {}",
+                case.mechanism,
+                case.what
+            );
         }
     }
 
@@ -339,7 +371,10 @@ mod tests {
                 for event in &before {
                     world.apply(event);
                 }
-                let idle = measured.iter().filter(|e| world.apply(e).word[0] == u64::from(u32::MAX)).count();
+                let idle = measured
+                    .iter()
+                    .filter(|e| world.apply(e).word[0] == u64::from(u32::MAX))
+                    .count();
                 assert_eq!(idle, 0, "{} {}", case.mechanism, case.what);
             }
         }

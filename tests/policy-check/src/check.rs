@@ -37,15 +37,19 @@ pub struct Report {
     pub failures: Vec<String>,
 }
 
-/// The compilers to use, or why BPF cannot be tested here. An error of a compiler that was asked for is the
-/// caller's to report (`Clang::find`).
+/// The compilers to use, or why BPF cannot be tested here. An error of a compiler that was asked
+/// for is the caller's to report (`Clang::find`).
 pub fn bpf_clangs(asked: Vec<Clang>) -> Result<Vec<Clang>, String> {
     bpf::available()?;
     if asked.is_empty() { Clang::installed() } else { Ok(asked) }
 }
 
 /// Tests a mechanism; `progress` is told the number of random events done.
-pub fn mechanism(mechanism: &Mechanism, settings: &Settings, progress: &mut dyn FnMut(u64)) -> Report {
+pub fn mechanism(
+    mechanism: &Mechanism,
+    settings: &Settings,
+    progress: &mut dyn FnMut(u64),
+) -> Report {
     let mut report = Report { name: mechanism.name, ..Report::default() };
     let local = local_sides(mechanism, &mut report);
     let programs = load_programs(mechanism, settings, &mut report);
@@ -72,7 +76,11 @@ fn local_sides(mechanism: &Mechanism, report: &mut Report) -> Vec<Local> {
     sides
 }
 
-fn load_programs(mechanism: &Mechanism, settings: &Settings, report: &mut Report) -> Vec<BpfProgram> {
+fn load_programs(
+    mechanism: &Mechanism,
+    settings: &Settings,
+    report: &mut Report,
+) -> Vec<BpfProgram> {
     let mut programs = Vec::new();
     if Driver::find(mechanism.name).is_none() {
         return programs;
@@ -92,7 +100,12 @@ fn load_programs(mechanism: &Mechanism, settings: &Settings, report: &mut Report
     programs
 }
 
-fn replay_vectors(mechanism: &Mechanism, local: &[&dyn Backend], bpf: &[&dyn Backend], report: &mut Report) {
+fn replay_vectors(
+    mechanism: &Mechanism,
+    local: &[&dyn Backend],
+    bpf: &[&dyn Backend],
+    report: &mut Report,
+) {
     let path = policy_directory().join(format!("vectors/{}.toml", mechanism.name));
     let sequences = match vectors::load(&path, mechanism.operations) {
         Ok(sequences) => sequences,
@@ -113,7 +126,11 @@ fn replay_vectors(mechanism: &Mechanism, local: &[&dyn Backend], bpf: &[&dyn Bac
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let verdict = if self.failures.is_empty() { "equal " } else { "FAILED" };
-        write!(f, "{:<15} {verdict}  {:>3} vectors ({:>4} events)", self.name, self.vectors, self.vector_events)?;
+        write!(
+            f,
+            "{:<15} {verdict}  {:>3} vectors ({:>4} events)",
+            self.name, self.vectors, self.vector_events
+        )?;
         write!(f, "  {:>7} random events", self.random.events)?;
         if !self.programs.is_empty() {
             write!(f, "  {:>6} through BPF", self.bpf_events)?;
@@ -132,7 +149,8 @@ impl fmt::Display for Report {
 /// The last line of a run, and whether all was equal. `skipped` says why BPF was not tested.
 pub fn summary(reports: &[Report], skipped: Option<&str>) -> (String, bool) {
     let sum = |of: fn(&Report) -> u64| reports.iter().map(of).sum::<u64>();
-    let failed: Vec<&str> = reports.iter().filter(|r| !r.failures.is_empty()).map(|r| r.name).collect();
+    let failed: Vec<&str> =
+        reports.iter().filter(|r| !r.failures.is_empty()).map(|r| r.name).collect();
     let bpf = match skipped {
         None => format!("{} events through BPF", sum(|r| r.bpf_events)),
         Some(why) => format!("BPF SKIPPED ({why})"),
@@ -165,7 +183,8 @@ mod tests {
     fn a_line_tells_what_was_done() {
         assert_eq!(
             report("heap", &[]).to_string(),
-            "heap            equal     3 vectors (  30 events)      400 random events     230 through BPF; \
+            "heap            equal     3 vectors (  30 events)      400 random events     230 \
+                through BPF; \
              clang 14.0.6: loads, 77 instructions verified; clang 19.1.7: DOES NOT LOAD"
         );
     }
@@ -176,7 +195,8 @@ mod tests {
         assert_eq!(
             summary(&good, None),
             (
-                "policy-check: 2 mechanisms, 6 vectors, 800 random events, 460 events through BPF: all equal".into(),
+                "policy-check: 2 mechanisms, 6 vectors, 800 random events, 460 events through BPF: \
+                    all equal".into(),
                 true
             )
         );

@@ -1,6 +1,7 @@
-//! Tests of the policies in `policy/`: the same events go through the C on the host, the C under the
-//! kernel's BPF verifier and JIT, the Rust binding, and a reference model that was written from the papers;
-//! the answers must be the same, word for word (`policy/tests/driver.h` is the protocol).
+//! Tests of the policies in `policy/`: the same events go through the C on the host, the C under
+//! the kernel's BPF verifier and JIT, the Rust binding, and a reference model that was written from
+//! the papers; the answers must be the same, word for word (`policy/tests/driver.h` is the
+//! protocol).
 
 pub mod backend;
 pub mod bench;
@@ -33,7 +34,8 @@ pub struct Event {
     pub d: u64,
 }
 
-/// What a world answers: `struct sc_answer`. Unused words are 0, and so is the answer to what is refused.
+/// What a world answers: `struct sc_answer`. Unused words are 0, and so is the answer to what is
+/// refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Answer {
@@ -69,7 +71,8 @@ pub struct Mechanism {
     pub binding: fn() -> Box<dyn World>,
     /// Random sequences of about so many events; the first ones configure the world.
     pub events: fn(usize) -> proptest::strategy::BoxedStrategy<Vec<Event>>,
-    /// What must hold of every sequence of answers, beyond being equal; the error names what was broken.
+    /// What must hold of every sequence of answers, beyond being equal; the error names what was
+    /// broken.
     pub invariants: fn(&[Event], &[Answer]) -> Result<(), String>,
 }
 

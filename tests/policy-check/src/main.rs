@@ -17,8 +17,8 @@ const HELP_END: &str = "Examples:
 
 Exit codes: 0 all equal, 1 a difference, 2 bad input.";
 
-/// Runs the policies of policy/ as C on the host, as BPF in the kernel, through the Rust binding and as reference
-/// models, on the same events, and compares the answers.
+/// Runs the policies of policy/ as C on the host, as BPF in the kernel, through the Rust binding
+/// and as reference models, on the same events, and compares the answers.
 #[derive(Debug, Parser)]
 #[command(name = "policy-check", version, after_help = HELP_END, max_term_width = 100)]
 struct Args {
@@ -31,7 +31,8 @@ struct Args {
     /// Seed of the random events; the same seed gives the same events.
     #[arg(long, value_name = "S", default_value_t = 1)]
     seed: u64,
-    /// Compiler for BPF; may be given again [default: $CLANG or clang, and clang-19, where installed].
+    /// Compiler for BPF; may be given again [default: $CLANG or clang, and clang-19, where
+    /// installed].
     #[arg(long, value_name = "PATH", conflicts_with = "no_bpf")]
     clang: Vec<PathBuf>,
     /// Leave BPF out.
@@ -47,7 +48,8 @@ fn main() -> ExitCode {
     if args.bench {
         return measure();
     }
-    let asked: Result<Vec<Clang>, String> = args.clang.iter().map(|path| Clang::find(path)).collect();
+    let asked: Result<Vec<Clang>, String> =
+        args.clang.iter().map(|path| Clang::find(path)).collect();
     match asked {
         Ok(asked) => run(&args, asked),
         Err(error) => {
@@ -68,8 +70,10 @@ fn measure() -> ExitCode {
 }
 
 fn run(args: &Args, asked: Vec<Clang>) -> ExitCode {
-    let chosen: Vec<&Mechanism> =
-        MECHANISMS.iter().filter(|m| args.mechanism.is_empty() || args.mechanism.iter().any(|n| n == m.name)).collect();
+    let chosen: Vec<&Mechanism> = MECHANISMS
+        .iter()
+        .filter(|m| args.mechanism.is_empty() || args.mechanism.iter().any(|n| n == m.name))
+        .collect();
     let clangs = if args.no_bpf { Err("--no-bpf".into()) } else { check::bpf_clangs(asked) };
     let skipped = clangs.as_ref().err().cloned();
     if let Some(why) = &skipped {
@@ -83,7 +87,8 @@ fn run(args: &Args, asked: Vec<Clang>) -> ExitCode {
         bar.set_message(mechanism.name);
         let before = done as u64 * events;
         bar.set_position(before);
-        let report = check::mechanism(mechanism, &settings, &mut |now| bar.set_position(before + now));
+        let report =
+            check::mechanism(mechanism, &settings, &mut |now| bar.set_position(before + now));
         bar.suspend(|| {
             println!("{report}");
             for failure in &report.failures {
@@ -105,8 +110,11 @@ fn progress_bar(events: u64) -> ProgressBar {
     }
     let bar = ProgressBar::with_draw_target(Some(events), ProgressDrawTarget::stderr());
     let plain = std::env::var_os("NO_COLOR").is_some();
-    let template =
-        if plain { "{msg:15} [{bar:30}] {percent}% {eta}" } else { "{msg:15} [{bar:30.cyan}] {percent}% {eta}" };
+    let template = if plain {
+        "{msg:15} [{bar:30}] {percent}% {eta}"
+    } else {
+        "{msg:15} [{bar:30.cyan}] {percent}% {eta}"
+    };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style);
     }

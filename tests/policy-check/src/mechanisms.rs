@@ -1,5 +1,5 @@
-// The list of mechanisms: `build.rs` and `lib.rs` each define `mechanisms!` and include this file. The place in the list is
-// the number by which `src/c/host.c` knows a mechanism.
+// The list of mechanisms: `build.rs` and `lib.rs` each define `mechanisms!` and include this file.
+// The place in the list is the number by which `src/c/host.c` knows a mechanism.
 mechanisms! {
     heap,
     ready_set,

@@ -1,5 +1,6 @@
-//! Random events through several backends: the answers must be equal, and the mechanism's invariants hold.
-//! A sequence for which they are not is shrunk. The same seed gives the same sequences, on any machine.
+//! Random events through several backends: the answers must be equal, and the mechanism's
+//! invariants hold. A sequence for which they are not is shrunk. The same seed gives the same
+//! sequences, on any machine.
 
 use crate::backend::Backend;
 use crate::vectors::{answer_text, step_text};
@@ -43,8 +44,8 @@ struct Difference {
     what: String,
 }
 
-/// Runs `events` events or a few more; `progress` is told the number done. Stops at the first sequence for
-/// which something is wrong, and describes it, shrunk.
+/// Runs `events` events or a few more; `progress` is told the number done. Stops at the first
+/// sequence for which something is wrong, and describes it, shrunk.
 pub fn run(
     mechanism: &Mechanism,
     sides: Sides,
@@ -73,11 +74,14 @@ pub fn run(
         tally.sampled_events += (sequence.len() * sampled.len()) as u64;
         match check(mechanism, &present, &sequence) {
             Ok(answers) => note_answered(&mut answered, &sequence, &answers),
-            Err(found) => return (tally, Err(report(mechanism, &present, tree, found, seed, before))),
+            Err(found) => {
+                return (tally, Err(report(mechanism, &present, tree, found, seed, before)));
+            }
         }
         progress(tally.events);
     }
-    let coverage = if tally.events < COVERAGE_EVENTS { Ok(()) } else { covered(mechanism, &answered) };
+    let coverage =
+        if tally.events < COVERAGE_EVENTS { Ok(()) } else { covered(mechanism, &answered) };
     (tally, coverage)
 }
 
@@ -92,7 +96,11 @@ fn generator(name: &str, seed: u64) -> TestRng {
 }
 
 /// Compares the answers of all sides with those of the first, and checks its invariants.
-fn check(mechanism: &Mechanism, sides: &[&dyn Backend], events: &[Event]) -> Result<Vec<Answer>, Difference> {
+fn check(
+    mechanism: &Mechanism,
+    sides: &[&dyn Backend],
+    events: &[Event],
+) -> Result<Vec<Answer>, Difference> {
     let mut all = Vec::new();
     for side in sides {
         let mut answers = Vec::with_capacity(events.len());
@@ -100,7 +108,8 @@ fn check(mechanism: &Mechanism, sides: &[&dyn Backend], events: &[Event]) -> Res
         all.push((answers, end));
     }
     let Some((first, _)) = all.first() else { return Ok(Vec::new()) };
-    let differs = |at: &usize| all.iter().any(|(a, _)| a.get(*at).is_none() || a.get(*at) != first.get(*at));
+    let differs =
+        |at: &usize| all.iter().any(|(a, _)| a.get(*at).is_none() || a.get(*at) != first.get(*at));
     if let Some(at) = (0..events.len()).find(differs) {
         let mut what = String::from("answers differ");
         for (side, (answers, end)) in sides.iter().zip(&all) {
@@ -114,7 +123,10 @@ fn check(mechanism: &Mechanism, sides: &[&dyn Backend], events: &[Event]) -> Res
         return Err(Difference { at, what });
     }
     if let Err(broken) = (mechanism.invariants)(events, first) {
-        return Err(Difference { at: events.len() - 1, what: format!("an invariant is broken: {broken}") });
+        return Err(Difference {
+            at: events.len() - 1,
+            what: format!("an invariant is broken: {broken}"),
+        });
     }
     Ok(all.swap_remove(0).0)
 }
@@ -147,14 +159,21 @@ fn report(
     // Where the first side ends early the answers that it has not given are shown as zeros.
     let _ = sides[0].replay(&events, &mut answers);
     answers.resize(events.len(), Answer::default());
-    let mut text = format!("random events, shrunk to {}, with the answers of {}:\n", events.len(), sides[0].name());
+    let mut text = format!(
+        "random events, shrunk to {}, with the answers of {}:\n",
+        events.len(),
+        sides[0].name()
+    );
     for (event, answer) in events.iter().zip(&answers) {
         let _ = writeln!(text, "      {},", step_text(mechanism.operations, event, answer));
     }
     let name = mechanism.name;
     let _ = write!(text, "    at the last event: {}\n    again with: ", difference.what);
-    let _ =
-        write!(text, "cargo run -p solocore-policy-check -- --mechanism {name} --seed {seed} --events {}", before + 1);
+    let _ = write!(
+        text,
+        "cargo run -p solocore-policy-check -- --mechanism {name} --seed {seed} --events {}",
+        before + 1
+    );
     text
 }
 
@@ -170,15 +189,23 @@ fn note_answered(answered: &mut [bool], events: &[Event], answers: &[Answer]) {
 
 /// A stream that leaves an operation out, or only ever has it refused, tests nothing of it.
 fn covered(mechanism: &Mechanism, answered: &[bool]) -> Result<(), String> {
-    let missing: Vec<&str> =
-        mechanism.operations.iter().zip(answered).filter(|(_, a)| !**a).map(|(name, _)| *name).collect();
+    let missing: Vec<&str> = mechanism
+        .operations
+        .iter()
+        .zip(answered)
+        .filter(|(_, a)| !**a)
+        .map(|(name, _)| *name)
+        .collect();
     if mechanism.operations.len() < 2 {
         return Err("the stream has one operation only: is it a placeholder?".into());
     }
     if missing.is_empty() {
         return Ok(());
     }
-    Err(format!("no event of the stream had an answer other than zeros for: {}", missing.join(", ")))
+    Err(format!(
+        "no event of the stream had an answer other than zeros for: {}",
+        missing.join(", ")
+    ))
 }
 
 #[cfg(test)]
@@ -212,12 +239,15 @@ mod tests {
     }
 
     fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
-        prop::collection::vec((1u32..3, 0u64..1000).prop_map(|(op, a)| Event { op, a, ..Event::default() }), 1..length)
-            .prop_map(|mut tail| {
-                tail.insert(0, Event::default());
-                tail
-            })
-            .boxed()
+        prop::collection::vec(
+            (1u32..3, 0u64..1000).prop_map(|(op, a)| Event { op, a, ..Event::default() }),
+            1..length,
+        )
+        .prop_map(|mut tail| {
+            tail.insert(0, Event::default());
+            tail
+        })
+        .boxed()
     }
 
     fn sum_stays_small(_: &[Event], answers: &[Answer]) -> Result<(), String> {
@@ -286,7 +316,9 @@ mod tests {
         let fragile = Local::new("fragile", || Box::new(Fragile));
         let report = run_toy(&TOY, &[&fragile], &[], 1).1.unwrap_err();
         assert!(
-            report.contains("shrunk to 2") && report.contains("a = 500") && report.contains("too much"),
+            report.contains("shrunk to 2")
+                && report.contains("a = 500")
+                && report.contains("too much"),
             "{report}"
         );
     }
@@ -296,7 +328,10 @@ mod tests {
         let right = side("right", false);
         let toy = Mechanism { invariants: sum_stays_small, ..TOY };
         let report = run_toy(&toy, &[&right], &[], 1).1.unwrap_err();
-        assert!(report.contains("an invariant is broken: ") && report.contains(" is above 5000"), "{report}");
+        assert!(
+            report.contains("an invariant is broken: ") && report.contains(" is above 5000"),
+            "{report}"
+        );
     }
 
     #[test]

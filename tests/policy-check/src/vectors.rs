@@ -12,9 +12,9 @@
 //! ]
 //! ```
 //!
-//! Operands (`id`, `now`, `a` to `d`) and words of the answer that are left out are 0. A number above 2^63 - 1, which TOML
-//! cannot write, is a string; "none" is 2^32 - 1 (`SC_NONE`) and "unlimited" 2^64 - 1. An operation is named, or
-//! numbered to try one that does not exist.
+//! Operands (`id`, `now`, `a` to `d`) and words of the answer that are left out are 0. A number
+//! above 2^63 - 1, which TOML cannot write, is a string; "none" is 2^32 - 1 (`SC_NONE`) and
+//! "unlimited" 2^64 - 1. An operation is named, or numbered to try one that does not exist.
 
 use crate::backend::Backend;
 use crate::{Answer, Event, Operations};
@@ -60,7 +60,8 @@ pub fn load(path: &Path, operations: Operations) -> Result<Vec<Sequence>, Vector
 
 /// Reads vectors from the text of a file.
 pub fn parse(text: &str, file: &str, operations: Operations) -> Result<Vec<Sequence>, VectorError> {
-    let file_error = |what: String| VectorError { file: file.to_owned(), place: String::new(), what };
+    let file_error =
+        |what: String| VectorError { file: file.to_owned(), place: String::new(), what };
     let top: Table = text.parse().map_err(|e| file_error(format!("{e}")))?;
     known_keys(&top, &["sequence"]).map_err(file_error)?;
     let tables = match top.get("sequence") {
@@ -69,11 +70,8 @@ pub fn parse(text: &str, file: &str, operations: Operations) -> Result<Vec<Seque
     };
     let mut sequences: Vec<Sequence> = Vec::new();
     for (index, table) in tables.iter().enumerate() {
-        let sequence = sequence(table, index + 1, operations).map_err(|(place, what)| VectorError {
-            file: file.to_owned(),
-            place,
-            what,
-        })?;
+        let sequence = sequence(table, index + 1, operations)
+            .map_err(|(place, what)| VectorError { file: file.to_owned(), place, what })?;
         if sequences.iter().any(|s| s.name == sequence.name) {
             return Err(file_error(format!("two sequences are named `{}`", sequence.name)));
         }
@@ -83,7 +81,11 @@ pub fn parse(text: &str, file: &str, operations: Operations) -> Result<Vec<Seque
 }
 
 /// The error is a place and what is wrong there.
-fn sequence(value: &Value, number: usize, operations: Operations) -> Result<Sequence, (String, String)> {
+fn sequence(
+    value: &Value,
+    number: usize,
+    operations: Operations,
+) -> Result<Sequence, (String, String)> {
     let nameless = |what| (format!("sequence {number}: "), what);
     let table = value.as_table().ok_or_else(|| nameless("must be a table".into()))?;
     let name = text(table, "name").map_err(nameless)?;
@@ -96,8 +98,8 @@ fn sequence(value: &Value, number: usize, operations: Operations) -> Result<Sequ
     };
     let (mut events, mut answers) = (Vec::new(), Vec::new());
     for (index, value) in list.iter().enumerate() {
-        let (event, answer) =
-            step(value, operations).map_err(|what| (format!("sequence `{name}`, event {}: ", index + 1), what))?;
+        let (event, answer) = step(value, operations)
+            .map_err(|what| (format!("sequence `{name}`, event {}: ", index + 1), what))?;
         events.push(event);
         answers.push(answer);
     }
@@ -107,7 +109,8 @@ fn sequence(value: &Value, number: usize, operations: Operations) -> Result<Sequ
 fn step(value: &Value, operations: Operations) -> Result<(Event, Answer), String> {
     let table = value.as_table().ok_or("must be a table: { op = \"...\", answer = [...] }")?;
     known_keys(table, &["op", "id", "now", "a", "b", "c", "d", "answer"])?;
-    let operand = |key: &str| table.get(key).map_or(Ok(0), |v| number(v).map_err(|e| format!("`{key}` {e}")));
+    let operand =
+        |key: &str| table.get(key).map_or(Ok(0), |v| number(v).map_err(|e| format!("`{key}` {e}")));
     let event = Event {
         op: operation(table.get("op").ok_or("`op` is missing")?, operations)?,
         id: u32::try_from(operand("id")?).map_err(|_| "`id` does not fit 32 bits")?,
@@ -121,7 +124,11 @@ fn step(value: &Value, operations: Operations) -> Result<(Event, Answer), String
     if let Some(value) = table.get("answer") {
         let words = value.as_array().ok_or("`answer` must be a list of words")?;
         if words.len() > answer.word.len() {
-            return Err(format!("`answer` has {} words; an answer has {}", words.len(), answer.word.len()));
+            return Err(format!(
+                "`answer` has {} words; an answer has {}",
+                words.len(),
+                answer.word.len()
+            ));
         }
         for (index, (word, value)) in answer.word.iter_mut().zip(words).enumerate() {
             *word = number(value).map_err(|e| format!("word {index} of `answer` {e}"))?;
@@ -133,7 +140,9 @@ fn step(value: &Value, operations: Operations) -> Result<(Event, Answer), String
 fn operation(value: &Value, operations: Operations) -> Result<u32, String> {
     if let Some(name) = value.as_str() {
         let index = operations.iter().position(|o| *o == name);
-        let index = index.ok_or_else(|| format!("no operation `{name}`; there are: {}", operations.join(", ")))?;
+        let index = index.ok_or_else(|| {
+            format!("no operation `{name}`; there are: {}", operations.join(", "))
+        })?;
         return u32::try_from(index).map_err(|e| e.to_string());
     }
     let number = number(value).map_err(|e| format!("`op` {e}"))?;
@@ -145,9 +154,9 @@ fn number(value: &Value) -> Result<u64, String> {
         Value::Integer(n) => u64::try_from(*n).map_err(|_| format!("is negative: {n}")),
         Value::String(s) if s == "none" => Ok(u64::from(u32::MAX)),
         Value::String(s) if s == "unlimited" => Ok(u64::MAX),
-        Value::String(s) => {
-            s.parse().map_err(|_| format!("is \"{s}\": neither a number below 2^64, none nor unlimited"))
-        }
+        Value::String(s) => s
+            .parse()
+            .map_err(|_| format!("is \"{s}\": neither a number below 2^64, none nor unlimited")),
         other => Err(format!("must be a number, not a {}", other.type_str())),
     }
 }
@@ -173,7 +182,8 @@ pub fn step_text(operations: Operations, event: &Event, answer: &Answer) -> Stri
         Some(name) => format!("{{ op = \"{name}\""),
         None => format!("{{ op = {}", event.op),
     };
-    let operands = [("now", event.now), ("a", event.a), ("b", event.b), ("c", event.c), ("d", event.d)];
+    let operands =
+        [("now", event.now), ("a", event.a), ("b", event.b), ("c", event.c), ("d", event.d)];
     for (key, value) in [("id", u64::from(event.id))].into_iter().chain(operands) {
         if value != 0 {
             let _ = write!(line, ", {key} = {}", number_text(value));
@@ -199,7 +209,11 @@ fn number_text(value: u64) -> String {
 }
 
 /// Replays a sequence; the error tells the first event whose answer is not the stated one.
-pub fn replay(side: &dyn Backend, sequence: &Sequence, operations: Operations) -> Result<(), String> {
+pub fn replay(
+    side: &dyn Backend,
+    sequence: &Sequence,
+    operations: Operations,
+) -> Result<(), String> {
     let mut answers = Vec::new();
     let end = side.replay(&sequence.events, &mut answers);
     let wrong = answers.iter().zip(&sequence.answers).position(|(got, expected)| got != expected);
@@ -229,7 +243,8 @@ mod tests {
 
     fn with_event(event: &str) -> String {
         format!(
-            "[[sequence]]\nname = \"s\"\nsource = \"t\"\nevents = [\n  {{ op = \"init\", answer = [1] }},\n  {event},\n]\n"
+            "[[sequence]]\nname = \"s\"\nsource = \"t\"\nevents = [\n  \
+                {{ op = \"init\", answer = [1] }},\n  {event},\n]\n"
         )
     }
 
@@ -243,7 +258,10 @@ mod tests {
             r#"{ op = "push", id = "none", a = "unlimited", d = "18446744073709551614", answer = [0, 0x10] }"#,
         );
         let sequences = parse(&text, "v.toml", OPERATIONS).unwrap();
-        assert_eq!((sequences.len(), sequences[0].name.as_str(), sequences[0].source.as_str()), (1, "s", "t"));
+        assert_eq!(
+            (sequences.len(), sequences[0].name.as_str(), sequences[0].source.as_str()),
+            (1, "s", "t")
+        );
         let event = Event { op: 1, id: u32::MAX, now: 0, a: u64::MAX, b: 0, c: 0, d: u64::MAX - 1 };
         assert_eq!(sequences[0].events, [Event::default(), event]);
         assert_eq!(
@@ -257,7 +275,10 @@ mod tests {
         let at = "v.toml: sequence `s`, event 2: ";
         for (event, what) in [
             (r#"{ op = "pop" }"#, "no operation `pop`; there are: init, push"),
-            (r#"{ op = "push", key = 1 }"#, "unknown key `key`; known are: op, id, now, a, b, c, d, answer"),
+            (
+                r#"{ op = "push", key = 1 }"#,
+                "unknown key `key`; known are: op, id, now, a, b, c, d, answer",
+            ),
             (r#"{ id = 1 }"#, "`op` is missing"),
             (r#"{ op = "push", a = -1 }"#, "`a` is negative: -1"),
             (r#"{ op = "push", a = 1.5 }"#, "`a` must be a number, not a float"),
@@ -267,7 +288,10 @@ mod tests {
             ),
             (r#"{ op = "push", id = 4294967296 }"#, "`id` does not fit 32 bits"),
             (r#"{ op = "push", id = "unlimited" }"#, "`id` does not fit 32 bits"),
-            (r#"{ op = "push", answer = [1, 2, 3, 4, 5, 6, 7] }"#, "`answer` has 7 words; an answer has 6"),
+            (
+                r#"{ op = "push", answer = [1, 2, 3, 4, 5, 6, 7] }"#,
+                "`answer` has 7 words; an answer has 6",
+            ),
             (
                 r#"{ op = "push", answer = ["many"] }"#,
                 "word 0 of `answer` is \"many\": neither a number below 2^64, none nor unlimited",
@@ -288,7 +312,10 @@ mod tests {
             ("sequences = 1".into(), "unknown key `sequences`; known are: sequence"),
             (format!("[[sequence]]\nsource = \"t\"\n{event}"), "sequence 1: `name` is missing"),
             (format!("[[sequence]]\nname = \"s\"\n{event}"), "sequence `s`: `source` is missing"),
-            (format!("{one}note = 1\n"), "sequence `s`: unknown key `note`; known are: name, source, events"),
+            (
+                format!("{one}note = 1\n"),
+                "sequence `s`: unknown key `note`; known are: name, source, events",
+            ),
             (
                 "[[sequence]]\nname = \"s\"\nsource = \"t\"\nevents = []".into(),
                 "sequence `s`: `events` must be a list of one event or more",
@@ -310,7 +337,11 @@ mod tests {
         for event in [event, unknown] {
             let line = step_text(OPERATIONS, &event, &answer);
             let sequences = parse(&with_event(&line), "v.toml", OPERATIONS).unwrap();
-            assert_eq!((sequences[0].events[1], sequences[0].answers[1]), (event, answer), "{line}");
+            assert_eq!(
+                (sequences[0].events[1], sequences[0].answers[1]),
+                (event, answer),
+                "{line}"
+            );
         }
     }
 
@@ -333,7 +364,8 @@ mod tests {
         assert_eq!(replayed(r#"{ op = "push", a = 4, answer = [1, 4] }"#), Ok(()));
         assert_eq!(
             replayed(r#"{ op = "push", a = 4, answer = [1, 5] }"#).unwrap_err(),
-            "echo: sequence `s`, event 2: { op = \"push\", a = 4, answer = [1, 5] }\n    expected [1, 5]\n    got      [1, 4]"
+            "echo: sequence `s`, event 2: { op = \"push\", a = 4, answer = [1, 5] }\n    expected \
+                [1, 5]\n    got      [1, 4]"
         );
         let panicked = replayed(r#"{ op = "push", d = 4, answer = [1] }"#).unwrap_err();
         assert!(panicked.contains("event 2") && panicked.contains("no d"), "{panicked}");

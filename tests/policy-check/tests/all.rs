@@ -1,5 +1,5 @@
-//! Vectors and 20,000 random events of all mechanisms, so that plain `cargo test` covers them. The binary
-//! `policy-check` runs more.
+//! Vectors and 20,000 random events of all mechanisms, so that plain `cargo test` covers them. The
+//! binary `policy-check` runs more.
 
 use solocore_policy_check::MECHANISMS;
 use solocore_policy_check::check::{self, Settings};
@@ -21,7 +21,8 @@ fn all_sides_answer_alike() {
     }
     let events = EVENTS.div_ceil(MECHANISMS.len() as u64);
     let settings = Settings { events, seed: 1, clangs: clangs.unwrap_or_default() };
-    let reports: Vec<_> = MECHANISMS.iter().map(|m| check::mechanism(m, &settings, &mut |_| ())).collect();
+    let reports: Vec<_> =
+        MECHANISMS.iter().map(|m| check::mechanism(m, &settings, &mut |_| ())).collect();
     for report in &reports {
         println!("{report}");
         for failure in &report.failures {

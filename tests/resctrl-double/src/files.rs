@@ -5,10 +5,18 @@ use crate::groups::{Double, Kind, Mode, Owner};
 use crate::schemata;
 use std::collections::BTreeSet;
 
-/// Files of a group, and whether they may be written; those of a group for monitoring are the first three.
-const OF_A_GROUP: &[(&str, bool)] =
-    &[("cpus", true), ("cpus_list", true), ("tasks", true), ("mode", true), ("schemata", true), ("size", false)];
-const OF_CACHE: &[&str] = &["bit_usage", "cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits", "sparse_masks"];
+/// Files of a group, and whether they may be written; those of a group for monitoring are the first
+/// three.
+const OF_A_GROUP: &[(&str, bool)] = &[
+    ("cpus", true),
+    ("cpus_list", true),
+    ("tasks", true),
+    ("mode", true),
+    ("schemata", true),
+    ("size", false),
+];
+const OF_CACHE: &[&str] =
+    &["bit_usage", "cbm_mask", "min_cbm_bits", "num_closids", "shareable_bits", "sparse_masks"];
 const OF_BANDWIDTH: &[&str] = &["bandwidth_gran", "delay_linear", "min_bandwidth", "num_closids"];
 const OF_MONITORING: &[&str] = &["max_threshold_occupancy", "mon_features", "num_rmids"];
 /// Width of the names in a schemata.
@@ -68,7 +76,8 @@ impl Double {
             return Some(self.list_group(owner));
         }
         let (parent, last) = directory.rsplit_once('/').unwrap_or(("", directory));
-        let names = |names: &[&str], kind| Some(names.iter().map(|&n| (n.to_owned(), kind)).collect());
+        let names =
+            |names: &[&str], kind| Some(names.iter().map(|&n| (n.to_owned(), kind)).collect());
         if self.hardware.rmids == 0 {
             return None;
         }
@@ -95,8 +104,12 @@ impl Double {
     fn list_info(&self, rest: &str) -> Option<Vec<(String, Kind)>> {
         let names: Vec<&str> = match rest {
             "" => {
-                let mut all: Vec<(String, Kind)> =
-                    self.hardware.cache_lines().iter().map(|&l| (l.to_owned(), Kind::Directory)).collect();
+                let mut all: Vec<(String, Kind)> = self
+                    .hardware
+                    .cache_lines()
+                    .iter()
+                    .map(|&l| (l.to_owned(), Kind::Directory))
+                    .collect();
                 all.extend(self.hardware.bandwidth.map(|_| ("MB".to_owned(), Kind::Directory)));
                 if self.hardware.rmids > 0 {
                     all.push(("L3_MON".to_owned(), Kind::Directory));
@@ -115,7 +128,8 @@ impl Double {
     fn list_group(&self, owner: Owner) -> Vec<(String, Kind)> {
         let shares = self.can_share() && owner.monitor.is_none();
         let files = &OF_A_GROUP[..if shares { OF_A_GROUP.len() } else { 3 }];
-        let mut all: Vec<(String, Kind)> = files.iter().map(|&(n, w)| (n.to_owned(), Kind::File(w))).collect();
+        let mut all: Vec<(String, Kind)> =
+            files.iter().map(|&(n, w)| (n.to_owned(), Kind::File(w))).collect();
         if shares && self.hardware.bandwidth.is_some_and(|b| b.in_mib) {
             all.push(("mba_MBps_event".to_owned(), Kind::File(true)));
         }
@@ -175,7 +189,8 @@ impl Double {
         text + "\n"
     }
 
-    /// Per cache, from the highest bit: X and H: devices use it; S, E and P: shared, exclusive, pseudo-locked; 0: unused.
+    /// Per cache, from the highest bit: X and H: devices use it; S, E and P: shared, exclusive,
+    /// pseudo-locked; 0: unused.
     fn bit_usage(&self, line: &str) -> String {
         let at = self.hardware.cache_lines().iter().position(|&l| l == line).unwrap_or(0);
         let of = |cache: usize, mode: Mode| {
@@ -183,8 +198,12 @@ impl Double {
         };
         let one = |(cache, id): (usize, &u32)| {
             let (shared, exclusive) = (of(cache, Mode::Shareable), of(cache, Mode::Exclusive));
-            let locked =
-                self.groups.iter().filter_map(|g| g.locked).filter(|l| l.0 == cache).fold(0, |all, l| all | l.1);
+            let locked = self
+                .groups
+                .iter()
+                .filter_map(|g| g.locked)
+                .filter(|l| l.0 == cache)
+                .fold(0, |all, l| all | l.1);
             let letter = |bit: u32| {
                 let has = |mask: u32| mask >> bit & 1 == 1;
                 match (has(self.hardware.shareable), has(shared)) {
@@ -228,7 +247,8 @@ impl Double {
             let names = lines.iter().copied().chain(h.bandwidth.map(|_| "MB"));
             return names.map(|l| format!("{l}:uninitialized\n")).collect();
         }
-        let bytes = |mask: u32| h.cache_bytes / u64::from(h.ways.max(1)) * u64::from(mask.count_ones());
+        let bytes =
+            |mask: u32| h.cache_bytes / u64::from(h.ways.max(1)) * u64::from(mask.count_ones());
         if let (Mode::Locked, Some((cache, mask))) = (group.mode, group.locked) {
             let (id, name) = (h.caches[cache], lines[0]);
             return if as_bytes {
@@ -243,7 +263,8 @@ impl Double {
             (true, _) => bytes(mask).to_string(),
         };
         let row = |name: &str, values: Vec<String>| {
-            let parts: Vec<String> = h.caches.iter().zip(values).map(|(id, v)| format!("{id}={v}")).collect();
+            let parts: Vec<String> =
+                h.caches.iter().zip(values).map(|(id, v)| format!("{id}={v}")).collect();
             format!("{name:>WIDTH$}:{}\n", parts.join(";"))
         };
         let mut out = String::new();
@@ -258,7 +279,8 @@ impl Double {
 
     fn read_counter(&mut self, directory: &str, event: &str) -> String {
         let (owner, cache) = directory.rsplit_once('/').unwrap_or(("", directory));
-        let owner = self.owner(owner.strip_suffix("mon_data").unwrap_or_default().trim_end_matches('/'));
+        let owner =
+            self.owner(owner.strip_suffix("mon_data").unwrap_or_default().trim_end_matches('/'));
         let owner = owner.unwrap_or(Owner { group: 0, monitor: None });
         let group = &self.groups[owner.group];
         let (rmid, used) = match owner.monitor {

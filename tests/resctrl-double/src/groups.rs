@@ -82,8 +82,8 @@ pub struct Double {
     used_rmids: BTreeSet<u32>,
     /// Is there such a task? By default every number is one.
     pub task_exists: fn(u32) -> bool,
-    /// What a counter reads, by number for monitoring and event; where nothing is set, occupancy is what the group may have at most,
-    /// and bytes grow by 1 MB with each read.
+    /// What a counter reads, by number for monitoring and event; where nothing is set, occupancy is
+    /// what the group may have at most, and bytes grow by 1 MB with each read.
     pub readings: BTreeMap<(u32, String), String>,
     pub(crate) reads: u64,
 }
@@ -101,7 +101,9 @@ impl Double {
             cpus: (0..hardware.cpus).collect(),
             tasks: BTreeSet::new(),
             masks: vec![vec![hardware.all_ways(); caches]; hardware.cache_lines().len()],
-            bandwidth: hardware.bandwidth.map_or(Vec::new(), |b| vec![if b.in_mib { u32::MAX } else { 100 }; caches]),
+            bandwidth: hardware
+                .bandwidth
+                .map_or(Vec::new(), |b| vec![if b.in_mib { u32::MAX } else { 100 }; caches]),
             locked: None,
             monitors: Vec::new(),
         };
@@ -150,7 +152,8 @@ impl Double {
     /// The owner of a directory: of the root, of a group, or of a monitoring group.
     pub(crate) fn owner(&self, directory: &str) -> Option<Owner> {
         let parts: Vec<&str> = directory.split('/').filter(|p| !p.is_empty()).collect();
-        let group = |name: &str| self.groups.iter().skip(1).position(|g| g.name == name).map(|at| at + 1);
+        let group =
+            |name: &str| self.groups.iter().skip(1).position(|g| g.name == name).map(|at| at + 1);
         let monitor = |group: usize, name: &str| {
             let at = self.groups[group].monitors.iter().position(|m| m.name == name)?;
             Some(Owner { group, monitor: Some(at) })
@@ -185,7 +188,9 @@ impl Double {
         self.status.clear();
         let of = parent.strip_suffix("mon_groups").map(|p| p.trim_end_matches('/'));
         match of.and_then(|p| self.owner(p)) {
-            Some(Owner { group, monitor: None }) if name != "mon_groups" => self.make_monitor(group, name),
+            Some(Owner { group, monitor: None }) if name != "mon_groups" => {
+                self.make_monitor(group, name)
+            }
             _ if self.kind(parent).is_none() => Err(libc::ENOENT),
             _ => Err(libc::EPERM),
         }
@@ -193,7 +198,9 @@ impl Double {
 
     fn make_group(&mut self, name: &str) -> Result<(), Errno> {
         self.status.clear();
-        let Some(closid) = (0..self.hardware.closids_in_all()).find(|c| !self.used_closids.contains(c)) else {
+        let Some(closid) =
+            (0..self.hardware.closids_in_all()).find(|c| !self.used_closids.contains(c))
+        else {
             return self.refuse(libc::ENOSPC, "Out of CLOSIDs");
         };
         let rmid = self.free_rmid()?;
@@ -236,7 +243,8 @@ impl Double {
         }
         let rmid = self.free_rmid()?;
         self.used_rmids.insert(rmid);
-        let monitor = Monitor { name: name.to_owned(), rmid, cpus: BTreeSet::new(), tasks: BTreeSet::new() };
+        let monitor =
+            Monitor { name: name.to_owned(), rmid, cpus: BTreeSet::new(), tasks: BTreeSet::new() };
         self.groups[group].monitors.push(monitor);
         Ok(())
     }
@@ -337,7 +345,8 @@ impl Double {
     pub(crate) fn lock(&mut self, group: usize, cache: usize, mask: u32) -> Result<(), Errno> {
         /// The largest piece of memory that the kernel hands out (KMALLOC_MAX_SIZE of x86-64).
         const MOST: u64 = 4 << 20;
-        let bytes = self.hardware.cache_bytes / u64::from(self.hardware.ways.max(1)) * u64::from(mask.count_ones());
+        let bytes = self.hardware.cache_bytes / u64::from(self.hardware.ways.max(1))
+            * u64::from(mask.count_ones());
         if bytes > MOST {
             return self.refuse(libc::E2BIG, "Requested region exceeds maximum size");
         }
@@ -350,7 +359,11 @@ impl Double {
     }
 
     /// Writes to `cpus` or `cpus_list`, which is read already; none: it cannot be read.
-    pub(crate) fn set_cpus(&mut self, owner: Owner, cpus: Option<BTreeSet<u32>>) -> Result<(), Errno> {
+    pub(crate) fn set_cpus(
+        &mut self,
+        owner: Owner,
+        cpus: Option<BTreeSet<u32>>,
+    ) -> Result<(), Errno> {
         self.status.clear();
         if matches!(self.groups[owner.group].mode, Mode::LockSetup | Mode::Locked) {
             return self.refuse(libc::EINVAL, "Pseudo-locking in progress");
@@ -361,7 +374,8 @@ impl Double {
         }
         if let Some(at) = owner.monitor {
             if !new.is_subset(&self.groups[owner.group].cpus) {
-                return self.refuse(libc::EINVAL, "Can only add CPUs to mongroup that belong to parent");
+                return self
+                    .refuse(libc::EINVAL, "Can only add CPUs to mongroup that belong to parent");
             }
             for monitor in &mut self.groups[owner.group].monitors {
                 monitor.cpus.retain(|cpu| !new.contains(cpu));

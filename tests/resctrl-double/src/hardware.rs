@@ -45,7 +45,8 @@ pub struct Hardware {
 }
 
 impl Hardware {
-    /// A server of one cache: 11 ways of which devices use two, throttling in steps of 10 %, monitoring.
+    /// A server of one cache: 11 ways of which devices use two, throttling in steps of 10 %,
+    /// monitoring.
     #[must_use]
     pub fn intel() -> Self {
         Self {
@@ -78,7 +79,8 @@ impl Hardware {
         }
     }
 
-    /// Arm with MPAM: masks may have gaps, all bits may be used by devices, and there are no local counts.
+    /// Arm with MPAM: masks may have gaps, all bits may be used by devices, and there are no local
+    /// counts.
     #[must_use]
     pub fn arm() -> Self {
         Self {

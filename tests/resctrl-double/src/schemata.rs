@@ -1,4 +1,5 @@
-//! The lines of a schemata: what is read, checked in the kernel's order, and taken over all at once.
+//! The lines of a schemata: what is read, checked in the kernel's order, and taken over all at
+//! once.
 
 use crate::errno::Errno;
 use crate::groups::{Double, Mode};
@@ -41,15 +42,25 @@ pub(crate) fn write(double: &mut Double, group: usize, text: &str) -> Result<(),
     }
 }
 
-fn read_line(double: &mut Double, group: usize, name: &str, values: &str, staged: &mut Staged) -> Result<(), Errno> {
+fn read_line(
+    double: &mut Double,
+    group: usize,
+    name: &str,
+    values: &str,
+    staged: &mut Staged,
+) -> Result<(), Errno> {
     let lines = double.hardware.cache_lines();
     let line = match lines.iter().position(|&l| l == name) {
         Some(line) => line,
         None if name == "MB" && double.hardware.bandwidth.is_some() => MB,
-        None => return double.refuse(libc::EINVAL, &format!("Unknown or unsupported resource name '{name}'")),
+        None => {
+            return double
+                .refuse(libc::EINVAL, &format!("Unknown or unsupported resource name '{name}'"));
+        }
     };
     if double.groups[group].closid >= double.hardware.closids_of(name) {
-        return double.refuse(libc::EINVAL, &format!("Unknown or unsupported resource name '{name}'"));
+        return double
+            .refuse(libc::EINVAL, &format!("Unknown or unsupported resource name '{name}'"));
     }
     let setup = double.groups[group].mode == Mode::LockSetup;
     if setup && line == MB {
@@ -59,12 +70,16 @@ fn read_line(double: &mut Double, group: usize, name: &str, values: &str, staged
         if part.is_empty() {
             return Ok(());
         }
-        let number = part.split_once('=').and_then(|(id, value)| Some((id.parse::<u32>().ok()?, value.trim())));
+        let number = part
+            .split_once('=')
+            .and_then(|(id, value)| Some((id.parse::<u32>().ok()?, value.trim())));
         let Some((id, value)) = number else {
             return double.refuse(libc::EINVAL, "Missing '=' or non-numeric domain");
         };
         // A cache that there is not is refused without a word.
-        let Some(cache) = double.hardware.caches.iter().position(|&c| c == id) else { return Err(libc::EINVAL) };
+        let Some(cache) = double.hardware.caches.iter().position(|&c| c == id) else {
+            return Err(libc::EINVAL);
+        };
         if staged.iter().any(|s| s.0 == line && s.1 == cache) {
             return double.refuse(libc::EINVAL, &format!("Duplicate domain {id}"));
         }
@@ -96,12 +111,19 @@ fn bandwidth(double: &mut Double, text: &str) -> Result<u32, Errno> {
         return Ok(value);
     }
     if value < b.least || value > 100 {
-        return double.refuse(libc::EINVAL, &format!("MB value {value} out of range [{},100]", b.least));
+        return double
+            .refuse(libc::EINVAL, &format!("MB value {value} out of range [{},100]", b.least));
     }
     Ok(value.next_multiple_of(b.step.max(1)))
 }
 
-fn mask(double: &mut Double, group: usize, line: usize, cache: usize, text: &str) -> Result<u32, Errno> {
+fn mask(
+    double: &mut Double,
+    group: usize,
+    line: usize,
+    cache: usize,
+    text: &str,
+) -> Result<u32, Errno> {
     let mode = double.groups[group].mode;
     if mode == Mode::LockSetup && locked_in(double, cache) != 0 {
         return double.refuse(libc::EINVAL, "Pseudo-locked region in hierarchy");
@@ -113,7 +135,9 @@ fn mask(double: &mut Double, group: usize, line: usize, cache: usize, text: &str
     if overlaps(double, group, line, cache, mask, true) {
         return double.refuse(libc::EINVAL, "Overlaps with exclusive group");
     }
-    if overlaps(double, group, line, cache, mask, false) && matches!(mode, Mode::Exclusive | Mode::LockSetup) {
+    if overlaps(double, group, line, cache, mask, false)
+        && matches!(mode, Mode::Exclusive | Mode::LockSetup)
+    {
         return double.refuse(libc::EINVAL, "Overlaps with other group");
     }
     Ok(mask)
@@ -133,7 +157,8 @@ fn valid(double: &mut Double, text: &str) -> Result<u32, Errno> {
     // The first run of ones, and what lies beyond it.
     let run = (mask >> mask.trailing_zeros().min(31)).trailing_ones();
     if !double.hardware.sparse && mask.count_ones() != run {
-        return double.refuse(libc::EINVAL, &format!("The mask {mask:x} has non-consecutive 1-bits"));
+        return double
+            .refuse(libc::EINVAL, &format!("The mask {mask:x} has non-consecutive 1-bits"));
     }
     if run < least {
         return double.refuse(libc::EINVAL, &format!("Need at least {least} bits in the mask"));
@@ -142,15 +167,28 @@ fn valid(double: &mut Double, text: &str) -> Result<u32, Errno> {
 }
 
 fn locked_in(double: &Double, cache: usize) -> u32 {
-    double.groups.iter().filter_map(|g| g.locked).filter(|l| l.0 == cache).fold(0, |all, l| all | l.1)
+    double
+        .groups
+        .iter()
+        .filter_map(|g| g.locked)
+        .filter(|l| l.0 == cache)
+        .fold(0, |all, l| all | l.1)
 }
 
 /// Does the mask meet that of another group? With CDP, code's and data's share the same ways.
-fn overlaps(double: &Double, group: usize, line: usize, cache: usize, mask: u32, exclusive_only: bool) -> bool {
+fn overlaps(
+    double: &Double,
+    group: usize,
+    line: usize,
+    cache: usize,
+    mask: u32,
+    exclusive_only: bool,
+) -> bool {
     if !exclusive_only && mask & double.hardware.shareable != 0 {
         return true;
     }
-    let lines = if double.hardware.cdp { 0..double.groups[group].masks.len() } else { line..line + 1 };
+    let lines =
+        if double.hardware.cdp { 0..double.groups[group].masks.len() } else { line..line + 1 };
     let others = double.groups.iter().enumerate().filter(|(at, g)| {
         *at != group
             && !matches!(g.mode, Mode::LockSetup | Mode::Locked)
@@ -162,7 +200,10 @@ fn overlaps(double: &Double, group: usize, line: usize, cache: usize, mask: u32,
 /// Does any mask of the group meet anybody else's, or a device's?
 pub(crate) fn overlaps_anything(double: &Double, group: usize) -> bool {
     let masks = &double.groups[group].masks;
-    let all = masks.iter().enumerate().flat_map(|(l, by)| by.iter().enumerate().map(move |(c, &m)| (l, c, m)));
+    let all = masks
+        .iter()
+        .enumerate()
+        .flat_map(|(l, by)| by.iter().enumerate().map(move |(c, &m)| (l, c, m)));
     all.into_iter().any(|(line, cache, mask)| overlaps(double, group, line, cache, mask, false))
 }
 
@@ -173,7 +214,9 @@ pub(crate) fn first_masks(double: &mut Double) -> Result<Vec<Vec<u32>>, Errno> {
         let mut row = Vec::new();
         for cache in 0..double.hardware.caches.len() {
             let (mut used, mut may) = (double.hardware.shareable, double.hardware.shareable);
-            for g in double.groups.iter().filter(|g| !matches!(g.mode, Mode::LockSetup | Mode::Locked)) {
+            for g in
+                double.groups.iter().filter(|g| !matches!(g.mode, Mode::LockSetup | Mode::Locked))
+            {
                 let has = if double.hardware.cdp {
                     g.masks.iter().fold(0, |all, m| all | m[cache])
                 } else {

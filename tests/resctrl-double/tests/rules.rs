@@ -1,4 +1,5 @@
-//! The kernel's rules, one by one: what is refused, with which number and text, and what is changed then (nothing).
+//! The kernel's rules, one by one: what is refused, with which number and text, and what is changed
+//! then (nothing).
 
 use libc::{E2BIG, EACCES, EEXIST, EINVAL, EISDIR, ENOENT, ENOSPC, EPERM, ESRCH};
 use solocore_resctrl_double::{Bandwidth, Double, Hardware, Kind, Mode};
@@ -12,7 +13,11 @@ fn state(double: &mut Double) -> Vec<String> {
     let mut groups: Vec<String> = double.names().into_iter().map(|n| format!("{n}/")).collect();
     groups.push(String::new());
     let files = ["schemata", "size", "mode", "cpus", "cpus_list", "tasks"];
-    groups.iter().flat_map(|g| files.map(|f| format!("{g}{f}"))).map(|p| double.read(&p).unwrap_or_default()).collect()
+    groups
+        .iter()
+        .flat_map(|g| files.map(|f| format!("{g}{f}")))
+        .map(|p| double.read(&p).unwrap_or_default())
+        .collect()
 }
 
 #[test]
@@ -120,7 +125,9 @@ fn directories_are_made_where_the_kernel_lets() {
     ] {
         assert_eq!(double.mkdir(path), Err(errno), "{path:?}");
     }
-    for (path, errno) in [("no", ENOENT), ("info", EPERM), ("mon_data", EPERM), ("g/mon_groups", EPERM), ("", EPERM)] {
+    for (path, errno) in
+        [("no", ENOENT), ("info", EPERM), ("mon_data", EPERM), ("g/mon_groups", EPERM), ("", EPERM)]
+    {
         assert_eq!(double.rmdir(path), Err(errno), "{path:?}");
     }
     double.mkdir("g/mon_groups/m").unwrap();
@@ -130,7 +137,10 @@ fn directories_are_made_where_the_kernel_lets() {
     assert!(none.list("").unwrap().iter().all(|(name, _)| !name.starts_with("mon_")));
     assert_eq!(none.mkdir("mon_groups/m"), Err(EPERM));
     assert_eq!((double.read("g"), double.read("nothing")), (Err(EISDIR), Err(ENOENT)));
-    assert_eq!((double.write("g/size", "1\n"), double.write("nothing", "1\n")), (Err(EACCES), Err(ENOENT)));
+    assert_eq!(
+        (double.write("g/size", "1\n"), double.write("nothing", "1\n")),
+        (Err(EACCES), Err(ENOENT))
+    );
 }
 
 #[test]
@@ -200,10 +210,15 @@ fn cpus_are_in_one_group() {
     double.write("a/cpus_list", "1-2\n").unwrap();
     double.write("b/cpus", "4\n").unwrap();
     let cpus = |d: &Double, name: &str| d.group(name).unwrap().1;
-    assert_eq!((cpus(&double, ""), cpus(&double, "a"), cpus(&double, "b")), (vec![0, 3], vec![1], vec![2]));
-    for (text, status) in
-        [("9\n", "Can only assign online CPUs"), ("x\n", "Bad CPU list/mask"), ("3-1\n", "Bad CPU list/mask")]
-    {
+    assert_eq!(
+        (cpus(&double, ""), cpus(&double, "a"), cpus(&double, "b")),
+        (vec![0, 3], vec![1], vec![2])
+    );
+    for (text, status) in [
+        ("9\n", "Can only assign online CPUs"),
+        ("x\n", "Bad CPU list/mask"),
+        ("3-1\n", "Bad CPU list/mask"),
+    ] {
         assert_eq!(double.write("a/cpus_list", text), Err(EINVAL), "{text:?}");
         assert_eq!(said(&mut double), format!("{status}\n"));
     }

@@ -1,15 +1,15 @@
 //! Cache-related preemption delay (CRPD) on one core with fixed priorities.
 //!
 //! # Problem
-//! A preempting job evicts cache blocks that the preempted one would have used again. Who pays for loading them, and
-//! how many are there at most?
+//! A preempting job evicts cache blocks that the preempted one would have used again. Who pays for
+//! loading them, and how many are there at most?
 //!
 //! # Rule
-//! The preempting task pays, per start. With a reload time per task (the "max reload time" of MC2's Table 3, category
-//! 4), `j` pays the largest of those below it: [`caused`]. With cache sets known, Altmeyer, Davis, Maiza, "Improved
-//! cache related pre-emption delay aware response time analysis" (Real-Time Systems 2012), in
-//! `R_i = C_i + sum over j < i of ceil(R_i/T_j)*(C_j + g_ij)`, where `aff = {j+1..=i}` can be preempted by `j` within
-//! the response of `i`:
+//! The preempting task pays, per start. With a reload time per task (the "max reload time" of MC2's
+//! Table 3, category 4), `j` pays the largest of those below it: [`caused`]. With cache sets known,
+//! Altmeyer, Davis, Maiza, "Improved cache related pre-emption delay aware response time analysis"
+//! (Real-Time Systems 2012), in `R_i = C_i + sum over j < i of ceil(R_i/T_j)*(C_j + g_ij)`, where
+//! `aff = {j+1..=i}` can be preempted by `j` within the response of `i`:
 //!
 //! | [`Approach`] | `g_ij` is the reload time of a block times |
 //! |---|---|
@@ -18,16 +18,18 @@
 //! | `UsefulUnion` | the sets that `j` uses and that are useful to any task in `aff` |
 //! | `EvictingUnion` | the most useful sets of a task in `aff` that `j` or any task above it uses |
 //!
-//! `UsefulUnion` and `EvictingUnion` are incomparable and place the cost of nested preemptions differently: the smaller
-//! *response time* is safe ([`response_time`] takes it), a mixture of the smaller `g_ij` is not.
+//! `UsefulUnion` and `EvictingUnion` are incomparable and place the cost of nested preemptions
+//! differently: the smaller *response time* is safe ([`response_time`] takes it), a mixture of the
+//! smaller `g_ij` is not.
 //!
-//! With `W` ways and LRU one foreign block in a set can cost all useful blocks in it: take `W` times the reload time of
-//! a block. FIFO and random replacement, and caches in which time is lost otherwise (write-back of dirty lines), are
-//! not covered; nor is a shared cache, which other cores evict from.
+//! With `W` ways and LRU one foreign block in a set can cost all useful blocks in it: take `W`
+//! times the reload time of a block. FIFO and random replacement, and caches in which time is lost
+//! otherwise (write-back of dirty lines), are not covered; nor is a shared cache, which other cores
+//! evict from.
 //!
-//! Level by level: at the check of level B, jobs of A and B on one core preempt one another; a job of A pays for each
-//! piece of it in the table. At the check of level C, each start of a job of A or B may preempt a job of C, so
-//! [`caused`] takes the reload times of level C too.
+//! Level by level: at the check of level B, jobs of A and B on one core preempt one another; a job
+//! of A pays for each piece of it in the table. At the check of level C, each start of a job of A
+//! or B may preempt a job of C, so [`caused`] takes the reload times of level C too.
 
 use crate::SporadicTask;
 
@@ -58,17 +60,19 @@ pub enum Approach {
 
 impl Approach {
     /// All of them.
-    pub const ALL: [Self; 4] = [Self::Evicting, Self::Useful, Self::UsefulUnion, Self::EvictingUnion];
+    pub const ALL: [Self; 4] =
+        [Self::Evicting, Self::Useful, Self::UsefulUnion, Self::EvictingUnion];
 }
 
-/// The most that one start of a task costs another: the largest reload time of those that it may preempt.
+/// The most that one start of a task costs another: the largest reload time of those that it may
+/// preempt.
 #[must_use]
 pub fn caused(reloads_below: impl IntoIterator<Item = u64>) -> u64 {
     reloads_below.into_iter().max().unwrap_or(0)
 }
 
-/// A reload time given as `numerator/denominator` of an execution time, rounded up. `None` for a zero denominator or a
-/// result beyond 64 bits.
+/// A reload time given as `numerator/denominator` of an execution time, rounded up. `None` for a
+/// zero denominator or a result beyond 64 bits.
 #[must_use]
 pub fn reload_share(cost: u64, numerator: u32, denominator: u32) -> Option<u64> {
     if denominator == 0 {
@@ -87,31 +91,39 @@ where
     let at = |word: usize, sets: &mut dyn Iterator<Item = &'a [u64]>| {
         sets.fold(0, |all, set| all | set.get(word).copied().unwrap_or(0))
     };
-    (0..words).map(|word| u64::from((at(word, &mut left.clone()) & at(word, &mut right.clone())).count_ones())).sum()
+    (0..words)
+        .map(|word| {
+            u64::from((at(word, &mut left.clone()) & at(word, &mut right.clone())).count_ones())
+        })
+        .sum()
 }
 
-/// Cache sets that one preemption by `j` costs within the response of `i`, `j < i`. `None` if there is no such task.
+/// Cache sets that one preemption by `j` costs within the response of `i`, `j < i`. `None` if there
+/// is no such task.
 #[must_use]
 pub fn lost_sets(footprints: &[Footprint], i: usize, j: usize, approach: Approach) -> Option<u64> {
     let affected = footprints.get(j.checked_add(1)?..=i).filter(|tasks| !tasks.is_empty())?;
     let own = || std::iter::once(footprints[j].evicting.as_slice());
     let above = || footprints[..=j].iter().map(|task| task.evicting.as_slice());
-    let useful = |task: &Footprint| task.useful.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+    let useful =
+        |task: &Footprint| task.useful.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
     Some(match approach {
         Approach::Evicting => common(own(), own()),
         Approach::Useful => affected.iter().map(useful).max().unwrap_or(0),
         Approach::UsefulUnion => common(affected.iter().map(|task| task.useful.as_slice()), own()),
-        Approach::EvictingUnion => {
-            affected.iter().map(|task| common(std::iter::once(task.useful.as_slice()), above())).max().unwrap_or(0)
-        }
+        Approach::EvictingUnion => affected
+            .iter()
+            .map(|task| common(std::iter::once(task.useful.as_slice()), above()))
+            .max()
+            .unwrap_or(0),
     })
 }
 
-/// Response time of task `i` with CRPD counted by `approach`; index 0 has the highest priority, `block` is the time to
-/// load a set again.
+/// Response time of task `i` with CRPD counted by `approach`; index 0 has the highest priority,
+/// `block` is the time to load a set again.
 ///
-/// `None` if it exceeds the deadline or the period, does not fit in 64 bits, a period is zero, or there is no task or
-/// footprint `i`.
+/// `None` if it exceeds the deadline or the period, does not fit in 64 bits, a period is zero, or
+/// there is no task or footprint `i`.
 #[must_use]
 pub fn response_time_by(
     tasks: &[SporadicTask],
@@ -127,7 +139,9 @@ pub fn response_time_by(
     let costs = higher
         .iter()
         .enumerate()
-        .map(|(j, t)| t.wcet.checked_add(lost_sets(footprints, i, j, approach)?.checked_mul(block)?))
+        .map(|(j, t)| {
+            t.wcet.checked_add(lost_sets(footprints, i, j, approach)?.checked_mul(block)?)
+        })
         .collect::<Option<Vec<u64>>>()?;
     let mut response = task.wcet;
     for _ in 0..MAX_STEPS {
@@ -147,8 +161,16 @@ pub fn response_time_by(
 
 /// The least of [`response_time_by`] over the approaches.
 #[must_use]
-pub fn response_time(tasks: &[SporadicTask], footprints: &[Footprint], i: usize, block: u64) -> Option<u64> {
-    Approach::ALL.iter().filter_map(|&approach| response_time_by(tasks, footprints, i, block, approach)).min()
+pub fn response_time(
+    tasks: &[SporadicTask],
+    footprints: &[Footprint],
+    i: usize,
+    block: u64,
+) -> Option<u64> {
+    Approach::ALL
+        .iter()
+        .filter_map(|&approach| response_time_by(tasks, footprints, i, block, approach))
+        .min()
 }
 
 #[cfg(test)]
@@ -157,9 +179,16 @@ mod tests {
 
     #[test]
     fn approaches_on_a_small_cache() {
-        let print = |useful: u64, evicting: u64| Footprint { useful: vec![useful], evicting: vec![evicting] };
+        let print = |useful: u64, evicting: u64| Footprint {
+            useful: vec![useful],
+            evicting: vec![evicting],
+        };
         // Highest first; sets 0..8.
-        let tasks = [print(0, 0b0000_1111), print(0b0000_0011, 0b0011_0011), print(0b0011_1100, 0b0011_1100)];
+        let tasks = [
+            print(0, 0b0000_1111),
+            print(0b0000_0011, 0b0011_0011),
+            print(0b0011_1100, 0b0011_1100),
+        ];
         let lost = |i, j, approach| lost_sets(&tasks, i, j, approach).unwrap();
         assert_eq!(Approach::ALL.map(|approach| lost(2, 0, approach)), [4, 4, 4, 2]);
         assert_eq!(Approach::ALL.map(|approach| lost(2, 1, approach)), [4, 4, 2, 4]);

@@ -4,28 +4,31 @@
 //! Level A runs from a table, level B below it by rate. Are the deadlines of both certain?
 //!
 //! # Rule
-//! The paper, section 2: tasks of A and B start at 0 and have harmonic periods with implicit deadlines; the periods of
-//! B are multiples of the hyperperiod of A.
-//! * Level A, with A-PETs: `sum C/T <= 1`. Then EDF meets all deadlines from 0 on (Liu and Layland 1973), and its
-//!   schedule of one hyperperiod is a table. Periods need not be harmonic for that; the table of others has the length
-//!   of their least common multiple. Whether it can be built in practice is for the caller to say, by [`hyperperiod`].
+//! The paper, section 2: tasks of A and B start at 0 and have harmonic periods with implicit
+//! deadlines; the periods of B are multiples of the hyperperiod of A.
+//! * Level A, with A-PETs: `sum C/T <= 1`. Then EDF meets all deadlines from 0 on (Liu and Layland
+//!   1973), and its schedule of one hyperperiod is a table. Periods need not be harmonic for that;
+//!   the table of others has the length of their least common multiple. Whether it can be built in
+//!   practice is for the caller to say, by [`hyperperiod`].
 //! * Level B, with B-PETs for both: `sum over A + sum over B of C/T <= 1`.
 //!
 //! # Why the second suffices
-//! Let `i` be a task of level B, its job has the window `[k*T_i, (k+1)*T_i)`. `T_i` is a multiple of the period of
-//! every task of A and of every task of B with a higher priority, and all started at 0. So exactly `T_i/T_j` jobs of
-//! each lie in the window with release and deadline, and none reaches into it (those of A as they keep to their table,
-//! those of B by induction over priorities and windows). While job `i` is not done, the core is never idle; so it is
-//! done when `D_i = sum over A, and over B up to i, of C_j*T_i/T_j` has been served. `D_i <= T_i` for all `i` is that
-//! the utilization up to `i` is at most 1. Where in the hyperperiod the table puts a job does not matter. The condition
-//! is also necessary, for periodic tasks.
+//! Let `i` be a task of level B, its job has the window `[k*T_i, (k+1)*T_i)`. `T_i` is a multiple
+//! of the period of every task of A and of every task of B with a higher priority, and all started
+//! at 0. So exactly `T_i/T_j` jobs of each lie in the window with release and deadline, and none
+//! reaches into it (those of A as they keep to their table, those of B by induction over priorities
+//! and windows). While job `i` is not done, the core is never idle; so it is done when
+//! `D_i = sum over A, and over B up to i, of C_j*T_i/T_j` has been served. `D_i <= T_i` for all `i`
+//! is that the utilization up to `i` is at most 1. Where in the hyperperiod the table puts a job
+//! does not matter. The condition is also necessary, for periodic tasks.
 //!
-//! Interrupts, the scheduler's own sections and latencies ([`Noise`]) make it `D_i + noise(T_i) <= T_i` for each `i`.
-//! They do not scale with the window, so that the longest window alone is not enough.
+//! Interrupts, the scheduler's own sections and latencies ([`Noise`]) make it
+//! `D_i + noise(T_i) <= T_i` for each `i`. They do not scale with the window, so that the longest
+//! window alone is not enough.
 //!
 //! # Not covered
-//! Tables that must not split a job: deciding on those is bin packing. Sporadic releases, offsets and other periods at
-//! level B: use [`level_b_response`](super::level_b_response).
+//! Tables that must not split a job: deciding on those is bin packing. Sporadic releases, offsets
+//! and other periods at level B: use [`level_b_response`](super::level_b_response).
 
 use super::{Level, Mc2Task, Noise};
 use serde::{Deserialize, Serialize};
@@ -36,16 +39,17 @@ use serde::{Deserialize, Serialize};
 pub enum CoreVerdict {
     /// All deadlines are met.
     Schedulable,
-    /// A task has a period of zero, or one of level A a PET of level B or C that does not fit its slots.
+    /// A task has a period of zero, or one of level A a PET of level B or C that does not fit its
+    /// slots.
     Invalid {
         /// Level of the task.
         level: Level,
         /// Its index at its level.
         task: usize,
     },
-    /// The period of a task is not a multiple of the one before (or, the first of level B, of the hyperperiod of level
-    /// A), the tasks of level B are not in the order of their periods, or (level A, task 0) the hyperperiod does not fit
-    /// in 64 bits. This test says nothing then.
+    /// The period of a task is not a multiple of the one before (or, the first of level B, of the
+    /// hyperperiod of level A), the tasks of level B are not in the order of their periods, or
+    /// (level A, task 0) the hyperperiod does not fit in 64 bits. This test says nothing then.
     NotHarmonic {
         /// Level of the task.
         level: Level,
@@ -61,8 +65,8 @@ pub enum CoreVerdict {
     },
 }
 
-/// Least common multiple of the periods, the length of the table; 1 without tasks. `None` if it does not fit in 64
-/// bits, or a period is zero.
+/// Least common multiple of the periods, the length of the table; 1 without tasks. `None` if it
+/// does not fit in 64 bits, or a period is zero.
 #[must_use]
 pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
     tasks.iter().try_fold(1u64, |all, task| {
@@ -81,17 +85,23 @@ pub fn hyperperiod(tasks: &[Mc2Task]) -> Option<u64> {
     })
 }
 
-/// Level A of one core: is there a table in which every job fits between its release and its deadline, with A-PETs?
+/// Level A of one core: is there a table in which every job fits between its release and its
+/// deadline, with A-PETs?
 ///
-/// Overheads belong in the PETs: a slot must be long enough in itself ([`overheads`](super::overheads)).
+/// Overheads belong in the PETs: a slot must be long enough in itself
+/// ([`overheads`](super::overheads)).
 #[must_use]
 pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
     if let Some(verdict) = invalid(a, &[]) {
         return verdict;
     }
-    let Some(length) = hyperperiod(a) else { return CoreVerdict::NotHarmonic { level: Level::A, task: 0 } };
-    // At most 2^128 only if costs exceed periods by far: then the sum stays at its largest value, above every length.
-    let demand = a.iter().fold(0u128, |sum, task| sum.saturating_add(in_window(task, Level::A, length)));
+    let Some(length) = hyperperiod(a) else {
+        return CoreVerdict::NotHarmonic { level: Level::A, task: 0 };
+    };
+    // At most 2^128 only if costs exceed periods by far: then the sum stays at its largest value,
+    // above every length.
+    let demand =
+        a.iter().fold(0u128, |sum, task| sum.saturating_add(in_window(task, Level::A, length)));
     if demand <= u128::from(length) {
         CoreVerdict::Schedulable
     } else {
@@ -99,20 +109,25 @@ pub fn level_a(a: &[Mc2Task]) -> CoreVerdict {
     }
 }
 
-/// Level B of one core, with B-PETs for both levels. `b` in the order of periods, shortest first. [`level_a`] has
-/// passed.
+/// Level B of one core, with B-PETs for both levels. `b` in the order of periods, shortest first.
+/// [`level_a`] has passed.
 #[must_use]
 pub fn level_b(a: &[Mc2Task], b: &[Mc2Task], noise: &Noise) -> CoreVerdict {
     if let Some(verdict) = invalid(a, b) {
         return verdict;
     }
-    let Some(mut window) = hyperperiod(a) else { return CoreVerdict::NotHarmonic { level: Level::A, task: 0 } };
-    let mut demand = a.iter().fold(0u128, |sum, task| sum.saturating_add(in_window(task, Level::B, window)));
+    let Some(mut window) = hyperperiod(a) else {
+        return CoreVerdict::NotHarmonic { level: Level::A, task: 0 };
+    };
+    let mut demand =
+        a.iter().fold(0u128, |sum, task| sum.saturating_add(in_window(task, Level::B, window)));
     for (index, task) in b.iter().enumerate() {
         if !task.period.is_multiple_of(window) {
             return CoreVerdict::NotHarmonic { level: Level::B, task: index };
         }
-        demand = demand.saturating_mul(u128::from(task.period / window)).saturating_add(u128::from(task.pets.b));
+        demand = demand
+            .saturating_mul(u128::from(task.period / window))
+            .saturating_add(u128::from(task.pets.b));
         window = task.period;
         let time = noise.within(window).map(|noise| demand.saturating_add(u128::from(noise)));
         if time.is_none_or(|time| time > u128::from(window)) {
@@ -150,20 +165,32 @@ mod tests {
     fn full_cores_pass_and_one_unit_more_fails() {
         let a = [task(10, 3, 2), task(20, 14, 4)];
         assert_eq!(level_a(&a), CoreVerdict::Schedulable);
-        assert_eq!(level_a(&[a[0], task(20, 15, 4)]), CoreVerdict::Overload { level: Level::A, task: 0 });
+        assert_eq!(
+            level_a(&[a[0], task(20, 15, 4)]),
+            CoreVerdict::Overload { level: Level::A, task: 0 }
+        );
         // At level B, A takes 8 of 20.
         let none = Noise::default();
         assert_eq!(level_b(&a, &[task(20, 12, 12)], &none), CoreVerdict::Schedulable);
         let over = CoreVerdict::Overload { level: Level::B, task: 1 };
         assert_eq!(level_b(&a, &[task(20, 11, 11), task(40, 3, 3)], &none), over);
-        assert_eq!(level_b(&a, &[task(20, 11, 11), task(40, 2, 2)], &none), CoreVerdict::Schedulable);
-        assert_eq!(level_b(&a, &[task(30, 1, 1)], &none), CoreVerdict::NotHarmonic { level: Level::B, task: 0 });
+        assert_eq!(
+            level_b(&a, &[task(20, 11, 11), task(40, 2, 2)], &none),
+            CoreVerdict::Schedulable
+        );
+        assert_eq!(
+            level_b(&a, &[task(30, 1, 1)], &none),
+            CoreVerdict::NotHarmonic { level: Level::B, task: 0 }
+        );
     }
 
     #[test]
     fn a_table_of_coprime_periods() {
         assert_eq!(hyperperiod(&[task(4, 1, 1), task(6, 1, 1)]), Some(12));
-        assert_eq!(level_a(&[task(2, 1, 1), task(3, 1, 1), task(6, 1, 1)]), CoreVerdict::Schedulable);
+        assert_eq!(
+            level_a(&[task(2, 1, 1), task(3, 1, 1), task(6, 1, 1)]),
+            CoreVerdict::Schedulable
+        );
         assert_eq!(hyperperiod(&[task(u64::MAX, 1, 1), task(u64::MAX - 1, 1, 1)]), None);
         assert_eq!(hyperperiod(&[]), Some(1));
     }
@@ -171,10 +198,17 @@ mod tests {
     #[test]
     fn extremes_never_pass_by_overflow() {
         let max = u64::MAX;
-        for tasks in [vec![task(1, max, max); 5], vec![task(max, max, max); 2], vec![task(1, 1, 1), task(max, 1, 1)]] {
+        for tasks in [
+            vec![task(1, max, max); 5],
+            vec![task(max, max, max); 2],
+            vec![task(1, 1, 1), task(max, 1, 1)],
+        ] {
             assert_ne!(level_a(&tasks), CoreVerdict::Schedulable);
             assert_ne!(level_b(&[], &tasks, &Noise::default()), CoreVerdict::Schedulable);
-            assert_ne!(level_b(&tasks, &[task(max, 1, 1)], &Noise::default()), CoreVerdict::Schedulable);
+            assert_ne!(
+                level_b(&tasks, &[task(max, 1, 1)], &Noise::default()),
+                CoreVerdict::Schedulable
+            );
         }
         assert_eq!(level_a(&[task(max, max, max)]), CoreVerdict::Schedulable);
     }

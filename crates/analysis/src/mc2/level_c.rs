@@ -1,61 +1,66 @@
 //! Level C: global EDF on the time that levels A and B leave, with bounded tardiness.
 //!
 //! # Problem
-//! Sporadic tasks with implicit deadlines run under global EDF on `m` cores. Core `k` is taken away at times by the
-//! tasks of A and B bound to it. May deadlines be missed by a bounded time only, and by how much at most?
+//! Sporadic tasks with implicit deadlines run under global EDF on `m` cores. Core `k` is taken away
+//! at times by the tasks of A and B bound to it. May deadlines be missed by a bounded time only,
+//! and by how much at most?
 //!
 //! # Rule
-//! All with C-PETs. `U_k` is the utilization of A and B on core `k`, `U_C` that of level C, `h` its largest, `H` the
-//! sum of its `min(m-1, n)` largest. Two conditions, [`level_c`]:
+//! All with C-PETs. `U_k` is the utilization of A and B on core `k`, `U_C` that of level C, `h` its
+//! largest, `H` the sum of its `min(m-1, n)` largest. Two conditions, [`level_c`]:
 //! 1. `U_C + sum of U_k <= m`;
-//! 2. `sum of U_k + f*h + H < m`, with `f = m - 1` (analysis notes, after Leontyev and Anderson) or `f = max(F-1, 0)`,
-//!    `F` the number of cores that have tasks of A or B ([`Form::Sharp`]).
+//! 2. `sum of U_k + f*h + H < m`, with `f = m - 1` (analysis notes, after Leontyev and Anderson) or
+//!    `f = max(F-1, 0)`, `F` the number of cores that have tasks of A or B ([`Form::Sharp`]).
 //!
 //! Then every job of task `i` ends at most `x + C_i` after its deadline ([`tardiness`]):
 //!
 //! `x = (B + K + f*C_max) / (m - sum of U_k - H - f*h)`, `f = max(F-1, 0)`
 //!
-//! `K` is the sum of the `min(m-1, n)` largest `C`, `C_max` the largest, and `B` the sum over A and B of
-//! `2*C_j*(1 - u_j)`.
+//! `K` is the sum of the `min(m-1, n)` largest `C`, `C_max` the largest, and `B` the sum over A and
+//! B of `2*C_j*(1 - u_j)`.
 //!
 //! # Derivation
-//! After Devi and Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor" (2005), with supply
-//! taken away.
+//! After Devi and Anderson, "Tardiness bounds under global EDF scheduling on a multiprocessor"
+//! (2005), with supply taken away.
 //!
-//! *Supply.* A task that executes for at most `C` somewhere in each `[k*T, (k+1)*T)` takes at most `u*t + 2*C*(1-u)` of
-//! any interval of length `t` (reached by two jobs back to back at `t = 2*C`). So all cores together supply at least
-//! `A*t - B` with `A = m - sum of U_k`.
+//! *Supply.* A task that executes for at most `C` somewhere in each `[k*T, (k+1)*T)` takes at most
+//! `u*t + 2*C*(1-u)` of any interval of length `t` (reached by two jobs back to back at `t = 2*C`).
+//! So all cores together supply at least `A*t - B` with `A = m - sum of U_k`.
 //!
-//! *Induction.* Let job `J` of task `l` have deadline `d`; suppose all jobs with earlier deadlines keep the bound. `S`
-//! are the jobs with deadlines up to `d`. The lag of a task is its demand in the fluid schedule, at rate `c/T` for a
-//! job of actual cost `c`, less what it has received. At any `t <= d`, a task with a pending job in `S` has lag at most
-//! `u*x + C`: if the job's deadline is at or after `t` the lag is at most `C`; else the job still needs some `r <= C`
-//! and by induction gets it within `x + C` of its deadline, so the lag is at most `r + u*(x + C - r) <= u*x + C`. A
-//! task without one has lag at most 0.
+//! *Induction.* Let job `J` of task `l` have deadline `d`; suppose all jobs with earlier deadlines
+//! keep the bound. `S` are the jobs with deadlines up to `d`. The lag of a task is its demand in
+//! the fluid schedule, at rate `c/T` for a job of actual cost `c`, less what it has received. At
+//! any `t <= d`, a task with a pending job in `S` has lag at most `u*x + C`: if the job's deadline
+//! is at or after `t` the lag is at most `C`; else the job still needs some `r <= C` and by
+//! induction gets it within `x + C` of its deadline, so the lag is at most
+//! `r + u*(x + C - r) <= u*x + C`. A task without one has lag at most 0.
 //!
-//! *Before `d`.* Let `t0 <= d` end the last instant at which an available core did not execute `S`; fewer than `m`
-//! tasks were pending then, so the lags sum to at most `x*H + K`. From `t0` to `d` all supply goes to `S`, and demand
-//! grows by at most `U_C <= A` per unit.
+//! *Before `d`.* Let `t0 <= d` end the last instant at which an available core did not execute `S`;
+//! fewer than `m` tasks were pending then, so the lags sum to at most `x*H + K`. From `t0` to `d`
+//! all supply goes to `S`, and demand grows by at most `U_C <= A` per unit.
 //!
-//! *After `d`.* No more jobs of `S` are released, so the number `p` of tasks pending in `S` never grows. Let `t1` be
-//! the first instant with `p <= m - F`. From `t1` on there is a core that is always available for each pending task, so
-//! task `l` executes without a break. If `t1 <= d + x`, `J` starts no later than `d + x`, as its predecessor ends by
-//! `d - T_l + x + C_l <= d + x`, and is done by `d + x + C_l`. If `t1 > d + x`: at each instant of `[d, d + x)` either
-//! all available cores execute `S`, or task `l` executes and at most `m - p <= F - 1` of them do not. Task `l` executes
-//! for at most what it lacks at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most `B + f*(h*x + C_max)` of supply is
-//! lost, and what is pending at `d + x` is at most `x*H + K + B + f*(h*x + C_max) - A*x`, which is 0 for the `x` above:
-//! `J` is done by `d + x`. This also proves condition 2 in its sharp form, and so in the other.
+//! *After `d`.* No more jobs of `S` are released, so the number `p` of tasks pending in `S` never
+//! grows. Let `t1` be the first instant with `p <= m - F`. From `t1` on there is a core that is
+//! always available for each pending task, so task `l` executes without a break. If `t1 <= d + x`,
+//! `J` starts no later than `d + x`, as its predecessor ends by `d - T_l + x + C_l <= d + x`, and
+//! is done by `d + x + C_l`. If `t1 > d + x`: at each instant of `[d, d + x)` either all available
+//! cores execute `S`, or task `l` executes and at most `m - p <= F - 1` of them do not. Task `l`
+//! executes for at most what it lacks at `d`, `u_l*x + C_l`. So of `[t0, d + x)` at most
+//! `B + f*(h*x + C_max)` of supply is lost, and what is pending at `d + x` is at most
+//! `x*H + K + B + f*(h*x + C_max) - A*x`, which is 0 for the `x` above: `J` is done by `d + x`.
+//! This also proves condition 2 in its sharp form, and so in the other.
 //!
-//! The scheduler is global in earnest: whenever a core is available or taken away, the pending jobs with the earliest
-//! deadlines run on the available cores, wherever they ran before.
+//! The scheduler is global in earnest: whenever a core is available or taken away, the pending jobs
+//! with the earliest deadlines run on the available cores, wherever they ran before.
 //!
-//! Jobs of A and B must stay in their periods with C-PETs. With harmonic periods they do, by the argument of level B,
-//! if level A has passed and their C-PETs fit each core: [`level_c`] checks `U_k <= 1`.
+//! Jobs of A and B must stay in their periods with C-PETs. With harmonic periods they do, by the
+//! argument of level B, if level A has passed and their C-PETs fit each core: [`level_c`] checks
+//! `U_k <= 1`.
 //!
 //! # Not covered
-//! Scheduler sections and interrupts act through inflated costs only ([`overheads`](super::overheads)). Restricted
-//! affinities. For cores without A and B the bound is that of Devi and Anderson but for their `-C_min` in the
-//! numerator.
+//! Scheduler sections and interrupts act through inflated costs only
+//! ([`overheads`](super::overheads)). Restricted affinities. For cores without A and B the bound is
+//! that of Devi and Anderson but for their `-C_min` in the numerator.
 
 use super::exact::{Fraction, compare_sum};
 use super::{Core, Level, Mc2Task};
@@ -134,8 +139,10 @@ impl<'a> Iterator for Largest<'a> {
 
     fn next(&mut self) -> Option<&'a Mc2Task> {
         // Descending, ties by index.
-        let before = |i: usize, j: usize| (self.order)(&self.tasks[j], &self.tasks[i]).then(i.cmp(&j));
-        let rest = (0..self.tasks.len()).filter(|&i| self.last.is_none_or(|last| before(last, i) == Ordering::Less));
+        let before =
+            |i: usize, j: usize| (self.order)(&self.tasks[j], &self.tasks[i]).then(i.cmp(&j));
+        let rest = (0..self.tasks.len())
+            .filter(|&i| self.last.is_none_or(|last| before(last, i) == Ordering::Less));
         self.last = Some(rest.min_by(|&i, &j| before(i, j))?);
         self.last.map(|i| &self.tasks[i])
     }
@@ -153,7 +160,8 @@ fn largest(
 
 /// `max(F - 1, 0)`.
 fn sharp_factor(cores: &[Core]) -> u32 {
-    let partial = cores.iter().filter(|core| core.a.iter().chain(core.b).any(|task| task.pets.c > 0)).count();
+    let partial =
+        cores.iter().filter(|core| core.a.iter().chain(core.b).any(|task| task.pets.c > 0)).count();
     u32::try_from(partial.saturating_sub(1)).unwrap_or(u32::MAX)
 }
 
@@ -180,7 +188,10 @@ pub fn level_c(cores: &[Core], c: &[Mc2Task], form: Form) -> LevelCVerdict {
         Form::Coarse => m - 1,
         Form::Sharp => sharp_factor(cores),
     };
-    let top = c.iter().max_by(|one, other| by_utilization(one, other)).map(|task| Fraction { times, ..fraction(task) });
+    let top = c
+        .iter()
+        .max_by(|one, other| by_utilization(one, other))
+        .map(|task| Fraction { times, ..fraction(task) });
     let heavy = largest(c, m, by_utilization).map(fraction);
     match compare_sum(higher.chain(heavy).chain(top), m) {
         Some(Ordering::Less) => LevelCVerdict::Bounded,
@@ -223,7 +234,9 @@ impl Parts {
             taken,
             burst,
             heavy: largest(c, m, by_utilization).map(scaled).sum(),
-            costs: largest(c, m, |one, other| one.pets.c.cmp(&other.pets.c)).map(|task| u128::from(task.pets.c)).sum(),
+            costs: largest(c, m, |one, other| one.pets.c.cmp(&other.pets.c))
+                .map(|task| u128::from(task.pets.c))
+                .sum(),
             factor: sharp_factor(cores),
             top: c.iter().map(scaled).max().unwrap_or(0),
             top_cost: c.iter().map(|task| task.pets.c).max().unwrap_or(0),
@@ -233,17 +246,20 @@ impl Parts {
     /// `x`, rounded up.
     fn x(&self, cores: usize) -> Option<u64> {
         let factor = u128::from(self.factor);
-        let used = self.taken.checked_add(self.heavy)?.checked_add(factor.checked_mul(self.top)?)?;
-        let left = (u128::try_from(cores).ok()? << SHIFT).checked_sub(used).filter(|left| *left > 0)?;
-        let late = self.burst.checked_add(self.costs)?.checked_add(factor * u128::from(self.top_cost))?;
+        let used =
+            self.taken.checked_add(self.heavy)?.checked_add(factor.checked_mul(self.top)?)?;
+        let left =
+            (u128::try_from(cores).ok()? << SHIFT).checked_sub(used).filter(|left| *left > 0)?;
+        let late =
+            self.burst.checked_add(self.costs)?.checked_add(factor * u128::from(self.top_cost))?;
         u64::try_from(late.checked_mul(1 << SHIFT)?.div_ceil(left)).ok()
     }
 }
 
 /// A bound on the tardiness of level C, rounded up.
 ///
-/// `None` if [`level_c`] does not find it bounded in its sharp form, or the bound does not fit. With condition 2 true
-/// by less than about `n*2^-48`, it may be `None` all the same.
+/// `None` if [`level_c`] does not find it bounded in its sharp form, or the bound does not fit.
+/// With condition 2 true by less than about `n*2^-48`, it may be `None` all the same.
 #[must_use]
 pub fn tardiness(cores: &[Core], c: &[Mc2Task]) -> Option<Tardiness> {
     if level_c(cores, c, Form::Sharp) != LevelCVerdict::Bounded {
@@ -260,13 +276,15 @@ pub fn tardiness(cores: &[Core], c: &[Mc2Task]) -> Option<Tardiness> {
 pub fn explain_level_c(cores: &[Core], c: &[Mc2Task]) -> Derivation {
     let verdict = level_c(cores, c, Form::Sharp);
     let mut derivation = Derivation::new(
-        "U_C + sum U_k <= m and sum U_k + f*h + H < m; tardiness_i <= x + C_i, x = (B + K + f*C_max)/(m - sum U_k - H - f*h)",
+        "U_C + sum U_k <= m and sum U_k + f*h + H < m; tardiness_i <= x + C_i, x = (B + K + \
+            f*C_max)/(m - sum U_k - H - f*h)",
         "analysis::mc2::level_c, after Devi and Anderson 2005 and Leontyev and Anderson",
     )
     .input("m", u64::try_from(cores.len()).ok())
     .input("tasks of level C", u64::try_from(c.len()).ok())
     .step("verdict", format!("{verdict:?}"));
-    let valid = !matches!(verdict, LevelCVerdict::Invalid { .. }) && bound(cores).all(|task| task.period > 0);
+    let valid = !matches!(verdict, LevelCVerdict::Invalid { .. })
+        && bound(cores).all(|task| task.period > 0);
     if let Some(parts) = valid.then(|| Parts::of(cores, c)).flatten() {
         let ratio = |steps: u128| steps as f64 / (1u64 << SHIFT) as f64;
         derivation = derivation
@@ -288,8 +306,8 @@ mod tests {
     use super::*;
     use crate::mc2::Pets;
 
-    /// The most that a task takes of an interval, by brute force over where it lies: late in its first period, early in
-    /// the next ones.
+    /// The most that a task takes of an interval, by brute force over where it lies: late in its
+    /// first period, early in the next ones.
     #[test]
     fn the_burst_is_what_back_to_back_jobs_take_beyond_their_share() {
         for period in 1..12u64 {
@@ -297,11 +315,20 @@ mod tests {
                 let task = Mc2Task { period, pets: Pets { a: cost, b: cost, c: cost } };
                 let cores = [Core { b: &[task], ..Core::default() }];
                 let parts = Parts::of(&cores, &[]).unwrap();
-                let busy = |at: u64| at % period < cost && at >= period || (period - cost..period).contains(&at);
-                let taken = |length: u64| (0..length).filter(|at| busy(period - cost + at)).count() as u64;
+                let busy = |at: u64| {
+                    at % period < cost && at >= period || (period - cost..period).contains(&at)
+                };
+                let taken =
+                    |length: u64| (0..length).filter(|at| busy(period - cost + at)).count() as u64;
                 // In parts of 1/period.
-                let most = (0..8 * period).map(|length| (taken(length) * period).saturating_sub(cost * length)).max();
-                assert_eq!(parts.burst, u128::from(most.unwrap().div_ceil(period)), "{cost} of {period}");
+                let most = (0..8 * period)
+                    .map(|length| (taken(length) * period).saturating_sub(cost * length))
+                    .max();
+                assert_eq!(
+                    parts.burst,
+                    u128::from(most.unwrap().div_ceil(period)),
+                    "{cost} of {period}"
+                );
             }
         }
     }

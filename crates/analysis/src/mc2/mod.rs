@@ -1,23 +1,26 @@
 //! MC2: criticality levels A, B and C on one multicore chip, level by level.
 //!
 //! # Problem
-//! Tasks of several criticalities share `m` cores. Each has a provisioned execution time (PET) per level, and the
-//! guarantees of a level are checked with the PETs of that level for *all* tasks (Vestal 2007).
+//! Tasks of several criticalities share `m` cores. Each has a provisioned execution time (PET) per
+//! level, and the guarantees of a level are checked with the PETs of that level for *all* tasks
+//! (Vestal 2007).
 //!
 //! # Rule
-//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for
-//! Mixed-Criticality Real-Time Tasks", section 2, and the works it builds on:
+//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS
+//! Isolation for Mixed-Criticality Real-Time Tasks", section 2, and the works it builds on:
 //! * level A, per core: a cyclic executive; [`level_a`];
-//! * level B, per core: rate monotonic under the table; [`level_b`], or [`level_b_response`] where periods do not
-//!   divide;
+//! * level B, per core: rate monotonic under the table; [`level_b`], or [`level_b_response`] where
+//!   periods do not divide;
 //! * level C: global EDF on what is left, bounded tardiness; [`level_c`], [`tardiness`];
-//! * PETs: [`PetScaling`]; costs of preemptions, interrupts and the scheduler: [`overheads`], [`crpd`].
+//! * PETs: [`PetScaling`]; costs of preemptions, interrupts and the scheduler: [`overheads`],
+//!   [`crpd`].
 //!
-//! A verdict on a whole system is [`verdict`]; [`explain`] gives it with reasons. [`verdict`] does not allocate, unless
-//! a sum of utilizations is within `n * 2^-64` of its limit.
+//! A verdict on a whole system is [`verdict`]; [`explain`] gives it with reasons. [`verdict`] does
+//! not allocate, unless a sum of utilizations is within `n * 2^-64` of its limit.
 //!
 //! # Not covered
-//! Level D has no guarantee. Tasks poll for I/O; a task that suspends itself breaks the premises of levels A and B.
+//! Level D has no guarantee. Tasks poll for I/O; a task that suspends itself breaks the premises of
+//! levels A and B.
 
 pub mod crpd;
 mod exact;

@@ -1,41 +1,46 @@
-//! Costs of interrupts, of the scheduler and of preemptions, as longer execution times or as time taken from a window.
+//! Costs of interrupts, of the scheduler and of preemptions, as longer execution times or as time
+//! taken from a window.
 //!
 //! # Problem
-//! The tests assume that a core does nothing but jobs. A kernel takes time for releases, scheduling decisions, context
-//! switches, ticks and device interrupts, and a preempted job reloads its cache. Each must be charged to something the
-//! tests know.
+//! The tests assume that a core does nothing but jobs. A kernel takes time for releases, scheduling
+//! decisions, context switches, ticks and device interrupts, and a preempted job reloads its cache.
+//! Each must be charged to something the tests know.
 //!
 //! # Rule
-//! Brandenburg, "Scheduling and Locking in Multiprocessor Real-Time Operating Systems" (2011), chapter 3; Brandenburg,
-//! Leontyev, Anderson, "An Overview of Interrupt Accounting Techniques" (JSA 2011); the paper of [`mc2`](super),
-//! section 6. All costs are rounded up.
+//! Brandenburg, "Scheduling and Locking in Multiprocessor Real-Time Operating Systems" (2011),
+//! chapter 3; Brandenburg, Leontyev, Anderson, "An Overview of Interrupt Accounting Techniques"
+//! (JSA 2011); the paper of [`mc2`](super), section 6. All costs are rounded up.
 //! * Dispatching, one core or global: a job that starts `s` times after others ran pays
-//!   `s*(2*(schedule + switch) + reload)`: one decision and switch to it, one away from it at its end, and the reload
-//!   of what it preempts. [`Overheads::dispatch`].
-//! * Interrupts in a window, one core: source `k` takes at most `ceil((w + J_k)/T_k)*c_k` of a window of `w`, whatever
-//!   is under way as it begins. [`Noise::within`]. Charged once per window in the test of level B, or to each job with
-//!   the window of its period ([`task_centric`], as section 6 of the paper does for CPU 0).
-//! * Slots of a table, a job in `p` pieces: least `l = C + p*blocking + sum of (ceil((l + p*J_k)/T_k) + p - 1)*c_k`.
-//!   [`slot_length`].
+//!   `s*(2*(schedule + switch) + reload)`: one decision and switch to it, one away from it at its
+//!   end, and the reload of what it preempts. [`Overheads::dispatch`].
+//! * Interrupts in a window, one core: source `k` takes at most `ceil((w + J_k)/T_k)*c_k` of a
+//!   window of `w`, whatever is under way as it begins. [`Noise::within`]. Charged once per window
+//!   in the test of level B, or to each job with the window of its period ([`task_centric`], as
+//!   section 6 of the paper does for CPU 0).
+//! * Slots of a table, a job in `p` pieces: least
+//!   `l = C + p*blocking + sum of (ceil((l + p*J_k)/T_k) + p - 1)*c_k`. [`slot_length`].
 //! * Preemption-centric: a job that executes in `s` separate pieces is over after at most
-//!   `(C + s*sum of (c_k + U_k*J_k))/(1 - sum of U_k)` of processor time, `U_k = c_k/T_k`. Charging `s = 2` per start,
-//!   one of them for the job it preempts, gives Brandenburg's `(e + ...)/(1 - U) + 2*c_pre`. [`PreemptionCentric`].
+//!   `(C + s*sum of (c_k + U_k*J_k))/(1 - sum of U_k)` of processor time, `U_k = c_k/T_k`. Charging
+//!   `s = 2` per start, one of them for the job it preempts, gives Brandenburg's
+//!   `(e + ...)/(1 - U) + 2*c_pre`. [`PreemptionCentric`].
 //! * Quantum-centric: with decisions only at ticks, a quantum `Q` leaves
-//!   `Q' = Q - tick - interrupts - schedule - switch - reload` to its job, and the job needs `ceil(C/Q')*Q`.
-//!   [`quantum_centric`].
+//!   `Q' = Q - tick - interrupts - schedule - switch - reload` to its job, and the job needs
+//!   `ceil(C/Q')*Q`. [`quantum_centric`].
 //!
 //! # Interrupts in any interval
-//! At most `F(w) = sum of ceil((w + J)/T)*c` of interrupt work is *executed* in `[t, t + w)`, although some may be
-//! under way at `t`: let that run of interrupts have begun at `t - g`. Up to `t + w - g` at most `F(w)` arrives, of
-//! which `g` is done before `t`; after `t + w - g` no more than `g` can be executed. A section of the scheduler that
-//! holds interrupts up as the interval begins delays them by no more than the part of it that lies before the interval,
-//! so that its full length, charged to the window as blocking, covers both.
+//! At most `F(w) = sum of ceil((w + J)/T)*c` of interrupt work is *executed* in `[t, t + w)`,
+//! although some may be under way at `t`: let that run of interrupts have begun at `t - g`. Up to
+//! `t + w - g` at most `F(w)` arrives, of which `g` is done before `t`; after `t + w - g` no more
+//! than `g` can be executed. A section of the scheduler that holds interrupts up as the interval
+//! begins delays them by no more than the part of it that lies before the interval, so that its
+//! full length, charged to the window as blocking, covers both.
 //!
 //! # What is proved
-//! On one core, for level B, the charge to the preempting job is safe, as it has the higher priority and so is in every
-//! demand that the preempted job is in. For level C that holds for sums of demand; that a *preempted* job of global EDF
-//! itself exceeds its inflated cost is passed over in the literature, and so in the numeric tardiness bound. To be on
-//! the safe side, give [`PreemptionCentric::charge`] the number of pieces of the job itself, and the job its own
+//! On one core, for level B, the charge to the preempting job is safe, as it has the higher
+//! priority and so is in every demand that the preempted job is in. For level C that holds for sums
+//! of demand; that a *preempted* job of global EDF itself exceeds its inflated cost is passed over
+//! in the literature, and so in the numeric tardiness bound. To be on the safe side, give
+//! [`PreemptionCentric::charge`] the number of pieces of the job itself, and the job its own
 //! reloads.
 //!
 //! # Not covered
@@ -69,7 +74,8 @@ pub struct Noise<'a> {
 }
 
 impl Noise<'_> {
-    /// Most time lost in a window of length `window`. `None` if it does not fit in 64 bits or a period is zero.
+    /// Most time lost in a window of length `window`. `None` if it does not fit in 64 bits or a
+    /// period is zero.
     #[must_use]
     pub fn within(&self, window: u64) -> Option<u64> {
         arrivals(self.interrupts, window, 0)?.checked_add(self.blocking)
@@ -82,7 +88,8 @@ fn arrivals(interrupts: &[Interrupt], window: u64, more: u64) -> Option<u64> {
         if source.period == 0 {
             return None;
         }
-        let number = window.checked_add(source.jitter)?.div_ceil(source.period).checked_add(more)?;
+        let number =
+            window.checked_add(source.jitter)?.div_ceil(source.period).checked_add(more)?;
         sum.checked_add(number.checked_mul(source.cost)?)
     })
 }
@@ -97,7 +104,8 @@ pub struct Overheads {
     pub schedule: u64,
     /// One context switch.
     pub switch: u64,
-    /// From sending an interprocessor interrupt to its handler; only where one core schedules for another (level C).
+    /// From sending an interprocessor interrupt to its handler; only where one core schedules for
+    /// another (level C).
     pub ipi: u64,
     /// Handling one tick.
     pub tick: u64,
@@ -108,10 +116,12 @@ pub struct Overheads {
 }
 
 impl Overheads {
-    /// `cost` of a job with all that it causes in `starts` starts: `cost + starts*(2*(schedule + switch) + reload)`.
+    /// `cost` of a job with all that it causes in `starts` starts:
+    /// `cost + starts*(2*(schedule + switch) + reload)`.
     ///
-    /// `reload` is the most that one preemption by this job costs another one. A job of level B or C starts once, a job
-    /// of level A in each of its pieces: [`Self::table_driven`]. `None` if it does not fit in 64 bits.
+    /// `reload` is the most that one preemption by this job costs another one. A job of level B or
+    /// C starts once, a job of level A in each of its pieces: [`Self::table_driven`]. `None` if it
+    /// does not fit in 64 bits.
     #[must_use]
     pub fn dispatch(&self, cost: u64, starts: u64, reload: u64) -> Option<u64> {
         let section = self.schedule.checked_add(self.switch)?;
@@ -119,17 +129,18 @@ impl Overheads {
         cost.checked_add(each.checked_mul(starts)?)
     }
 
-    /// What a window waits for at its start: a section of the scheduler that is under way for a lower priority, and the
-    /// latency of its own release. `None` if it does not fit in 64 bits.
+    /// What a window waits for at its start: a section of the scheduler that is under way for a
+    /// lower priority, and the latency of its own release. `None` if it does not fit in 64 bits.
     #[must_use]
     pub fn blocking(&self) -> Option<u64> {
         self.schedule.checked_add(self.switch)?.checked_add(self.latency)
     }
 
-    /// Everything that interrupts a core: `devices`, ticks, and the releases of the tasks that it handles.
+    /// Everything that interrupts a core: `devices`, ticks, and the releases of the tasks that it
+    /// handles.
     ///
-    /// With all interrupts on CPU 0, as in the paper, that is the list for CPU 0, and the others have only their ticks.
-    /// `None` if a jitter does not fit in 64 bits.
+    /// With all interrupts on CPU 0, as in the paper, that is the list for CPU 0, and the others
+    /// have only their ticks. `None` if a jitter does not fit in 64 bits.
     #[must_use]
     pub fn sources<'a>(
         &self,
@@ -137,31 +148,46 @@ impl Overheads {
         released: impl IntoIterator<Item = &'a Mc2Task>,
     ) -> Option<Vec<Interrupt>> {
         let ticks = (self.quantum > 0 && self.tick > 0).then_some((self.tick, self.quantum, 0));
-        let releases = released.into_iter().filter(|_| self.release > 0).map(|task| (self.release, task.period, 0));
+        let releases = released
+            .into_iter()
+            .filter(|_| self.release > 0)
+            .map(|task| (self.release, task.period, 0));
         let devices = devices.iter().map(|device| (device.cost, device.period, device.jitter));
         devices
             .chain(ticks)
             .chain(releases)
-            .map(|(cost, period, jitter)| Some(Interrupt { cost, period, jitter: jitter.checked_add(self.latency)? }))
+            .map(|(cost, period, jitter)| {
+                Some(Interrupt { cost, period, jitter: jitter.checked_add(self.latency)? })
+            })
             .collect()
     }
 
     /// A task of level A whose table has up to `pieces` slots per job.
     ///
-    /// A slot cannot borrow from another: the job pays its own reload (`own`) in each piece, and the level-A PET
-    /// becomes a slot length that holds against `noise`. For levels B and C each piece also pays what it makes a lower
-    /// task reload (`below`). The level-A PET is raised to the others if they are longer. `None` if a value does not
-    /// fit in 64 bits.
+    /// A slot cannot borrow from another: the job pays its own reload (`own`) in each piece, and
+    /// the level-A PET becomes a slot length that holds against `noise`. For levels B and C each
+    /// piece also pays what it makes a lower task reload (`below`). The level-A PET is raised to
+    /// the others if they are longer. `None` if a value does not fit in 64 bits.
     #[must_use]
-    pub fn table_driven(&self, task: &Mc2Task, pieces: u64, own: u64, below: u64, noise: &Noise) -> Option<Mc2Task> {
+    pub fn table_driven(
+        &self,
+        task: &Mc2Task,
+        pieces: u64,
+        own: u64,
+        below: u64,
+        noise: &Noise,
+    ) -> Option<Mc2Task> {
         let slots = slot_length(self.dispatch(task.pets.a, pieces, own)?, pieces, noise)?;
         let reload = own.checked_add(below)?;
-        let (b, c) = (self.dispatch(task.pets.b, pieces, reload)?, self.dispatch(task.pets.c, pieces, reload)?);
+        let (b, c) = (
+            self.dispatch(task.pets.b, pieces, reload)?,
+            self.dispatch(task.pets.c, pieces, reload)?,
+        );
         Some(Mc2Task { pets: Pets { a: slots.max(b).max(c), b, c }, ..*task })
     }
 
-    /// A task of level B with the costs of its starts in each PET; interrupts are not in it. `None` as for
-    /// [`Self::dispatch`].
+    /// A task of level B with the costs of its starts in each PET; interrupts are not in it. `None`
+    /// as for [`Self::dispatch`].
     #[must_use]
     pub fn partitioned(&self, task: &Mc2Task, starts: u64, reload: u64) -> Option<Mc2Task> {
         map_pets(task, |cost| self.dispatch(cost, starts, reload))
@@ -169,11 +195,18 @@ impl Overheads {
 
     /// A task of level C, or one of A and B as level C sees it, by preemption-centric accounting.
     ///
-    /// PETs become `(C + ipi + starts*(2*(schedule + switch) + reload) + 2*starts*N)/(1 - U)`, the period
-    /// `T - latency`, as releases may be that much closer together; the tardiness bound then holds for the original
-    /// deadlines. `None` if nothing is left of the period, or a value does not fit in 64 bits.
+    /// PETs become `(C + ipi + starts*(2*(schedule + switch) + reload) + 2*starts*N)/(1 - U)`, the
+    /// period `T - latency`, as releases may be that much closer together; the tardiness bound then
+    /// holds for the original deadlines. `None` if nothing is left of the period, or a value does
+    /// not fit in 64 bits.
     #[must_use]
-    pub fn global(&self, task: &Mc2Task, starts: u64, reload: u64, interrupts: &PreemptionCentric) -> Option<Mc2Task> {
+    pub fn global(
+        &self,
+        task: &Mc2Task,
+        starts: u64,
+        reload: u64,
+        interrupts: &PreemptionCentric,
+    ) -> Option<Mc2Task> {
         let segments = starts.checked_mul(2)?;
         let charged = map_pets(task, |cost| {
             let own = self.dispatch(cost, starts, reload)?.checked_add(self.ipi)?;
@@ -200,11 +233,13 @@ pub fn task_centric(task: &Mc2Task, noise: &Noise) -> Option<Mc2Task> {
     map_pets(task, |cost| cost.checked_add(lost))
 }
 
-/// How long the `pieces` slots of a job must be together, so that `cost` is done in them whatever interrupts come.
+/// How long the `pieces` slots of a job must be together, so that `cost` is done in them whatever
+/// interrupts come.
 ///
-/// Least `l` with `l = cost + p*blocking + sum of (ceil((l + p*J)/T) + p - 1)*c`, `p = pieces`. A piece of length `l_k`
-/// loses at most `ceil((l_k + J)/T)*c` to a source, as any window does; the sum over the pieces is at most that, as `p`
-/// numbers rounded up one by one exceed their sum rounded up by at most `p - 1`. `None` if there is none in 64 bits.
+/// Least `l` with `l = cost + p*blocking + sum of (ceil((l + p*J)/T) + p - 1)*c`, `p = pieces`. A
+/// piece of length `l_k` loses at most `ceil((l_k + J)/T)*c` to a source, as any window does; the
+/// sum over the pieces is at most that, as `p` numbers rounded up one by one exceed their sum
+/// rounded up by at most `p - 1`. `None` if there is none in 64 bits.
 #[must_use]
 pub fn slot_length(cost: u64, pieces: u64, noise: &Noise) -> Option<u64> {
     let fixed = cost.checked_add(noise.blocking.checked_mul(pieces)?)?;
@@ -224,7 +259,8 @@ pub fn slot_length(cost: u64, pieces: u64, noise: &Noise) -> Option<u64> {
     None
 }
 
-/// Interrupts on any core that a job may run on, reduced to the two numbers that preemption-centric accounting needs.
+/// Interrupts on any core that a job may run on, reduced to the two numbers that preemption-centric
+/// accounting needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PreemptionCentric {
     /// `sum of (c + U*J)`, rounded up: most time per piece beyond the long-run share.
@@ -237,7 +273,8 @@ pub struct PreemptionCentric {
 const ONE: u64 = 1 << 62;
 
 impl PreemptionCentric {
-    /// `None` if the interrupts take all time, a period is zero, or a value does not fit in 64 bits.
+    /// `None` if the interrupts take all time, a period is zero, or a value does not fit in 64
+    /// bits.
     #[must_use]
     pub fn new(interrupts: &[Interrupt]) -> Option<Self> {
         let (mut burst, mut left) = (0u64, ONE);
@@ -265,10 +302,16 @@ impl PreemptionCentric {
 /// Execution time in whole quanta, where decisions fall only on ticks: `ceil(C/Q')*Q`, with
 /// `Q' = Q - tick - sum of ceil((Q + J)/T)*c - schedule - switch - reload`.
 ///
-/// It helps where preemptions are many and cannot be counted per job. `interrupts` must not have the tick itself.
-/// `None` if a quantum leaves nothing to its job, there is no quantum, or the result does not fit in 64 bits.
+/// It helps where preemptions are many and cannot be counted per job. `interrupts` must not have
+/// the tick itself. `None` if a quantum leaves nothing to its job, there is no quantum, or the
+/// result does not fit in 64 bits.
 #[must_use]
-pub fn quantum_centric(cost: u64, overheads: &Overheads, interrupts: &[Interrupt], reload: u64) -> Option<u64> {
+pub fn quantum_centric(
+    cost: u64,
+    overheads: &Overheads,
+    interrupts: &[Interrupt],
+    reload: u64,
+) -> Option<u64> {
     let lost = arrivals(interrupts, overheads.quantum, 0)?
         .checked_add(overheads.tick)?
         .checked_add(overheads.schedule)?
@@ -314,8 +357,15 @@ mod tests {
     #[test]
     fn extremes_give_none() {
         let max = u64::MAX;
-        let huge =
-            Overheads { release: max, schedule: max, switch: max, ipi: max, tick: max, quantum: max, latency: max };
+        let huge = Overheads {
+            release: max,
+            schedule: max,
+            switch: max,
+            ipi: max,
+            tick: max,
+            quantum: max,
+            latency: max,
+        };
         let source = Interrupt { cost: max, period: 1, jitter: max };
         assert_eq!(huge.dispatch(1, 1, 1), None);
         assert_eq!(huge.blocking(), None);
@@ -324,9 +374,15 @@ mod tests {
         assert_eq!(slot_length(max, max, &Noise { interrupts: &[source], blocking: max }), None);
         assert_eq!(slot_length(1, 0, &Noise::default()), None);
         assert_eq!(quantum_centric(max, &huge, &[], 0), None);
-        assert_eq!(quantum_centric(max, &Overheads { quantum: 10, ..Overheads::default() }, &[], 9), None);
+        assert_eq!(
+            quantum_centric(max, &Overheads { quantum: 10, ..Overheads::default() }, &[], 9),
+            None
+        );
         let busy = Interrupt { cost: 1, period: 1, jitter: 0 };
         assert_eq!(slot_length(1, 1, &Noise { interrupts: &[busy], blocking: 0 }), None);
-        assert_eq!(Noise { interrupts: &[Interrupt { period: 0, ..busy }], blocking: 0 }.within(1), None);
+        assert_eq!(
+            Noise { interrupts: &[Interrupt { period: 0, ..busy }], blocking: 0 }.within(1),
+            None
+        );
     }
 }

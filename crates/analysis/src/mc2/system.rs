@@ -6,7 +6,8 @@ use super::{Level, Mc2Task, Noise, hyperperiod, level_a, level_b};
 use crate::Derivation;
 use serde::{Deserialize, Serialize};
 
-/// One core: its tasks of levels A and B (of B by period, shortest first), and what else takes its time.
+/// One core: its tasks of levels A and B (of B by period, shortest first), and what else takes its
+/// time.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Core<'a> {
     /// Tasks of level A.
@@ -68,16 +69,24 @@ pub fn explain(cores: &[Core], c: &[Mc2Task]) -> Derivation {
             .step("verdict", format!("{a:?}"))
             .result(a == CoreVerdict::Schedulable);
         let b = level_b(core.a, core.b, &core.noise);
-        let rate = Derivation::new("for each task of level B: D_i + noise(T_i) <= T_i", "analysis::mc2::harmonic")
-            .input("core", u64::try_from(index).ok())
-            .step("utilization of A", utilization(core.a, Level::B))
-            .step("utilization of B", utilization(core.b, Level::B))
-            .step("noise in the shortest window", core.b.first().and_then(|task| core.noise.within(task.period)))
-            .step("verdict", format!("{b:?}"))
-            .result(b == CoreVerdict::Schedulable);
+        let rate = Derivation::new(
+            "for each task of level B: D_i + noise(T_i) <= T_i",
+            "analysis::mc2::harmonic",
+        )
+        .input("core", u64::try_from(index).ok())
+        .step("utilization of A", utilization(core.a, Level::B))
+        .step("utilization of B", utilization(core.b, Level::B))
+        .step(
+            "noise in the shortest window",
+            core.b.first().and_then(|task| core.noise.within(task.period)),
+        )
+        .step("verdict", format!("{b:?}"))
+        .result(b == CoreVerdict::Schedulable);
         whole = whole.because(table).because(rate);
     }
-    whole.because(explain_level_c(cores, c)).result(verdict(cores, c, Form::Sharp) == Verdict::Schedulable)
+    whole
+        .because(explain_level_c(cores, c))
+        .result(verdict(cores, c, Form::Sharp) == Verdict::Schedulable)
 }
 
 /// For reading only.

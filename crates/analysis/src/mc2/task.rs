@@ -1,7 +1,7 @@
 //! A task of MC2 and its levels.
 //!
-//! Problem: the tests of all levels read the same tasks. Rule: a task has a period and one execution time per level; the time of level A is
-//! that of level B, scaled ([`PetScaling`]).
+//! Problem: the tests of all levels read the same tasks. Rule: a task has a period and one
+//! execution time per level; the time of level A is that of level B, scaled ([`PetScaling`]).
 
 use serde::{Deserialize, Serialize};
 
@@ -28,8 +28,8 @@ pub struct Pets {
     pub c: u64,
 }
 
-/// A task: implicit deadline, period in the unit of its PETs. Levels A and B release it at 0 and then with its period;
-/// level C takes the period as the least time between releases.
+/// A task: implicit deadline, period in the unit of its PETs. Levels A and B release it at 0 and
+/// then with its period; level C takes the period as the least time between releases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Mc2Task {
@@ -50,9 +50,9 @@ impl Pets {
         }
     }
 
-    /// Does caution grow with criticality, `C <= B <= A`? Measured PETs must. The tests themselves need only that the
-    /// PET of level A, which makes the slots of the table, is the largest of a task of level A; inflated PETs may
-    /// differ in the others.
+    /// Does caution grow with criticality, `C <= B <= A`? Measured PETs must. The tests themselves
+    /// need only that the PET of level A, which makes the slots of the table, is the largest of a
+    /// task of level A; inflated PETs may differ in the others.
     #[must_use]
     pub const fn ordered(&self) -> bool {
         self.c <= self.b && self.b <= self.a
@@ -79,14 +79,15 @@ impl Default for PetScaling {
 impl PetScaling {
     /// PETs from the longest and the average observation; level A is rounded up.
     ///
-    /// `None` if the average is above the longest, the ratio is below one or has a zero, or level A does not fit in 64
-    /// bits.
+    /// `None` if the average is above the longest, the ratio is below one or has a zero, or level A
+    /// does not fit in 64 bits.
     #[must_use]
     pub fn pets(&self, longest: u64, average: u64) -> Option<Pets> {
         if self.denominator == 0 || self.numerator < self.denominator || average > longest {
             return None;
         }
-        let a = (u128::from(longest) * u128::from(self.numerator)).div_ceil(u128::from(self.denominator));
+        let a = (u128::from(longest) * u128::from(self.numerator))
+            .div_ceil(u128::from(self.denominator));
         Some(Pets { a: u64::try_from(a).ok()?, b: longest, c: average })
     }
 }

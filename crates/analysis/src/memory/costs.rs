@@ -104,10 +104,12 @@ impl Refresh {
         number.saturating_mul(self.ranks).saturating_mul(self.each_ps)
     }
 
-    /// A time that `time_ps` with its refreshes is not below: it meets one of each rank every so often, or more. Spares steps.
+    /// A time that `time_ps` with its refreshes is not below: it meets one of each rank every so
+    /// often, or more. Spares steps.
     fn at_least(&self, time_ps: u64) -> u64 {
         let part = self.ranks as f64 * self.each_ps as f64 / self.every_ps as f64;
-        // Less than what rounding may add. No number where refreshes take all time, which is cast to 0.
+        // Less than what rounding may add. No number where refreshes take all time, which is cast
+        // to 0.
         let least = time_ps as f64 / (1.0 - part) * (1.0 - 1e-12);
         if part < 1.0 { time_ps.max(least as u64) } else { time_ps }
     }
@@ -127,8 +129,8 @@ impl Refresh {
     }
 }
 
-/// Transactions by which a core can pass its budget in a period: one instruction reads a line, and each cache level may push out a dirty
-/// one, before the interrupt comes.
+/// Transactions by which a core can pass its budget in a period: one instruction reads a line, and
+/// each cache level may push out a dirty one, before the interrupt comes.
 pub(crate) const OVERSHOOT: u64 = 4;
 /// Steps of a recurrence, after which there is no bound.
 pub(crate) const STEPS: u32 = 1 << 16;
@@ -139,8 +141,9 @@ pub(crate) fn beyond(total_ps: u64, work_ps: u64) -> u64 {
 }
 
 impl Memory {
-    /// `write-to-precharge + rp + rcd`: a write's hold on its bank. What waits in a drain waits for a chain of commands, each at most
-    /// its gap after the one before; a chain has each command once, so that a conflict on the command bus takes the place of a gap.
+    /// `write-to-precharge + rp + rcd`: a write's hold on its bank. What waits in a drain waits for
+    /// a chain of commands, each at most its gap after the one before; a chain has each command
+    /// once, so that a conflict on the command bus takes the place of a gap.
     fn write_cycles(&self) -> u64 {
         let d = &self.dram;
         d.write_to_pre() + d.rp.max(d.ppd) + d.rcd.max(d.command)
@@ -152,7 +155,8 @@ impl Memory {
         d.ras.max(d.rcd + d.rtp) + d.rp.max(d.ppd)
     }
 
-    /// From the arrival of a read at an idle controller to its answer, the row closed. The arrival waits for an edge of the clock.
+    /// From the arrival of a read at an idle controller to its answer, the row closed. The arrival
+    /// waits for an edge of the clock.
     fn read_cycles(&self) -> u64 {
         let (d, c) = (&self.dram, &self.controller);
         let bus = 3 * (d.command - 1) + 2 * d.ppd.saturating_sub(1);
@@ -193,7 +197,8 @@ impl Memory {
         }
         let same_bank = if sharing.private { 0 } else { others };
         let reads = latency::read_delay(d, c, &Contention { others, same_bank })?;
-        let again = latency::first_delay(d, c, others)?.checked_add(d.column_gap())?.checked_mul(2)?;
+        let again =
+            latency::first_delay(d, c, others)?.checked_add(d.column_gap())?.checked_mul(2)?;
         let drains = (2 * self.queue.drain_most - 1).checked_mul(self.write_cycles())?;
         reads.checked_add(again)?.checked_add(drains)
     }
@@ -203,7 +208,10 @@ impl Memory {
     pub fn costs(&self, sharing: &Sharing) -> Option<Costs> {
         let d = &self.dram;
         let latency_ps = self.latency_ps()?;
-        let read_alone = d.to_ps(self.read_cycles())?.checked_add(self.overhead_ps)?.checked_add(self.cycle_ps)?;
+        let read_alone = d
+            .to_ps(self.read_cycles())?
+            .checked_add(self.overhead_ps)?
+            .checked_add(self.cycle_ps)?;
         let (write, row) = (self.write_cycles(), self.row_cycles());
         let moved = latency::delay_per_access(d, false)?;
         let all_reads = sharing.others.iter().chain([&sharing.own]).map(|r| r.reads).sum::<u64>();
@@ -225,8 +233,9 @@ impl Memory {
         };
         let request_ps = request.and_then(|cycles| d.to_ps(cycles));
         let posted = sharing.others.iter().chain([&sharing.own]).map(|r| r.writes).sum::<u64>();
-        let left =
-            all_reads.checked_mul(read.max(row))?.checked_add((self.queue.writes + posted).checked_mul(write)?)?;
+        let left = all_reads
+            .checked_mul(read.max(row))?
+            .checked_add((self.queue.writes + posted).checked_mul(write)?)?;
         let most_reads = sharing.others.iter().map(|r| r.reads).max().unwrap_or(0);
         Some(Costs {
             latency_ps,
@@ -238,7 +247,11 @@ impl Memory {
             left_ps: d.to_ps(left)?,
             phase_ps: d.to_ps(most_reads.checked_mul(row)?)?,
             phase_writes: self.queue.drain_most,
-            refresh: Refresh { each_ps: d.to_ps(self.refresh_cycles())?, every_ps: d.to_ps(d.refi)?, ranks: d.ranks },
+            refresh: Refresh {
+                each_ps: d.to_ps(self.refresh_cycles())?,
+                every_ps: d.to_ps(d.refi)?,
+                ranks: d.ranks,
+            },
         })
     }
 }

@@ -1,6 +1,8 @@
 //! How dynamic budgets and their bounds come about, in words and numbers.
 
-use super::dynamic_budget::{BudgetError, HardTask, Memory, Objective, bounds, check, largest_budgets};
+use super::dynamic_budget::{
+    BudgetError, HardTask, Memory, Objective, bounds, check, largest_budgets,
+};
 use crate::Derivation;
 
 /// How the response of task `i` comes about.
@@ -11,7 +13,8 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
     check(tasks, memory)?;
     let task = tasks.get(i).ok_or(BudgetError::NoTask(i))?;
     let mut d = Derivation::new(
-        "R_i = E_i + sum over hi of ceil(R_i/P_j)*E_j, E_i = C_i + returns*reload + (B_i + switches)*L + F(cr_i, R_i)",
+        "R_i = E_i + sum over hi of ceil(R_i/P_j)*E_j, E_i = C_i + returns*reload + (B_i + \
+            switches)*L + F(cr_i, R_i)",
         "dynamic-budgeting, sections III and IV, eq. (1), corrected in memory/dynamic_budget.rs",
     )
     .input("task", i as u64)
@@ -31,18 +34,25 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
         .step("A_i ps", mine.demand_ps)
         .step("F(cr_i, R_i) ps", mine.length_ps - mine.demand_ps)
         .step("E_i ps", mine.length_ps);
-    for (j, (t, b)) in tasks.iter().zip(&known).enumerate().take(i).filter(|(_, (t, _))| t.core == task.core) {
+    for (j, (t, b)) in
+        tasks.iter().zip(&known).enumerate().take(i).filter(|(_, (t, _))| t.core == task.core)
+    {
         let jobs = mine.response_ps.div_ceil(t.period_ps);
         d = d.step(format!("jobs of task {j}"), jobs).step(format!("E_{j} ps"), b.length_ps);
     }
     Ok(d.result(mine.response_ps))
 }
 
-/// How the largest budgets under an objective come about: each task's budget, time in force and response with it.
+/// How the largest budgets under an objective come about: each task's budget, time in force and
+/// response with it.
 ///
 /// # Errors
 /// When a task or `L` is no possible value.
-pub fn explain_largest(tasks: &[HardTask], memory: &Memory, objective: Objective) -> Result<Derivation, BudgetError> {
+pub fn explain_largest(
+    tasks: &[HardTask],
+    memory: &Memory,
+    objective: Objective,
+) -> Result<Derivation, BudgetError> {
     let rule = match objective {
         Objective::MaxMin => "raise all budgets together; those that cannot grow stay",
         Objective::TotalBandwidth => {
@@ -53,7 +63,8 @@ pub fn explain_largest(tasks: &[HardTask], memory: &Memory, objective: Objective
     let Some(budgets) = largest_budgets(tasks, memory, objective)? else {
         return Ok(d.result(false));
     };
-    let filled: Vec<HardTask> = tasks.iter().zip(&budgets).map(|(t, &budget)| HardTask { budget, ..*t }).collect();
+    let filled: Vec<HardTask> =
+        tasks.iter().zip(&budgets).map(|(t, &budget)| HardTask { budget, ..*t }).collect();
     for (i, budget) in budgets.iter().enumerate() {
         d = d.step(format!("B_{i}"), *budget).because(explain(&filled, i, memory)?);
     }

@@ -1,7 +1,8 @@
 //! How the bounds of one read and of a job come about, in words and numbers.
 
 use super::latency::{
-    by_count, delay_per_access, job_time, read_latency, service_gap, solo_latency, with_arrivals, worst,
+    by_count, delay_per_access, job_time, read_latency, service_gap, solo_latency, with_arrivals,
+    worst,
 };
 use super::timing::{Contention, Controller, Dram};
 use crate::Derivation;
@@ -12,7 +13,8 @@ pub fn explain(dram: &Dram, controller: &Controller, contention: &Contention) ->
     let latency = read_latency(dram, controller, contention);
     let narrow = |v: u128| u64::try_from(v).ok();
     let mut d = Derivation::new(
-        "(k+1) row cycles + (k+1)*cap hits + (others - k)*older + way in and out + refreshes, in cycles, worst k",
+        "(k+1) row cycles + (k+1)*cap hits + (others - k)*older + way in and out + refreshes, in \
+            cycles, worst k",
         "memory/latency.rs, after H. Kim et al., RTAS 2014",
     )
     .input("others", contention.others)
@@ -22,7 +24,9 @@ pub fn explain(dram: &Dram, controller: &Controller, contention: &Contention) ->
     if let (Some(_), Some(t)) = (latency, dram.terms(controller, contention.others))
         && let Some((k, base)) = worst(dram, controller, contention, &t)
     {
-        for (name, value) in ["first delay of PRE", "first delay of ACT", "first delay of RD"].into_iter().zip(t.first)
+        for (name, value) in ["first delay of PRE", "first delay of ACT", "first delay of RD"]
+            .into_iter()
+            .zip(t.first)
         {
             d = d.step(name, narrow(value));
         }
@@ -48,7 +52,10 @@ pub fn explain_job(
 ) -> Derivation {
     let each = read_latency(dram, controller, contention);
     let same_bank = contention.same_bank > 0;
-    let count = dram.is_possible().then(|| by_count(dram, controller, same_bank, own, others, span)).flatten();
+    let count = dram
+        .is_possible()
+        .then(|| by_count(dram, controller, same_bank, own, others, span))
+        .flatten();
     Derivation::new(
         "min(own * R, own * solo + others * L + refreshes of the span), in cycles",
         "memory/latency.rs, after H. Kim et al., RTAS 2014: request-driven and job-driven",
@@ -66,10 +73,17 @@ pub fn explain_job(
 
 /// How the latency among regulated requests comes about ([`with_arrivals`]).
 #[must_use]
-pub fn explain_arrivals(dram: &Dram, controller: &Controller, queued: u64, budget: u64, period: u64) -> Derivation {
+pub fn explain_arrivals(
+    dram: &Dram,
+    controller: &Controller,
+    queued: u64,
+    budget: u64,
+    period: u64,
+) -> Derivation {
     let gap = if dram.is_possible() { u64::try_from(service_gap(dram)).ok() } else { None };
     Derivation::new(
-        "R = (queued + budget*(ceil(R/period) + 1) + 1) * gap + way in and out + refreshes, in cycles",
+        "R = (queued + budget*(ceil(R/period) + 1) + 1) * gap + way in and out + refreshes, in \
+            cycles",
         "memory/latency.rs",
     )
     .input("queued", queued)

@@ -1,4 +1,5 @@
-//! The memory and its controller as the bounds see them: timings in clock cycles, and what follows from them for one request.
+//! The memory and its controller as the bounds see them: timings in clock cycles, and what follows
+//! from them for one request.
 
 use serde::{Deserialize, Serialize};
 
@@ -68,8 +69,8 @@ impl Default for Controller {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Contention {
-    /// Reads outstanding in the channel besides the one looked at: the sum over the other cores of what each can have
-    /// outstanding, and what its own core has besides.
+    /// Reads outstanding in the channel besides the one looked at: the sum over the other cores of
+    /// what each can have outstanding, and what its own core has besides.
     pub others: u64,
     /// How many of these can be for the same bank; 0 with private banks and one outstanding read.
     pub same_bank: u64,
@@ -157,9 +158,11 @@ impl Dram {
         write_to_read.max(read_to_write).max(self.ccd_l).max(self.ccd_l_write).max(self.sw())
     }
 
-    /// First delay and delay per older command, for gaps `s` and `l` and a longest gap `h` that holds for all bank groups.
+    /// First delay and delay per older command, for gaps `s` and `l` and a longest gap `h` that
+    /// holds for all bank groups.
     pub(super) fn between_banks(&self, s: u64, l: u64, h: u64) -> (u64, u64) {
-        // A younger command in another bank group may take the bus just before, for as long as it lasts.
+        // A younger command in another bank group may take the bus just before, for as long as it
+        // lasts.
         let sneak = self.command - 1;
         if self.groups > 1 && l > s {
             (l + h - 2 + 2 * sneak, l - 1 + h + 2 * sneak)
@@ -173,7 +176,8 @@ impl Dram {
         self.between_banks(s, self.rrd_l, s.max(self.faw.saturating_sub(3 * s)))
     }
 
-    /// After a column command in the own rank, none of another rank can go before the next of the own rank.
+    /// After a column command in the own rank, none of another rank can go before the next of the
+    /// own rank.
     fn one_turn(&self) -> bool {
         self.ranks == 2 && self.ccd_l.max(self.burst) + self.command - 1 < self.sw()
     }
@@ -188,19 +192,26 @@ impl Dram {
         }
         controller.hit_cap?;
         let (sw, sneak) = (self.sw(), self.command - 1);
-        // A turn: each of its commands goes a cycle before this one may, and moves it by another change of rank.
+        // A turn: each of its commands goes a cycle before this one may, and moves it by another
+        // change of rank.
         let step = sw - 1 + sneak;
-        // One that passes can pass again only when it has been answered. If all of them pass in less time than that takes,
-        // each passes once.
-        let back = (self.cl + self.burst).checked_add(controller.way_out)?.checked_add(controller.way_in)?;
+        // One that passes can pass again only when it has been answered. If all of them pass in
+        // less time than that takes, each passes once.
+        let back = (self.cl + self.burst)
+            .checked_add(controller.way_out)?
+            .checked_add(controller.way_in)?;
         let once = others.checked_mul(step)? < back;
-        let turn = if once { controller.rank_turn.min(others) } else { controller.rank_turn }.checked_mul(step)?;
+        let turn = if once { controller.rank_turn.min(others) } else { controller.rank_turn }
+            .checked_mul(step)?;
         let (first, older) = (first.max(sw - 1 + sneak), older.max(sw + sneak));
         if self.one_turn() {
             return Some((first.checked_add(turn)?, older));
         }
         let per_older = if self.ranks == 2 && l <= sw { turn.div_ceil(2) } else { turn };
-        Some((first.checked_add(l)?.checked_add(turn)?, older.checked_add(l)?.checked_add(per_older)?))
+        Some((
+            first.checked_add(l)?.checked_add(turn)?,
+            older.checked_add(l)?.checked_add(per_older)?,
+        ))
     }
 
     pub(super) fn terms(&self, controller: &Controller, others: u64) -> Option<Terms> {
@@ -210,26 +221,36 @@ impl Dram {
         let (column_first, column) = self.column(controller, others)?;
         let wide = |v: u64| u128::from(v);
         let older = wide(pre) + wide(activate.max(self.command)) + wide(column.max(self.command));
-        // Claimed rows of the rank are used first, each of somebody else; those of other ranks go on.
+        // Claimed rows of the rank are used first, each of somebody else; those of other ranks go
+        // on.
         let claimed = wide(self.banks.min(others));
         let foreign = if self.ranks > 1 { wide(others).checked_mul(older)? } else { 0 };
         let close = wide(self.banks).checked_mul(wide(pre))?;
         let used = match others {
             0 => 0,
-            _ if self.one_turn() => wide(self.rcd) + wide(column_first) + claimed.checked_mul(wide(column))?,
+            _ if self.one_turn() => {
+                wide(self.rcd) + wide(column_first) + claimed.checked_mul(wide(column))?
+            }
             _ => wide(self.rcd) + claimed.checked_mul(wide(column_first) + 1)?,
         };
         let block = used
-            .checked_add(wide(self.read_to_pre()) + wide(self.rp) + wide(self.command) + wide(self.rfc))?
+            .checked_add(
+                wide(self.read_to_pre()) + wide(self.rp) + wide(self.command) + wide(self.rfc),
+            )?
             .checked_add(close)?
             .checked_add(foreign)?;
         Some(Terms {
-            first: [wide(self.ppd.max(1) - 1) + wide(sneak), wide(activate_first), wide(column_first)],
+            first: [
+                wide(self.ppd.max(1) - 1) + wide(sneak),
+                wide(activate_first),
+                wide(column_first),
+            ],
             older,
             older_of_hit: wide(column) + 1 + wide(self.command) + 2 * wide(sneak),
             read_to_pre: self.read_to_pre().into(),
             block,
-            elsewhere: (wide(self.ranks) - 1).checked_mul((wide(self.banks) + 1).checked_mul(wide(self.command))?)?,
+            elsewhere: (wide(self.ranks) - 1)
+                .checked_mul((wide(self.banks) + 1).checked_mul(wide(self.command))?)?,
         })
     }
 }

@@ -1,26 +1,30 @@
 //! Baruah's test for global EDF: at most `m - 1` tasks carry work in.
 //!
 //! # Problem
-//! Charging a job over the window's start to every task is too much: just before the last instant at which a core idled,
-//! fewer than `m` tasks were pending.
+//! Charging a job over the window's start to every task is too much: just before the last instant
+//! at which a core idled, fewer than `m` tasks were pending.
 //!
 //! # Rule
-//! Let a job of `k` miss, let `A` be the time before its release since when all cores were busy, `t = A + D_k`, `L = t - C_k`.
-//! All cores are busy with other work for more than `L`. Task `i` does at most `V_i = DBF_i(t)` of it without carry-in and
-//! `V'_i = floor(t/T_i)*C_i + min(C_i, t mod T_i)` with; task `k` itself at most `min(V_k - C_k, A)`. So for some `y > L` close to
-//! `L`: `F(y) = sum min(V_i, y) + (the m - 1 largest of min(V'_i, y) - min(V_i, y)) >= m*y`. Schedulable if this is excluded
-//! for each `k` and each `A >= 0`.
+//! Let a job of `k` miss, let `A` be the time before its release since when all cores were busy,
+//! `t = A + D_k`, `L = t - C_k`. All cores are busy with other work for more than `L`. Task `i`
+//! does at most `V_i = DBF_i(t)` of it without carry-in and
+//! `V'_i = floor(t/T_i)*C_i + min(C_i, t mod T_i)` with; task `k` itself at most
+//! `min(V_k - C_k, A)`. So for some `y > L` close to `L`:
+//! `F(y) = sum min(V_i, y) + (the m - 1 largest of min(V'_i, y) - min(V_i, y)) >= m*y`. Schedulable
+//! if this is excluded for each `k` and each `A >= 0`.
 //!
 //! # Source
-//! Baruah: "Techniques for multiprocessor global schedulability analysis", RTSS 2007, theorem 2. The printed condition caps at
-//! `L` and asks for `F(L) <= m*L`; that accepts three tasks `C = D = 5` on two cores. It must be `F(L) < m*L`, or at equality
-//! `F(y) < m*y` next to `L`. All terms are linear in `y` and in `A` between integers and `F` is their maximum over
-//! choices of carry-in, hence convex: integer `A` and the step from `L` to `L + 1` decide.
+//! Baruah: "Techniques for multiprocessor global schedulability analysis", RTSS 2007, theorem 2.
+//! The printed condition caps at `L` and asks for `F(L) <= m*L`; that accepts three tasks
+//! `C = D = 5` on two cores. It must be `F(L) < m*L`, or at equality `F(y) < m*y` next to `L`. All
+//! terms are linear in `y` and in `A` between integers and `F` is their maximum over choices of
+//! carry-in, hence convex: integer `A` and the step from `L` to `L + 1` decide.
 //!
 //! Range of `A` (as theorem 3, with the `C_k` that `V_k - C_k` saves): a violation needs
-//! `t*(m - U) <= sum U_i*(T_i - D_i) + (the m - 1 largest C) + (m - 1)*C_k`. The paper tests the steps of DBF only, but `F - m*L`
-//! can also rise between them. Here `F` and `L` grow with `A`, so from an `A` that passes one may go down to the largest
-//! `A` with `m*L <= F` at once, as QPA does on one core.
+//! `t*(m - U) <= sum U_i*(T_i - D_i) + (the m - 1 largest C) + (m - 1)*C_k`. The paper tests the
+//! steps of DBF only, but `F - m*L` can also rise between them. Here `F` and `L` grow with `A`, so
+//! from an `A` that passes one may go down to the largest `A` with `m*L <= F` at once, as QPA does
+//! on one core.
 //!
 //! # Not covered
 //! Deadlines beyond periods; `U = m`, for which the range has no end.
@@ -35,7 +39,8 @@ const MAX_STEPS: u32 = 1 << 14;
 /// Up to here `t` fits the 64-bit form: `2^10` tasks times `2^50 + 2^44` are below 2^61.
 const NARROW_RANGE: u64 = 1 << 50;
 
-/// Is the set schedulable by Baruah's test of 2007? Constrained deadlines. Pseudo-polynomial for `U < m`; `false` at `U = m`.
+/// Is the set schedulable by Baruah's test of 2007? Constrained deadlines. Pseudo-polynomial for
+/// `U < m`; `false` at `U = m`.
 ///
 /// # Errors
 /// Impossible numbers, a deadline beyond its period, or more utilisation than cores.
@@ -51,7 +56,8 @@ pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
 pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> {
     super::check_constrained(set)?;
     let mut derivation = Derivation::new(
-        "F(A_k + D_k) < m * (A_k + D_k - C_k) for each k and each A_k >= 0, F = work without carry-in + m - 1 largest carry-ins",
+        "F(A_k + D_k) < m * (A_k + D_k - C_k) for each k and each A_k >= 0, F = work without \
+            carry-in + m - 1 largest carry-ins",
         "Baruah 2007, theorem 2, corrected at equality",
     )
     .input("m", u64::from(set.cores));
@@ -76,11 +82,16 @@ pub(super) fn holds(set: &TaskSet) -> bool {
 
 fn first_passes(set: &TaskSet, k: usize) -> bool {
     let task = &set.tasks[k];
-    if narrow(set) { probe::<u64>(set, k, task.deadline) } else { probe::<u128>(set, k, task.deadline) }
+    if narrow(set) {
+        probe::<u64>(set, k, task.deadline)
+    } else {
+        probe::<u128>(set, k, task.deadline)
+    }
 }
 
 fn probe<N: Int>(set: &TaskSet, k: usize, t: u64) -> bool {
-    set.tasks[k].wcet <= set.tasks[k].deadline && Window::<N>::new(set, k).descend(N::time(t)).is_ok()
+    set.tasks[k].wcet <= set.tasks[k].deadline
+        && Window::<N>::new(set, k).descend(N::time(t)).is_ok()
 }
 
 /// Largest `A_k + D_k` at which a violation is possible; `None` if unknown or too large.
@@ -88,8 +99,9 @@ fn range(set: &TaskSet, k: usize) -> Option<u64> {
     let spare = (u128::from(set.cores) << 64).checked_sub(utilization_up(&set.tasks))?;
     let mut wcets: Vec<u128> = set.tasks.iter().map(|t| u128::from(t.wcet)).collect();
     let carry = sum_of_largest(&mut wcets, set.cores - 1);
-    let late =
-        |t: &SporadicTask| (u128::from(t.wcet) * u128::from(t.period - t.deadline)).div_ceil(u128::from(t.period));
+    let late = |t: &SporadicTask| {
+        (u128::from(t.wcet) * u128::from(t.period - t.deadline)).div_ceil(u128::from(t.period))
+    };
     let own = u128::from(set.cores - 1) * u128::from(set.tasks[k].wcet);
     let total = set.tasks.iter().map(late).sum::<u128>() + carry + own;
     quotient_64(total, spare)
@@ -117,8 +129,14 @@ pub(super) fn quotient_64(numerator: u128, denominator: u128) -> Option<u64> {
 /// The `t = A_k + D_k` at which task `k` is not shown to meet its deadline, if any.
 fn failing(set: &TaskSet, k: usize, range: Option<u64>) -> Option<u64> {
     let task = &set.tasks[k];
-    let Some(range) = range.filter(|_| task.wcet <= task.deadline) else { return Some(task.deadline) };
-    if narrow(set) && range <= NARROW_RANGE { scan::<u64>(set, k, range) } else { scan::<u128>(set, k, range) }
+    let Some(range) = range.filter(|_| task.wcet <= task.deadline) else {
+        return Some(task.deadline);
+    };
+    if narrow(set) && range <= NARROW_RANGE {
+        scan::<u64>(set, k, range)
+    } else {
+        scan::<u128>(set, k, range)
+    }
 }
 
 fn scan<N: Int>(set: &TaskSet, k: usize, range: u64) -> Option<u64> {
@@ -190,7 +208,11 @@ impl<'a, N: Int> Window<'a, N> {
             let jobs = t.quotient(period);
             let rest = t - jobs * period;
             let carried = jobs * wcet + wcet.min(rest);
-            let plain = if rest >= N::time(task.deadline) { (jobs + N::from(1)) * wcet } else { jobs * wcet };
+            let plain = if rest >= N::time(task.deadline) {
+                (jobs + N::from(1)) * wcet
+            } else {
+                jobs * wcet
+            };
             let (plain, carried) = if i == self.k {
                 let own = t - self.deadline;
                 ((plain - wcet).min(own), (carried - wcet).min(own))

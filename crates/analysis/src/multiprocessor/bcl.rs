@@ -1,19 +1,21 @@
 //! The test of Bertogna, Cirinei and Lipari for global EDF.
 //!
 //! # Problem
-//! The density test gives up on one heavy task. This one asks of each task how much the others can really execute in
-//! its window.
+//! The density test gives up on one heavy task. This one asks of each task how much the others can
+//! really execute in its window.
 //!
 //! # Rule
-//! Work of task `i` with deadlines in a window of length `D_k` that ends with one of its deadlines, the job over the
-//! window's start included: `W_i = N*C_i + min(C_i, max(0, D_k - N*T_i))`, `N = floor(D_k/T_i)`. Schedulable if for each `k` the
-//! interference that these works can cause (`min(W_i, D_k - C_k)` summed, against `m*(D_k - C_k)`) is at most
-//! `D_k - C_k`; `interference.rs` has the closed form.
+//! Work of task `i` with deadlines in a window of length `D_k` that ends with one of its deadlines,
+//! the job over the window's start included: `W_i = N*C_i + min(C_i, max(0, D_k - N*T_i))`,
+//! `N = floor(D_k/T_i)`. Schedulable if for each `k` the interference that these works can cause
+//! (`min(W_i, D_k - C_k)` summed, against `m*(D_k - C_k)`) is at most `D_k - C_k`;
+//! `interference.rs` has the closed form.
 //!
 //! # Source
-//! Bertogna, Cirinei, Lipari: "Improved schedulability analysis of EDF on multiprocessor platforms", ECRTS 2005, theorem 5.
-//! They write `N = floor((D_k - D_i)/T_i) + 1`; for `C <= D <= T` the two works are equal. At `D_k = C_k` the printed
-//! condition never holds; here it holds when fewer than `m` other tasks have work, which is right: such a job always has a core.
+//! Bertogna, Cirinei, Lipari: "Improved schedulability analysis of EDF on multiprocessor
+//! platforms", ECRTS 2005, theorem 5. They write `N = floor((D_k - D_i)/T_i) + 1`; for
+//! `C <= D <= T` the two works are equal. At `D_k = C_k` the printed condition never holds; here it
+//! holds when fewer than `m` other tasks have work, which is right: such a job always has a core.
 //!
 //! # Not covered
 //! Deadlines beyond periods.
@@ -39,7 +41,8 @@ pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
 pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> {
     let verdict = schedulable(set)?;
     let mut derivation = Derivation::new(
-        "I_k <= D_k - C_k for each k, I_k = min over p < m of (sum of all W_i but the p largest) / (m - p)",
+        "I_k <= D_k - C_k for each k, I_k = min over p < m of (sum of all W_i but the p largest) / \
+            (m - p)",
         "Bertogna, Cirinei, Lipari 2005, theorem 5",
     )
     .input("m", u64::from(set.cores));
@@ -68,7 +71,8 @@ fn wait<N: Int>(set: &TaskSet, k: usize) -> u64 {
     interference::most(&works, total, set.cores).saturated()
 }
 
-/// Work with deadlines in a window that a task may do under EDF, if each job ends `slack` or more before its deadline.
+/// Work with deadlines in a window that a task may do under EDF, if each job ends `slack` or more
+/// before its deadline.
 pub(super) fn edf_work<N: Int>(window: N, wcet: N, period: N, slack: N) -> N {
     edf_work_of(window.quotient(period), window, wcet, period, slack)
 }

@@ -1,20 +1,21 @@
 //! The iterative test of Bertogna, Cirinei and Lipari: slack of carry-in jobs.
 //!
 //! # Problem
-//! [`bcl`](super::bcl) lets the job over the window's start run up to its deadline. A task that is known to end early leaves
-//! less work to the window.
+//! [`bcl`](super::bcl) lets the job over the window's start run up to its deadline. A task that is
+//! known to end early leaves less work to the window.
 //!
 //! # Rule
-//! Start with slacks `S_i = 0`. In rounds: `W_i = N*C_i + min(C_i, max(0, D_k - N*T_i - S_i))`, `I_k` as in
-//! `interference.rs`, `S_k = max(S_k, D_k - C_k - I_k)`. Schedulable when all tasks pass in one round; given up when
-//! a round improves nothing.
+//! Start with slacks `S_i = 0`. In rounds: `W_i = N*C_i + min(C_i, max(0, D_k - N*T_i - S_i))`,
+//! `I_k` as in `interference.rs`, `S_k = max(S_k, D_k - C_k - I_k)`. Schedulable when all tasks
+//! pass in one round; given up when a round improves nothing.
 //!
 //! # Source
-//! Bertogna, Cirinei, Lipari: "Schedulability analysis of global scheduling algorithms on multiprocessor platforms", IEEE TPDS
-//! 20(4), 2009, theorem 8 and section 5. Slacks may be used before all tasks have passed: in the window of the first
-//! miss all earlier jobs met their deadlines, so by induction over deadlines each slack derived so far held for them.
-//! Differences: the paper rounds `I_k` down, because time is integral there (up here); it takes the sum of the works capped at
-//! `D_k - C_k` over `m`, which the closed form never exceeds.
+//! Bertogna, Cirinei, Lipari: "Schedulability analysis of global scheduling algorithms on
+//! multiprocessor platforms", IEEE TPDS 20(4), 2009, theorem 8 and section 5. Slacks may be used
+//! before all tasks have passed: in the window of the first miss all earlier jobs met their
+//! deadlines, so by induction over deadlines each slack derived so far held for them.
+//! Differences: the paper rounds `I_k` down, because time is integral there (up here); it takes the
+//! sum of the works capped at `D_k - C_k` over `m`, which the closed form never exceeds.
 //!
 //! # Not covered
 //! Deadlines beyond periods.
@@ -45,7 +46,8 @@ pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> 
     super::check_constrained(set)?;
     let (slacks, verdict) = analyse(set);
     let mut derivation = Derivation::new(
-        "S_k = D_k - C_k - I_k >= 0 for each k, with W_i = N_i * C_i + min(C_i, max(0, D_k - N_i * T_i - S_i))",
+        "S_k = D_k - C_k - I_k >= 0 for each k, with W_i = N_i * C_i + min(C_i, max(0, D_k - N_i * \
+            T_i - S_i))",
         "Bertogna, Cirinei, Lipari 2009, theorem 8 and section 5",
     )
     .input("m", u64::from(set.cores));
@@ -72,7 +74,12 @@ fn rounds<N: Int>(set: &TaskSet) -> (Vec<u64>, bool) {
             let mut total = N::default();
             for (i, t) in set.tasks.iter().enumerate() {
                 if i != k {
-                    let work = edf_work(N::time(task.deadline), N::time(t.wcet), N::time(t.period), slacks[i]);
+                    let work = edf_work(
+                        N::time(task.deadline),
+                        N::time(t.wcet),
+                        N::time(t.period),
+                        slacks[i],
+                    );
                     total += work;
                     works.push(work);
                 }

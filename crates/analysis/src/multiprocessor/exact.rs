@@ -1,9 +1,10 @@
 //! Sums of fractions compared with integers, exactly.
 //!
-//! Problem: `sum C_i/T_i <= m` with floats can turn a no into a yes; with one common denominator it overflows. Rule: sum in
-//! 2^-32 or 2^-64 steps, rounded down and up; only when the two disagree produce digits in base 2^64 until the sign of the
-//! difference shows. A sum of `n` fractions with denominators below 2^64 that is not an integer is at least 2^-(64n) from
-//! every integer, so `n + 2` digits always decide.
+//! Problem: `sum C_i/T_i <= m` with floats can turn a no into a yes; with one common denominator it
+//! overflows. Rule: sum in 2^-32 or 2^-64 steps, rounded down and up; only when the two disagree
+//! produce digits in base 2^64 until the sign of the difference shows. A sum of `n` fractions with
+//! denominators below 2^64 that is not an integer is at least 2^-(64n) from every integer, so
+//! `n + 2` digits always decide.
 
 use crate::task_set::SporadicTask;
 use std::cmp::Ordering;
@@ -101,7 +102,8 @@ pub(super) fn ratio_down(numerator: u64, denominator: u64) -> u128 {
 
 /// `ceil(sum C_i/T_i)`, exactly.
 pub(super) fn utilization_ceil(tasks: &[SporadicTask]) -> u128 {
-    let low: u128 = tasks.iter().map(|t| ratio_down(t.wcet, t.period)).fold(0, u128::saturating_add);
+    let low: u128 =
+        tasks.iter().map(|t| ratio_down(t.wcet, t.period)).fold(0, u128::saturating_add);
     // Rounded up, each share is at most one step more.
     let (whole, high) = (low.div_ceil(1 << 64), low.saturating_add(tasks.len() as u128));
     if high.div_ceil(1 << 64) == whole {
@@ -131,7 +133,10 @@ mod tests {
         assert_eq!(sum(&[(1, 3), (1, 7), (11, 21)]).compare(1), Ordering::Equal);
         assert_eq!(sum(&[(1, 3), (1, 7), (11, 21), (1, u64::MAX)]).compare(1), Ordering::Greater);
         assert_eq!(sum(&[(1, 3), (1, 7), (10, 21)]).compare(1), Ordering::Less);
-        assert_eq!(sum(&[(u128::from(u64::MAX - 1), u64::MAX), (1, u64::MAX - 1)]).compare(1), Ordering::Greater);
+        assert_eq!(
+            sum(&[(u128::from(u64::MAX - 1), u64::MAX), (1, u64::MAX - 1)]).compare(1),
+            Ordering::Greater
+        );
         assert_eq!(sum(&[(7, 2), (1, 2)]).compare(4), Ordering::Equal);
         assert_eq!(sum(&[]).compare(0), Ordering::Equal);
     }

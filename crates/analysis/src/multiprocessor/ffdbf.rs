@@ -1,32 +1,39 @@
 //! The forced-forward demand test for global EDF.
 //!
 //! # Problem
-//! A job released before a window may have been held back by others. In a schedule that misses, such jobs can be assumed to
-//! have progressed at a speed `sigma` before the window, for any `sigma` that no density exceeds.
+//! A job released before a window may have been held back by others. In a schedule that misses,
+//! such jobs can be assumed to have progressed at a speed `sigma` before the window, for any
+//! `sigma` that no density exceeds.
 //!
 //! # Rule
-//! `FFDBF_i(t)` is the work with deadlines in a window of length `t` that ends with one, where the job over the start, begun
-//! `s` earlier, counts `max(0, C_i - sigma*s)`. Schedulable if there is a `sigma >= max C_i/min(D_i, T_i)` such that for all
-//! `t`: `sum FFDBF_i(t) <= (m - (m - 1)*sigma)*t`.
+//! `FFDBF_i(t)` is the work with deadlines in a window of length `t` that ends with one, where the
+//! job over the start, begun `s` earlier, counts `max(0, C_i - sigma*s)`. Schedulable if there is a
+//! `sigma >= max C_i/min(D_i, T_i)` such that for all `t`:
+//! `sum FFDBF_i(t) <= (m - (m - 1)*sigma)*t`.
 //!
 //! # Source
-//! Baruah, Bonifaci, Marchetti-Spaccamela, Stiller: "Implementation of a speedup-optimal global EDF schedulability test",
-//! ECRTS 2009, and "Improved multiprocessor global schedulability analysis", Real-Time Systems 46, 2010. Any deadlines:
-//! take for the paper's late job the whole backlog of its task since the task was last idle; `q + 1` jobs in `q*T + D` stay below
-//! `sigma` times that length too, and before a window a backlog begun `s` earlier has done `sigma*s`; going back a further
-//! period adds `C - sigma*T <= 0`, so one job before the window is the worst.
+//! Baruah, Bonifaci, Marchetti-Spaccamela, Stiller: "Implementation of a speedup-optimal global EDF
+//! schedulability test", ECRTS 2009, and "Improved multiprocessor global schedulability analysis",
+//! Real-Time Systems 46, 2010. Any deadlines: take for the paper's late job the whole backlog of
+//! its task since the task was last idle; `q + 1` jobs in `q*T + D` stay below `sigma` times that
+//! length too, and before a window a backlog begun `s` earlier has done `sigma*s`; going back a
+//! further period adds `C - sigma*T <= 0`, so one job before the window is the worst.
 //!
 //! # Evaluation
 //! Exact in integers, without a grid for `sigma`:
-//! * Between points `D_i + j*T_i` the sum is convex in `t`, so these points suffice; `sum FFDBF <= U*t + sum U_i*max(0, T_i - D_i)`
-//!   bounds them, and as in QPA one goes down from the bound to the largest point below `sum FFDBF / (m - (m - 1)*sigma)`.
-//! * For fixed `t` both sides are piecewise linear in `sigma`, their difference is convex. `sigma` starts at the largest density;
-//!   where a point fails, the tangent gives the least `sigma` that can pass there, or shows that none can.
-//!   So the least `sigma` that passes is found, or there is none.
-//! * `m = 1`: nothing limits `sigma`; in the limit FFDBF is DBF and the test is the exact one of EDF.
+//! * Between points `D_i + j*T_i` the sum is convex in `t`, so these points suffice;
+//!   `sum FFDBF <= U*t + sum U_i*max(0, T_i - D_i)` bounds them, and as in QPA one goes down from
+//!   the bound to the largest point below `sum FFDBF / (m - (m - 1)*sigma)`.
+//! * For fixed `t` both sides are piecewise linear in `sigma`, their difference is convex. `sigma`
+//!   starts at the largest density; where a point fails, the tangent gives the least `sigma` that
+//!   can pass there, or shows that none can. So the least `sigma` that passes is found, or there is
+//!   none.
+//! * `m = 1`: nothing limits `sigma`; in the limit FFDBF is DBF and the test is the exact one of
+//!   EDF.
 //!
 //! # Not covered
-//! `sigma` where `m - (m - 1)*sigma` is within 2^-60 of `U`: the window lengths have no bound there.
+//! `sigma` where `m - (m - 1)*sigma` is within 2^-60 of `U`: the window lengths have no bound
+//! there.
 
 use super::bar::quotient_64;
 use super::exact::utilization_up;
@@ -53,11 +60,13 @@ pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
 pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> {
     let verdict = schedulable(set)?;
     let derivation = Derivation::new(
-        "for some sigma >= max C_i / min(D_i, T_i) and all t: sum FFDBF_i(t, sigma) <= (m - (m - 1) * sigma) * t",
+        "for some sigma >= max C_i / min(D_i, T_i) and all t: sum FFDBF_i(t, sigma) <= (m - (m - \
+            1) * sigma) * t",
         "Baruah, Bonifaci, Marchetti-Spaccamela, Stiller 2010",
     )
     .input("m", u64::from(set.cores));
-    let sigma = if gfb::holds(set) { gfb::densest(&set.tasks).map(Speed::density) } else { find(set) };
+    let sigma =
+        if gfb::holds(set) { gfb::densest(&set.tasks).map(Speed::density) } else { find(set) };
     let sigma = match sigma {
         Some(Speed { p: _, q: 0 }) => Value::from("unlimited"),
         Some(Speed { p, q }) => Value::from(format!("{p}/{q}")),
@@ -99,17 +108,26 @@ impl Speed {
         if self.q == 0 {
             return Some(1);
         }
-        i128::from(cores).checked_mul(self.q)?.checked_sub(i128::from(cores - 1).checked_mul(self.p)?)
+        i128::from(cores)
+            .checked_mul(self.q)?
+            .checked_sub(i128::from(cores - 1).checked_mul(self.p)?)
     }
 }
 
 /// The least `sigma` that passes.
 fn find(set: &TaskSet) -> Option<Speed> {
-    // At D >= T for all, FFDBF <= U*t, so only t -> infinity matters and the density test has decided.
-    if set.tasks.iter().all(|t| t.deadline >= t.period) || set.tasks.iter().any(|t| t.wcet > t.deadline) {
+    // At D >= T for all, FFDBF <= U*t, so only t -> infinity matters and the density test has
+    // decided.
+    if set.tasks.iter().all(|t| t.deadline >= t.period)
+        || set.tasks.iter().any(|t| t.wcet > t.deadline)
+    {
         return None;
     }
-    let mut speed = if set.cores == 1 { Speed { p: 1, q: 0 } } else { Speed::density(gfb::densest(&set.tasks)?) };
+    let mut speed = if set.cores == 1 {
+        Speed { p: 1, q: 0 }
+    } else {
+        Speed::density(gfb::densest(&set.tasks)?)
+    };
     let mut steps = 0;
     'speeds: while steps < MAX_STEPS {
         let mut t = largest_point(&set.tasks, range(set, speed)?);
@@ -144,14 +162,19 @@ fn range(set: &TaskSet, speed: Speed) -> Option<u64> {
     };
     let spare = (whole + fraction).checked_sub(utilization_up(&set.tasks))?;
     let late = |t: &SporadicTask| {
-        (u128::from(t.wcet) * u128::from(t.period.saturating_sub(t.deadline))).div_ceil(u128::from(t.period))
+        (u128::from(t.wcet) * u128::from(t.period.saturating_sub(t.deadline)))
+            .div_ceil(u128::from(t.period))
     };
     quotient_64(set.tasks.iter().map(late).sum(), spare)
 }
 
 /// Largest `D_i + j*T_i` that is at most `t`.
 fn largest_point(tasks: &[SporadicTask], t: u64) -> Option<u64> {
-    tasks.iter().filter(|task| task.deadline <= t).map(|task| t - (t - task.deadline) % task.period).max()
+    tasks
+        .iter()
+        .filter(|task| task.deadline <= t)
+        .map(|task| t - (t - task.deadline) % task.period)
+        .max()
 }
 
 /// `sum FFDBF(t, sigma) = work - sigma*ahead` near one `sigma`.
@@ -173,7 +196,9 @@ impl Line {
         for task in &set.tasks {
             let wcet = i128::from(task.wcet);
             let (jobs, next) = match t.checked_sub(task.deadline) {
-                Some(after) => (i128::from(after / task.period) + 1, task.period - after % task.period),
+                Some(after) => {
+                    (i128::from(after / task.period) + 1, task.period - after % task.period)
+                }
                 None => (0, task.deadline - t),
             };
             work = work.checked_add(jobs * wcet)?;
@@ -193,11 +218,12 @@ impl Line {
         let ahead = if speed.q > 0 { self.ahead.checked_mul(speed.p)? } else { 0 };
         let demand = self.work.checked_mul(per)?.checked_sub(ahead)?;
         if demand <= capacity.checked_mul(t)? {
-            // The largest length below which the demand at t might still be too much: capacity * length < demand.
+            // The largest length below which the demand at t might still be too much: capacity *
+            // length < demand.
             let below = u64::try_from((demand - 1).max(0) / capacity).ok()?;
             return Some(Judgement::Passes { below });
         }
-        // work - sigma*ahead <= m*t - (m - 1)*sigma*t  iff  sigma*(ahead - (m - 1)*t) >= work - m*t.
+        // work - sigma*ahead <= m*t - (m - 1)*sigma*t  iff sigma*(ahead - (m - 1)*t) >= work - m*t.
         let gain = self.ahead.checked_sub(i128::from(cores - 1).checked_mul(t)?)?;
         if gain <= 0 || speed.q == 0 {
             return None;

@@ -4,10 +4,11 @@
 //! The tests are incomparable; a set is schedulable if one of them shows it.
 //!
 //! # Rule
-//! Cheapest first: density ([`gfb`](super::gfb)), response times ([`response`](super::response), which accept all that
-//! [`bcl`](super::bcl) and [`bcl_iterative`](super::bcl_iterative) accept), [`bar`](super::bar), [`ffdbf`](super::ffdbf). Deadlines
-//! beyond periods: those that cover them. Once one test shows that no deadline is missed, each response is at most
-//! the deadline, and the slacks of the response-time analysis hold whether or not it shows all tasks by itself.
+//! Cheapest first: density ([`gfb`](super::gfb)), response times ([`response`](super::response),
+//! which accept all that [`bcl`](super::bcl) and [`bcl_iterative`](super::bcl_iterative) accept),
+//! [`bar`](super::bar), [`ffdbf`](super::ffdbf). Deadlines beyond periods: those that cover them.
+//! Once one test shows that no deadline is missed, each response is at most the deadline, and the
+//! slacks of the response-time analysis hold whether or not it shows all tasks by itself.
 //!
 //! # Source
 //! The modules named. Not covered: the same as in each of them.
@@ -34,7 +35,8 @@ pub enum Test {
 pub struct Answer {
     /// The first test that shows the set schedulable.
     pub by: Option<Test>,
-    /// Response-time bounds in the set's unit, one per task; `None` if the set is not shown to be schedulable.
+    /// Response-time bounds in the set's unit, one per task; `None` if the set is not shown to be
+    /// schedulable.
     pub responses: Option<Vec<u64>>,
 }
 
@@ -51,7 +53,8 @@ impl Test {
     }
 }
 
-/// Does any test show the set schedulable? Any deadlines; with deadlines beyond periods fewer tests apply.
+/// Does any test show the set schedulable? Any deadlines; with deadlines beyond periods fewer tests
+/// apply.
 ///
 /// # Errors
 /// Impossible numbers, or more utilisation than cores.
@@ -68,7 +71,8 @@ pub fn answer(set: &TaskSet) -> Result<Answer, TaskSetError> {
     super::check(set)?;
     let by = first(set);
     let deadlines = || set.tasks.iter().map(|t| t.deadline).collect();
-    let responses = by.map(|_| if constrained(set) { response::analyse(set, true).0 } else { deadlines() });
+    let responses =
+        by.map(|_| if constrained(set) { response::analyse(set, true).0 } else { deadlines() });
     Ok(Answer { by, responses })
 }
 

@@ -4,16 +4,19 @@
 //! A cheap first answer, for any deadlines.
 //!
 //! # Rule
-//! With `lambda_i = C_i / min(D_i, T_i)`: schedulable if `sum lambda_i + (m - 1) * max lambda_i <= m`.
+//! With `lambda_i = C_i / min(D_i, T_i)`: schedulable if
+//! `sum lambda_i + (m - 1) * max lambda_i <= m`.
 //!
 //! # Source
-//! Goossens, Funk, Baruah: "Priority-driven scheduling of periodic task systems on multiprocessors", Real-Time Systems 25,
-//! 2003 (implicit deadlines); with densities Bertogna, Cirinei, Lipari, ECRTS 2005. Why it holds for any deadlines: give each
-//! task a core of speed `lambda_i`; every job ends by `min(D, T)` after its release there. Let `t` be the first instant by
-//! which GEDF, restricted to the jobs with deadlines up to some `d`, has done less work in total. Some task is behind
-//! at `t`; let it be behind since `s`. It is pending throughout, so it runs whenever not all cores are busy, in total
-//! `y < max lambda * (t - s)`, and the work done is at least `m*(t - s) - (m - 1)*y > (m - (m - 1)*max lambda)*(t - s) >=
-//! sum lambda * (t - s)`, a contradiction. With `m = 1` it is the density test of EDF.
+//! Goossens, Funk, Baruah: "Priority-driven scheduling of periodic task systems on
+//! multiprocessors", Real-Time Systems 25, 2003 (implicit deadlines); with densities Bertogna,
+//! Cirinei, Lipari, ECRTS 2005. Why it holds for any deadlines: give each task a core of speed
+//! `lambda_i`; every job ends by `min(D, T)` after its release there. Let `t` be the first instant
+//! by which GEDF, restricted to the jobs with deadlines up to some `d`, has done less work in
+//! total. Some task is behind at `t`; let it be behind since `s`. It is pending throughout, so it
+//! runs whenever not all cores are busy, in total `y < max lambda * (t - s)`, and the work done is
+//! at least `m*(t - s) - (m - 1)*y > (m - (m - 1)*max lambda)*(t - s) >= sum lambda * (t -
+//! s)`, a contradiction. With `m = 1` it is the density test of EDF.
 //!
 //! # Not covered
 //! Dhall's effect: one task of density near 1 makes the test fail at any load.

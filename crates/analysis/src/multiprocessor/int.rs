@@ -1,8 +1,9 @@
 //! The two integer widths of the tests: 64 bits where nothing can overflow, 128 bits elsewhere.
 //!
-//! Problem: divisions of 128 bits cost several times those of 64, and nearly all task sets fit in 64. Rule: a test is written
-//! once over [`Int`]; [`narrow`] says when 64 bits hold all intermediates. 128 bits hold them for every input: values are
-//! below 2^64, and a test multiplies them by at most the number of tasks, of cores, or both.
+//! Problem: divisions of 128 bits cost several times those of 64, and nearly all task sets fit in
+//! 64. Rule: a test is written once over [`Int`]; [`narrow`] says when 64 bits hold all
+//! intermediates. 128 bits hold them for every input: values are below 2^64, and a test multiplies
+//! them by at most the number of tasks, of cores, or both.
 
 use crate::task_set::TaskSet;
 use std::ops::{Add, AddAssign, Div, Mul, Sub};
@@ -58,8 +59,9 @@ impl Int for u64 {
     fn inverse(divisor: Self) -> u64 {
         if divisor > 1 && divisor <= u64::from(u32::MAX) { u64::MAX / divisor + 1 } else { 0 }
     }
-    /// A multiplication: exact for dividends below 2^32, because the inverse is too large by at most 1 in 2^64 of its unit
-    /// (Granlund, Montgomery: "Division by invariant integers using multiplication", PLDI 1994).
+    /// A multiplication: exact for dividends below 2^32, because the inverse is too large by at
+    /// most 1 in 2^64 of its unit (Granlund, Montgomery: "Division by invariant integers using
+    /// multiplication", PLDI 1994).
     fn quotient_with(self, divisor: Self, inverse: u64) -> Self {
         if self >> 32 == 0 && inverse > 0 {
             return ((u128::from(self) * u128::from(inverse)) >> 64) as u64;
@@ -91,12 +93,15 @@ pub(super) const NARROW_TIME: u64 = 1 << 44;
 /// Largest number of tasks, and of cores, for which 64 bits are enough.
 pub(super) const NARROW_TASKS: usize = 1 << 10;
 
-/// Do 64 bits hold sums of terms below `4 * NARROW_TIME` over all tasks, and such a term times the number of cores?
-/// 2^46 * 2^10 = 2^56.
+/// Do 64 bits hold sums of terms below `4 * NARROW_TIME` over all tasks, and such a term times the
+/// number of cores? 2^46 * 2^10 = 2^56.
 pub(super) fn narrow(set: &TaskSet) -> bool {
     set.tasks.len() <= NARROW_TASKS
         && usize::try_from(set.cores).is_ok_and(|cores| cores <= NARROW_TASKS)
-        && set.tasks.iter().all(|t| t.wcet <= NARROW_TIME && t.period <= NARROW_TIME && t.deadline <= NARROW_TIME)
+        && set
+            .tasks
+            .iter()
+            .all(|t| t.wcet <= NARROW_TIME && t.period <= NARROW_TIME && t.deadline <= NARROW_TIME)
 }
 
 #[cfg(test)]
@@ -105,10 +110,26 @@ mod tests {
 
     #[test]
     fn inverses_divide_exactly() {
-        let edges = [1u64, 2, 3, 5, 7, 1 << 16, (1 << 31) - 1, 1 << 31, (1 << 32) - 5, (1 << 32) - 1, 1 << 32, 1 << 40];
+        let edges = [
+            1u64,
+            2,
+            3,
+            5,
+            7,
+            1 << 16,
+            (1 << 31) - 1,
+            1 << 31,
+            (1 << 32) - 5,
+            (1 << 32) - 1,
+            1 << 32,
+            1 << 40,
+        ];
         for b in edges {
             let inverse = u64::inverse(b);
-            for a in edges.iter().flat_map(|a| [a - 1, *a, a + 1, a / b * b, (a / b * b).saturating_sub(1)]) {
+            for a in edges
+                .iter()
+                .flat_map(|a| [a - 1, *a, a + 1, a / b * b, (a / b * b).saturating_sub(1)])
+            {
                 assert_eq!(a.quotient_with(b, inverse), a / b, "{a} / {b}");
             }
         }

@@ -1,22 +1,26 @@
-//! How long `m` cores can keep one job waiting, given how much each other task may execute meanwhile.
+//! How long `m` cores can keep one job waiting, given how much each other task may execute
+//! meanwhile.
 //!
 //! # Rule
-//! A job waits only while all `m` cores run other tasks. If it waits for `x` in total, task `i` runs in at most
-//! `min(V_i, x)` of it, `V_i` being any bound on its work, so `m*x <= sum min(V_i, x)`: Bertogna, Cirinei, Lipari 2005, lemma 4.
-//! The largest such `x` has a closed form: for each `p`, `sum min(V_i, x) <= p*x + (sum of all V but the p largest)`, with
+//! A job waits only while all `m` cores run other tasks. If it waits for `x` in total, task `i`
+//! runs in at most `min(V_i, x)` of it, `V_i` being any bound on its work, so
+//! `m*x <= sum min(V_i, x)`: Bertogna, Cirinei, Lipari 2005, lemma 4. The largest such `x` has a
+//! closed form: for each `p`, `sum min(V_i, x) <= p*x + (sum of all V but the p largest)`, with
 //! equality for the right `p`. Hence
 //!
 //! `x <= min over 0 <= p < m of (sum of all V but the p largest) / (m - p)`.
 //!
-//! A miss needs strictly more than `D - C`, so `x <= D - C` is enough; this is the theorem of 2005 with its clause for
-//! equality. In integral time a miss needs `D - C + 1`, which amounts to rounding the result down; here it is rounded up, so
-//! that releases may be at any time.
+//! A miss needs strictly more than `D - C`, so `x <= D - C` is enough; this is the theorem of 2005
+//! with its clause for equality. In integral time a miss needs `D - C + 1`, which amounts to
+//! rounding the result down; here it is rounded up, so that releases may be at any time.
 
 use super::int::Int;
 
-/// The largest interference, rounded up. `works` holds the bounds `V_i` of all other tasks; `cores > 0`.
+/// The largest interference, rounded up. `works` holds the bounds `V_i` of all other tasks;
+/// `cores > 0`.
 ///
-/// Newton's iteration from above on the concave `sum min(V, x) - m*x`: each pass drops the values above `x` from the sum.
+/// Newton's iteration from above on the concave `sum min(V, x) - m*x`: each pass drops the values
+/// above `x` from the sum.
 pub(super) fn most<N: Int>(works: &[N], total: N, cores: u32) -> N {
     let m = N::from(cores);
     let (mut rest, mut large) = (total, N::default());
@@ -32,8 +36,8 @@ pub(super) fn most<N: Int>(works: &[N], total: N, cores: u32) -> N {
             next_rest += if large { N::default() } else { *v };
         }
         let next = N::from(next_large);
-        // The values above the bound are those left out already: this is the minimum. Fewer than m are above it, because
-        // their sum is at most m times the bound.
+        // The values above the bound are those left out already: this is the minimum. Fewer than m
+        // are above it, because their sum is at most m times the bound.
         if next <= large || next >= m {
             return rest.div_up(share);
         }
@@ -59,13 +63,19 @@ mod tests {
     fn newton_finds_the_minimum() {
         let mut state = 7u64;
         let mut draw = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % below
         };
         for _ in 0..200_000 {
             let works: Vec<u64> = (0..draw(9)).map(|_| draw(12) * draw(12)).collect();
             let cores = 1 + draw(6) as u32;
-            assert_eq!(most(&works, works.iter().sum(), cores), by_formula(&works, cores), "{works:?} on {cores}");
+            assert_eq!(
+                most(&works, works.iter().sum(), cores),
+                by_formula(&works, cores),
+                "{works:?} on {cores}"
+            );
         }
     }
 }

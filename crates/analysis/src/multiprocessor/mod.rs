@@ -1,23 +1,26 @@
-//! Sporadic tasks on `m` identical cores: is a deadline ever missed, by how much, and which core takes which task?
+//! Sporadic tasks on `m` identical cores: is a deadline ever missed, by how much, and which core
+//! takes which task?
 //!
 //! # Problem
-//! Global EDF (GEDF) runs the `m` pending jobs with the earliest absolute deadlines; jobs preempt and migrate freely. No
-//! critical instant is known for it, so every test is sufficient only: `true` means that no release pattern misses a
-//! deadline, `false` that this test does not show it.
+//! Global EDF (GEDF) runs the `m` pending jobs with the earliest absolute deadlines; jobs preempt
+//! and migrate freely. No critical instant is known for it, so every test is sufficient only:
+//! `true` means that no release pattern misses a deadline, `false` that this test does not show it.
 //!
 //! # Modules
-//! * [`gfb`], [`bcl`], [`bcl_iterative`], [`response`], [`bar`], [`ffdbf`]: one test each; [`gedf`]: all of them, best answer.
-//! * [`tardiness`]: how late a job can be when the cores are not overloaded; [`restricted`]: the same when higher levels
-//!   take part of the cores.
+//! * [`gfb`], [`bcl`], [`bcl_iterative`], [`response`], [`bar`], [`ffdbf`]: one test each;
+//!   [`gedf`]: all of them, best answer.
+//! * [`tardiness`]: how late a job can be when the cores are not overloaded; [`restricted`]: the
+//!   same when higher levels take part of the cores.
 //! * [`partition`]: bin packing with any test of one core.
 //!
 //! # Time
-//! Tasks are in integer units, releases are not: the tests are stated for releases at any real time. Papers that
-//! assume integral time write `D - C + 1` where a miss only implies "more than `D - C`"; the difference is below one unit
-//! and each module names it.
+//! Tasks are in integer units, releases are not: the tests are stated for releases at any real
+//! time. Papers that assume integral time write `D - C + 1` where a miss only implies "more than
+//! `D - C`"; the difference is below one unit and each module names it.
 //!
 //! # Not covered
-//! Overheads, migration costs, self-suspension, non-preemptive sections. Add them to the execution times first.
+//! Overheads, migration costs, self-suspension, non-preemptive sections. Add them to the execution
+//! times first.
 
 pub mod bar;
 pub mod bcl;
@@ -38,7 +41,9 @@ use crate::task_set::{TaskSet, TaskSetError, utilization_at_most};
 /// Checks what every test here needs: possible numbers and a total utilisation of at most `m`.
 fn check(set: &TaskSet) -> Result<(), TaskSetError> {
     set.check()?;
-    if exact::utilization_quickly_at_most(&set.tasks, set.cores) || utilization_at_most(&set.tasks, set.cores) {
+    if exact::utilization_quickly_at_most(&set.tasks, set.cores)
+        || utilization_at_most(&set.tasks, set.cores)
+    {
         return Ok(());
     }
     Err(TaskSetError::Utilization { cores: set.cores })
@@ -49,6 +54,8 @@ fn check_constrained(set: &TaskSet) -> Result<(), TaskSetError> {
     check(set)?;
     match set.tasks.iter().enumerate().find(|(_, t)| t.deadline > t.period) {
         None => Ok(()),
-        Some((task, t)) => Err(TaskSetError::Deadline { task, deadline: t.deadline, period: t.period }),
+        Some((task, t)) => {
+            Err(TaskSetError::Deadline { task, deadline: t.deadline, period: t.period })
+        }
     }
 }

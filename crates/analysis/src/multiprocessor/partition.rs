@@ -1,20 +1,22 @@
 //! Which core takes which task.
 //!
 //! # Problem
-//! Partitioned scheduling is bin packing with the test of one core as the size of the bin. Tasks that share memory are
-//! better off on one core; a group that fits nowhere may have to be split.
+//! Partitioned scheduling is bin packing with the test of one core as the size of the bin. Tasks
+//! that share memory are better off on one core; a group that fits nowhere may have to be split.
 //!
 //! # Rule
-//! Take the items (tasks, or groups as one item) in the given order or by decreasing utilisation; put each on the first core
-//! that accepts it, or on the accepting core with the most (best fit) or least (worst fit) utilisation so far. A group that
-//! no core accepts is placed task by task, if that is allowed. Ties go to the lower core and to the task named first.
+//! Take the items (tasks, or groups as one item) in the given order or by decreasing utilisation;
+//! put each on the first core that accepts it, or on the accepting core with the most (best fit) or
+//! least (worst fit) utilisation so far. A group that no core accepts is placed task by task, if
+//! that is allowed. Ties go to the lower core and to the task named first.
 //!
 //! # Source
-//! Johnson: "Near-optimal bin packing algorithms", 1973, for the heuristics; decreasing utilisation as in Lopez, Diaz, Garcia,
-//! Real-Time Systems 28, 2004.
+//! Johnson: "Near-optimal bin packing algorithms", 1973, for the heuristics; decreasing utilisation
+//! as in Lopez, Diaz, Garcia, Real-Time Systems 28, 2004.
 //!
 //! # Not covered
-//! Optimal placement. Loads are compared in 2^-64 steps: they order cores, they do not decide whether a task fits.
+//! Optimal placement. Loads are compared in 2^-64 steps: they order cores, they do not decide
+//! whether a task fits.
 
 use super::exact::ratio_down;
 use crate::task_set::SporadicTask;
@@ -87,9 +89,9 @@ pub enum PartitionError {
 
 /// Places tasks on `cores` cores; returns the core of each task.
 ///
-/// `groups` lists tasks to be kept together, by index; tasks in none are items of their own. `accepts(core, tasks)` says whether
-/// the core can take exactly these tasks (indices, ascending); it is asked before each step, so what is returned was
-/// accepted on each core that has tasks.
+/// `groups` lists tasks to be kept together, by index; tasks in none are items of their own.
+/// `accepts(core, tasks)` says whether the core can take exactly these tasks (indices, ascending);
+/// it is asked before each step, so what is returned was accepted on each core that has tasks.
 ///
 /// # Errors
 /// The first item that no core accepts, or groups that make no sense.
@@ -185,7 +187,8 @@ impl Packing {
             members.extend_from_slice(item);
             members.sort_unstable();
             if accepts(core, &members) {
-                self.cores[core] = (self.cores[core].0.saturating_add(load(item, &self.shares)), members);
+                self.cores[core] =
+                    (self.cores[core].0.saturating_add(load(item, &self.shares)), members);
                 return true;
             }
         }

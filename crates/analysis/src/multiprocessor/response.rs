@@ -1,23 +1,28 @@
 //! Response times under global EDF.
 //!
 //! # Problem
-//! The window of a job is usually shorter than its deadline; less work of others fits into a shorter window.
+//! The window of a job is usually shorter than its deadline; less work of others fits into a
+//! shorter window.
 //!
 //! # Rule
 //! In the first `L` time units after its release, a job of `k` meets at most
-//! `W_i(L) = N*C_i + min(C_i, X - N*T_i)`, `X = L + D_i - C_i - S_i`, `N = floor(X/T_i)`, of any work of task `i`, and at most the work
-//! with deadlines in its own window (`bcl.rs`). `R_k` is `C_k + x` for the least `x` that is at least the interference by
-//! the works for `L = C_k + x`; then `S_k = D_k - R_k`, and again until nothing improves.
+//! `W_i(L) = N*C_i + min(C_i, X - N*T_i)`, `X = L + D_i - C_i - S_i`, `N = floor(X/T_i)`, of any
+//! work of task `i`, and at most the work with deadlines in its own window (`bcl.rs`). `R_k` is
+//! `C_k + x` for the least `x` that is at least the interference by the works for `L = C_k + x`;
+//! then `S_k = D_k - R_k`, and again until nothing improves.
 //!
 //! # Source
-//! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor platforms", RTSS 2007, theorem 6
-//! and section 4.2. Their interference is capped at `R_k - C_k + 1` and rounded down (integral time); here it is capped at what `m`
-//! cores can cause and rounded up (`interference.rs`), so that releases may be at any time. It matters: as printed, the tasks
-//! `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on two cores, and miss with releases at halves. Why slacks may
-//! be used before all tasks have passed: see `bcl_iterative.rs`.
+//! Bertogna, Cirinei: "Response-time analysis for globally scheduled symmetric multiprocessor
+//! platforms", RTSS 2007, theorem 6 and section 4.2. Their interference is capped at
+//! `R_k - C_k + 1` and rounded down (integral time); here it is capped at what `m` cores can cause
+//! and rounded up (`interference.rs`), so that releases may be at any time. It matters: as printed,
+//! the tasks `(C, T, D)` = (1, 6, 3), (1, 6, 3), (4, 6, 5), (1, 8, 4) pass on two cores, and miss
+//! with releases at halves. Why slacks may be used before all tasks have passed: see
+//! `bcl_iterative.rs`.
 //!
 //! # Not covered
-//! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed for any.
+//! Deadlines beyond periods. If a task is not shown to meet its deadline, no response is claimed
+//! for any.
 
 use super::bcl::edf_work_of;
 use super::int::{Int, narrow};
@@ -27,10 +32,12 @@ use crate::task_set::{SporadicTask, TaskSet, TaskSetError};
 
 /// Rounds after which what is shown so far must do: slacks only grow, so stopping is safe.
 const MAX_ROUNDS: u32 = 256;
-/// Steps of one fixed point, after which the interference of the whole window is taken: a solution too, if not the least.
+/// Steps of one fixed point, after which the interference of the whole window is taken: a solution
+/// too, if not the least.
 const MAX_STEPS: u32 = 1 << 14;
 
-/// Is the set schedulable by response times? Constrained deadlines. Pseudo-polynomial, O(n^2) a step of all tasks.
+/// Is the set schedulable by response times? Constrained deadlines. Pseudo-polynomial, O(n^2) a
+/// step of all tasks.
 ///
 /// # Errors
 /// Impossible numbers, a deadline beyond its period, or more utilisation than cores.
@@ -57,7 +64,8 @@ pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> 
     super::check_constrained(set)?;
     let (responses, all) = analyse(set, true);
     let mut derivation = Derivation::new(
-        "R_k = C_k + I_k(min(W_i(R_k), W_i^EDF)) <= D_k for each k, with slacks S_k = D_k - R_k fed back",
+        "R_k = C_k + I_k(min(W_i(R_k), W_i^EDF)) <= D_k for each k, with slacks S_k = D_k - R_k \
+            fed back",
         "Bertogna, Cirinei 2007, theorem 6 and section 4.2",
     )
     .input("m", u64::from(set.cores));
@@ -72,9 +80,14 @@ pub(super) fn holds(set: &TaskSet) -> bool {
     analyse(set, false).1
 }
 
-/// Response bounds (meaningful if all tasks pass, with `refine` as small as the method gets) and whether all pass.
+/// Response bounds (meaningful if all tasks pass, with `refine` as small as the method gets) and
+/// whether all pass.
 pub(super) fn analyse(set: &TaskSet, refine: bool) -> (Vec<u64>, bool) {
-    if narrow(set) { Analysis::<u64>::new(set).run(refine) } else { Analysis::<u128>::new(set).run(refine) }
+    if narrow(set) {
+        Analysis::<u64>::new(set).run(refine)
+    } else {
+        Analysis::<u128>::new(set).run(refine)
+    }
 }
 
 /// A task in the width of the computation, with what is known of it.
@@ -104,7 +117,8 @@ struct Cap<N> {
 enum Search {
     /// The least fixed point.
     Least,
-    /// One step down from the wait known so far: any value reached is safe, and it costs one evaluation.
+    /// One step down from the wait known so far: any value reached is safe, and it costs one
+    /// evaluation.
     Step,
 }
 
@@ -119,17 +133,31 @@ struct Analysis<N> {
 impl<N: Int> Analysis<N> {
     fn new(set: &TaskSet) -> Self {
         let state = |t: &SporadicTask| {
-            let (wcet, period, deadline) = (N::time(t.wcet), N::time(t.period), N::time(t.deadline));
+            let (wcet, period, deadline) =
+                (N::time(t.wcet), N::time(t.period), N::time(t.deadline));
             let inverse = N::inverse(period);
-            State { wcet, period, deadline, inverse, slack: N::default(), passed: false, floor: N::default() }
+            State {
+                wcet,
+                period,
+                deadline,
+                inverse,
+                slack: N::default(),
+                passed: false,
+                floor: N::default(),
+            }
         };
         let tasks: Vec<_> = set.tasks.iter().map(state).collect();
         let room = tasks.len();
-        Self { tasks, cores: set.cores, works: Vec::with_capacity(room), caps: Vec::with_capacity(room) }
+        Self {
+            tasks,
+            cores: set.cores,
+            works: Vec::with_capacity(room),
+            caps: Vec::with_capacity(room),
+        }
     }
 
-    /// Rounds of single steps; when those are stuck, of least fixed points. The end is stable under the latter. A verdict
-    /// alone ends when all tasks pass or one is known not to.
+    /// Rounds of single steps; when those are stuck, of least fixed points. The end is stable under
+    /// the latter. A verdict alone ends when all tasks pass or one is known not to.
     fn run(mut self, refine: bool) -> (Vec<u64>, bool) {
         let mut bounding = !refine;
         for _ in 0..MAX_ROUNDS {
@@ -181,7 +209,8 @@ impl<N: Int> Analysis<N> {
         self.prepare(k);
         let wait = match search {
             Search::Least => self.least(k),
-            Search::Step => Some(self.wait(task.deadline - task.slack)).filter(|wait| *wait <= room - task.slack),
+            Search::Step => Some(self.wait(task.deadline - task.slack))
+                .filter(|wait| *wait <= room - task.slack),
         };
         let Some(wait) = wait else { return false };
         let better = !task.passed || room - wait > task.slack;
@@ -190,11 +219,12 @@ impl<N: Int> Analysis<N> {
         better
     }
 
-    /// Bounds from the other side: `None` if some task fails even with the largest slacks that the method could ever show, so
-    /// that no round helps; else whether a bound changed.
+    /// Bounds from the other side: `None` if some task fails even with the largest slacks that the
+    /// method could ever show, so that no round helps; else whether a bound changed.
     ///
-    /// The least waits that go with the largest slacks are lower bounds (`floor`) of all later waits, and the slacks that
-    /// go with those are upper bounds. Tasks that have not passed come first: they are the ones to fail.
+    /// The least waits that go with the largest slacks are lower bounds (`floor`) of all later
+    /// waits, and the slacks that go with those are upper bounds. Tasks that have not passed come
+    /// first: they are the ones to fail.
     fn bound(&mut self) -> Option<bool> {
         let slacks: Vec<N> = self.tasks.iter().map(|t| t.slack).collect();
         for t in &mut self.tasks {
@@ -208,7 +238,8 @@ impl<N: Int> Analysis<N> {
         Some(failing? | passing?)
     }
 
-    /// Raises the lower bounds of the tasks that have passed, or of the others; `None` if one cannot pass.
+    /// Raises the lower bounds of the tasks that have passed, or of the others; `None` if one
+    /// cannot pass.
     fn raise_floors(&mut self, passed: bool) -> Option<bool> {
         let mut changed = false;
         for k in 0..self.tasks.len() {
@@ -217,8 +248,13 @@ impl<N: Int> Analysis<N> {
                 continue;
             }
             self.prepare(k);
-            // One step towards the least fixed point is a lower bound too, and enough for tasks that will not fail.
-            let wait = if passed { self.wait(task.wcet + task.floor).max(task.floor) } else { self.least(k)? };
+            // One step towards the least fixed point is a lower bound too, and enough for tasks
+            // that will not fail.
+            let wait = if passed {
+                self.wait(task.wcet + task.floor).max(task.floor)
+            } else {
+                self.least(k)?
+            };
             changed |= wait > task.floor;
             self.tasks[k].floor = wait;
             self.tasks[k].slack = task.deadline.minus(task.wcet + wait);
@@ -226,7 +262,8 @@ impl<N: Int> Analysis<N> {
         Some(changed)
     }
 
-    /// The least wait of task `k` that the slacks show, if it is short enough; after [`Self::prepare`].
+    /// The least wait of task `k` that the slacks show, if it is short enough; after
+    /// [`Self::prepare`].
     fn least(&mut self, k: usize) -> Option<N> {
         let task = self.tasks[k];
         if task.wcet > task.deadline {
@@ -247,7 +284,8 @@ impl<N: Int> Analysis<N> {
         (self.wait(task.deadline) <= room).then_some(room)
     }
 
-    /// Interference in a window of `length`; lengths must not fall from one call to the next after [`Self::prepare`].
+    /// Interference in a window of `length`; lengths must not fall from one call to the next after
+    /// [`Self::prepare`].
     fn wait(&mut self, length: N) -> N {
         let total = self.update(length);
         interference::most(&self.works, total, self.cores)
@@ -261,13 +299,15 @@ impl<N: Int> Analysis<N> {
         for (task, t) in self.tasks.iter().enumerate() {
             if task != k {
                 let jobs = window.quotient_with(t.period, t.inverse);
-                self.caps.push(Cap { task, work: edf_work_of(jobs, window, t.wcet, t.period, t.slack) });
+                self.caps
+                    .push(Cap { task, work: edf_work_of(jobs, window, t.wcet, t.period, t.slack) });
                 self.works.push(N::default());
             }
         }
     }
 
-    /// Works for a window of `length`, and their sum. A work that has reached its cap stays there: both are monotone.
+    /// Works for a window of `length`, and their sum. A work that has reached its cap stays there:
+    /// both are monotone.
     fn update(&mut self, length: N) -> N {
         let mut total = N::default();
         for (cap, work) in self.caps.iter().zip(&mut self.works) {

@@ -1,33 +1,39 @@
 //! Tardiness when higher levels take part of each core.
 //!
 //! # Problem
-//! Under MC² global EDF is level C: it gets what levels A and B leave of each core, in pieces it cannot choose.
+//! Under MC² global EDF is level C: it gets what levels A and B leave of each core, in pieces it
+//! cannot choose.
 //!
 //! # Rule
-//! Core `p` gives level C at least `r_p*d - w_p` in any interval of length `d` ([`CoreSupply`]). Let `R = sum r_p`,
-//! `Omega = sum w_p`, and `Y_i` be relative priority points lowered by their minimum. If `U <= R` and
+//! Core `p` gives level C at least `r_p*d - w_p` in any interval of length `d` ([`CoreSupply`]).
+//! Let `R = sum r_p`, `Omega = sum w_p`, and `Y_i` be relative priority points lowered by their
+//! minimum. If `U <= R` and
 //!
 //! `R - (m - 1)*max u_i - (the m - 1 largest u_i) > 0`,
 //!
-//! each job ends within `Y_i + C_i + x_i` of its release, `x_i = max(0, (s - (R - m + 1)*C_i) / (R - (m - 1)*u_i))`, for any `s` with
+//! each job ends within `Y_i + C_i + x_i` of its release,
+//! `x_i = max(0, (s - (R - m + 1)*C_i) / (R - (m - 1)*u_i))`, for any `s` with
 //! `s >= sum u_i*max(0, T_i - Y_i) + Omega + (the m - 1 largest of u_j*(x_j + min(Y_j, T_j)))`.
 //!
-//! With `R = m - sum U_A - sum U_B` the condition is that of MC²: `sum U_A + sum U_B + (m - 1)*h + H < m`.
+//! With `R = m - sum U_A - sum U_B` the condition is that of MC²:
+//! `sum U_A + sum U_B + (m - 1)*h + H < m`.
 //!
 //! # Source
-//! The condition: Leontyev, Anderson: "Generalized tardiness bounds for global multiprocessor scheduling", RTSS 2007, and
-//! Leontyev, Chakraborty, Anderson, Real-Time Systems 47, 2011; the MC² papers quote it. The bound is derived here:
-//! Let `y` be a job's priority point; count work that precedes it, against the fluid schedule of `tardiness.rs`. Let `t0 <= y` be
-//! the last instant at which an available core did not run such work. There fewer than `m` tasks are pending, each
-//! runs, and has a lag of at most `u_j*(x_j + min(Y_j, T_j))`. From `t0` to `y + z` available time is wasted only while the
-//! job's own task runs, on at most `m - 1` cores. The task's own work left at `y`, the job included, is at most
-//! `C_i + u_i*x_i`: with a head job that has `e` left and was due `q*T_i` earlier, `q*T_i <= x_i + C_i - e`, and the work is
-//! `e + q*C_i`. So the work left at `y + z` is at most `s - R*z + (m - 1)*(C_i + u_i*x_i)`, `Omega` being charged once for the whole
+//! The condition: Leontyev, Anderson: "Generalized tardiness bounds for global multiprocessor
+//! scheduling", RTSS 2007, and Leontyev, Chakraborty, Anderson, Real-Time Systems 47, 2011; the MC²
+//! papers quote it. The bound is derived here: Let `y` be a job's priority point; count work that
+//! precedes it, against the fluid schedule of `tardiness.rs`. Let `t0 <= y` be the last instant at
+//! which an available core did not run such work. There fewer than `m` tasks are pending, each
+//! runs, and has a lag of at most `u_j*(x_j + min(Y_j, T_j))`. From `t0` to `y + z` available time
+//! is wasted only while the job's own task runs, on at most `m - 1` cores. The task's own work left
+//! at `y`, the job included, is at most `C_i + u_i*x_i`: with a head job that has `e` left and was
+//! due `q*T_i` earlier, `q*T_i <= x_i + C_i - e`, and the work is `e + q*C_i`. So the work left at
+//! `y + z` is at most `s - R*z + (m - 1)*(C_i + u_i*x_i)`, `Omega` being charged once for the whole
 //! interval; it is 0 for `z = C_i + x_i`.
 //!
 //! # Not covered
-//! The sharper condition with the number of partially available cores in place of `m`: not proved here. On full cores
-//! use [`tardiness`](super::tardiness): its bounds are lower.
+//! The sharper condition with the number of partially available cores in place of `m`: not proved
+//! here. On full cores use [`tardiness`](super::tardiness): its bounds are lower.
 
 use super::exact::{ratio_down, ratio_up};
 use super::tardiness::{Bounds, PriorityPoint, scaled_points};
@@ -53,10 +59,12 @@ impl CoreSupply {
         Self { rate: 1 << 64, late: 0 }
     }
 
-    /// What tasks of higher levels leave of a core, if each of their jobs ends within its period of its release.
+    /// What tasks of higher levels leave of a core, if each of their jobs ends within its period of
+    /// its release.
     ///
-    /// A sporadic task runs for at most `u*d + 2*C*(1 - u)` in any interval of length `d`: the most relative to `u*d` is two jobs
-    /// back to back, `2*C` in `2*C`. `None` if they leave nothing or a number does not fit.
+    /// A sporadic task runs for at most `u*d + 2*C*(1 - u)` in any interval of length `d`: the most
+    /// relative to `u*d` is two jobs back to back, `2*C` in `2*C`. `None` if they leave nothing or
+    /// a number does not fit.
     #[must_use]
     pub fn left_by(higher: &[SporadicTask]) -> Option<Self> {
         let (mut rate, mut late) = (1u128 << 64, 0u128);
@@ -81,12 +89,16 @@ pub fn bounded(set: &TaskSet, supplies: &[CoreSupply]) -> Result<bool, TaskSetEr
     Ok(Level::new(set, supplies, PriorityPoint::Deadline).is_some())
 }
 
-/// Response and tardiness bounds with reduced supply. `None` if the condition fails, the number of supplies is not that of
-/// cores, or a number leaves 64 bits.
+/// Response and tardiness bounds with reduced supply. `None` if the condition fails, the number of
+/// supplies is not that of cores, or a number leaves 64 bits.
 ///
 /// # Errors
 /// As [`bounded`].
-pub fn bounds(set: &TaskSet, supplies: &[CoreSupply], points: PriorityPoint) -> Result<Option<Bounds>, TaskSetError> {
+pub fn bounds(
+    set: &TaskSet,
+    supplies: &[CoreSupply],
+    points: PriorityPoint,
+) -> Result<Option<Bounds>, TaskSetError> {
     super::check(set)?;
     Ok(Level::new(set, supplies, points).and_then(|level| level.bounds(set)))
 }
@@ -102,17 +114,22 @@ pub fn bounds_explained(
 ) -> Result<Derivation, TaskSetError> {
     super::check(set)?;
     let mut derivation = Derivation::new(
-        "R - (m - 1)*max u_i - (m - 1 largest u_i) > 0; response_i = Y_i + C_i + max(0, (s - (R - m + 1)*C_i) / (R - (m - 1)*u_i))",
+        "R - (m - 1)*max u_i - (m - 1 largest u_i) > 0; response_i = Y_i + C_i + max(0, (s - (R - \
+            m + 1)*C_i) / (R - (m - 1)*u_i))",
         "Leontyev, Anderson 2007; derived in multiprocessor/restricted.rs",
     )
     .input("m", u64::from(set.cores));
     let Some(level) = Level::new(set, supplies, points) else {
         return Ok(derivation.result(crate::derivation::Value::None));
     };
-    derivation = derivation.step("R", level.rate as f64 / ONE as f64).step("Omega", u64::try_from(level.late).ok());
+    derivation = derivation
+        .step("R", level.rate as f64 / ONE as f64)
+        .step("Omega", u64::try_from(level.late).ok());
     let Some(bounds) = level.bounds(set) else { return Ok(derivation) };
     for (i, (response, tardiness)) in bounds.response.iter().zip(&bounds.tardiness).enumerate() {
-        derivation = derivation.step(format!("response_{i}"), *response).step(format!("tardiness_{i}"), *tardiness);
+        derivation = derivation
+            .step(format!("response_{i}"), *response)
+            .step(format!("tardiness_{i}"), *tardiness);
     }
     Ok(derivation.result(bounds.tardiness.into_iter().max()))
 }
@@ -150,9 +167,12 @@ impl Level {
         }
         // Exact at full supply, where the rounded shares may exceed m although U <= m was checked.
         let low: u128 = set.tasks.iter().map(|t| ratio_down(t.wcet, t.period)).sum();
-        let fits = shares.iter().sum::<i128>() <= rate || (rate == m * ONE && low <= u128::try_from(rate).ok()?);
+        let fits = shares.iter().sum::<i128>() <= rate
+            || (rate == m * ONE && low <= u128::try_from(rate).ok()?);
         let most = shares.iter().copied().max()?;
-        if !fits || rate - (m - 1).checked_mul(most)? - largest(&mut shares.clone(), set.cores - 1)? <= 0 {
+        if !fits
+            || rate - (m - 1).checked_mul(most)? - largest(&mut shares.clone(), set.cores - 1)? <= 0
+        {
             return None;
         }
         let points = scaled_points(set, points);
@@ -182,11 +202,13 @@ impl Level {
             values.push(ceil(self.shares[i].checked_mul(self.x(i, s)?.checked_add(y)?)?, ONE)?);
         }
         let pending = u32::try_from(self.cores - 1).ok()?;
-        let right = self.head.checked_add(self.late)?.checked_add(largest(&mut values, pending)?)?;
+        let right =
+            self.head.checked_add(self.late)?.checked_add(largest(&mut values, pending)?)?;
         Some(right <= s)
     }
 
-    /// A small compliant `s`. Rounding leaves the condition true above it for all but some units, so any found is safe.
+    /// A small compliant `s`. Rounding leaves the condition true above it for all but some units,
+    /// so any found is safe.
     fn solve(&self) -> Option<i128> {
         let (mut low, mut high) = (0i128, 1i128);
         while !self.compliant(high)? {

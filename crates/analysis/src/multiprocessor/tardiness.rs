@@ -1,35 +1,43 @@
 //! How late jobs can be under global EDF and its kin.
 //!
 //! # Problem
-//! Cores that are not overloaded may still miss deadlines under global EDF, but by a bounded time: enough for soft real-time work.
+//! Cores that are not overloaded may still miss deadlines under global EDF, but by a bounded time:
+//! enough for soft real-time work.
 //!
 //! # Rule
-//! Jobs are ordered by release plus a relative priority point `Y_i`: the deadline (GEDF), or `D_i - (m - 1)/m*C_i` (G-FL), which
-//! lowers the largest lateness. With `U <= m` and `u_i <= 1` each job ends within `Y_i + C_i + x_i` of its release, where
-//! `x_i = (s - C_i)/m` and `s` is the least solution of
+//! Jobs are ordered by release plus a relative priority point `Y_i`: the deadline (GEDF), or
+//! `D_i - (m - 1)/m*C_i` (G-FL), which lowers the largest lateness. With `U <= m` and `u_i <= 1`
+//! each job ends within `Y_i + C_i + x_i` of its release, where `x_i = (s - C_i)/m` and `s` is the
+//! least solution of
 //!
 //! `s = sum u_i*max(0, T_i - Y_i) + (the ceil(U) - 1 largest of u_j*(x_j + min(Y_j, T_j)))`.
 //!
-//! All `Y_i` may be lowered by their minimum first: the schedule is the same and the bound no worse.
+//! All `Y_i` may be lowered by their minimum first: the schedule is the same and the bound no
+//! worse.
 //!
 //! # Source
-//! Erickson, Devi, Baruah: "Improved tardiness bounds for global EDF", ECRTS 2010 (compliant vectors); Erickson, Anderson, Ward:
-//! "Fair lateness scheduling", Real-Time Systems 50, 2014 (priority points, exact computation, lowering by the minimum).
+//! Erickson, Devi, Baruah: "Improved tardiness bounds for global EDF", ECRTS 2010 (compliant
+//! vectors); Erickson, Anderson, Ward: "Fair lateness scheduling", Real-Time Systems 50, 2014
+//! (priority points, exact computation, lowering by the minimum).
 //! Closed form: Devi, Anderson, RTSS 2005 and Real-Time Systems 38, 2008.
-//! Why it holds, any deadlines: compare with the fluid schedule that serves task `i` at rate `u_i` from its release on (from
-//! `Y_i - T_i` after it, if that is positive). Let `y` be a job's priority point and count only work that precedes it. While
-//! `ceil(U)` cores are busy the lag does not grow; just before, at most `ceil(U) - 1` tasks are pending and running, each with a
-//! lag of at most `u_j*(x_j + min(Y_j, T_j))`. So at `y` at most `s` is left. If `s >= C_i`: either all cores are busy for `x_i`
-//! and `C_i` is left, or the job's task runs from an earlier instant on; its previous job ends by `y - T_i + C_i + x_i <=
-//! y + x_i`. If `s < C_i`: the job ends by `y + s`, which is no later.
+//! Why it holds, any deadlines: compare with the fluid schedule that serves task `i` at rate `u_i`
+//! from its release on (from `Y_i - T_i` after it, if that is positive). Let `y` be a job's
+//! priority point and count only work that precedes it. While `ceil(U)` cores are busy the lag does
+//! not grow; just before, at most `ceil(U) - 1` tasks are pending and running, each with a lag of
+//! at most `u_j*(x_j + min(Y_j, T_j))`. So at `y` at most `s` is left. If `s >= C_i`: either all
+//! cores are busy for `x_i` and `C_i` is left, or the job's task runs from an earlier instant on;
+//! its previous job ends by `y - T_i + C_i + x_i <= y + x_i`. If `s < C_i`: the job ends by `y +
+//! s`, which is no later.
 //!
 //! # Exactness
-//! The right-hand side is a convex function of `s` with slope below 1; Newton's iteration over selections of
-//! tasks ends at the solution. Responses depend on `ceil(s)` only, because `m*Y_i + (m - 1)*C_i` is an integer. A candidate comes
-//! from sums in 2^-64 steps rounded down, is confirmed by sums rounded up, and in doubt by exact fractions.
+//! The right-hand side is a convex function of `s` with slope below 1; Newton's iteration over
+//! selections of tasks ends at the solution. Responses depend on `ceil(s)` only, because
+//! `m*Y_i + (m - 1)*C_i` is an integer. A candidate comes from sums in 2^-64 steps rounded down, is
+//! confirmed by sums rounded up, and in doubt by exact fractions.
 //!
 //! # Not covered
-//! Non-preemptive sections; cores that higher levels take part of: [`restricted`](super::restricted).
+//! Non-preemptive sections; cores that higher levels take part of:
+//! [`restricted`](super::restricted).
 
 use super::bar::{quotient_64, sum_of_largest};
 use super::exact::{FractionSum, ratio_down, ratio_up, utilization_ceil};
@@ -55,10 +63,12 @@ pub struct Bounds {
     pub tardiness: Vec<u64>,
 }
 
-/// Response and tardiness bounds from the least compliant vector. `None` if a number leaves 64 bits.
+/// Response and tardiness bounds from the least compliant vector. `None` if a number leaves 64
+/// bits.
 ///
 /// # Errors
-/// Impossible numbers (`C > T` included), or more utilisation than cores: tardiness is not bounded then.
+/// Impossible numbers (`C > T` included), or more utilisation than cores: tardiness is not bounded
+/// then.
 pub fn bounds(set: &TaskSet, points: PriorityPoint) -> Result<Option<Bounds>, TaskSetError> {
     super::check(set)?;
     Ok(Vector::new(set, points).and_then(|vector| vector.bounds(set)))
@@ -71,7 +81,8 @@ pub fn bounds(set: &TaskSet, points: PriorityPoint) -> Result<Option<Bounds>, Ta
 pub fn bounds_explained(set: &TaskSet, points: PriorityPoint) -> Result<Derivation, TaskSetError> {
     super::check(set)?;
     let mut derivation = Derivation::new(
-        "response_i = Y_i + C_i + (s - C_i)/m, s = sum u_i*max(0, T_i - Y_i) + ceil(U) - 1 largest u_j*((s - C_j)/m + min(Y_j, T_j))",
+        "response_i = Y_i + C_i + (s - C_i)/m, s = sum u_i*max(0, T_i - Y_i) + ceil(U) - 1 largest \
+            u_j*((s - C_j)/m + min(Y_j, T_j))",
         "Erickson, Devi, Baruah 2010; Erickson, Anderson, Ward 2014",
     )
     .input("m", u64::from(set.cores));
@@ -81,14 +92,17 @@ pub fn bounds_explained(set: &TaskSet, points: PriorityPoint) -> Result<Derivati
         .step("ceil(s)", vector.solve().and_then(|s| u64::try_from(s).ok()));
     let Some(bounds) = vector.bounds(set) else { return Ok(derivation) };
     for (i, (response, tardiness)) in bounds.response.iter().zip(&bounds.tardiness).enumerate() {
-        derivation = derivation.step(format!("response_{i}"), *response).step(format!("tardiness_{i}"), *tardiness);
+        derivation = derivation
+            .step(format!("response_{i}"), *response)
+            .step(format!("tardiness_{i}"), *tardiness);
     }
     Ok(derivation.result(bounds.tardiness.into_iter().max()))
 }
 
-/// The closed form of Devi and Anderson for implicit deadlines: tardiness of task `k` at most `x + C_k`, with
-/// `x = (sum of the L largest C - the least C) / (m - sum of the L - 1 largest u)`, `L = ceil(U) - 1`; 0 on one core.
-/// `None` unless `D = T` for all, or if a number leaves 64 bits. Published as it is here; [`bounds`] is derived in this file.
+/// The closed form of Devi and Anderson for implicit deadlines: tardiness of task `k` at most
+/// `x + C_k`, with `x = (sum of the L largest C - the least C) / (m - sum of the L - 1 largest u)`,
+/// `L = ceil(U) - 1`; 0 on one core. `None` unless `D = T` for all, or if a number leaves 64 bits.
+/// Published as it is here; [`bounds`] is derived in this file.
 ///
 /// # Errors
 /// As [`bounds`].
@@ -101,7 +115,10 @@ fn closed_form(set: &TaskSet) -> Option<Bounds> {
     if set.tasks.iter().any(|t| t.deadline != t.period) {
         return None;
     }
-    let zero = Bounds { response: set.tasks.iter().map(|t| t.deadline).collect(), tardiness: vec![0; set.tasks.len()] };
+    let zero = Bounds {
+        response: set.tasks.iter().map(|t| t.deadline).collect(),
+        tardiness: vec![0; set.tasks.len()],
+    };
     if set.cores == 1 {
         return Some(zero);
     }
@@ -125,7 +142,7 @@ fn common_lateness(set: &TaskSet) -> Option<u64> {
     tasks.truncate(usize::try_from(pending.saturating_sub(1)).ok()?);
     let used = tasks.iter().map(|t| ratio_up(t.wcet, t.period)).fold(0, u128::saturating_add);
     let x = quotient_64(work, (u128::from(set.cores) << 64).checked_sub(used)?)?;
-    // The division rounds twice: one less may do. x >= work/(m - sum u)  iff  work + x*sum u <= m*x.
+    // The division rounds twice: one less may do. x >= work/(m - sum u)  iff work + x*sum u <= m*x.
     let Some(less) = x.checked_sub(1) else { return Some(x) };
     let mut sum = FractionSum::default();
     sum.add(work, 1);
@@ -178,7 +195,8 @@ struct Vector {
 impl Vector {
     fn new(set: &TaskSet, points: PriorityPoint) -> Option<Self> {
         let m = i128::from(set.cores);
-        let (mut terms, mut head) = (Vec::with_capacity(set.tasks.len()), Vec::with_capacity(set.tasks.len()));
+        let (mut terms, mut head) =
+            (Vec::with_capacity(set.tasks.len()), Vec::with_capacity(set.tasks.len()));
         let (mut base_low, mut base_high, mut utilization) = (0i128, 0i128, 0u128);
         for (t, y) in set.tasks.iter().zip(scaled_points(set, points)) {
             let share = ratio_down(t.wcet, t.period);
@@ -195,14 +213,19 @@ impl Vector {
             head.push(b);
         }
         let (whole, count) = (utilization.div_ceil(1 << 64), set.tasks.len() as u128);
-        let whole = if (utilization + count).div_ceil(1 << 64) == whole { whole } else { utilization_ceil(&set.tasks) };
+        let whole = if (utilization + count).div_ceil(1 << 64) == whole {
+            whole
+        } else {
+            utilization_ceil(&set.tasks)
+        };
         let pending = usize::try_from(whole.checked_sub(1)?).ok()?.min(set.tasks.len());
         Some(Self { cores: m, pending, terms, base_low, base_high, head })
     }
 
     fn bounds(&self, set: &TaskSet) -> Option<Bounds> {
         let s = self.solve()?;
-        let mut bounds = Bounds { response: Vec::with_capacity(set.tasks.len()), tardiness: Vec::new() };
+        let mut bounds =
+            Bounds { response: Vec::with_capacity(set.tasks.len()), tardiness: Vec::new() };
         bounds.tardiness.reserve(set.tasks.len());
         for (term, task) in self.terms.iter().zip(&set.tasks) {
             let scaled = u128::try_from(term.offset.checked_add(s)?).ok()?;
@@ -237,18 +260,21 @@ impl Vector {
         Some(s)
     }
 
-    /// Newton's iteration on sums rounded down: the ceiling of a value that is at most the solution.
+    /// Newton's iteration on sums rounded down: the ceiling of a value that is at most the
+    /// solution.
     fn candidate(&self) -> Option<i128> {
         let mut chosen: Vec<(i128, usize)> = Vec::with_capacity(self.terms.len());
         let mut s = ceil_steps(self.base_low, self.cores.checked_mul(1 << 64)?)?;
-        // Each round adopts the best selection at s; the values rise strictly until it is the best at its own solution.
+        // Each round adopts the best selection at s; the values rise strictly until it is the best
+        // at its own solution.
         for _ in 0..=self.terms.len() * 2 + 8 {
             self.select(s, &mut chosen)?;
             let (mut sum, mut slope) = (self.base_low, self.cores.checked_mul(1 << 64)?);
             for (_, j) in &chosen {
                 let term = &self.terms[*j];
                 let share = i128::try_from(term.share).ok()?;
-                // A share rounded down makes a negative a count too little: correct by one step of a.
+                // A share rounded down makes a negative a count too little: correct by one step of
+                // a.
                 sum = sum.checked_add(share.checked_mul(term.a)?)?.checked_add(term.a.min(0))?;
                 slope -= share;
             }
@@ -282,7 +308,12 @@ impl Vector {
         let mut values = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
             let reach = (s + term.a).max(0);
-            values.push(u128::try_from(i128::try_from(term.share).ok()?.checked_add(1)?.checked_mul(reach)?).ok()?);
+            values.push(
+                u128::try_from(
+                    i128::try_from(term.share).ok()?.checked_add(1)?.checked_mul(reach)?,
+                )
+                .ok()?,
+            );
         }
         let largest = i128::try_from(sum_of_largest_128(&mut values, self.pending)?).ok()?;
         let right = self.base_high.checked_add(largest)?;
@@ -298,7 +329,8 @@ impl Vector {
         let mut values = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
             let reach = u128::try_from((s + term.a).max(0)).ok()?;
-            let (product, period) = (u128::from(term.wcet).checked_mul(reach)?, u128::from(term.period));
+            let (product, period) =
+                (u128::from(term.wcet).checked_mul(reach)?, u128::from(term.period));
             values.push((product / period, product % period, period, product));
         }
         // Descending; remainders are below 2^64, so the cross products fit.

@@ -1,24 +1,29 @@
 //! Earliest deadline first on one core: the exact test, on a whole core and on any supply.
 //!
 //! # Problem
-//! Preemptive EDF meets all deadlines of sporadic tasks on one core iff no window gets more work that is released and due in it
-//! than it supplies (Baruah, Mok, Rosier, RTSS 1990): `dbf(t) <= sbf(t)` for all `t`, with
-//! `dbf(t) = sum of max(0, floor((t - D_i)/T_i) + 1)*C_i`. There are too many `t` to try all.
+//! Preemptive EDF meets all deadlines of sporadic tasks on one core iff no window gets more work
+//! that is released and due in it than it supplies (Baruah, Mok, Rosier, RTSS 1990):
+//! `dbf(t) <= sbf(t)` for all `t`, with `dbf(t) = sum of max(0, floor((t - D_i)/T_i) + 1)*C_i`.
+//! There are too many `t` to try all.
 //!
 //! # Rule
-//! Only `t` up to a horizon matter, the least of those below. Quick processor-demand analysis (Zhang and Burns, "Schedulability
-//! analysis for real-time systems with EDF scheduling", IEEE ToC 2009, section 4) goes down from there: if
-//! `dbf(t) > sbf(t)`, no. Otherwise let `t'` be the shortest window that supplies `dbf(t)`: all windows between the
-//! two have at most that demand and at least that supply. Go on with `t'`, or if that is `t` with the next deadline below.
-//! Zhang and Burns have `sbf(t) = t`; the argument only needs `sbf` to be monotone.
+//! Only `t` up to a horizon matter, the least of those below. Quick processor-demand analysis
+//! (Zhang and Burns, "Schedulability analysis for real-time systems with EDF scheduling", IEEE ToC
+//! 2009, section 4) goes down from there: if `dbf(t) > sbf(t)`, no. Otherwise let `t'` be the
+//! shortest window that supplies `dbf(t)`: all windows between the two have at most that demand and
+//! at least that supply. Go on with `t'`, or if that is `t` with the next deadline below. Zhang and
+//! Burns have `sbf(t) = t`; the argument only needs `sbf` to be monotone.
 //!
 //! Horizons:
-//! * the longest busy window `L`, least `t` with `sbf(t) >= sum of ceil(t/T_i)*C_i`: all work released in the first `L` of a
-//!   busy period is done by its end, so that no busy period that ends in a miss is longer. Holds at `U = rate` too;
-//! * for `U < rate`, with `sbf(t) >= rate*(t - d)`: a `t` with too much demand is below `max(D_i - T_i)`, or below
-//!   `(rate*d + sum of (T_i - D_i)*U_i)/(rate - U)`. Rounded up in 2^-64 steps;
-//! * `H + max(d, D_i - T_i)`, `H` a multiple of all periods, the supply's included: a later `t` has too much demand
-//!   only if `t - H` has, as in each `H` from there on `dbf` grows by `U*H`, and `sbf` by `rate*H`, which is no less.
+//! * the longest busy window `L`, least `t` with `sbf(t) >= sum of ceil(t/T_i)*C_i`: all work
+//!   released in the first `L` of a busy period is done by its end, so that no busy period that
+//!   ends in a miss is longer. Holds at `U = rate` too;
+//! * for `U < rate`, with `sbf(t) >= rate*(t - d)`: a `t` with too much demand is below
+//!   `max(D_i - T_i)`, or below `(rate*d + sum of (T_i - D_i)*U_i)/(rate - U)`. Rounded up in 2^-64
+//!   steps;
+//! * `H + max(d, D_i - T_i)`, `H` a multiple of all periods, the supply's included: a later `t` has
+//!   too much demand only if `t - H` has, as in each `H` from there on `dbf` grows by `U*H`, and
+//!   `sbf` by `rate*H`, which is no less.
 //!
 //! If `D_i >= T_i` for all tasks, `U <= 1` is enough on a whole core.
 //!
@@ -74,7 +79,8 @@ fn deadline_below(tasks: &[SporadicTask], window: u64) -> Option<u64> {
 fn busy_window<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
     let mut window = 1u64;
     for _ in 0..BUSY_STEPS {
-        let work: u128 = tasks.iter().map(|t| u128::from(window.div_ceil(t.period)) * u128::from(t.wcet)).sum();
+        let work: u128 =
+            tasks.iter().map(|t| u128::from(window.div_ceil(t.period)) * u128::from(t.wcet)).sum();
         let end = supply.window_for(u64::try_from(work).ok()?)?;
         if end <= window {
             return Some(window);
@@ -93,14 +99,16 @@ fn scaled_up(a: u128, b: u128, c: u128) -> Option<u128> {
 fn slack_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
     let (rate, out_of) = supply.rate();
     let (rate, out_of, one) = (u128::from(rate), u128::from(out_of), 1u128 << 64);
-    let (mut spare, mut above, mut below) = (rate.checked_mul(one)?.checked_div(out_of)?, 0u128, 0u128);
+    let (mut spare, mut above, mut below) =
+        (rate.checked_mul(one)?.checked_div(out_of)?, 0u128, 0u128);
     above = above.checked_add(scaled_up(u128::from(supply.delay()), rate, out_of)?)?;
     let mut longest = 0;
     for t in tasks {
         let (wcet, period) = (u128::from(t.wcet), u128::from(t.period));
         spare = spare.checked_sub(scaled_up(wcet, one, period)?)?;
         if t.period >= t.deadline {
-            above = above.checked_add(scaled_up(u128::from(t.period - t.deadline), wcet, period)?)?;
+            above =
+                above.checked_add(scaled_up(u128::from(t.period - t.deadline), wcet, period)?)?;
         } else {
             below = below.checked_add(u128::from(t.deadline - t.period) * wcet / period)?;
             longest = longest.max(t.deadline - t.period);
@@ -115,8 +123,9 @@ fn slack_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
 
 /// The hyperperiod of tasks and supply, and the time from which on both repeat with it.
 fn periodic_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64> {
-    let hyperperiod =
-        tasks.iter().try_fold(supply.rate().1, |sum, t| (sum / gcd(sum, t.period)).checked_mul(t.period))?;
+    let hyperperiod = tasks
+        .iter()
+        .try_fold(supply.rate().1, |sum, t| (sum / gcd(sum, t.period)).checked_mul(t.period))?;
     let excess = tasks.iter().map(|t| t.deadline.saturating_sub(t.period)).max()?;
     hyperperiod.checked_add(excess.max(supply.delay()))
 }
@@ -129,8 +138,8 @@ pub(super) fn gcd(a: u64, b: u64) -> u64 {
 /// The test on a supply. Exact for supplies whose bound is attained; on others a yes is a yes.
 ///
 /// # Errors
-/// A task with a zero, or [`TaskSetError::Undecided`]: no horizon fits in 64 bits, or more than [`MAX_STEPS`] windows.
-/// Utilisation above the rate of the supply is no error, but a no.
+/// A task with a zero, or [`TaskSetError::Undecided`]: no horizon fits in 64 bits, or more than
+/// [`MAX_STEPS`] windows. Utilisation above the rate of the supply is no error, but a no.
 pub fn test<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Result<Outcome, TaskSetError> {
     if tasks.is_empty() {
         return Err(TaskSetError::NoTasks);
@@ -151,12 +160,19 @@ pub fn test<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Result<Outcome, Ta
         return Ok(Outcome { schedulable: true, ..no });
     }
     let slack = slack_horizon(supply, tasks);
-    let horizon = [slack, busy_window(supply, tasks), periodic_horizon(supply, tasks)].into_iter().flatten().min();
+    let horizon = [slack, busy_window(supply, tasks), periodic_horizon(supply, tasks)]
+        .into_iter()
+        .flatten()
+        .min();
     descend(supply, tasks, horizon.ok_or(TaskSetError::Undecided { steps: BUSY_STEPS })?)
 }
 
 /// Quick processor-demand analysis from the horizon down.
-fn descend<S: Supply>(supply: &S, tasks: &[SporadicTask], horizon: u64) -> Result<Outcome, TaskSetError> {
+fn descend<S: Supply>(
+    supply: &S,
+    tasks: &[SporadicTask],
+    horizon: u64,
+) -> Result<Outcome, TaskSetError> {
     let first = tasks.iter().map(|t| t.deadline).min().unwrap_or(0);
     let mut outcome = Outcome { schedulable: true, horizon, steps: 0, window: 0, demand: 0 };
     // Deadlines up to and including the horizon.
@@ -196,11 +212,14 @@ pub fn schedulable(set: &TaskSet) -> Result<bool, TaskSetError> {
 pub fn schedulable_explained(set: &TaskSet) -> Result<Derivation, TaskSetError> {
     super::check(set)?;
     let outcome = test(&Dedicated, &set.tasks)?;
-    let rule =
-        "schedulable iff dbf(t) <= t for all t up to the horizon, dbf(t) = sum of (floor((t - D_i)/T_i) + 1)*C_i";
+    let rule = "schedulable iff dbf(t) <= t for all t up to the horizon, dbf(t) = sum of (floor((t \
+        - D_i)/T_i) + 1)*C_i";
     let mut d = Derivation::new(rule, "Zhang and Burns, IEEE ToC 2009, section 4");
     for (i, t) in set.tasks.iter().enumerate() {
-        d = d.input(format!("C_{i}"), t.wcet).input(format!("T_{i}"), t.period).input(format!("D_{i}"), t.deadline);
+        d = d
+            .input(format!("C_{i}"), t.wcet)
+            .input(format!("T_{i}"), t.period)
+            .input(format!("D_{i}"), t.deadline);
     }
     let utilization: f64 = set.tasks.iter().map(SporadicTask::utilization).sum();
     d = d.step("U", utilization);

@@ -1,29 +1,36 @@
-//! Response times under fixed priorities: arbitrary deadlines, release jitter, blocking, preemptive or not, any supply.
+//! Response times under fixed priorities: arbitrary deadlines, release jitter, blocking, preemptive
+//! or not, any supply.
 //!
 //! # Problem
-//! How long can a job take from its arrival to its end, if tasks above it interfere, a task below it may hold a
-//! resource (or the core) for a while, and jobs are released up to `J` after they arrive?
+//! How long can a job take from its arrival to its end, if tasks above it interfere, a task below
+//! it may hold a resource (or the core) for a while, and jobs are released up to `J` after they
+//! arrive?
 //!
 //! # Rule
-//! Tindell, Burns, Wellings, "An extendible approach for analyzing fixed priority hard real-time tasks", 1994, section 3
-//! (after Lehoczky, RTSS 1990): for the jobs `q = 0, 1, ...` of a busy window, with `sbf` the supply bound function,
+//! Tindell, Burns, Wellings, "An extendible approach for analyzing fixed priority hard real-time
+//! tasks", 1994, section 3 (after Lehoczky, RTSS 1990): for the jobs `q = 0, 1, ...` of a busy
+//! window, with `sbf` the supply bound function,
 //!
 //! `w_q = least t > 0 with sbf(t) >= B + (q+1)*C_i + sum over j above of ceil((t + J_j)/T_j)*C_j`
 //!
-//! and `R = max over q of w_q + J_i - q*T_i`, until a job ends by the release of the next, `w_q <= (q+1)*T_i - J_i`.
+//! and `R = max over q of w_q + J_i - q*T_i`, until a job ends by the release of the next,
+//! `w_q <= (q+1)*T_i - J_i`.
 //!
-//! Without preemption (George, Rivierre, Spuri, INRIA RR-2966, 1996, section 4.1; that a window does not end with the job that
-//! ends before the next release was shown by Davis, Burns, Bril, Lukkien, "Controller Area Network (CAN) schedulability
-//! analysis: refuted, revisited and revised", 2007, section 3): a job that has begun cannot be preempted, so
+//! Without preemption (George, Rivierre, Spuri, INRIA RR-2966, 1996, section 4.1; that a window
+//! does not end with the job that ends before the next release was shown by Davis, Burns, Bril,
+//! Lukkien, "Controller Area Network (CAN) schedulability analysis: refuted, revisited and
+//! revised", 2007, section 3): a job that has begun cannot be preempted, so
 //!
-//! `a_q = least t with t >= B + q*C_i + 1 + sum over j above of ceil((t + J_j)/T_j)*C_j`, `w_q = a_q - 1 + C_i`
+//! `a_q = least t with t >= B + q*C_i + 1 + sum over j above of ceil((t + J_j)/T_j)*C_j`,
+//! `w_q = a_q - 1 + C_i`
 //!
-//! for all `q < ceil((L + J_i)/T_i)`, `L` the longest busy window. `B` is the longest execution time below, as a job below
-//! may have begun just before. If everything happens at whole units of time ([`Clock::Discrete`]), it has begun a unit before,
-//! and `B` is one less.
+//! for all `q < ceil((L + J_i)/T_i)`, `L` the longest busy window. `B` is the longest execution
+//! time below, as a job below may have begun just before. If everything happens at whole units of
+//! time ([`Clock::Discrete`]), it has begun a unit before, and `B` is one less.
 //!
 //! # Not covered
-//! Offsets (all tasks may be released together), self-suspension. Under a supply, non-preemptive sections.
+//! Offsets (all tasks may be released together), self-suspension. Under a supply, non-preemptive
+//! sections.
 
 use super::supply::{Dedicated, Supply};
 use super::{MAX_STEPS, fits_supply};
@@ -97,16 +104,21 @@ impl<'a, S: Supply> Steps<'a, S> {
     /// One more step; `None` if there is no use in it.
     fn step(&mut self) -> Option<()> {
         self.taken += 1;
-        // Most recurrences end long before; only one that does not is worth a look at the utilisation.
+        // Most recurrences end long before; only one that does not is worth a look at the
+        // utilisation.
         let endless = self.taken == SUSPICION && {
-            let tasks =
-                self.level.iter().map(|t| SporadicTask { wcet: t.wcet, period: t.period, deadline: t.deadline });
+            let tasks = self.level.iter().map(|t| SporadicTask {
+                wcet: t.wcet,
+                period: t.period,
+                deadline: t.deadline,
+            });
             !fits_supply(self.supply, &tasks.collect::<Vec<_>>())
         };
         (self.taken <= MAX_STEPS && !endless).then_some(())
     }
 
-    /// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter than `from`.
+    /// Least window that supplies `base` and the work of `tasks` released in it, and is not shorter
+    /// than `from`.
     fn window(&mut self, base: u64, tasks: &[Task], from: u64) -> Option<u64> {
         let mut window = from.max(1);
         loop {
@@ -130,10 +142,12 @@ fn level(tasks: &[Task], i: usize) -> Option<(&[Task], &Task)> {
     Some((above, task))
 }
 
-/// Worst-case response time of the preemptive task `i` on `supply`, from its arrival, in the unit of the tasks.
+/// Worst-case response time of the preemptive task `i` on `supply`, from its arrival, in the unit
+/// of the tasks.
 ///
-/// `None` if its busy window is not found to end within [`MAX_STEPS`], or does not fit in 64 bits, if a period up to `i` is
-/// zero, or if there is no task `i`. A response beyond the deadline is reported.
+/// `None` if its busy window is not found to end within [`MAX_STEPS`], or does not fit in 64 bits,
+/// if a period up to `i` is zero, or if there is no task `i`. A response beyond the deadline is
+/// reported.
 #[must_use]
 pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<u64> {
     let (above, task) = level(tasks, i)?;
@@ -153,7 +167,8 @@ pub fn response_time<S: Supply>(supply: &S, tasks: &[Task], i: usize) -> Option<
     None
 }
 
-/// Worst-case response time of task `i` on a whole core, if no job is ever preempted. As [`response_time`].
+/// Worst-case response time of task `i` on a whole core, if no job is ever preempted. As
+/// [`response_time`].
 ///
 /// `blocking` of the task is ignored: it follows from the tasks below.
 #[must_use]
@@ -183,25 +198,39 @@ pub fn response_times<S: Supply>(supply: &S, tasks: &[Task]) -> Vec<Option<u64>>
     (0..tasks.len()).map(|i| response_time(supply, tasks, i)).collect()
 }
 
-/// Does every task meet its deadline on `supply`, preemptively? No also if a response time is not found.
+/// Does every task meet its deadline on `supply`, preemptively? No also if a response time is not
+/// found.
 #[must_use]
 pub fn schedulable<S: Supply>(supply: &S, tasks: &[Task]) -> bool {
     !tasks.is_empty()
-        && (0..tasks.len()).all(|i| response_time(supply, tasks, i).is_some_and(|r| r <= tasks[i].deadline))
+        && (0..tasks.len())
+            .all(|i| response_time(supply, tasks, i).is_some_and(|r| r <= tasks[i].deadline))
 }
 
-/// Why the last task of `level` has this response on a whole core: the equation, with what the tasks above contribute.
+/// Why the last task of `level` has this response on a whole core: the equation, with what the
+/// tasks above contribute.
 #[must_use]
 pub fn explain(level: &[SporadicTask], response: Option<u64>) -> Derivation {
-    let rule = "R_i = max over q of w_q - q*T_i, w_q = least t with t = (q+1)*C_i + sum over j < i of ceil(t/T_j)*C_j";
-    let mut d = Derivation::new(rule, "Lehoczky, RTSS 1990, section 3; crates/analysis/src/uniprocessor/plain.rs");
+    let rule = "R_i = max over q of w_q - q*T_i, w_q = least t with t = (q+1)*C_i + sum over j < i \
+        of ceil(t/T_j)*C_j";
+    let mut d = Derivation::new(
+        rule,
+        "Lehoczky, RTSS 1990, section 3; crates/analysis/src/uniprocessor/plain.rs",
+    );
     let Some((task, above)) = level.split_last() else { return d };
-    d = d.input("i", above.len() as u64).input("C_i", task.wcet).input("T_i", task.period).input("D_i", task.deadline);
+    d = d
+        .input("i", above.len() as u64)
+        .input("C_i", task.wcet)
+        .input("T_i", task.period)
+        .input("D_i", task.deadline);
     let general: Vec<Task> = level.iter().map(Task::from).collect();
     let first = Steps::new(&Dedicated, &general).window(task.wcet, &general[..above.len()], 0);
     if let Some(first) = first {
         for (j, t) in above.iter().enumerate() {
-            d = d.step(format!("ceil(w_0/T_{j})*C_{j}"), first.div_ceil(t.period).saturating_mul(t.wcet));
+            d = d.step(
+                format!("ceil(w_0/T_{j})*C_{j}"),
+                first.div_ceil(t.period).saturating_mul(t.wcet),
+            );
         }
         d = d.step("w_0", first);
     }

@@ -1,13 +1,15 @@
 //! How much must a server or partition get, for its tasks to meet their deadlines?
 //!
 //! # Problem
-//! A periodic resource `(budget, period)` that runs a set of tasks should take as little of the core as possible.
+//! A periodic resource `(budget, period)` that runs a set of tasks should take as little of the
+//! core as possible.
 //!
 //! # Rule
-//! Shin and Lee, "Periodic resource model for compositional real-time guarantees", RTSS 2003, sections 4 and 5: tasks are
-//! schedulable on the resource if they are under its supply bound function. That function grows with the budget, for each window
-//! and a given period: hence so does the verdict, and bisection finds the least budget. Shin and Lee bound it with a
-//! linear supply bound; here it is exact for the test used.
+//! Shin and Lee, "Periodic resource model for compositional real-time guarantees", RTSS 2003,
+//! sections 4 and 5: tasks are schedulable on the resource if they are under its supply bound
+//! function. That function grows with the budget, for each window and a given period: hence so does
+//! the verdict, and bisection finds the least budget. Shin and Lee bound it with a linear supply
+//! bound; here it is exact for the test used.
 //!
 //! # Not covered
 //! The choice of the period: a short one costs switches, a long one budget. The caller compares.
@@ -32,7 +34,12 @@ pub enum Local {
 ///
 /// # Errors
 /// A budget or period that is impossible.
-pub fn schedulable(tasks: &[SporadicTask], local: Local, budget: u64, period: u64) -> Result<bool, SupplyError> {
+pub fn schedulable(
+    tasks: &[SporadicTask],
+    local: Local,
+    budget: u64,
+    period: u64,
+) -> Result<bool, SupplyError> {
     let supply = Rounds::periodic_resource(budget, period)?;
     Ok(match local {
         Local::Edf => edf::test(&supply, tasks).is_ok_and(|outcome| outcome.schedulable),
@@ -45,11 +52,16 @@ pub fn schedulable(tasks: &[SporadicTask], local: Local, budget: u64, period: u6
     })
 }
 
-/// The least budget in each `period` with which the tasks meet their deadlines, in their unit; `None` if there is none.
+/// The least budget in each `period` with which the tasks meet their deadlines, in their unit;
+/// `None` if there is none.
 ///
 /// # Errors
 /// A period of zero, or one that is too long.
-pub fn least_budget(tasks: &[SporadicTask], local: Local, period: u64) -> Result<Option<u64>, SupplyError> {
+pub fn least_budget(
+    tasks: &[SporadicTask],
+    local: Local,
+    period: u64,
+) -> Result<Option<u64>, SupplyError> {
     if !schedulable(tasks, local, period, period)? {
         return Ok(None);
     }

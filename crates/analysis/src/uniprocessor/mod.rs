@@ -1,16 +1,21 @@
-//! Schedulability of independent sporadic tasks on one core, and on the part of a core that a supply leaves them.
+//! Schedulability of independent sporadic tasks on one core, and on the part of a core that a
+//! supply leaves them.
 //!
-//! * [`fixed_priority`]: response times, preemptive or not, arbitrary deadlines, release jitter, blocking, any supply.
+//! * [`fixed_priority`]: response times, preemptive or not, arbitrary deadlines, release jitter,
+//!   blocking, any supply.
 //! * [`plain`]: the same for plain task sets on a whole core, as fast as we can.
 //! * [`edf`]: the exact test of earliest deadline first, on any supply.
 //! * [`utilization`]: sufficient tests of utilisations and periods alone.
-//! * [`supply`]: how little a periodic resource, a sporadic server or a time table gives in a window.
+//! * [`supply`]: how little a periodic resource, a sporadic server or a time table gives in a
+//!   window.
 //! * [`hierarchical`]: the least budget with which a periodic resource suffices.
 //!
-//! Times are integers in one unit, the caller's. Nothing wraps: what does not fit in 64 bits, or is not found in a bounded
-//! number of steps, is "no bound" (`None`) or [`TaskSetError::Undecided`], never a yes.
+//! Times are integers in one unit, the caller's. Nothing wraps: what does not fit in 64 bits, or is
+//! not found in a bounded number of steps, is "no bound" (`None`) or [`TaskSetError::Undecided`],
+//! never a yes.
 //!
-//! Not covered: tasks that suspend themselves, precedence, overheads (add them to the execution times).
+//! Not covered: tasks that suspend themselves, precedence, overheads (add them to the execution
+//! times).
 
 pub mod edf;
 pub mod fixed_priority;
@@ -22,8 +27,8 @@ pub mod utilization;
 
 use crate::task_set::{SporadicTask, TaskSet, TaskSetError, utilization_at_most};
 
-/// Steps of a recurrence after which it is given up. Ordinary task sets need some hundreds; the problems are NP-hard, so
-/// that some need more than any limit.
+/// Steps of a recurrence after which it is given up. Ordinary task sets need some hundreds; the
+/// problems are NP-hard, so that some need more than any limit.
 pub const MAX_STEPS: u64 = 1 << 20;
 
 /// Is this a task set for one core, and not more than the core can do in the long run?
@@ -40,8 +45,8 @@ pub fn check(set: &TaskSet) -> Result<(), TaskSetError> {
 
 /// Is the utilisation at most 1? Exact; the periods are not zero.
 ///
-/// A quotient of two integers rounded to doubles is wrong by less than 2^-51 of itself, and adding up to 2^16 of them up to
-/// 1 by less than 2^-36 in all: only close to 1 are fractions needed.
+/// A quotient of two integers rounded to doubles is wrong by less than 2^-51 of itself, and adding
+/// up to 2^16 of them up to 1 by less than 2^-36 in all: only close to 1 are fractions needed.
 #[must_use]
 pub fn fits(tasks: &[SporadicTask]) -> bool {
     const CLOSE: f64 = 1e-9;
@@ -66,6 +71,10 @@ pub fn fits_supply<S: supply::Supply>(supply: &S, tasks: &[SporadicTask]) -> boo
     }
     // What the supply withholds is one more task.
     let mut all = tasks.to_vec();
-    all.push(SporadicTask { wcet: out_of.saturating_sub(rate), period: out_of.max(1), deadline: 1 });
+    all.push(SporadicTask {
+        wcet: out_of.saturating_sub(rate),
+        period: out_of.max(1),
+        deadline: 1,
+    });
     fits(&all)
 }

@@ -1,20 +1,23 @@
 //! Two doubles handled at once.
 //!
-//! Problem: compilers do not turn "add where less" over doubles into vector instructions by themselves, and that is the inner
-//! loop of [`plain`](super::plain). Rule: the few operations it needs, with the SSE2 instructions that every x86-64 core has,
-//! and the same in plain Rust elsewhere. No operand is a NaN.
+//! Problem: compilers do not turn "add where less" over doubles into vector instructions by
+//! themselves, and that is the inner loop of [`plain`](super::plain). Rule: the few operations it
+//! needs, with the SSE2 instructions that every x86-64 core has, and the same in plain Rust
+//! elsewhere. No operand is a NaN.
 
 #[cfg(target_arch = "x86_64")]
 mod arch {
     use std::arch::x86_64::{
-        __m128d, _mm_add_pd, _mm_and_pd, _mm_cmplt_pd, _mm_cvtsd_f64, _mm_min_pd, _mm_set_pd, _mm_unpackhi_pd,
+        __m128d, _mm_add_pd, _mm_and_pd, _mm_cmplt_pd, _mm_cvtsd_f64, _mm_min_pd, _mm_set_pd,
+        _mm_unpackhi_pd,
     };
 
     /// Two doubles.
     #[derive(Debug, Clone, Copy)]
     pub struct Pair(__m128d);
 
-    // SAFETY (all blocks): the instructions are SSE2, which the x86-64 architecture includes; none touches memory.
+    // SAFETY (all blocks): the instructions are SSE2, which the x86-64 architecture includes; none
+    // touches memory.
     #[allow(unused_unsafe, reason = "newer compilers know that these are safe")]
     impl Pair {
         #[inline]
@@ -105,7 +108,8 @@ impl Pair {
     #[inline]
     pub fn set(&mut self, place: usize, value: f64) {
         let [low, high] = self.get();
-        *self = if place.is_multiple_of(2) { Self::new(value, high) } else { Self::new(low, value) };
+        *self =
+            if place.is_multiple_of(2) { Self::new(value, high) } else { Self::new(low, value) };
     }
 }
 
@@ -118,7 +122,8 @@ mod tests {
         let values = [0.0, 1.0, 5.0, 9_007_199_254_740_991.0, f64::INFINITY];
         for (a, b, c) in values.iter().flat_map(|a| values.iter().map(move |b| (*a, *b, a + b))) {
             let (x, y, z) = (Pair::new(a, b), Pair::new(b, a), Pair::new(c, 3.0));
-            let (u, v, w) = (portable::Pair::new(a, b), portable::Pair::new(b, a), portable::Pair::new(c, 3.0));
+            let (u, v, w) =
+                (portable::Pair::new(a, b), portable::Pair::new(b, a), portable::Pair::new(c, 3.0));
             assert_eq!(x.add(y).get(), u.add(v).get());
             assert_eq!(x.min(y).get(), u.min(v).get());
             assert_eq!(z.where_less(x, y).get(), w.where_less(u, v).get());

@@ -1,26 +1,31 @@
 //! Response times of plain task sets under preemptive fixed priorities on a whole core, fast.
 //!
 //! # Problem
-//! Studies and searches analyse millions of task sets. The textbook recurrence (Joseph and Pandya 1986, Audsley et al.
-//! 1993; arbitrary deadlines: Lehoczky, RTSS 1990) starts over for every task and divides once per task and step.
+//! Studies and searches analyse millions of task sets. The textbook recurrence (Joseph and Pandya
+//! 1986, Audsley et al. 1993; arbitrary deadlines: Lehoczky, RTSS 1990) starts over for every task
+//! and divides once per task and step.
 //!
 //! # Rule
-//! All levels are windows of one schedule, the one in which all tasks are released at 0 and then as often as they may. A
-//! job one level down ends only when the busy window of the level above has ended: the first job of level `i+1` takes at
-//! least that window and its own execution time, and every job counted in that window counts here too. So one pass goes
-//! through all levels, and never counts a job twice. Jobs are not counted by division: each task remembers up to when its
-//! jobs are counted (`covered`), and a pass over the tasks adds one job to each task whose next one is due. Two bounds
-//! save passes: if the earliest `covered` lies beyond the window, it is done; if passes do not end (a period much
-//! shorter than the window), one that divides catches up.
+//! All levels are windows of one schedule, the one in which all tasks are released at 0 and then as
+//! often as they may. A job one level down ends only when the busy window of the level above has
+//! ended: the first job of level `i+1` takes at least that window and its own execution time, and
+//! every job counted in that window counts here too. So one pass goes through all levels, and never
+//! counts a job twice. Jobs are not counted by division: each task remembers up to when its jobs
+//! are counted (`covered`), and a pass over the tasks adds one job to each task whose next one is
+//! due. Two bounds save passes: if the earliest `covered` lies beyond the window, it is done; if
+//! passes do not end (a period much shorter than the window), one that divides catches up.
 //!
 //! # Exactness
-//! A pass works on doubles, in pairs (`pair.rs`): the baseline instructions of x86-64 compare and add these two at a time, but
-//! not 64-bit integers. Doubles hold integers up to 2^53 exactly. Execution times add up to at most [`LIMIT`] = 2^51, periods are at
-//! most `LIMIT`, and a pass is made only for a window of at most `LIMIT`: so `covered` stays at most `2*LIMIT`, and the work
-//! too. What exceeds this goes to [`fixed_priority`](super::fixed_priority), which computes with integers.
+//! A pass works on doubles, in pairs (`pair.rs`): the baseline instructions of x86-64 compare and
+//! add these two at a time, but not 64-bit integers. Doubles hold integers up to 2^53 exactly.
+//! Execution times add up to at most [`LIMIT`] = 2^51, periods are at most `LIMIT`, and a pass is
+//! made only for a window of at most `LIMIT`: so `covered` stays at most `2*LIMIT`, and the work
+//! too. What exceeds this goes to [`fixed_priority`](super::fixed_priority), which computes with
+//! integers.
 //!
 //! # Not covered
-//! Jitter, blocking, supplies, non-preemptive sections: see [`fixed_priority`](super::fixed_priority).
+//! Jitter, blocking, supplies, non-preemptive sections: see
+//! [`fixed_priority`](super::fixed_priority).
 
 use super::pair::Pair;
 use super::{MAX_STEPS, fits, fixed_priority};
@@ -41,7 +46,8 @@ const SUSPICION: u64 = 256;
 /// Four tasks of higher priority, as two pairs.
 #[derive(Debug, Clone, Copy)]
 struct Lane {
-    /// Jobs counted so far times the period: they are all that can be released before this instant. Infinite for none.
+    /// Jobs counted so far times the period: they are all that can be released before this instant.
+    /// Infinite for none.
     covered: [Pair; 2],
     period: [Pair; 2],
     wcet: [Pair; 2],
@@ -94,7 +100,8 @@ fn step(level: &[SporadicTask], passes: &mut u64) -> Result<(), Stop> {
     if endless { Err(Stop::Endless) } else { Ok(()) }
 }
 
-/// Counts the next job of every task that has one due before `work`: the work with these, and the least `covered`.
+/// Counts the next job of every task that has one due before `work`: the work with these, and the
+/// least `covered`.
 #[inline]
 fn pass(lanes: &mut [Lane], work: f64) -> (f64, f64) {
     let window = Pair::both(work);
@@ -113,7 +120,11 @@ fn pass(lanes: &mut [Lane], work: f64) -> (f64, f64) {
 
 impl Window<'_> {
     /// Counts all jobs released before `work`.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers below 2^53")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "integers below 2^53"
+    )]
     fn catch_up(&mut self) -> Result<(), Stop> {
         let (window, mut work, mut next) = (self.work as u64, self.work as u128, f64::INFINITY);
         for i in 0..self.tasks {
@@ -151,7 +162,11 @@ impl Window<'_> {
     }
 
     /// Response time of the last task of `level` below those admitted, and admits it.
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "integers below 2^53")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "integers below 2^53"
+    )]
     fn response(&mut self, level: &[SporadicTask], passes: &mut u64) -> Result<u64, Stop> {
         let Some(task) = level.last() else { return Err(Stop::Endless) };
         let (wcet, period) = (task.wcet as f64, task.period as f64);
@@ -174,12 +189,18 @@ impl Window<'_> {
     }
 }
 
-/// Worst-case response times in the unit of the tasks, highest priority first, written to `responses`, one for each task.
+/// Worst-case response times in the unit of the tasks, highest priority first, written to
+/// `responses`, one for each task.
 ///
-/// `None` where the level's busy window does not end (utilisation above 1), is not found to end within [`MAX_STEPS`], or
-/// does not fit in 64 bits; for all tasks if a period is zero or the lengths differ. A response beyond the deadline is
-/// reported. The response is exact for sporadic tasks that may be released together.
-pub fn response_times_into(tasks: &[SporadicTask], scratch: &mut Scratch, responses: &mut [Option<u64>]) {
+/// `None` where the level's busy window does not end (utilisation above 1), is not found to end
+/// within [`MAX_STEPS`], or does not fit in 64 bits; for all tasks if a period is zero or the
+/// lengths differ. A response beyond the deadline is reported. The response is exact for sporadic
+/// tasks that may be released together.
+pub fn response_times_into(
+    tasks: &[SporadicTask],
+    scratch: &mut Scratch,
+    responses: &mut [Option<u64>],
+) {
     responses.fill(None);
     let (mut wcets, mut longest, mut shortest, mut least) = (0u64, 0, u64::MAX, u64::MAX);
     for t in tasks {
@@ -209,7 +230,8 @@ pub fn response_times_into(tasks: &[SporadicTask], scratch: &mut Scratch, respon
 fn slow(tasks: &[SporadicTask], first: usize, responses: &mut [Option<u64>]) {
     let general: Vec<fixed_priority::Task> = tasks.iter().map(fixed_priority::Task::from).collect();
     for i in first..tasks.len() {
-        // Above 1 no window ends; otherwise the recurrence would go on to its limit, for every task.
+        // Above 1 no window ends; otherwise the recurrence would go on to its limit, for every
+        // task.
         responses[i] = if fits(&tasks[..=i]) {
             fixed_priority::response_time(&super::supply::Dedicated, &general, i)
         } else {
@@ -233,11 +255,14 @@ pub fn response_times(tasks: &[SporadicTask]) -> Vec<Option<u64>> {
 #[must_use]
 pub fn deadlines_met(tasks: &[SporadicTask], responses: &[Option<u64>]) -> bool {
     tasks.len() == responses.len()
-        && tasks.iter().zip(responses).all(|(task, response)| response.is_some_and(|r| r <= task.deadline))
+        && tasks
+            .iter()
+            .zip(responses)
+            .all(|(task, response)| response.is_some_and(|r| r <= task.deadline))
 }
 
-/// The test by response times: exact for preemptive fixed priorities, arbitrary deadlines; a response that cannot be bounded
-/// makes it no.
+/// The test by response times: exact for preemptive fixed priorities, arbitrary deadlines; a
+/// response that cannot be bounded makes it no.
 ///
 /// # Errors
 /// See [`check`](super::check).

@@ -1,45 +1,50 @@
 //! Supply bound functions: how little of a core tasks get in a window, whenever it begins.
 //!
 //! # Problem
-//! Tasks of a server or a partition do not have the core to themselves. Their analysis needs the least time that a window
-//! of a given length supplies, wherever it lies ([`Supply::supplied`]), and the reverse ([`Supply::window_for`]).
+//! Tasks of a server or a partition do not have the core to themselves. Their analysis needs the
+//! least time that a window of a given length supplies, wherever it lies ([`Supply::supplied`]),
+//! and the reverse ([`Supply::window_for`]).
 //!
 //! # Rules
 //! * [`Dedicated`]: the whole core.
 //! * [`Rounds`]: nothing for a first gap, then rounds of a budget and a gap.
-//!   * Periodic resource (Shin and Lee, RTSS 2003, section 4): `budget` in each `period`, anywhere in it. First gap
-//!     `2*(period - budget)`, then `period - budget`.
-//!   * With a deadline (Easwaran, Anand, Lee, RTSS 2007): the budget of each period within `deadline` of its start. First
-//!     gap `period + deadline - 2*budget`.
+//!   * Periodic resource (Shin and Lee, RTSS 2003, section 4): `budget` in each `period`, anywhere
+//!     in it. First gap `2*(period - budget)`, then `period - budget`.
+//!   * With a deadline (Easwaran, Anand, Lee, RTSS 2007): the budget of each period within
+//!     `deadline` of its start. First gap `period + deadline - 2*budget`.
 //!   * Sporadic server: below.
-//! * [`TimeTable`]: the windows of a partition in a cyclic table (ARINC 653). Exact: a worst window begins where one of
-//!   the partition's windows ends. (Move the beginning right while it lies in one of the partition's windows, left while it
-//!   lies outside: neither adds supply.)
+//! * [`TimeTable`]: the windows of a partition in a cyclic table (ARINC 653). Exact: a worst window
+//!   begins where one of the partition's windows ends. (Move the beginning right while it lies in
+//!   one of the partition's windows, left while it lies outside: neither adds supply.)
 //!
 //! # The sporadic server of policy/include/solocore/sporadic_server.h, under the VCPU scheduler of vcpu.h
-//! Server `(C, T)`; `R` is the response time of a sporadic task `(C, T)` in its place, interference counted as
-//! `I(w) = sum over servers above of ceil(w/T_j)*C_j`, and `R <= T`. `I` is subadditive, and `I(R) = R - C`.
+//! Server `(C, T)`; `R` is the response time of a sporadic task `(C, T)` in its place, interference
+//! counted as `I(w) = sum over servers above of ceil(w/T_j)*C_j`, and `R <= T`. `I` is subadditive,
+//! and `I(R) = R - C`.
 //!
-//! Take a window in which the server always has work, and number the units of budget it gets. Each of the last `C` units used
-//! before the window began was used at `-x` or before, with its own `x` of `(0, C]`, and is back at `T - x` at the latest.
-//! Claim: if unit `y` is there at `A(y)` at the latest, and `A` has slope 1 within each round of `C` units and jumps by at
-//! least `T - C` between rounds, then it is used by `A(y) + (R - C)`. Proof: look at the busy period of this level in which it
-//! is used, from its begin `s`, and the first own unit `y0` used in it, `s <= A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up
-//! to `y` is done within `w = (y - y0) + n*(R - C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And `A(y) - A(y0)` is at least
-//! `(y - y0) + (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
-//! * A server that wakes only when it unblocks returns each unit `T` after the time when it was due, not when it was used:
-//!   unit `x` of round `k` is due at `k*T - x`. So: first gap `(T - C) + (R - C)`, then `T - C`: with `R = T`
-//!   the periodic resource.
-//! * A strict server (`SC_SERVER_STRICT`, woken at each dispatch) returns it `T` after it was used: each round
-//!   is put off by another `R - C`. So: every gap is `(T - C) + (R - C)`.
-//! * A server that used at most `u < C` in the last `T` before the window has `C - u` as it begins: `A(y) = y` for these, then
-//!   `A(y) = T - C + y` for the `u` that were used and for the next `C - u`, and so on: jumps of `T - C`, `C` units apart. So: a first gap
-//!   of `R - C`, `C - u`, then gaps as above. Of a strict server the rest of the first `C` units is put off as well, so the bound for
-//!   `u = C` may be the better one.
+//! Take a window in which the server always has work, and number the units of budget it gets. Each
+//! of the last `C` units used before the window began was used at `-x` or before, with its own `x`
+//! of `(0, C]`, and is back at `T - x` at the latest.
+//! Claim: if unit `y` is there at `A(y)` at the latest, and `A` has slope 1 within each round of
+//! `C` units and jumps by at least `T - C` between rounds, then it is used by `A(y) + (R - C)`.
+//! Proof: look at the busy period of this level in which it is used, from its begin `s`, and the
+//! first own unit `y0` used in it, `s <= A(y0)`. Say `(n-1)*C < y - y0 <= n*C`. The work up to `y`
+//! is done within `w = (y - y0) + n*(R - C) <= n*R`, as `I(w) <= I(n*R) <= n*(R - C)`. And
+//! `A(y) - A(y0)` is at least `(y - y0) + (n-1)*(T - C)`, so that `s + w <= A(y) + (R - C)`.
+//! * A server that wakes only when it unblocks returns each unit `T` after the time when it was
+//!   due, not when it was used: unit `x` of round `k` is due at `k*T - x`. So: first gap
+//!   `(T - C) + (R - C)`, then `T - C`: with `R = T` the periodic resource.
+//! * A strict server (`SC_SERVER_STRICT`, woken at each dispatch) returns it `T` after it was used:
+//!   each round is put off by another `R - C`. So: every gap is `(T - C) + (R - C)`.
+//! * A server that used at most `u < C` in the last `T` before the window has `C - u` as it begins:
+//!   `A(y) = y` for these, then `A(y) = T - C + y` for the `u` that were used and for the next
+//!   `C - u`, and so on: jumps of `T - C`, `C` units apart. So: a first gap of `R - C`, `C - u`,
+//!   then gaps as above. Of a strict server the rest of the first `C` units is put off as well, so
+//!   the bound for `u = C` may be the better one.
 //!
-//! This needs a list that never is full (its last entry waits for the newest, and budget comes late), ticks that are not late
-//! (an overrun takes later budget), no time with interrupts or preemption off, and only servers on the core.
-//! Background time comes on top and is not counted.
+//! This needs a list that never is full (its last entry waits for the newest, and budget comes
+//! late), ticks that are not late (an overrun takes later budget), no time with interrupts or
+//! preemption off, and only servers on the core. Background time comes on top and is not counted.
 //!
 //! # Not covered
 //! Several cores; supplies that adapt.
@@ -48,14 +53,17 @@ use serde::{Deserialize, Serialize};
 
 /// A supply of processor time.
 pub trait Supply {
-    /// Least time supplied in any window of length `window`, in the same unit. Monotone, and at most `window`.
+    /// Least time supplied in any window of length `window`, in the same unit. Monotone, and at
+    /// most `window`.
     fn supplied(&self, window: u64) -> u64;
 
-    /// Shortest window that supplies `demand` wherever it begins. `None` if it does not fit in 64 bits, or there is none.
+    /// Shortest window that supplies `demand` wherever it begins. `None` if it does not fit in 64
+    /// bits, or there is none.
     fn window_for(&self, demand: u64) -> Option<u64>;
 
-    /// Long-term rate as a fraction, at most 1, its denominator not zero, and a period of the supply: a window from `delay`
-    /// on that is longer by the denominator supplies the numerator more.
+    /// Long-term rate as a fraction, at most 1, its denominator not zero, and a period of the
+    /// supply: a window from `delay` on that is longer by the denominator supplies the numerator
+    /// more.
     fn rate(&self) -> (u64, u64);
 
     /// Some `d` such that every window of length `t >= d` supplies at least `rate*(t - d)`.
@@ -111,7 +119,8 @@ pub enum SupplyError {
     },
     /// A window of a table that is empty, overlaps the one before it, or ends after the cycle.
     #[error(
-        "window {window} is empty, begins before the one before it has ended, or ends after the cycle of {cycle}; sort them"
+        "window {window} is empty, begins before the one before it has ended, or ends after the \
+            cycle of {cycle}; sort them"
     )]
     Window {
         /// Index of the window.
@@ -168,10 +177,16 @@ impl Rounds {
     /// `budget` in each `period`, within `deadline` of its start.
     ///
     /// # Errors
-    /// A deadline beyond the period, a budget that is zero or beyond the deadline, or a period that is too long.
+    /// A deadline beyond the period, a budget that is zero or beyond the deadline, or a period that
+    /// is too long.
     pub fn with_deadline(budget: u64, period: u64, deadline: u64) -> Result<Self, SupplyError> {
         if deadline > period {
-            return Err(SupplyError::Range { what: "deadline", value: deadline, least: 1, most: period });
+            return Err(SupplyError::Range {
+                what: "deadline",
+                value: deadline,
+                least: 1,
+                most: period,
+            });
         }
         if budget == 0 || budget > deadline {
             return Err(SupplyError::Budget { budget, most: deadline });
@@ -181,27 +196,38 @@ impl Rounds {
         Self { first_gap, first_budget: budget, budget, gap }.checked(period)
     }
 
-    /// The sporadic server described above: `capacity` and `period` of its configuration, `response` the response time of
-    /// a sporadic task `(capacity, period)` in its place.
+    /// The sporadic server described above: `capacity` and `period` of its configuration,
+    /// `response` the response time of a sporadic task `(capacity, period)` in its place.
     ///
     /// # Errors
-    /// A capacity that is zero or beyond the period, a response not within capacity and period, or a period that is
-    /// too long.
-    pub fn sporadic_server(capacity: u64, period: u64, response: u64, strict: bool) -> Result<Self, SupplyError> {
+    /// A capacity that is zero or beyond the period, a response not within capacity and period, or
+    /// a period that is too long.
+    pub fn sporadic_server(
+        capacity: u64,
+        period: u64,
+        response: u64,
+        strict: bool,
+    ) -> Result<Self, SupplyError> {
         if capacity == 0 || capacity > period {
             return Err(SupplyError::Budget { budget: capacity, most: period });
         }
         if response < capacity || response > period {
-            return Err(SupplyError::Range { what: "response", value: response, least: capacity, most: period });
+            return Err(SupplyError::Range {
+                what: "response",
+                value: response,
+                least: capacity,
+                most: period,
+            });
         }
         let late = response - capacity;
-        let first_gap = (period - capacity).checked_add(late).ok_or(SupplyError::Long { period })?;
+        let first_gap =
+            (period - capacity).checked_add(late).ok_or(SupplyError::Long { period })?;
         let gap = if strict { first_gap } else { period - capacity };
         Self { first_gap, first_budget: capacity, budget: capacity, gap }.checked(period)
     }
 
-    /// The same in windows before which the server used at most `used` of its budget in a time `period`. Not always better than
-    /// [`Self::sporadic_server`]: both hold.
+    /// The same in windows before which the server used at most `used` of its budget in a time
+    /// `period`. Not always better than [`Self::sporadic_server`]: both hold.
     ///
     /// # Errors
     /// As of [`Self::sporadic_server`].
@@ -237,9 +263,13 @@ impl Rounds {
 impl Supply for Rounds {
     fn supplied(&self, window: u64) -> u64 {
         let Some(rest) = window.checked_sub(self.first_gap) else { return 0 };
-        let Some(rest) = rest.checked_sub(self.first_round()) else { return rest.min(self.first_budget) };
+        let Some(rest) = rest.checked_sub(self.first_round()) else {
+            return rest.min(self.first_budget);
+        };
         // At most `rest`, as the budget is at most the round.
-        self.first_budget + (rest / self.round()) * self.budget + (rest % self.round()).min(self.budget)
+        self.first_budget
+            + (rest / self.round()) * self.budget
+            + (rest % self.round()).min(self.budget)
     }
 
     fn window_for(&self, demand: u64) -> Option<u64> {
@@ -260,9 +290,11 @@ impl Supply for Rounds {
     }
 
     fn delay(&self) -> u64 {
-        // The supply touches a line of its rate at the end of each gap but the first: the line is later by what the first budget lacks.
+        // The supply touches a line of its rate at the end of each gap but the first: the line is
+        // later by what the first budget lacks.
         let lacks = u128::from(self.budget - self.first_budget) * u128::from(self.gap);
-        self.first_gap.saturating_add(lacks.div_ceil(u128::from(self.budget)).try_into().unwrap_or(u64::MAX))
+        self.first_gap
+            .saturating_add(lacks.div_ceil(u128::from(self.budget)).try_into().unwrap_or(u64::MAX))
     }
 }
 
@@ -279,7 +311,8 @@ impl TimeTable {
     /// Windows as (begin, length), sorted, within a cycle of length `cycle`.
     ///
     /// # Errors
-    /// No window, a window that is empty, overlaps or ends after the cycle, or a cycle that is too long.
+    /// No window, a window that is empty, overlaps or ends after the cycle, or a cycle that is too
+    /// long.
     pub fn new(cycle: u64, windows: &[(u64, u64)]) -> Result<Self, SupplyError> {
         if windows.is_empty() {
             return Err(SupplyError::NoWindows);
@@ -287,7 +320,9 @@ impl TimeTable {
         cycle.checked_mul(2).ok_or(SupplyError::Long { period: cycle })?;
         let (mut table, mut total, mut last) = (Vec::with_capacity(2 * windows.len()), 0, 0);
         for (window, &(begin, length)) in windows.iter().enumerate() {
-            let end = begin.checked_add(length).filter(|end| length > 0 && begin >= last && *end <= cycle);
+            let end = begin
+                .checked_add(length)
+                .filter(|end| length > 0 && begin >= last && *end <= cycle);
             last = end.ok_or(SupplyError::Window { window, cycle })?;
             total += length;
             table.push((begin, last, total));

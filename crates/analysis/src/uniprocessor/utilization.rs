@@ -1,20 +1,24 @@
-//! Sufficient tests for rate- and deadline-monotonic priorities from utilisations and periods alone.
+//! Sufficient tests for rate- and deadline-monotonic priorities from utilisations and periods
+//! alone.
 //!
 //! # Problem
-//! Response times need the tasks' order and a recurrence; admission and first drafts want a formula.
+//! Response times need the tasks' order and a recurrence; admission and first drafts want a
+//! formula.
 //!
 //! # Rules
-//! With `u_i = C_i/min(D_i, T_i)` (a task with `D < T` is no harder than one with period `D`), preemptive tasks meet their
-//! deadlines if the one of the shorter `min(D, T)` has the higher priority and
+//! With `u_i = C_i/min(D_i, T_i)` (a task with `D < T` is no harder than one with period `D`),
+//! preemptive tasks meet their deadlines if the one of the shorter `min(D, T)` has the higher
+//! priority and
 //! * `sum of u_i <= n*(2^(1/n) - 1)`: Liu and Layland, JACM 1973, theorem 5;
-//! * `product of (1 + u_i) <= 2`: Bini, Buttazzo, Buttazzo, "Rate monotonic analysis: the hyperbolic bound", IEEE ToC 2003,
-//!   theorem 2; never weaker than the first;
-//! * the first with `k` in place of `n`, where the `min(D, T)` fall into `k` harmonic chains (in a chain each divides the next):
-//!   Kuo and Mok, "Load adjustment in adaptive real-time systems", RTSS 1991. With `k = 1`: `sum of u_i <= 1`. The least
-//!   `k` is found by matching (Dilworth): each chain less is a task matched with its successor.
+//! * `product of (1 + u_i) <= 2`: Bini, Buttazzo, Buttazzo, "Rate monotonic analysis: the
+//!   hyperbolic bound", IEEE ToC 2003, theorem 2; never weaker than the first;
+//! * the first with `k` in place of `n`, where the `min(D, T)` fall into `k` harmonic chains (in a
+//!   chain each divides the next): Kuo and Mok, "Load adjustment in adaptive real-time systems",
+//!   RTSS 1991. With `k = 1`: `sum of u_i <= 1`. The least `k` is found by matching (Dilworth):
+//!   each chain less is a task matched with its successor.
 //!
-//! All are computed with integers in 2^-62 steps, rounded up: a yes is a yes, and a no within `n*2^-60` of a bound may be
-//! a yes.
+//! All are computed with integers in 2^-62 steps, rounded up: a yes is a yes, and a no within
+//! `n*2^-60` of a bound may be a yes.
 //!
 //! # Not covered
 //! Other priority orders, blocking, jitter: see [`fixed_priority`](super::fixed_priority).
@@ -78,8 +82,14 @@ pub fn harmonic_chains(periods: &[u64]) -> usize {
     sorted.len() - matched
 }
 
-/// Finds `from` a successor, moving others to other successors if need be (breadth first: no recursion on long inputs).
-fn extend(sorted: &[u64], from: usize, seen: &mut [bool], predecessor: &mut [Option<usize>]) -> bool {
+/// Finds `from` a successor, moving others to other successors if need be (breadth first: no
+/// recursion on long inputs).
+fn extend(
+    sorted: &[u64],
+    from: usize,
+    seen: &mut [bool],
+    predecessor: &mut [Option<usize>],
+) -> bool {
     // Per successor seen, the task that wants it.
     let mut wants = vec![from; sorted.len()];
     let mut queue = vec![from];
@@ -103,7 +113,8 @@ fn extend(sorted: &[u64], from: usize, seen: &mut [bool], predecessor: &mut [Opt
     false
 }
 
-/// Gives `to` to the task that wants it, what that task had to the one that wants that, and so on back to `from`.
+/// Gives `to` to the task that wants it, what that task had to the one that wants that, and so on
+/// back to `from`.
 fn settle(from: usize, mut to: usize, wants: &[usize], predecessor: &mut [Option<usize>]) {
     loop {
         let task = wants[to];
@@ -122,13 +133,17 @@ fn holds(tasks: &[SporadicTask], bound: Bound) -> bool {
     match bound {
         Bound::LiuLayland => liu_layland(total(), tasks.len()),
         Bound::Hyperbolic => {
-            tasks.iter().fold(ONE, |product, t| times(product, ONE.saturating_add(share(t)))) <= 2 * ONE
+            tasks.iter().fold(ONE, |product, t| times(product, ONE.saturating_add(share(t))))
+                <= 2 * ONE
         }
         Bound::Harmonic => {
             let periods: Vec<u64> = tasks.iter().map(SporadicTask::constrained_deadline).collect();
             match harmonic_chains(&periods) {
                 1 => fits(
-                    &tasks.iter().map(|t| SporadicTask { period: t.constrained_deadline(), ..*t }).collect::<Vec<_>>(),
+                    &tasks
+                        .iter()
+                        .map(|t| SporadicTask { period: t.constrained_deadline(), ..*t })
+                        .collect::<Vec<_>>(),
                 ),
                 chains => liu_layland(total(), chains),
             }
@@ -152,9 +167,15 @@ pub fn schedulable(set: &TaskSet, bound: Bound) -> Result<bool, TaskSetError> {
 pub fn schedulable_explained(set: &TaskSet, bound: Bound) -> Result<Derivation, TaskSetError> {
     check(set)?;
     let (rule, source) = match bound {
-        Bound::LiuLayland => ("sum of u_i <= n*(2^(1/n) - 1)", "Liu and Layland, JACM 1973, theorem 5"),
-        Bound::Hyperbolic => ("product of (1 + u_i) <= 2", "Bini, Buttazzo, Buttazzo, IEEE ToC 2003, theorem 2"),
-        Bound::Harmonic => ("sum of u_i <= k*(2^(1/k) - 1), k harmonic chains", "Kuo and Mok, RTSS 1991"),
+        Bound::LiuLayland => {
+            ("sum of u_i <= n*(2^(1/n) - 1)", "Liu and Layland, JACM 1973, theorem 5")
+        }
+        Bound::Hyperbolic => {
+            ("product of (1 + u_i) <= 2", "Bini, Buttazzo, Buttazzo, IEEE ToC 2003, theorem 2")
+        }
+        Bound::Harmonic => {
+            ("sum of u_i <= k*(2^(1/k) - 1), k harmonic chains", "Kuo and Mok, RTSS 1991")
+        }
     };
     let mut d = Derivation::new(rule, source).input("n", set.tasks.len() as u64);
     for (i, t) in set.tasks.iter().enumerate() {

@@ -1,7 +1,8 @@
-//! A simulator of preemptive global scheduling by priority points, in integer time, and sources of task sets and releases.
+//! A simulator of preemptive global scheduling by priority points, in integer time, and sources of
+//! task sets and releases.
 //!
-//! It shares nothing with the analysis but the task type. Time is integral; multiply all parameters of a set by a factor to
-//! attack it with releases at fractions of its unit.
+//! It shares nothing with the analysis but the task type. Time is integral; multiply all parameters
+//! of a set by a factor to attack it with releases at fractions of its unit.
 
 #![allow(dead_code)]
 
@@ -13,7 +14,8 @@ pub struct Draw(pub u64);
 impl Draw {
     /// A value below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 =
+            self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
     }
 
@@ -31,8 +33,15 @@ pub enum Deadlines {
     Arbitrary,
 }
 
-/// A random set; execution times are drawn so that the utilisation is spread around the number of cores.
-pub fn random_set(draw: &mut Draw, cores: u32, tasks: usize, longest: u64, deadlines: Deadlines) -> TaskSet {
+/// A random set; execution times are drawn so that the utilisation is spread around the number of
+/// cores.
+pub fn random_set(
+    draw: &mut Draw,
+    cores: u32,
+    tasks: usize,
+    longest: u64,
+    deadlines: Deadlines,
+) -> TaskSet {
     let per_task = 2 * u64::from(cores) * 100 / tasks as u64;
     let task = |draw: &mut Draw| {
         let period = draw.within(1, longest);
@@ -61,8 +70,16 @@ pub fn finer(set: &TaskSet, factor: u64) -> TaskSet {
 /// Release times of each task up to a horizon.
 pub type Releases = Vec<Vec<u64>>;
 
-/// First releases at `offsets`, then each period, sometimes (one in `rarity`; 0: never) later by up to `most`.
-pub fn releases(draw: &mut Draw, set: &TaskSet, offsets: &[u64], horizon: u64, rarity: u64, most: u64) -> Releases {
+/// First releases at `offsets`, then each period, sometimes (one in `rarity`; 0: never) later by up
+/// to `most`.
+pub fn releases(
+    draw: &mut Draw,
+    set: &TaskSet,
+    offsets: &[u64],
+    horizon: u64,
+    rarity: u64,
+    most: u64,
+) -> Releases {
     let mut all = Vec::new();
     for (t, offset) in set.tasks.iter().zip(offsets) {
         let (mut list, mut at) = (Vec::new(), *offset);
@@ -78,8 +95,8 @@ pub fn releases(draw: &mut Draw, set: &TaskSet, offsets: &[u64], horizon: u64, r
     all
 }
 
-/// Offsets that make a deadline of each task coincide with one of task `k`, the pattern that the tests consider the worst,
-/// a little disturbed.
+/// Offsets that make a deadline of each task coincide with one of task `k`, the pattern that the
+/// tests consider the worst, a little disturbed.
 pub fn aligned_offsets(draw: &mut Draw, set: &TaskSet, k: usize) -> Vec<u64> {
     let longest = set.tasks.iter().map(|t| t.period.max(t.deadline)).max().unwrap_or(1);
     let meet = 3 * longest + set.tasks[k].deadline;
@@ -93,9 +110,15 @@ pub fn aligned_offsets(draw: &mut Draw, set: &TaskSet, k: usize) -> Vec<u64> {
         .collect()
 }
 
-/// Longest response of each task, jobs of the same priority point in order of tasks; `points` are relative to releases.
-/// `available(time)` is the number of cores that can be used in `time..time + 1`.
-pub fn responses(set: &TaskSet, points: &[u64], releases: &Releases, available: &dyn Fn(u64) -> u32) -> Vec<u64> {
+/// Longest response of each task, jobs of the same priority point in order of tasks; `points` are
+/// relative to releases. `available(time)` is the number of cores that can be used in
+/// `time..time + 1`.
+pub fn responses(
+    set: &TaskSet,
+    points: &[u64],
+    releases: &Releases,
+    available: &dyn Fn(u64) -> u32,
+) -> Vec<u64> {
     let n = set.tasks.len();
     let mut head = vec![0usize; n];
     let mut left: Vec<u64> = set.tasks.iter().map(|t| t.wcet).collect();
@@ -148,7 +171,8 @@ pub fn gedf(set: &TaskSet, releases: &Releases) -> Vec<u64> {
     responses(set, &points, releases, &|_| cores)
 }
 
-/// The release patterns of an attack: synchronous, aligned deadlines, random offsets; periodic and sporadic.
+/// The release patterns of an attack: synchronous, aligned deadlines, random offsets; periodic and
+/// sporadic.
 pub fn attack(draw: &mut Draw, set: &TaskSet, rounds: u64, mut judge: impl FnMut(&Releases)) {
     let longest = set.tasks.iter().map(|t| t.period).max().unwrap_or(1);
     let horizon = 12 * longest;

@@ -46,7 +46,11 @@ pub fn nanosecond_set(random: &mut Random, count: usize) -> Vec<SporadicTask> {
     for left in (0..count).rev() {
         let next = if left == 0 { 0.0 } else { rest * random.unit().powf(1.0 / left as f64) };
         let period = (1e7 * 100f64.powf(random.unit())) as u64;
-        tasks.push(SporadicTask { wcet: (((rest - next) * period as f64) as u64).max(1), period, deadline: period });
+        tasks.push(SporadicTask {
+            wcet: (((rest - next) * period as f64) as u64).max(1),
+            period,
+            deadline: period,
+        });
         rest = next;
     }
     tasks.sort_by_key(|t| t.period);
@@ -71,7 +75,8 @@ pub enum Policy {
     NonPreemptive,
 }
 
-/// When each job ends. `supplied` says whether the jobs get the core in the unit of time that begins then.
+/// When each job ends. `supplied` says whether the jobs get the core in the unit of time that
+/// begins then.
 pub fn simulate(jobs: &[Job], policy: Policy, supplied: impl Fn(u64) -> bool) -> Vec<u64> {
     let mut left: Vec<u64> = jobs.iter().map(|job| job.wcet).collect();
     let mut finished = vec![0; jobs.len()];

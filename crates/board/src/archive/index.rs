@@ -1,8 +1,10 @@
 //! Indices of packages, and what a package needs.
 //!
-//! Rule: a dependency is met by the first of its alternatives that an index has, by name or as something that a package provides; the indices are
-//! asked in the order given. Backports are newer than what they stand beside and are built on it, so asking them first needs no comparison of
-//! versions. Does not cover: conflicts, and what packages do when they are installed, because they are only unpacked.
+//! Rule: a dependency is met by the first of its alternatives that an index has, by name or as
+//! something that a package provides; the indices are asked in the order given. Backports are newer
+//! than what they stand beside and are built on it, so asking them first needs no comparison of
+//! versions. Does not cover: conflicts, and what packages do when they are installed, because they
+//! are only unpacked.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -71,7 +73,9 @@ fn paragraph(text: &str) -> Option<Package> {
         }
     }
     let field = |key: &str| fields.get(key).map(|v| (*v).to_owned());
-    let list = |key: &str| fields.get(key).map(|v| v.split(',').map(str::trim).collect::<Vec<_>>()).unwrap_or_default();
+    let list = |key: &str| {
+        fields.get(key).map(|v| v.split(',').map(str::trim).collect::<Vec<_>>()).unwrap_or_default()
+    };
     let mut depends: Vec<Vec<String>> = Vec::new();
     for alternatives in list("Pre-Depends").into_iter().chain(list("Depends")) {
         depends.push(alternatives.split('|').map(bare).filter(|n| !n.is_empty()).collect());
@@ -120,10 +124,10 @@ pub fn resolve<'a>(indices: &'a [Index], roots: &[&str]) -> Result<Vec<&'a Packa
         if alternatives.iter().any(|a| NOT_NEEDED.contains(&a.as_str())) {
             continue;
         }
-        let package = alternatives
-            .iter()
-            .find_map(|name| find(indices, name))
-            .ok_or_else(|| format!("the archive has no {}, which {by} needs", alternatives.join(" or ")))?;
+        let package =
+            alternatives.iter().find_map(|name| find(indices, name)).ok_or_else(|| {
+                format!("the archive has no {}, which {by} needs", alternatives.join(" or "))
+            })?;
         if found.insert(&package.name, package).is_none() {
             open.extend(package.depends.iter().map(|d| (d.clone(), package.name.clone())));
         }
@@ -132,31 +136,44 @@ pub fn resolve<'a>(indices: &'a [Index], roots: &[&str]) -> Result<Vec<&'a Packa
 }
 
 fn find<'a>(indices: &'a [Index], name: &str) -> Option<&'a Package> {
-    indices.iter().find_map(|i| i.get(name)).or_else(|| indices.iter().find_map(|i| i.provider(name)))
+    indices
+        .iter()
+        .find_map(|i| i.get(name))
+        .or_else(|| indices.iter().find_map(|i| i.provider(name)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const RELEASE: &str = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nSuite: test\nMD5Sum:\n 11 5 main/binary-amd64/Packages.xz\nSHA256:\n aa 7 main/binary-arm64/Packages.xz\n bb 9 main/binary-amd64/Packages.xz\nOther: x\n cc 9 late\n-----BEGIN PGP SIGNATURE-----\n dd 9 forged\n";
+    const RELEASE: &str = "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA256\n\nSuite: \
+        test\nMD5Sum:\n 11 5 main/binary-amd64/Packages.xz\nSHA256:\n aa 7 \
+        main/binary-arm64/Packages.xz\n bb 9 main/binary-amd64/Packages.xz\nOther: x\n cc 9 \
+        late\n-----BEGIN PGP SIGNATURE-----\n dd 9 forged\n";
 
     fn package(name: &str, more: &str) -> String {
         format!(
-            "Package: {name}\nVersion: 1\n{more}Description: x\n of several: lines\nFilename: pool/{name}.deb\nSize: 3\nSHA256: ab\n\n"
+            "Package: {name}\nVersion: 1\n{more}Description: x\n of several: lines\nFilename: \
+                pool/{name}.deb\nSize: 3\nSHA256: ab\n\n"
         )
     }
 
     #[test]
     fn only_signed_hashes_of_the_right_list_count() {
-        assert_eq!(release_entry(RELEASE, "main/binary-amd64/Packages.xz"), Some((9, "bb".to_owned())));
+        assert_eq!(
+            release_entry(RELEASE, "main/binary-amd64/Packages.xz"),
+            Some((9, "bb".to_owned()))
+        );
         assert_eq!(release_entry(RELEASE, "late"), None);
         assert_eq!(release_entry(RELEASE, "forged"), None);
     }
 
     #[test]
     fn a_paragraph_gives_names_without_versions() {
-        let text = package("a", "Depends: b (>= 2:1.0), c:any | d (<< 3)\nPre-Depends: e\nProvides: f (= 1), g\n");
+        let text = package(
+            "a",
+            "Depends: b (>= 2:1.0), c:any | d (<< 3)\nPre-Depends: e\nProvides: f (= 1), g\n",
+        );
         let index = Index::parse(&text);
         let a = index.get("a").expect("a package");
         assert_eq!(a.depends, [vec!["e"], vec!["b"], vec!["c", "d"]]);
@@ -166,13 +183,20 @@ mod tests {
 
     #[test]
     fn what_lacks_a_checksum_is_no_package() {
-        assert_eq!(Index::parse("Package: a\nVersion: 1\nFilename: x\nSize: 3\n").names().count(), 0);
+        assert_eq!(
+            Index::parse("Package: a\nVersion: 1\nFilename: x\nSize: 3\n").names().count(),
+            0
+        );
     }
 
     #[test]
     fn the_first_index_wins_and_circles_end() {
-        let newer = Index::parse(&package("a", "Depends: b, virtual | none\n").replace("Version: 1", "Version: 2"));
-        let older = package("a", "") + &package("b", "Depends: a, adduser\n") + &package("p", "Provides: virtual\n");
+        let newer = Index::parse(
+            &package("a", "Depends: b, virtual | none\n").replace("Version: 1", "Version: 2"),
+        );
+        let older = package("a", "")
+            + &package("b", "Depends: a, adduser\n")
+            + &package("p", "Provides: virtual\n");
         let indices = [newer, Index::parse(&older)];
         let found = resolve(&indices, &["a"]).expect("resolved");
         let names: Vec<_> = found.iter().map(|p| (p.name.as_str(), p.version.as_str())).collect();

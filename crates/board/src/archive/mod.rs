@@ -1,7 +1,8 @@
 //! Debian's archive: packages by name, checked.
 //!
-//! Problem: QEMU and kernels are not part of solocore, and what a mirror sends is not to be trusted. Rule: Debian's signature covers `InRelease`,
-//! its hashes cover the indices of packages, and these cover the packages. Files come by curl, which goes on where it was interrupted.
+//! Problem: QEMU and kernels are not part of solocore, and what a mirror sends is not to be
+//! trusted. Rule: Debian's signature covers `InRelease`, its hashes cover the indices of packages,
+//! and these cover the packages. Files come by curl, which goes on where it was interrupted.
 //! Does not cover: expiry (`Valid-Until`), because an old mirror still serves what it once checked.
 
 mod index;
@@ -33,7 +34,8 @@ impl Archive {
     /// [`BoardError::Machine`] when neither names one.
     pub fn find() -> Result<Self, BoardError> {
         let named = std::env::var("SOLOCORE_DEBIAN").ok().filter(|a| !a.is_empty());
-        let none = "this machine's apt knows no Debian archive; set SOLOCORE_DEBIAN to the address of a mirror";
+        let none = "this machine's apt knows no Debian archive; set SOLOCORE_DEBIAN to the address \
+            of a mirror";
         let address = named.or_else(of_apt).ok_or_else(|| BoardError::Machine(none.to_owned()))?;
         let address = address.trim_end_matches('/').to_owned();
         let proxy = proxy_of_apt(address.split(':').next().unwrap_or("http"));
@@ -45,11 +47,18 @@ impl Archive {
         &self.address
     }
 
-    /// The packages of a suite for this architecture; `scratch` is a directory for files on the way.
+    /// The packages of a suite for this architecture; `scratch` is a directory for files on the
+    /// way.
     ///
     /// # Errors
-    /// [`BoardError::Machine`] when the archive cannot be reached or its files do not match their checksums.
-    pub fn index(&self, suite: &str, scratch: &Path, watch: &mut dyn Watch) -> Result<Index, BoardError> {
+    /// [`BoardError::Machine`] when the archive cannot be reached or its files do not match their
+    /// checksums.
+    pub fn index(
+        &self,
+        suite: &str,
+        scratch: &Path,
+        watch: &mut dyn Watch,
+    ) -> Result<Index, BoardError> {
         watch.stage(&format!("reading {}/dists/{suite}", self.address));
         // Of its own, so that no part of another suite's index is taken for its beginning.
         let scratch = tempfile::Builder::new().prefix(suite).tempdir_in(scratch);
@@ -60,10 +69,13 @@ impl Archive {
         let text = signature::check(&release, suite, watch)?;
         let name = "main/binary-amd64/Packages.xz";
         let wrong = |what: &str| {
-            BoardError::Machine(format!("{}: {suite}: {what}; name another mirror in SOLOCORE_DEBIAN", self.address))
+            BoardError::Machine(format!(
+                "{}: {suite}: {what}; name another mirror in SOLOCORE_DEBIAN",
+                self.address
+            ))
         };
-        let (size, sha256) =
-            index::release_entry(&text, name).ok_or_else(|| wrong("InRelease has no index for amd64"))?;
+        let (size, sha256) = index::release_entry(&text, name)
+            .ok_or_else(|| wrong("InRelease has no index for amd64"))?;
         let packed = scratch.join("Packages.xz");
         // By its hash, so that an archive that changes at this moment still fits together.
         let by_hash = format!("dists/{suite}/main/binary-amd64/by-hash/SHA256/{sha256}");
@@ -76,11 +88,17 @@ impl Archive {
         }
         let plain = scratch.join("Packages");
         let out = File::create(&plain).map_err(|e| BoardError::file(&plain, "write", &e))?;
-        helper::run(Command::new("xz").arg("-dc").arg(&packed).stdout(out), "xz-utils", watch, |_| {})?;
+        helper::run(
+            Command::new("xz").arg("-dc").arg(&packed).stdout(out),
+            "xz-utils",
+            watch,
+            |_| {},
+        )?;
         Ok(Index::parse(&solocore_model::files::read_text(&plain)?))
     }
 
-    /// Fetches a package into `directory` and returns its path; a part that is there already is not fetched again.
+    /// Fetches a package into `directory` and returns its path; a part that is there already is not
+    /// fetched again.
     ///
     /// # Errors
     /// [`BoardError::Machine`], also when its checksum is wrong; the file is then removed.
@@ -99,15 +117,32 @@ impl Archive {
         }
         let _ = std::fs::remove_file(&path);
         Err(BoardError::Machine(format!(
-            "{}: {} does not match its checksum and was removed; try again, or name another mirror in SOLOCORE_DEBIAN",
+            "{}: {} does not match its checksum and was removed; try again, or name another mirror \
+                in SOLOCORE_DEBIAN",
             self.address, package.filename
         )))
     }
 
-    fn fetch(&self, file: &str, to: &Path, size: Option<u64>, watch: &mut dyn Watch) -> Result<(), BoardError> {
+    fn fetch(
+        &self,
+        file: &str,
+        to: &Path,
+        size: Option<u64>,
+        watch: &mut dyn Watch,
+    ) -> Result<(), BoardError> {
         let url = format!("{}/{file}", self.address);
         let mut curl = Command::new("curl");
-        curl.args(["-fsSL", "--retry", "3", "--connect-timeout", "20", "--speed-limit", "1", "--speed-time", "60"]);
+        curl.args([
+            "-fsSL",
+            "--retry",
+            "3",
+            "--connect-timeout",
+            "20",
+            "--speed-limit",
+            "1",
+            "--speed-time",
+            "60",
+        ]);
         if let Some(proxy) = &self.proxy {
             curl.args(["--proxy", proxy]);
         }
@@ -123,7 +158,8 @@ impl Archive {
         })
         .map_err(|e| match e {
             BoardError::Machine(text) => BoardError::Machine(format!(
-                "cannot fetch {url}: {}; check the network, or name another mirror in SOLOCORE_DEBIAN",
+                "cannot fetch {url}: {}; check the network, or name another mirror in \
+                    SOLOCORE_DEBIAN",
                 text.trim_end_matches("; try again")
             )),
             other => other,
@@ -149,15 +185,20 @@ fn hash_of(path: &Path) -> Result<String, BoardError> {
 
 /// The archive that apt uses.
 fn of_apt() -> Option<String> {
-    let output = Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]).output().ok()?;
+    let output =
+        Command::new("apt-get").args(["indextargets", "--format", "$(REPO_URI)"]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
-    text.lines().map(|l| l.trim_end_matches('/')).find(|l| l.ends_with("/debian")).map(str::to_owned)
+    text.lines()
+        .map(|l| l.trim_end_matches('/'))
+        .find(|l| l.ends_with("/debian"))
+        .map(str::to_owned)
 }
 
 /// The proxy that apt uses for a scheme. Those of the environment are curl's own matter.
 fn proxy_of_apt(scheme: &str) -> Option<String> {
     let key = format!("Acquire::{scheme}::Proxy");
-    let output = Command::new("apt-config").args(["dump", "--format", "%f=%v%n", &key]).output().ok()?;
+    let output =
+        Command::new("apt-config").args(["dump", "--format", "%f=%v%n", &key]).output().ok()?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let value = text.lines().find_map(|l| l.strip_prefix(&format!("{key}=")))?.trim().to_owned();
     (!value.is_empty() && value != "DIRECT").then_some(value)

@@ -1,7 +1,8 @@
 //! Debian's signature of a release.
 //!
-//! Rule: where this machine has Debian's keys and a program that checks signatures (gpgv or sqv), a release without a good signature is refused.
-//! Where it has not, the user is told that only checksums were compared.
+//! Rule: where this machine has Debian's keys and a program that checks signatures (gpgv or sqv), a
+//! release without a good signature is refused. Where it has not, the user is told that only
+//! checksums were compared.
 
 use crate::error::BoardError;
 use crate::watch::Watch;
@@ -10,14 +11,17 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 /// Where Debian's packages of keys put them.
-const KEYS: &[&str] =
-    &["/usr/share/keyrings/debian-archive-keyring.gpg", "/usr/share/keyrings/debian-archive-keyring.pgp"];
+const KEYS: &[&str] = &[
+    "/usr/share/keyrings/debian-archive-keyring.gpg",
+    "/usr/share/keyrings/debian-archive-keyring.pgp",
+];
 
 /// Checks the signature of a release, and gives the text that it covers.
 pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<String, BoardError> {
     let Some(keys) = KEYS.iter().map(Path::new).find(|k| k.is_file()) else {
         watch.note(&format!(
-            "the signature of {suite} was not checked: Debian's keys are not here (package debian-archive-keyring)"
+            "the signature of {suite} was not checked: Debian's keys are not here (package \
+                debian-archive-keyring)"
         ));
         return Ok(files::read_text(release)?);
     };
@@ -28,17 +32,25 @@ pub fn check(release: &Path, suite: &str, watch: &mut dyn Watch) -> Result<Strin
         if program == "sqv" {
             command.arg("--cleartext");
         }
-        let status = command.arg(release).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let status = command
+            .arg(release)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status();
         match status {
             Ok(status) if status.success() => return Ok(files::read_text(&signed)?),
             Ok(_) => {
                 return Err(BoardError::Machine(format!(
-                    "the archive's {suite} has no good signature by Debian; name another mirror in SOLOCORE_DEBIAN"
+                    "the archive's {suite} has no good signature by Debian; name another mirror in \
+                        SOLOCORE_DEBIAN"
                 )));
             }
             Err(_) => {}
         }
     }
-    watch.note(&format!("the signature of {suite} was not checked: neither gpgv nor sqv is here (package gpgv)"));
+    watch.note(&format!(
+        "the signature of {suite} was not checked: neither gpgv nor sqv is here (package gpgv)"
+    ));
     Ok(files::read_text(release)?)
 }

@@ -10,13 +10,20 @@ use std::path::PathBuf;
 pub enum BoardCommand {
     /// Boot a board, run a program on it, and turn it off.
     #[command(
-        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore board run core-i5-2500k --share plans --out results -- sh -c \"solocore run plans/a.json --start -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of the files that its arguments name, of the libraries that they need, and of what --share\nnames, at the same paths; its directory is this one. It can change nothing of the host: what it writes to /out comes back with --out.\nThe first run fetches QEMU and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there is no board\nto run it on, or the guest failed."
+        after_help = "Examples:\n  solocore board run core-i5-2500k -- ./detect a.pgm\n  solocore \
+            board run core-i5-2500k --share plans --out results -- sh -c \"solocore run \
+            plans/a.json --start -o /out/run.json\"\n  solocore board run my-board.toml --cpus 2 \
+            --model on --format json -- ./detect a.pgm\n\nThe guest has copies of the program, of \
+            the files that its arguments name, of the libraries that they need, and of what \
+            --share\nnames, at the same paths; its directory is this one. It can change nothing of \
+            the host: what it writes to /out comes back with --out.\nThe first run fetches QEMU \
+            and a kernel from Debian's archive (docs/board.md). Exit code: the program's; 3: there \
+            is no board\nto run it on, or the guest failed."
     )]
     Run(RunArgs),
     /// Boot a board with a shell on this terminal, until `exit`.
-    #[command(
-        after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out results\n\nCtrl-C goes to the guest; Ctrl-A x ends it however stuck it is."
-    )]
+    #[command(after_help = "Example:\n  solocore board shell core-i5-2500k --share . --out \
+            results\n\nCtrl-C goes to the guest; Ctrl-A x ends it however stuck it is.")]
     Shell(ShellArgs),
     /// List boards, and the QEMUs and kernels that are here or can be fetched.
     List {
@@ -25,9 +32,9 @@ pub enum BoardCommand {
         format: Format,
     },
     /// Inside a guest: ask the board for something.
-    #[command(
-        after_help = "Examples, in a script that `board run` runs:\n  solocore board ask model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no board."
-    )]
+    #[command(after_help = "Examples, in a script that `board run` runs:\n  solocore board ask \
+            model-off\n  solocore board ask snapshot before\n\nExit code 3: this machine is no \
+            board.")]
     Ask {
         /// What to ask for.
         #[arg(value_enum)]
@@ -106,7 +113,8 @@ pub struct MachineArgs {
     /// The board: a preset or a platform file.
     #[arg(value_name = "BOARD")]
     pub board: String,
-    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or what the archive has in its place].
+    /// The kernel's version, like 7.0.13, or 7.0.13-rt [default: 6.19.14, or what the archive has
+    /// in its place].
     #[arg(long, value_name = "V")]
     pub kernel: Option<String>,
     /// CPUs of the guest [default: the board's cores].
@@ -115,7 +123,8 @@ pub struct MachineArgs {
     /// Memory of the guest, like "2 GiB" or 2G.
     #[arg(long, value_name = "SIZE", default_value = "1 GiB", value_parser = memory)]
     pub memory: Bytes,
-    /// When the memory model computes; without it every reference takes the same time, and the board runs faster.
+    /// When the memory model computes; without it every reference takes the same time, and the
+    /// board runs faster.
     #[arg(long, value_enum, default_value_t)]
     pub model: Model,
     /// What the caches fetch by themselves.
@@ -133,7 +142,8 @@ pub struct MachineArgs {
     /// Of all that is left to chance.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// A file or a directory that the guest gets a copy of, at the same path; may be given several times.
+    /// A file or a directory that the guest gets a copy of, at the same path; may be given several
+    /// times.
     #[arg(long, value_name = "PATH")]
     pub share: Vec<PathBuf>,
     /// A directory for what the guest wrote to /out.
@@ -151,7 +161,8 @@ pub struct RunArgs {
     /// A file for the messages of the kernel and of QEMU.
     #[arg(long, value_name = "FILE")]
     pub console: Option<PathBuf>,
-    /// A file for all that the board counted, also of each frame of the memory; snapshots lie beside it, as FILE.LABEL.
+    /// A file for all that the board counted, also of each frame of the memory; snapshots lie
+    /// beside it, as FILE.LABEL.
     #[arg(long, value_name = "FILE")]
     pub truth: Option<PathBuf>,
     /// What to print: with json, the program's output goes to stderr.
@@ -170,7 +181,8 @@ pub struct ShellArgs {
 
 /// A size with its unit, or as QEMU takes it: 768M, 2G.
 fn memory(text: &str) -> Result<Bytes, String> {
-    let of_qemu = text.strip_suffix('M').map(|n| (n, 20)).or_else(|| text.strip_suffix('G').map(|n| (n, 30)));
+    let of_qemu =
+        text.strip_suffix('M').map(|n| (n, 20)).or_else(|| text.strip_suffix('G').map(|n| (n, 30)));
     if let Some((number, shift)) = of_qemu
         && let Ok(n) = number.trim().parse::<u64>()
         && n < 1 << 20

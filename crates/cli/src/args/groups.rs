@@ -1,7 +1,7 @@
 //! The commands of `solocore --help`, by what they are for.
 //!
-//! Rule: clap has one list of commands without headings, so the list is written here, into the help's template. A test holds it to the
-//! commands that there are.
+//! Rule: clap has one list of commands without headings, so the list is written here, into the
+//! help's template. A test holds it to the commands that there are.
 
 use clap::Command;
 use std::fmt::Write as _;
@@ -10,11 +10,24 @@ use std::fmt::Write as _;
 const GROUPS: [(&str, &[&str]); 5] = [
     (
         "Plan a system",
-        &["profile", "plan", "sim", "report", "assess", "schedule-io", "check-io", "platforms", "workloads"],
+        &[
+            "profile",
+            "plan",
+            "sim",
+            "report",
+            "assess",
+            "schedule-io",
+            "check-io",
+            "platforms",
+            "workloads",
+        ],
     ),
     ("Run it here, or on a virtual board", &["run", "exec", "vcpu", "recolor", "board"]),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
-    ("Laboratory: studies and papers, which plan and run no system", &["analyze", "dram", "reproduce", "study"]),
+    (
+        "Laboratory: studies and papers, which plan and run no system",
+        &["analyze", "dram", "reproduce", "study"],
+    ),
     ("Shell", &["completions", "help"]),
 ];
 
@@ -25,18 +38,25 @@ const WIDTH: usize = 11;
 pub fn grouped(mut command: Command) -> Command {
     // The command `help` is made by this.
     command.build();
-    let (heading, literal) = (*command.get_styles().get_header(), *command.get_styles().get_literal());
+    let (heading, literal) =
+        (*command.get_styles().get_header(), *command.get_styles().get_literal());
     let mut list = String::new();
     for (name, commands) in GROUPS {
         let _ = writeln!(list, "{heading}{name}:{heading:#}");
         for name in commands {
-            let about = command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
-            let _ = writeln!(list, "  {literal}{name:WIDTH$}{literal:#}  {}", about.unwrap_or_default());
+            let about =
+                command.find_subcommand(name).and_then(Command::get_about).map(ToString::to_string);
+            let _ = writeln!(
+                list,
+                "  {literal}{name:WIDTH$}{literal:#}  {}",
+                about.unwrap_or_default()
+            );
         }
         list.push('\n');
     }
     let template = format!(
-        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} {{usage}}\n\n{list}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
+        "{{before-help}}{{about-with-newline}}\n{{usage-heading}} \
+            {{usage}}\n\n{list}{heading}Options:{heading:#}\n{{options}}{{after-help}}"
     );
     command.help_template(template)
 }
@@ -49,9 +69,11 @@ mod tests {
     #[test]
     fn every_command_is_in_one_group_and_on_one_line() {
         let mut command = grouped(crate::args::Args::command());
-        let visible = command.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned());
+        let visible =
+            command.get_subcommands().filter(|c| !c.is_hide_set()).map(|c| c.get_name().to_owned());
         let mut there: Vec<String> = visible.collect();
-        let mut listed: Vec<String> = GROUPS.iter().flat_map(|(_, names)| *names).map(|n| (*n).to_owned()).collect();
+        let mut listed: Vec<String> =
+            GROUPS.iter().flat_map(|(_, names)| *names).map(|n| (*n).to_owned()).collect();
         there.sort_unstable();
         listed.sort_unstable();
         assert_eq!(listed, there);

@@ -9,8 +9,8 @@ pub struct IsolationArgs {
     /// Start the plan's commands on their cores: one run is one job, released every period.
     #[arg(long)]
     pub start: bool,
-    /// Start this in place of the plan's command (split at spaces), also without --start; or a driver, by the name of its
-    /// transfer in the time table, like "nav/1/device-input".
+    /// Start this in place of the plan's command (split at spaces), also without --start; or a
+    /// driver, by the name of its transfer in the time table, like "nav/1/device-input".
     #[arg(long = "command", value_name = "TASK=COMMAND", value_parser = pair)]
     pub commands: Vec<(String, String)>,
     /// Bind a running process to its task's core.
@@ -19,7 +19,8 @@ pub struct IsolationArgs {
     /// Where commands are run [default: the plan's directory].
     #[arg(long, value_name = "DIR")]
     pub directory: Option<PathBuf>,
-    /// Leave analysed tasks ordinary ones: their budgets hold them, and the plan's response times do not hold.
+    /// Leave analysed tasks ordinary ones: their budgets hold them, and the plan's response times
+    /// do not hold.
     #[arg(long)]
     pub no_fifo: bool,
     /// The CPU for interrupts [default: the first without analysed tasks].
@@ -31,11 +32,12 @@ pub struct IsolationArgs {
     /// Let other programs run on the cores of analysed tasks.
     #[arg(long)]
     pub no_confine: bool,
-    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl), beside the budgets, and locked
-    /// pages ways of their own.
+    /// Have the hardware give each core its ways of the shared cache and its bandwidth (resctrl),
+    /// beside the budgets, and locked pages ways of their own.
     #[arg(long)]
     pub resctrl: bool,
-    /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000 periods of each CPU).
+    /// Write a Perfetto trace: throttling and use of each period, and jobs (the last 250,000
+    /// periods of each CPU).
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
 }
@@ -45,7 +47,10 @@ fn pair(text: &str) -> Result<(String, String), String> {
         Some((name, value)) if !name.is_empty() && !value.trim().is_empty() => {
             Ok((name.to_owned(), value.trim().to_owned()))
         }
-        _ => Err("it is written TASK=..., with the name of a task of the plan (or of a transfer of its time table)"
-            .to_owned()),
+        _ => {
+            Err("it is written TASK=..., with the name of a task of the plan (or of a transfer of \
+            its time table)"
+                .to_owned())
+        }
     }
 }

@@ -37,17 +37,19 @@ pub struct LatencyArgs {
     /// Where readings come from.
     #[arg(long, value_enum, default_value_t)]
     pub source: Source,
-    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults,
-    /// which only stand in].
+    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else
+    /// cache-misses, else page-faults, which only stand in].
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
     /// What tells that memory is contended.
     #[arg(long, value_enum, default_value_t)]
     pub rule: Rule,
-    /// Contended at or above this latency (in the unit shown) or this many requests a period: say what Algorithm 1 would throttle.
+    /// Contended at or above this latency (in the unit shown) or this many requests a period: say
+    /// what Algorithm 1 would throttle.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
-    /// With --threshold: throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
+    /// With --threshold: throttling is reduced once requests are at or below this share of the most
+    /// seen, 0 to 1.
     #[arg(long, default_value_t = 0.8, value_name = "SHARE", requires = "threshold")]
     pub idle: f64,
     /// The probe's CPUs, in turn, like 0-1,3 [default: all that this process may use].
@@ -62,7 +64,8 @@ pub struct LatencyArgs {
     /// Make the probe a real-time thread (SCHED_FIFO) of this priority, 1 to 99.
     #[arg(long, value_name = "N")]
     pub priority: Option<u8>,
-    /// Measure the latency alone and beside memory hogs, what the probe costs, and suggest a threshold.
+    /// Measure the latency alone and beside memory hogs, what the probe costs, and suggest a
+    /// threshold.
     #[arg(long, conflicts_with_all = ["every", "count", "source", "event", "rule", "threshold"])]
     pub calibrate: bool,
     /// With --calibrate: time for each load, like "2 s".

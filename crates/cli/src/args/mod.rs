@@ -16,13 +16,15 @@ pub use format::Format;
 pub use plan::{AssessArgs, Engine, Method, PlanArgs, ProfileArgs, Profiling, ReportArgs, SimArgs};
 pub use run::{DEFAULT_EVENT, DoctorArgs, ExecArgs, RunArgs, RunEngine, RunSharing, TopArgs};
 pub use studies::{
-    AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs, StudyArgs,
+    AnalyzeArgs, AnalyzeTest, CheckIoArgs, DramArgs, DramPattern, ReproduceArgs, ScheduleIoArgs,
+    StudyArgs,
 };
 
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline missed), 2 bad input, 3 this machine cannot do it.";
+const EXIT_CODES: &str = "Exit codes: 0 success, 1 a negative answer (unschedulable, deadline \
+    missed), 2 bad input, 3 this machine cannot do it.";
 
 /// Makes every core of a multicore machine behave like a chip of its own.
 #[derive(Debug, Parser)]
@@ -43,7 +45,9 @@ impl Args {
         let matches = Self::grouped().get_matches();
         let mut args = Self::from_arg_matches(&matches).unwrap_or_else(|e| e.exit());
         if let (Command::Run(run), Some((_, matches))) = (&mut args.command, matches.subcommand()) {
-            let typed = |id: &&clap::Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            let typed = |id: &&clap::Id| {
+                matches.value_source(id.as_str()) == Some(ValueSource::CommandLine)
+            };
             run.given = matches.ids().filter(typed).map(|id| id.as_str().to_owned()).collect();
         }
         args
@@ -54,88 +58,132 @@ impl Args {
 pub enum Command {
     /// Learn how a program uses memory.
     #[command(
-        after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n\nThe program's input, output and exit code pass through; the summary goes to stderr."
+        after_help = "Examples:\n  solocore profile -- ./tracking a.pgm b.pgm\n  solocore profile \
+            --platform imx6q -o t.json -- ./tracking-arm a.pgm b.pgm\n\nThe program's input, \
+            output and exit code pass through; the summary goes to stderr."
     )]
     Profile(ProfileArgs),
     /// Decide cores, cache and budgets, and prove that they suffice.
     #[command(
-        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o plan.json --format json\n  solocore plan examples/ima-sce/system.toml --method sce --explain"
+        after_help = "Examples:\n  solocore plan system.toml\n  solocore plan system.toml -o \
+            plan.json --format json\n  solocore plan examples/ima-sce/system.toml --method sce \
+            --explain"
     )]
     Plan(PlanArgs),
     /// Run a plan on a simulated board.
     #[command(
-        after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim system.toml --unmanaged --format json\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv"
+        after_help = "Examples:\n  solocore sim plan.json --duration \"2 s\"\n  solocore sim \
+            system.toml --unmanaged --format json\n  solocore sim plan.json --sched-trace t.csv && \
+            solocore check-trace t.csv"
     )]
     Sim(SimArgs),
     /// Draw a plan and its measurements as one HTML page.
     #[command(
-        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json -o report.html\n  solocore report out/ -o report.html\n  solocore report table.json -o table.html   # of schedule-io"
+        after_help = "Examples:\n  solocore report plan.json solo.json unmanaged.json managed.json \
+            -o report.html\n  solocore report out/ -o report.html\n  solocore report table.json -o \
+            table.html   # of schedule-io"
     )]
     Report(ReportArgs),
     /// All of it: profile, plan, simulate alone, unmanaged and managed, and report.
     #[command(after_help = "Example:\n  solocore assess examples/vision/system.toml -o out")]
     Assess(AssessArgs),
     /// Test the task sets of a corpus for schedulability.
-    #[command(
-        after_help = "Examples:\n  solocore analyze --test fp-rta corpus.jsonl\n  zcat corpus.jsonl.gz | solocore analyze --test gedf -\n  solocore analyze --test edf --explain --format text corpus.jsonl\n  solocore analyze --test fp-rta --repeat 100 corpus.jsonl >/dev/null\n\nA line of the corpus: {\"cores\": 1, \"tasks\": [{\"wcet\": 1, \"period\": 4, \"deadline\": 4}, ...]}, in one integer unit, tasks in priority order.\nIts answer: {\"schedulable\": true, \"response\": [1, ...]}; null where the test has no bound. A response may exceed its deadline.\nWith tardiness, \"tardiness\" takes the place of \"response\", and schedulable means that all are 0.\nBlank lines are skipped. A line without an answer gets {\"error\": \"line 17: ...\", \"line\": 17} in its place.\n\nExit codes: 0 all lines have an answer (an unschedulable set is an answer), 2 some have none, or bad usage."
-    )]
+    #[command(after_help = "Examples:\n  solocore analyze --test fp-rta corpus.jsonl\n  zcat \
+            corpus.jsonl.gz | solocore analyze --test gedf -\n  solocore analyze --test edf \
+            --explain --format text corpus.jsonl\n  solocore analyze --test fp-rta --repeat 100 \
+            corpus.jsonl >/dev/null\n\nA line of the corpus: {\"cores\": 1, \"tasks\": [{\"wcet\": \
+            1, \"period\": 4, \"deadline\": 4}, ...]}, in one integer unit, tasks in priority \
+            order.\nIts answer: {\"schedulable\": true, \"response\": [1, ...]}; null where the \
+            test has no bound. A response may exceed its deadline.\nWith tardiness, \"tardiness\" \
+            takes the place of \"response\", and schedulable means that all are 0.\nBlank lines \
+            are skipped. A line without an answer gets {\"error\": \"line 17: ...\", \"line\": 17} \
+            in its place.\n\nExit codes: 0 all lines have an answer (an unschedulable set is an \
+            answer), 2 some have none, or bad usage.")]
     Analyze(AnalyzeArgs),
     /// Find conflict-free offsets for IMA partitions and their I/O.
     #[command(
-        after_help = "Examples:\n  solocore schedule-io examples/ima-sce/instance.toml\n  solocore schedule-io instance.toml -o table.json --time-limit \"5 min\"\n  solocore schedule-io instance.toml --format json --seed 2\n\nSame instance and seed, same answer, on any machine; the time limit only decides whether there is one.\nExit code 1: there is no table, or none was found; the answer says which, and why."
+        after_help = "Examples:\n  solocore schedule-io examples/ima-sce/instance.toml\n  solocore \
+            schedule-io instance.toml -o table.json --time-limit \"5 min\"\n  solocore schedule-io \
+            instance.toml --format json --seed 2\n\nSame instance and seed, same answer, on any \
+            machine; the time limit only decides whether there is one.\nExit code 1: there is no \
+            table, or none was found; the answer says which, and why."
     )]
     ScheduleIo(ScheduleIoArgs),
     /// Check a table of schedule-io against its instance, by unrolling.
     #[command(
-        after_help = "Examples:\n  solocore check-io instance.toml table.json\n  solocore check-io instance.toml table.json --executions 100 --seed 7 --format json\n  solocore check-io system.toml plan.json\n\nExit code 1: a rule is broken; the first violation is shown, with both activities, their lines and the time."
+        after_help = "Examples:\n  solocore check-io instance.toml table.json\n  solocore check-io \
+            instance.toml table.json --executions 100 --seed 7 --format json\n  solocore check-io \
+            system.toml plan.json\n\nExit code 1: a rule is broken; the first violation is shown, \
+            with both activities, their lines and the time."
     )]
     CheckIo(CheckIoArgs),
     /// Run synthetic traffic through the DRAM model alone.
     #[command(
-        after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
+        after_help = "Examples:\n  solocore dram --memory ddr3-1333 --pattern random --load \"5 \
+            GB/s\" --writes 0.333\n  solocore dram --memory lpddr4-3200 --pattern chase --format \
+            json\n  solocore dram --pattern stream4 --check --trace-commands commands.csv\n  solocore dram --pattern attack --attackers 1 --outstanding 16 --same-bank --row-hit-cap off\n\nLatencies run from the arrival at the controller to the data, of reads only; there are no caches.\nSame arguments, same figures, on any machine; wall_ns aside."
     )]
     Dram(DramArgs),
     /// Run the papers' experiments on simulated boards, with a verdict on each claim.
     #[command(
-        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run left in the directory, with the same\nscale and seed, is kept: an interrupted run goes on where it was. Exit code 1: a claim does not hold."
+        after_help = "Examples:\n  solocore reproduce --list\n  solocore reproduce sce-fig2 -o \
+            out\n  solocore reproduce maracas --quick\n  solocore reproduce --all --page \
+            docs/reproduction.md\n\nEach writes ID.csv, ID.svg and ID.json. What an earlier run \
+            left in the directory, with the same\nscale and seed, is kept: an interrupted run goes \
+            on where it was. Exit code 1: a claim does not hold."
     )]
     Reproduce(ReproduceArgs),
     /// Run the MC2 schedulability study of random task systems.
     ///
     /// The share of random task systems that each scheme can schedule.
     #[command(
-        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
+        after_help = "Examples:\n  solocore study --all -o study\n  solocore study --scenario \
+            \"C-Light,Short,Medium,Slow,Large,High,Many\" -o one\n  solocore study --scenario \"*,Long,*,Slow,*,High,*\" --schemes \"C|C,O|C,O|opt\" --utilization 1:4:0.1 -o some\n  solocore study --resume study\n  solocore study --all --shard 1/4 -o part1\n  solocore study --merge part1 part2 part3 part4 -o whole\n\nWrites points.csv, sua.csv, sua_by_scenario.csv, observations.csv and a plot (SVG) per scenario. An interrupted\nstudy keeps its points; --resume goes on where it was. The same seed gives the same files on any machine.\nRAYON_NUM_THREADS limits the threads."
     )]
     Study(StudyArgs),
     /// Regulate this machine as a plan says, until Ctrl-C.
     #[command(
-        after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine is not the plan's, lacks something, or is regulated already; nothing was changed."
+        after_help = "Examples:\n  solocore run plan.json\n  solocore run plan.json --duration \
+            \"10 s\" --format json -o run.json\n  solocore run plan.json --dry-run\n  solocore run \
+            plan.json --event page-faults --engine helper\n\nNeeds root. When it ends, however it \
+            ends, the machine is as it was. The plan's core i is CPU i.\nExit code 3: this machine \
+            is not the plan's, lacks something, or is regulated already; nothing was changed."
     )]
     Run(RunArgs),
     /// Run a program under the lock, on a core, in a VCPU, or in its colours.
     ///
-    /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache colours and banks of its own.
+    /// Under the bandwidth lock, on a core of its own, within a bandwidth, in a VCPU, or in cache
+    /// colours and banks of its own.
     #[command(
-        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
+        after_help = "Examples:\n  solocore exec --lock -- ./detect a.pgm\n  solocore exec --lock \
+            --core 2 -- ./detect a.pgm\n  solocore exec --core 3 --budget \"200 MB/s\" -- make\n  solocore exec --ways 4 --core 2 -- ./detect a.pgm\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n  solocore exec --colors 0-7 -- ./detect a.pgm\n  solocore exec --colors 0-7 --banks 2,3 --map map.txt -- ./detect a.pgm\n\nThe program's input, output and exit code pass through. With --lock, whenever the program or a descendant of it runs, the other\ncores may do for tasks that are not real-time only what the running plan allows beside a lock; where no solocore runs, root\nregulates for as long as the program takes. With --colors or --banks its pages, and those of what it starts, are moved to such\nframes before it begins, and later ones come from them; how many lie elsewhere at the end goes to stderr (docs/space.md). Exit code 3: it is not allowed, or this machine cannot do it."
     )]
     Exec(ExecArgs),
     /// Give threads a share of a core in every period, whatever else runs: VCPUs.
-    #[command(
-        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler goes on with every thread."
-    )]
+    #[command(after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --vcpu \
+            audio=1ms/5ms@1\n  solocore vcpu create control 2ms/10ms --pid 4711\n  solocore vcpu \
+            list\n  solocore vcpu move control 2\n  solocore exec --vcpu 6ms/100ms -- ./detect \
+            a.pgm\n\nNeeds root and a kernel with sched_ext. A VCPU that does not fit is refused, \
+            and nothing changes. When `serve` ends, however it\nends, the kernel's own scheduler \
+            goes on with every thread.")]
     Vcpu(vcpu::VcpuArgs),
     /// Check that a trace of scheduling decisions follows from the policy.
     ///
     /// Each decision followed from the policy, and the promises were kept.
     #[command(
-        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
+        after_help = "Examples:\n  solocore vcpu serve --vcpu video=6ms/20ms --duration \"10 s\" \
+            --sched-trace t.csv && solocore check-trace t.csv\n  solocore run plan.json --duration \"10 s\" --sched-trace t.csv && solocore check-trace t.csv\n  solocore sim plan.json --sched-trace t.csv && solocore check-trace t.csv --format json\n\nExit code 1: a rule is broken; the first violation is shown, with its time, core and numbers."
     )]
     CheckTrace(scheduling::CheckTraceArgs),
     /// Move a program that runs in its colours to others.
     #[command(
         name = "recolor",
         alias = "recolour",
-        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec --colors` started, with all its processes, while it runs; new pages come from\nthe new colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started in colours."
+        after_help = "Examples:\n  solocore recolor 1234 --colors 8-15\n  solocore recolor 1234 \
+            --colors 8-15 --banks 0,1 --format json\n\nMoves the program that `solocore exec \
+            --colors` started, with all its processes, while it runs; new pages come from\nthe new \
+            colours. Exit code 1: some pages could not be moved. Exit code 3: it was not started \
+            in colours."
     )]
     Recolour(space::RecolourArgs),
     /// Find cache colours and DRAM banks, and where a process's pages lie.
@@ -143,28 +191,30 @@ pub enum Command {
     Space(space::SpaceCommand),
     /// Say what this machine can do, what it lacks, and how to get it.
     #[command(
-        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in for it; 1: it cannot."
+        after_help = "Examples:\n  solocore doctor\n  solocore doctor --event r412e --format \
+            json\n\nExit code 0: `solocore run` can run here, by the counter or by what stands in \
+            for it; 1: it cannot."
     )]
     Doctor(DoctorArgs),
     /// Watch what a running `solocore run` does.
-    #[command(
-        after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count 10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of the whole run."
-    )]
+    #[command(after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count \
+            10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of \
+            the whole run.")]
     Top(TopArgs),
     /// Show how long requests to memory take, and how many each CPU makes.
     ///
     /// And what would be throttled.
     #[command(
-        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
+        after_help = "Examples:\n  solocore latency --every \"100 ms\" --count 20\n  solocore \
+            latency --calibrate\n  solocore latency --threshold 150 --event page-faults\n  solocore latency --rule rate --threshold 2000000\n  solocore latency --source probe --cpu 1 --rate 1000 --format json --count 50\n\nCounters of the memory controller tell the latency where the machine has them and root asks; else a probe does: timed loads\nfrom lines that no cache holds. --threshold only says what Algorithm 1 of MARACAS would throttle; nothing is throttled.\nWith --calibrate, memory hogs run on the other CPUs for a few seconds. docs/latency.md explains the figures."
     )]
     Latency(latency::LatencyArgs),
     /// Run programs on a virtual board: stock Debian with a board's cores, caches and memory.
     #[command(subcommand)]
     Board(board::BoardCommand),
     /// Measure this machine: memory, messages, I/O, coloured pages.
-    #[command(
-        after_help = "Each has --help with examples. bandwidth, latency and io-load take IsolBench's -c, -p and -r."
-    )]
+    #[command(after_help = "Each has --help with examples. bandwidth, latency and io-load take \
+            IsolBench's -c, -p and -r.")]
     Bench {
         /// Which benchmark.
         #[command(subcommand)]
@@ -180,7 +230,8 @@ pub enum Command {
     },
     /// List the workloads that scenarios can name, with their parameters and defaults.
     #[command(
-        after_help = "Examples:\n  solocore workloads\n  solocore workloads latency\n  solocore workloads --format json"
+        after_help = "Examples:\n  solocore workloads\n  solocore workloads latency\n  solocore \
+            workloads --format json"
     )]
     Workloads {
         /// Only this kind, with its parameters.

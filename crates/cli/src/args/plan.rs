@@ -61,13 +61,16 @@ pub struct PlanArgs {
     /// How to plan [default: sce for a system with partitions, else cores].
     #[arg(long, value_enum)]
     pub method: Option<Method>,
-    /// Add how each response time came about: rule, inputs, intermediate values, and the terms from the time alone to the bound.
+    /// Add how each response time came about: rule, inputs, intermediate values, and the terms from
+    /// the time alone to the bound.
     #[arg(long)]
     pub explain: bool,
-    /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare; the file stays as it is. Repeatable.
+    /// Plan with one key of the system file changed, like "task.NAME.period=50 ms", and compare;
+    /// the file stays as it is. Repeatable.
     #[arg(long, value_name = "KEY=VALUE")]
     pub what_if: Vec<String>,
-    /// Search on for better shares for up to this time, like "10 s" [default: a number of candidates, the same on each machine].
+    /// Search on for better shares for up to this time, like "10 s" [default: a number of
+    /// candidates, the same on each machine].
     #[arg(long, value_name = "TIME")]
     pub time_limit: Option<Time>,
     /// What to print.
@@ -99,7 +102,8 @@ pub struct SimArgs {
     /// Write the whole timeline here as a Perfetto trace.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Write every decision of the scheduler here, of criticality levels or of VCPUs, for `solocore check-trace`.
+    /// Write every decision of the scheduler here, of criticality levels or of VCPUs, for
+    /// `solocore check-trace`.
     #[arg(long, value_name = "FILE", conflicts_with = "solo")]
     pub sched_trace: Option<PathBuf>,
     /// Write the result here as well.
@@ -114,7 +118,8 @@ pub struct SimArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct ReportArgs {
-    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of `solocore schedule-io`.
+    /// A plan and results of `solocore sim` (JSON), directories that hold them, or a table of
+    /// `solocore schedule-io`.
     #[arg(required = true)]
     pub results: Vec<PathBuf>,
     /// The page to write.

@@ -43,11 +43,12 @@ pub struct RunArgs {
     /// How tasks are kept off a throttled CPU.
     #[arg(long, value_enum, default_value_t)]
     pub engine: RunEngine,
-    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a counter; with :u programs' own only.
+    /// What counts as an access: llc-misses, cache-misses, rHEX, or page-faults to try it without a
+    /// counter; with :u programs' own only.
     #[arg(long, default_value = DEFAULT_EVENT, value_name = "NAME")]
     pub event: String,
-    /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an event as for --event
-    /// [default: the CPU's own event of write-backs, where it has one].
+    /// What counts as a write, where the plan has budgets of writes, or to count them beside it: an
+    /// event as for --event [default: the CPU's own event of write-backs, where it has one].
     #[arg(long, value_name = "NAME")]
     pub write_event: Option<String>,
     /// Leave the plan's budgets of writes out: --event has each core's whole budget.
@@ -62,7 +63,8 @@ pub struct RunArgs {
     /// What happens with time that is left (the plan's bounds cover none only).
     #[arg(long, value_enum, default_value_t)]
     pub share: RunSharing,
-    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and attach as transfers, beside root.
+    /// Whose members may hold the bandwidth lock (a plan with policy = "bwlock"), signal jobs and
+    /// attach as transfers, beside root.
     #[arg(long, default_value = "solocore", value_name = "GROUP")]
     pub group: String,
     /// A section that holds the bandwidth lock counts for at most so long; "0 s": for ever.
@@ -100,7 +102,8 @@ pub struct ExecArgs {
     /// Keep it on this core.
     #[arg(long, value_name = "N")]
     pub core: Option<u32>,
-    /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running solocore.
+    /// Let its core transfer at most so much, like "200 MB/s"; needs --core, and no other running
+    /// solocore.
     #[arg(long, value_name = "BANDWIDTH", requires = "core", conflicts_with = "lock")]
     pub budget: Option<Bandwidth>,
     /// Give it so many ways of the shared cache that nobody else may fill (resctrl; root).

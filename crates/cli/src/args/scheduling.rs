@@ -8,10 +8,12 @@ use std::path::PathBuf;
 /// Which scheduler runs the plan's tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 pub enum RunScheduler {
-    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals. Plans with VCPUs always have their own.
+    /// The kernel's own: tasks under SCHED_FIFO, windows of partitions by signals. Plans with VCPUs
+    /// always have their own.
     #[default]
     None,
-    /// MC2's levels A to D, or the windows of partitions, decided in the kernel (Linux 6.14 or later with sched_ext).
+    /// MC2's levels A to D, or the windows of partitions, decided in the kernel (Linux 6.14 or
+    /// later with sched_ext).
     Levels,
 }
 
@@ -32,7 +34,8 @@ pub struct SchedulingArgs {
 pub struct CheckTraceArgs {
     /// Trace (CSV) of `solocore run --sched-trace` or `solocore sim --sched-trace`.
     pub trace: PathBuf,
-    /// How late a decision, or a thread that must stop, may be [default: 10 ms in a kernel's trace, 0 in a simulation's].
+    /// How late a decision, or a thread that must stop, may be [default: 10 ms in a kernel's trace,
+    /// 0 in a simulation's].
     #[arg(long, value_name = "TIME")]
     pub tolerance: Option<Time>,
     /// What to print.

@@ -7,10 +7,12 @@ use std::path::PathBuf;
 /// Where colours and banks are from.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct MapArgs {
-    /// Bank functions of this machine, one XOR function a line, and its colours (`solocore space map`).
+    /// Bank functions of this machine, one XOR function a line, and its colours
+    /// (`solocore space map`).
     #[arg(long, value_name = "FILE")]
     pub map: Option<PathBuf>,
-    /// Board whose shared cache gives the colours [default: this machine's, as far as they are known].
+    /// Board whose shared cache gives the colours [default: this machine's, as far as they are
+    /// known].
     #[arg(long, value_name = "BOARD")]
     pub platform: Option<String>,
 }
@@ -54,7 +56,12 @@ pub struct RecolourArgs {
     /// A process of a program that `solocore exec --colors` started.
     pub pid: u32,
     /// Move its pages to these cache colours, like 8-15.
-    #[arg(long = "colors", alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    #[arg(
+        long = "colors",
+        alias = "colours",
+        value_name = "LIST",
+        required_unless_present = "banks"
+    )]
     pub colours: Option<String>,
     /// Move its pages to these DRAM banks, like 2,3.
     #[arg(long, value_name = "LIST")]
@@ -69,12 +76,19 @@ pub struct RecolourArgs {
 pub enum SpaceCommand {
     /// Find the colours and the bank functions of this machine.
     #[command(
-        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe map has one XOR function of a bank a line, as the numbers of its physical address bits; colours are in\ncomments (`# colour: 12`). Bank functions are found by timing, which needs root and a quiet machine.\nExit code 3: the timing does not separate, and nothing is written (in most guests it does not)."
+        after_help = "Examples:\n  solocore space map -o map.txt\n  solocore space map --memory \
+            \"2 GiB\" -o map.txt\n  solocore space map --no-banks --platform raspberry-pi-4\n\nThe \
+            map has one XOR function of a bank a line, as the numbers of its physical address \
+            bits; colours are in\ncomments (`# colour: 12`). Bank functions are found by timing, \
+            which needs root and a quiet machine.\nExit code 3: the timing does not separate, and \
+            nothing is written (in most guests it does not)."
     )]
     Map(MapCommand),
     /// Count the pages of a process that are not in some colours and banks.
     #[command(
-        after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit 1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n\nExit code 1: private pages are in wrong colours."
+        after_help = "Examples:\n  solocore space audit 1234 --colors 0-7\n  solocore space audit \
+            1234 --colors 0-7 --banks 2,3 --map map.txt --format json\n\nExit code 1: private \
+            pages are in wrong colours."
     )]
     Audit(AuditCommand),
 }
@@ -91,7 +105,8 @@ pub struct MapCommand {
     /// Only the colours, without timing anything.
     #[arg(long)]
     pub no_banks: bool,
-    /// Board whose shared cache gives the colours [default: this machine's, as far as they are known].
+    /// Board whose shared cache gives the colours [default: this machine's, as far as they are
+    /// known].
     #[arg(long, value_name = "BOARD")]
     pub platform: Option<String>,
     /// Seed of the addresses and the samples.
@@ -105,7 +120,12 @@ pub struct AuditCommand {
     /// Which process.
     pub pid: u32,
     /// The cache colours that it should have, like 0-7.
-    #[arg(long = "colors", alias = "colours", value_name = "LIST", required_unless_present = "banks")]
+    #[arg(
+        long = "colors",
+        alias = "colours",
+        value_name = "LIST",
+        required_unless_present = "banks"
+    )]
     pub colours: Option<String>,
     /// The DRAM banks that it should have, like 2,3.
     #[arg(long, value_name = "LIST")]

@@ -70,7 +70,8 @@ pub struct AnalyzeArgs {
     pub test: AnalyzeTest,
     /// Task sets, one JSON object a line; - reads standard input.
     pub corpus: PathBuf,
-    /// Test each set N times more, and print task sets per second (one thread, without parsing) on stderr.
+    /// Test each set N times more, and print task sets per second (one thread, without parsing) on
+    /// stderr.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub repeat: Option<u64>,
     /// Add how each verdict came about.
@@ -132,7 +133,8 @@ pub enum DramPattern {
 
 #[derive(Debug, clap::Args)]
 pub struct DramArgs {
-    /// Memory: a preset (ddr3-1066, ddr3-1333, ddr4-2400, ddr5-4800, lpddr4-3200) or a file of that form.
+    /// Memory: a preset (ddr3-1066, ddr3-1333, ddr4-2400, ddr5-4800, lpddr4-3200) or a file of that
+    /// form.
     #[arg(long, default_value = "ddr3-1333")]
     pub memory: String,
     /// Channels, in place of the memory's.
@@ -184,13 +186,15 @@ pub struct DramArgs {
 
 #[derive(Debug, clap::Args)]
 pub struct StudyArgs {
-    /// Choices of Table 3, like "C-Light,Long,Light,Quick,Small,High,Many"; * stands for any. May be repeated.
+    /// Choices of Table 3, like "C-Light,Long,Light,Quick,Small,High,Many"; * stands for any. May
+    /// be repeated.
     #[arg(long, value_name = "CHOICES")]
     pub scenario: Vec<String>,
     /// All 648 scenarios.
     #[arg(long, conflicts_with = "scenario")]
     pub all: bool,
-    /// Schemes, separated by commas; all stands for the paper's nine and O|opt [default: the paper's nine].
+    /// Schemes, separated by commas; all stands for the paper's nine and O|opt [default: the
+    /// paper's nine].
     #[arg(long, value_name = "LIST")]
     pub schemes: Option<String>,
     /// System utilizations, FROM:TO:STEP [default: 0.2:8:0.2].

@@ -22,7 +22,9 @@ impl FromStr for Reservation {
     fn from_str(text: &str) -> Result<Self, String> {
         let form = || format!("`{text}` is not capacity/period; write it like 6ms/100ms");
         let (capacity, period) = text.split_once('/').ok_or_else(form)?;
-        let ns = |part: &str| part.trim().parse::<Time>().map(Time::ns_ceil).map_err(|e| format!("{}: {e}", form()));
+        let ns = |part: &str| {
+            part.trim().parse::<Time>().map(Time::ns_ceil).map_err(|e| format!("{}: {e}", form()))
+        };
         Ok(Self { capacity_ns: ns(capacity)?, period_ns: ns(period)? })
     }
 }
@@ -42,8 +44,11 @@ impl FromStr for Named {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let form = || format!("`{text}` is not NAME=C/T or NAME=C/T@CORE; write it like video=6ms/100ms@1");
-        let (name, rest) = text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
+        let form = || {
+            format!("`{text}` is not NAME=C/T or NAME=C/T@CORE; write it like video=6ms/100ms@1")
+        };
+        let (name, rest) =
+            text.split_once('=').filter(|(name, _)| !name.is_empty()).ok_or_else(form)?;
         let (reservation, core) = match rest.split_once('@') {
             Some((reservation, core)) => (reservation, Some(core.parse().map_err(|_| form())?)),
             None => (rest, None),
@@ -83,8 +88,8 @@ pub struct SchedulerArgs {
     /// Page colours of each core; VCPUs go only where theirs are free.
     #[arg(long, alias = "core-colours", value_name = "N", requires = "balance")]
     pub core_colors: Option<u64>,
-    /// Budgets come back a period after a VCPU woke, not after it was let in: a VCPU that is preempted gets its C in each T of its own, and
-    /// may have up to 2C in some window of T.
+    /// Budgets come back a period after a VCPU woke, not after it was let in: a VCPU that is
+    /// preempted gets its C in each T of its own, and may have up to 2C in some window of T.
     #[arg(long)]
     pub lenient: bool,
     /// Replenishments that a VCPU may have waiting.
@@ -101,8 +106,9 @@ pub struct SchedulerArgs {
 /// When background time is taken away (maracas, section IV).
 #[derive(Debug, Args)]
 pub struct ThrottlingArgs {
-    /// Throttle background time once memory is contended: from this latency of a request on, or with --rule rate from this many
-    /// requests a memory period on. `solocore latency --calibrate` suggests one.
+    /// Throttle background time once memory is contended: from this latency of a request on, or
+    /// with --rule rate from this many requests a memory period on. `solocore latency --calibrate`
+    /// suggests one.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub threshold: Option<u64>,
     /// What tells that memory is contended.
@@ -114,7 +120,8 @@ pub struct ThrottlingArgs {
     /// How often memory is looked at.
     #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
     pub memory_period: Time,
-    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else cache-misses, else page-faults].
+    /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else
+    /// cache-misses, else page-faults].
     #[arg(long, value_name = "NAME", requires = "threshold")]
     pub event: Option<String>,
     /// Throttling is reduced once requests are at or below this share of the most seen, 0 to 1.
@@ -132,7 +139,8 @@ pub struct VcpuArgs {
 pub enum VcpuCommand {
     /// Schedule VCPUs until Ctrl-C.
     Serve(ServeArgs),
-    /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing left behind?
+    /// Have the scheduler fail, again and again: does the kernel's own take over, and is nothing
+    /// left behind?
     Drill(DrillArgs),
     /// Create a VCPU.
     Create {
@@ -202,7 +210,13 @@ pub struct DrillArgs {
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..), value_name = "N")]
     pub times: u32,
     /// What goes wrong, by turns; what is to come more often is listed more than once.
-    #[arg(long, value_enum, value_delimiter = ',', default_value = "error,exit", value_name = "LIST")]
+    #[arg(
+        long,
+        value_enum,
+        value_delimiter = ',',
+        default_value = "error,exit",
+        value_name = "LIST"
+    )]
     pub faults: Vec<DrillFault>,
     /// A process that is in a VCPU each time, and must survive; may be repeated.
     #[arg(long = "pid", value_name = "PID")]
@@ -238,7 +252,8 @@ mod tests {
 
     #[test]
     fn reservations() {
-        let ms = |c: u64, t: u64| Reservation { capacity_ns: c * 1_000_000, period_ns: t * 1_000_000 };
+        let ms =
+            |c: u64, t: u64| Reservation { capacity_ns: c * 1_000_000, period_ns: t * 1_000_000 };
         assert_eq!("6ms/100ms".parse(), Ok(ms(6, 100)));
         assert_eq!(" 6 ms / 0.1 s".parse(), Ok(ms(6, 100)));
         for bad in ["6ms", "6/100", "-6ms/100ms", "6ms/", ""] {

@@ -14,10 +14,12 @@ use std::process::ExitCode;
 /// Stretch of the schedule that the report draws.
 const TIMELINE: Time = Time::from_ns(200_000_000);
 
-/// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the plan.
+/// Profiles, plans, simulates three ways, reports; exit code 1 if not schedulable or late under the
+/// plan.
 pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let plan = plan::make(&args.system, &args.profiling)?;
-    std::fs::create_dir_all(&args.output).map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
+    std::fs::create_dir_all(&args.output)
+        .map_err(|source| ModelError::Write { path: args.output.clone(), source })?;
     files::write_json(&args.output.join("plan.json"), &plan)?;
     let run = |mode: Mode| -> Result<SimResult, Failure> {
         let options = sim::options(mode, args.duration, args.seed, Some(TIMELINE))?;
@@ -39,14 +41,25 @@ pub fn run(args: &AssessArgs) -> Result<ExitCode, Failure> {
     let title = args.system.display().to_string();
     let page = args.output.join("report.html");
     material.write(&title, &page)?;
-    let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else { return Err(Failure::Interrupted) };
+    let (Some(plan), Some(managed)) = (&material.plan, &material.managed) else {
+        return Err(Failure::Interrupted);
+    };
     let text = summary(plan, &material, managed);
     print(&format!("{text}\nreport: {}\n", page.display()))?;
     Ok(ExitCode::from(u8::from(!plan.schedulable || sim::missed(plan, managed))))
 }
 
 fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
-    let head = ["task", "core", "solo ms", "unmanaged ms", "managed ms", "bound ms", "deadline ms", "verdict"];
+    let head = [
+        "task",
+        "core",
+        "solo ms",
+        "unmanaged ms",
+        "managed ms",
+        "bound ms",
+        "deadline ms",
+        "verdict",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for (i, t) in plan.tasks.iter().enumerate() {
         let longest = |r: Option<&SimResult>| {
@@ -60,7 +73,11 @@ fn summary(plan: &Plan, material: &Material, managed: &SimResult) -> String {
             longest(material.solo.as_ref()),
             longest(material.unmanaged.as_ref()),
             longest(Some(managed)),
-            if t.best_effort() { "-".to_owned() } else { table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX)) },
+            if t.best_effort() {
+                "-".to_owned()
+            } else {
+                table::ms(Some(t.c_sce_ns).filter(|&c| c != u64::MAX))
+            },
             table::ms(t.deadline_ns),
             if late { "LATE".to_owned() } else { plan::verdict(t).to_owned() },
         ]);

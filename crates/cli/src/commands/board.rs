@@ -88,7 +88,9 @@ fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
 
 fn ask(what: options::Ask, label: &str) -> Result<ExitCode, Failure> {
     if label.len() > 8 || label.contains('/') {
-        return Err(Failure::Input(format!("{label}: is no name of a snapshot; give at most eight letters")));
+        return Err(Failure::Input(format!(
+            "{label}: is no name of a snapshot; give at most eight letters"
+        )));
     }
     let request = match what {
         options::Ask::ModelOn => Request::ModelOn,
@@ -99,7 +101,9 @@ fn ask(what: options::Ask, label: &str) -> Result<ExitCode, Failure> {
     if guest::ask(request, label) {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Failure::Machine("this machine is no board; ask in a program of `solocore board run`".to_owned()))
+    Err(Failure::Machine(
+        "this machine is no board; ask in a program of `solocore board run`".to_owned(),
+    ))
 }
 
 /// Stages and speed on stderr, the program's output where it belongs.

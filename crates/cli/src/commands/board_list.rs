@@ -44,12 +44,16 @@ pub fn run(format: Format) -> Result<ExitCode, Failure> {
 }
 
 fn gather(format: Format) -> Result<List, Failure> {
-    let boards = PRESETS.iter().map(|(name, _)| Ok(board(find_board(name)?))).collect::<Result<_, Failure>>()?;
+    let boards = PRESETS
+        .iter()
+        .map(|(name, _)| Ok(board(find_board(name)?)))
+        .collect::<Result<_, Failure>>()?;
     let cache = Cache::find()?;
     let archive = Archive::find().ok();
-    let scratch =
-        tempfile::tempdir().map_err(|e| Failure::Machine(format!("no temporary directory: {e}; set TMPDIR")))?;
-    let available = archive.as_ref().map(|a| kernel::available(a, scratch.path(), &mut Terminal::new(format)));
+    let scratch = tempfile::tempdir()
+        .map_err(|e| Failure::Machine(format!("no temporary directory: {e}; set TMPDIR")))?;
+    let available =
+        archive.as_ref().map(|a| kernel::available(a, scratch.path(), &mut Terminal::new(format)));
     let available = match available {
         Some(Ok(versions)) => Some(versions),
         Some(Err(BoardError::Interrupted)) => return Err(Failure::Interrupted),
@@ -80,8 +84,11 @@ fn board(p: Platform) -> Board {
 }
 
 fn text(list: &List) -> String {
-    let mut rows =
-        vec![["board", "cores", "clock", "L1 data", "L2", "shared cache", "DRAM"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["board", "cores", "clock", "L1 data", "L2", "shared cache", "DRAM"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
     for b in &list.boards {
         let l2 = b.l2.clone().unwrap_or_else(|| "-".to_owned());
         rows.push(vec![
@@ -95,13 +102,19 @@ fn text(list: &List) -> String {
         ]);
     }
     let mut out = crate::table::render(&rows);
-    let joined = |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
+    let joined =
+        |names: &[String]| if names.is_empty() { "none".to_owned() } else { names.join(", ") };
     let _ = writeln!(out, "\nkept in {}", list.cache);
     let _ = writeln!(out, "  QEMU: {} (tested: {})", joined(&list.qemu), qemu::TESTED);
     let _ = writeln!(out, "  kernels: {} (tested: {})", joined(&list.kernels), kernel::TESTED);
     let _ = match &list.available_kernels {
         Some(kernels) => {
-            writeln!(out, "kernels at {}: {}", list.archive.as_deref().unwrap_or("the archive"), joined(kernels))
+            writeln!(
+                out,
+                "kernels at {}: {}",
+                list.archive.as_deref().unwrap_or("the archive"),
+                joined(kernels)
+            )
         }
         None => match &list.archive {
             Some(address) => writeln!(out, "{address} cannot be reached"),

@@ -26,11 +26,15 @@ struct Answer<'a> {
 /// Checks and prints; exit code 1 if a rule is broken.
 pub fn run(args: &CheckTraceArgs) -> Result<ExitCode, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", args.trace.display()));
-    let file =
-        File::open(&args.trace).map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
+    let file = File::open(&args.trace)
+        .map_err(|e| wrong(format!("cannot be read: {e}; name a trace of --sched-trace")))?;
     let mut trace = SchedTrace::read(BufReader::new(file)).map_err(|e| {
         let said = e.to_string();
-        wrong(if said.contains(';') { said } else { format!("{said}; write the trace again with --sched-trace") })
+        wrong(if said.contains(';') {
+            said
+        } else {
+            format!("{said}; write the trace again with --sched-trace")
+        })
     })?;
     if let Some(tolerance) = args.tolerance {
         trace.about.insert("tolerance_ns".to_owned(), tolerance.ns_ceil().to_string());
@@ -65,7 +69,8 @@ fn text(report: &Report) -> String {
 }
 
 fn text_of_vcpus(report: &VcpuReport) -> String {
-    let mut out = format!("{} events in {:.3} s, no violation\n", report.events, report.span_ns as f64 / 1e9);
+    let mut out =
+        format!("{} events in {:.3} s, no violation\n", report.events, report.span_ns as f64 / 1e9);
     for (rule, count) in &report.checked {
         out += &format!("  {rule}: {count} times\n");
     }
@@ -78,7 +83,9 @@ fn text_of_vcpus(report: &VcpuReport) -> String {
 fn text_of_levels(r: &LevelsReport) -> String {
     let us = |ns: u64| format!("{:.1} us", ns as f64 / 1e3);
     format!(
-        "{}: no rule is broken in {} events: {} decisions, {} jobs released, {} completed, {} overruns\nat most: decisions {} late, jobs in slots or windows {} late, {} run without being chosen, {} beyond a budget, {} tardy\n",
+        "{}: no rule is broken in {} events: {} decisions, {} jobs released, {} completed, {} \
+            overruns\nat most: decisions {} late, jobs in slots or windows {} late, {} run without \
+            being chosen, {} beyond a budget, {} tardy\n",
         r.scheduler,
         r.events,
         r.decisions,

@@ -1,4 +1,5 @@
-//! What the user hears of a run, and where its results go: the same for `run`, `exec` and `vcpu serve`.
+//! What the user hears of a run, and where its results go: the same for `run`, `exec` and
+//! `vcpu serve`.
 
 use crate::args::Format;
 use crate::commands::run_text;
@@ -45,7 +46,9 @@ pub fn run_beside(mut daemon: Daemon, program: Program) -> Result<ExitCode, Fail
             eprintln!("solocore: note: {note}");
         }
     })?;
-    outcome.lost.map_or_else(|| Ok(ExitCode::from(code.get().unwrap_or(1))), |error| Err(error.into()))
+    outcome
+        .lost
+        .map_or_else(|| Ok(ExitCode::from(code.get().unwrap_or(1))), |error| Err(error.into()))
 }
 
 impl Destination<'_> {
@@ -72,9 +75,9 @@ impl Destination<'_> {
 /// Writes a trace of decisions (CSV).
 pub fn write_decisions(path: &Path, trace: &SchedTrace) -> Result<(), Failure> {
     let mut bytes = Vec::new();
-    trace
-        .write(&mut bytes)
-        .map_err(|e| Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display())))?;
+    trace.write(&mut bytes).map_err(|e| {
+        Failure::Machine(format!("{}: cannot be written: {e}; free some memory", path.display()))
+    })?;
     Ok(files::write_atomically(path, &bytes)?)
 }
 
@@ -104,14 +107,21 @@ fn periods(run: &RunResult, traces: &Traces) -> RunTrace {
         };
         TracedCore { cpu: *cpu, periods: periods.iter().map(period).collect() }
     };
-    let times = |jobs: &[RunJob]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
-    let task =
-        |t: &RunTask| TracedTask { name: t.name.clone(), place: format!("core {}", t.core), jobs: times(&t.latest) };
+    let times =
+        |jobs: &[RunJob]| jobs.iter().map(|j| (j.release_ns, j.start_ns, j.end_ns)).collect();
+    let task = |t: &RunTask| TracedTask {
+        name: t.name.clone(),
+        place: format!("core {}", t.core),
+        jobs: times(&t.latest),
+    };
     let tasks = run.tasks.iter().filter(|t| t.how == "started").map(task);
     let attended = run.transfers.iter().filter(|t| t.clients > 0).map(|t| TracedTask {
         name: t.name.clone(),
         place: t.resource.clone(),
         jobs: times(&t.latest),
     });
-    RunTrace { cores: traces.periods.iter().map(core).collect(), tasks: tasks.chain(attended).collect() }
+    RunTrace {
+        cores: traces.periods.iter().map(core).collect(),
+        tasks: tasks.chain(attended).collect(),
+    }
 }

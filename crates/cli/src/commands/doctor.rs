@@ -1,4 +1,5 @@
-//! `solocore doctor`: what this machine can do for `solocore run`, what it lacks, and how to get it.
+//! `solocore doctor`: what this machine can do for `solocore run`, what it lacks, and how to get
+//! it.
 
 use crate::args::{DoctorArgs, Format};
 use crate::fail::Failure;
@@ -25,7 +26,12 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let counts_memory = doctor::counts_memory(&findings);
     let code = ExitCode::from(u8::from(!regulates));
     if args.format == Format::Json {
-        print(&files::to_json(&Report { format: "solocore-doctor/1", regulates, counts_memory, findings }))?;
+        print(&files::to_json(&Report {
+            format: "solocore-doctor/1",
+            regulates,
+            counts_memory,
+            findings,
+        }))?;
         return Ok(code);
     }
     let mut out = String::new();
@@ -36,7 +42,8 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     out += match (regulates, counts_memory) {
         (false, _) => "\nplans cannot be regulated on this machine\n",
         (true, false) => {
-            "\nplans can be tried on this machine with --event page-faults; without a counter of accesses to memory, no bound of a plan holds\n"
+            "\nplans can be tried on this machine with --event page-faults; without a counter of \
+                accesses to memory, no bound of a plan holds\n"
         }
         (true, true) => "\nplans can be regulated on this machine\n",
     };

@@ -89,8 +89,9 @@ fn spec_of(args: &DramArgs) -> Result<Spec, Failure> {
     }
     spec.organisation.channels = channels.unwrap_or(spec.organisation.channels);
     spec.organisation.ranks = ranks.unwrap_or(spec.organisation.ranks);
-    spec.check()
-        .map_err(|(_, message)| Failure::Input(format!("{} with --channels and --ranks: {message}", args.memory)))?;
+    spec.check().map_err(|(_, message)| {
+        Failure::Input(format!("{} with --channels and --ranks: {message}", args.memory))
+    })?;
     Ok(spec)
 }
 
@@ -107,7 +108,9 @@ fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
     }
     let open_loop = matches!(pattern, Pattern::Random | Pattern::Stream4);
     if args.writes > 0.0 && !open_loop {
-        return Err(Failure::Input("--writes needs arrivals at a load; use --pattern random or stream4".to_owned()));
+        return Err(Failure::Input(
+            "--writes needs arrivals at a load; use --pattern random or stream4".to_owned(),
+        ));
     }
     if args.load.0 == 0 {
         return Err(Failure::Input("--load is nothing; give for example \"5 GB/s\"".to_owned()));
@@ -115,11 +118,21 @@ fn traffic_of(args: &DramArgs, spec: &Spec) -> Result<Traffic, Failure> {
     if !(1..=1_000_000_000_000).contains(&args.requests) {
         return Err(Failure::Input(format!("--requests {}; give 1 to 10^12", args.requests)));
     }
-    Ok(Traffic { pattern, load: args.load, writes: share(args.writes), requests: args.requests, seed: args.seed })
+    Ok(Traffic {
+        pattern,
+        load: args.load,
+        writes: share(args.writes),
+        requests: args.requests,
+        seed: args.seed,
+    })
 }
 
 /// A share as a 64-bit fraction.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1, and the cast saturates")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "0 to 1, and the cast saturates"
+)]
 fn share(part: f64) -> u64 {
     (part * 18_446_744_073_709_551_616.0) as u64
 }
@@ -128,14 +141,16 @@ fn attack_of(args: &DramArgs, spec: &Spec) -> Result<Attack, Failure> {
     let total = u32::from(args.attackers) * u32::from(args.outstanding);
     if args.attackers > 1024 || total > 65_536 || args.outstanding == 0 {
         return Err(Failure::Input(format!(
-            "{} attackers with {} requests outstanding; give at most 1024, at least 1 request each and 65536 in all",
+            "{} attackers with {} requests outstanding; give at most 1024, at least 1 request each \
+                and 65536 in all",
             args.attackers, args.outstanding
         )));
     }
     let others = spec.organisation.channel_banks() - 1;
     if !args.same_bank && u32::from(args.attackers) > others {
         return Err(Failure::Input(format!(
-            "{} attackers in banks of their own, but the victim leaves {others}; give fewer, or --same-bank",
+            "{} attackers in banks of their own, but the victim leaves {others}; give fewer, or \
+                --same-bank",
             args.attackers
         )));
     }
@@ -151,7 +166,9 @@ fn cap_of(text: &str) -> Result<Option<u32>, Failure> {
     match (text, text.parse()) {
         ("off", _) => Ok(None),
         (_, Ok(cap)) => Ok(Some(cap)),
-        _ => Err(Failure::Input(format!("--row-hit-cap {text} is no cap; give a number of row hits, or off"))),
+        _ => Err(Failure::Input(format!(
+            "--row-hit-cap {text} is no cap; give a number of row hits, or off"
+        ))),
     }
 }
 
@@ -201,14 +218,17 @@ impl Trace {
             (File::options().write(true).open(path).map_err(fail)?, None)
         } else {
             // Some errors carry the name of the temporary file, which tells the user nothing.
-            let plain = |e: io::Error| fail(if e.raw_os_error().is_some() { e } else { e.kind().into() });
+            let plain =
+                |e: io::Error| fail(if e.raw_os_error().is_some() { e } else { e.kind().into() });
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o644);
             let mut builder = tempfile::Builder::new();
             builder.prefix(".solocore-").permissions(mode);
-            let (file, temporary) = builder.tempfile_in(files::parent_dir(path)).map_err(plain)?.into_parts();
+            let (file, temporary) =
+                builder.tempfile_in(files::parent_dir(path)).map_err(plain)?.into_parts();
             (file, Some(temporary))
         };
-        let mut trace = Self { path: path.to_owned(), file: BufWriter::new(file), temporary, error: None };
+        let mut trace =
+            Self { path: path.to_owned(), file: BufWriter::new(file), temporary, error: None };
         trace.attempt(|file| writeln!(file, "cycle,command,channel,rank,bank,row"));
         Ok(trace)
     }
@@ -217,7 +237,9 @@ impl Trace {
     fn attempt(&mut self, what: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>) {
         if self.error.is_none() {
             let path = &self.path;
-            self.error = what(&mut self.file).err().map(|source| ModelError::Write { path: path.clone(), source });
+            self.error = what(&mut self.file)
+                .err()
+                .map(|source| ModelError::Write { path: path.clone(), source });
         }
     }
 
@@ -232,7 +254,9 @@ impl Trace {
         }
         let path = self.path;
         match self.temporary {
-            Some(temporary) => temporary.persist(&path).map_err(|e| ModelError::Write { path, source: e.error }),
+            Some(temporary) => {
+                temporary.persist(&path).map_err(|e| ModelError::Write { path, source: e.error })
+            }
             None => Ok(()),
         }
     }
@@ -302,7 +326,8 @@ fn text(spec: &Spec, o: &Outcome) -> String {
     }
     let rate = o.requests as f64 * 1e3 / o.wall_ns.max(1) as f64;
     format!(
-        "{}, {} channel(s) of {} rank(s)\n\n{}\n{:.3} ms simulated in {:.2} s, {rate:.1} million requests a second\n",
+        "{}, {} channel(s) of {} rank(s)\n\n{}\n{:.3} ms simulated in {:.2} s, {rate:.1} million \
+            requests a second\n",
         spec.title,
         o.channels,
         o.ranks,

@@ -1,9 +1,11 @@
 //! `solocore exec`: one program under the bandwidth lock, on a core, or within a bandwidth.
 //!
-//! Rule: this process becomes the program; nothing of solocore stays beside it. What holds the lock is the connection to the
-//! running solocore, which the program inherits (client/c, `sc_hold_program`). Where none runs and one is needed, this process
-//! regulates for as long as the program takes, which is then its child: `solocore exec` again, as its client.
-//! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which are its plan's.
+//! Rule: this process becomes the program; nothing of solocore stays beside it. What holds the lock
+//! is the connection to the running solocore, which the program inherits (client/c,
+//! `sc_hold_program`). Where none runs and one is needed, this process regulates for as long as the
+//! program takes, which is then its child: `solocore exec` again, as its client.
+//! Does not cover: colours of pages (`exec_coloured`); the budgets of a running solocore, which are
+//! its plan's.
 
 use crate::args::ExecArgs;
 use crate::commands::daemon;
@@ -45,12 +47,15 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     if args.lock {
         match client::hold_program() {
             Ok(()) => {}
-            Err(Status::NoDaemon) if machine::missing_capabilities().is_empty() => return beside(args),
+            Err(Status::NoDaemon) if machine::missing_capabilities().is_empty() => {
+                return beside(args);
+            }
             Err(e) => return Err(Failure::Machine(format!("--lock: {e}"))),
         }
         if let Some(limit) = client::max_hold() {
             eprintln!(
-                "solocore: note: the running solocore limits holding to {} ms, so the lock ends then (run --max-hold)",
+                "solocore: note: the running solocore limits holding to {} ms, so the lock ends \
+                    then (run --max-hold)",
                 limit.as_millis()
             );
         }
@@ -83,7 +88,10 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     reservation.leave()?;
     let child = spawned.map_err(|error| {
         let program = Path::new(&args.command[0]);
-        Failure::Input(format!("cannot run {}: {error}; is it there, and in PATH?", program.display()))
+        Failure::Input(format!(
+            "cannot run {}: {error}; is it there, and in PATH?",
+            program.display()
+        ))
     })?;
     // It may have ended already.
     let _ = reservation.add(child.id());
@@ -102,9 +110,11 @@ fn beside(args: &ExecArgs) -> Result<ExitCode, Failure> {
         count_writes: false,
         write_budgets: true,
     };
-    let (cpu, bandwidth) = args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
+    let (cpu, bandwidth) =
+        args.budget.map_or((None, args.lock_bandwidth), |budget| (args.core, budget));
     let online = machine::online_cpus()?;
-    let regulation = Regulation::of_program(cpu, bandwidth.0, machine::cache_line(), &options, &online)?;
+    let regulation =
+        Regulation::of_program(cpu, bandwidth.0, machine::cache_line(), &options, &online)?;
     let mut daemon = Daemon::default();
     if regulation.event.is_software() {
         daemon.notes.push(format!("{} stand in for accesses to memory", regulation.event.name()));

@@ -1,7 +1,8 @@
 //! `solocore exec --colors`: a program on frames of its own.
 //!
-//! Rule: this process stays beside the program, as the program's library asks it, and looks at its pages before it ends. With --lock,
-//! --core or --budget, what it starts is `solocore exec` again, which becomes the program when that is arranged.
+//! Rule: this process stays beside the program, as the program's library asks it, and looks at its
+//! pages before it ends. With --lock, --core or --budget, what it starts is `solocore exec` again,
+//! which becomes the program when that is arranged.
 //! Does not cover: what a killed process's pages were.
 
 use crate::args::ExecArgs;
@@ -48,7 +49,8 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     program::check_machine()?;
     if geometry::in_guest() {
         eprintln!(
-            "solocore: note: this is a guest: its frames have the colours of the machine only if the hypervisor maps them in huge pages"
+            "solocore: note: this is a guest: its frames have the colours of the machine only if \
+                the hypervisor maps them in huge pages"
         );
     }
     let mut space = Coloured::new(map, choice, args.colours.pool.0)?;
@@ -60,8 +62,9 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
         command.envs(environment);
     }
     let program = Path::new(&args.command[0]).display().to_string();
-    let mut child =
-        command.spawn().map_err(|e| Failure::Input(format!("cannot run {program}: {e}; is it there, and in PATH?")))?;
+    let mut child = command.spawn().map_err(|e| {
+        Failure::Input(format!("cannot run {program}: {e}; is it there, and in PATH?"))
+    })?;
     let code = watch(&mut child, &mut space)?;
     finish(args, &space.events)?;
     Ok(code)
@@ -89,7 +92,8 @@ fn inner(args: &ExecArgs) -> Command {
     command
 }
 
-/// Makes what an outer `solocore exec --colors` has prepared the environment of the program that this process becomes.
+/// Makes what an outer `solocore exec --colors` has prepared the environment of the program that
+/// this process becomes.
 pub fn environment_for(command: &mut Command) {
     for (from, to) in LATER.iter().zip(["LD_PRELOAD", "SOLOCORE_SPACE"]) {
         if let Some(value) = std::env::var_os(from) {
@@ -105,7 +109,8 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
         let map = map_of(&a.map, a.colours.is_some())?;
         if a.banks.is_some() && map.banks.is_empty() {
             return Err(Failure::Input(
-                "--banks: no bank functions are known; give a map that has them (--map; solocore space map makes one)"
+                "--banks: no bank functions are known; give a map that has them (--map; solocore \
+                    space map makes one)"
                     .into(),
             ));
         }
@@ -115,34 +120,41 @@ fn chosen(args: &ExecArgs) -> Result<(Map, Choice), Failure> {
     let plan = read_plan(path)?;
     let map = map_of(&a.map, true)?;
     let task = a.task.as_deref().unwrap_or_default();
-    let (colours, banks) =
-        of_plan(&plan, task, &map).map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
+    let (colours, banks) = of_plan(&plan, task, &map)
+        .map_err(|e| Failure::Input(format!("{}: {e}", path.display())))?;
     let choice = Choice::new(&map, Some(&colours), banks.as_deref())?;
     Ok((map, choice))
 }
 
 pub type Lists = (Vec<u32>, Option<Vec<u32>>);
 
-/// The colours that stand for the ways of a task's core, and its banks if the map has as many as the plan's board.
+/// The colours that stand for the ways of a task's core, and its banks if the map has as many as
+/// the plan's board.
 pub fn of_plan(plan: &Plan, task: &str, map: &Map) -> Result<Lists, String> {
     let task = plan
         .tasks
         .iter()
         .find(|t| t.name == task)
         .ok_or_else(|| format!("there is no task `{task}`; its tasks: {}", names(plan)))?;
-    let at = plan.cores.iter().position(|c| c.id == task.core).ok_or("its core is not in the plan; plan again")?;
+    let at = plan
+        .cores
+        .iter()
+        .position(|c| c.id == task.core)
+        .ok_or("its core is not in the plan; plan again")?;
     let (all, count) = (u64::from(plan.platform.llc.ways.max(1)), u64::from(map.colour_count()));
     let before: u64 = plan.cores[..at].iter().map(|c| u64::from(c.ways)).sum();
     let share = |ways: u64| u32::try_from(ways.min(all) * count / all).unwrap_or(0);
-    let colours: Vec<u32> = (share(before)..share(before + u64::from(plan.cores[at].ways))).collect();
+    let colours: Vec<u32> =
+        (share(before)..share(before + u64::from(plan.cores[at].ways))).collect();
     if colours.is_empty() {
         return Err(format!(
             "core {} has less than a colour of {count}; give it more ways, or name --colors",
             task.core
         ));
     }
-    let banks =
-        plan.cores[at].banks.filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
+    let banks = plan.cores[at]
+        .banks
+        .filter(|_| map.bank_count() == plan.platform.total_banks() && map.bank_count() > 1);
     Ok((colours, banks.map(|(first, n)| (first..first + n).collect())))
 }
 
@@ -156,7 +168,9 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
     space.watch(child.id());
     loop {
         space.serve(LOOK);
-        let done = child.try_wait().map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
+        let done = child
+            .try_wait()
+            .map_err(|e| Failure::Machine(format!("the program cannot be waited for: {e}")))?;
         if let Some(status) = done {
             // What it said last.
             space.serve(Duration::ZERO);
@@ -174,12 +188,21 @@ fn watch(child: &mut Child, space: &mut Coloured) -> Result<ExitCode, Failure> {
 fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     let pages = coloured::total(&events.ended);
     if let Some(path) = &args.colours.pages {
-        let (coloured, ended, failed) = (events.coloured.len(), events.ended.len(), events.failed.len());
+        let (coloured, ended, failed) =
+            (events.coloured.len(), events.ended.len(), events.failed.len());
         let uncoloured = &events.uncoloured;
         let moved_back = moved_back(events);
         files::write_json(
             path,
-            &Pages { format: "solocore-pages/1", coloured, ended, failed, uncoloured, pages, moved_back },
+            &Pages {
+                format: "solocore-pages/1",
+                coloured,
+                ended,
+                failed,
+                uncoloured,
+                pages,
+                moved_back,
+            },
         )?;
     }
     for what in &events.uncoloured {
@@ -190,7 +213,8 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
     }
     if events.coloured.is_empty() {
         return Err(Failure::Machine(
-            "the program's pages were not moved, as its library was not loaded or could not begin; what it said is above".into(),
+            "the program's pages were not moved, as its library was not loaded or could not begin; \
+                what it said is above".into(),
         ));
     }
     if events.ended.is_empty() {
@@ -198,11 +222,16 @@ fn finish(args: &ExecArgs, events: &Events) -> Result<(), Failure> {
         return Ok(());
     }
     let n = events.ended.len();
-    eprintln!("solocore: note: {n} process{}: {}", if n == 1 { "" } else { "es" }, pages.describe());
+    eprintln!(
+        "solocore: note: {n} process{}: {}",
+        if n == 1 { "" } else { "es" },
+        pages.describe()
+    );
     match moved_back(events) {
         0 => {}
         n => eprintln!(
-            "solocore: note: {n} pages were found in other frames on the way (compaction by the kernel) and moved back"
+            "solocore: note: {n} pages were found in other frames on the way (compaction by the \
+                kernel) and moved back"
         ),
     }
     Ok(())

@@ -1,9 +1,12 @@
 //! `solocore exec --vcpu C/T`: a program in a VCPU of its own for as long as it takes.
 //!
-//! Rule: where VCPUs are scheduled (`solocore vcpu serve`, `solocore run` of a plan with VCPUs), one is created for this process, the program is
-//! its child and inherits it, and the VCPU is destroyed at its end. Where none are, this process schedules them meanwhile, and the
-//! program is started by `solocore exec --vcpu` again, as its client. What does not fit is refused before the program starts.
-//! Does not cover: an end by SIGKILL, which leaves the VCPU behind (`solocore vcpu destroy exec-PID`); page colours.
+//! Rule: where VCPUs are scheduled (`solocore vcpu serve`, `solocore run` of a plan with VCPUs),
+//! one is created for this process, the program is its child and inherits it, and the VCPU is
+//! destroyed at its end. Where none are, this process schedules them meanwhile, and the program is
+//! started by `solocore exec --vcpu` again, as its client. What does not fit is refused before the
+//! program starts.
+//! Does not cover: an end by SIGKILL, which leaves the VCPU behind
+//! (`solocore vcpu destroy exec-PID`); page colours.
 
 use crate::args::ExecArgs;
 use crate::args::vcpu::Reservation;
@@ -42,7 +45,8 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
         fixed: args.core.is_some(),
         colours: 0,
     };
-    control::ask(&Request::Create { wanted, pid: Some(me) }).map_err(|e| Failure::from(e).of("--vcpu"))?;
+    control::ask(&Request::Create { wanted, pid: Some(me) })
+        .map_err(|e| Failure::from(e).of("--vcpu"))?;
     let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
     let ended = match spawned {
         Ok(child) => wait_for(child, &stopped).map(ExitCode::from).map_err(Failure::from),
@@ -58,7 +62,10 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
 /// Where none are: schedules them while the program runs.
 fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
     let mut inner = Command::new("/proc/self/exe");
-    inner.arg("exec").arg("--vcpu").arg(format!("{}ns/{}ns", reservation.capacity_ns, reservation.period_ns));
+    inner
+        .arg("exec")
+        .arg("--vcpu")
+        .arg(format!("{}ns/{}ns", reservation.capacity_ns, reservation.period_ns));
     if let Some(core) = args.core {
         inner.args(["--core", &core.to_string()]);
     }

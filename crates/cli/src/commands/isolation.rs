@@ -22,12 +22,18 @@ pub fn layout_with(
     let words = |command: &str| command.split_whitespace().map(str::to_owned).collect();
     let pid = |(name, value): &(String, String)| match value.parse::<u32>() {
         Ok(pid) if pid > 0 => Ok((name.clone(), pid)),
-        _ => Err(Failure::Input(format!("--attach {name}={value}: `{value}` is no number of a process; give one"))),
+        _ => Err(Failure::Input(format!(
+            "--attach {name}={value}: `{value}` is no number of a process; give one"
+        ))),
     };
     let beside = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let wishes = Wishes {
         start: args.start,
-        commands: args.commands.iter().map(|(name, command)| (name.clone(), words(command))).collect(),
+        commands: args
+            .commands
+            .iter()
+            .map(|(name, command)| (name.clone(), words(command)))
+            .collect(),
         attach: args.attach.iter().map(pid).collect::<Result<_, _>>()?,
         directory: args.directory.clone().unwrap_or_else(|| beside.to_owned()),
         fifo,

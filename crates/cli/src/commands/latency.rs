@@ -1,4 +1,5 @@
-//! `solocore latency`: how long requests to memory take, how many each CPU makes, and what Algorithm 1 makes of it.
+//! `solocore latency`: how long requests to memory take, how many each CPU makes, and what
+//! Algorithm 1 makes of it.
 
 use crate::args::Format;
 use crate::args::latency::{LatencyArgs, Rule, Source};
@@ -64,7 +65,8 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let config = config(args)?;
     let choice = choice(args.source);
     let sysfs = Path::new(pmu::SYSFS);
-    let (watched, instead_of) = latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
+    let (watched, instead_of) =
+        latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
     let report = Report {
         format: "solocore-latency/1",
         source: watched.about(),
@@ -137,9 +139,9 @@ fn write_line(text: &str) -> Result<bool, Failure> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Ok(()) => Ok(true),
         Err(e) if e.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(e) => {
-            Err(Failure::Machine(format!("standard output: cannot write: {e}; free some space or print elsewhere")))
-        }
+        Err(e) => Err(Failure::Machine(format!(
+            "standard output: cannot write: {e}; free some space or print elsewhere"
+        ))),
     }
 }
 
@@ -162,12 +164,15 @@ pub fn settings(rule: Rule, threshold: Option<u64>, idle: f64) -> Result<Setting
     Ok(Settings { rule, threshold: threshold.unwrap_or(u64::MAX), idle_per_mille })
 }
 
-/// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be counted.
+/// Counters of the CPUs; none, and why, where nothing asked for needs them and nothing may be
+/// counted.
 fn cores(args: &LatencyArgs, cpus: &[u32]) -> Result<(CoreRequests, Option<String>), Failure> {
     let cpuinfo = machine::cpuinfo();
     match CoreRequests::choose(args.event.as_deref(), &cpuinfo, cpus) {
         Ok(chosen) => Ok(chosen),
-        Err(e) if args.event.is_none() && args.threshold.is_none() && args.rule == Rule::Latency => {
+        Err(e)
+            if args.event.is_none() && args.threshold.is_none() && args.rule == Rule::Latency =>
+        {
             let (none, _) = CoreRequests::choose(Some("page-faults"), &cpuinfo, &[])?;
             Ok((none, Some(e.to_string())))
         }
@@ -188,7 +193,9 @@ fn parse_cpus(list: &str) -> Result<Vec<u32>, Failure> {
     let cpus = machine::parse_cpu_list(list);
     let parts_good = list.split(',').all(|part| !machine::parse_cpu_list(part).is_empty());
     if !parts_good || cpus.len() > 4096 {
-        return Err(Failure::Input(format!("--cpu {list} is no list of CPUs; give one like 0-1,3")));
+        return Err(Failure::Input(format!(
+            "--cpu {list} is no list of CPUs; give one like 0-1,3"
+        )));
     }
     Ok(cpus)
 }
@@ -202,7 +209,10 @@ fn head(report: &Report, without: Option<&str>) -> String {
     out += &match (&report.event, without) {
         (Some(event), None) => format!("requests of a CPU: {event}\n"),
         (Some(event), Some(why)) => format!("requests of a CPU: {event}\n  as {why}\n"),
-        (None, why) => format!("requests of a CPU: not counted\n  as {}\n", why.unwrap_or("nothing may be counted")),
+        (None, why) => format!(
+            "requests of a CPU: not counted\n  as {}\n",
+            why.unwrap_or("nothing may be counted")
+        ),
     };
     out += &format!("\n{:>10}", "s");
     if report.unit != Unit::Requests {
@@ -259,7 +269,12 @@ fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let found = calibrate::calibrate(&plan, &stopped, &|what| eprintln!("{what}"))?;
     let Some(found) = found else { return Err(Failure::Interrupted) };
     if args.format == Format::Json {
-        let report = CalibrationReport { format: "solocore-latency-calibration/1", cpu, factor: args.factor, found };
+        let report = CalibrationReport {
+            format: "solocore-latency-calibration/1",
+            cpu,
+            factor: args.factor,
+            found,
+        };
         print(&files::to_json(&report))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -268,7 +283,17 @@ fn calibrate(args: &LatencyArgs) -> Result<ExitCode, Failure> {
 }
 
 fn calibration_text(found: &Calibration, factor: f64) -> String {
-    let head = ["hogs", "ns", "lowest", "highest", "of alone", "95 % confidence", "hogs' GB/s", "dropped", "contended"];
+    let head = [
+        "hogs",
+        "ns",
+        "lowest",
+        "highest",
+        "of alone",
+        "95 % confidence",
+        "hogs' GB/s",
+        "dropped",
+        "contended",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for level in &found.levels {
         rows.push(vec![
@@ -285,19 +310,25 @@ fn calibration_text(found: &Calibration, factor: f64) -> String {
     }
     let mut out = table::render(&rows);
     out += &format!(
-        "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows reach it\n",
+        "\nthreshold: {} ns, {factor} times the latency alone; contended says how many windows \
+            reach it\n",
         found.threshold_ns
     );
     if found.levels.iter().all(|l| l.contended == 0.0) {
-        out += "no load here reaches it: these CPUs do not contend this memory, or --factor is too large\n";
+        out += "no load here reaches it: these CPUs do not contend this memory, or --factor is too \
+            large\n";
     }
     let cost = &found.cost;
-    out +=
-        &format!("the probe took {:.2} % of its CPU and {:.2} MB/s\n", cost.cpu_share * 100.0, cost.bytes_per_s / 1e6);
+    out += &format!(
+        "the probe took {:.2} % of its CPU and {:.2} MB/s\n",
+        cost.cpu_share * 100.0,
+        cost.bytes_per_s / 1e6
+    );
     for loss in &found.losses {
         let place = if loss.same_cpu { "the probe's CPU" } else { "another CPU" };
         out += &format!(
-            "a hog on {place} ran at {:.2} % with the probe (median of {} pairs; {:.2} to {:.2} with 95 % confidence)\n",
+            "a hog on {place} ran at {:.2} % with the probe (median of {} pairs; {:.2} to {:.2} \
+                with 95 % confidence)\n",
             loss.speed.ratio * 100.0,
             loss.speed.pairs,
             loss.speed.low * 100.0,
@@ -316,7 +347,10 @@ mod tests {
     fn a_list_of_cpus_is_taken_whole_or_not() {
         assert_eq!(parse_cpus("0-1,3").unwrap(), [0, 1, 3]);
         for wrong in ["", "x", "0,x", "1-", "3-1", "0,,1", "0-99999999"] {
-            assert!(matches!(parse_cpus(wrong), Err(Failure::Input(t)) if t.contains("; give")), "{wrong}");
+            assert!(
+                matches!(parse_cpus(wrong), Err(Failure::Input(t)) if t.contains("; give")),
+                "{wrong}"
+            );
         }
     }
 
@@ -326,7 +360,12 @@ mod tests {
             period_ns: 100_000_000,
             reading: Reading { occupancy: 1000, requests: 10, dma_included: true, dropped: 2 },
             per_core: vec![5, 7],
-            decision: throttling::Decision { contended: true, throttled: 1, requests: 12, most_requests: 12 },
+            decision: throttling::Decision {
+                contended: true,
+                throttled: 1,
+                requests: 12,
+                most_requests: 12,
+            },
         };
         let report = Report {
             format: "",

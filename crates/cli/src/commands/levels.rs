@@ -19,11 +19,13 @@ pub fn wanted(args: &RunArgs) -> bool {
 /// Adds what takes part.
 pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
     run_options::for_levels(args)?;
-    let layout = Layout::of(plan).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
+    let layout =
+        Layout::of(plan).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))?;
     let places = Rc::new(isolation::layout(&args.isolation, plan, &args.plan)?);
     if let Some(driver) = places.tasks.iter().find(|p| matches!(p.how, How::Drive(_))) {
         return Err(Failure::Input(format!(
-            "--command {}=...: drivers of the time table are served under the kernel's own scheduler only; leave one of them out",
+            "--command {}=...: drivers of the time table are served under the kernel's own \
+                scheduler only; leave one of them out",
             driver.name
         )));
     }
@@ -39,16 +41,22 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
 fn notes(plan: &Plan) -> Vec<String> {
     let mut notes = Vec::new();
     if !plan.schedulable {
-        notes.push("the plan is not schedulable: deadlines may be missed, budgets are kept".to_owned());
+        notes.push(
+            "the plan is not schedulable: deadlines may be missed, budgets are kept".to_owned(),
+        );
     }
     if plan.cores.iter().any(|c| c.budget_accesses.is_some()) {
         notes.push(
-            "budgets of memory accesses are not enforced beside this scheduler; the plan's response times rest on them"
+            "budgets of memory accesses are not enforced beside this scheduler; the plan's \
+                response times rest on them"
                 .to_owned(),
         );
     }
     if plan.levels().is_some() {
-        notes.push("ways and banks of the plan are not applied; its execution times rest on them".to_owned());
+        notes.push(
+            "ways and banks of the plan are not applied; its execution times rest on them"
+                .to_owned(),
+        );
     }
     notes
 }

@@ -65,11 +65,18 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Latency(args) => latency::run(&args),
         Command::Board(command) => board::run(&command),
         Command::Bench { name } => bench::run(&name),
-        Command::KeepSettings => Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0))),
+        Command::KeepSettings => {
+            Ok(ExitCode::from(u8::from(solocore_linux::host::keeper::keep() > 0)))
+        }
         Command::Platforms { name } => platforms(name.as_deref()),
         Command::Workloads { kind, format } => workloads(kind.as_deref(), format),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Args::grouped(), "solocore", &mut std::io::stdout());
+            clap_complete::generate(
+                shell,
+                &mut Args::grouped(),
+                "solocore",
+                &mut std::io::stdout(),
+            );
             Ok(ExitCode::SUCCESS)
         }
     }
@@ -78,12 +85,15 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
 fn platforms(name: Option<&str>) -> Result<ExitCode, Failure> {
     if let Some(name) = name {
         let Some((_, text)) = PRESETS.iter().find(|(preset, _)| *preset == name) else {
-            return Err(Failure::Input(format!("no preset is called `{name}`; `solocore platforms` lists them")));
+            return Err(Failure::Input(format!(
+                "no preset is called `{name}`; `solocore platforms` lists them"
+            )));
         };
         print(text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = vec![["name", "board", "cores", "shared cache", "guaranteed"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["name", "board", "cores", "shared cache", "guaranteed"].map(str::to_owned).to_vec()];
     for (name, _) in PRESETS {
         let p = solocore_model::Platform::find(name, std::path::Path::new("."))?;
         rows.push(vec![
@@ -103,7 +113,9 @@ fn workloads(kind: Option<&str>, format: Format) -> Result<ExitCode, Failure> {
     if let Some(kind) = kind {
         kinds.retain(|k| k.kind == kind);
         if kinds.is_empty() {
-            return Err(Failure::Input(format!("no workload is called `{kind}`; `solocore workloads` lists them")));
+            return Err(Failure::Input(format!(
+                "no workload is called `{kind}`; `solocore workloads` lists them"
+            )));
         }
     }
     if format == Format::Json {
@@ -119,7 +131,11 @@ fn workloads(kind: Option<&str>, format: Format) -> Result<ExitCode, Failure> {
     for k in kinds.iter().filter(|_| kind.is_some()) {
         out += &format!("{}: {} [{}]\n\n", k.kind, k.what, k.source);
         let mut rows = vec![["parameter", "default", "meaning"].map(str::to_owned).to_vec()];
-        rows.extend(k.parameters.iter().map(|p| vec![p.name.to_owned(), p.default.clone(), p.meaning.to_owned()]));
+        rows.extend(
+            k.parameters
+                .iter()
+                .map(|p| vec![p.name.to_owned(), p.default.clone(), p.meaning.to_owned()]),
+        );
         out += &crate::table::render(&rows);
     }
     print(&out)?;

@@ -13,13 +13,21 @@ pub fn run(args: &ProfileArgs) -> Result<ExitCode, Failure> {
     let platform = Platform::find(&args.platform, here)?;
     if args.engine == Engine::Perf {
         return Err(Failure::Machine(
-            "the engine `perf` is not part of this version; use --engine qemu, which needs no counters".to_owned(),
+            "the engine `perf` is not part of this version; use --engine qemu, which needs no \
+                counters"
+                .to_owned(),
         ));
     }
-    let name = Path::new(&args.command[0]).file_name().map_or("program".into(), |n| n.to_string_lossy());
+    let name =
+        Path::new(&args.command[0]).file_name().map_or("program".into(), |n| n.to_string_lossy());
     let out = args.output.clone().unwrap_or_else(|| PathBuf::from(format!("{name}.profile.json")));
-    let job =
-        Job { platform: &platform, command: &args.command, dir: here, quiet: false, trace_limit: args.trace_limit };
+    let job = Job {
+        platform: &platform,
+        command: &args.command,
+        dir: here,
+        quiet: false,
+        trace_limit: args.trace_limit,
+    };
     let (profile, _) = solocore_profile::profile(&job, &out)?;
     summarise(&profile, &out);
     Ok(ExitCode::from(u8::try_from(profile.exit_code).unwrap_or(1)))
@@ -34,14 +42,18 @@ fn summarise(p: &Profile, out: &Path) {
             level.name, level.accesses, level.misses, level.writebacks
         );
     }
-    eprintln!("  working set {} pages, {} bytes in touched lines", p.working_set.pages, p.working_set.bytes);
+    eprintln!(
+        "  working set {} pages, {} bytes in touched lines",
+        p.working_set.pages, p.working_set.bytes
+    );
     let useful = p.lockdown.len().saturating_sub(1);
     let points: Vec<String> = [0, useful / 8, useful / 4, useful / 2, useful]
         .iter()
         .map(|&k| format!("{k}: {}", p.residual_misses(k)))
         .collect();
     eprintln!("  misses left with pages locked: {}", points.join(", "));
-    let hot: Vec<String> = p.pages.iter().take(5).map(|h| format!("{}+{}", h.name.region, h.name.offset)).collect();
+    let hot: Vec<String> =
+        p.pages.iter().take(5).map(|h| format!("{}+{}", h.name.region, h.name.offset)).collect();
     eprintln!("  hottest pages: {}", hot.join(", "));
     for f in p.functions.iter().take(5).filter(|f| f.llc_misses > 0) {
         eprintln!("  {:>5.1} % of misses in {} ({})", 100.0 * f.share, f.name, f.file);
@@ -53,7 +65,8 @@ fn summarise(p: &Profile, out: &Path) {
         if p.children > 0 { ", whose memory use is not included" } else { "" }
     );
     if p.exec.is_some() || p.trace.as_ref().is_some_and(|t| t.truncated) {
-        let exec = p.exec.as_ref().map(|e| format!("replaced itself by {e}, where the profile ends; "));
+        let exec =
+            p.exec.as_ref().map(|e| format!("replaced itself by {e}, where the profile ends; "));
         let cut = p
             .trace
             .as_ref()

@@ -33,11 +33,15 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let Some(table) = &material.table {
         if material.plan.is_some() || args.results.len() > 1 {
             return Err(Failure::Input(
-                "a table of `solocore schedule-io` has a page of its own; give it alone (a plan brings its own table)"
+                "a table of `solocore schedule-io` has a page of its own; give it alone (a plan \
+                    brings its own table)"
                     .to_owned(),
             ));
         }
-        files::write_atomically(&args.output, solocore_report::table_html(&args.title, table).as_bytes())?;
+        files::write_atomically(
+            &args.output,
+            solocore_report::table_html(&args.title, table).as_bytes(),
+        )?;
         eprintln!("solocore: wrote {}", args.output.display());
         return Ok(ExitCode::SUCCESS);
     }
@@ -52,7 +56,8 @@ fn expand(paths: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     for path in paths {
         if path.is_dir() {
             let names = ["plan.json", "solo.json", "unmanaged.json", "managed.json", "run.json"];
-            let found: Vec<PathBuf> = names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
+            let found: Vec<PathBuf> =
+                names.iter().map(|n| path.join(n)).filter(|p| p.exists()).collect();
             if found.is_empty() {
                 return Err(Failure::Input(format!(
                     "{}: holds no plan.json; name the files, or a directory of `solocore assess`",
@@ -91,10 +96,12 @@ impl Material {
             }
         } else if value.get("activities").is_some() && format.is_empty() {
             let table: TableFile = files::read_json(path)?;
-            let impossible = |r: &Row| r.period_ns == 0 || r.duration_ns == 0 || r.duration_ns > r.period_ns;
+            let impossible =
+                |r: &Row| r.period_ns == 0 || r.duration_ns == 0 || r.duration_ns > r.period_ns;
             if table.activities.is_empty() || table.activities.iter().any(impossible) {
                 return Err(Failure::Input(format!(
-                    "{}: a table without activities, or with impossible times; make it again with `solocore schedule-io -o`",
+                    "{}: a table without activities, or with impossible times; make it again with \
+                        `solocore schedule-io -o`",
                     path.display()
                 )));
             }
@@ -102,7 +109,8 @@ impl Material {
         } else if format == run::FORMAT {
             let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
             let no_run = |what: String| wrong(format!("{what}; give a file of `solocore run -o`"));
-            let mut result: RunResult = serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
+            let mut result: RunResult =
+                serde_json::from_value(value).map_err(|e| no_run(e.to_string()))?;
             result.check().map_err(no_run)?;
             // It brings its plan along.
             if self.run.is_some() {
@@ -112,12 +120,14 @@ impl Material {
             self.run = Some(result);
         } else if run::is_older(format) {
             return Err(Failure::Input(format!(
-                "{}: its format is {format}, that of an older solocore; run the plan again with `solocore run -o`",
+                "{}: its format is {format}, that of an older solocore; run the plan again with \
+                    `solocore run -o`",
                 path.display()
             )));
         } else {
             return Err(Failure::Input(format!(
-                "{}: neither a plan, a result of `solocore sim` or `solocore run`, nor a table of `solocore schedule-io`; give files that solocore wrote",
+                "{}: neither a plan, a result of `solocore sim` or `solocore run`, nor a table of \
+                    `solocore schedule-io`; give files that solocore wrote",
                 path.display()
             )));
         }
@@ -127,19 +137,24 @@ impl Material {
     /// Writes the page.
     pub fn write(&self, title: &str, output: &Path) -> Result<(), Failure> {
         let Some(plan) = self.plan.as_ref().or(self.run_plan.as_ref()) else {
-            return Err(Failure::Input("no plan among the results; add the file of `solocore plan -o`".to_owned()));
+            return Err(Failure::Input(
+                "no plan among the results; add the file of `solocore plan -o`".to_owned(),
+            ));
         };
         for result in [&self.solo, &self.unmanaged, &self.managed].into_iter().flatten() {
             let same = result.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name));
             if !same {
-                return Err(Failure::Input("a result has other tasks than the plan; simulate this plan".to_owned()));
+                return Err(Failure::Input(
+                    "a result has other tasks than the plan; simulate this plan".to_owned(),
+                ));
             }
         }
         if let Some(run) = &self.run
             && !run.tasks.iter().map(|t| &t.name).eq(plan.tasks.iter().map(|t| &t.name))
         {
             return Err(Failure::Input(
-                "the run has other tasks than the plan; give the plan that was run, or none".to_owned(),
+                "the run has other tasks than the plan; give the plan that was run, or none"
+                    .to_owned(),
             ));
         }
         let mut profiles: Vec<(String, Profile)> = Vec::new();

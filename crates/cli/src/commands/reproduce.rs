@@ -36,13 +36,17 @@ fn list(format: Format) -> Result<ExitCode, Failure> {
     let experiments = all();
     match format {
         Format::Json => {
-            let names: Vec<_> =
-                experiments.iter().map(|e| json!({"id": e.id, "source": e.source, "title": e.title})).collect();
+            let names: Vec<_> = experiments
+                .iter()
+                .map(|e| json!({"id": e.id, "source": e.source, "title": e.title}))
+                .collect();
             print(&files::to_json(&names))?;
         }
         Format::Text => {
             let mut rows = vec![["experiment", "paper", "shows"].map(str::to_owned).to_vec()];
-            rows.extend(experiments.iter().map(|e| [e.id, e.source, e.title].map(str::to_owned).to_vec()));
+            rows.extend(
+                experiments.iter().map(|e| [e.id, e.source, e.title].map(str::to_owned).to_vec()),
+            );
             print(&table::render(&rows))?;
         }
     }

@@ -1,6 +1,7 @@
 //! `solocore run`: a plan on this machine.
 //!
-//! Rule: the plan's scheme says what takes part; one daemon (`solocore_linux::daemon`) checks, starts, watches and undoes it.
+//! Rule: the plan's scheme says what takes part; one daemon (`solocore_linux::daemon`) checks,
+//! starts, watches and undoes it.
 
 use crate::args::{Format, RunArgs, RunEngine, RunSharing};
 use crate::commands::daemon::{self, Destination};
@@ -8,7 +9,9 @@ use crate::commands::{isolation, levels, run_options, run_preview, run_vcpus};
 use crate::fail::Failure;
 use crate::print::print;
 use solocore_linux::clients::{SOCKET, ServiceOptions};
-use solocore_linux::daemon::{Confinement, Daemon, Interrupts, LockClients, Regulating, Settings, Tasks, Ways};
+use solocore_linux::daemon::{
+    Confinement, Daemon, Interrupts, LockClients, Regulating, Settings, Tasks, Ways,
+};
 use solocore_linux::host::machine;
 use solocore_linux::regulate::engine::Choice;
 use solocore_linux::{Event, Options, Regulation, Sharing};
@@ -23,7 +26,8 @@ use std::time::Duration;
 pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     if args.duration.is_some_and(|d| d.ps() < 1_000_000_000) {
         return Err(Failure::Input(
-            "--duration is below 1 ms, the length of a period; give for example \"10 s\"".to_owned(),
+            "--duration is below 1 ms, the length of a period; give for example \"10 s\""
+                .to_owned(),
         ));
     }
     let plan = read_plan(&args.plan)?;
@@ -69,7 +73,8 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     run_options::for_budgets(args, (serves, locks))?;
     let max_hold_ns = regulation.lock.map_or(0, |lock| lock.max_hold_ns);
     let clients = ServiceOptions::new(Path::new(SOCKET), &args.group).with_slots(&layout.slots);
-    let regulating = Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
+    let regulating =
+        Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
     let settings = Settings::default();
     let mut tasks = Tasks::new(&layout, &settings);
     // Drivers that are started find somebody who answers.
@@ -109,19 +114,27 @@ fn regulation_of(args: &RunArgs, plan: &Plan) -> Result<Regulation, Failure> {
         max_hold_ns: args.max_hold.ns_ceil(),
     };
     let online = machine::online_cpus()?;
-    Regulation::new(plan, &options, &online).map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
+    Regulation::new(plan, &options, &online)
+        .map_err(|e| Failure::from(e).of(&args.plan.display().to_string()))
 }
 
 pub(crate) fn read_plan(path: &Path) -> Result<Plan, Failure> {
     let wrong = |what: String| Failure::Input(format!("{}: {what}", path.display()));
     if path.extension().is_some_and(|e| e == "toml") {
-        return Err(wrong(format!("is no plan; make one of it: solocore plan {} -o plan.json", path.display())));
+        return Err(wrong(format!(
+            "is no plan; make one of it: solocore plan {} -o plan.json",
+            path.display()
+        )));
     }
     let plan: Plan = files::read_json(path)?;
     if plan.format != solocore_model::plan::FORMAT {
-        return Err(wrong(format!("its format is `{}`, not a plan of this version; plan again", plan.format)));
+        return Err(wrong(format!(
+            "its format is `{}`, not a plan of this version; plan again",
+            plan.format
+        )));
     }
-    plan.check().map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
+    plan.check()
+        .map_err(|what| wrong(format!("{what}; make the plan again with `solocore plan`")))?;
     Ok(plan)
 }
 

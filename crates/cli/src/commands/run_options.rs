@@ -1,13 +1,14 @@
 //! Options of `solocore run` that a plan's scheme does not take.
 //!
-//! Problem: an option that is read by nobody does nothing, silently. Rule: an option on the command line acts, or the run is refused with one line
-//! that names it.
+//! Problem: an option that is read by nobody does nothing, silently. Rule: an option on the command
+//! line acts, or the run is refused with one line that names it.
 
 use crate::args::RunArgs;
 use crate::fail::Failure;
 
 /// Options that budgets of accesses take.
-const OF_BUDGETS: &[&str] = &["engine", "event", "write_event", "no_write_budgets", "sample", "reclaim", "share"];
+const OF_BUDGETS: &[&str] =
+    &["engine", "event", "write_event", "no_write_budgets", "sample", "reclaim", "share"];
 /// Options about where tasks and others are, under the kernel's own scheduler.
 const OF_PLACES: &[&str] = &["no_fifo", "no_confine", "irq_cpu", "no_move_irqs"];
 /// Options of programs that talk to a run.
@@ -31,19 +32,24 @@ fn refuse(option: Option<String>, why: &str) -> Result<(), Failure> {
     option.map_or(Ok(()), |option| Err(Failure::Input(format!("{option} {why}"))))
 }
 
-/// For a plan under the kernel's own scheduler; `clients`: does anybody serve some, and may they hold a lock?
+/// For a plan under the kernel's own scheduler; `clients`: does anybody serve some, and may they
+/// hold a lock?
 pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), Failure> {
     refuse(
         given(args, &[&["sched_trace"]]),
         "records decisions about levels or VCPUs; give --scheduler levels, or a plan with [[vcpu]]",
     )?;
     if !serves {
-        refuse(given(args, &[&["group"]]), "is for programs that talk to a run, and this plan has none; leave it out")?;
+        refuse(
+            given(args, &[&["group"]]),
+            "is for programs that talk to a run, and this plan has none; leave it out",
+        )?;
     }
     if !locks {
         refuse(
             given(args, &[&["max_hold"]]),
-            "limits sections under the bandwidth lock, which this plan has not (policy = \"bwlock\"); leave it out",
+            "limits sections under the bandwidth lock, which this plan has not (policy = \
+                \"bwlock\"); leave it out",
         )?;
     }
     Ok(())
@@ -53,24 +59,28 @@ pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), 
 pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
     refuse(
         given(args, &[OF_BUDGETS, &["max_hold", "resctrl"]]),
-        "is for budgets of accesses, which --scheduler levels does not enforce; leave one of them out",
+        "is for budgets of accesses, which --scheduler levels does not enforce; leave one of them \
+            out",
     )?;
     refuse(
         given(args, &[OF_PLACES]),
-        "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off and moves nothing; leave one of them out",
+        "is for runs under the kernel's own scheduler; --scheduler levels keeps nobody off and \
+            moves nothing; leave one of them out",
     )
 }
 
 /// For a plan with VCPUs; does it throttle background time, so that something is counted?
 pub fn for_vcpus(args: &RunArgs, throttles: bool) -> Result<(), Failure> {
-    let of_budgets: Vec<&str> = OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !throttles).collect();
+    let of_budgets: Vec<&str> =
+        OF_BUDGETS.iter().copied().filter(|id| *id != "event" || !throttles).collect();
     refuse(
         given(args, &[&of_budgets, OF_CLIENTS, &["resctrl"]]),
         "is for budgets of accesses, which a plan with VCPUs has none of; leave it out",
     )?;
     refuse(
         given(args, &[&["no_fifo", "no_confine"]]),
-        "changes nothing for a plan with VCPUs: its tasks are ordinary ones and nobody is kept off; leave it out",
+        "changes nothing for a plan with VCPUs: its tasks are ordinary ones and nobody is kept \
+            off; leave it out",
     )?;
     refuse(
         given(args, &[&["scheduler"]]),

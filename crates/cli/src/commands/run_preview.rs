@@ -11,7 +11,8 @@ pub fn text(preview: &Preview) -> String {
     let mut out = preview.regulation.as_ref().map_or_else(String::new, regulation);
     out += &preview.levels.as_deref().map_or_else(String::new, levels);
     for t in &preview.tables {
-        out += &format!("core {}: {} slots in {:.3} ms\n", t.core, t.slots, t.frame_ns as f64 / 1e6);
+        out +=
+            &format!("core {}: {} slots in {:.3} ms\n", t.core, t.slots, t.frame_ns as f64 / 1e6);
     }
     out += &preview.vcpus.as_deref().map_or_else(String::new, vcpus);
     out += &preview.isolation.as_ref().map_or_else(String::new, isolation);
@@ -27,29 +28,42 @@ fn regulation(r: &RegulationPreview) -> String {
     let columns = if apart { head.len() } else { 4 };
     let mut rows = vec![head[..columns].iter().map(|&h| h.to_owned()).collect::<Vec<_>>()];
     for c in &r.cores {
-        let mut row = vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
-        row.extend(c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]));
+        let mut row =
+            vec![c.cpu.to_string(), c.planned.to_string(), limit(c.budget), c.sample.to_string()];
+        row.extend(
+            c.writes.iter().flat_map(|w| [limit(w.write_budget), w.write_sample.to_string()]),
+        );
         rows.push(row);
     }
     let tried = r.self_test_made.zip(r.self_test_counted);
-    let tried = tried.map_or_else(String::new, |(made, counted)| format!("; of {made} made, {counted} were counted"));
-    let why = r.sched_ext.as_ref().filter(|_| r.engine == "helper").map_or_else(String::new, |why| format!(" ({why})"));
+    let tried = tried.map_or_else(String::new, |(made, counted)| {
+        format!("; of {made} made, {counted} were counted")
+    });
+    let why = r
+        .sched_ext
+        .as_ref()
+        .filter(|_| r.engine == "helper")
+        .map_or_else(String::new, |why| format!(" ({why})"));
     let (event, engine) = (&r.event, r.engine);
-    table::render(&rows) + &format!("\n{event} per {} us{tried}; engine: {engine}{why}\n", r.period_ns / 1000)
+    table::render(&rows)
+        + &format!("\n{event} per {} us{tried}; engine: {engine}{why}\n", r.period_ns / 1000)
 }
 
 fn levels(tasks: &[LevelPreview]) -> String {
-    let mut rows = vec![["task", "level", "core", "period ms", "PET ms", "how"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["task", "level", "core", "period ms", "PET ms", "how"].map(str::to_owned).to_vec()];
     for t in tasks {
         let time = |ns: u64| table::ms((ns > 0).then_some(ns));
-        let row = [&t.task, t.level, &t.core.to_string(), &time(t.period_ns), &time(t.pet_ns), t.how];
+        let row =
+            [&t.task, t.level, &t.core.to_string(), &time(t.period_ns), &time(t.pet_ns), t.how];
         rows.push(row.map(str::to_owned).to_vec());
     }
     table::render(&rows)
 }
 
 fn vcpus(vcpus: &[PlanVcpu]) -> String {
-    let mut rows = vec![["VCPU", "core", "C ms", "T ms", "response ms", "tasks"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["VCPU", "core", "C ms", "T ms", "response ms", "tasks"].map(str::to_owned).to_vec()];
     rows.extend(vcpus.iter().map(|v| {
         let times = [Some(v.capacity_ns), Some(v.period_ns), v.response_ns].map(table::ms);
         let names = [v.name.clone(), v.core.to_string()];
@@ -59,17 +73,24 @@ fn vcpus(vcpus: &[PlanVcpu]) -> String {
 }
 
 fn isolation(preview: &IsolationPreview) -> String {
-    let list = |numbers: &[u32]| if numbers.is_empty() { "none".to_owned() } else { cpu_list(numbers) };
+    let list =
+        |numbers: &[u32]| if numbers.is_empty() { "none".to_owned() } else { cpu_list(numbers) };
     let mut out = format!("cores of analysed tasks: {}\n", list(&preview.hard_cores));
     for (name, core, fifo, how) in &preview.tasks {
-        let scheduling = fifo.map_or("as an ordinary task".to_owned(), |p| format!("SCHED_FIFO {p}"));
+        let scheduling =
+            fifo.map_or("as an ordinary task".to_owned(), |p| format!("SCHED_FIFO {p}"));
         let (what, how) = if *how == "driver" { ("driver", "started") } else { ("task", *how) };
         out += &format!("{what} {name} on core {core}, {scheduling}: would be {how}\n");
     }
-    out += &format!("interrupts that would be moved to CPU {}: {}\n", preview.irq_cpu, list(&preview.irqs));
+    out += &format!(
+        "interrupts that would be moved to CPU {}: {}\n",
+        preview.irq_cpu,
+        list(&preview.irqs)
+    );
     if let Some(confine) = &preview.confine {
         out += &format!(
-            "others that would be kept off: {} threads by affinity, control groups {}; {} threads are bound there and would stay\n",
+            "others that would be kept off: {} threads by affinity, control groups {}; {} threads \
+                are bound there and would stay\n",
             confine.threads,
             if confine.groups.is_empty() { "none".to_owned() } else { confine.groups.join(", ") },
             confine.bound.len()

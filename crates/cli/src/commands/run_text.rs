@@ -2,14 +2,18 @@
 
 use crate::table;
 use solocore_model::run::{
-    RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked, RunRegulation, RunResult, RunTask,
-    RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus, RunWindow,
+    RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked, RunRegulation,
+    RunResult, RunTask, RunThrottling, RunTransfer, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus,
+    RunWindow,
 };
 
 /// All of it.
 pub fn text(run: &RunResult) -> String {
     let mut out = run.regulation.as_ref().map_or_else(String::new, regulation);
-    out += &run.levels.as_ref().map_or_else(String::new, |levels| level_tasks(run, levels) + &level_cpus(levels));
+    out += &run
+        .levels
+        .as_ref()
+        .map_or_else(String::new, |levels| level_tasks(run, levels) + &level_cpus(levels));
     out += &run.vcpus.as_ref().map_or_else(String::new, vcpus);
     if run.levels.is_none() {
         // A scheduler of levels says more of its tasks.
@@ -53,7 +57,18 @@ fn us(ns: u64) -> String {
 }
 
 fn regulation(r: &RunRegulation) -> String {
-    let head = ["CPU", "budget", "sample", "periods", "throttled", "time %", "max", "over", "skipped", "longest ms"];
+    let head = [
+        "CPU",
+        "budget",
+        "sample",
+        "periods",
+        "throttled",
+        "time %",
+        "max",
+        "over",
+        "skipped",
+        "longest ms",
+    ];
     let rows = r.cores.iter().map(|c| {
         vec![
             c.cpu.to_string(),
@@ -76,7 +91,8 @@ fn writes(r: &RunRegulation) -> String {
     let Some(event) = &r.write_event else { return String::new() };
     let head = ["CPU", "write budget", "sample", "writes", "max", "over"];
     let rows = r.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))).map(|(cpu, w)| {
-        let numbers = [w.write_sample, w.writes, w.max_writes_per_period, w.periods_over_write_budget];
+        let numbers =
+            [w.write_sample, w.writes, w.max_writes_per_period, w.periods_over_write_budget];
         let numbers = numbers.map(|n| n.to_string());
         [cpu.to_string(), limit(w.write_budget)].into_iter().chain(numbers).collect()
     });
@@ -124,7 +140,8 @@ fn level_tasks(run: &RunResult, levels: &RunLevels) -> String {
 }
 
 fn level_cpus(levels: &RunLevels) -> String {
-    let head = ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
+    let head =
+        ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
     let row = |c: &RunLevelCpu| {
         vec![
             c.cpu.to_string(),
@@ -155,7 +172,8 @@ pub fn vcpus(v: &RunVcpus) -> String {
 
 /// VCPUs, a line each.
 pub fn vcpus_list(vcpus: &[RunVcpu]) -> String {
-    let head = ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
+    let head =
+        ["VCPU", "id", "core", "C ms", "T ms", "state", "foreground ms", "background ms", "moves"];
     let row = |v: &RunVcpu| {
         vec![
             v.name.clone(),
@@ -173,7 +191,16 @@ pub fn vcpus_list(vcpus: &[RunVcpu]) -> String {
 }
 
 fn vcpu_cpus(cpus: &[RunVcpuCpu]) -> String {
-    let head = ["CPU", "switches", "late", "longest us", "strays", "moves", "background ms", "real-time ms"];
+    let head = [
+        "CPU",
+        "switches",
+        "late",
+        "longest us",
+        "strays",
+        "moves",
+        "background ms",
+        "real-time ms",
+    ];
     let row = |c: &RunVcpuCpu| {
         vec![
             c.cpu.to_string(),
@@ -195,7 +222,18 @@ fn tasks<'a>(tasks: impl Iterator<Item = &'a RunTask>) -> String {
     if run.is_empty() {
         return String::new();
     }
-    let head = ["task", "core", "how", "scheduling", "jobs", "failed", "late", "longest ms", "mean ms", "CPU ms"];
+    let head = [
+        "task",
+        "core",
+        "how",
+        "scheduling",
+        "jobs",
+        "failed",
+        "late",
+        "longest ms",
+        "mean ms",
+        "CPU ms",
+    ];
     let row = |t: &RunTask| {
         let some = |ns: u64| table::ms((t.jobs > 0).then_some(ns));
         vec![
@@ -219,7 +257,9 @@ fn windows(windows: &[RunWindow]) -> String {
     if windows.is_empty() {
         return String::new();
     }
-    let row = |w: &RunWindow| vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), us(w.max_late_ns)];
+    let row = |w: &RunWindow| {
+        vec![w.partition.clone(), w.core.to_string(), w.windows.to_string(), us(w.max_late_ns)]
+    };
     shown(&["partition", "core", "windows", "stopped late us"], windows.iter().map(row))
 }
 
@@ -228,7 +268,8 @@ fn groups(groups: &[RunGroup]) -> String {
     if groups.is_empty() {
         return String::new();
     }
-    let some = |n: Option<u64>, unit: f64| n.map_or("-".to_owned(), |n| format!("{:.1}", n as f64 / unit));
+    let some =
+        |n: Option<u64>, unit: f64| n.map_or("-".to_owned(), |n| format!("{:.1}", n as f64 / unit));
     let row = |g: &RunGroup| {
         let exclusive = if g.exclusive { "yes" } else { "no" }.to_owned();
         let (held, moved) = (some(g.occupancy_bytes, 1024.0), some(g.total_bytes, 1e6));
@@ -244,7 +285,8 @@ fn locked(runs: &[RunLocked]) -> String {
     }
     let head = ["locked pages of", "planned", "found", "used", "reads", "ns a page", "processes"];
     let row = |r: &RunLocked| {
-        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes].map(|n| n.to_string());
+        let numbers = [r.pages, r.found, r.present, r.reads, r.mean_read_ns, r.processes]
+            .map(|n| n.to_string());
         std::iter::once(r.task.clone()).chain(numbers).collect()
     };
     shown(&head, runs.iter().map(row))
@@ -255,12 +297,17 @@ fn transfers(run: &RunResult) -> String {
     if run.transfers.is_empty() {
         return String::new();
     }
-    let head = ["transfer", "on", "slots", "begun", "late", "missed", "no driver", "start us", "over us"];
+    let head =
+        ["transfer", "on", "slots", "begun", "late", "missed", "no driver", "start us", "over us"];
     let row = |t: &RunTransfer| {
         let some = |ns: u64| if t.begun > 0 { us(ns) } else { "-".to_owned() };
         let numbers = [t.slots, t.begun, t.late, t.missed, t.unattended].map(|n| n.to_string());
         let names = [t.name.clone(), t.resource.clone()];
-        names.into_iter().chain(numbers).chain([some(t.max_start_late_ns), some(t.max_end_late_ns)]).collect()
+        names
+            .into_iter()
+            .chain(numbers)
+            .chain([some(t.max_start_late_ns), some(t.max_end_late_ns)])
+            .collect()
     };
     let alone = run.unattended().map_or_else(String::new, |text| format!("{text}\n"));
     shown(&head, run.transfers.iter().map(row)) + &alone
@@ -270,9 +317,10 @@ fn lock(lock: &RunLock) -> String {
     if lock.cores.is_empty() {
         return String::new();
     }
-    let rows = lock
-        .cores
-        .iter()
-        .map(|c| [u64::from(c.cpu), c.held_periods, c.stops, c.early_releases].map(|n| n.to_string()).to_vec());
+    let rows = lock.cores.iter().map(|c| {
+        [u64::from(c.cpu), c.held_periods, c.stops, c.early_releases]
+            .map(|n| n.to_string())
+            .to_vec()
+    });
     shown(&["CPU", "periods with a lock", "stopped by it", "freed early"], rows)
 }

@@ -1,9 +1,10 @@
 //! `solocore run` of a plan with VCPUs: schedules them as planned, with the plan's tasks in them.
 //!
-//! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's cores, each admitted again before anything
-//! runs; tasks are started or attached as in every run, as ordinary threads, and bound to their VCPUs before the first job is released. What
-//! is bound to none is best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find it.
-//! A plan's `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests on it.
+//! Rule: the scheduler of `solocore vcpu serve` with the plan's options; its VCPUs on the plan's
+//! cores, each admitted again before anything runs; tasks are started or attached as in every run,
+//! as ordinary threads, and bound to their VCPUs before the first job is released. What is bound to
+//! none is best effort. While it runs, `solocore vcpu` and `solocore exec --vcpu` find it. A plan's
+//! `throttle` is applied as that of `solocore vcpu serve --threshold`; no bound rests on it.
 //! Does not cover: budgets of accesses.
 
 use crate::args::{DEFAULT_EVENT, RunArgs};
@@ -16,9 +17,15 @@ use solocore_model::plan::VcpusPlan;
 use std::rc::Rc;
 
 /// Adds what takes part.
-pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan, planned: &VcpusPlan) -> Result<(), Failure> {
+pub fn add_parts(
+    daemon: &mut Daemon,
+    args: &RunArgs,
+    plan: &Plan,
+    planned: &VcpusPlan,
+) -> Result<(), Failure> {
     run_options::for_vcpus(args, planned.scheduling.throttle.is_some())?;
-    let layout = Rc::new(isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?);
+    let layout =
+        Rc::new(isolation::layout_with(&args.isolation, plan, &args.plan, (false, false))?);
     // When nobody asks, the first that can be counted is taken.
     let event = (args.event != DEFAULT_EVENT).then_some(args.event.as_str());
     let memory = planned.scheduling.throttle.map(|t| MemoryWish::of_plan(&t, event));
@@ -31,7 +38,9 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan, planned: &Vcp
         ..defaults
     };
     if !plan.schedulable {
-        daemon.notes.push("the plan is not schedulable: see its reasons; what does not fit is refused".to_owned());
+        daemon.notes.push(
+            "the plan is not schedulable: see its reasons; what does not fit is refused".to_owned(),
+        );
     }
     let scheduling = Scheduling::planned(options, &planned.vcpus, &args.plan.display().to_string());
     let settings = Settings::default();

@@ -44,7 +44,8 @@ fn outcome(instance: &Instance, args: &ScheduleIoArgs) -> Result<Outcome, Failur
     }
     let problem = Problem::new(instance);
     let limit = Duration::from_nanos(args.time_limit.ps() / Time::PS_PER_NS);
-    let progress = Progress::new(&format!("looking for offsets of {} activities", problem.acts.len()));
+    let progress =
+        Progress::new(&format!("looking for offsets of {} activities", problem.acts.len()));
     let begin = Instant::now();
     let stop = || {
         let spent = begin.elapsed();
@@ -69,7 +70,8 @@ fn outcome(instance: &Instance, args: &ScheduleIoArgs) -> Result<Outcome, Failur
 
 fn not_found(args: &ScheduleIoArgs, left: usize) -> String {
     format!(
-        "no table was found within {}, and no proof that there is none; the best partial table leaves {left} out; give a longer --time-limit, longer ages, or more cores",
+        "no table was found within {}, and no proof that there is none; the best partial table \
+            leaves {left} out; give a longer --time-limit, longer ages, or more cores",
         args.time_limit
     )
 }
@@ -88,7 +90,8 @@ fn loads(instance: &Instance, rows: &[Row]) -> Vec<f64> {
 /// Bytes per second of all transfers that are given in bytes.
 fn bytes_per_s(instance: &Instance) -> u64 {
     let of = |p: &solocore_model::instance::Partition| {
-        let bytes = p.chains.iter().flat_map(|c| [c.input, c.output]).flatten().filter_map(|t| t.bytes);
+        let bytes =
+            p.chains.iter().flat_map(|c| [c.input, c.output]).flatten().filter_map(|t| t.bytes);
         let sum: u128 = bytes.map(u128::from).sum();
         (sum * 1_000_000_000).div_ceil(u128::from(p.period_ns))
     };
@@ -125,7 +128,8 @@ fn text(instance: &Instance, outcome: &Outcome, args: &ScheduleIoArgs) -> String
         let verdict = if outcome.answer == "infeasible" { "infeasible" } else { "not found" };
         return outcome.reasons.iter().map(|r| format!("{verdict}: {r}\n")).collect();
     }
-    let mut lines = vec![["activity", "on", "offset", "length", "period"].map(str::to_owned).to_vec()];
+    let mut lines =
+        vec![["activity", "on", "offset", "length", "period"].map(str::to_owned).to_vec()];
     lines.extend(outcome.rows.iter().map(line));
     let mut out = table::render(&lines) + "\n";
     for (core, load) in loads(instance, &outcome.rows).iter().enumerate() {

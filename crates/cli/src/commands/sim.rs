@@ -28,7 +28,8 @@ pub fn run(args: &SimArgs) -> Result<ExitCode, Failure> {
     let duration = args.duration.unwrap_or(DURATION);
     let timeline = if args.trace.is_some() { Some(duration) } else { args.timeline };
     let options = options(mode, duration, args.seed.unwrap_or(1), timeline)?;
-    let decides = plan.levels().is_some() && mode != Mode::Solo || plan.vcpus().is_some() && mode == Mode::Managed;
+    let decides = plan.levels().is_some() && mode != Mode::Solo
+        || plan.vcpus().is_some() && mode == Mode::Managed;
     if args.sched_trace.is_some() && !decides {
         return Err(no_decisions(
             args,
@@ -97,7 +98,8 @@ fn run_scenario(args: &SimArgs, mut scenario: Scenario) -> Result<ExitCode, Fail
         progress.share(share);
         !stopped()
     };
-    let mut result = scenario::run(&scenario, prepared, timeline_ns, args.sched_trace.is_some(), &step)?;
+    let mut result =
+        scenario::run(&scenario, prepared, timeline_ns, args.sched_trace.is_some(), &step)?;
     drop(progress);
     sched_trace::write_simulated(args.sched_trace.as_deref(), result.sched_trace.as_ref())?;
     if let Some(path) = &args.trace {
@@ -148,12 +150,23 @@ fn as_schedule(r: &ScenarioResult) -> SimResult {
 }
 
 fn scenario_text(r: &ScenarioResult) -> String {
-    let head =
-        ["task", "core", "jobs", "late", "longest ms", "mean ms", "response ms", "busy ms", "DRAM MB/s", "LLC miss %"];
+    let head = [
+        "task",
+        "core",
+        "jobs",
+        "late",
+        "longest ms",
+        "mean ms",
+        "response ms",
+        "busy ms",
+        "DRAM MB/s",
+        "LLC miss %",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &r.tasks {
         let some = |ns: u64| table::ms((t.jobs > 0).then_some(ns));
-        let traffic = (t.dram_reads + t.dram_writes) as f64 * r.line_bytes as f64 * 1e3 / r.simulated_ns.max(1) as f64;
+        let traffic = (t.dram_reads + t.dram_writes) as f64 * r.line_bytes as f64 * 1e3
+            / r.simulated_ns.max(1) as f64;
         rows.push(vec![
             t.name.clone(),
             t.core.map_or_else(|| "-".to_owned(), |c| c.to_string()),
@@ -180,7 +193,8 @@ fn scenario_text(r: &ScenarioResult) -> String {
         );
     }
     let u = &r.uncore;
-    out += &format!("memory: {} reads of {:.1} ns, {} writes\n", u.reads, u.mean_latency_ns, u.writes);
+    out +=
+        &format!("memory: {} reads of {:.1} ns, {} writes\n", u.reads, u.mean_latency_ns, u.writes);
     let rate = r.requests as f64 * 1e3 / r.wall_ns.max(1) as f64;
     let (simulated, wall) = (r.simulated_ns as f64 / 1e9, r.wall_ns as f64 / 1e9);
     out + &format!(
@@ -190,14 +204,28 @@ fn scenario_text(r: &ScenarioResult) -> String {
 }
 
 /// Checked options.
-pub fn options(mode: Mode, duration: Time, seed: u64, timeline: Option<Time>) -> Result<Options, Failure> {
+pub fn options(
+    mode: Mode,
+    duration: Time,
+    seed: u64,
+    timeline: Option<Time>,
+) -> Result<Options, Failure> {
     if duration.ps() < 1000 {
-        return Err(Failure::Input(format!("--duration {duration} is nothing; give for example \"1 s\"")));
+        return Err(Failure::Input(format!(
+            "--duration {duration} is nothing; give for example \"1 s\""
+        )));
     }
     if duration.ps() > 24 * 3600 * 1_000_000_000_000 {
-        return Err(Failure::Input(format!("--duration {duration} is above 24 hours of simulated time; give less")));
+        return Err(Failure::Input(format!(
+            "--duration {duration} is above 24 hours of simulated time; give less"
+        )));
     }
-    Ok(Options { mode, duration_ns: duration.ps() / 1000, seed, timeline_ns: timeline.map_or(0, Time::ns_ceil) })
+    Ok(Options {
+        mode,
+        duration_ns: duration.ps() / 1000,
+        seed,
+        timeline_ns: timeline.map_or(0, Time::ns_ceil),
+    })
 }
 
 /// Reads a plan, or plans a system.
@@ -214,7 +242,10 @@ fn plan_of(path: &Path, profiling: &Profiling) -> Result<Plan, Failure> {
         )));
     }
     plan.check().map_err(|what| {
-        Failure::Input(format!("{}: {what}; make the plan again with `solocore plan`", path.display()))
+        Failure::Input(format!(
+            "{}: {what}; make the plan again with `solocore plan`",
+            path.display()
+        ))
     })?;
     Ok(plan)
 }
@@ -225,7 +256,11 @@ pub fn simulate(plan: &Plan, options: &Options) -> Result<SimResult, Failure> {
 }
 
 /// As [`simulate`], with a trace of decisions if `traced`.
-fn run_plan(plan: &Plan, options: &Options, traced: bool) -> Result<(SimResult, Option<SchedTrace>), Failure> {
+fn run_plan(
+    plan: &Plan,
+    options: &Options,
+    traced: bool,
+) -> Result<(SimResult, Option<SchedTrace>), Failure> {
     let what = match options.mode {
         Mode::Solo => "simulating each task alone",
         Mode::Unmanaged => "simulating all together, unmanaged",
@@ -271,10 +306,14 @@ fn text(plan: &Plan, result: &SimResult) -> String {
     }
     if let Some(io) = &result.io {
         out += &format!(
-            "time table: {} activities, {} transfers of {} lines, {} violations of order or exclusion\n",
+            "time table: {} activities, {} transfers of {} lines, {} violations of order or \
+                exclusion\n",
             io.activities, io.transfers, io.lines, io.violations
         );
-        out += &io.first_violation.as_ref().map_or(String::new(), |v| format!("first violation: {v}\n"));
+        out += &io
+            .first_violation
+            .as_ref()
+            .map_or(String::new(), |v| format!("first violation: {v}\n"));
     }
     let rate = result.requests as f64 * 1e3 / result.wall_ns.max(1) as f64;
     out += &format!(

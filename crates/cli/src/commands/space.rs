@@ -37,8 +37,8 @@ fn geometry(platform: Option<&str>) -> Result<Geometry, Failure> {
     })
 }
 
-/// The map that the options name. Colours that a file does not have are those of the board or the machine, as far as
-/// they are asked for.
+/// The map that the options name. Colours that a file does not have are those of the board or the
+/// machine, as far as they are asked for.
 pub fn map_of(args: &MapArgs, colours: bool) -> Result<Map, Failure> {
     let mut map = match &args.map {
         Some(path) => Map::read(path)?,
@@ -61,8 +61,10 @@ pub fn choice_of(map: &Map, colours: Option<&str>, banks: Option<&str>) -> Resul
 
 fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
     let cache = geometry(args.platform.as_deref());
-    let mut notes =
-        vec!["solocore memory map: XOR functions of physical address bits, a bank function a line".to_owned()];
+    let mut notes = vec![
+        "solocore memory map: XOR functions of physical address bits, a bank function a line"
+            .to_owned(),
+    ];
     let mut map = Map::default();
     match cache {
         Ok(cache) => {
@@ -70,20 +72,25 @@ fn map(args: &MapCommand) -> Result<ExitCode, Failure> {
             map.colours = cache.colours();
         }
         Err(error) if args.no_banks || args.platform.is_some() => return Err(error),
-        Err(error) => eprintln!("solocore: note: no colours: {}", error.message().unwrap_or_default()),
+        Err(error) => {
+            eprintln!("solocore: note: no colours: {}", error.message().unwrap_or_default())
+        }
     }
     if geometry::in_guest() && args.platform.is_none() {
-        let note = "this is a guest: its frames are the hypervisor's to place, and the map need not be the machine's";
+        let note = "this is a guest: its frames are the hypervisor's to place, and the map need \
+            not be the machine's";
         eprintln!("solocore: note: {note}");
         notes.push(note.to_owned());
     }
     if !args.no_banks {
         let bytes = usize::try_from(args.memory.0).ok().filter(|&b| b >= 16 << 20);
-        let bytes =
-            bytes.ok_or_else(|| Failure::Input("--memory: less than 16 MiB show no banks; give more".into()))?;
+        let bytes = bytes.ok_or_else(|| {
+            Failure::Input("--memory: less than 16 MiB show no banks; give more".into())
+        })?;
         eprintln!("solocore: timing {LINES} lines of {}", args.memory);
         let mut probe = Probe::new(bytes, LINES, args.seed)?;
-        let found = solve::solve(&mut probe, args.seed).map_err(|e| Failure::Machine(e.to_string()))?;
+        let found =
+            solve::solve(&mut probe, args.seed).map_err(|e| Failure::Machine(e.to_string()))?;
         notes.extend(confidence(&found));
         map.banks = found.banks;
     }
@@ -99,7 +106,8 @@ fn confidence(found: &Found) -> Vec<String> {
     let (fast, slow, limit) = found.times;
     vec![
         format!(
-            "banks: found by timing; different banks take {fast:.0} cycles, rows of one bank {slow:.0}, limit {limit:.0}"
+            "banks: found by timing; different banks take {fast:.0} cycles, rows of one bank \
+                {slow:.0}, limit {limit:.0}"
         ),
         format!("they explain {} of {} slow pairs", found.pairs.1, found.pairs.0),
         format!(
@@ -145,8 +153,17 @@ pub fn recolour(args: &RecolourArgs) -> Result<ExitCode, Failure> {
         print(&files::to_json(&Recoloured { format: "solocore-recolor/1", processes }))?;
         return Ok(ExitCode::from(u8::from(!right)));
     }
-    let head =
-        ["pid", "pages moved", "stuck", "ns/page", "GB/s", "ns/page, all", "GB/s, all", "private pages", "wrong"];
+    let head = [
+        "pid",
+        "pages moved",
+        "stuck",
+        "ns/page",
+        "GB/s",
+        "ns/page, all",
+        "GB/s, all",
+        "private pages",
+        "wrong",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for p in &processes {
         let per_page = |ns: u64| format!("{:.0}", ns as f64 / f64::from(p.pages.max(1)));

@@ -33,7 +33,11 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
         None => begin(args)?,
     };
     let Prepared { dir, manifest, parameters, mut journal, mut points } = prepared;
-    let title = format!("study: {} scenarios, {} schemes", manifest.own_scenarios()?.len(), manifest.schemes.len());
+    let title = format!(
+        "study: {} scenarios, {} schemes",
+        manifest.own_scenarios()?.len(),
+        manifest.schemes.len()
+    );
     let ticker = Ticker::new(&title);
     let progress = |share: f64| {
         ticker.share(share);
@@ -46,7 +50,8 @@ pub fn run(args: &StudyArgs) -> Result<ExitCode, Failure> {
             drop(ticker);
             let at = dir.display();
             eprintln!(
-                "solocore: interrupted; {} points are kept, go on with `solocore study --resume {at}`",
+                "solocore: interrupted; {} points are kept, go on with `solocore study --resume \
+                    {at}`",
                 points.len()
             );
             return Ok(ExitCode::from(130));
@@ -79,7 +84,8 @@ fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure
     let parameters = Parameters::parse(&parameter_name(args), &text)?;
     let scenarios = scenarios(args)?.ok_or_else(|| {
         Failure::Input(
-            "no scenarios; name some with --scenario \"C-Light,Long,Light,Quick,Small,High,Many\" (* stands for any choice), or give --all"
+            "no scenarios; name some with --scenario \"C-Light,Long,Light,Quick,Small,High,Many\" \
+                (* stands for any choice), or give --all"
                 .to_owned(),
         )
     })?;
@@ -89,17 +95,22 @@ fn asked_for(args: &StudyArgs) -> Result<(Manifest, Parameters, String), Failure
         None => (200..=8000).step_by(200).collect(),
     };
     let seed = args.seed.unwrap_or(1);
-    let manifest = Manifest::new(parameters.digest(), seed, &schemes, &scenarios, utilizations, shard(args)?);
+    let manifest =
+        Manifest::new(parameters.digest(), seed, &schemes, &scenarios, utilizations, shard(args)?);
     if manifest.own_scenarios()?.is_empty() {
-        return Err(Failure::Input("--shard: this shard has no scenario; use fewer shards than scenarios".to_owned()));
+        return Err(Failure::Input(
+            "--shard: this shard has no scenario; use fewer shards than scenarios".to_owned(),
+        ));
     }
     Ok((manifest, parameters, text))
 }
 
-/// The study again with each range of the parameters halved and half as large again: `sensitivity.csv`.
+/// The study again with each range of the parameters halved and half as large again:
+/// `sensitivity.csv`.
 fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     let (manifest, parameters, _) = asked_for(args)?;
-    let ticker = Ticker::new(&format!("sensitivity: {} scenarios", manifest.own_scenarios()?.len()));
+    let ticker =
+        Ticker::new(&format!("sensitivity: {} scenarios", manifest.own_scenarios()?.len()));
     let progress = |share: f64| {
         ticker.share(share);
         !stopped()
@@ -107,19 +118,25 @@ fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     let changes = sensitivity::run(&parameters, &manifest, &progress)?;
     drop(ticker);
     let dir = args.output.clone().unwrap_or_else(|| PathBuf::from(OUTPUT));
-    std::fs::create_dir_all(&dir).map_err(|source| ModelError::Write { path: dir.clone(), source })?;
+    std::fs::create_dir_all(&dir)
+        .map_err(|source| ModelError::Write { path: dir.clone(), source })?;
     files::write_atomically(&dir.join("sensitivity.csv"), &sensitivity::to_csv(&changes)?)?;
     let broken = sensitivity::broken(&changes);
     match args.format {
         Format::Json => {
-            let all: Vec<_> =
-                broken.iter().map(|(o, by)| serde_json::json!({"observation": o, "broken_by": by})).collect();
-            print(&files::to_json(&serde_json::json!({"directory": dir.display().to_string(), "observations": all})))?;
+            let all: Vec<_> = broken
+                .iter()
+                .map(|(o, by)| serde_json::json!({"observation": o, "broken_by": by}))
+                .collect();
+            print(&files::to_json(
+                &serde_json::json!({"directory": dir.display().to_string(), "observations": all}),
+            ))?;
         }
         Format::Text => {
             let mut out = String::new();
             for (number, by) in &broken {
-                let name = if *number == 0 { "O|opt".to_owned() } else { format!("Observation {number}") };
+                let name =
+                    if *number == 0 { "O|opt".to_owned() } else { format!("Observation {number}") };
                 let by: Vec<&str> = by.iter().map(String::as_str).collect();
                 let verdict = if by.is_empty() {
                     "holds under every change".to_owned()
@@ -134,15 +151,18 @@ fn sensitivity(args: &StudyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Takes up an earlier study. What the arguments say must be what it was begun with; what they leave out is.
+/// Takes up an earlier study. What the arguments say must be what it was begun with; what they
+/// leave out is.
 fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     let found = Manifest::read(from)?;
     let text = match &args.parameters {
         Some(_) => parameter_text(args)?,
         None => files::read_text(&from.join("parameters.toml"))?,
     };
-    let parameters =
-        Parameters::parse(&args.parameters.clone().unwrap_or_else(|| from.join("parameters.toml")), &text)?;
+    let parameters = Parameters::parse(
+        &args.parameters.clone().unwrap_or_else(|| from.join("parameters.toml")),
+        &text,
+    )?;
     let mut wanted = Manifest {
         parameters: parameters.digest(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
@@ -163,7 +183,8 @@ fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     }
     if let Some(what) = found.difference(&wanted, true) {
         return Err(Failure::Input(format!(
-            "{}: the study there was begun with other {what}; give what it was begun with, or start anew in another directory",
+            "{}: the study there was begun with other {what}; give what it was begun with, or \
+                start anew in another directory",
             from.display()
         )));
     }
@@ -171,7 +192,10 @@ fn resume(args: &StudyArgs, from: &Path) -> Result<Prepared, Failure> {
     let (journal, points) = if same(&dir, from) {
         let (journal, points, dropped) = Journal::resume(from, &found)?;
         if dropped > 0 {
-            eprintln!("{}: the last line was cut off ({dropped} bytes); its point is computed again", from.display());
+            eprintln!(
+                "{}: the last line was cut off ({dropped} bytes); its point is computed again",
+                from.display()
+            );
         }
         (journal, points)
     } else {
@@ -201,7 +225,12 @@ fn merge(args: &StudyArgs) -> Result<ExitCode, Failure> {
     finish(args, &dir, &manifest, &points)
 }
 
-fn finish(args: &StudyArgs, dir: &Path, manifest: &Manifest, points: &Points) -> Result<ExitCode, Failure> {
+fn finish(
+    args: &StudyArgs,
+    dir: &Path,
+    manifest: &Manifest,
+    points: &Points,
+) -> Result<ExitCode, Failure> {
     let summary = output::write(dir, manifest, points)?;
     match args.format {
         Format::Json => print(&files::to_json(&document(dir, manifest, &summary)))?,
@@ -211,7 +240,8 @@ fn finish(args: &StudyArgs, dir: &Path, manifest: &Manifest, points: &Points) ->
 }
 
 fn document(dir: &Path, manifest: &Manifest, summary: &Summary) -> serde_json::Value {
-    let sua: Vec<_> = summary.sua.iter().map(|(s, a)| serde_json::json!({"scheme": s, "sua": a})).collect();
+    let sua: Vec<_> =
+        summary.sua.iter().map(|(s, a)| serde_json::json!({"scheme": s, "sua": a})).collect();
     serde_json::json!({
         "directory": dir.display().to_string(),
         "seed": manifest.seed,
@@ -229,7 +259,11 @@ fn text(dir: &Path, summary: &Summary) -> String {
     let mut rows = vec![["scheme", "SUA", "over the first"].map(str::to_owned).to_vec()];
     let first = summary.sua.first().map_or(0.0, |(_, area)| *area);
     for (scheme, area) in &summary.sua {
-        let over = if first > 0.0 { format!("{:+.1} %", 100.0 * (area / first - 1.0)) } else { "-".to_owned() };
+        let over = if first > 0.0 {
+            format!("{:+.1} %", 100.0 * (area / first - 1.0))
+        } else {
+            "-".to_owned()
+        };
         rows.push(vec![scheme.clone(), format!("{area:.3}"), over]);
     }
     let mut out = table::render(&rows) + "\n";
@@ -239,18 +273,29 @@ fn text(dir: &Path, summary: &Summary) -> String {
             Some(false) => "DOES NOT HOLD",
             None => "not decided by this study",
         };
-        let name = if o.number == 0 { "O|opt".to_owned() } else { format!("Observation {}", o.number) };
+        let name =
+            if o.number == 0 { "O|opt".to_owned() } else { format!("Observation {}", o.number) };
         out += &format!("{name}: {verdict}: {}\n", o.claim);
         for figure in &o.figures {
             let number = |x: Option<f64>| x.map_or_else(|| "-".to_owned(), percent);
-            let paper = figure.paper.map_or_else(String::new, |_| format!(" (paper: {})", number(figure.paper)));
+            let paper = figure
+                .paper
+                .map_or_else(String::new, |_| format!(" (paper: {})", number(figure.paper)));
             out += &format!("    {}: {}{paper}\n", figure.what, number(figure.here));
         }
     }
     if summary.undecided > 0 {
-        out += &format!("O|opt was left open on {} systems; they count as not schedulable\n", summary.undecided);
+        out += &format!(
+            "O|opt was left open on {} systems; they count as not schedulable\n",
+            summary.undecided
+        );
     }
-    out + &format!("\n{} points, {} systems: {}\n", summary.points, summary.systems, dir.join("points.csv").display())
+    out + &format!(
+        "\n{} points, {} systems: {}\n",
+        summary.points,
+        summary.systems,
+        dir.join("points.csv").display()
+    )
 }
 
 /// To a tenth, or to what shows of a small figure.
@@ -306,7 +351,9 @@ fn schemes(args: &StudyArgs) -> Result<Option<Vec<Scheme>>, Failure> {
 
 fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
     let Some(text) = &args.shard else { return Ok(None) };
-    let parts = text.split_once('/').and_then(|(k, n)| Some([k.trim().parse().ok()?, n.trim().parse().ok()?]));
+    let parts = text
+        .split_once('/')
+        .and_then(|(k, n)| Some([k.trim().parse().ok()?, n.trim().parse().ok()?]));
     match parts {
         Some([k, n]) if k >= 1 && k <= n => Ok(Some([k, n])),
         _ => Err(Failure::Input(format!(
@@ -319,7 +366,8 @@ fn shard(args: &StudyArgs) -> Result<Option<[u32; 2]>, Failure> {
 fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
     let wrong = || {
         Failure::Input(format!(
-            "--utilization `{text}` is no range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 and at most 64, in whole thousandths"
+            "--utilization `{text}` is no range; give FROM:TO:STEP like 0.2:8:0.2, each above 0 \
+                and at most 64, in whole thousandths"
         ))
     };
     let parts: Vec<u32> = text.split(':').map(milli).collect::<Option<_>>().ok_or_else(wrong)?;
@@ -336,7 +384,10 @@ fn utilizations(text: &str) -> Result<Vec<u32>, Failure> {
 fn milli(text: &str) -> Option<u32> {
     let (whole, part) = text.trim().split_once('.').unwrap_or((text.trim(), ""));
     let digits = part.trim_end_matches('0');
-    if digits.len() > 3 || !part.bytes().all(|b| b.is_ascii_digit()) || !whole.bytes().all(|b| b.is_ascii_digit()) {
+    if digits.len() > 3
+        || !part.bytes().all(|b| b.is_ascii_digit())
+        || !whole.bytes().all(|b| b.is_ascii_digit())
+    {
         return None;
     }
     let whole: u32 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
@@ -395,9 +446,20 @@ mod tests {
         assert_eq!(utilizations("0.2:8:0.2").unwrap().len(), 40);
         assert_eq!(utilizations("0.1:0.3:0.1").unwrap(), [100, 200, 300]);
         assert_eq!(utilizations("2.6").unwrap(), [2600]);
-        for bad in
-            ["", "0:1:0.1", "1:0.5:0.1", "1:2:0", "1:2", "x", "-1:2:1", "0.0001", "1:65:1", "1e1", "nan", "1:2:0.1:4"]
-        {
+        for bad in [
+            "",
+            "0:1:0.1",
+            "1:0.5:0.1",
+            "1:2:0",
+            "1:2",
+            "x",
+            "-1:2:1",
+            "0.0001",
+            "1:65:1",
+            "1e1",
+            "nan",
+            "1:2:0.1:4",
+        ] {
             assert!(utilizations(bad).is_err(), "{bad}");
         }
     }

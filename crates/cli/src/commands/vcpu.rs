@@ -2,7 +2,8 @@
 
 use crate::args::Format;
 use crate::args::vcpu::{
-    BackgroundPolicy, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs, VcpuCommand,
+    BackgroundPolicy, Named, Reservation, SchedulerArgs, ServeArgs, ThrottlingArgs, VcpuArgs,
+    VcpuCommand,
 };
 use crate::commands::daemon::{self, Destination};
 use crate::commands::latency as memory;
@@ -79,7 +80,11 @@ fn options(args: &SchedulerArgs) -> Options {
         core_colours: args.core_colors,
         throttle: None,
     };
-    Options { scheduling, traced: args.sched_trace.is_some() || args.trace.is_some(), ..Options::default() }
+    Options {
+        scheduling,
+        traced: args.sched_trace.is_some() || args.trace.is_some(),
+        ..Options::default()
+    }
 }
 
 /// What is no VCPU's on any machine is refused before this one is looked at.

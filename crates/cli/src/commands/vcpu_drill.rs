@@ -1,8 +1,10 @@
-//! `solocore vcpu drill`: the scheduler fails on purpose, and the kernel's own must take over each time, with nothing left behind.
+//! `solocore vcpu drill`: the scheduler fails on purpose, and the kernel's own must take over each
+//! time, with nothing left behind.
 //!
-//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone; the memory that the kernel holds for itself
-//! is read after the first tenth of the rounds, when what is allocated once is there, and after the last. More than a page a round, or an
-//! object more than before, is a leak.
+//! Rule: BPF's objects are counted before anything is loaded and after all of it is gone; the
+//! memory that the kernel holds for itself is read after the first tenth of the rounds, when what
+//! is allocated once is there, and after the last. More than a page a round, or an object more than
+//! before, is a leak.
 
 use crate::args::Format;
 use crate::args::vcpu::{DrillArgs, DrillFault};
@@ -64,7 +66,8 @@ fn fault(of: DrillFault) -> (Fault, &'static str) {
 pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
     if args.faults.contains(&DrillFault::Stall) && args.pids.is_empty() {
         return Err(Failure::Input(
-            "--faults stall needs a thread that wants to run, or the kernel has nothing to notice; give a process that computes with --pid"
+            "--faults stall needs a thread that wants to run, or the kernel has nothing to notice; \
+                give a process that computes with --pid"
                 .to_owned(),
         ));
     }
@@ -109,7 +112,9 @@ pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
 
 fn round(drill: &mut Drill, of: DrillFault, found: &mut Found) -> Result<(), Failure> {
     let (fault, name) = fault(of);
-    let outcome = drill.round(fault).map_err(|e| Failure::from(e).of(&format!("round {}, {name}", found.times + 1)))?;
+    let outcome = drill
+        .round(fault)
+        .map_err(|e| Failure::from(e).of(&format!("round {}, {name}", found.times + 1)))?;
     let ms = outcome.took.as_secs_f64() * 1e3;
     found.times += 1;
     match found.faults.iter_mut().find(|f| f.fault == name) {
@@ -118,7 +123,9 @@ fn round(drill: &mut Drill, of: DrillFault, found: &mut Found) -> Result<(), Fai
             f.longest_ms = f.longest_ms.max(ms);
             f.said = outcome.said;
         }
-        None => found.faults.push(OfFault { fault: name, times: 1, longest_ms: ms, said: outcome.said }),
+        None => {
+            found.faults.push(OfFault { fault: name, times: 1, longest_ms: ms, said: outcome.said })
+        }
     }
     Ok(())
 }
@@ -137,12 +144,15 @@ fn at_rest() -> [u32; 3] {
     }
 }
 
-/// BPF's objects once they are no more than before; the kernel frees them a little later than they are let go.
+/// BPF's objects once they are no more than before; the kernel frees them a little later than they
+/// are let go.
 fn settled(before: [u32; 3]) -> [u32; 3] {
     let begun = Instant::now();
     loop {
         let after = machine::bpf_objects();
-        if after.iter().zip(before).all(|(after, before)| *after <= before) || begun.elapsed() > FREED {
+        if after.iter().zip(before).all(|(after, before)| *after <= before)
+            || begun.elapsed() > FREED
+        {
             return after;
         }
         std::thread::sleep(Duration::from_millis(25));
@@ -157,18 +167,29 @@ fn is_clean(found: &Found) -> bool {
 }
 
 fn text(found: &Found) -> String {
-    let mut out = format!("failed {} times, and the kernel's scheduler took over each time\n", found.times);
+    let mut out =
+        format!("failed {} times, and the kernel's scheduler took over each time\n", found.times);
     for f in &found.faults {
-        out += &format!("  {}: {} times, within {:.1} ms; last: {}\n", f.fault, f.times, f.longest_ms, f.said);
+        out += &format!(
+            "  {}: {} times, within {:.1} ms; last: {}\n",
+            f.fault, f.times, f.longest_ms, f.said
+        );
     }
-    out += &format!("programs, maps, links of BPF: {:?} before, {:?} after\n", found.before, found.after);
+    out += &format!(
+        "programs, maps, links of BPF: {:?} before, {:?} after\n",
+        found.before, found.after
+    );
     let kib = |m: &Memory| {
         format!(
             "available {}, unreclaimable slab {}, per CPU {}, vmalloc {}",
             m.available_kib, m.slab_kib, m.per_cpu_kib, m.vmalloc_kib
         )
     };
-    out += &format!("memory, KiB, after {} rounds: {}\n", found.memory_from_round, kib(&found.memory_from));
+    out += &format!(
+        "memory, KiB, after {} rounds: {}\n",
+        found.memory_from_round,
+        kib(&found.memory_from)
+    );
     out += &format!("memory, KiB, after {} rounds: {}\n", found.times, kib(&found.memory_to));
     out + if found.clean { "nothing is left behind\n" } else { "SOMETHING IS LEFT BEHIND\n" }
 }

@@ -1,6 +1,6 @@
 //! Attack on the bounds: random systems of recorded and stated tasks, run on the simulated board
-//! under their plans. No job may take longer than its C_sce, what preemptions cost apart, respond later
-//! than its worst-case response time, or let its core exceed the budget.
+//! under their plans. No job may take longer than its C_sce, what preemptions cost apart, respond
+//! later than its worst-case response time, or let its core exceed the budget.
 
 use crate::recorded;
 use rand::{Rng, SeedableRng};
@@ -16,7 +16,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A made-up program: bursts and quiet stretches over a few pages, with write-backs.
-fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
+fn program(
+    rng: &mut ChaCha8Rng,
+    platform: &Platform,
+    dir: &Path,
+    name: &str,
+) -> (PathBuf, Profile) {
     let pages = rng.random_range(1..60u32);
     let lines = u64::from(platform.lines_per_page());
     let (mut at, mut accesses) = (0u64, Vec::new());
@@ -33,14 +38,19 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
 
 /// A system of a few tasks, many of them sharing few cores so that they preempt each other.
 fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
-    let board = ["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"][rng.random_range(0..5usize)];
+    let board = ["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"]
+        [rng.random_range(0..5usize)];
     let count = rng.random_range(1..8u32);
-    let (shared, policy) = (rng.random_range(1..4u32), if rng.random_bool(0.9) { "memguard" } else { "none" });
+    let (shared, policy) =
+        (rng.random_range(1..4u32), if rng.random_bool(0.9) { "memguard" } else { "none" });
     let period = ["1 ms", "250 us", "5 ms"][rng.random_range(0..3usize)];
-    let mut text = format!("platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \"{period}\"\n");
+    let mut text = format!(
+        "platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \"{period}\"\n"
+    );
     if policy == "memguard" && rng.random_bool(0.3) {
         let bandwidth = rng.random_range(10..90u32);
-        write!(text, "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"{bandwidth} MB/s\"\n").unwrap();
+        write!(text, "share = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"{bandwidth} MB/s\"\n")
+            .unwrap();
     }
     for i in 0..count {
         let core = rng.random_range(0..shared);
@@ -49,7 +59,8 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         let level = if rng.random_bool(0.25) { "D" } else { "B" };
         write!(
             text,
-            "[[task]]\nname = \"t{i}\"\ncore = {core}\nperiod = \"{period} ms\"\ndeadline = \"{deadline} ms\"\ncriticality = \"{level}\"\ncommand = [\"t{i}\"]\n"
+            "[[task]]\nname = \"t{i}\"\ncore = {core}\nperiod = \"{period} ms\"\ndeadline = \
+                \"{deadline} ms\"\ncriticality = \"{level}\"\ncommand = [\"t{i}\"]\n"
         )
         .unwrap();
     }
@@ -63,12 +74,17 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
-/// Analysed tasks on few cores, best effort without a pause on the others, budgets stated or the largest.
+/// Analysed tasks on few cores, best effort without a pause on the others, budgets stated or the
+/// largest.
 fn dynamic_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
-    let board = ["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"][rng.random_range(0..5usize)];
+    let board = ["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"]
+        [rng.random_range(0..5usize)];
     let objective = ["max_min", "total_bandwidth"][rng.random_range(0..2usize)];
-    let mut text = format!("platform = \"{board}\"\n[regulation]\npolicy = \"dynamic\"\nobjective = \"{objective}\"\n");
-    let (hard, soft, cores) = (rng.random_range(1..6u32), rng.random_range(1..4u32), rng.random_range(1..3u32));
+    let mut text = format!(
+        "platform = \"{board}\"\n[regulation]\npolicy = \"dynamic\"\nobjective = \"{objective}\"\n"
+    );
+    let (hard, soft, cores) =
+        (rng.random_range(1..6u32), rng.random_range(1..4u32), rng.random_range(1..3u32));
     for i in 0..hard {
         let period = rng.random_range(4..60u32);
         let budget = match rng.random_range(0..4u32) {
@@ -76,13 +92,23 @@ fn dynamic_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
             1 => "soft_budget = \"max\"\n".to_owned(),
             _ => String::new(),
         };
-        let core = if rng.random_bool(0.8) { format!("core = {}\n", i % cores) } else { String::new() };
-        write!(text, "[[task]]\nname = \"t{i}\"\n{core}{budget}period = \"{period} ms\"\ncommand = [\"t{i}\"]\n")
-            .unwrap();
+        let core =
+            if rng.random_bool(0.8) { format!("core = {}\n", i % cores) } else { String::new() };
+        write!(
+            text,
+            "[[task]]\nname = \"t{i}\"\n{core}{budget}period = \"{period} ms\"\ncommand = \
+            [\"t{i}\"]\n"
+        )
+        .unwrap();
     }
     for i in hard..hard + soft {
-        let period = if rng.random_bool(0.7) { String::new() } else { "period = \"5 ms\"\n".to_owned() };
-        write!(text, "[[task]]\nname = \"t{i}\"\n{period}criticality = \"D\"\ncommand = [\"t{i}\"]\n").unwrap();
+        let period =
+            if rng.random_bool(0.7) { String::new() } else { "period = \"5 ms\"\n".to_owned() };
+        write!(
+            text,
+            "[[task]]\nname = \"t{i}\"\n{period}criticality = \"D\"\ncommand = [\"t{i}\"]\n"
+        )
+        .unwrap();
     }
     profiled(rng, dir, &text)
 }
@@ -101,12 +127,15 @@ fn profiled(rng: &mut ChaCha8Rng, dir: &Path, text: &str) -> (System, Vec<Demand
     (system, demands)
 }
 
-/// Tasks that the planner places, some of them stated, with the cores, cache and budgets that it chooses for some objective.
+/// Tasks that the planner places, some of them stated, with the cores, cache and budgets that it
+/// chooses for some objective.
 fn optimal_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
-    let board = ["p4080", "imx6q", "xeon-x5650", "core-i5-2500k", "raspberry-pi-4"][rng.random_range(0..5usize)];
+    let board = ["p4080", "imx6q", "xeon-x5650", "core-i5-2500k", "raspberry-pi-4"]
+        [rng.random_range(0..5usize)];
     let objective = ["best_effort", "margin", "bounds"][rng.random_range(0..3usize)];
     let mut text = format!(
-        "platform = \"{board}\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\nobjective = \"{objective}\"\n"
+        "platform = \"{board}\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nobjective = \"{objective}\"\n"
     );
     if rng.random_bool(0.5) {
         writeln!(text, "slowdown = {:.1}", rng.random_range(1.2..5.0)).unwrap();
@@ -120,8 +149,12 @@ fn optimal_system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
             String::new()
         };
         let level = if i < hard { "B" } else { "D" };
-        write!(text, "[[task]]\nname = \"t{i}\"\n{core}{period}criticality = \"{level}\"\ncommand = [\"t{i}\"]\n")
-            .unwrap();
+        write!(
+            text,
+            "[[task]]\nname = \"t{i}\"\n{core}{period}criticality = \"{level}\"\ncommand \
+            = [\"t{i}\"]\n"
+        )
+        .unwrap();
     }
     profiled(rng, dir, &text)
 }
@@ -133,7 +166,8 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
     let dir = tempfile::tempdir().unwrap();
     let (system, demands) = make(&mut rng, dir.path());
     let plan: Plan = solocore_planner::plan(&system, &demands).unwrap();
-    let options = Options { mode: Mode::Managed, duration_ns: 300_000_000, seed: case, timeline_ns: 0 };
+    let options =
+        Options { mode: Mode::Managed, duration_ns: 300_000_000, seed: case, timeline_ns: 0 };
     let result = solocore_sim::simulate(&plan, &options, &|_| true).unwrap();
     let (mut jobs, mut tightest) = (0, 0.0f64);
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
@@ -149,7 +183,8 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
                 assert_eq!(seen.misses_deadline, 0, "{what}");
             }
         }
-        // Without preemption costs, which the simulator tells apart; with a soft budget, C_sce has those of no other task's.
+        // Without preemption costs, which the simulator tells apart; with a soft budget, C_sce has
+        // those of no other task's.
         let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
         if planned.soft_budget.is_none() || (alone && planned.schedulable) {
             assert!(seen.moet_ns <= planned.c_sce_ns, "execution beyond C_sce: {what}");
@@ -157,9 +192,13 @@ fn attack(case: u64, make: Make) -> (u64, f64) {
     }
     for (planned, seen) in plan.cores.iter().zip(&result.cores) {
         if let Some(budget) = planned.budget_accesses {
-            // One access of a recorded stream can count twice: it reads a line and pushes out a dirty one. The bounds do not
-            // rest on the other cores' budgets (analysis::stall), so one more is no danger to them.
-            assert!(seen.max_accesses_per_period <= budget + 1, "case {case}: {planned:?} {seen:?}");
+            // One access of a recorded stream can count twice: it reads a line and pushes out a
+            // dirty one. The bounds do not rest on the other cores' budgets (analysis::stall), so
+            // one more is no danger to them.
+            assert!(
+                seen.max_accesses_per_period <= budget + 1,
+                "case {case}: {planned:?} {seen:?}"
+            );
         }
     }
     (jobs, tightest)
@@ -191,6 +230,9 @@ fn attack_many(make: Make, usual: u64) {
         jobs += some;
         tightest = tightest.max(ratio);
     }
-    println!("{cases} systems, {jobs} jobs; the closest response came to {:.1} % of its bound", 100.0 * tightest);
+    println!(
+        "{cases} systems, {jobs} jobs; the closest response came to {:.1} % of its bound",
+        100.0 * tightest
+    );
     assert!(jobs > cases.saturating_sub(first), "the attack ran hardly anything");
 }

@@ -1,6 +1,8 @@
-//! What hand-made attacks found (issue 18), each rebuilt as one system and the programs that break its bound.
+//! What hand-made attacks found (issue 18), each rebuilt as one system and the programs that break
+//! its bound.
 //!
-//! Rule: nothing that the plan promises is exceeded, or the plan promises nothing: no `wcrt_ns`, and not schedulable.
+//! Rule: nothing that the plan promises is exceeded, or the plan promises nothing: no `wcrt_ns`,
+//! and not schedulable.
 
 use crate::adversary::evaluate::{planned, simulated, worst};
 use crate::adversary::program::{Beat, Job, Rows, Shape};
@@ -9,8 +11,15 @@ use solocore_model::plan::Plan;
 use solocore_sim::program::OpKind;
 use std::path::Path;
 
-const PRESETS: [&str; 7] =
-    ["imx6q", "xeon-w3530", "p4080", "core-i5-2500k", "raspberry-pi-4", "xeon-x5650", "xeon-gold-6338"];
+const PRESETS: [&str; 7] = [
+    "imx6q",
+    "xeon-w3530",
+    "p4080",
+    "core-i5-2500k",
+    "raspberry-pi-4",
+    "xeon-x5650",
+    "xeon-gold-6338",
+];
 
 /// Reads rows of one bank with all its miss registers.
 const PREFETCH: Beat = Beat {
@@ -87,7 +96,10 @@ fn hold(attacks: impl IntoIterator<Item = (Attack, u64)>) {
     let mut broken = Vec::new();
     for (attack, jobs) in attacks {
         let (ratio, what) = seen(&attack, jobs);
-        let line = format!("{:?} on {}, {} cores: {ratio:.3}, {what}", attack.policy, attack.board, attack.cores);
+        let line = format!(
+            "{:?} on {}, {} cores: {ratio:.3}, {what}",
+            attack.policy, attack.board, attack.cores
+        );
         println!("{line}");
         if ratio > 1.0 {
             broken.push(line);
@@ -96,8 +108,8 @@ fn hold(attacks: impl IntoIterator<Item = (Attack, u64)>) {
     assert!(broken.is_empty(), "{broken:#?}");
 }
 
-/// Best effort on the victim's own core drains the budget at the rate of the bus, not one access after the other. The releases move
-/// against the periods, so that one of them comes just after.
+/// Best effort on the victim's own core drains the budget at the rate of the bus, not one access
+/// after the other. The releases move against the periods, so that one of them comes just after.
 fn drained(board: &str, cores: u32) -> Attack {
     let mut victim = victim(10_000, 20, 7_003_000);
     victim.deadline_ps = Some(900_000_000);
@@ -121,7 +133,8 @@ fn carry_in_on_one_core() {
     let releases = PRESETS.iter().flat_map(|board| {
         (0..6).map(|n| {
             let mut attack = drained(board, 1);
-            attack.victim.phase_ns = 3_000_000 + [5_000, 20_000, 50_000, 100_000, 300_000, 600_000][n];
+            attack.victim.phase_ns =
+                3_000_000 + [5_000, 20_000, 50_000, 100_000, 300_000, 600_000][n];
             attack.victim.deadline_ps = None;
             (attack, 1)
         })
@@ -141,7 +154,8 @@ fn carry_in_at_the_start_of_a_window() {
     hold(windows);
 }
 
-/// A neighbour posts writes to rows of one of its own banks: the write queue stays full, and each read of the victim waits for a drain.
+/// A neighbour posts writes to rows of one of its own banks: the write queue stays full, and each
+/// read of the victim waits for a drain.
 fn drains(policy: Policy) -> Attack {
     let victim = victim(1_000_000, 40_000, 40_000_000);
     Attack { others: vec![Some(WRITES)], ..attack(policy, "xeon-w3530", 2, victim) }
@@ -150,7 +164,10 @@ fn drains(policy: Policy) -> Attack {
 #[test]
 fn write_drains_without_regulation() {
     let short = victim(100_000, 4_000, 8_000_000);
-    hold([Policy::None, Policy::Bwlock].map(|policy| (Attack { victim: short, ..drains(policy) }, 1)));
+    hold(
+        [Policy::None, Policy::Bwlock]
+            .map(|policy| (Attack { victim: short, ..drains(policy) }, 1)),
+    );
 }
 
 #[test]
@@ -187,12 +204,19 @@ fn write_drains_in_a_window() {
 fn write_drains_beside_level_b() {
     hold([("imx6q", 2), ("imx6q", 4), ("p4080", 2)].map(|(board, cores)| {
         let others = vec![Some(WRITES); cores as usize - 1];
-        (Attack { knob: 1, others, ..attack(Policy::Levels, board, cores, victim(20_000, 100, 1_000_000)) }, 2)
+        (
+            Attack {
+                knob: 1,
+                others,
+                ..attack(Policy::Levels, board, cores, victim(20_000, 100, 1_000_000))
+            },
+            2,
+        )
     }));
 }
 
-/// A task alone on one core, which reads another row of its bank each time, takes no longer than its `C`: `L_max` holds for
-/// the board that is simulated.
+/// A task alone on one core, which reads another row of its bank each time, takes no longer than
+/// its `C`: `L_max` holds for the board that is simulated.
 #[test]
 fn the_longest_access_is_that_of_the_board() {
     let alone = PRESETS.iter().flat_map(|board| {
@@ -205,7 +229,8 @@ fn the_longest_access_is_that_of_the_board() {
     hold(alone);
 }
 
-/// What the core's other task has under way at a release: all its miss registers, and the writes that it posted.
+/// What the core's other task has under way at a release: all its miss registers, and the writes
+/// that it posted.
 #[test]
 fn what_is_under_way_at_a_release() {
     let mixes = [(1, 0), (0, 1), (1, 1), (8, 8), (8, 40)];
@@ -220,11 +245,13 @@ fn what_is_under_way_at_a_release() {
     hold(releases);
 }
 
-/// A bound that the plan prints does not pass a deadline that is shorter by a fraction of a nanosecond. All that goes into this one is whole
-/// nanoseconds: four accesses of 72.25 ns may be under way.
+/// A bound that the plan prints does not pass a deadline that is shorter by a fraction of a
+/// nanosecond. All that goes into this one is whole nanoseconds: four accesses of 72.25 ns may be
+/// under way.
 #[test]
 fn no_response_passes_a_deadline_by_rounding() {
-    let mut rounded = attack(Policy::Maracas, "xeon-gold-6338", 4, victim(2_000_000, 0, 40_000_000));
+    let mut rounded =
+        attack(Policy::Maracas, "xeon-gold-6338", 4, victim(2_000_000, 0, 40_000_000));
     rounded.knob = 48;
     let bound = planned(&rounded, Path::new(".")).unwrap().tasks[0].wcrt_ns.expect("it fits");
     for tenths in 1..=12 {
@@ -232,8 +259,14 @@ fn no_response_passes_a_deadline_by_rounding() {
         rounded.victim.deadline_ps = Some(deadline_ps);
         let plan = planned(&rounded, Path::new(".")).unwrap();
         let task = &plan.tasks[0];
-        println!("bound {:?} ns, deadline {deadline_ps} ps: schedulable {}", task.wcrt_ns, task.schedulable);
+        println!(
+            "bound {:?} ns, deadline {deadline_ps} ps: schedulable {}",
+            task.wcrt_ns, task.schedulable
+        );
         let within = task.wcrt_ns.is_some_and(|bound| bound * 1000 <= deadline_ps);
-        assert!(within || !task.schedulable, "a bound of {bound} ns passes a deadline of {deadline_ps} ps");
+        assert!(
+            within || !task.schedulable,
+            "a bound of {bound} ns passes a deadline of {deadline_ps} ps"
+        );
     }
 }

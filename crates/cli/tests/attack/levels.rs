@@ -1,6 +1,7 @@
-//! Attack on plans with criticality levels: random systems on the simulated board under the levels' scheduler. Levels A and B
-//! never miss and keep their response bounds, no job of any level exceeds its PET, and level C stays within its bound
-//! on tardiness. Half of the systems have recorded programs, whose misses by ways are counted here by a cache of its own.
+//! Attack on plans with criticality levels: random systems on the simulated board under the levels'
+//! scheduler. Levels A and B never miss and keep their response bounds, no job of any level exceeds
+//! its PET, and level C stays within its bound on tardiness. Half of the systems have recorded
+//! programs, whose misses by ways are counted here by a cache of its own.
 
 use crate::recorded;
 use rand::{Rng, SeedableRng};
@@ -16,7 +17,8 @@ use solocore_sim::Options;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// DRAM transactions of the accesses with so many ways: fetches, and dirty lines pushed out or left.
+/// DRAM transactions of the accesses with so many ways: fetches, and dirty lines pushed out or
+/// left.
 fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
     let sets = u64::from(platform.llc_sets());
     let mut cache: Vec<Vec<(u64, bool)>> = vec![Vec::new(); usize::try_from(sets).unwrap()];
@@ -39,7 +41,12 @@ fn transactions(accesses: &[Access], platform: &Platform, ways: usize) -> u64 {
 }
 
 /// A made-up program: loops over a few pages, with jumps and write-backs.
-fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
+fn program(
+    rng: &mut ChaCha8Rng,
+    platform: &Platform,
+    dir: &Path,
+    name: &str,
+) -> (PathBuf, Profile) {
     let pages = rng.random_range(1..8u32);
     let lines = u64::from(pages) * u64::from(platform.lines_per_page());
     let (mut at, mut accesses) = (0u64, Vec::new());
@@ -49,17 +56,22 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
         let kind = if rng.random_bool(0.2) { Kind::Write } else { Kind::Read };
         accesses.push(Access { at_cycles: at, line, kind });
     }
-    let (path, profile) = recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name);
-    let by_ways = (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect();
+    let (path, profile) =
+        recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name);
+    let by_ways =
+        (1..=platform.llc.ways as usize).map(|w| transactions(&accesses, platform, w)).collect();
     let profile = Profile { by_ways, ..profile };
     solocore_model::files::write_json(&path, &profile).unwrap();
     (path, profile)
 }
 
-/// Stated numbers, with or without ways. A miss beside cores that post writes costs some tens of `L_max`, so that misses are rare.
+/// Stated numbers, with or without ways. A miss beside cores that post writes costs some tens of
+/// `L_max`, so that misses are rare.
 fn stated(rng: &mut ChaCha8Rng, level: &str, share_us: u64, latency_ps: u64, full: bool) -> String {
-    let entries = if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
-    let mut misses = rng.random_range(0..=share_us * 1_000_000 / latency_ps / if full { 4000 } else { 400 });
+    let entries =
+        if level == "C" || rng.random_bool(0.3) { 1 } else { rng.random_range(1..6usize) };
+    let mut misses =
+        rng.random_range(0..=share_us * 1_000_000 / latency_ps / if full { 4000 } else { 400 });
     let most = if full { share_us } else { share_us / 2 + 1 };
     let least = if full { share_us * 3 / 4 } else { 1 };
     let compute = rng.random_range(least..=most) * 1_000_000;
@@ -81,9 +93,11 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
     let platform = Platform::find(board, dir).unwrap();
     let scheme = ["O|opt", "O|C+A/B-All", "C|C", "O|C"][rng.random_range(0..4usize)];
     // Few cores leave the least slack: nobody to wait for.
-    let cores = if rng.random_bool(0.5) { platform.cores } else { rng.random_range(1..=platform.cores) };
+    let cores =
+        if rng.random_bool(0.5) { platform.cores } else { rng.random_range(1..=platform.cores) };
     let mut text = format!(
-        "platform = \"{board}\"\n[regulation]\npolicy = \"none\"\nactive_cores = {cores}\n[mc2]\nscheme = \"{scheme}\"\n"
+        "platform = \"{board}\"\n[regulation]\npolicy = \"none\"\nactive_cores = \
+            {cores}\n[mc2]\nscheme = \"{scheme}\"\n"
     );
     // Recorded jobs take milliseconds, with the reloads that they are charged.
     let base = if recorded { rng.random_range(40..120u64) } else { rng.random_range(2..6) };
@@ -109,7 +123,11 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
             _ if global => rng.random_range(2 * base..3 * base),
             _ => rng.random_range(base..10 * base),
         };
-        write!(text, "[[task]]\nname = \"t{i}\"\ncriticality = \"{level}\"\nperiod = \"{period_ms} ms\"\n").unwrap();
+        write!(
+            text,
+            "[[task]]\nname = \"t{i}\"\ncriticality = \"{level}\"\nperiod = \"{period_ms} ms\"\n"
+        )
+        .unwrap();
         if recorded {
             writeln!(text, "command = [\"t{i}\"]").unwrap();
         } else {
@@ -117,7 +135,9 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
             text += &stated(rng, level, (period_ms * heavy).max(2), latency, global);
         }
     }
-    let of = |wanted: &dyn Fn(&str) -> bool| (0..levels.len()).filter(|&i| wanted(levels[i])).collect::<Vec<_>>();
+    let of = |wanted: &dyn Fn(&str) -> bool| {
+        (0..levels.len()).filter(|&i| wanted(levels[i])).collect::<Vec<_>>()
+    };
     let (bound, global) = (of(&|l| l == "A" || l == "B"), of(&|l| l == "C"));
     for tasks in [bound.clone(), global] {
         for pair in tasks.chunks_exact(2) {
@@ -125,7 +145,12 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
                 continue;
             }
             let bytes = rng.random_range(64..2_000u32);
-            write!(text, "[[ipc]]\nfrom = \"t{}\"\nto = \"t{}\"\nsize = \"{bytes} B\"\n", pair[0], pair[1]).unwrap();
+            write!(
+                text,
+                "[[ipc]]\nfrom = \"t{}\"\nto = \"t{}\"\nsize = \"{bytes} B\"\n",
+                pair[0], pair[1]
+            )
+            .unwrap();
         }
     }
     for &i in &bound {
@@ -133,14 +158,22 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
             continue;
         }
         let (rate, direct) = (rng.random_range(1..20u32), rng.random_bool(0.7));
-        write!(text, "[[io]]\ntask = \"t{i}\"\ndevice = \"d{i}\"\nbandwidth = \"{rate} MB/s\"\nsize = \"32 KiB\"\ndirect = {direct}\n").unwrap();
+        write!(
+            text,
+            "[[io]]\ntask = \"t{i}\"\ndevice = \"d{i}\"\nbandwidth = \"{rate} \
+            MB/s\"\nsize = \"32 KiB\"\ndirect = {direct}\n"
+        )
+        .unwrap();
     }
-    let system = System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demands = system
         .tasks
         .iter()
         .map(|task| match &task.demand {
-            system::Demand::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
+            system::Demand::Given { wcet, misses } => {
+                Demand::Given { wcet_ps: wcet.ps(), misses: *misses }
+            }
             _ => {
                 let (path, profile) = program(rng, &platform, dir, &task.name);
                 Demand::Profiled { path, profile: Box::new(profile) }
@@ -153,7 +186,11 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path, recorded: bool) -> (System, Vec<Dema
 fn run(plan: &Plan, mode: Mode, seed: u64) -> SimResult {
     let options = Options {
         mode,
-        duration_ns: if plan.tasks.iter().any(|t| t.profile.is_some()) { 800_000_000 } else { 60_000_000 },
+        duration_ns: if plan.tasks.iter().any(|t| t.profile.is_some()) {
+            800_000_000
+        } else {
+            60_000_000
+        },
         seed,
         timeline_ns: 0,
     };
@@ -177,7 +214,10 @@ fn broken(plan: &Plan, result: &SimResult) -> Vec<String> {
 
 /// At most a thousand: a case takes up to a second.
 fn cases(usual: u64) -> u64 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse::<u64>().ok()).map_or(usual, |n| n.min(1000))
+    std::env::var("PROPTEST_CASES")
+        .ok()
+        .and_then(|n| n.parse::<u64>().ok())
+        .map_or(usual, |n| n.min(1000))
 }
 
 fn attack(usual: u64, recorded: bool) {
@@ -213,7 +253,8 @@ fn attack(usual: u64, recorded: bool) {
     }
     let all = cases(usual);
     println!(
-        "{schedulable} of {all} schedulable, {hard} hard and {soft} soft jobs, {late} of these late, tightest response {tightest:.3} of its bound"
+        "{schedulable} of {all} schedulable, {hard} hard and {soft} soft jobs, {late} of these \
+            late, tightest response {tightest:.3} of its bound"
     );
     assert!(schedulable > all / 4 && hard > 0 && soft > 0, "{schedulable} of {all}: too few");
     assert!(recorded || late > 0, "no job of level C was late");

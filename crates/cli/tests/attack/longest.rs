@@ -1,12 +1,15 @@
 //! `L_max` against the simulated memory: the worst single read of a task that is alone.
 //!
-//! Problem: every bound counts accesses at `latency_max`; if one read alone can take longer, all of them are wrong, and if none comes near it,
-//! all of them are loose. Rule: a job reads one line, some time after it has written others of other rows of the same bank, or has read one.
-//! The time between sweeps over the writes' service; no run is as long as it takes to the first refresh. The read's own time is the response
-//! without that of the same job without the read, and without the look-up of the shared cache.
+//! Problem: every bound counts accesses at `latency_max`; if one read alone can take longer, all of
+//! them are wrong, and if none comes near it, all of them are loose. Rule: a job reads one line,
+//! some time after it has written others of other rows of the same bank, or has read one. The time
+//! between sweeps over the writes' service; no run is as long as it takes to the first refresh. The
+//! read's own time is the response without that of the same job without the read, and without the
+//! look-up of the shared cache.
 //!
-//! So many writes are posted that the controller begins to drain them while nothing else waits. A read that comes while it drains waits
-//! for writes that are the job's own accesses, each with a service of its own; the one right after the last write waits for that one only.
+//! So many writes are posted that the controller begins to drain them while nothing else waits. A
+//! read that comes while it drains waits for writes that are the job's own accesses, each with a
+//! service of its own; the one right after the last write waits for that one only.
 
 use crate::adversary::evaluate::planned;
 use crate::adversary::program::Visit;
@@ -27,7 +30,8 @@ const RUN_NS: u64 = 3_000;
 /// Writes that are drained at once where no read waits (crates/dram, `IDLE_FROM`).
 const POSTED: u64 = 9;
 
-/// Accesses of one kind, a pause, and the read that is measured, if it is there: each of another row of one bank.
+/// Accesses of one kind, a pause, and the read that is measured, if it is there: each of another
+/// row of one bank.
 #[derive(Clone)]
 struct Single {
     first: OpKind,
@@ -80,7 +84,13 @@ fn alone(board: &str) -> Attack {
         period_ns: 1_000_000,
         share: 250,
         knob: 0,
-        victim: Analysed { job, compute_ns: 1_000, period_ns: 1_000_000, deadline_ps: None, phase_ns: 0 },
+        victim: Analysed {
+            job,
+            compute_ns: 1_000,
+            period_ns: 1_000_000,
+            deadline_ps: None,
+            phase_ns: 0,
+        },
         mates: Vec::new(),
         own: None,
         others: Vec::new(),
@@ -98,15 +108,23 @@ fn response(plan: &Plan, layout: &Layout, single: &Single) -> u64 {
     let visit = Visit::new(layout, &banks, 0, Rows::Conflicts, 0, lines);
     let pages = u32::try_from(visit.frames.len()).unwrap();
     let program = Single { lines: visit.lines, pages, ..single.clone() };
-    let program: Arc<dyn Fn() -> Box<dyn Program> + Send + Sync> = Arc::new(move || Box::new(program.clone()) as _);
-    let stand_in = StandIn { task: 0, program, frames: visit.frames, kind: Some(PageKind::Bypass), phase_ns: 0 };
+    let program: Arc<dyn Fn() -> Box<dyn Program> + Send + Sync> =
+        Arc::new(move || Box::new(program.clone()) as _);
+    let stand_in = StandIn {
+        task: 0,
+        program,
+        frames: visit.frames,
+        kind: Some(PageKind::Bypass),
+        phase_ns: 0,
+    };
     let options = Options { mode: Mode::Managed, duration_ns: RUN_NS, seed: 1, timeline_ns: 0 };
     let result = simulate_with(plan, &options, &[stand_in], &|_| true).unwrap();
     assert_eq!(result.tasks[0].jobs, 1, "{:?}", result.tasks[0]);
     result.tasks[0].max_response_ns
 }
 
-/// The longest of the reads that come right after the last write: of reads by the time at which they come, latest first, the first peak.
+/// The longest of the reads that come right after the last write: of reads by the time at which
+/// they come, latest first, the first peak.
 fn first_peak(reads: impl Iterator<Item = f64>) -> f64 {
     let mut peak = 0.0f64;
     for read in reads {
@@ -118,8 +136,9 @@ fn first_peak(reads: impl Iterator<Item = f64>) -> f64 {
     peak
 }
 
-/// Found with it: where `t_ras` is longer than write to precharge (all presets' memories), a read that comes just after the row of a
-/// posted write was opened closes it again, `t_ras` after it was opened; `L_max` counted the shorter time only.
+/// Found with it: where `t_ras` is longer than write to precharge (all presets' memories), a read
+/// that comes just after the row of a posted write was opened closes it again, `t_ras` after it was
+/// opened; `L_max` counted the shorter time only.
 #[test]
 fn longest_single_access() {
     let mut broken = Vec::new();
@@ -129,8 +148,10 @@ fn longest_single_access() {
         let platform = &plan.platform;
         let most_ns = platform.dram.latency_max.ps() as f64 / 1000.0;
         let look_up_ns = platform.cycles_to_ps(platform.llc.latency.0) as f64 / 1000.0;
-        let cycles =
-            |ns: u64| u64::try_from(u128::from(platform.frequency.0) * u128::from(ns) / 1_000_000_000).unwrap();
+        let cycles = |ns: u64| {
+            u64::try_from(u128::from(platform.frequency.0) * u128::from(ns) / 1_000_000_000)
+                .unwrap()
+        };
         let read = |first: OpKind, count: u64, pause: u64| {
             let of = |read| Single { first, count, pause, read, lines: Vec::new(), pages: 0 };
             let [with, without] = [true, false].map(|read| response(&plan, &layout, &of(read)));
@@ -140,12 +161,15 @@ fn longest_single_access() {
         let after_write = first_peak(pauses.map(|pause| read(OpKind::StoreLine, POSTED, pause)));
         let after_read = (1..20).map(|pause| read(OpKind::LoadWait, 1, pause)).fold(0.0, f64::max);
         println!(
-            "{board}: latency_max {most_ns:.3} ns; a read right after a write took {after_write:.3}, after a read {after_read:.3}"
+            "{board}: latency_max {most_ns:.3} ns; a read right after a write took \
+                {after_write:.3}, after a read {after_read:.3}"
         );
         let longest = after_write.max(after_read);
         // Responses are whole nanoseconds, so that their difference is off by less than one.
         if longest >= most_ns + 1.0 || longest < 0.9 * most_ns {
-            broken.push(format!("{board}: the longest read took {longest:.3} ns, latency_max is {most_ns:.3} ns"));
+            broken.push(format!(
+                "{board}: the longest read took {longest:.3} ns, latency_max is {most_ns:.3} ns"
+            ));
         }
     }
     assert!(broken.is_empty(), "{broken:#?}");

@@ -1,4 +1,5 @@
-//! Attacks on plans: random systems on the simulated board, of each way to plan one. One program, so that it is linked once.
+//! Attacks on plans: random systems on the simulated board, of each way to plan one. One program,
+//! so that it is linked once.
 
 mod adversary;
 mod bounds;

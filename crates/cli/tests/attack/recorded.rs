@@ -1,12 +1,15 @@
-//! Recorded programs that are made up: what `solocore profile` would have written of these accesses.
+//! Recorded programs that are made up: what `solocore profile` would have written of these
+//! accesses.
 
 use solocore_cache::trace::{Access, Encoder, Kind};
 use solocore_model::Platform;
-use solocore_model::profile::{BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet};
+use solocore_model::profile::{
+    BandwidthSeries, FORMAT, PageName, PageProfile, Profile, TraceRef, WorkingSet,
+};
 use std::path::{Path, PathBuf};
 
-/// Writes profile and trace of a program that makes these accesses to its first `pages` pages and computes for `rest` cycles
-/// more. Misses by ways are left out.
+/// Writes profile and trace of a program that makes these accesses to its first `pages` pages and
+/// computes for `rest` cycles more. Misses by ways are left out.
 pub fn write(
     accesses: &[Access],
     pages: u32,
@@ -45,7 +48,11 @@ pub fn write(
         exec: None,
         levels: Vec::new(),
         private_cycles: cycles + rest,
-        working_set: WorkingSet { pages: u64::from(pages), lines: u64::from(pages) * lines, bytes: 0 },
+        working_set: WorkingSet {
+            pages: u64::from(pages),
+            lines: u64::from(pages) * lines,
+            bytes: 0,
+        },
         lockdown,
         by_ways: Vec::new(),
         pages: rows,
@@ -67,7 +74,8 @@ fn rows(accesses: &[Access], pages: u32, platform: &Platform) -> Vec<PageProfile
     let lines = u64::from(platform.lines_per_page());
     let row = |frame: u32| {
         let count = |kind: Kind| {
-            accesses.iter().filter(|a| a.line / lines == u64::from(frame) && a.kind == kind).count() as u64
+            accesses.iter().filter(|a| a.line / lines == u64::from(frame) && a.kind == kind).count()
+                as u64
         };
         let (llc_reads, llc_writes) = (count(Kind::Read), count(Kind::Write));
         PageProfile {

@@ -1,5 +1,6 @@
-//! Attack on VCPUs: random scenarios and plans on the simulated board. Every trace must pass the checker, which knows the promises
-//! by itself, and under a plan no job may respond later than its bound.
+//! Attack on VCPUs: random scenarios and plans on the simulated board. Every trace must pass the
+//! checker, which knows the promises by itself, and under a plan no job may respond later than its
+//! bound.
 
 use proptest::prelude::*;
 use rand::{Rng, SeedableRng};
@@ -13,15 +14,23 @@ use solocore_sim::scenario::{Scenario, prepare, run};
 use std::fmt::Write as _;
 use std::path::Path;
 
-/// Cores, and VCPUs that fit on them by the bound for rate-monotonic scheduling, with periodic, sporadic and endless tasks.
+/// Cores, and VCPUs that fit on them by the bound for rate-monotonic scheduling, with periodic,
+/// sporadic and endless tasks.
 fn scenario(seed: u64, background: &str, strict: bool, migrations: u32, throttled: bool) -> String {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut text = format!(
-        "[simulation]\nplatform = \"core-i5-2500k\"\nduration = \"60 ms\"\nseed = {seed}\n[scheduler]\nkind = \"vcpu\"\nadmission = true\nbackground = \"{background}\"\nstrict = {strict}\nmigrations = {migrations}\n"
+        "[simulation]\nplatform = \"core-i5-2500k\"\nduration = \"60 ms\"\nseed = \
+            {seed}\n[scheduler]\nkind = \"vcpu\"\nadmission = true\nbackground = \"{background}\"\nstrict = {strict}\nmigrations = {migrations}\n"
     );
     if throttled {
         let latency = rng.random_range(1..200u32);
-        writeln!(text, "throttle = {{ max_latency = \"{latency} ns\", idle_per_mille = 500, period = \"7 ms\", check = \"300 us\" }}").unwrap();
+        writeln!(
+            text,
+            "throttle = {{ max_latency = \
+            \"{latency} ns\", idle_per_mille = 500, period = \"7 ms\", check = \"300 us\" \
+            }}"
+        )
+        .unwrap();
     }
     let count = rng.random_range(1..9u32);
     for v in 0..count {
@@ -29,8 +38,12 @@ fn scenario(seed: u64, background: &str, strict: bool, migrations: u32, throttle
         let capacity = (period * rng.random_range(20..300) / 1000).max(20);
         // Stated cores only where they cannot be too full.
         let core = if rng.random_bool(0.3) { format!("core = {}\n", v % 4) } else { String::new() };
-        write!(text, "[[vcpu]]\nname = \"v{v}\"\ncapacity = \"{capacity} us\"\nperiod = \"{period} us\"\n{core}")
-            .unwrap();
+        write!(
+            text,
+            "[[vcpu]]\nname = \"v{v}\"\ncapacity = \"{capacity} us\"\nperiod = \"{period} \
+            us\"\n{core}"
+        )
+        .unwrap();
         for t in 0..rng.random_range(1..3u32) {
             let release = match rng.random_range(0..3u32) {
                 0 => String::new(),
@@ -39,13 +52,17 @@ fn scenario(seed: u64, background: &str, strict: bool, migrations: u32, throttle
                     rng.random_range(300..9000),
                     rng.random_range(0..3000)
                 ),
-                _ => format!("sporadic = \"{} us\"\nsporadic_max = \"9 ms\"\n", rng.random_range(300..9000)),
+                _ => format!(
+                    "sporadic = \"{} us\"\nsporadic_max = \"9 ms\"\n",
+                    rng.random_range(300..9000)
+                ),
             };
             let wcet = rng.random_range(10..1500u32);
             let misses = if throttled { wcet * 5 } else { rng.random_range(0..20) };
             write!(
                 text,
-                "[[task]]\nname = \"t{v}-{t}\"\nvcpu = \"v{v}\"\nworkload = {{ kind = \"spread\", wcet = \"{} us\", misses = {misses} }}\n{release}",
+                "[[task]]\nname = \"t{v}-{t}\"\nvcpu = \"v{v}\"\nworkload = \
+                    {{ kind = \"spread\", wcet = \"{} us\", misses = {misses} }}\n{release}",
                 wcet + misses
             )
             .unwrap();
@@ -55,9 +72,11 @@ fn scenario(seed: u64, background: &str, strict: bool, migrations: u32, throttle
 }
 
 fn trace_of(text: &str) -> SchedTrace {
-    let scenario = Scenario::parse(Path::new("random.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let scenario =
+        Scenario::parse(Path::new("random.toml"), text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let prepared = prepare(&scenario).unwrap_or_else(|e| panic!("{e}\n{text}"));
-    let result = run(&scenario, prepared, 0, true, &|_| true).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let result =
+        run(&scenario, prepared, 0, true, &|_| true).unwrap_or_else(|e| panic!("{e}\n{text}"));
     result.sched_trace.expect("it was asked for")
 }
 
@@ -90,7 +109,9 @@ fn the_random_scenarios_reach_what_is_checked() {
         let trace = trace_of(&scenario(seed, background, seed % 3 != 0, 4, throttled));
         moves += trace.events.iter().filter(|e| e.event == Kind::VcpuLeave).count();
         refusals += trace.events.iter().filter(|e| e.event == Kind::VcpuAllow && e.id == 0).count();
-        let solocore_check::Report::Vcpus(report) = solocore_check::check(&trace).unwrap() else { panic!("VCPUs") };
+        let solocore_check::Report::Vcpus(report) = solocore_check::check(&trace).unwrap() else {
+            panic!("VCPUs")
+        };
         for (rule, n) in report.checked {
             *counts.entry(rule).or_default() += n;
         }
@@ -104,9 +125,12 @@ fn the_random_scenarios_reach_what_is_checked() {
 /// A system near the edge of what its cores can take.
 fn system(seed: u64) -> (System, Vec<Demand>, String) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let (strict, background) = (rng.random_bool(0.5), ["least_time", "keep", "none"][rng.random_range(0..3usize)]);
+    let (strict, background) =
+        (rng.random_bool(0.5), ["least_time", "keep", "none"][rng.random_range(0..3usize)]);
     let mut text = format!(
-        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nbest_effort = {{ capacity = \"200 us\", period = \"9 ms\" }}\n",
+        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"maracas\"\nactive_cores = \
+            {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 \
+            us\"\nbest_effort = {{ capacity = \"200 us\", period = \"9 ms\" }}\n",
         rng.random_range(1..4u32)
     );
     let mut tasks = String::new();
@@ -117,29 +141,38 @@ fn system(seed: u64) -> (System, Vec<Demand>, String) {
         for t in 0..rng.random_range(1..3u32) {
             // Periods from less than the VCPU's to several times it.
             let own = period * rng.random_range(400..6000) / 1000;
-            let wcet =
-                (u64::from(own) * u64::from(capacity) / u64::from(period) * rng.random_range(100..450) / 1000).max(5);
+            let wcet = (u64::from(own) * u64::from(capacity) / u64::from(period)
+                * rng.random_range(100..450)
+                / 1000)
+                .max(5);
             let misses = rng.random_range(0..=wcet / 8);
             names.push(format!("\"t{v}-{t}\""));
             write!(
                 tasks,
-                "[[task]]\nname = \"t{v}-{t}\"\nperiod = \"{own} us\"\ndeadline = \"{} us\"\nwcet = \"{wcet} us\"\nmisses = {misses}\n",
+                "[[task]]\nname = \"t{v}-{t}\"\nperiod = \"{own} us\"\ndeadline = \"{} us\"\nwcet \
+                    = \"{wcet} us\"\nmisses = {misses}\n",
                 own * rng.random_range(10..40) / 10
             )
             .unwrap();
         }
         write!(
             text,
-            "[[vcpu]]\nname = \"v{v}\"\ncapacity = \"{capacity} us\"\nperiod = \"{period} us\"\ntasks = [{}]\n",
+            "[[vcpu]]\nname = \"v{v}\"\ncapacity = \"{capacity} us\"\nperiod = \"{period} \
+                us\"\ntasks = [{}]\n",
             names.join(", ")
         )
         .unwrap();
     }
     text += &tasks;
     for d in 0..rng.random_range(0..3u32) {
-        write!(text, "[[task]]\nname = \"d{d}\"\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 3000\n").unwrap();
+        write!(
+            text,
+            "[[task]]\nname = \"d{d}\"\ncriticality = \"D\"\nwcet = \"1 ms\"\nmisses = 3000\n"
+        )
+        .unwrap();
     }
-    let system = System::parse(Path::new("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(Path::new("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let demands = system
         .tasks
         .iter()
@@ -158,11 +191,13 @@ fn jobs_under_a_plan_respond_within_their_bounds() {
     let (mut bounded, mut jobs, mut closest) = (0, 0, 0.0f64);
     for seed in 0..40 {
         let (system, demands, text) = system(seed);
-        let plan = solocore_planner::plan(&system, &demands).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let plan =
+            solocore_planner::plan(&system, &demands).unwrap_or_else(|e| panic!("{e}\n{text}"));
         plan.check().unwrap_or_else(|e| panic!("{e}\n{text}"));
-        let options = Options { mode: Mode::Managed, duration_ns: 60_000_000, seed, timeline_ns: 0 };
-        let (result, trace) =
-            solocore_sim::simulate_traced(&plan, &options, true, &|_| true).unwrap_or_else(|e| panic!("{e}\n{text}"));
+        let options =
+            Options { mode: Mode::Managed, duration_ns: 60_000_000, seed, timeline_ns: 0 };
+        let (result, trace) = solocore_sim::simulate_traced(&plan, &options, true, &|_| true)
+            .unwrap_or_else(|e| panic!("{e}\n{text}"));
         let fits = plan.vcpus().is_none_or(|p| p.vcpus.iter().all(|v| v.admitted));
         if fits {
             let checked = solocore_check::check(&trace.expect("VCPUs are scheduled"));
@@ -180,7 +215,10 @@ fn jobs_under_a_plan_respond_within_their_bounds() {
             jobs += seen.jobs;
             closest = closest.max(seen.max_response_ns as f64 / bound as f64);
         }
-        assert!(!plan.schedulable || result.tasks.iter().all(|t| t.misses_deadline == 0), "seed {seed}\n{text}");
+        assert!(
+            !plan.schedulable || result.tasks.iter().all(|t| t.misses_deadline == 0),
+            "seed {seed}\n{text}"
+        );
     }
     assert!(bounded > 60 && jobs > 500, "{bounded} bounds, {jobs} jobs");
     // Bounds that nothing comes near would pass with any supply.

@@ -1,5 +1,6 @@
-//! Attack on plans with partitions: random systems on the simulated board under their time tables, with jitter within the margins.
-//! No job may respond later than its bound, nothing may overlap or come before its turn, no task may run outside its window.
+//! Attack on plans with partitions: random systems on the simulated board under their time tables,
+//! with jitter within the margins. No job may respond later than its bound, nothing may overlap or
+//! come before its turn, no task may run outside its window.
 
 use crate::recorded;
 use rand::{Rng, SeedableRng};
@@ -17,7 +18,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// A made-up recorded program: reads and writes over a few pages, some of them hot.
-fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) -> (PathBuf, Profile) {
+fn program(
+    rng: &mut ChaCha8Rng,
+    platform: &Platform,
+    dir: &Path,
+    name: &str,
+) -> (PathBuf, Profile) {
     let (pages, lines) = (rng.random_range(1..20u32), u64::from(platform.lines_per_page()));
     let (mut at, mut accesses) = (0u64, Vec::new());
     let hot = rng.random_range(1..=pages);
@@ -26,7 +32,11 @@ fn program(rng: &mut ChaCha8Rng, platform: &Platform, dir: &Path, name: &str) ->
         let reach = if rng.random_bool(0.8) { hot } else { pages };
         let page = u64::from(rng.random_range(0..reach));
         let kind = if rng.random_bool(0.25) { Kind::Write } else { Kind::Read };
-        accesses.push(Access { at_cycles: at, line: page * lines + rng.random_range(0..lines), kind });
+        accesses.push(Access {
+            at_cycles: at,
+            line: page * lines + rng.random_range(0..lines),
+            kind,
+        });
     }
     recorded::write(&accesses, pages, rng.random_range(0..100_000), platform, dir, name)
 }
@@ -62,31 +72,42 @@ fn chains(rng: &mut ChaCha8Rng, devices: u32, text: &mut String) {
     }
 }
 
-/// A few partitions on few cores, tasks recorded or stated, some aligned with the windows and some not, best effort among them.
+/// A few partitions on few cores, tasks recorded or stated, some aligned with the windows and some
+/// not, best effort among them.
 fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     let board = pick(rng, &["p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "raspberry-pi-4"]);
     let (devices, cores) = (rng.random_range(0..4u32), rng.random_range(2..5u32));
     let period = pick(rng, &["1 ms", "250 us", "100 us"]);
     let policy = if rng.random_bool(0.9) { "memguard" } else { "none" };
     let mut text = format!(
-        "platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \"{period}\"\nactive_cores = {cores}\n[sce]\nslack = {}\n",
+        "platform = \"{board}\"\n[regulation]\npolicy = \"{policy}\"\nperiod = \
+            \"{period}\"\nactive_cores = {cores}\n[sce]\nslack = {}\n",
         pick(rng, &[0, 0, 10, 30])
     );
     if policy == "memguard" && rng.random_bool(0.2) {
         // The I/O core's share is stated, the others have what is left.
-        let guaranteed =
-            Platform::find(board, Path::new(".")).unwrap().guaranteed_bandwidth().0 / 1_000_000 / u64::from(cores);
-        let (share, bandwidth) = ("share = \"explicit\"", rng.random_range(20..80u32).min(guaranteed as u32));
+        let guaranteed = Platform::find(board, Path::new(".")).unwrap().guaranteed_bandwidth().0
+            / 1_000_000
+            / u64::from(cores);
+        let (share, bandwidth) =
+            ("share = \"explicit\"", rng.random_range(20..80u32).min(guaranteed as u32));
         text = text.replacen(
             "[sce]",
-            &format!("{share}\n[[core]]\nid = {}\nbandwidth = \"{bandwidth} MB/s\"\n[sce]", cores - 1),
+            &format!(
+                "{share}\n[[core]]\nid = {}\nbandwidth = \"{bandwidth} MB/s\"\n[sce]",
+                cores - 1
+            ),
             1,
         );
     }
     if rng.random_bool(0.7) {
         let mut margin = || rng.random_range(0..60u32);
         let (a, b, c) = (margin(), margin(), margin());
-        write!(text, "[margin]\nphysical = \"{a} us\"\ndevice = \"{b} us\"\nprocessing = \"{c} us\"\n").unwrap();
+        write!(
+            text,
+            "[margin]\nphysical = \"{a} us\"\ndevice = \"{b} us\"\nprocessing = \"{c} us\"\n"
+        )
+        .unwrap();
     }
     if devices > 0 {
         text.push_str("[dma]\nbus = \"1 GB/s\"\nblock = \"256 B\"\n");
@@ -106,18 +127,27 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
             chains(rng, devices, &mut text);
         }
         for t in 0..rng.random_range(1..4u32) {
-            let period =
-                if rng.random_bool(0.7) { period * pick(rng, &[1, 1, 2, 3]) } else { rng.random_range(20..160) };
+            let period = if rng.random_bool(0.7) {
+                period * pick(rng, &[1, 1, 2, 3])
+            } else {
+                rng.random_range(20..160)
+            };
             // The first is analysed, so that there is something to find a window for.
             let level = if t > 0 && rng.random_bool(0.25) { "D" } else { "B" };
-            write!(tasks, "[[task]]\nname = \"t{p}.{t}\"\npartition = \"p{p}\"\nperiod = \"{period} ms\"\ncriticality = \"{level}\"\n").unwrap();
+            write!(
+                tasks,
+                "[[task]]\nname = \"t{p}.{t}\"\npartition = \"p{p}\"\nperiod = \
+                \"{period} ms\"\ncriticality = \"{level}\"\n"
+            )
+            .unwrap();
             let misses = rng.random_range(0..600u32);
             // At least the time of its misses, at L_max below 200 ns on all boards.
             let wcet = misses / 4 + rng.random_range(50..800u32);
             tasks.push_str(&match rng.random_range(0..4u32) {
                 0 => format!("wcet = \"{wcet} us\"\nmisses = {misses}\n"),
                 1 => format!(
-                    "curve = [{{ wcet = \"{} us\", misses = {} }}, {{ wcet = \"{wcet} us\", misses = {misses} }}]\n",
+                    "curve = [{{ wcet = \"{} us\", misses = {} }}, {{ wcet = \
+                        \"{wcet} us\", misses = {misses} }}]\n",
                     wcet + 300,
                     misses + 300
                 ),
@@ -126,7 +156,8 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
         }
     }
     let text = text + &tasks;
-    let system = System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    let system =
+        System::parse(&dir.join("system.toml"), &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
     let platform = system.platform.clone();
     let demand = |t: &Task| {
         Demand::stated(&t.demand).unwrap_or_else(|| {
@@ -138,7 +169,8 @@ fn system(rng: &mut ChaCha8Rng, dir: &Path) -> (System, Vec<Demand>) {
     (system, demands)
 }
 
-/// Jobs seen, how close the closest response came to its bound, and whether the plan was schedulable.
+/// Jobs seen, how close the closest response came to its bound, and whether the plan was
+/// schedulable.
 fn attack(case: u64) -> (u64, f64, bool) {
     let mut rng = ChaCha8Rng::seed_from_u64(case);
     let dir = tempfile::tempdir().unwrap();
@@ -151,8 +183,10 @@ fn attack(case: u64) -> (u64, f64, bool) {
         assert!(!plan.schedulable, "case {case}");
         return (0, 0.0, false);
     }
-    let options = Options { mode: Mode::Managed, duration_ns: 400_000_000, seed: case, timeline_ns: 0 };
-    let result = solocore_sim::simulate(&plan, &options, &|_| true).unwrap_or_else(|e| panic!("case {case}: {e}"));
+    let options =
+        Options { mode: Mode::Managed, duration_ns: 400_000_000, seed: case, timeline_ns: 0 };
+    let result = solocore_sim::simulate(&plan, &options, &|_| true)
+        .unwrap_or_else(|e| panic!("case {case}: {e}"));
     let io = result.io.as_ref().unwrap();
     assert_eq!(io.violations, 0, "case {case}: {:?}", io.first_violation);
     let (mut jobs, mut tightest) = (0, 0.0f64);
@@ -163,9 +197,16 @@ fn attack(case: u64) -> (u64, f64, bool) {
             assert!(seen.max_response_ns <= wcrt, "response beyond its bound: {what}");
             tightest = tightest.max(seen.max_response_ns as f64 / wcrt as f64);
             // What a window's start costs is not in C_sce.
-            let home = sce.partitions.iter().find(|p| planned.partition.as_ref() == Some(&p.name)).unwrap();
+            let home = sce
+                .partitions
+                .iter()
+                .find(|p| planned.partition.as_ref() == Some(&p.name))
+                .unwrap();
             let starts = (wcrt / home.period_ns + 1) * home.switch_ns;
-            assert!(seen.moet_ns <= planned.c_sce_ns + starts, "execution beyond C_sce and window starts: {what}");
+            assert!(
+                seen.moet_ns <= planned.c_sce_ns + starts,
+                "execution beyond C_sce and window starts: {what}"
+            );
         }
         if planned.schedulable {
             assert_eq!(seen.misses_deadline, 0, "{what}");
@@ -185,20 +226,23 @@ fn no_execution_breaks_table_or_bounds() {
         schedulable += u64::from(yes);
     }
     println!(
-        "{cases} systems, {schedulable} schedulable, {jobs} jobs; the closest response came to {:.1} % of its bound",
+        "{cases} systems, {schedulable} schedulable, {jobs} jobs; the closest response came to \
+            {:.1} % of its bound",
         100.0 * tightest
     );
     assert!(schedulable * 3 > cases && jobs > cases, "the attack ran hardly anything");
 }
 
-/// A device's line waits for one of every other core; a share above what that leaves was planned with, and no engine kept to it.
+/// A device's line waits for one of every other core; a share above what that leaves was planned
+/// with, and no engine kept to it.
 #[test]
 fn an_io_core_states_no_more_than_its_turns_leave() {
     let of = |bandwidth: &str| {
         let text = format!(
             "platform = \"imx6q\"\n[regulation]\npolicy = \"memguard\"\nshare = \"explicit\"\n[[core]]\nid = 3\nbandwidth = \"{bandwidth}\"\n\
              [dma]\nbus = \"1 GB/s\"\nblock = \"256 B\"\n[[device]]\nname = \"d0\"\n[[partition]]\nname = \"p\"\nperiod = \"16 ms\"\n\
-             [[task]]\nname = \"t\"\npartition = \"p\"\nperiod = \"16 ms\"\nwcet = \"1 ms\"\nmisses = 10\n"
+             [[task]]\nname = \"t\"\npartition = \"p\"\nperiod = \"16 ms\"\nwcet = \"1 \
+             ms\"\nmisses = 10\n"
         );
         System::parse(Path::new("system.toml"), &text).map(|_| ()).map_err(|e| e.to_string())
     };
@@ -207,7 +251,8 @@ fn an_io_core_states_no_more_than_its_turns_leave() {
     assert!(of("66 MB/s").unwrap_err().contains("at most 47.846"), "{:?}", of("66 MB/s"));
 }
 
-/// The simulation would notice: a table with a window moved onto another, or a transfer before its data, is reported.
+/// The simulation would notice: a table with a window moved onto another, or a transfer before its
+/// data, is reported.
 fn rows_of(plan: &mut Plan) -> &mut Vec<Row> {
     let Scheme::Windows(windows) = &mut plan.scheme else { panic!("a plan with windows") };
     &mut windows.table
@@ -233,12 +278,14 @@ fn broken_tables_are_noticed() {
     assert!(violations(&early).unwrap().contains("before"));
     let mut twice = plan;
     let rows = rows_of(&mut twice);
-    let outputs: Vec<usize> = (0..rows.len()).filter(|&r| rows[r].stage.name() == "device-output").collect();
+    let outputs: Vec<usize> =
+        (0..rows.len()).filter(|&r| rows[r].stage.name() == "device-output").collect();
     rows[outputs[1]].offset_ns = rows[outputs[0]].offset_ns + 20_000;
     assert!(violations(&twice).unwrap().contains("io-core"));
 }
 
-/// Under the papers' model the same systems are planned as well, and no fewer of them are schedulable.
+/// Under the papers' model the same systems are planned as well, and no fewer of them are
+/// schedulable.
 #[test]
 fn the_papers_model_plans_the_same_systems() {
     let (mut sound, mut sce) = (0, 0);
@@ -251,5 +298,8 @@ fn the_papers_model_plans_the_same_systems() {
         assert_eq!(plan.check(), Ok(()), "case {case}");
         sce += u64::from(plan.schedulable);
     }
-    assert!(sce >= sound && sce > 0, "{sce} of 10 under the papers' model, {sound} under the sound one");
+    assert!(
+        sce >= sound && sce > 0,
+        "{sce} of 10 under the papers' model, {sound} under the sound one"
+    );
 }

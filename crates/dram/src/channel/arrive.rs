@@ -6,7 +6,8 @@ use crate::memory::{Completion, Request};
 use crate::queue::Slot;
 
 impl Channel {
-    /// Is there room? Depends on nothing but the queues, so a refused request fits once one of them moves.
+    /// Is there room? Depends on nothing but the queues, so a refused request fits once one of them
+    /// moves.
     #[inline]
     pub fn accepts(&self, write: bool) -> bool {
         if write { !self.writes.is_full() } else { !self.pool.is_full() }
@@ -78,6 +79,12 @@ impl Channel {
         }
         let Request { tag, core, write, .. } = request;
         self.answer_at = self.answer_at.min(now + ANSWER + 1);
-        self.done_short.push_back(Completion { at: now + ANSWER + 1, arrived: now, tag, core, write });
+        self.done_short.push_back(Completion {
+            at: now + ANSWER + 1,
+            arrived: now,
+            tag,
+            core,
+            write,
+        });
     }
 }

@@ -1,8 +1,8 @@
 //! Which command goes next: each bank's candidate, and the best of them.
 
 use super::{
-    AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, DIRECTION_TURN, FLUSH_AFTER, Mode,
-    NEVER, NO_ROW, Next, RANK_TURN, RANKS, bits, small,
+    AGE_AND_BANK, AGE_SHIFT, BANKS, Bank, CYCLE_SHIFT, Candidate, Channel, Claim, DIRECTION_TURN,
+    FLUSH_AFTER, Mode, NEVER, NO_ROW, Next, RANK_TURN, RANKS, bits, small,
 };
 use crate::command::CommandKind;
 use crate::gaps::CLASSES;
@@ -55,8 +55,8 @@ impl Channel {
         }
     }
 
-    /// One rank, or one direction, has had the data bus for long: its column commands, those of the banks that are `here`, wait for
-    /// an older one of the others. Is there one?
+    /// One rank, or one direction, has had the data bus for long: its column commands, those of the
+    /// banks that are `here`, wait for an older one of the others. Is there one?
     #[inline]
     fn change(&mut self, base: u64, here: u64) -> bool {
         let columns = self.active & self.columns;
@@ -72,7 +72,8 @@ impl Channel {
     fn change_to(&mut self, base: u64, waiting: u64, others: u64) {
         let order = |b: u32| self.candidates[b as usize].order;
         let oldest = bits(others).map(order).min().unwrap_or(0);
-        let younger = bits(waiting).filter(|&b| order(b) > oldest).fold(0u64, |mask, b| mask | 1 << b);
+        let younger =
+            bits(waiting).filter(|&b| order(b) > oldest).fold(0u64, |mask, b| mask | 1 << b);
         if let Some(key) = bits(self.active & !younger).map(|b| self.key(b as usize, base)).min() {
             self.choose_key(key, base);
         }
@@ -177,15 +178,22 @@ impl Channel {
         true
     }
 
-    /// Does a read of this line wait? It is older than any waiting write of the line, which would have
-    /// answered it otherwise.
+    /// Does a read of this line wait? It is older than any waiting write of the line, which would
+    /// have answered it otherwise.
     pub(super) fn read_pending(&self, bank: &Bank, line: u64) -> bool {
         bank.reads.slots().iter().any(|&s| self.pool.get(s).line == line)
             || (bank.reads.waiting > 0 && self.pool.waits_for(line))
     }
 
     #[inline(always)]
-    pub(super) fn set_candidate(&mut self, b: usize, write: bool, hit: bool, sequence: u64, at: usize) {
+    pub(super) fn set_candidate(
+        &mut self,
+        b: usize,
+        write: bool,
+        hit: bool,
+        sequence: u64,
+        at: usize,
+    ) {
         let bank = &self.banks[b];
         let classes = &self.gaps.classes;
         let group = usize::from(bank.group);

@@ -58,7 +58,8 @@ impl Channel {
         state.act_from = at + gaps.ras + gaps.rp;
         self.open |= 1 << bank;
         self.bus_from = at + gaps.command;
-        let (rank_number, group) = (usize::from(state.rank) & (RANKS - 1), usize::from(state.group));
+        let (rank_number, group) =
+            (usize::from(state.rank) & (RANKS - 1), usize::from(state.group));
         let rank = &mut self.ranks[rank_number];
         rank.activates[rank.next_activate & 3] = at + gaps.faw;
         rank.next_activate += 1;
@@ -98,7 +99,8 @@ impl Channel {
         let hit = !state.fresh;
         state.fresh = false;
         state.claim = Claim::Nobody;
-        let (gap, to_pre) = if write { (&gaps.after_wr, gaps.wr_to_pre) } else { (&gaps.after_rd, gaps.rd_to_pre) };
+        let (gap, to_pre) =
+            if write { (&gaps.after_wr, gaps.wr_to_pre) } else { (&gaps.after_rd, gaps.rd_to_pre) };
         state.pre_from = state.pre_from.max(at + to_pre);
         self.bus_from = at + gaps.command;
         self.rank_turn = if state.rank == self.last_rank { self.rank_turn + 1 } else { 1 };

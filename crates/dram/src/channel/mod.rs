@@ -1,18 +1,23 @@
-//! One channel: FR-FCFS over the banks' queues, open page, write drain, staggered refresh; in clock cycles.
+//! One channel: FR-FCFS over the banks' queues, open page, write drain, staggered refresh; in clock
+//! cycles.
 //!
-//! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of several that
-//! may go in the same cycle, the oldest request's.
-//! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an older one;
-//! the row then closes for the oldest. Reads go before writes; writes are drained from `DRAIN_FROM` down to
-//! `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve reads, so that banks stay in
-//! parallel. A row opened for a request is not closed before the request got its column, but for a write's at the end of a
-//! drain. With a cap, ranks and directions take turns on the data bus as well, and a drain ends after `DRAIN_MOST` writes
-//! for the reads that wait. When the refresh of a rank is due, its banks finish what they opened, close, and refresh; the
-//! other ranks carry on. A write behind a pending read of the same line waits for it: in that bank, reads go first.
+//! Rule: of all commands that bring a waiting request forward, the one that may go first goes; of
+//! several that may go in the same cycle, the oldest request's.
+//! Within a bank, requests to the open row go before others, at most `row_hit_cap` of them past an
+//! older one; the row then closes for the oldest. Reads go before writes; writes are drained from
+//! `DRAIN_FROM` down to `DRAIN_TO`, and while no read waits; meanwhile banks without writes serve
+//! reads, so that banks stay in parallel. A row opened for a request is not closed before the
+//! request got its column, but for a write's at the end of a drain. With a cap, ranks and
+//! directions take turns on the data bus as well, and a drain ends after `DRAIN_MOST` writes for
+//! the reads that wait. When the refresh of a rank is due, its banks finish what they opened,
+//! close, and refresh; the other ranks carry on. A write behind a pending read of the same line
+//! waits for it: in that bank, reads go first.
 //!
-//! A chosen command stands until it goes or something changes, so cycles without a command cost nothing. The
-//! first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and Moscibroda (MICRO 2007).
-//! Not covered: closed-page policies, power-down, same-bank and per-bank refresh, postponed refreshes.
+//! A chosen command stands until it goes or something changes, so cycles without a command cost
+//! nothing. The first-ready rule is that of Rixner et al. (ISCA 2000), the cap that of Mutlu and
+//! Moscibroda (MICRO 2007).
+//! Not covered: closed-page policies, power-down, same-bank and per-bank refresh, postponed
+//! refreshes.
 
 mod arrive;
 mod choose;
@@ -35,19 +40,20 @@ const IDLE_TO: u32 = 4;
 /// and from this many down to `URGENT_TO` nothing else is served.
 const URGENT_FROM: u32 = 56;
 const URGENT_TO: u32 = 20;
-/// With a row-hit cap: writes of one drain after which the reads that wait are served first. A queue that is fed as fast as
-/// it drains would keep them out for good.
+/// With a row-hit cap: writes of one drain after which the reads that wait are served first. A
+/// queue that is fed as fast as it drains would keep them out for good.
 const DRAIN_MOST: u32 = 32;
-/// With a row-hit cap: column commands of one rank, without a break, after which those that are younger than
-/// one of another rank wait for it. The data bus would stay in a busy rank for good: a change costs a gap.
+/// With a row-hit cap: column commands of one rank, without a break, after which those that are
+/// younger than one of another rank wait for it. The data bus would stay in a busy rank for good: a
+/// change costs a gap.
 const RANK_TURN: u32 = 16;
-/// The same for reads and writes: while other banks are read, a write that is due may otherwise never go, nor what waits
-/// behind it.
+/// The same for reads and writes: while other banks are read, a write that is due may otherwise
+/// never go, nor what waits behind it.
 const DIRECTION_TURN: u32 = 16;
 /// Cycles without arrival or command after which the writes left are drained while no read waits.
 const FLUSH_AFTER: u64 = 200;
-/// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as well,
-/// because a request that arrives in a cycle is seen in the next.
+/// Cycles from the end of the data to the answer: the controller's way out. The way in takes one as
+/// well, because a request that arrives in a cycle is seen in the next.
 const ANSWER: u64 = 1;
 
 /// What the controller's queues hold, and how long it serves writes while reads wait: for bounds.
@@ -180,7 +186,8 @@ pub(crate) struct Channel {
     drain_to: u32,
     /// Writes of this drain.
     drained: u32,
-    /// Reads with sequence numbers below this go before the next drain, as the last one was cut short for them.
+    /// Reads with sequence numbers below this go before the next drain, as the last one was cut
+    /// short for them.
     owed: u64,
     pool: ReadPool,
     writes: WriteQueue,
@@ -235,11 +242,16 @@ impl Channel {
         let stagger = gaps.refi / u64::from(o.ranks);
         let rank = |r: usize| Rank {
             refresh_due: if r < o.ranks as usize { (r as u64 + 1) * stagger } else { NEVER },
-            banks: if r < o.ranks as usize { rank_banks << (r * o.rank_banks() as usize) } else { 0 },
+            banks: if r < o.ranks as usize {
+                rank_banks << (r * o.rank_banks() as usize)
+            } else {
+                0
+            },
             activates: [0; 4],
             next_activate: 0,
         };
-        let idle = Candidate { from: 0, order: 0, kind: CommandKind::Pre, class: 0, at: 0, write: false };
+        let idle =
+            Candidate { from: 0, order: 0, kind: CommandKind::Pre, class: 0, at: 0, write: false };
         Self {
             banks: std::array::from_fn(bank),
             candidates: [idle; BANKS],
@@ -301,7 +313,8 @@ impl Channel {
         Some(self.next_command().min(answer))
     }
 
-    /// A cycle before which no answer comes, whatever commands go until then; `None` if nothing is under way.
+    /// A cycle before which no answer comes, whatever commands go until then; `None` if nothing is
+    /// under way.
     #[inline]
     pub fn no_answer_before(&mut self) -> Option<u64> {
         let answer = self.next_answer();
@@ -339,7 +352,8 @@ impl Channel {
         }
     }
 
-    /// As `run`, but stops with the commands that are due before an answer; the cycle it stopped at.
+    /// As `run`, but stops with the commands that are due before an answer; the cycle it stopped
+    /// at.
     #[inline]
     pub fn run_to_answer(&mut self, limit: u64) -> u64 {
         loop {
@@ -403,7 +417,9 @@ impl Channel {
         let mode = match self.mode {
             _ if writes == 0 => Mode::Reads,
             Mode::Reads if self.owed > 0 && self.owes() => Mode::Reads,
-            Mode::Drain | Mode::Urgent if self.drained >= DRAIN_MOST && self.reads > 0 && self.hit_cap != u32::MAX => {
+            Mode::Drain | Mode::Urgent
+                if self.drained >= DRAIN_MOST && self.reads > 0 && self.hit_cap != u32::MAX =>
+            {
                 self.owed = self.sequence + 1;
                 Mode::Reads
             }
@@ -437,7 +453,8 @@ impl Channel {
     fn set_mode(&mut self, mode: Mode) {
         self.mode = mode;
         if mode == Mode::Reads {
-            // A row opened for a write would keep its bank's reads out: while other banks are read, the write may never go.
+            // A row opened for a write would keep its bank's reads out: while other banks are read,
+            // the write may never go.
             for bank in bits(self.open) {
                 let bank = &mut self.banks[bank as usize];
                 bank.claim = if bank.claim == Claim::Write { Claim::Nobody } else { bank.claim };

@@ -10,10 +10,16 @@ impl Channel {
         let r = usize::from(rank);
         let due = self.ranks[r].refresh_due;
         let (refi, rfc, rp) = (self.gaps.refi, self.gaps.rfc, self.gaps.rp);
-        // An idle rank refreshes on time again and again; only the last one can matter to what comes.
+        // An idle rank refreshes on time again and again; only the last one can matter to what
+        // comes.
         let closed = self.open & self.ranks[r].banks == 0;
         let skip = until.saturating_sub(due) / refi;
-        if self.occupied == 0 && closed && self.trace.is_none() && skip > 1 && due > self.bus_from + rp + rfc {
+        if self.occupied == 0
+            && closed
+            && self.trace.is_none()
+            && skip > 1
+            && due > self.bus_from + rp + rfc
+        {
             self.refreshes += skip - 1;
             self.ranks[r].refresh_due += (skip - 1) * refi;
         } else {
@@ -22,7 +28,8 @@ impl Channel {
             self.ranks[r].refresh_due += refi;
             self.update_all(self.occupied & self.ranks[r].banks);
         }
-        self.next_due = self.ranks[..self.rank_count].iter().map(|r| r.refresh_due).min().unwrap_or(NEVER);
+        self.next_due =
+            self.ranks[..self.rank_count].iter().map(|r| r.refresh_due).min().unwrap_or(NEVER);
     }
 
     /// Closes and refreshes the ranks whose refresh is due; goes before requests in the same cycle.
@@ -38,7 +45,9 @@ impl Channel {
                 at = bits(banks).map(|b| self.banks[b as usize].act_from).fold(at, u64::max);
             } else {
                 let unused = |b: &u32| self.banks[*b as usize].claim == Claim::Nobody;
-                let first = bits(self.open & banks).filter(unused).min_by_key(|&b| self.banks[b as usize].pre_from);
+                let first = bits(self.open & banks)
+                    .filter(unused)
+                    .min_by_key(|&b| self.banks[b as usize].pre_from);
                 // A claimed row gets its column command first.
                 let Some(bank) = first else { continue };
                 let class = self.gaps.classes.pre + rank as usize;

@@ -1,7 +1,7 @@
 //! BWLOCK Fig. 1: latency of dependent misses against the bandwidth of three co-runners.
 //!
-//! Set-up (section 2): Latency alone on core 0, and beside three programs of one access a line, each held to a rate. Every
-//! access misses the shared cache: the arrays are twice its size.
+//! Set-up (section 2): Latency alone on core 0, and beside three programs of one access a line,
+//! each held to a rate. Every access misses the shared cache: the arrays are twice its size.
 
 use super::setup::BOARD;
 use crate::run::{MS, ns, platform, points, ratio};
@@ -21,9 +21,12 @@ pub const FIG1: Experiment = Experiment {
     run,
 };
 
-/// What each co-runner asks for, in MB/s. The paper's axis ends at 1000; here it goes on to where nothing more comes.
-const DEMANDS: &[u64] =
-    &[0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000, 6000, 8000];
+/// What each co-runner asks for, in MB/s. The paper's axis ends at 1000; here it goes on to where
+/// nothing more comes.
+const DEMANDS: &[u64] = &[
+    0, 100, 200, 300, 400, 500, 600, 700, 800, 900, 1000, 1200, 1400, 1600, 2000, 2500, 3000, 4000,
+    6000, 8000,
+];
 const QUICK: &[u64] = &[0, 100, 300, 500, 1000, 1400, 2000, 4000, 8000];
 
 /// Latency, its share of hits, bandwidth of the three co-runners together, and of the memory.
@@ -38,14 +41,20 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let demands = context.pick(QUICK, DEMANDS);
     let found = points(context, demands, |&demand| measure(context, demand))?;
     let alone = found[0].latency_ns;
-    let mut table =
-        Table::new(&["demand_each_mb_s", "achieved_each_mb_s", "dram_total_mb_s", "latency_ns", "latency_normalised"]);
+    let mut table = Table::new(&[
+        "demand_each_mb_s",
+        "achieved_each_mb_s",
+        "dram_total_mb_s",
+        "latency_ns",
+        "latency_normalised",
+    ]);
     for (demand, f) in demands.iter().zip(&found) {
         let normalised = f.latency_ns / alone;
         table.push(row![*demand, f.achieved_mb_s / 3.0, f.dram_mb_s, f.latency_ns, normalised]);
     }
     let mut outcome = Outcome::new(table);
-    let line: Vec<(f64, f64)> = demands.iter().zip(&found).map(|(&d, f)| (d as f64, f.latency_ns / alone)).collect();
+    let line: Vec<(f64, f64)> =
+        demands.iter().zip(&found).map(|(&d, f)| (d as f64, f.latency_ns / alone)).collect();
     judge(&mut outcome, &line, &found);
     outcome.charts.push(Chart::lines(
         "Latency beside three co-runners",
@@ -61,7 +70,8 @@ fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
     let platform = platform(BOARD)?;
     let size = Bytes(2 * platform.llc.size.0);
     let mut board = Board::new(&platform, context.seed)?;
-    let subject = board.add("Latency", &WorkloadSpec::Latency(Latency { size, ..Latency::default() }))?;
+    let subject =
+        board.add("Latency", &WorkloadSpec::Latency(Latency { size, ..Latency::default() }))?;
     board.task(subject).core = Some(0);
     for core in (1..4).take_while(|_| demand > 0) {
         let rate = Some(Bandwidth(demand * 1_000_000));
@@ -71,11 +81,16 @@ fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
     }
     let mut kernel = board.requests(KernelConfig::default())?;
     let run = |kernel: &mut Kernel<Machine>, until_ps| {
-        kernel.run(until_ps, &mut Unobserved, &mut |_| (context.progress)(f64::NAN)).map_err(BoardError::from)
+        kernel
+            .run(until_ps, &mut Unobserved, &mut |_| (context.progress)(f64::NAN))
+            .map_err(BoardError::from)
     };
-    // Lines are written back as often as they are written only when the cache has been filled, here twice.
+    // Lines are written back as often as they are written only when the cache has been filled, here
+    // twice.
     let lines = 2 * platform.llc.size.0 / platform.llc.line.0;
-    let filled = |kernel: &Kernel<Machine>| counters(kernel).iter().map(|c| c.llc_misses).sum::<u64>() >= lines;
+    let filled = |kernel: &Kernel<Machine>| {
+        counters(kernel).iter().map(|c| c.llc_misses).sum::<u64>() >= lines
+    };
     while !filled(&kernel) {
         let next_ps = kernel.now_ps() + MS;
         run(&mut kernel, next_ps)?;
@@ -98,7 +113,10 @@ fn measure(context: &Context, demand: u64) -> Result<Found, ExperimentError> {
 
 /// Of the programs: the subject's, and the co-runners'.
 fn counters(kernel: &Kernel<Machine>) -> Vec<Counters> {
-    (0..4).filter_map(|core| kernel.hardware().running(core)).map(|p| kernel.hardware().program(p)).collect()
+    (0..4)
+        .filter_map(|core| kernel.hardware().running(core))
+        .map(|p| kernel.hardware().program(p))
+        .collect()
 }
 
 fn at(line: &[(f64, f64)], demand: f64) -> f64 {
@@ -114,17 +132,23 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)], found: &[Found]) {
     );
     let rises = line.windows(2).filter(|w| w[1].0 <= 1000.0).all(|w| w[1].1 > w[0].1);
     outcome.check(
-        "from 100 to 1000 MB/s the latency rises, and ever faster: the second half of the way adds more than the first",
+        "from 100 to 1000 MB/s the latency rises, and ever faster: the second half of the way adds \
+            more than the first",
         rises && high - middle > middle - 1.0 && middle > low,
         format!("{low:.2} at 100, {middle:.2} at 500, {high:.2} at 1000 MB/s"),
     );
     let (end, before) = (line[line.len() - 1].1, line[line.len() - 3].1);
-    let steepest = line.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).fold(0.0, f64::max);
+    let steepest =
+        line.windows(2).map(|w| (w[1].1 - w[0].1) / (w[1].0 - w[0].0)).fold(0.0, f64::max);
     let last = (end - before) / (line[line.len() - 1].0 - line[line.len() - 3].0);
     outcome.check(
         "then it saturates: at the end it changes at less than a tenth of its steepest",
         last.abs() < steepest / 10.0,
-        format!("{end:.2} at the end; {:.2} a GB/s there, {:.2} a GB/s at the steepest", last * 1e3, steepest * 1e3),
+        format!(
+            "{end:.2} at the end; {:.2} a GB/s there, {:.2} a GB/s at the steepest",
+            last * 1e3,
+            steepest * 1e3
+        ),
     );
     let hits = found.iter().map(|f| f.hits).fold(0.0, f64::max);
     outcome.check(
@@ -136,9 +160,12 @@ fn judge(outcome: &mut Outcome, line: &[(f64, f64)], found: &[Found]) {
 
 fn differences(outcome: &mut Outcome) {
     outcome.differs(
-        "The paper does not say what the co-runners access nor how their bandwidth is controlled. Here they write line after line, as in \
-         Fig. 3, with equal gaps between the accesses; a line written is a read and a write-back, two DRAM transactions, \
+        "The paper does not say what the co-runners access nor how their bandwidth is controlled. \
+            Here they write line after line, as in \
+         Fig. 3, with equal gaps between the accesses; a line written is a read and a write-back, \
+         two DRAM transactions, \
          and the demand counts lines.",
     );
-    outcome.differs("The axis goes beyond the paper's 1000 MB/s, to where the memory gives no more.");
+    outcome
+        .differs("The axis goes beyond the paper's 1000 MB/s, to where the memory gives no more.");
 }

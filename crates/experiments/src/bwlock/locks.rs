@@ -1,9 +1,11 @@
-//! BWLOCK Fig. 3: six programs beside three that write without end, with more and more of their functions under the lock.
+//! BWLOCK Fig. 3: six programs beside three that write without end, with more and more of their
+//! functions under the lock.
 //!
-//! Set-up (section 5): the subject on core 0 has three quarters of the shared cache, the three instances of Bandwidth(wr)
-//! the last quarter, by page colour; banks are shared. Regulation period 1 ms; while the lock is held, each co-runner has 100
-//! MB/s. The subjects are programs in the manner of CortexSuite: five functions in turn, the most memory-intensive first.
-//! The four figures show four measures of the same runs, which are made once.
+//! Set-up (section 5): the subject on core 0 has three quarters of the shared cache, the three
+//! instances of Bandwidth(wr) the last quarter, by page colour; banks are shared. Regulation period
+//! 1 ms; while the lock is held, each co-runner has 100 MB/s. The subjects are programs in the
+//! manner of CortexSuite: five functions in turn, the most memory-intensive first. The four figures
+//! show four measures of the same runs, which are made once.
 
 use super::setup::BOARD;
 use crate::run::{MS, platform, points, ratio};
@@ -90,7 +92,8 @@ struct Runs {
 impl Runs {
     /// A measure by subject and level, given solo and the run.
     fn each(&self, measure: impl Fn(&Run, &Run) -> f64) -> Vec<Vec<f64>> {
-        let one = |(solo, runs): (&Run, &Vec<Run>)| runs.iter().map(|run| measure(solo, run)).collect();
+        let one =
+            |(solo, runs): (&Run, &Vec<Run>)| runs.iter().map(|run| measure(solo, run)).collect();
         self.solo.iter().zip(&self.corun).map(one).collect()
     }
 
@@ -123,10 +126,15 @@ fn runs(context: &Context) -> Result<Arc<Runs>, ExperimentError> {
 fn make(context: &Context) -> Result<Runs, ExperimentError> {
     let platform = platform(BOARD)?;
     let levels = || std::iter::once(None).chain(LEVELS.iter().map(|l| Some(l.1)));
-    let all: Vec<(Subject, Option<Lock>)> = SUBJECTS.iter().flat_map(|s| levels().map(|l| (s.1, l))).collect();
-    let found = points(context, &all, |&(subject, lock)| measure(context, &platform, subject, lock))?;
+    let all: Vec<(Subject, Option<Lock>)> =
+        SUBJECTS.iter().flat_map(|s| levels().map(|l| (s.1, l))).collect();
+    let found =
+        points(context, &all, |&(subject, lock)| measure(context, &platform, subject, lock))?;
     let by_subject = found.chunks(LEVELS.len() + 1);
-    Ok(Runs { solo: by_subject.clone().map(|c| c[0]).collect(), corun: by_subject.map(|c| c[1..].to_vec()).collect() })
+    Ok(Runs {
+        solo: by_subject.clone().map(|c| c[0]).collect(),
+        corun: by_subject.map(|c| c[1..].to_vec()).collect(),
+    })
 }
 
 /// When the subject ended, and how long the others were throttled until then.
@@ -180,25 +188,35 @@ fn measure(
         accesses: context.pick(75_000, 3_000_000),
         job: Some(Job::Passes(1)),
     };
-    let task = board.add_at("subject", &WorkloadSpec::Cortex(spec), &Place::default().colours(ours))?;
+    let task =
+        board.add_at("subject", &WorkloadSpec::Cortex(spec), &Place::default().colours(ours))?;
     board.task(task).core = Some(0);
     board.task(task).realtime = true;
     board.task(task).release = Release::At(vec![0]);
     for core in (1..4).take_while(|_| lock.is_some()) {
         let spec = BandwidthHog { access: Access::Write, ..BandwidthHog::default() };
         let place = Place::default().colours(theirs);
-        let task = board.add_at(&format!("Bandwidth(wr) {core}"), &WorkloadSpec::Bandwidth(spec), &place)?;
+        let task = board.add_at(
+            &format!("Bandwidth(wr) {core}"),
+            &WorkloadSpec::Bandwidth(spec),
+            &place,
+        )?;
         board.task(task).core = Some(core);
     }
     // A fortieth of the work has a fortieth of the period.
     let period_ps = context.pick(MS / 40, MS);
     let min_budget = MIN_BUDGET * (period_ps / 1_000_000) / 1_000_000 / platform.llc.line.0;
-    let regulator = RegulatorSpec::BwLock { period_ps, max_budget: None, min_budget, immediate: false };
+    let regulator =
+        RegulatorSpec::BwLock { period_ps, max_budget: None, min_budget, immediate: false };
     let kernel = KernelConfig { regulator, ..KernelConfig::default() };
     to_the_end(context, board, kernel)
 }
 
-fn to_the_end(context: &Context, board: Board, kernel: KernelConfig) -> Result<Run, ExperimentError> {
+fn to_the_end(
+    context: &Context,
+    board: Board,
+    kernel: KernelConfig,
+) -> Result<Run, ExperimentError> {
     let (mut kernel, mut watch) = (board.requests(kernel)?, Watch::default());
     let mut stop = |_| (context.progress)(f64::NAN);
     // No run takes longer than a second; one that did would have hung.
@@ -206,7 +224,11 @@ fn to_the_end(context: &Context, board: Board, kernel: KernelConfig) -> Result<R
         kernel.run(ms * MS, &mut watch, &mut stop).map_err(BoardError::from)?;
         if let Some(time_ps) = watch.end_ps {
             let counters = kernel.finish(&mut watch).tasks[0].counters;
-            return Ok(Run { time_ps, counters, throttled: ratio(watch.throttled_ps, 3 * time_ps) });
+            return Ok(Run {
+                time_ps,
+                counters,
+                throttled: ratio(watch.throttled_ps, 3 * time_ps),
+            });
         }
     }
     Err(ExperimentError::Setup("a program of BWLOCK Fig. 3 did not end within a second".to_owned()))
@@ -220,27 +242,31 @@ fn outcome(title: &str, unit: &str, column: &str, values: &[Vec<f64>]) -> Outcom
             table.push(row![*program, *level, *value]);
         }
     }
-    let bars = LEVELS
-        .iter()
-        .enumerate()
-        .map(|(level, (name, _))| ((*name).to_owned(), values.iter().map(|v| Some(v[level])).collect()));
+    let bars = LEVELS.iter().enumerate().map(|(level, (name, _))| {
+        ((*name).to_owned(), values.iter().map(|v| Some(v[level])).collect())
+    });
     let groups = SUBJECTS.iter().map(|s| s.0.to_owned()).collect();
     let mut outcome = Outcome::new(table);
     outcome.charts.push(Chart::bars(title, unit, groups, bars.collect()));
     outcome.differs(
-        "CortexSuite itself does not run here: the subjects are sequences of five functions whose shares, gaps and arrays are assumed \
-         (workload `cortex`) so that the programs rank as the paper's text says. Their order is an input here; the effect of \
-         the locks is what comes out. The text names clustering and liblinear only; the other four names are assumed.",
+        "CortexSuite itself does not run here: the subjects are sequences of five functions whose \
+            shares, gaps and arrays are assumed \
+         (workload `cortex`) so that the programs rank as the paper's text says. Their order is an \
+         input here; the effect of \
+         the locks is what comes out. The text names clustering and liblinear only; the other four \
+         names are assumed.",
     );
     outcome.differs(
-        "The regulator counts reads and write-backs, as this simulator's counters do; a period of 1 ms at 100 MB/s is 1562 lines.",
+        "The regulator counts reads and write-backs, as this simulator's counters do; a period of \
+            1 ms at 100 MB/s is 1562 lines.",
     );
     outcome
 }
 
 fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
     let values = runs(context)?.slowdowns();
-    let mut outcome = outcome("Slowdown beside three Bandwidth(wr)", "slowdown, %", "slowdown_percent", &values);
+    let mut outcome =
+        outcome("Slowdown beside three Bandwidth(wr)", "slowdown, %", "slowdown_percent", &values);
     let corun: Vec<f64> = values.iter().map(|v| v[CORUN]).collect();
     let others = corun[2..].iter().copied().fold(0.0, f64::max);
     outcome.check(
@@ -259,14 +285,21 @@ fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
         least > 10.0,
         format!("{least:.0} % at the least"),
     );
-    let worse = values.iter().flat_map(|v| v.windows(2)).map(|w| w[1] - w[0]).fold(f64::NEG_INFINITY, f64::max);
+    let worse = values
+        .iter()
+        .flat_map(|v| v.windows(2))
+        .map(|w| w[1] - w[0])
+        .fold(f64::NEG_INFINITY, f64::max);
     outcome.check(
         "each function more under the lock improves every program",
         worse < 0.0,
-        format!("from level to level the slowdown changes by {worse:.1} percentage points at the worst"),
+        format!(
+            "from level to level the slowdown changes by {worse:.1} percentage points at the worst"
+        ),
     );
     outcome.differs(
-        "Slowdowns are larger than the paper's: the assumed programs ask for as much bandwidth as the memory has, and the simulated \
+        "Slowdowns are larger than the paper's: the assumed programs ask for as much bandwidth as \
+            the memory has, and the simulated \
          memory favours nobody.",
     );
     let left = values[0][LOCK_2] / values[0][CORUN];
@@ -286,8 +319,10 @@ fn slowdown(context: &Context) -> Result<Outcome, ExperimentError> {
 
 fn throttled(context: &Context) -> Result<Outcome, ExperimentError> {
     let values = runs(context)?.each(|_, run| run.throttled * 100.0);
-    let mut outcome = outcome("Co-runners throttled", "share of the time, %", "throttled_percent", &values);
-    let least = values.iter().flat_map(|v| v.windows(2)).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
+    let mut outcome =
+        outcome("Co-runners throttled", "share of the time, %", "throttled_percent", &values);
+    let least =
+        values.iter().flat_map(|v| v.windows(2)).map(|w| w[1] - w[0]).fold(f64::INFINITY, f64::min);
     outcome.check(
         "the co-runners are throttled longer with every function more under the lock",
         least > 0.0 && values.iter().all(|v| v[CORUN] == 0.0),
@@ -303,11 +338,15 @@ fn per_time(run: &Run) -> f64 {
 fn bandwidth(context: &Context) -> Result<Outcome, ExperimentError> {
     let runs = runs(context)?;
     let values = runs.each(|solo, run| per_time(run) / per_time(solo));
-    let mut outcome = outcome("Achieved bandwidth", "bandwidth, 1 = solo", "bandwidth_normalised", &values);
+    let mut outcome =
+        outcome("Achieved bandwidth", "bandwidth, 1 = solo", "bandwidth_normalised", &values);
     let pairs = runs.slowdowns().concat().into_iter().zip(values.concat());
-    let off = pairs.map(|(slowdown, value)| (value * (1.0 + slowdown / 100.0) - 1.0).abs()).fold(0.0, f64::max);
+    let off = pairs
+        .map(|(slowdown, value)| (value * (1.0 + slowdown / 100.0) - 1.0).abs())
+        .fold(0.0, f64::max);
     outcome.check(
-        "the bandwidth tracks the slowdown of Fig. 3(a) closely: it is solo's over the time's growth, within 5 %",
+        "the bandwidth tracks the slowdown of Fig. 3(a) closely: it is solo's over the time's \
+            growth, within 5 %",
         off < 0.05,
         format!("{:.2} % off at the most", off * 100.0),
     );
@@ -326,7 +365,12 @@ fn misses(run: &Run) -> f64 {
 
 fn miss_rate(context: &Context) -> Result<Outcome, ExperimentError> {
     let values = runs(context)?.each(|solo, run| misses(run) / misses(solo));
-    let mut outcome = outcome("Miss rate of the shared cache", "miss rate, 1 = solo", "miss_rate_normalised", &values);
+    let mut outcome = outcome(
+        "Miss rate of the shared cache",
+        "miss rate, 1 = solo",
+        "miss_rate_normalised",
+        &values,
+    );
     let off = values.concat().into_iter().map(|v| (v - 1.0).abs()).fold(0.0, f64::max);
     outcome.check(
         "no significant variation, as the cache is partitioned (within 5 % of solo)",
@@ -334,7 +378,8 @@ fn miss_rate(context: &Context) -> Result<Outcome, ExperimentError> {
         format!("{:.2} % off at the most", off * 100.0),
     );
     outcome.differs(
-        "The simulated cache replaces by age and nobody else uses the subject's colours, so its misses are the same in all configurations; \
+        "The simulated cache replaces by age and nobody else uses the subject's colours, so its \
+            misses are the same in all configurations; \
          a real one has what the kernel and the page tables use, too.",
     );
     Ok(outcome)

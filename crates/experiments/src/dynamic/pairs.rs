@@ -1,8 +1,9 @@
 //! Dynamic budgeting Table I: the worst slowdown of each benchmark by any other on the soft cores.
 //!
-//! Set-up (section V): one benchmark on the hard core, four instances of another on the soft cores, no budgets. The paper finds
-//! that not only the miss rate counts, but where in memory a benchmark lies: accesses to different banks delay each other less.
-//! So each program here has its pages in two banks, drawn at random; the same once more with all programs in one bank, where layout
+//! Set-up (section V): one benchmark on the hard core, four instances of another on the soft cores,
+//! no budgets. The paper finds that not only the miss rate counts, but where in memory a benchmark
+//! lies: accesses to different banks delay each other less. So each program here has its pages in
+//! two banks, drawn at random; the same once more with all programs in one bank, where layout
 //! cannot matter.
 
 use super::setup::{BENCHMARKS, alone, benchmark, board, differences, layout, speed};
@@ -35,11 +36,14 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
             all.extend((0..COUNT).map(|soft| Pair { hard, soft, one_bank }));
         }
     }
-    let places: Vec<(usize, bool)> = [false, true].iter().flat_map(|&one| (0..COUNT).map(move |b| (b, one))).collect();
+    let places: Vec<(usize, bool)> =
+        [false, true].iter().flat_map(|&one| (0..COUNT).map(move |b| (b, one))).collect();
     let solo = points(context, &places, |&(hard, one_bank)| {
         alone(context, BENCHMARKS[hard], wcet_ps(context), &layout(context, hard, 0, one_bank))
     })?;
-    let found = points(context, &all, |p| slowdown(context, p, solo[p.hard + if p.one_bank { COUNT } else { 0 }]))?;
+    let found = points(context, &all, |p| {
+        slowdown(context, p, solo[p.hard + if p.one_bank { COUNT } else { 0 }])
+    })?;
     let by_hard: Vec<Slowdowns> = found.chunks(COUNT).map(<[f64]>::to_vec).collect();
     let (laid_out, one_bank) = by_hard.split_at(COUNT);
     let mut table = Table::new(&[
@@ -61,20 +65,31 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         "Worst slowdown by four instances of another benchmark",
         "slowdown, %",
         BENCHMARKS.iter().map(|b| b.0.to_owned()).collect(),
-        vec![("banks at random".to_owned(), bars(laid_out)), ("all in one bank".to_owned(), bars(one_bank))],
+        vec![
+            ("banks at random".to_owned(), bars(laid_out)),
+            ("all in one bank".to_owned(), bars(one_bank)),
+        ],
     ));
     differences(&mut outcome);
     outcome.differs(
-        "The miss-driven model cannot give the paper's order below pntrch: there bitmnp and ttsprk come next, here matrix and aifftr or \
+        "The miss-driven model cannot give the paper's order below pntrch: there bitmnp and ttsprk \
+            come next, here matrix and aifftr or \
          others with many misses, by the layout.",
     );
-    outcome.differs("Where the benchmarks lie is not known: each of a program's two pages lies in one of four banks, drawn at random by the seed (assumed).");
+    outcome.differs(
+        "Where the benchmarks lie is not known: each of a program's two pages lies in \
+        one of four banks, drawn at random by the seed (assumed).",
+    );
     Ok(outcome)
 }
 
 /// The co-runner that slows most, and how much.
 fn worst(slowdowns: &[f64]) -> (usize, f64) {
-    slowdowns.iter().copied().enumerate().fold((0, f64::NEG_INFINITY), |a, b| if b.1 > a.1 { b } else { a })
+    slowdowns
+        .iter()
+        .copied()
+        .enumerate()
+        .fold((0, f64::NEG_INFINITY), |a, b| if b.1 > a.1 { b } else { a })
 }
 
 fn wcet_ps(context: &Context) -> u64 {
@@ -110,7 +125,8 @@ fn judge(outcome: &mut Outcome, laid_out: &[Slowdowns], one_bank: &[Slowdowns]) 
     };
     let (some, one) = (different(laid_out), different(one_bank));
     outcome.check(
-        "not the miss rate alone decides: different benchmarks are the worst co-runner, of different tasks (three at least)",
+        "not the miss rate alone decides: different benchmarks are the worst co-runner, of \
+            different tasks (three at least)",
         some >= 3,
         format!("{some} different ones"),
     );

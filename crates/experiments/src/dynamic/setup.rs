@@ -1,6 +1,7 @@
 //! Benchmarks of the paper as tasks, on its board.
 //!
-//! Problem: AutoBench does not run here. Rule: a [`Benchmark`] is computation with single uncached accesses, at the rate of Table I.
+//! Problem: AutoBench does not run here. Rule: a [`Benchmark`] is computation with single uncached
+//! accesses, at the rate of Table I.
 
 use crate::run::{platform, requests};
 use crate::{Context, ExperimentError, Outcome};
@@ -13,8 +14,8 @@ use solocore_sim::program::PageKind;
 use solocore_sim::workload::WorkloadSpec;
 use solocore_sim::workload::params::{Distribution, ProfileLike};
 
-/// A benchmark: its name, and its normalised miss rate in thousandths (Table I; it lists aifftr twice, the second is taken for
-/// aiifft).
+/// A benchmark: its name, and its normalised miss rate in thousandths (Table I; it lists aifftr
+/// twice, the second is taken for aiifft).
 pub type Benchmark = (&'static str, u64);
 
 pub const BENCHMARKS: [Benchmark; 16] = [
@@ -36,14 +37,15 @@ pub const BENCHMARKS: [Benchmark; 16] = [
     ("ttsprk", 1384),
 ];
 
-/// Share of canrdr's time that its accesses take, in thousandths; the others' are in proportion to their miss rates. Assumed,
-/// so that four instances of bitmnp in the same bank slow pntrch about as much as in the paper (47.6 %).
+/// Share of canrdr's time that its accesses take, in thousandths; the others' are in proportion to
+/// their miss rates. Assumed, so that four instances of bitmnp in the same bank slow pntrch about
+/// as much as in the paper (47.6 %).
 const MEMORY: u64 = 260;
 
 /// Pages of a benchmark's data. Assumed: AutoBench works on some kilobytes.
 pub const PAGES: usize = 2;
-/// Banks from which a program's pages are drawn where layouts differ. Assumed: the programs of a small system lie together, and
-/// slowdowns are about as large as in Table I.
+/// Banks from which a program's pages are drawn where layouts differ. Assumed: the programs of a
+/// small system lie together, and slowdowns are about as large as in Table I.
 const POOL: u64 = 4;
 /// All pages in one bank, where the worst is looked for.
 pub const ONE_BANK: [u32; PAGES] = [0; PAGES];
@@ -114,14 +116,18 @@ pub fn alone(
 }
 
 pub fn differences(outcome: &mut Outcome) {
-    outcome
-        .differs("Two memory channels with 8 GiB instead of three channels: the simulated memory takes powers of two.");
     outcome.differs(
-        "AutoBench itself does not run here. A benchmark is computation with single accesses at random distances; accesses take 26 % of \
+        "Two memory channels with 8 GiB instead of three channels: the simulated memory \
+            takes powers of two.",
+    );
+    outcome.differs(
+        "AutoBench itself does not run here. A benchmark is computation with single accesses at \
+            random distances; accesses take 26 % of \
          canrdr's time, of the others' in proportion to Table I, on two pages (assumed).",
     );
     outcome.differs(
-        "Jobs take milliseconds instead of hundreds of them, and starts and ends of jobs are signalled in no time; the paper measures 2.5 \
+        "Jobs take milliseconds instead of hundreds of them, and starts and ends of jobs are \
+            signalled in no time; the paper measures 2.5 \
          to 7 us a job, negligible beside its jobs.",
     );
 }

@@ -1,17 +1,22 @@
-//! Dynamic budgeting Fig. 4: two hard cores with a task each (Table II), three soft cores, with and without reclamation.
+//! Dynamic budgeting Fig. 4: two hard cores with a task each (Table II), three soft cores, with and
+//! without reclamation.
 //!
-//! Set-up (section V-B): T1 to T5 of Table II in units of time; T6 to T10 are the same tasks and budgets at a tenth of the unit,
-//! the second task later by an offset. The budgets are the largest that the analysis finds safe
-//! (`solocore_analysis::memory::dynamic_budget`), with `L` the longest service of the platform's memory.
+//! Set-up (section V-B): T1 to T5 of Table II in units of time; T6 to T10 are the same tasks and
+//! budgets at a tenth of the unit, the second task later by an offset. The budgets are the largest
+//! that the analysis finds safe (`solocore_analysis::memory::dynamic_budget`), with `L` the longest
+//! service of the platform's memory.
 //!
-//! Static budgets: each soft core has the same accesses in each unit of time, as many as leave both tasks their deadlines. All
-//! releases, periods and deadlines are whole units, so a task meets as many budgets as its deadline has units.
+//! Static budgets: each soft core has the same accesses in each unit of time, as many as leave both
+//! tasks their deadlines. All releases, periods and deadlines are whole units, so a task meets as
+//! many budgets as its deadline has units.
 
 use super::setup::{BENCHMARKS, PAGES, alone, benchmark, board, differences, layout, pages, speed};
 use crate::run::{MS, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Table, row};
 use solocore_analysis::interference::Refresh;
-use solocore_analysis::memory::dynamic_budget::{HardTask, Memory, TaskBound, analyse, largest_budget};
+use solocore_analysis::memory::dynamic_budget::{
+    HardTask, Memory, TaskBound, analyse, largest_budget,
+};
 use solocore_model::{Bytes, Time};
 use solocore_sim::board::Board;
 use solocore_sim::kernel::KernelConfig;
@@ -22,13 +27,15 @@ use solocore_sim::workload::params::{Distribution, ProfileLike};
 pub const FIG4: Experiment = Experiment {
     id: "dynamic-fig4",
     source: "Dynamic budgeting Fig. 4, Table II",
-    title: "Execution time of best-effort tasks beside two hard tasks, with reclamation and with static periodic budgets",
+    title: "Execution time of best-effort tasks beside two hard tasks, with reclamation and with \
+        static periodic budgets",
     run,
 };
 
 const SOFT: [usize; 3] = [2, 3, 4];
 
-/// A task of Table II: execution time and period (the deadline is the same) in units, `H * L` in hundredths.
+/// A task of Table II: execution time and period (the deadline is the same) in units, `H * L` in
+/// hundredths.
 type Row = (u64, u64, u64);
 
 const TABLE2: [[Row; 2]; 5] = [
@@ -80,12 +87,16 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let sets = points(context, &numbers, |&n| set(context, n, latency_ps))?;
     let groups = groups(context);
     let order: Vec<usize> = (0..BENCHMARKS.len()).collect();
-    let speeds = points(context, &order, |&b| alone(context, BENCHMARKS[b], MS, &layout(context, b, 0, false)))?;
+    let speeds = points(context, &order, |&b| {
+        alone(context, BENCHMARKS[b], MS, &layout(context, b, 0, false))
+    })?;
     // T1 and T6 once more with all programs in one bank: how much the layout matters.
     let mut kinds: Vec<(usize, bool, bool)> =
         (0..sets.len()).flat_map(|s| [(s, true, false), (s, false, false)]).collect();
     kinds.extend([(T1, true, true), (T6, true, true)]);
-    let of = |&(set, reclaim, one_bank)| groups.iter().map(move |&soft| Point { set, reclaim, one_bank, soft });
+    let of = |&(set, reclaim, one_bank)| {
+        groups.iter().map(move |&soft| Point { set, reclaim, one_bank, soft })
+    };
     let all: Vec<Point> = kinds.iter().flat_map(of).collect();
     let found = points(context, &all, |p| measure(context, &sets[p.set], p, &speeds))?;
     let means: Vec<f64> = found.chunks(groups.len()).map(mean).collect();
@@ -93,7 +104,8 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let (reclaiming, periodic): (Vec<f64>, Vec<f64>) = each.chunks(2).map(|m| (m[0], m[1])).unzip();
     let mut outcome = Outcome::new(table(&sets, &reclaiming, &periodic));
     judge(&mut outcome, &reclaiming, &periodic, one_bank);
-    let (late, jobs): (u64, u64) = found.iter().fold((0, 0), |sum, f| (sum.0 + f.late, sum.1 + f.jobs));
+    let (late, jobs): (u64, u64) =
+        found.iter().fold((0, 0), |sum, f| (sum.0 + f.late, sum.1 + f.jobs));
     outcome.check(
         "every job of the hard tasks meets its deadline, with both methods",
         late == 0 && jobs > 0,
@@ -132,7 +144,8 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
     };
     let mut tasks: Vec<HardTask> = (0..).zip(rows).map(hard).collect();
     // Each soft core can have an access under way when a budget comes into force.
-    let memory = Memory { latency_ps, switch_accesses: SOFT.len() as u64, refresh: Refresh::default() };
+    let memory =
+        Memory { latency_ps, switch_accesses: SOFT.len() as u64, refresh: Refresh::default() };
     let wrong = |what: String| ExperimentError::Setup(format!("T{}: {what}", number + 1));
     for i in 0..tasks.len() {
         let budget = largest_budget(&tasks, i, &memory).map_err(|e| wrong(e.to_string()))?;
@@ -140,15 +153,25 @@ fn set(context: &Context, number: usize, latency_ps: u64) -> Result<Set, Experim
     }
     let bounds = analyse(&tasks, &memory).map_err(|e| wrong(e.to_string()))?;
     let bounds = bounds.map_err(|i| wrong(format!("task {i} is not safe with its own budget")))?;
-    let static_budget = tasks.iter().map(|t| t.budget * unit_ps / t.deadline_ps).min().unwrap_or(0) / SOFT.len() as u64;
+    let static_budget = tasks.iter().map(|t| t.budget * unit_ps / t.deadline_ps).min().unwrap_or(0)
+        / SOFT.len() as u64;
     let phases_ps = if scaled { [0, tasks[0].wcet_ps] } else { [0, 0] };
     let name = format!("T{}", number + 1);
     let told_ps = [told(context, &tasks[0])?, told(context, &tasks[1])?];
-    Ok(Set { name, unit_ps, hard: tasks, bounds, phases_ps, static_budget: static_budget.max(1), told_ps })
+    Ok(Set {
+        name,
+        unit_ps,
+        hard: tasks,
+        bounds,
+        phases_ps,
+        static_budget: static_budget.max(1),
+        told_ps,
+    })
 }
 
-/// Tunes a hard task's program until it takes its execution time alone, as the paper does with iterations: a program is told a time
-/// that supposes the longest service of each access. Its longest job counts.
+/// Tunes a hard task's program until it takes its execution time alone, as the paper does with
+/// iterations: a program is told a time that supposes the longest service of each access. Its
+/// longest job counts.
 fn told(context: &Context, task: &HardTask) -> Result<u64, ExperimentError> {
     let (_, mut board) = board(context)?;
     add(context, &mut board, task, task.wcet_ps, false)?;
@@ -179,13 +202,23 @@ fn add(
     Ok(index)
 }
 
-fn measure(context: &Context, set: &Set, p: &Point, speeds: &[f64]) -> Result<Found, ExperimentError> {
+fn measure(
+    context: &Context,
+    set: &Set,
+    p: &Point,
+    speeds: &[f64],
+) -> Result<Found, ExperimentError> {
     let (_, mut board) = board(context)?;
     for i in 0..set.hard.len() {
         hard(context, &mut board, set, i, p)?;
     }
     for (&core, &which) in SOFT.iter().zip(&p.soft) {
-        benchmark(&mut board, BENCHMARKS[which], (core, MS), &layout(context, which, core, p.one_bank))?;
+        benchmark(
+            &mut board,
+            BENCHMARKS[which],
+            (core, MS),
+            &layout(context, which, core, p.one_bank),
+        )?;
     }
     let cores = board.platform().cores as usize;
     let regulator = if p.reclaim {
@@ -208,14 +241,23 @@ fn measure(context: &Context, set: &Set, p: &Point, speeds: &[f64]) -> Result<Fo
 }
 
 /// Adds a hard task to its core.
-fn hard(context: &Context, board: &mut Board, set: &Set, i: usize, p: &Point) -> Result<(), ExperimentError> {
+fn hard(
+    context: &Context,
+    board: &mut Board,
+    set: &Set,
+    i: usize,
+    p: &Point,
+) -> Result<(), ExperimentError> {
     let (task, bound) = (&set.hard[i], &set.bounds[i]);
     let index = add(context, board, task, set.told_ps[i], p.one_bank)?;
     let spec = board.task(index);
-    spec.release = Release::Periodic { period_ps: task.period_ps, phase_ps: set.phases_ps[i], jitter_ps: 0 };
+    spec.release =
+        Release::Periodic { period_ps: task.period_ps, phase_ps: set.phases_ps[i], jitter_ps: 0 };
     spec.deadline_ps = Some(task.deadline_ps);
     let accesses = (task.budget / SOFT.len() as u64).max(1);
-    spec.budget = p.reclaim.then(|| TaskBudget { accesses, length_ps: bound.length_ps.div_ceil(1000) * 1000 });
+    spec.budget = p
+        .reclaim
+        .then(|| TaskBudget { accesses, length_ps: bound.length_ps.div_ceil(1000) * 1000 });
     Ok(())
 }
 
@@ -233,7 +275,16 @@ fn table(sets: &[Set], reclaiming: &[f64], periodic: &[f64]) -> Table {
     for (set, (r, p)) in sets.iter().zip(reclaiming.iter().zip(periodic)) {
         let all_static = set.static_budget * SOFT.len() as u64;
         let unit_us = set.unit_ps as f64 / 1e6;
-        table.push(row![set.name.clone(), unit_us, set.hard[0].budget, set.hard[1].budget, all_static, *r, *p, p / r]);
+        table.push(row![
+            set.name.clone(),
+            unit_us,
+            set.hard[0].budget,
+            set.hard[1].budget,
+            all_static,
+            *r,
+            *p,
+            p / r
+        ]);
     }
     table
 }
@@ -242,20 +293,26 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: 
     let ratios: Vec<f64> = periodic.iter().zip(reclaiming).map(|(p, r)| p / r).collect();
     let least = ratios.iter().copied().fold(f64::INFINITY, f64::min);
     outcome.check(
-        "best-effort tasks take less time with reclamation than with static budgets in every task set",
+        "best-effort tasks take less time with reclamation than with static budgets in every task \
+            set",
         least > 1.0,
         format!("{least:.2} times faster at the least"),
     );
     outcome.check(
-        "for T2 reclamation is far ahead: 4.6 against 56.7 in the paper, 12.3 times faster; here at least half of that",
+        "for T2 reclamation is far ahead: 4.6 against 56.7 in the paper, 12.3 times faster; here \
+            at least half of that",
         ratios[T2] > 56.7 / 4.6 / 2.0,
-        format!("{:.1} against {:.1}: {:.1} times faster", reclaiming[T2], periodic[T2], ratios[T2]),
+        format!(
+            "{:.1} against {:.1}: {:.1} times faster",
+            reclaiming[T2], periodic[T2], ratios[T2]
+        ),
     );
     outcome.check(
         "with other offsets T6 takes more than three times as long as T1 with reclamation",
         reclaiming[T6] > 3.0 * reclaiming[T1],
         format!(
-            "{:.2} times: {:.2} against {:.2}; with all programs in one bank {:.2} times, {:.2} against {:.2}",
+            "{:.2} times: {:.2} against {:.2}; with all programs in one bank {:.2} times, {:.2} \
+                against {:.2}",
             reclaiming[T6] / reclaiming[T1],
             reclaiming[T6],
             reclaiming[T1],
@@ -266,8 +323,10 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: 
     );
     let names = (1..=10).map(|n| format!("T{n}")).collect();
     let bars = |values: &[f64]| values.iter().map(|&v| Some(v)).collect();
-    let series =
-        vec![("with reclamation".to_owned(), bars(reclaiming)), ("periodic budgets".to_owned(), bars(periodic))];
+    let series = vec![
+        ("with reclamation".to_owned(), bars(reclaiming)),
+        ("periodic budgets".to_owned(), bars(periodic)),
+    ];
     outcome.charts.push(Chart::bars(
         "Best-effort tasks beside two hard cores",
         "execution time, 1 = alone",
@@ -278,16 +337,21 @@ fn judge(outcome: &mut Outcome, reclaiming: &[f64], periodic: &[f64], one_bank: 
 
 fn assumptions(outcome: &mut Outcome) {
     outcome.differs(
-        "The paper does not state its budgets, L, the period of the static budgets, or the offsets of T6 to T10. Here L is the platform's longest \
-         service, static budgets are renewed each unit of Table II, in step with the tasks (which favours them), and the second \
+        "The paper does not state its budgets, L, the period of the static budgets, or the offsets \
+            of T6 to T10. Here L is the platform's longest \
+         service, static budgets are renewed each unit of Table II, in step with the tasks (which \
+         favours them), and the second \
          task of T6 to T10 starts when the first would end alone.",
     );
     outcome.differs(
-        "Budgets keep room for the access that each soft core may have under way when a budget comes into force, which the paper does not count.",
+        "Budgets keep room for the access that each soft core may have under way when a budget \
+            comes into force, which the paper does not count.",
     );
     outcome.differs(
-        "Programs lie in banks as in Table I: each of two pages in one of four, drawn at random by the seed (assumed). \
-         The ratio of T6 to T1 depends on it: in one bank the soft cores delay each other while nothing limits them, which lengthens T1, and the \
+        "Programs lie in banks as in Table I: each of two pages in one of four, drawn at random by \
+            the seed (assumed). \
+         The ratio of T6 to T1 depends on it: in one bank the soft cores delay each other while \
+         nothing limits them, which lengthens T1, and the \
          ratio can fall below three.",
     );
 }

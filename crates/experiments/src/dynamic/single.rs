@@ -1,9 +1,11 @@
-//! Dynamic budgeting Fig. 3: what reclaimed slack gives to the soft cores, by the safety margin of the hard task.
+//! Dynamic budgeting Fig. 3: what reclaimed slack gives to the soft cores, by the safety margin of
+//! the hard task.
 //!
-//! Set-up (section V-A): pntrch on one core, with period, deadline and WCET of 123.8 % of its time alone, half of what four
-//! instances of bitmnp slow it; these on the soft cores, each with a quarter of the budget. With a safety margin of `m` the budget
-//! is what slows pntrch to `m` before its deadline: the delay by one access is measured without budgets. Both methods
-//! have the same budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
+//! Set-up (section V-A): pntrch on one core, with period, deadline and WCET of 123.8 % of its time
+//! alone, half of what four instances of bitmnp slow it; these on the soft cores, each with a
+//! quarter of the budget. With a safety margin of `m` the budget is what slows pntrch to `m` before
+//! its deadline: the delay by one access is measured without budgets. Both methods have the same
+//! budget, renewed at each release of pntrch; with reclamation it is lifted when pntrch ends.
 
 use super::setup::{Benchmark, ONE_BANK, alone, benchmark, board, differences, speed};
 use crate::run::{MS, points, requests};
@@ -14,7 +16,8 @@ use solocore_sim::kernel::{KernelConfig, KernelResult};
 pub const FIG3: Experiment = Experiment {
     id: "dynamic-fig3",
     source: "Dynamic budgeting Fig. 3",
-    title: "Execution time of the soft task with and without reclamation, by the hard task's safety margin",
+    title: "Execution time of the soft task with and without reclamation, by the hard task's \
+        safety margin",
     run,
 };
 
@@ -45,9 +48,11 @@ impl Base {
 
     /// Accesses per job of each soft core.
     fn budget(&self, margin: u64) -> u64 {
-        let delay_ps = (self.corun_ps - self.solo_ps.min(self.corun_ps)) as f64 / self.soft.max(1.0);
+        let delay_ps =
+            (self.corun_ps - self.solo_ps.min(self.corun_ps)) as f64 / self.soft.max(1.0);
         let spare_ps = self.solo_ps * (PERIOD - 1000 - margin) / 1000;
-        (spare_ps as f64 / delay_ps.max(1.0) / SOFT.len() as f64).clamp(1.0, f64::from(u32::MAX - 1)) as u64
+        (spare_ps as f64 / delay_ps.max(1.0) / SOFT.len() as f64)
+            .clamp(1.0, f64::from(u32::MAX - 1)) as u64
     }
 }
 
@@ -78,19 +83,29 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         format!("it is slowed by {slowdown:.1} % (47.6 % in the paper)"),
     );
     let all: Vec<(u64, bool)> = MARGINS.iter().flat_map(|&m| [(m, false), (m, true)]).collect();
-    let found = points(context, &all, |&(margin, reclaim)| measure(context, &base, margin, reclaim))?;
+    let found =
+        points(context, &all, |&(margin, reclaim)| measure(context, &base, margin, reclaim))?;
     for (margin, pair) in MARGINS.iter().zip(found.chunks(2)) {
         let percent = |f: &Found| f.response_ps as f64 / base.solo_ps as f64 * 100.0;
         let (p, r) = (&pair[0], &pair[1]);
         let gain = p.normalised / r.normalised;
         let margin_percent = *margin as f64 / 10.0;
         let budget = base.budget(*margin);
-        outcome.table.push(row![margin_percent, budget, p.normalised, r.normalised, gain, percent(p), percent(r)]);
+        outcome.table.push(row![
+            margin_percent,
+            budget,
+            p.normalised,
+            r.normalised,
+            gain,
+            percent(p),
+            percent(r)
+        ]);
     }
     judge(&mut outcome, &found);
     differences(&mut outcome);
     outcome.differs(
-        "All programs lie in one bank, so that bitmnp slows pntrch about as much as in the paper; where they lay there is not known.",
+        "All programs lie in one bank, so that bitmnp slows pntrch about as much as in the paper; \
+            where they lay there is not known.",
     );
     Ok(outcome)
 }
@@ -102,11 +117,16 @@ fn judge(outcome: &mut Outcome, found: &[Found]) {
         late == 0,
         format!("{late} jobs were late"),
     );
-    let gains: Vec<f64> = found.chunks(2).map(|pair| pair[0].normalised / pair[1].normalised).collect();
+    let gains: Vec<f64> =
+        found.chunks(2).map(|pair| pair[0].normalised / pair[1].normalised).collect();
     outcome.check(
         "the larger the margin, the larger the gain of reclamation",
         gains.windows(2).all(|w| w[1] > w[0]) && gains[0] > 1.0,
-        format!("{:.2} times faster at the least margin, {:.2} at the largest", gains[0], gains[gains.len() - 1]),
+        format!(
+            "{:.2} times faster at the least margin, {:.2} at the largest",
+            gains[0],
+            gains[gains.len() - 1]
+        ),
     );
     outcome.check(
         "for large margins it is substantial (bitmnp at least twice as fast at the largest)",
@@ -131,7 +151,10 @@ fn wcet_ps(context: &Context) -> u64 {
 }
 
 /// pntrch on core 0, bitmnp on the soft cores, all in bank 0.
-fn programs(context: &Context, soft: &[usize]) -> Result<solocore_sim::board::Board, ExperimentError> {
+fn programs(
+    context: &Context,
+    soft: &[usize],
+) -> Result<solocore_sim::board::Board, ExperimentError> {
     let (_, mut board) = board(context)?;
     benchmark(&mut board, PNTRCH, (0, wcet_ps(context)), &ONE_BANK)?;
     for &core in soft {
@@ -142,7 +165,8 @@ fn programs(context: &Context, soft: &[usize]) -> Result<solocore_sim::board::Bo
 
 fn base(context: &Context) -> Result<Base, ExperimentError> {
     let time = context.pick(20, 40) * wcet_ps(context);
-    let run = |soft: &[usize]| requests(context, programs(context, soft)?, KernelConfig::default(), time);
+    let run =
+        |soft: &[usize]| requests(context, programs(context, soft)?, KernelConfig::default(), time);
     let (solo, corun) = (run(&[])?, run(&SOFT)?);
     let corun_ps = corun.tasks[0].execution.mean_ps();
     let accesses = accesses(&corun);
@@ -159,7 +183,12 @@ fn accesses(result: &KernelResult) -> u64 {
     result.tasks[1..].iter().map(|t| t.counters.accesses).sum()
 }
 
-fn measure(context: &Context, base: &Base, margin: u64, reclaim: bool) -> Result<Found, ExperimentError> {
+fn measure(
+    context: &Context,
+    base: &Base,
+    margin: u64,
+    reclaim: bool,
+) -> Result<Found, ExperimentError> {
     let mut board = programs(context, &SOFT)?;
     let (period_ps, accesses) = (base.period_ps(), base.budget(margin));
     let cores = board.platform().cores as usize;
@@ -189,7 +218,8 @@ mod tests {
     #[test]
     fn the_budget_fills_what_the_margin_leaves() {
         let base = Base { solo_ps: MS, corun_ps: 3 * MS / 2, soft: 1000.0, speed: 1.0 };
-        // 500 ns an access; 23.8 % less 3.8 % of a millisecond are 400 accesses, a quarter for each core.
+        // 500 ns an access; 23.8 % less 3.8 % of a millisecond are 400 accesses, a quarter for each
+        // core.
         assert_eq!((base.budget(38), base.period_ps()), (100, 1_238_000_000));
         assert_eq!(base.budget(238), 1);
     }

@@ -1,7 +1,7 @@
 //! MARACAS Fig. 4: progress with and without background scheduling.
 //!
-//! Set-up: section VI-A. compress, adpcm, fir and matmult on one core, each on a VCPU of capacity C and a period of 100 ms,
-//! for five minutes; `vcpu` without background time, `vcpu + bg` with it.
+//! Set-up: section VI-A. compress, adpcm, fir and matmult on one core, each on a VCPU of capacity C
+//! and a period of 100 ms, for five minutes; `vcpu` without background time, `vcpu + bg` with it.
 
 use super::setup::{BOARD, SECOND, fluid, scheduled, vcpu};
 use crate::run::{platform, points};
@@ -18,32 +18,52 @@ pub const FIG4: Experiment = Experiment {
     run,
 };
 
-const PROGRAMS: [(&str, Kernel); 4] =
-    [("compress", Kernel::Compress), ("adpcm", Kernel::Adpcm), ("fir", Kernel::Fir), ("matmult", Kernel::Matmult)];
+const PROGRAMS: [(&str, Kernel); 4] = [
+    ("compress", Kernel::Compress),
+    ("adpcm", Kernel::Adpcm),
+    ("fir", Kernel::Fir),
+    ("matmult", Kernel::Matmult),
+];
 
-/// Capacities in ms: the text names none; the largest keeps four VCPUs below the rate-monotonic bound.
+/// Capacities in ms: the text names none; the largest keeps four VCPUs below the rate-monotonic
+/// bound.
 const CAPACITIES: [u64; 4] = [3, 6, 12, 18];
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
-    let cases: Vec<(u64, bool)> = CAPACITIES.iter().flat_map(|&c| [(c, false), (c, true)]).collect();
-    let found = points(context, &cases, |&(capacity, background)| measure(context, capacity, background))?;
+    let cases: Vec<(u64, bool)> =
+        CAPACITIES.iter().flat_map(|&c| [(c, false), (c, true)]).collect();
+    let found =
+        points(context, &cases, |&(capacity, background)| measure(context, capacity, background))?;
     let mut table = Table::new(&["capacity_ms", "case", "program", "instructions_1e9"]);
     for (&(capacity, background), values) in cases.iter().zip(&found) {
         for ((name, _), value) in PROGRAMS.iter().zip(values) {
-            table.push(row![capacity, if background { "vcpu + bg" } else { "vcpu" }, *name, *value]);
+            table.push(row![
+                capacity,
+                if background { "vcpu + bg" } else { "vcpu" },
+                *name,
+                *value
+            ]);
         }
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &found);
     draw(&mut outcome, &cases, &found);
-    outcome.differs("The text does not name the capacities of the figure; 3, 6, 12 and 18 ms are assumed.");
-    outcome
-        .differs("The programs are access patterns like those of the suite, with working sets in the private caches.");
+    outcome.differs(
+        "The text does not name the capacities of the figure; 3, 6, 12 and 18 ms are assumed.",
+    );
+    outcome.differs(
+        "The programs are access patterns like those of the suite, with working sets in \
+            the private caches.",
+    );
     Ok(outcome)
 }
 
 /// Instructions of each program in 10^9.
-fn measure(context: &Context, capacity: u64, background: bool) -> Result<Vec<f64>, ExperimentError> {
+fn measure(
+    context: &Context,
+    capacity: u64,
+    background: bool,
+) -> Result<Vec<f64>, ExperimentError> {
     let platform = platform(BOARD)?;
     let mut board = Board::new(&platform, context.seed)?;
     for (at, (name, program)) in PROGRAMS.into_iter().enumerate() {
@@ -76,13 +96,15 @@ fn judge(outcome: &mut Outcome, found: &[Vec<f64>]) {
     );
     let across = (0..PROGRAMS.len()).map(|p| spread(with.iter().map(|v| v[p]))).fold(0.0, f64::max);
     outcome.check(
-        "with it, the instructions of each program are approximately equal (within 5 %) for different C",
+        "with it, the instructions of each program are approximately equal (within 5 %) for \
+            different C",
         across < 1.05,
         format!("largest over smallest {across:.3} at most"),
     );
     let between = with.iter().map(|v| spread(v.iter().copied())).fold(0.0, f64::max);
     outcome.check(
-        "with it, the programs progress about equally (within 10 %): background time is shared fairly",
+        "with it, the programs progress about equally (within 10 %): background time is shared \
+            fairly",
         between < 1.1,
         format!("largest over smallest {between:.3} at most"),
     );
@@ -101,7 +123,8 @@ fn draw(outcome: &mut Outcome, cases: &[(u64, bool)], found: &[Vec<f64>]) {
             let ours = cases.iter().zip(found).filter(|((_, bg), _)| *bg == wanted);
             ours.map(|(_, v)| Some(v[p])).collect::<Vec<_>>()
         };
-        let series = PROGRAMS.iter().enumerate().map(|(p, (name, _))| ((*name).to_owned(), of(p))).collect();
+        let series =
+            PROGRAMS.iter().enumerate().map(|(p, (name, _))| ((*name).to_owned(), of(p))).collect();
         let groups = CAPACITIES.iter().map(|c| format!("C = {c} ms")).collect();
         let title = if wanted { "vcpu + bg" } else { "vcpu" };
         outcome.charts.push(Chart::bars(

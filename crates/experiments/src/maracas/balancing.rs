@@ -1,8 +1,10 @@
-//! MARACAS Fig. 8: background progress of two tasks with VCPUs that stay, and with VCPU load balancing.
+//! MARACAS Fig. 8: background progress of two tasks with VCPUs that stay, and with VCPU load
+//! balancing.
 //!
-//! Set-up: section VI-C. 16 compress tasks, started a second apart, C of 1 to 14 ms, T = 100 ms, D of 2 to 11 minutes;
-//! task1 and task2 run to the end. Ten sets of parameters, each run with the initial placement (`FIND_HOST_CPU`) alone and
-//! with all of Algorithm 2, ten minutes from when all tasks are there.
+//! Set-up: section VI-C. 16 compress tasks, started a second apart, C of 1 to 14 ms, T = 100 ms, D
+//! of 2 to 11 minutes; task1 and task2 run to the end. Ten sets of parameters, each run with the
+//! initial placement (`FIND_HOST_CPU`) alone and with all of Algorithm 2, ten minutes from when all
+//! tasks are there.
 
 use super::setup::{BOARD, SECOND, fluid, scheduled};
 use crate::run::{MS, platform, points};
@@ -31,7 +33,8 @@ struct Parameters {
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let cases: Vec<(u64, bool)> = (0..SETS).flat_map(|set| [(set, false), (set, true)]).collect();
     let found = points(context, &cases, |&(set, full)| measure(context, set, full))?;
-    let mut table = Table::new(&["set", "group", "task1_background_1e9", "task2_background_1e9", "migrations"]);
+    let mut table =
+        Table::new(&["set", "group", "task1_background_1e9", "task2_background_1e9", "migrations"]);
     for (&(set, full), (progress, moves)) in cases.iter().zip(&found) {
         let group = if full { "VLB" } else { "static" };
         table.push(row![format!("k{set}"), group, progress[0], progress[1], *moves]);
@@ -39,14 +42,18 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &found);
     let groups: Vec<String> = (0..SETS).map(|s| format!("k{s}")).collect();
-    let series = |task: usize, at: usize| found.iter().skip(at).step_by(2).map(|f| Some(f.0[task])).collect::<Vec<_>>();
+    let series = |task: usize, at: usize| {
+        found.iter().skip(at).step_by(2).map(|f| Some(f.0[task])).collect::<Vec<_>>()
+    };
     for (at, name) in ["static", "VLB"].into_iter().enumerate() {
         let bars = vec![("task1".to_owned(), series(0, at)), ("task2".to_owned(), series(1, at))];
         let title = format!("Instructions in the background, {name}");
         outcome.charts.push(Chart::bars(&title, "instructions, 10^9", groups.clone(), bars));
     }
-    outcome
-        .differs("Background instructions are counted from the first task's start, 15 seconds before all are there.");
+    outcome.differs(
+        "Background instructions are counted from the first task's start, 15 seconds \
+            before all are there.",
+    );
     Ok(outcome)
 }
 
@@ -62,7 +69,8 @@ pub fn random(state: &mut u64, range: u64) -> u64 {
 fn parameters(seed: u64, set: u64, minute_ms: u64) -> Parameters {
     let mut state = seed.wrapping_mul(0x1000).wrapping_add(set);
     let capacities_ms = (0..TASKS).map(|_| 1 + random(&mut state, 14)).collect();
-    let durations_ms = (0..TASKS).map(|_| 2 * minute_ms + random(&mut state, 9 * minute_ms)).collect();
+    let durations_ms =
+        (0..TASKS).map(|_| 2 * minute_ms + random(&mut state, 9 * minute_ms)).collect();
     Parameters { capacities_ms, durations_ms }
 }
 
@@ -75,7 +83,8 @@ fn measure(context: &Context, set: u64, full: bool) -> Result<([f64; 2], u64), E
     let mut board = Board::new(&platform, context.seed)?;
     let mut vcpus = Vec::new();
     for task in 0..TASKS {
-        let spec = WorkloadSpec::Compute(Compute { program: Kernel::Compress, ..Compute::default() });
+        let spec =
+            WorkloadSpec::Compute(Compute { program: Kernel::Compress, ..Compute::default() });
         let index = board.add(&format!("compress {task}"), &spec)?;
         let start_ps = task as u64 * (minute_ms * MS / 60);
         let t = board.task(index);
@@ -101,12 +110,15 @@ fn measure(context: &Context, set: u64, full: bool) -> Result<([f64; 2], u64), E
 
 /// Largest less smallest, over the mean.
 fn spread(values: &[f64]) -> f64 {
-    let (low, high) = values.iter().fold((f64::INFINITY, 0.0f64), |(l, h), &v| (l.min(v), h.max(v)));
+    let (low, high) =
+        values.iter().fold((f64::INFINITY, 0.0f64), |(l, h), &v| (l.min(v), h.max(v)));
     (high - low) * values.len() as f64 / values.iter().sum::<f64>()
 }
 
 fn judge(outcome: &mut Outcome, found: &[([f64; 2], u64)]) {
-    let group = |at: usize, task: usize| found.iter().skip(at).step_by(2).map(|f| f.0[task]).collect::<Vec<_>>();
+    let group = |at: usize, task: usize| {
+        found.iter().skip(at).step_by(2).map(|f| f.0[task]).collect::<Vec<_>>()
+    };
     for task in 0..2 {
         let (still, moved) = (spread(&group(0, task)), spread(&group(1, task)));
         outcome.check(
@@ -116,7 +128,11 @@ fn judge(outcome: &mut Outcome, found: &[([f64; 2], u64)]) {
         );
     }
     let gap = |at: usize| {
-        let gaps = found.iter().skip(at).step_by(2).map(|f| (f.0[0] - f.0[1]).abs() / (f.0[0] + f.0[1]) * 2.0);
+        let gaps = found
+            .iter()
+            .skip(at)
+            .step_by(2)
+            .map(|f| (f.0[0] - f.0[1]).abs() / (f.0[0] + f.0[1]) * 2.0);
         gaps.sum::<f64>() * 2.0 / found.len() as f64
     };
     let (still, moved) = (gap(0), gap(1));

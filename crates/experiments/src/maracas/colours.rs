@@ -1,9 +1,12 @@
-//! MARACAS Figs. 9 and 10: misses of `mwalk` with a shared cache and with page colours of each core.
+//! MARACAS Figs. 9 and 10: misses of `mwalk` with a shared cache and with page colours of each
+//! core.
 //!
-//! Set-up: section VI-D. `mwalk` writes the 4-byte elements of its array in pseudo-random order, 40 cycles each: the text says that
-//! with 2 MB it may use up its budget of 6 ms before it has been through the array, which is 38 cycles a write. 15 hogs started a second apart, C and D as in Fig. 8, then `mwalk` (1 MB; C = 6 ms, T = 100 ms)
-//! for ten minutes, VCPU load balancing on. `share`: no colours. `c0`, `c6`: colours 4 : 4 : 10 : 14 of 32 on the four cores;
-//! `mwalk` asks for none, or for six. Pages follow a VCPU to the colours of its core within 100 ms.
+//! Set-up: section VI-D. `mwalk` writes the 4-byte elements of its array in pseudo-random order, 40
+//! cycles each: the text says that with 2 MB it may use up its budget of 6 ms before it has been
+//! through the array, which is 38 cycles a write. 15 hogs started a second apart, C and D as in
+//! Fig. 8, then `mwalk` (1 MB; C = 6 ms, T = 100 ms) for ten minutes, VCPU load balancing on.
+//! `share`: no colours. `c0`, `c6`: colours 4 : 4 : 10 : 14 of 32 on the four cores; `mwalk` asks
+//! for none, or for six. Pages follow a VCPU to the colours of its core within 100 ms.
 
 use super::balancing::random;
 use super::setup::{BOARD, scheduled};
@@ -67,11 +70,19 @@ fn own(core: usize, all: u64) -> Vec<u32> {
 
 /// `mwalk`: one of the 16 elements of any line at a time.
 fn mwalk(kib: u64) -> WorkloadSpec {
-    WorkloadSpec::Synthetic(Synthetic { size: Bytes(kib << 10), gap: Cycles(40), ..Synthetic::default() })
+    WorkloadSpec::Synthetic(Synthetic {
+        size: Bytes(kib << 10),
+        gap: Cycles(40),
+        ..Synthetic::default()
+    })
 }
 
 /// The system, and whether colours are used.
-fn build(context: &Context, case: Case, minute_ms: u64) -> Result<(Board, KernelConfig), ExperimentError> {
+fn build(
+    context: &Context,
+    case: Case,
+    minute_ms: u64,
+) -> Result<(Board, KernelConfig), ExperimentError> {
     let platform = platform(BOARD)?;
     let mut board = Board::new(&platform, context.seed)?;
     let all = board.config.layout().map_err(BoardError::from)?.colours();
@@ -80,11 +91,17 @@ fn build(context: &Context, case: Case, minute_ms: u64) -> Result<(Board, Kernel
     for task in 0..=HOGS {
         let is_hog = task < HOGS;
         let spec = if is_hog { WorkloadSpec::Hog(Hog::default()) } else { mwalk(case.kib) };
-        // First in the colours of some core, all four in use; they follow the VCPU at once. mwalk is measured in the most.
+        // First in the colours of some core, all four in use; they follow the VCPU at once. mwalk
+        // is measured in the most.
         let core = if is_hog { task % CORES } else { CORES - 1 };
-        let place = if case.colours.is_some() { Place::default().colours(&own(core, all)) } else { Place::default() };
+        let place = if case.colours.is_some() {
+            Place::default().colours(&own(core, all))
+        } else {
+            Place::default()
+        };
         let index = board.add_at(if is_hog { "hog" } else { "mwalk" }, &spec, &place)?;
-        let (capacity, duration) = (1 + random(&mut state, 14), 2 * minute_ms + random(&mut state, 9 * minute_ms));
+        let (capacity, duration) =
+            (1 + random(&mut state, 14), 2 * minute_ms + random(&mut state, 9 * minute_ms));
         let t = board.task(index);
         (t.vcpu, t.start_ps) = (Some(task), task as u64 * (minute_ms * MS / 60));
         t.stop_ps = is_hog.then(|| t.start_ps + duration * MS);
@@ -111,7 +128,9 @@ fn measure(context: &Context, case: Case) -> Result<f64, ExperimentError> {
     let end_ps = 10 * minute_ms * MS + minute_ms * MS / 4;
     for step in 1..=end_ps / (100 * MS) {
         let mut go_on = |_| (context.progress)(f64::NAN);
-        kernel.run(step * 100 * MS, &mut places, &mut go_on).map_err(|e: KernelError| BoardError::from(e))?;
+        kernel
+            .run(step * 100 * MS, &mut places, &mut go_on)
+            .map_err(|e: KernelError| BoardError::from(e))?;
         if case.colours.is_none() {
             continue;
         }
@@ -151,33 +170,49 @@ fn mean(values: &[f64]) -> f64 {
 
 fn chart(title: &str, labels: &[&str; 3], found: &[f64]) -> Chart {
     let bars = |at: usize| column(found, at).into_iter().map(Some).collect::<Vec<_>>();
-    let series = labels.iter().enumerate().map(|(at, label)| ((*label).to_owned(), bars(at))).collect();
+    let series =
+        labels.iter().enumerate().map(|(at, label)| ((*label).to_owned(), bars(at))).collect();
     Chart::bars(title, "LLC misses per reference", sets(), series)
 }
 
 fn differs(outcome: &mut Outcome) {
     outcome.differs(
-        "Misses are counted from the start of mwalk to the end, in whole intervals; recolouring costs no time.",
+        "Misses are counted from the start of mwalk to the end, in whole intervals; recolouring \
+            costs no time.",
     );
-    outcome.differs("How fast mwalk and hog go is not stated: 40 cycles a write, at which 2 MB take about the budget, and one a number.");
+    outcome.differs(
+        "How fast mwalk and hog go is not stated: 40 cycles a write, at which 2 MB \
+        take about the budget, and one a number.",
+    );
 }
 
 fn fig9(context: &Context) -> Result<Outcome, ExperimentError> {
     let colours = [None, Some(0), Some(6)];
-    let cases: Vec<Case> = (0..SETS).flat_map(|set| colours.map(|colours| Case { set, kib: 1024, colours })).collect();
+    let cases: Vec<Case> =
+        (0..SETS).flat_map(|set| colours.map(|colours| Case { set, kib: 1024, colours })).collect();
     let found = points(context, &cases, |&case| measure(context, case))?;
     let labels = ["share", "c0", "c6"];
     let mut outcome = Outcome::new(table("case", &cases, &labels, &found));
     let [share, c0, c6] = [0, 1, 2].map(|at| column(&found, at));
-    let said = format!("means: share {:.3}, c0 {:.3}, c6 {:.3}", mean(&share), mean(&c0), mean(&c6));
+    let said =
+        format!("means: share {:.3}, c0 {:.3}, c6 {:.3}", mean(&share), mean(&c0), mean(&c6));
     let every = share.iter().zip(&c6).all(|(s, c)| s > c);
     outcome.check("a shared cache misses more than c6 in every set", every, said.clone());
     let most = mean(&share) > mean(&c0).max(mean(&c6));
-    outcome.check("with a shared cache the ratio is very high: its mean is the largest", most, said.clone());
-    outcome.check("in general c6 is best: its mean is the least", mean(&c6) < mean(&c0).min(mean(&share)), said);
+    outcome.check(
+        "with a shared cache the ratio is very high: its mean is the largest",
+        most,
+        said.clone(),
+    );
+    outcome.check(
+        "in general c6 is best: its mean is the least",
+        mean(&c6) < mean(&c0).min(mean(&share)),
+        said,
+    );
     let bad = c0.iter().zip(&c6).filter(|(a, b)| **a > 1.2 * **b).count();
     outcome.check(
-        "c0 does not always perform well: in some sets it misses more than c6 by a fifth, in others it does not",
+        "c0 does not always perform well: in some sets it misses more than c6 by a fifth, in \
+            others it does not",
         bad > 0 && bad < c0.len(),
         format!("in {bad} of {} sets", c0.len()),
     );

@@ -1,7 +1,8 @@
 //! What MARACAS' experiments share: its board, VCPUs, `m_jump`, and the profile of Fig. 5.
 //!
-//! Set-up: section VI and Table I. Five or ten minutes are simulated in whole intervals (`Board::fluid`). Instructions
-//! retired are cycles of computation: the platform's cycles per instruction are 1.
+//! Set-up: section VI and Table I. Five or ten minutes are simulated in whole intervals
+//! (`Board::fluid`). Instructions retired are cycles of computation: the platform's cycles per
+//! instruction are 1.
 
 use crate::run::{MS, finish, points};
 use crate::{Context, ExperimentError};
@@ -24,32 +25,54 @@ pub const GHZ: f64 = 3.3;
 /// Line of the board, bytes.
 pub const LINE: u64 = 64;
 
-/// Cycles put between the accesses of task1 and task2 in Fig. 5, by run. The text names none. From Table II: at E1 the three
-/// make a read every 340 cycles each (1128 GB of reads and write-backs); at E3 task3 makes 43 % more and all together 13 %
-/// fewer, so task1 and task2 about 40 % fewer: some 300 cycles of delay. The runs go there in steps of 50, and twice as far.
+/// Cycles put between the accesses of task1 and task2 in Fig. 5, by run. The text names none. From
+/// Table II: at E1 the three make a read every 340 cycles each (1128 GB of reads and write-backs);
+/// at E3 task3 makes 43 % more and all together 13 % fewer, so task1 and task2 about 40 % fewer:
+/// some 300 cycles of delay. The runs go there in steps of 50, and twice as far.
 pub const DELAYS: [u64; 9] = [25, 50, 100, 150, 200, 250, 300, 400, 600];
 
 /// A VCPU on a core, in ms.
 pub const fn vcpu(capacity_ms: u64, period_ms: u64, core: usize) -> VcpuSpec {
-    VcpuSpec { capacity_ps: capacity_ms * MS, period_ps: period_ms * MS, core: Some(core), colours: 0 }
+    VcpuSpec {
+        capacity_ps: capacity_ms * MS,
+        period_ps: period_ms * MS,
+        core: Some(core),
+        colours: 0,
+    }
 }
 
 /// VCPU scheduling with background time, throttled or not.
 pub fn scheduled(vcpus: Vec<VcpuSpec>, throttle: Option<ThrottleSpec>) -> KernelConfig {
-    let vcpus = VcpuConfig { vcpus, background: Some(Background::default()), throttle, ..VcpuConfig::default() };
+    let vcpus = VcpuConfig {
+        vcpus,
+        background: Some(Background::default()),
+        throttle,
+        ..VcpuConfig::default()
+    };
     KernelConfig { scheduler: SchedulerSpec::Vcpu(vcpus), ..KernelConfig::default() }
 }
 
-/// `m_jump` of Code 1, pass after pass, one request at a time. Table II says so: the traffic of E1, 58.8 million lines a second, times
-/// its latency, 228 cycles, is 4.1 requests under way (Little's law), for three tasks and with the write-backs; and from E1 to E3
-/// task3's progress times the latency is constant within 2 %.
+/// `m_jump` of Code 1, pass after pass, one request at a time. Table II says so: the traffic of E1,
+/// 58.8 million lines a second, times its latency, 228 cycles, is 4.1 requests under way (Little's
+/// law), for three tasks and with the write-backs; and from E1 to E3 task3's progress times the
+/// latency is constant within 2 %.
 pub fn m_jump(delay: u64) -> WorkloadSpec {
     let delay = Cycles(delay);
-    WorkloadSpec::MJump(MJump { delay, dependent: true, job: Some(Job::Passes(1)), ..MJump::default() })
+    WorkloadSpec::MJump(MJump {
+        delay,
+        dependent: true,
+        job: Some(Job::Passes(1)),
+        ..MJump::default()
+    })
 }
 
 /// A run of `ps` in whole intervals.
-pub fn fluid(context: &Context, board: Board, kernel: KernelConfig, ps: u64) -> Result<KernelResult, ExperimentError> {
+pub fn fluid(
+    context: &Context,
+    board: Board,
+    kernel: KernelConfig,
+    ps: u64,
+) -> Result<KernelResult, ExperimentError> {
     let kernel = board.fluid(kernel, &|| (context.progress)(f64::NAN))?;
     finish(context, kernel, ps, &mut Unobserved)
 }
@@ -71,7 +94,8 @@ pub fn foreground(result: &KernelResult, task: usize) -> f64 {
     cycles / 1e8 * (300.0 * SECOND as f64 / result.simulated_ps as f64)
 }
 
-/// Three `m_jump`, (C, T) = (20, 40), (25, 50), (30, 60) ms on cores of their own; the first two with a delay.
+/// Three `m_jump`, (C, T) = (20, 40), (25, 50), (30, 60) ms on cores of their own; the first two
+/// with a delay.
 pub fn three(
     context: &Context,
     delay: u64,
@@ -81,7 +105,8 @@ pub fn three(
     let platform = crate::run::platform(BOARD)?;
     let mut board = Board::new(&platform, context.seed)?;
     for task in 0..3 {
-        let index = board.add(&format!("task{}", task + 1), &m_jump(if task < 2 { delay } else { 0 }))?;
+        let index =
+            board.add(&format!("task{}", task + 1), &m_jump(if task < 2 { delay } else { 0 }))?;
         board.task(index).vcpu = Some(task);
     }
     let vcpus = vec![vcpu(20, 40, 0), vcpu(25, 50, 1), vcpu(30, 60, 2)];
@@ -107,8 +132,9 @@ pub fn profile(context: &Context) -> Result<Vec<Profiled>, ExperimentError> {
     })
 }
 
-/// E1, E2, E3: runs that straddle the crossing of the two curves, each curve drawn over its own range. E2 is the run nearest
-/// the crossing; E1 and E3 are its neighbours of higher and of lower latency.
+/// E1, E2, E3: runs that straddle the crossing of the two curves, each curve drawn over its own
+/// range. E2 is the run nearest the crossing; E1 and E3 are its neighbours of higher and of lower
+/// latency.
 pub fn thresholds(runs: &[Profiled]) -> [Profiled; 3] {
     let share = |of: fn(&Profiled) -> f64, p: &Profiled| {
         let low = runs.iter().map(of).fold(f64::INFINITY, f64::min);
@@ -134,7 +160,8 @@ pub fn by_latency(cycles: f64) -> ThrottleSpec {
 
 /// Throttling at a traffic told in GB in five minutes: requests in a MEM_PERIOD.
 pub fn by_rate(gb: f64) -> ThrottleSpec {
-    let threshold = (gb * 1e9 / LINE as f64 * MEM_PERIOD as f64 / (300.0 * SECOND as f64)).round() as u64;
+    let threshold =
+        (gb * 1e9 / LINE as f64 * MEM_PERIOD as f64 / (300.0 * SECOND as f64)).round() as u64;
     throttle(solocore_sim::kernel::config::Rule::Rate, threshold)
 }
 

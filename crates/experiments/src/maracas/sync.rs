@@ -1,9 +1,10 @@
 //! MARACAS Fig. 2: the sync effect.
 //!
-//! Set-up: section IV. Two tasks on two cores may make so many memory requests in each period T. Released together they
-//! exhaust their budgets together and are both idle until T: the rate falls, the contention does not. The figure is a
-//! sketch; here `m_jump` makes 4000 requests in each millisecond, both released at once, or half a period apart, and is
-//! compared with itself without a budget. Every request is simulated.
+//! Set-up: section IV. Two tasks on two cores may make so many memory requests in each period T.
+//! Released together they exhaust their budgets together and are both idle until T: the rate falls,
+//! the contention does not. The figure is a sketch; here `m_jump` makes 4000 requests in each
+//! millisecond, both released at once, or half a period apart, and is compared with itself without
+//! a budget. Every request is simulated.
 
 use super::setup::{BOARD, latency_cycles, traffic_gb};
 use crate::run::{MS, platform, points, requests};
@@ -38,17 +39,29 @@ struct Found {
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let found = points(context, &CASES, |&(_, phase)| measure(context, phase))?;
-    let mut table = Table::new(&["case", "latency_cycles", "traffic_gb_per_5_min", "time_of_4000_requests_us"]);
+    let mut table =
+        Table::new(&["case", "latency_cycles", "traffic_gb_per_5_min", "time_of_4000_requests_us"]);
     for ((name, _), f) in CASES.iter().zip(&found) {
         table.push(row![*name, f.latency, f.traffic, f.use_us]);
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &found);
-    let groups: Vec<String> = ["no budgets", "in phase", "apart"].iter().map(|&n| n.to_owned()).collect();
+    let groups: Vec<String> =
+        ["no budgets", "in phase", "apart"].iter().map(|&n| n.to_owned()).collect();
     let bars = |of: fn(&Found) -> f64| found.iter().map(|f| Some(of(f))).collect::<Vec<_>>();
     outcome.charts = vec![
-        Chart::bars("Time to make 4000 requests", "us", groups.clone(), vec![("time".into(), bars(|f| f.use_us))]),
-        Chart::bars("Bus traffic", "GB in 5 minutes", groups, vec![("traffic".into(), bars(|f| f.traffic))]),
+        Chart::bars(
+            "Time to make 4000 requests",
+            "us",
+            groups.clone(),
+            vec![("time".into(), bars(|f| f.use_us))],
+        ),
+        Chart::bars(
+            "Bus traffic",
+            "GB in 5 minutes",
+            groups,
+            vec![("traffic".into(), bars(|f| f.traffic))],
+        ),
     ];
     outcome.differs("The paper's figure is a sketch without numbers; the budget is this set-up's.");
     Ok(outcome)
@@ -60,7 +73,11 @@ fn measure(context: &Context, phase: Option<u64>) -> Result<Found, ExperimentErr
     for core in 0..2usize {
         // Beyond the cache for each task alone: every access is a request, budgets or not.
         let size = solocore_model::Bytes(4 * platform.llc.size.0);
-        let spec = WorkloadSpec::MJump(MJump { size, job: Some(Job::Accesses(BUDGET)), ..MJump::default() });
+        let spec = WorkloadSpec::MJump(MJump {
+            size,
+            job: Some(Job::Accesses(BUDGET)),
+            ..MJump::default()
+        });
         let task = board.add(&format!("task{}", core + 1), &spec)?;
         board.task(task).core = Some(core);
         if let Some(second) = phase {
@@ -83,7 +100,8 @@ fn judge(outcome: &mut Outcome, found: &[Found]) {
         format!("{:.0} GB in 5 minutes against {:.0} without budgets", same.traffic, free.traffic),
     );
     outcome.check(
-        "yet the contention in [0, t] is not reduced: the requests take as long as without budgets, within 10 %",
+        "yet the contention in [0, t] is not reduced: the requests take as long as without \
+            budgets, within 10 %",
         same.use_us > 0.9 * free.use_us,
         format!("{:.0} us for 4000 requests against {:.0}", same.use_us, free.use_us),
     );

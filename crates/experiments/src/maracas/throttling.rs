@@ -1,12 +1,14 @@
 //! MARACAS Figs. 5 and 6: bus traffic and progress against latency, and throttling by either.
 //!
-//! Set-up: section VI-B. Three `m_jump` tasks on cores of their own, (C, T) = (20, 40), (25, 50), (30, 60) ms, for five
-//! minutes; task1 and task2 compute between accesses, by a delay that differs between the runs of Fig. 5. Three of its
-//! points, E1 to E3, give Fig. 6 a latency threshold and a rate threshold each.
+//! Set-up: section VI-B. Three `m_jump` tasks on cores of their own, (C, T) = (20, 40), (25, 50),
+//! (30, 60) ms, for five minutes; task1 and task2 compute between accesses, by a delay that differs
+//! between the runs of Fig. 5. Three of its points, E1 to E3, give Fig. 6 a latency threshold and a
+//! rate threshold each.
 
 use super::setup::{DELAYS, three, traffic_gb};
 use super::setup::{
-    MEM_PERIOD, Profiled, SECOND, by_latency, by_rate, foreground, latency_cycles, profile, thresholds,
+    MEM_PERIOD, Profiled, SECOND, by_latency, by_rate, foreground, latency_cycles, profile,
+    thresholds,
 };
 use crate::run::points;
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
@@ -29,35 +31,46 @@ const NAMES: [&str; 3] = ["E1", "E2", "E3"];
 
 fn fig5(context: &Context) -> Result<Outcome, ExperimentError> {
     let runs = profile(context)?;
-    let mut table = Table::new(&["delay_cycles", "latency_cycles", "traffic_gb_per_5_min", "task3_instructions_1e8"]);
+    let mut table = Table::new(&[
+        "delay_cycles",
+        "latency_cycles",
+        "traffic_gb_per_5_min",
+        "task3_instructions_1e8",
+    ]);
     for p in &runs {
         table.push(row![p.delay, p.latency, p.traffic, p.instructions]);
     }
     let mut outcome = Outcome::new(table);
     let chosen = thresholds(&runs);
     judge(&mut outcome, &runs, &chosen);
-    let line = |of: fn(&Profiled) -> f64| runs.iter().map(|p| (p.latency, of(p))).collect::<Vec<_>>();
+    let line =
+        |of: fn(&Profiled) -> f64| runs.iter().map(|p| (p.latency, of(p))).collect::<Vec<_>>();
     let label = "request latency, core cycles";
     let traffic = vec![Series::new("bus traffic", line(|p| p.traffic))];
     let mut first = Chart::lines("Bus traffic against latency", label, "GB in 5 minutes", traffic);
     let progress = vec![Series::new("task3", line(|p| p.instructions))];
-    let mut second = Chart::lines("task3 in the foreground", label, "instructions, 10^8 in 5 min", progress);
+    let mut second =
+        Chart::lines("task3 in the foreground", label, "instructions, 10^8 in 5 min", progress);
     for (name, p) in NAMES.iter().zip(&chosen) {
         first = first.level(&format!("{name}: {:.1} cycles", p.latency), p.traffic);
         second = second.level(&format!("{name}: {:.1} cycles", p.latency), p.instructions);
     }
     outcome.charts = vec![first, second];
     outcome.differs(
-        "m_jump waits for each line: Table II's traffic and latency mean about one request under way for each task. Why \
+        "m_jump waits for each line: Table II's traffic and latency mean about one request under \
+            way for each task. Why \
          the paper's processor overlaps no more is not said.",
     );
     outcome.differs(
-        "The delays are not stated; 25 to 600 cycles are assumed, about twice as far as Table II's E3 implies. Latencies \
-         depend a little on how a delay falls in with the memory's cycles: with runs at 450 and 500 cycles, too, that pair is \
+        "The delays are not stated; 25 to 600 cycles are assumed, about twice as far as Table II's \
+            E3 implies. Latencies \
+         depend a little on how a delay falls in with the memory's cycles: with runs at 450 and \
+         500 cycles, too, that pair is \
          out of order by 3 % of the traffic.",
     );
     outcome.differs(
-        "In this memory model three tasks with a request each come nowhere near the bus's limit: latency rises less with \
+        "In this memory model three tasks with a request each come nowhere near the bus's limit: \
+            latency rises less with \
          the load than in the paper.",
     );
     Ok(outcome)
@@ -71,7 +84,10 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     outcome.check(
         "bus traffic rises with the latency (never falls by more than 2 %)",
         order.windows(2).all(|w| w[1].traffic > w[0].traffic * 0.98) && high.traffic > low.traffic,
-        format!("{:.0} GB at {:.0} cycles, {:.0} at {:.0}", low.traffic, low.latency, high.traffic, high.latency),
+        format!(
+            "{:.0} GB at {:.0} cycles, {:.0} at {:.0}",
+            low.traffic, low.latency, high.traffic, high.latency
+        ),
     );
     let slope = |a: &Profiled, b: &Profiled| (b.traffic - a.traffic) / (b.latency - a.latency);
     let middle = chosen[1];
@@ -83,7 +99,8 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     );
     outcome.check(
         "task3 executes less the higher the latency",
-        order.windows(2).all(|w| w[1].instructions < w[0].instructions * 1.005) && high.instructions < low.instructions,
+        order.windows(2).all(|w| w[1].instructions < w[0].instructions * 1.005)
+            && high.instructions < low.instructions,
         format!(
             "{:.0} 10^8 at {:.0} cycles, {:.0} at {:.0}",
             low.instructions, low.latency, high.instructions, high.latency
@@ -93,7 +110,9 @@ fn judge(outcome: &mut Outcome, runs: &[Profiled], chosen: &[Profiled; 3]) {
     let found: Vec<String> = NAMES
         .iter()
         .zip(chosen)
-        .map(|(n, p)| format!("{n}: {:.0} GB, {:.1} cycles, {:.1} 10^8", p.traffic, p.latency, p.instructions))
+        .map(|(n, p)| {
+            format!("{n}: {:.0} GB, {:.1} cycles, {:.1} 10^8", p.traffic, p.latency, p.instructions)
+        })
         .collect();
     outcome.check(
         "from E1 to E3 (Table II) traffic and latency fall and task3's instructions rise",
@@ -122,10 +141,12 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
         .zip(chosen)
         .flat_map(|(name, point)| [true, false].map(|latency| Case { name, point, latency }))
         .collect();
-    // The heaviest load of Fig. 5 that still has a delay. MEM_PERIODs enough for a threshold to settle.
+    // The heaviest load of Fig. 5 that still has a delay. MEM_PERIODs enough for a threshold to
+    // settle.
     let ps = context.pick(30 * MEM_PERIOD, 300 * SECOND);
     let found = points(context, &cases, |case| {
-        let rule = if case.latency { by_latency(case.point.latency) } else { by_rate(case.point.traffic) };
+        let rule =
+            if case.latency { by_latency(case.point.latency) } else { by_rate(case.point.traffic) };
         let result = three(context, DELAYS[0], Some(rule), ps)?;
         let (latency, traffic) = (latency_cycles(&result), traffic_gb(&result));
         Ok(Throttled { instructions: foreground(&result, 2), latency, traffic })
@@ -135,24 +156,43 @@ fn fig6(context: &Context) -> Result<Outcome, ExperimentError> {
         let (latency, rate) = (found[2 * at].instructions, found[2 * at + 1].instructions);
         fig6_judge(&mut outcome, name, latency, rate, chosen[at].instructions);
     }
-    let bars = |at: usize| found.iter().skip(at).step_by(2).map(|f| Some(f.instructions)).collect::<Vec<_>>();
+    let bars = |at: usize| {
+        found.iter().skip(at).step_by(2).map(|f| Some(f.instructions)).collect::<Vec<_>>()
+    };
     let expected = chosen.iter().map(|p| Some(p.instructions)).collect();
-    let series = vec![("rate".into(), bars(1)), ("latency".into(), bars(0)), ("expected".into(), expected)];
+    let series =
+        vec![("rate".into(), bars(1)), ("latency".into(), bars(0)), ("expected".into(), expected)];
     let groups = NAMES.iter().map(|&n| n.to_owned()).collect();
-    outcome.charts.push(Chart::bars("task3 in the foreground", "instructions, 10^8 in 5 min", groups, series));
+    outcome.charts.push(Chart::bars(
+        "task3 in the foreground",
+        "instructions, 10^8 in 5 min",
+        groups,
+        series,
+    ));
     outcome.differs(
-        "Each step of throttling takes a core's background time, so rates fall in steps: had E1 been chosen at a delay of 200 \
+        "Each step of throttling takes a core's background time, so rates fall in steps: had E1 \
+            been chosen at a delay of 200 \
          cycles or less, both rules would settle at the first step, with the same progress.",
     );
-    outcome
-        .differs("IDLE_MEM is not stated in the paper; 0.5 is assumed: throttling is reduced when traffic has halved.");
-    outcome.differs("The fixed delay of task1 and task2 is not stated; it is the least of Fig. 5, 25 cycles.");
+    outcome.differs(
+        "IDLE_MEM is not stated in the paper; 0.5 is assumed: throttling is reduced when \
+            traffic has halved.",
+    );
+    outcome.differs(
+        "The fixed delay of task1 and task2 is not stated; it is the least of Fig. 5, 25 cycles.",
+    );
     Ok(outcome)
 }
 
 fn fig6_table(cases: &[Case], found: &[Throttled]) -> Table {
-    let columns =
-        ["configuration", "rule", "task3_instructions_1e8", "expected_1e8", "latency_cycles", "traffic_gb_per_5_min"];
+    let columns = [
+        "configuration",
+        "rule",
+        "task3_instructions_1e8",
+        "expected_1e8",
+        "latency_cycles",
+        "traffic_gb_per_5_min",
+    ];
     let mut table = Table::new(&columns);
     for (c, f) in cases.iter().zip(found) {
         let rule = if c.latency { "latency" } else { "rate" };
@@ -163,7 +203,9 @@ fn fig6_table(cases: &[Case], found: &[Throttled]) -> Table {
 
 fn fig6_judge(outcome: &mut Outcome, name: &str, latency: f64, rate: f64, expected: f64) {
     outcome.check(
-        &format!("{name}: task3 executes more under latency-based than under rate-based throttling"),
+        &format!(
+            "{name}: task3 executes more under latency-based than under rate-based throttling"
+        ),
         latency > rate,
         format!("{latency:.1} against {rate:.1} 10^8"),
     );

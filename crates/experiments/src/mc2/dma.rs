@@ -1,13 +1,15 @@
-//! MC2 Figs. 13 and 14: Synthetic's MOET against the bandwidth of a disk, with the disk's buffers in Synthetic's bank and in
-//! level C's.
+//! MC2 Figs. 13 and 14: Synthetic's MOET against the bandwidth of a disk, with the disk's buffers
+//! in Synthetic's bank and in level C's.
 //!
-//! Set-up (section 5.3): Synthetic on core 0 writes 256 KB at random, again and again; Load-Generators on cores 1 to 3 have
-//! 400 KB read from the SSD at a fixed interval, which sets the bandwidth. Level-A/B: all their buffers in core 0's bank.
-//! Level-C/OS: in banks 4 to 7. Fig. 14 puts a share of each buffer into level C's banks, its pages in turn.
+//! Set-up (section 5.3): Synthetic on core 0 writes 256 KB at random, again and again;
+//! Load-Generators on cores 1 to 3 have 400 KB read from the SSD at a fixed interval, which sets
+//! the bandwidth. Level-A/B: all their buffers in core 0's bank. Level-C/OS: in banks 4 to 7. Fig.
+//! 14 puts a share of each buffer into level C's banks, its pages in turn.
 //!
-//! Assumed: the small LLC region is 1 way, the large one 8, twice Synthetic's array (its pages are drawn at random, so sets
-//! have unequal shares of it); a job is so many passes over the array that it sees several reads of the disk; the disk moves
-//! bursts of 128 bytes, at most 300 MB/s (SATA II, section 2).
+//! Assumed: the small LLC region is 1 way, the large one 8, twice Synthetic's array (its pages are
+//! drawn at random, so sets have unequal shares of it); a job is so many passes over the array that
+//! it sees several reads of the disk; the disk moves bursts of 128 bytes, at most 300 MB/s (SATA
+//! II, section 2).
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{LEVEL_C, add, add_regions, board, engine, synthetic, ways};
@@ -24,7 +26,8 @@ use solocore_sim::workload::{Job, WorkloadSpec};
 pub const FIG13: Experiment = Experiment {
     id: "mc2-fig13",
     source: "MC2 Fig. 13",
-    title: "Synthetic's MOET against DMA bandwidth, I/O buffers in its bank or in level C's, small and large LLC region",
+    title: "Synthetic's MOET against DMA bandwidth, I/O buffers in its bank or in level C's, small \
+        and large LLC region",
     run: fig13,
 };
 
@@ -65,7 +68,8 @@ fn fig13(context: &Context) -> Result<Outcome, ExperimentError> {
         }
     }
     let found = measure_all(context, &all)?;
-    let mut table = Table::new(&["llc_ways", "buffers", "mb_per_s", "mb_per_s_reached", "moet_us", "acet_us"]);
+    let mut table =
+        Table::new(&["llc_ways", "buffers", "mb_per_s", "mb_per_s_reached", "moet_us", "acet_us"]);
     for (p, (reached, t)) in all.iter().zip(&found) {
         let name = if p.share == 0 { "Level-A/B" } else { "Level-C/OS" };
         table.push(row![p.region.0, name, p.mb_per_s, *reached, t.moet_us, t.acet_us]);
@@ -73,16 +77,24 @@ fn fig13(context: &Context) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(table);
     judge13(&mut outcome, bandwidths, &found);
     let names = ["small, Level-A/B", "small, Level-C/OS", "large, Level-A/B", "large, Level-C/OS"];
-    let lines = names.iter().enumerate().map(|(at, n)| Series::new(*n, growth(&curve(&found, bandwidths.len(), at))));
+    let lines = names
+        .iter()
+        .enumerate()
+        .map(|(at, n)| Series::new(*n, growth(&curve(&found, bandwidths.len(), at))));
     let title = "Synthetic with a small and a large LLC region";
     outcome.charts.push(Chart::lines(title, "DMA bandwidth, MB/s", GROWTH, lines.collect()));
     outcome.differs("The sizes of the LLC regions and the length of a job are assumed.");
     outcome.differs(
-        "With a large region Synthetic's array is in the cache and nothing of it reaches the DRAM, so DMA delays nothing that is simulated, \
-         and MOET stays the same. On the board DMA also shares the on-chip bus with what the OS does on Synthetic's core, and the kernel \
-         invalidates the buffer's lines in the cache controller that all cores share; neither is simulated. With a region in which some of the \
-         array misses (6 ways), buffers in level C's banks even shorten MOET by up to 1.5 %: the disk's writes fill the controller's write queue, \
-         which is then emptied more often, each time with fewer of Synthetic's own write-backs in the way of its reads. (With \
+        "With a large region Synthetic's array is in the cache and nothing of it reaches the DRAM, \
+            so DMA delays nothing that is simulated, \
+         and MOET stays the same. On the board DMA also shares the on-chip bus with what the OS \
+         does on Synthetic's core, and the kernel \
+         invalidates the buffer's lines in the cache controller that all cores share; neither is \
+         simulated. With a region in which some of the \
+         array misses (6 ways), buffers in level C's banks even shorten MOET by up to 1.5 %: the \
+         disk's writes fill the controller's write queue, \
+         which is then emptied more often, each time with fewer of Synthetic's own write-backs in \
+         the way of its reads. (With \
          as many reads by the disk MOET rises there by 1 %.)",
     );
     Ok(outcome)
@@ -102,7 +114,8 @@ fn growth(curve: &[(f64, f64)]) -> Vec<(f64, f64)> {
 }
 
 fn judge13(outcome: &mut Outcome, bandwidths: &[u64], found: &[(f64, Times)]) {
-    let curves: Vec<Vec<(f64, f64)>> = (0..4).map(|at| curve(found, bandwidths.len(), at)).collect();
+    let curves: Vec<Vec<(f64, f64)>> =
+        (0..4).map(|at| curve(found, bandwidths.len(), at)).collect();
     let last = bandwidths.len() - 1;
     let rises = |at: usize| curves[at].windows(2).all(|w| w[1].1 > w[0].1);
     let said = |at: usize| {
@@ -112,21 +125,34 @@ fn judge13(outcome: &mut Outcome, bandwidths: &[u64], found: &[(f64, Times)]) {
     for (at, inset) in [(0, "small"), (2, "large")] {
         let alone = curves[at][0].1;
         outcome.check(
-            &format!("{inset} region: MOET rises with DMA bandwidth, wherever the buffers are (Observation 4)"),
+            &format!(
+                "{inset} region: MOET rises with DMA bandwidth, wherever the buffers are \
+                (Observation 4)"
+            ),
             rises(at) && rises(at + 1),
-            format!("{alone:.1} us without DMA; Level-A/B {}, Level-C/OS {}", said(at), said(at + 1)),
+            format!(
+                "{alone:.1} us without DMA; Level-A/B {}, Level-C/OS {}",
+                said(at),
+                said(at + 1)
+            ),
         );
     }
     let gap = |inset: usize, i: usize| curves[inset][i].1 / curves[inset + 1][i].1 - 1.0;
     let gaps = |inset: usize| (1..=last).map(move |i| gap(inset, i));
     let list = |inset: usize| gaps(inset).map(percent).collect::<Vec<_>>().join(", ");
     outcome.check(
-        "small region: buffers in the task's own bank cost more than buffers in level C's, by row conflicts (Observation 5)",
+        "small region: buffers in the task's own bank cost more than buffers in level C's, by row \
+            conflicts (Observation 5)",
         gaps(0).all(|g| g > 0.0),
-        format!("by {} at {} MB/s", list(0), bandwidths[1..].iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+        format!(
+            "by {} at {} MB/s",
+            list(0),
+            bandwidths[1..].iter().map(u64::to_string).collect::<Vec<_>>().join(", ")
+        ),
     );
     outcome.check(
-        "large region: the difference becomes much less (half of it at most, at the highest bandwidth)",
+        "large region: the difference becomes much less (half of it at most, at the highest \
+            bandwidth)",
         gap(2, last) <= gap(0, last) / 2.0,
         format!("by {}", list(2)),
     );
@@ -139,24 +165,41 @@ fn fig14(context: &Context) -> Result<Outcome, ExperimentError> {
         all.extend(bandwidths.iter().map(|&mb_per_s| Point { region: SMALL, share, mb_per_s }));
     }
     let found = measure_all(context, &all)?;
-    let mut table = Table::new(&["share_in_level_c_percent", "mb_per_s", "mb_per_s_reached", "moet_us", "acet_us"]);
+    let mut table = Table::new(&[
+        "share_in_level_c_percent",
+        "mb_per_s",
+        "mb_per_s_reached",
+        "moet_us",
+        "acet_us",
+    ]);
     for (p, (reached, t)) in all.iter().zip(&found) {
         table.push(row![p.share, p.mb_per_s, *reached, t.moet_us, t.acet_us]);
     }
     let mut outcome = Outcome::new(table);
     for (i, mb_per_s) in bandwidths.iter().enumerate().skip(1) {
-        let moets: Vec<f64> = (0..shares.len()).map(|at| curve(&found, bandwidths.len(), at)[i].1).collect();
+        let moets: Vec<f64> =
+            (0..shares.len()).map(|at| curve(&found, bandwidths.len(), at)[i].1).collect();
         outcome.check(
-            &format!("{mb_per_s} MB/s: MOET decreases as the share of the buffers in level C's banks increases (Observation 6)"),
+            &format!(
+                "{mb_per_s} MB/s: MOET decreases as the share of the buffers in level C's \
+                banks increases (Observation 6)"
+            ),
             moets.windows(2).all(|w| w[1] < w[0]),
-            format!("{} us", moets.iter().map(|m| format!("{m:.1}")).collect::<Vec<_>>().join(", ")),
+            format!(
+                "{} us",
+                moets.iter().map(|m| format!("{m:.1}")).collect::<Vec<_>>().join(", ")
+            ),
         );
     }
     let line = |at| growth(&curve(&found, bandwidths.len(), at));
-    let series = shares.iter().enumerate().map(|(at, share)| Series::new(format!("{share} % in level C"), line(at)));
+    let series = shares
+        .iter()
+        .enumerate()
+        .map(|(at, share)| Series::new(format!("{share} % in level C"), line(at)));
     let title = "Synthetic, small LLC region";
     outcome.charts.push(Chart::lines(title, "DMA bandwidth, MB/s", GROWTH, series.collect()));
-    outcome.differs("The size of the LLC region and the length of a job are assumed, as in Fig. 13.");
+    outcome
+        .differs("The size of the LLC region and the length of a job are assumed, as in Fig. 13.");
     Ok(outcome)
 }
 
@@ -189,7 +232,8 @@ fn measure(context: &Context, p: &Point) -> Result<(f64, Times), ExperimentError
 
 /// Three Load-Generators and the disk that they share.
 fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
-    /// SATA II moves 300 MB/s: time of a burst of 128 bytes, less about 60 ns in which it is written.
+    /// SATA II moves 300 MB/s: time of a burst of 128 bytes, less about 60 ns in which it is
+    /// written.
     const WAIT_PS: u64 = 128 * 1_000_000 / 300 - 60_000;
     /// Cycles that a request takes of its core, at 800 MHz.
     const WORK_NS: u64 = 62_500;
@@ -203,11 +247,20 @@ fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
         let offset_lines = frames.len() as u64 * (page / line);
         let buffer = spread(board, pages, p.share)?;
         let interval = Time::from_ns(interval_ns - WORK_NS);
-        let spec = WorkloadSpec::SsdLoad(SsdLoad { block: Bytes(BLOCK), interval, ..SsdLoad::default() });
+        let spec =
+            WorkloadSpec::SsdLoad(SsdLoad { block: Bytes(BLOCK), interval, ..SsdLoad::default() });
         let regions = [("buffer", Place::frames(&buffer))];
         let mask = ways(8 + 2 * core, 2);
         let name = format!("Load-Generator {core}");
-        let task = add_regions(board, &name, core as usize, mask, &spec, &Place::banks(&[core]), &regions)?;
+        let task = add_regions(
+            board,
+            &name,
+            core as usize,
+            mask,
+            &spec,
+            &Place::banks(&[core]),
+            &regions,
+        )?;
         let order = Transfer { offset_lines, lines: BLOCK.div_ceil(line), into_memory: true };
         board.task(task).on_mark = vec![(0, Action::Transfer(disk, order))];
         board.task(task).start_ps = u64::from(core - 1) * interval_ns * 1000 / 3;
@@ -217,7 +270,8 @@ fn load(board: &mut Board, p: &Point) -> Result<(), BoardError> {
     Ok(())
 }
 
-/// Page frames of a buffer, `share` per cent of them in level C's banks, evenly mixed with those in core 0's bank.
+/// Page frames of a buffer, `share` per cent of them in level C's banks, evenly mixed with those in
+/// core 0's bank.
 fn spread(board: &mut Board, pages: u64, share: u64) -> Result<Vec<u64>, BoardError> {
     (0..pages)
         .map(|page| {

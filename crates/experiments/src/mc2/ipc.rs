@@ -1,16 +1,19 @@
-//! MC2 Fig. 8: time to send and to receive a message against its size, under three policies for the message buffers.
+//! MC2 Fig. 8: time to send and to receive a message against its size, under three policies for the
+//! message buffers.
 //!
-//! Set-up (section 5.1): Sender sends 100 messages, then Receiver takes them, both at level A on core 0; three programs of
-//! level C on the other cores write at random over all of level C's banks and its ways. SBP: buffers in level C's banks,
-//! uncacheable. CE: buffers in core 0's bank, cached in its ways. CL: buffers locked in the cache. Times are those of
-//! `load_msg()` and `do_msg_fill()`, between marks around each.
+//! Set-up (section 5.1): Sender sends 100 messages, then Receiver takes them, both at level A on
+//! core 0; three programs of level C on the other cores write at random over all of level C's banks
+//! and its ways. SBP: buffers in level C's banks, uncacheable. CE: buffers in core 0's bank, cached
+//! in its ways. CL: buffers locked in the cache. Times are those of `load_msg()` and
+//! `do_msg_fill()`, between marks around each.
 //!
-//! Assumed: 2 ways for level C and 4 for core 0, fewer where locked messages need them; after the hundred messages of
-//! either task other work on core 0 reads an array of the size of core 0's ways ("the communicating tasks' other
-//! activities").
-//! Uncacheable pages are strongly ordered, as Linux makes them on this core: an access is sent when the one before is answered.
-//! The kernel's copy routines load eight registers at once, which is one transaction of 32 bytes; a store to strongly
-//! ordered memory is a transaction for each register of 4 bytes. Cached, both cost a cycle for each 2 bytes.
+//! Assumed: 2 ways for level C and 4 for core 0, fewer where locked messages need them; after the
+//! hundred messages of either task other work on core 0 reads an array of the size of core 0's ways
+//! ("the communicating tasks' other activities").
+//! Uncacheable pages are strongly ordered, as Linux makes them on this core: an access is sent when
+//! the one before is answered. The kernel's copy routines load eight registers at once, which is
+//! one transaction of 32 bytes; a store to strongly ordered memory is a transaction for each
+//! register of 4 bytes. Cached, both cost a cycle for each 2 bytes.
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{LEVEL_C, add, board, synthetic, ways};
@@ -29,7 +32,8 @@ use std::path::Path;
 pub const FIG8: Experiment = Experiment {
     id: "mc2-fig8",
     source: "MC2 Fig. 8",
-    title: "Time to send and to receive a message against its size: buffers uncached, in the core's own bank, locked",
+    title: "Time to send and to receive a message against its size: buffers uncached, in the \
+        core's own bank, locked",
     run,
 };
 
@@ -38,7 +42,8 @@ const SIZES: &[u64] = &[64, 128, 256, 512, 1024, 2048, 4096, 8192];
 /// Messages of a round.
 const MESSAGES: u64 = 100;
 const WAY: u64 = 64 << 10;
-/// Bytes of messages after which rounds of larger ones are fewer: an uncached one of 8 KiB takes a millisecond.
+/// Bytes of messages after which rounds of larger ones are fewer: an uncached one of 8 KiB takes a
+/// millisecond.
 const ROUND_BYTES: u64 = 30 * 512;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +53,8 @@ enum Policy {
     Cl,
 }
 
-const POLICIES: [(Policy, &str); 3] = [(Policy::Sbp, "SBP"), (Policy::Ce, "CE"), (Policy::Cl, "CL")];
+const POLICIES: [(Policy, &str); 3] =
+    [(Policy::Sbp, "SBP"), (Policy::Ce, "CE"), (Policy::Cl, "CL")];
 
 /// Sending and receiving.
 type Both = [Times; 2];
@@ -56,27 +62,44 @@ const FUNCTIONS: [&str; 2] = ["load_msg", "do_msg_fill"];
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let sizes = context.pick(QUICK, SIZES);
-    let all: Vec<(Policy, u64)> = sizes.iter().flat_map(|&size| POLICIES.map(|(p, _)| (p, size))).collect();
+    let all: Vec<(Policy, u64)> =
+        sizes.iter().flat_map(|&size| POLICIES.map(|(p, _)| (p, size))).collect();
     let times = points(context, &all, |&(policy, size)| measure(context, policy, size))?;
-    let mut table = Table::new(&["function", "policy", "message_bytes", "moet_us", "acet_us", "moet_to_sbp"]);
+    let mut table =
+        Table::new(&["function", "policy", "message_bytes", "moet_us", "acet_us", "moet_to_sbp"]);
     for (at, function) in FUNCTIONS.iter().enumerate() {
         for (i, (&(policy, size), t)) in all.iter().zip(&times).enumerate() {
             let sbp = times[i - i % POLICIES.len()][at];
             let name = POLICIES[policy as usize].1;
-            table.push(row![*function, name, size, t[at].moet_us, t[at].acet_us, t[at].moet_us / sbp.moet_us]);
+            table.push(row![
+                *function,
+                name,
+                size,
+                t[at].moet_us,
+                t[at].acet_us,
+                t[at].moet_us / sbp.moet_us
+            ]);
         }
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &times);
     draw(&mut outcome, sizes, &times);
-    outcome
-        .differs("System calls, allocation and the kernel's code are not simulated: the times are those of the copy.");
-    outcome.differs("3,000 messages are measured up to 512 bytes, fewer of larger ones (300 of 8,192 bytes); the paper has 10,000 of each size.");
     outcome.differs(
-        "What else the communicating tasks do is assumed: after each round of messages other work on their core reads an array of the size of its ways.",
+        "System calls, allocation and the kernel's code are not simulated: the times are \
+            those of the copy.",
     );
     outcome.differs(
-        "A store to an uncacheable buffer is taken to move 4 bytes and a load 32, both waited for; the paper gives no sizes, but its ratios say that storing costs more. The simulated DRAM reads where such a store writes.",
+        "3,000 messages are measured up to 512 bytes, fewer of larger ones (300 of \
+        8,192 bytes); the paper has 10,000 of each size.",
+    );
+    outcome.differs(
+        "What else the communicating tasks do is assumed: after each round of messages other work \
+            on their core reads an array of the size of its ways.",
+    );
+    outcome.differs(
+        "A store to an uncacheable buffer is taken to move 4 bytes and a load 32, both waited for; \
+            the paper gives no sizes, but its ratios say that storing costs more. The simulated \
+            DRAM reads where such a store writes.",
     );
     Ok(outcome)
 }
@@ -85,7 +108,8 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
     let mut board = board(context)?;
     let line = board.platform().llc.line.0;
     let buffers = (size + 24).div_ceil(line) * line * MESSAGES;
-    let locked = if policy == Policy::Cl { u32::try_from(buffers.div_ceil(WAY)).unwrap_or(16) } else { 0 };
+    let locked =
+        if policy == Policy::Cl { u32::try_from(buffers.div_ceil(WAY)).unwrap_or(16) } else { 0 };
     let own = ways(2, 4.min(14u32.saturating_sub(locked)));
     let place = match policy {
         Policy::Sbp => Place::banks(&LEVEL_C).kind(PageKind::Uncached),
@@ -95,7 +119,14 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
     let tasks = communicate(&mut board, size, own, &place)?;
     for core in 1..4 {
         let spec = synthetic(Bytes(4 << 20), None);
-        add(&mut board, &format!("background {core}"), core, ways(0, 2), &spec, &Place::banks(&LEVEL_C))?;
+        add(
+            &mut board,
+            &format!("background {core}"),
+            core,
+            ways(0, 2),
+            &spec,
+            &Place::banks(&LEVEL_C),
+        )?;
     }
     let wanted = MESSAGES * context.pick(1, (ROUND_BYTES / size).clamp(3, 30));
     let mut samples = tasks.map(|task| Samples::marks(task, MESSAGES, wanted));
@@ -104,7 +135,12 @@ fn measure(context: &Context, policy: Policy, size: u64) -> Result<Both, Experim
 }
 
 /// Sender, other work, Receiver, other work, on core 0, for ever.
-fn communicate(board: &mut Board, size: u64, own: u64, place: &Place) -> Result<[usize; 2], BoardError> {
+fn communicate(
+    board: &mut Board,
+    size: u64,
+    own: u64,
+    place: &Place,
+) -> Result<[usize; 2], BoardError> {
     let sender = endpoint(board, true, size, own, place.clone())?;
     let same = Place { frames: Some(board.frames(sender, "buffer")), ..place.clone() };
     let receiver = endpoint(board, false, size, own, same)?;
@@ -118,10 +154,24 @@ fn communicate(board: &mut Board, size: u64, own: u64, place: &Place) -> Result<
     Ok([sender, receiver])
 }
 
-fn endpoint(board: &mut Board, sends: bool, size: u64, own: u64, place: Place) -> Result<usize, BoardError> {
+fn endpoint(
+    board: &mut Board,
+    sends: bool,
+    size: u64,
+    own: u64,
+    place: Place,
+) -> Result<usize, BoardError> {
     let (word, gap) = if sends { (Bytes(4), Cycles(1)) } else { (Bytes(32), Cycles(15)) };
     let job = Some(Job::Passes(MESSAGES));
-    let message = Message { size: Bytes(size), messages: MESSAGES, word, gap, marks: true, job, ..Message::default() };
+    let message = Message {
+        size: Bytes(size),
+        messages: MESSAGES,
+        word,
+        gap,
+        marks: true,
+        job,
+        ..Message::default()
+    };
     let (name, spec) = match sends {
         true => ("Sender", WorkloadSpec::MessageSender(message)),
         false => ("Receiver", WorkloadSpec::MessageReceiver(message)),
@@ -145,8 +195,8 @@ fn other_work(board: &mut Board, name: &str, own: u64) -> Result<usize, BoardErr
     add(board, name, 0, own, &WorkloadSpec::Bandwidth(work), &Place::banks(&[0]))
 }
 
-/// A program whose accesses to some lines are strongly ordered: the core waits for the answer to each, a store's
-/// too. The machine has no such store; a load that is waited for takes its place.
+/// A program whose accesses to some lines are strongly ordered: the core waits for the answer to
+/// each, a store's too. The machine has no such store; a load that is waited for takes its place.
 struct Ordered {
     program: Box<dyn Program>,
     ordered: Range<u64>,
@@ -157,7 +207,9 @@ impl Program for Ordered {
         let from = out.len();
         self.program.refill(out);
         for op in &mut out[from..] {
-            if matches!(op.kind(), OpKind::Load | OpKind::Store) && self.ordered.contains(&op.line()) {
+            if matches!(op.kind(), OpKind::Load | OpKind::Store)
+                && self.ordered.contains(&op.line())
+            {
                 *op = Op::access(OpKind::LoadWait, op.cycles(), op.line());
             }
         }
@@ -173,25 +225,40 @@ impl Program for Ordered {
 }
 
 fn judge(outcome: &mut Outcome, times: &[Both]) {
-    for (at, (function, most)) in FUNCTIONS.iter().zip([(0.129, 0.054), (0.405, 0.159)]).enumerate() {
-        let of =
-            |policy: Policy| times.iter().skip(policy as usize).step_by(POLICIES.len()).map(move |t| t[at].moet_us);
+    for (at, (function, most)) in FUNCTIONS.iter().zip([(0.129, 0.054), (0.405, 0.159)]).enumerate()
+    {
+        let of = |policy: Policy| {
+            times.iter().skip(policy as usize).step_by(POLICIES.len()).map(move |t| t[at].moet_us)
+        };
         let ratios = |policy| of(policy).zip(of(Policy::Sbp)).map(|(a, b)| a / b);
         let (cl, ce) = (span(ratios(Policy::Cl)), span(ratios(Policy::Ce)));
         let between = |s: (f64, f64)| format!("{} to {}", percent(s.0), percent(s.1));
         outcome.check(
-            &format!("{function}: MOET is lowest under CL and highest under SBP, at every size (Observation 1)"),
-            of(Policy::Cl).zip(of(Policy::Ce)).zip(of(Policy::Sbp)).all(|((cl, ce), sbp)| cl < ce && ce < sbp),
+            &format!(
+                "{function}: MOET is lowest under CL and highest under SBP, at every size \
+                (Observation 1)"
+            ),
+            of(Policy::Cl)
+                .zip(of(Policy::Ce))
+                .zip(of(Policy::Sbp))
+                .all(|((cl, ce), sbp)| cl < ce && ce < sbp),
             format!("of SBP's time, CL takes {}, CE {}", between(cl), between(ce)),
         );
         outcome.check(
-            &format!("{function}: CE takes at most {} of SBP's time, CL at most {}", percent(most.0), percent(most.1)),
+            &format!(
+                "{function}: CE takes at most {} of SBP's time, CL at most {}",
+                percent(most.0),
+                percent(most.1)
+            ),
             ce.1 <= most.0 && cl.1 <= most.1,
             format!("at most {} and {}", percent(ce.1), percent(cl.1)),
         );
         outcome.check(
             &format!("{function}: CE is only slightly slower than CL: nearer to it than to SBP"),
-            of(Policy::Cl).zip(of(Policy::Ce)).zip(of(Policy::Sbp)).all(|((cl, ce), sbp)| ce - cl < sbp - ce),
+            of(Policy::Cl)
+                .zip(of(Policy::Ce))
+                .zip(of(Policy::Sbp))
+                .all(|((cl, ce), sbp)| ce - cl < sbp - ce),
             format!("CE {}, CL {} of SBP's time", between(ce), between(cl)),
         );
     }
@@ -206,7 +273,10 @@ fn draw(outcome: &mut Outcome, sizes: &[u64], times: &[Both]) {
     for (at, function) in FUNCTIONS.iter().enumerate() {
         let series = POLICIES.iter().map(|&(policy, name)| {
             let values = times.iter().skip(policy as usize).step_by(POLICIES.len());
-            Series::new(name, sizes.iter().zip(values).map(|(&s, t)| (s as f64, t[at].moet_us)).collect())
+            Series::new(
+                name,
+                sizes.iter().zip(values).map(|(&s, t)| (s as f64, t[at].moet_us)).collect(),
+            )
         });
         let title = format!("MOET of {function}()");
         let chart = Chart::lines(&title, "message, bytes", "MOET, us", series.collect());

@@ -1,11 +1,14 @@
-//! MC2 Fig. 12: Matrix against the ways it has, with Yuv2gray's frame buffer out of its bank and in it.
+//! MC2 Fig. 12: Matrix against the ways it has, with Yuv2gray's frame buffer out of its bank and in
+//! it.
 //!
-//! Set-up (section 5.2, Fig. 9): as Fig. 10, with Matrix (level C, core 1) measured and Yuv2gray beside it on core 3, its
-//! frame buffer in core 3's bank (Managed) or in Matrix's (Unmanaged). Cores 0, 2 and 3 keep 2 ways each; Matrix has
-//! 1 to 10. Yuv2gray converts one frame after the other.
+//! Set-up (section 5.2, Fig. 9): as Fig. 10, with Matrix (level C, core 1) measured and Yuv2gray
+//! beside it on core 3, its frame buffer in core 3's bank (Managed) or in Matrix's (Unmanaged).
+//! Cores 0, 2 and 3 keep 2 ways each; Matrix has 1 to 10. Yuv2gray converts one frame after the
+//! other.
 //!
-//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix works on 2 MiB, twice the cache. (With arrays that nearly
-//! fit, the few misses that are left follow each other in a row that is open, and suffer the more when it is closed.)
+//! Assumed: frames of 640x480, those of Fig. 10's largest inflation; Matrix works on 2 MiB, twice
+//! the cache. (With arrays that nearly fit, the few misses that are left follow each other in a row
+//! that is open, and suffer the more when it is closed.)
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{FIRST_C, add, add_regions, board, ways};
@@ -28,16 +31,26 @@ type Both = [Times; 2];
 
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let counts: &[u32] = context.pick(&[1, 4, 10], &[1, 2, 4, 6, 8, 10]);
-    let all: Vec<(u32, Scenario)> = counts.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
+    let all: Vec<(u32, Scenario)> =
+        counts.iter().flat_map(|&w| SCENARIOS.map(|(s, _)| (w, s))).collect();
     let times = points(context, &all, |&(ways, scenario)| measure(context, ways, scenario))?;
     let mut table = Table::new(&["ways", "scenario", "moet_us", "acet_us", "yuv2gray_acet_us"]);
     for (&(ways, scenario), [matrix, video]) in all.iter().zip(&times) {
-        table.push(row![ways, SCENARIOS[scenario as usize].1, matrix.moet_us, matrix.acet_us, video.acet_us]);
+        table.push(row![
+            ways,
+            SCENARIOS[scenario as usize].1,
+            matrix.moet_us,
+            matrix.acet_us,
+            video.acet_us
+        ]);
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &times);
     draw(&mut outcome, counts, &times);
-    outcome.differs("The size of Matrix is assumed; so is the bank of level C that it shares with the frame buffer.");
+    outcome.differs(
+        "The size of Matrix is assumed; so is the bank of level C that it shares with \
+        the frame buffer.",
+    );
     Ok(outcome)
 }
 
@@ -83,7 +96,11 @@ fn judge(outcome: &mut Outcome, times: &[Both]) {
     outcome.check(
         "the frame buffer in its bank inflates Matrix's MOET and ACET (Observation 3)",
         moet[0] > 0.0 && acet[0] > 0.0,
-        format!("by {} and {} with 1 way (the paper: 6 % and 3 %)", percent(moet[0]), percent(acet[0])),
+        format!(
+            "by {} and {} with 1 way (the paper: 6 % and 3 %)",
+            percent(moet[0]),
+            percent(acet[0])
+        ),
     );
     outcome.check(
         "the inflation decreases as the ways grow",
@@ -107,7 +124,10 @@ fn draw(outcome: &mut Outcome, counts: &[u32], times: &[Both]) {
         let value = |t: &Times| [t.moet_us, t.acet_us][which];
         let series = SCENARIOS.iter().map(|&(scenario, title)| {
             let values = times.iter().skip(scenario as usize).step_by(SCENARIOS.len());
-            Series::new(title, counts.iter().zip(values).map(|(&w, t)| (f64::from(w), value(&t[0]))).collect())
+            Series::new(
+                title,
+                counts.iter().zip(values).map(|(&w, t)| (f64::from(w), value(&t[0]))).collect(),
+            )
         });
         let title = format!("{name} of Matrix");
         outcome.charts.push(Chart::lines(

@@ -1,7 +1,8 @@
 //! Execution times of jobs: the longest and the mean.
 //!
-//! Problem: jobs that contend become slower, so a fixed time gives each scenario another number of them. Rule: a run goes on until it has as many
-//! jobs as are wanted, after some that warm the caches.
+//! Problem: jobs that contend become slower, so a fixed time gives each scenario another number of
+//! them. Rule: a run goes on until it has as many jobs as are wanted, after some that warm the
+//! caches.
 
 use crate::{Context, ExperimentError};
 use solocore_sim::board::{Board, BoardError};
@@ -78,7 +79,8 @@ impl Observer for Watch<'_> {
     }
 }
 
-/// Runs, `step_ps` at a time, until all samples have been taken; bytes that devices moved, and the simulated time.
+/// Runs, `step_ps` at a time, until all samples have been taken; bytes that devices moved, and the
+/// simulated time.
 pub fn take(
     context: &Context,
     board: Board,
@@ -97,7 +99,10 @@ pub fn take(
             return Ok((kernel.hardware().uncore().device * line, kernel.now_ps()));
         }
     }
-    Err(ExperimentError::Setup(format!("a task has not run {} jobs in {MOST} steps", samples[0].wanted)))
+    Err(ExperimentError::Setup(format!(
+        "a task has not run {} jobs in {MOST} steps",
+        samples[0].wanted
+    )))
 }
 
 /// Per cent with one decimal, for people.

@@ -1,7 +1,8 @@
 //! The board of MC2's experiments, and what is placed on it.
 //!
-//! Problem: levels are kept apart by banks and ways, which each figure splits in its own way. Rule: [`board`] puts the bank on top of an address;
-//! a task gets the ways of its mask, and lies where its place says.
+//! Problem: levels are kept apart by banks and ways, which each figure splits in its own way. Rule:
+//! [`board`] puts the bank on top of an address; a task gets the ways of its mask, and lies where
+//! its place says.
 
 use crate::run::platform;
 use crate::{Context, ExperimentError};
@@ -13,13 +14,14 @@ use solocore_sim::workload::{Job, WorkloadSpec};
 
 /// Banks of level C and of the OS.
 pub const LEVEL_C: [u32; 4] = [4, 5, 6, 7];
-/// The bank of level C in which small footprints lie: without bank interleaving a bank is 128 MiB in one piece, and an
-/// allocator fills one after the other.
+/// The bank of level C in which small footprints lie: without bank interleaving a bank is 128 MiB
+/// in one piece, and an allocator fills one after the other.
 pub const FIRST_C: u32 = LEVEL_C[0];
 
 pub fn board(context: &Context) -> Result<Board, ExperimentError> {
     let mut board = Board::new(&platform("imx6q")?, context.seed)?;
-    // The memory's own order has rows above banks, whose bits would then choose sets of the cache as well.
+    // The memory's own order has rows above banks, whose bits would then choose sets of the cache
+    // as well.
     let order = ["bank", "bank_group", "rank", "row", "column", "channel"];
     board.config.memory.map.order = order.map(str::to_owned).to_vec();
     Ok(board)
@@ -31,7 +33,14 @@ pub fn ways(first: u32, count: u32) -> u64 {
 }
 
 /// Adds a task on a core whose misses allocate in `mask`.
-pub fn add(board: &mut Board, name: &str, core: usize, mask: u64, spec: &WorkloadSpec, place: &Place) -> Added {
+pub fn add(
+    board: &mut Board,
+    name: &str,
+    core: usize,
+    mask: u64,
+    spec: &WorkloadSpec,
+    place: &Place,
+) -> Added {
     add_regions(board, name, core, mask, spec, place, &[])
 }
 
@@ -57,7 +66,8 @@ pub fn synthetic(size: Bytes, job: Option<Job>) -> WorkloadSpec {
     WorkloadSpec::Synthetic(Synthetic { size, gap: Cycles(8), job })
 }
 
-/// An engine that moves bursts of 128 bytes (assumed: 16 beats of the 64-bit bus), `outstanding` lines under way.
+/// An engine that moves bursts of 128 bytes (assumed: 16 beats of the 64-bit bus), `outstanding`
+/// lines under way.
 pub fn engine(name: &str, frames: Vec<u64>, wait_ps: u64, autonomous: Option<Stream>) -> DmaSpec {
     DmaSpec { name: name.to_owned(), frames, block_lines: 4, wait_ps, outstanding: 4, autonomous }
 }

@@ -1,15 +1,19 @@
-//! MC2 Table 1: who causes and who experiences which interference, by the task's level and the place of its buffer.
+//! MC2 Table 1: who causes and who experiences which interference, by the task's level and the
+//! place of its buffer.
 //!
-//! Set-up (section 4.4): each cell is measured with a probe and an interferer. Interference in the sense of the table
-//! is that of shared banks and shared cache space; bus and controller are shared by all and always cost something. So a probe's
-//! time beside the interferer (`with`) is compared with its time beside the same interferer moved to a bank and to ways that
-//! nobody else has (`without`); `alone` is for the record. The table says whether there is interference, not how much, so
-//! a cell says Yes if the time grows by more than can come from where the interferer's pages are drawn: by more than ten
-//! times the largest difference that a move to yet another free bank (`moved`) makes in any cell.
+//! Set-up (section 4.4): each cell is measured with a probe and an interferer. Interference in the
+//! sense of the table is that of shared banks and shared cache space; bus and controller are shared
+//! by all and always cost something. So a probe's time beside the interferer (`with`) is compared
+//! with its time beside the same interferer moved to a bank and to ways that nobody else has
+//! (`without`); `alone` is for the record. The table says whether there is interference, not how
+//! much, so a cell says Yes if the time grows by more than can come from where the interferer's
+//! pages are drawn: by more than ten times the largest difference that a move to yet another free
+//! bank (`moved`) makes in any cell.
 //!
-//! The task is on core 0. A DMA engine moves 200 MB/s (the top of Table 3) into the buffer of the task, or into one that
-//! belongs to core 1; CPU-sourced interference comes from a program that reads at random. A probe that uses the buffer reads it in
-//! order; one for all other execution reads other pages in random order.
+//! The task is on core 0. A DMA engine moves 200 MB/s (the top of Table 3) into the buffer of the
+//! task, or into one that belongs to core 1; CPU-sourced interference comes from a program that
+//! reads at random. A probe that uses the buffer reads it in order; one for all other execution
+//! reads other pages in random order.
 
 use super::samples::{Samples, take};
 use super::setup::{FIRST_C, LEVEL_C, add, board, engine, ways};
@@ -26,7 +30,8 @@ use solocore_sim::workload::{Job, WorkloadSpec};
 pub const TABLE1: Experiment = Experiment {
     id: "mc2-table1",
     source: "MC2 Table 1",
-    title: "Interference that a task causes and experiences, by its level and the place of its buffer",
+    title: "Interference that a task causes and experiences, by its level and the place of its \
+        buffer",
     run,
 };
 
@@ -100,7 +105,8 @@ const COLUMNS: [Column; 5] = [
     Column { level: 'C', place: Share::C },
 ];
 
-/// A row: other tasks are on the same core or not, the task causes interference or experiences it, from DMA or CPU.
+/// A row: other tasks are on the same core or not, the task causes interference or experiences it,
+/// from DMA or CPU.
 #[derive(Clone, Copy, Debug)]
 struct Row {
     same: bool,
@@ -123,7 +129,8 @@ const ROWS: [Row; 8] = [
     row_of(false, false, Kind::Cpu),
 ];
 
-/// The paper's table, by row; `*`: only when accessing the buffer, `+` (a dagger there): only to level C's tasks.
+/// The paper's table, by row; `*`: only when accessing the buffer, `+` (a dagger there): only to
+/// level C's tasks.
 const PAPER: [[&str; 5]; 8] = [
     ["Yes", "Yes+", "Yes", "Yes+", "Yes"],
     ["Yes", "Yes*", "Yes", "Yes*", "Yes"],
@@ -198,10 +205,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     judge(&mut outcome, &all, &found);
     draw(&mut outcome, &all, &found);
     outcome.differs(
-        "Levels A and B differ in scheduling only, which a probe alone on its core does not see; each has its own draw of pages.",
+        "Levels A and B differ in scheduling only, which a probe alone on its core does not see; \
+            each has its own draw of pages.",
     );
     outcome.differs(
-        "In the text at hand the daggers of level B's columns are missing; the paragraph below the table speaks of both levels, and both are checked.",
+        "In the text at hand the daggers of level B's columns are missing; the paragraph below the \
+            table speaks of both levels, and both are checked.",
     );
     Ok(outcome)
 }
@@ -235,10 +244,13 @@ fn comparisons((r, c): (usize, usize)) -> Vec<Point> {
     let point = |what, probe, interferer| Point { cell: (r, c), what, probe, interferer };
     if row.causes {
         let interferer = Interferer { kind: row.kind, core: 0, pages: column.place, ways: own };
-        return vec![point(IN_AB, probe(Share::Core(other)), interferer), point(IN_C, probe(Share::C), interferer)];
+        return vec![
+            point(IN_AB, probe(Share::Core(other)), interferer),
+            point(IN_C, probe(Share::C), interferer),
+        ];
     }
-    // Others' buffers and pages: on the same core where the task's buffer is; on other cores in level C's banks where the task
-    // has its buffer there, else in their own.
+    // Others' buffers and pages: on the same core where the task's buffer is; on other cores in
+    // level C's banks where the task has its buffer there, else in their own.
     let pages = if row.same || column.place == Share::C { column.place } else { Share::Core(1) };
     let whose = if pages == Share::C { Share::C } else { Share::Core(other) };
     let interferer = Interferer { kind: row.kind, core: other as usize, pages, ways: whose };
@@ -277,14 +289,20 @@ fn time(context: &Context, &(level, probe, interferer): &Run) -> Result<f64, Exp
     let mut board = board(&Context { seed, ..*context })?;
     let job = Some(Job::Accesses(10_000));
     let spec = if probe.buffer {
-        WorkloadSpec::Bandwidth(BandwidthHog { size: ARRAY, gap: Cycles(8), job, ..BandwidthHog::default() })
+        WorkloadSpec::Bandwidth(BandwidthHog {
+            size: ARRAY,
+            gap: Cycles(8),
+            job,
+            ..BandwidthHog::default()
+        })
     } else {
         random(job)
     };
     let place = Place::banks(&[probe.pages.bank()]);
     let task = add(&mut board, "probe", probe.core, probe.ways.ways(), &spec, &place)?;
     // Jobs leave half of the core to others.
-    board.task(task).release = Release::Periodic { period_ps: PERIOD_PS, phase_ps: 0, jitter_ps: 0 };
+    board.task(task).release =
+        Release::Periodic { period_ps: PERIOD_PS, phase_ps: 0, jitter_ps: 0 };
     if let Some(i) = interferer {
         interfere(&mut board, i)?;
     }
@@ -293,13 +311,20 @@ fn time(context: &Context, &(level, probe, interferer): &Run) -> Result<f64, Exp
     Ok(samples[0].times().acet_us)
 }
 
-/// What probes and interferers read. Nothing of it stays in a share of 3 ways until it is read again, and nothing must be written
-/// back: what another task on the same core leaves behind costs a preempted task time, which the table does not count.
+/// What probes and interferers read. Nothing of it stays in a share of 3 ways until it is read
+/// again, and nothing must be written back: what another task on the same core leaves behind costs
+/// a preempted task time, which the table does not count.
 const ARRAY: Bytes = Bytes(1 << 20);
 
 fn random(job: Option<Job>) -> WorkloadSpec {
     let (size, stride) = (ARRAY, Bytes(0));
-    WorkloadSpec::SceBenchmark(SceBenchmark { size, stride, dependent: false, job, ..SceBenchmark::default() })
+    WorkloadSpec::SceBenchmark(SceBenchmark {
+        size,
+        stride,
+        dependent: false,
+        job,
+        ..SceBenchmark::default()
+    })
 }
 
 fn interfere(board: &mut Board, i: Interferer) -> Result<(), BoardError> {
@@ -310,7 +335,12 @@ fn interfere(board: &mut Board, i: Interferer) -> Result<(), BoardError> {
         return Ok(());
     }
     let frames = board.pages("buffer", 98, &place)?;
-    let stream = Stream { into_memory: true, bytes_per_s: Some(200_000_000), start_ps: 0, stop_ps: u64::MAX };
+    let stream = Stream {
+        into_memory: true,
+        bytes_per_s: Some(200_000_000),
+        start_ps: 0,
+        stop_ps: u64::MAX,
+    };
     board.device(engine("device", frames, 0, Some(stream)));
     Ok(())
 }
@@ -329,10 +359,16 @@ fn judge(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
             _ if ROWS[r].causes => says(IN_AB) || says(IN_C),
             _ => says(BUFFER) && says(REST),
         };
-        let each: Vec<String> = growths.iter().map(|(what, g)| format!("{what} {:.2} %", g * 100.0)).collect();
+        let each: Vec<String> =
+            growths.iter().map(|(what, g)| format!("{what} {:.2} %", g * 100.0)).collect();
         let (level, place) = (COLUMNS[c].level, place(COLUMNS[c]));
         outcome.check(
-            &format!("level {level}, buffer in {place}: {}, {}: {}", title(ROWS[r]), others(ROWS[r]), PAPER[r][c]),
+            &format!(
+                "level {level}, buffer in {place}: {}, {}: {}",
+                title(ROWS[r]),
+                others(ROWS[r]),
+                PAPER[r][c]
+            ),
             holds,
             format!("growth of the time: {}; Yes above {:.2} %", each.join(", "), least * 100.0),
         );
@@ -356,6 +392,11 @@ fn draw(outcome: &mut Outcome, all: &[Point], found: &[Found]) {
             (format!("{}, buffer in {}", column.level, place(*column)), values)
         });
         let title = format!("{name}-sourced interference, same core and other cores");
-        outcome.charts.push(Chart::bars(&title, "growth of time, %", groups.collect(), series.collect()));
+        outcome.charts.push(Chart::bars(
+            &title,
+            "growth of time, %",
+            groups.collect(),
+            series.collect(),
+        ));
     }
 }

@@ -1,12 +1,15 @@
-//! MC2 Fig. 10: copying and converting video frames, with the frame buffer in the core's own bank and in level C's.
+//! MC2 Fig. 10: copying and converting video frames, with the frame buffer in the core's own bank
+//! and in level C's.
 //!
-//! Set-up (section 5.2, Fig. 9): Synthetic at level A on cores 0 and 2, Matrix at level C on core 1, and on core 3 Framecopy
-//! or Yuv2gray at level A. Idle: the video task alone. Managed: its frame buffer in core 3's bank. Unmanaged: in a bank of
-//! level C, that of Matrix. The camera fills a frame, then a job takes it; a sample is one frame.
+//! Set-up (section 5.2, Fig. 9): Synthetic at level A on cores 0 and 2, Matrix at level C on core
+//! 1, and on core 3 Framecopy or Yuv2gray at level A. Idle: the video task alone. Managed: its
+//! frame buffer in core 3's bank. Unmanaged: in a bank of level C, that of Matrix. The camera fills
+//! a frame, then a job takes it; a sample is one frame.
 //!
-//! Assumed: 4 ways for level C and 3 for each core; a camera engine in the place of USB packets and the kernel's copy of them
-//! (a frame is in no cache when its job begins). Both programs are plain loops over words of 4 bytes, two pixels: copying
-//! takes 3 cycles and a store a word, converting 6 cycles a pixel and a store for two words.
+//! Assumed: 4 ways for level C and 3 for each core; a camera engine in the place of USB packets and
+//! the kernel's copy of them (a frame is in no cache when its job begins). Both programs are plain
+//! loops over words of 4 bytes, two pixels: copying takes 3 cycles and a store a word, converting 6
+//! cycles a pixel and a store for two words.
 
 use super::samples::{Samples, Times, percent, take};
 use super::setup::{FIRST_C, add, add_regions, board, engine, synthetic, ways};
@@ -54,10 +57,18 @@ struct Point {
 fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let sizes = &SIZES[..context.pick(2, 4)];
     let point = |grey, size| SCENARIOS.map(|(scenario, _)| Point { grey, size, scenario });
-    let all: Vec<Point> = [false, true].iter().flat_map(|&g| sizes.iter().flat_map(move |&s| point(g, s))).collect();
+    let all: Vec<Point> =
+        [false, true].iter().flat_map(|&g| sizes.iter().flat_map(move |&s| point(g, s))).collect();
     let times = points(context, &all, |p| measure(context, p))?;
-    let mut table =
-        Table::new(&["program", "frame", "scenario", "moet_us", "acet_us", "moet_normalized", "acet_normalized"]);
+    let mut table = Table::new(&[
+        "program",
+        "frame",
+        "scenario",
+        "moet_us",
+        "acet_us",
+        "moet_normalized",
+        "acet_normalized",
+    ]);
     for (i, (p, t)) in all.iter().zip(&times).enumerate() {
         let managed = times[i - i % SCENARIOS.len() + Scenario::Managed as usize];
         table.push(row![
@@ -74,10 +85,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     judge(&mut outcome, &times);
     draw(&mut outcome, sizes, &times);
     outcome.differs(
-        "The camera is an engine that writes whole frames between the jobs; USB packets and the kernel's copy of them are not simulated.",
+        "The camera is an engine that writes whole frames between the jobs; USB packets and the \
+            kernel's copy of them are not simulated.",
     );
     outcome.differs(
-        "The text does not say in which of level C's banks the frame buffer lies; it is taken to be that of Matrix, as the allocator fills one bank after the other.",
+        "The text does not say in which of level C's banks the frame buffer lies; it is taken to \
+            be that of Matrix, as the allocator fills one bank after the other.",
     );
     Ok(outcome)
 }
@@ -101,8 +114,8 @@ fn measure(context: &Context, p: &Point) -> Result<Times, ExperimentError> {
     Ok(samples[0].times())
 }
 
-/// Matrix with 16,384 rows: about 2 MiB, twice the cache, as a benchmark of memory-intensive work must be (assumed). A pass
-/// is one iteration.
+/// Matrix with 16,384 rows: about 2 MiB, twice the cache, as a benchmark of memory-intensive work
+/// must be (assumed). A pass is one iteration.
 pub(super) fn matrix(job: Option<Job>) -> WorkloadSpec {
     WorkloadSpec::Matrix(Matrix { dimension: 16_384, iterations: 1, job, ..Matrix::default() })
 }
@@ -111,7 +124,14 @@ pub(super) fn matrix(job: Option<Job>) -> WorkloadSpec {
 pub(super) fn contenders(board: &mut Board, masks: [u64; 2]) -> Result<(), BoardError> {
     for (core, mask) in [0u32, 2].into_iter().zip(masks) {
         let spec = synthetic(Bytes(256 << 10), None);
-        add(board, &format!("Synthetic {core}"), core as usize, mask, &spec, &Place::banks(&[core]))?;
+        add(
+            board,
+            &format!("Synthetic {core}"),
+            core as usize,
+            mask,
+            &spec,
+            &Place::banks(&[core]),
+        )?;
     }
     Ok(())
 }
@@ -149,7 +169,8 @@ pub(super) fn video(
 pub(super) fn program(grey: bool, (width, height): (u64, u64)) -> WorkloadSpec {
     let gap = Some(Cycles(if grey { 12 } else { 3 }));
     let job = Some(Job::Passes(1));
-    let params = Video { width, height, frames: FRAMES, word: Bytes(4), gap, job, ..Video::default() };
+    let params =
+        Video { width, height, frames: FRAMES, word: Bytes(4), gap, job, ..Video::default() };
     if grey { WorkloadSpec::Yuv2gray(params) } else { WorkloadSpec::Framecopy(params) }
 }
 
@@ -166,7 +187,9 @@ fn inflation(times: &[Times]) -> Vec<(f64, f64)> {
 }
 
 fn judge(outcome: &mut Outcome, times: &[Times]) {
-    let most = |of: &[(f64, f64)], which: fn(&(f64, f64)) -> f64| of.iter().map(which).fold(f64::MIN, f64::max);
+    let most = |of: &[(f64, f64)], which: fn(&(f64, f64)) -> f64| {
+        of.iter().map(which).fold(f64::MIN, f64::max)
+    };
     let halves: Vec<_> = times.chunks_exact(times.len() / 2).collect();
     let mut largest = Vec::new();
     for (at, program) in PROGRAMS.iter().enumerate() {
@@ -175,7 +198,10 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
         largest.push(moet);
         let each: Vec<String> = inflated.iter().map(|i| percent(i.0)).collect();
         outcome.check(
-            &format!("{program}: a frame buffer in level C's bank inflates MOET and ACET, at every frame size"),
+            &format!(
+                "{program}: a frame buffer in level C's bank inflates MOET and ACET, at every \
+                frame size"
+            ),
             inflated.iter().all(|i| i.0 > 0.0 && i.1 > 0.0),
             format!(
                 "MOET by {} (the paper: up to {}), ACET by up to {}",
@@ -185,7 +211,10 @@ fn judge(outcome: &mut Outcome, times: &[Times]) {
             ),
         );
         outcome.check(
-            &format!("{program}: unmanaged resources (bus, controller) leave a gap between Idle and Managed"),
+            &format!(
+                "{program}: unmanaged resources (bus, controller) leave a gap between Idle \
+                and Managed"
+            ),
             halves[at].chunks_exact(SCENARIOS.len()).all(|t| t[1].moet_us > t[0].moet_us),
             format!(
                 "Managed over Idle: {}",
@@ -210,13 +239,20 @@ fn draw(outcome: &mut Outcome, sizes: &[(u64, u64)], times: &[Times]) {
         let series = SCENARIOS.iter().flat_map(|&(scenario, name)| {
             let line = |which: fn(&Times) -> f64, kind: &str| {
                 let each = ours.chunks_exact(SCENARIOS.len());
-                let values = each.map(|t| Some(which(&t[scenario as usize]) / which(&t[Scenario::Managed as usize])));
+                let values = each.map(|t| {
+                    Some(which(&t[scenario as usize]) / which(&t[Scenario::Managed as usize]))
+                });
                 (format!("{name}, {kind}"), values.collect())
             };
             [line(|t| t.moet_us, "MOET"), line(|t| t.acet_us, "ACET")]
         });
         let title = format!("{program}: execution time relative to Managed");
         let groups = sizes.iter().map(|&s| self::name(s)).collect();
-        outcome.charts.push(Chart::bars(&title, "time / time under Managed", groups, series.collect()));
+        outcome.charts.push(Chart::bars(
+            &title,
+            "time / time under Managed",
+            groups,
+            series.collect(),
+        ));
     }
 }

@@ -1,12 +1,13 @@
-//! SCE Fig. 3: misses of the last-level cache in each millisecond, without and with MemGuard; Fig. 4: instructions per cycle of
-//! libquantum alone and beside a memory hog, under three regimes.
+//! SCE Fig. 3: misses of the last-level cache in each millisecond, without and with MemGuard; Fig.
+//! 4: instructions per cycle of libquantum alone and beside a memory hog, under three regimes.
 //!
-//! Set-up: 462.libquantum as streaming updates in phases (the workload `libquantum`), for Fig. 4 beside a hog that writes line
-//! after line. The paper does not name Fig. 3's program: 10 cycles a line in the fastest phase, 160 in the slowest, so that its
-//! rate lies on both sides of the reservation. In Fig. 4 "the benchmark demands more than its reserved bandwidth": with 4 and 64
+//! Set-up: 462.libquantum as streaming updates in phases (the workload `libquantum`), for Fig. 4
+//! beside a hog that writes line after line. The paper does not name Fig. 3's program: 10 cycles a
+//! line in the fastest phase, 160 in the slowest, so that its rate lies on both sides of the
+//! reservation. In Fig. 4 "the benchmark demands more than its reserved bandwidth": with 4 and 64
 //! cycles it does so in all phases. Only two cores are on in Fig. 4.
-//! The regulators count misses, as the paper's do on this board: 1000 MB/s are 16,384 a millisecond (section 2.2),
-//! 200 MB/s 3276.
+//! The regulators count misses, as the paper's do on this board: 1000 MB/s are 16,384 a millisecond
+//! (section 2.2), 200 MB/s 3276.
 
 use super::setup::hog;
 use crate::run::{MS, platform, points};
@@ -46,9 +47,11 @@ fn libquantum(gap: u64) -> WorkloadSpec {
     WorkloadSpec::Libquantum(Libquantum { gap: Cycles(gap), ..Libquantum::default() })
 }
 
-/// MemGuard with a budget of misses on core 0 and 1; `shared`: what is left is reclaimed and shared.
+/// MemGuard with a budget of misses on core 0 and 1; `shared`: what is left is reclaimed and
+/// shared.
 fn memguard(cores: u32, shared: bool) -> KernelConfig {
-    let role = if shared { Role { hard: false, predict: true, reclaim: true } } else { Role::default() };
+    let role =
+        if shared { Role { hard: false, predict: true, reclaim: true } } else { Role::default() };
     let budget = |reads| (Budget::Apart { reads, writes: UNLIMITED }, role);
     let cores = (0..cores as usize)
         .map(|core| BUDGETS.get(core).map_or((Budget::Unlimited, role), |&reads| budget(reads)))
@@ -60,7 +63,8 @@ fn memguard(cores: u32, shared: bool) -> KernelConfig {
 
 fn over_time(context: &Context) -> Result<Outcome, ExperimentError> {
     let found = points(context, &[false, true], |&guarded| misses(context, guarded))?;
-    let mut table = Table::new(&["time_ms", "without_memguard_misses_per_ms", "with_memguard_misses_per_ms"]);
+    let mut table =
+        Table::new(&["time_ms", "without_memguard_misses_per_ms", "with_memguard_misses_per_ms"]);
     for (at, (free, held)) in found[0].iter().zip(&found[1]).enumerate() {
         table.push(row![at, *free, *held]);
     }
@@ -68,7 +72,8 @@ fn over_time(context: &Context) -> Result<Outcome, ExperimentError> {
     let (budget, most) = (BUDGETS[0], |of: &[u64]| of.iter().copied().max().unwrap_or(0));
     let least = found[0].iter().copied().min().unwrap_or(0);
     outcome.check(
-        "without MemGuard the miss rate varies significantly over time (the most in a millisecond is at least twice the least)",
+        "without MemGuard the miss rate varies significantly over time (the most in a millisecond \
+            is at least twice the least)",
         most(&found[0]) >= 2 * least && most(&found[0]) > budget,
         format!("{least} to {} misses in a millisecond", most(&found[0])),
     );
@@ -80,15 +85,21 @@ fn over_time(context: &Context) -> Result<Outcome, ExperimentError> {
     outcome.check(
         "MemGuard regulates: the reservation is used up in some periods",
         found[1].contains(&budget),
-        format!("in {} of {} periods", found[1].iter().filter(|&&n| n == budget).count(), found[1].len()),
+        format!(
+            "in {} of {} periods",
+            found[1].iter().filter(|&&n| n == budget).count(),
+            found[1].len()
+        ),
     );
     for (name, misses) in [("without MemGuard", &found[0]), ("with MemGuard, 1 GB/s", &found[1])] {
         let line = misses.iter().enumerate().map(|(at, &n)| (at as f64, n as f64)).collect();
-        let chart = Chart::lines(name, "time, ms", "LLC misses per ms", vec![Series::new("misses", line)]);
+        let chart =
+            Chart::lines(name, "time, ms", "LLC misses per ms", vec![Series::new("misses", line)]);
         outcome.charts.push(chart.level("1 GB/s", budget as f64));
     }
     outcome.differs(
-        "The paper's program and Xeon are not named: libquantum, of its Fig. 4, on the board of the BWLOCK paper. Its 10 s are cut \
+        "The paper's program and Xeon are not named: libquantum, of its Fig. 4, on the board of \
+            the BWLOCK paper. Its 10 s are cut \
          to what repeats.",
     );
     Ok(outcome)
@@ -120,7 +131,8 @@ fn misses(context: &Context, guarded: bool) -> Result<Vec<u64>, ExperimentError>
 const REGIMES: [&str; 3] = ["without MemGuard", "MemGuard", "MemGuard, reclaim+share"];
 
 fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
-    let all: Vec<(usize, bool)> = (0..REGIMES.len()).flat_map(|r| [(r, false), (r, true)]).collect();
+    let all: Vec<(usize, bool)> =
+        (0..REGIMES.len()).flat_map(|r| [(r, false), (r, true)]).collect();
     let found = points(context, &all, |&(regime, beside)| ipc(context, regime, beside))?;
     let mut table = Table::new(&["regime", "alone_ipc", "beside_hog_ipc"]);
     let pairs: Vec<(f64, f64)> = found.chunks(2).map(|p| (p[0], p[1])).collect();
@@ -130,24 +142,31 @@ fn isolation(context: &Context) -> Result<Outcome, ExperimentError> {
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, &pairs);
     let bars = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(|p| Some(of(p))).collect::<Vec<_>>();
-    let series = vec![("run alone".to_owned(), bars(|p| p.0)), ("beside the hog".to_owned(), bars(|p| p.1))];
+    let series =
+        vec![("run alone".to_owned(), bars(|p| p.0)), ("beside the hog".to_owned(), bars(|p| p.1))];
     let groups = ["no MemGuard", "MemGuard", "reclaim+share"].map(str::to_owned).to_vec();
     outcome.charts.push(Chart::bars("libquantum", "instructions per cycle", groups, series));
     outcome.differs(
-        "The paper's Xeon is not named; the board of the BWLOCK paper stands for it. It has no prefetchers here, so that the \
+        "The paper's Xeon is not named; the board of the BWLOCK paper stands for it. It has no \
+            prefetchers here, so that the \
          benchmark alone is slower than on the paper's.",
     );
     outcome.differs(
-        "The last claim needs the benchmark to demand more than its reservation in all phases. With 10 and 160 cycles a line (as in \
-         Fig. 3) the slow phases demand less, the hog takes what they leave, and its interference costs them more than reclaiming \
-         gives: beside the hog 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick run, seed 1).",
+        "The last claim needs the benchmark to demand more than its reservation in all phases. \
+            With 10 and 160 cycles a line (as in \
+         Fig. 3) the slow phases demand less, the hog takes what they leave, and its interference \
+         costs them more than reclaiming \
+         gives: beside the hog 0.33 with reclaiming and sharing, 0.37 with MemGuard alone (quick \
+         run, seed 1).",
     );
     outcome.differs(
-        "Only the two cores with tasks are on: sharing starts when every core has used its reservation, which an idle core never does. \
+        "Only the two cores with tasks are on: sharing starts when every core has used its \
+            reservation, which an idle core never does. \
          So run alone, the benchmark gains by reclaiming only, and less than beside the hog.",
     );
     outcome.differs(
-        "Of what is left when both have used their reservations, each may use as much as it can: the spare sharing of the MemGuard paper.",
+        "Of what is left when both have used their reservations, each may use as much as it can: \
+            the spare sharing of the MemGuard paper.",
     );
     Ok(outcome)
 }
@@ -162,7 +181,8 @@ fn ipc(context: &Context, regime: usize, beside: bool) -> Result<f64, Experiment
     if beside {
         hog(&mut board, 1, &Place::default())?;
     }
-    let config = if regime == 0 { KernelConfig::default() } else { memguard(platform.cores, regime == 2) };
+    let config =
+        if regime == 0 { KernelConfig::default() } else { memguard(platform.cores, regime == 2) };
     let result = crate::run::requests(context, board, config, context.pick(60, 400) * MS)?;
     let cycles = result.simulated_ps as f64 / 1e12 * platform.frequency.0 as f64;
     Ok(result.tasks[0].counters.compute_cycles as f64 / platform.cpi / cycles)
@@ -173,7 +193,12 @@ fn judge(outcome: &mut Outcome, pairs: &[(f64, f64)]) {
     outcome.check(
         "without MemGuard the hog takes more than 50 % of the benchmark's instructions per cycle",
         free.1 < 0.5 * free.0,
-        format!("{:.4} alone, {:.4} beside the hog: {:.0} % less", free.0, free.1, 100.0 * (1.0 - free.1 / free.0)),
+        format!(
+            "{:.4} alone, {:.4} beside the hog: {:.0} % less",
+            free.0,
+            free.1,
+            100.0 * (1.0 - free.1 / free.0)
+        ),
     );
     outcome.check(
         "with MemGuard (1000 MB/s and 200 MB/s) both are almost identical (within 5 %)",

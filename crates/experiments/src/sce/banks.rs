@@ -1,7 +1,8 @@
-//! SCE Fig. 2: latency of dependent row misses while other cores do the same, in one bank or each in its own.
+//! SCE Fig. 2: latency of dependent row misses while other cores do the same, in one bank or each
+//! in its own.
 //!
-//! Set-up: the benchmark of section 2.1 on every core, one outstanding read, each access in another row. SameBank puts all
-//! pages in bank 0; DiffBank gives core k the banks k, k + m, ...
+//! Set-up: the benchmark of section 2.1 on every core, one outstanding read, each access in another
+//! row. SameBank puts all pages in bank 0; DiffBank gives core k the banks k, k + m, ...
 
 use crate::run::{MS, ns, platform, points, requests};
 use crate::{Chart, Context, Experiment, ExperimentError, Outcome, Series, Table, row};
@@ -35,7 +36,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let latencies = points(context, &all, |p| latency(context, p))?;
     let mut table = Table::new(&["board", "placement", "interfering_cores", "latency_ns"]);
     for (p, latency) in all.iter().zip(&latencies) {
-        table.push(row![p.board, if p.same { "same bank" } else { "different banks" }, p.cores - 1, *latency]);
+        table.push(row![
+            p.board,
+            if p.same { "same bank" } else { "different banks" },
+            p.cores - 1,
+            *latency
+        ]);
     }
     let mut outcome = Outcome::new(table);
     for (board, _) in BOARDS {
@@ -45,21 +51,26 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     Ok(outcome)
 }
 
-/// Mean time from one access of core 0 to the next, in ns, less nothing: look-ups and overheads are in it, as in a
-/// measurement by the clock.
+/// Mean time from one access of core 0 to the next, in ns, less nothing: look-ups and overheads are
+/// in it, as in a measurement by the clock.
 fn latency(context: &Context, p: &Point) -> Result<f64, ExperimentError> {
     let platform = platform(p.board)?;
     let mut board = Board::new(&platform, context.seed)?;
     let banks = platform.total_banks();
     for core in 0..p.cores {
-        let own: Vec<u32> = if p.same { vec![0] } else { (core..banks).step_by(platform.cores as usize).collect() };
+        let own: Vec<u32> =
+            if p.same { vec![0] } else { (core..banks).step_by(platform.cores as usize).collect() };
         // Random order over an array well beyond the caches: every access misses and opens a row.
         let spec = SceBenchmark {
             size: solocore_model::Bytes(4 * platform.llc.size.0),
             stride: solocore_model::Bytes(0),
             ..SceBenchmark::default()
         };
-        let task = board.add_at(&format!("core {core}"), &WorkloadSpec::SceBenchmark(spec), &Place::banks(&own))?;
+        let task = board.add_at(
+            &format!("core {core}"),
+            &WorkloadSpec::SceBenchmark(spec),
+            &Place::banks(&own),
+        )?;
         board.task(task).core = Some(core as usize);
     }
     let result = requests(context, board, KernelConfig::default(), context.pick(2, 10) * MS)?;
@@ -82,7 +93,11 @@ fn judge(outcome: &mut Outcome, board: &str, all: &[Point], latencies: &[f64]) {
     outcome.check(
         &format!("{board}: with a bank for each core it is not affected"),
         growth(&different) < 1.15,
-        format!("{:.1} ns alone, {:.2} times that with all cores", different[0].1, growth(&different)),
+        format!(
+            "{:.1} ns alone, {:.2} times that with all cores",
+            different[0].1,
+            growth(&different)
+        ),
     );
     outcome.charts.push(Chart::lines(
         &format!("{board}: mean latency of dependent row misses"),

@@ -1,11 +1,15 @@
-//! SCE Figs. 7 and 11: the progressive lockdown curve; Fig. 12: `C_sce` and the measured time under MemGuard along it.
+//! SCE Figs. 7 and 11: the progressive lockdown curve; Fig. 12: `C_sce` and the measured time under
+//! MemGuard along it.
 //!
-//! Set-up: a task in the manner of the benchmark "tracking" ([`scatter`]). From the paper: 217 pages (Table 1), 108.1 ms with half
-//! of them locked (Table 2), half of them for 75 % of the gain, and 1.88 times as long without any as with the whole cache (Table 1).
-//! It follows that the whole gain is 78 ms, on top of 88.6: at 56.4 ns that a random miss costs on this board beyond a hit, 1.38
-//! million accesses; computation is what as many hits leave of the 88.6 ms. The pages are ranked by a profile of another input. What
-//! is not locked is not cached, as the paper fills the rest of the cache with foreign data. The banks are the core's own.
-//! Fig. 12: seven memory-intensive tasks in their own banks, without room in the shared cache; every budget `P/(8 L)`.
+//! Set-up: a task in the manner of the benchmark "tracking" ([`scatter`]). From the paper: 217
+//! pages (Table 1), 108.1 ms with half of them locked (Table 2), half of them for 75 % of the gain,
+//! and 1.88 times as long without any as with the whole cache (Table 1). It follows that the whole
+//! gain is 78 ms, on top of 88.6: at 56.4 ns that a random miss costs on this board beyond a hit,
+//! 1.38 million accesses; computation is what as many hits leave of the 88.6 ms. The pages are
+//! ranked by a profile of another input. What is not locked is not cached, as the paper fills the
+//! rest of the cache with foreign data. The banks are the core's own. Fig. 12: seven
+//! memory-intensive tasks in their own banks, without room in the shared cache; every budget
+//! `P/(8 L)`.
 
 use super::scatter::{Shape, add, ranked};
 use super::setup::{Job, c_sce, hog, memguard, one_job, own_banks, regulation, second_job};
@@ -33,7 +37,8 @@ pub const FIG12: Experiment = Experiment {
 const PAGES: u32 = 217;
 /// Steps of the curve.
 const STEPS: u32 = 14;
-const TRACKING: Shape = Shape { pages: PAGES, accesses: 1_383_000, cycles: 77_600_000, hot: true, warm: false };
+const TRACKING: Shape =
+    Shape { pages: PAGES, accesses: 1_383_000, cycles: 77_600_000, hot: true, warm: false };
 
 /// Where the pages are.
 #[derive(Clone, Copy)]
@@ -53,7 +58,10 @@ struct Point {
 
 impl Point {
     fn of(jobs: &[Job]) -> Self {
-        Self { worst: Job::worst(jobs), best_ps: jobs.iter().map(|j| j.execution_ps).min().unwrap_or(0) }
+        Self {
+            worst: Job::worst(jobs),
+            best_ps: jobs.iter().map(|j| j.execution_ps).min().unwrap_or(0),
+        }
     }
 
     fn fluctuation_ps(self) -> u64 {
@@ -86,7 +94,9 @@ fn measure(context: &Context, cache: Cache, others: u32) -> Result<Point, Experi
         jobs.push(match cache {
             Cache::Locked(_) => one_job(context, board, config, input)?,
             // Once every line has been used.
-            Cache::Whole => Job { execution_ps: second_job(context, board, config)?, transactions: 0 },
+            Cache::Whole => {
+                Job { execution_ps: second_job(context, board, config)?, transactions: 0 }
+            }
         });
     }
     Ok(Point::of(&jobs))
@@ -127,7 +137,8 @@ fn curve(context: &Context) -> Result<Outcome, ExperimentError> {
     let all: Vec<Cache> = pages.iter().map(|&n| Cache::Locked(n)).chain([Cache::Whole]).collect();
     let mut found = points(context, &all, |&cache| measure(context, cache, 0))?;
     let whole = found.pop().ok_or_else(|| ExperimentError::Setup("no point".to_owned()))?;
-    let mut table = Table::new(&["locked_pages", "wcet_ms", "best_ms", "transactions", "whole_cache_wcet_ms"]);
+    let mut table =
+        Table::new(&["locked_pages", "wcet_ms", "best_ms", "transactions", "whole_cache_wcet_ms"]);
     for (&n, p) in pages.iter().zip(&found) {
         table.push(row![
             n,
@@ -142,9 +153,16 @@ fn curve(context: &Context) -> Result<Outcome, ExperimentError> {
     let line = |of: fn(&Point) -> u64| -> Vec<(f64, f64)> {
         pages.iter().zip(&found).map(|(&n, p)| (f64::from(n), ms(of(p)))).collect()
     };
-    let series =
-        vec![Series::new("WCET", line(|p| p.worst.execution_ps)), Series::new("best case", line(|p| p.best_ps))];
-    let chart = Chart::lines("Progressive lockdown curve, 217 pages", "locked pages", "execution time, ms", series);
+    let series = vec![
+        Series::new("WCET", line(|p| p.worst.execution_ps)),
+        Series::new("best case", line(|p| p.best_ps)),
+    ];
+    let chart = Chart::lines(
+        "Progressive lockdown curve, 217 pages",
+        "locked pages",
+        "execution time, ms",
+        series,
+    );
     outcome.charts.push(chart.level("whole cache, unmanaged", ms(whole.worst.execution_ps)));
     let fluctuation = line(|p| p.fluctuation_ps()).into_iter().map(|(n, t)| (n, 1e3 * t)).collect();
     outcome.charts.push(Chart::lines(
@@ -159,13 +177,17 @@ fn curve(context: &Context) -> Result<Outcome, ExperimentError> {
 
 fn differs(context: &Context, outcome: &mut Outcome) {
     let part = context.pick("sixteenth", "quarter");
-    outcome.differs(&format!("A job is a {part} of the paper's, with the same computation for each access."));
+    outcome.differs(&format!(
+        "A job is a {part} of the paper's, with the same computation for each access."
+    ));
     outcome.differs(
-        "The benchmark itself is not run: random accesses, the hotness of a page falling linearly with its rank, stand for it. That half \
+        "The benchmark itself is not run: random accesses, the hotness of a page falling linearly \
+            with its rank, stand for it. That half \
          of the pages take 75 % of the accesses is put in; that time follows them is measured.",
     );
     outcome.differs(
-        "The paper's \"reduce by 75 % the WCET\" is read as 75 % of the gain that all pages give: Table 1 has 1.88 for the whole gain.",
+        "The paper's \"reduce by 75 % the WCET\" is read as 75 % of the gain that all pages give: \
+            Table 1 has 1.88 for the whole gain.",
     );
 }
 
@@ -190,22 +212,33 @@ fn judge_curve(outcome: &mut Outcome, pages: &[u32], found: &[Point], whole: Poi
     );
     let ratio = wcet[0] / ms(whole.worst.execution_ps);
     outcome.check(
-        "the set-up is the paper's: without a page 1.88 times the time with the whole cache (within 5 %)",
+        "the set-up is the paper's: without a page 1.88 times the time with the whole cache \
+            (within 5 %)",
         (ratio / 1.88 - 1.0).abs() <= 0.05,
         format!("{ratio:.2} times"),
     );
-    let near = pages.iter().zip(&wcet).find(|&(_, &t)| t <= 1.1 * ms(whole.worst.execution_ps)).map(|(&n, _)| n);
+    let near = pages
+        .iter()
+        .zip(&wcet)
+        .find(|&(_, &t)| t <= 1.1 * ms(whole.worst.execution_ps))
+        .map(|(&n, _)| n);
     outcome.check(
-        "with only some of the pages, the time is comparable to that with the whole cache (within 10 %)",
+        "with only some of the pages, the time is comparable to that with the whole cache (within \
+            10 %)",
         near.is_some_and(|n| n < PAGES),
         near.map_or("with none".to_owned(), |n| {
-            format!("from {n} pages on; {:.2} ms with the whole cache", ms(whole.worst.execution_ps))
+            format!(
+                "from {n} pages on; {:.2} ms with the whole cache",
+                ms(whole.worst.execution_ps)
+            )
         }),
     );
     let fluctuation = |at: usize| found[at].fluctuation_ps();
     outcome.check(
-        "more locked pages quickly reduce the fluctuation (half of the pages give more than half of the reduction)",
-        fluctuation(last) < fluctuation(half) && 2 * fluctuation(half) < fluctuation(0) + fluctuation(last),
+        "more locked pages quickly reduce the fluctuation (half of the pages give more than half \
+            of the reduction)",
+        fluctuation(last) < fluctuation(half)
+            && 2 * fluctuation(half) < fluctuation(0) + fluctuation(last),
         format!(
             "{:.2} ms without, {:.2} ms with half, {:.2} ms with all",
             ms(fluctuation(0)),
@@ -218,13 +251,20 @@ fn judge_curve(outcome: &mut Outcome, pages: &[u32], found: &[Point], whole: Poi
 fn regulated(context: &Context) -> Result<Outcome, ExperimentError> {
     let (pages, platform) = (pages(), platform("p4080")?);
     let others = platform.cores - 1;
-    let all: Vec<(u32, u32)> = [0, others].into_iter().flat_map(|o| pages.iter().map(move |&n| (n, o))).collect();
+    let all: Vec<(u32, u32)> =
+        [0, others].into_iter().flat_map(|o| pages.iter().map(move |&n| (n, o))).collect();
     let found = points(context, &all, |&(n, others)| measure(context, Cache::Locked(n), others))?;
     let (solo, measured) = found.split_at(pages.len());
     let split = regulation(&platform, platform.cores);
     let bounds: Vec<u64> = solo.iter().map(|p| c_sce(&split, p.worst)).collect();
-    let mut table =
-        Table::new(&["locked_pages", "solo_ms", "memguard_ms", "memguard_best_ms", "c_sce_ms", "transactions"]);
+    let mut table = Table::new(&[
+        "locked_pages",
+        "solo_ms",
+        "memguard_ms",
+        "memguard_best_ms",
+        "c_sce_ms",
+        "transactions",
+    ]);
     for (at, &n) in pages.iter().enumerate() {
         let (s, m) = (solo[at].worst, measured[at]);
         table.push(row![
@@ -238,8 +278,9 @@ fn regulated(context: &Context) -> Result<Outcome, ExperimentError> {
     }
     let mut outcome = Outcome::new(table);
     judge_regulated(&mut outcome, &pages, solo, measured, &bounds);
-    let line =
-        |of: &dyn Fn(usize) -> u64| pages.iter().enumerate().map(|(at, &n)| (f64::from(n), ms(of(at)))).collect();
+    let line = |of: &dyn Fn(usize) -> u64| {
+        pages.iter().enumerate().map(|(at, &n)| (f64::from(n), ms(of(at)))).collect()
+    };
     outcome.charts.push(Chart::lines(
         "Execution time along the progressive lockdown curve, 8 active cores",
         "locked pages",
@@ -252,11 +293,20 @@ fn regulated(context: &Context) -> Result<Outcome, ExperimentError> {
         ],
     ));
     differs(context, &mut outcome);
-    outcome.differs("The operating system's own accesses, the noise of the paper's measurement, are not simulated.");
+    outcome.differs(
+        "The operating system's own accesses, the noise of the paper's measurement, \
+        are not simulated.",
+    );
     Ok(outcome)
 }
 
-fn judge_regulated(outcome: &mut Outcome, pages: &[u32], solo: &[Point], measured: &[Point], bounds: &[u64]) {
+fn judge_regulated(
+    outcome: &mut Outcome,
+    pages: &[u32],
+    solo: &[Point],
+    measured: &[Point],
+    bounds: &[u64],
+) {
     let time = |p: &Point| p.worst.execution_ps;
     let missing = measured.iter().zip(bounds).zip(solo).filter(|(_, s)| s.worst.transactions > 0);
     let least = missing.map(|((m, &b), _)| b as f64 / time(m) as f64).fold(f64::INFINITY, f64::min);
@@ -275,7 +325,8 @@ fn judge_regulated(outcome: &mut Outcome, pages: &[u32], solo: &[Point], measure
         ),
     );
     outcome.check(
-        "without enough critical pages in cache there is a significant slowdown (without any, at least 1.5 times)",
+        "without enough critical pages in cache there is a significant slowdown (without any, at \
+            least 1.5 times)",
         time(&measured[0]) as f64 >= 1.5 * time(&solo[0]) as f64,
         format!("{:.2} times without any", time(&measured[0]) as f64 / time(&solo[0]) as f64),
     );

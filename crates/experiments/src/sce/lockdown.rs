@@ -1,8 +1,10 @@
-//! SCE Fig. 6: a synthetic benchmark beside memory-intensive tasks, with and without Colored Lockdown.
+//! SCE Fig. 6: a synthetic benchmark beside memory-intensive tasks, with and without Colored
+//! Lockdown.
 //!
-//! Set-up: the benchmark of section 2.1 follows pointers in random order through 256 KiB, an eighth of the shared cache and more
-//! than the private ones hold. With lockdown its pages are locked in 4 of the 32 ways, which others then do not use. Neither
-//! PALLOC nor MemGuard, as in the paper: pages lie in any bank, nobody is stopped.
+//! Set-up: the benchmark of section 2.1 follows pointers in random order through 256 KiB, an eighth
+//! of the shared cache and more than the private ones hold. With lockdown its pages are locked in 4
+//! of the 32 ways, which others then do not use. Neither PALLOC nor MemGuard, as in the paper:
+//! pages lie in any bank, nobody is stopped.
 
 use super::setup::{Jobs, hog};
 use crate::run::{MS, finish, platform, points};
@@ -44,22 +46,28 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
         .flat_map(|locked| others.iter().map(move |&others| Point { others, locked }))
         .collect();
     let found = points(context, &all, |p| cycles(context, p))?;
-    let mut table = Table::new(&["co_runners", "lockdown", "least_cycles", "mean_cycles", "most_cycles"]);
+    let mut table =
+        Table::new(&["co_runners", "lockdown", "least_cycles", "mean_cycles", "most_cycles"]);
     for (p, c) in all.iter().zip(&found) {
         table.push(row![p.others, if p.locked { "yes" } else { "no" }, c.least, c.mean, c.most]);
     }
     let mut outcome = Outcome::new(table);
     let (free, locked) = found.split_at(others.len());
     judge(&mut outcome, free, locked);
-    let line = |of: &[Cycles]| others.iter().zip(of).map(|(&n, c)| (f64::from(n), c.most / 1e3)).collect();
+    let line =
+        |of: &[Cycles]| others.iter().zip(of).map(|(&n, c)| (f64::from(n), c.most / 1e3)).collect();
     outcome.charts.push(Chart::lines(
         "P4080: longest pass of the synthetic benchmark",
         "memory-intensive co-runners",
         "cycles, thousands",
-        vec![Series::new("without lockdown", line(free)), Series::new("with lockdown", line(locked))],
+        vec![
+            Series::new("without lockdown", line(free)),
+            Series::new("with lockdown", line(locked)),
+        ],
     ));
     outcome.differs(
-        "The paper does not say how large its benchmark is, nor how many co-runners it has; the contention for the ports of the \
+        "The paper does not say how large its benchmark is, nor how many co-runners it has; the \
+            contention for the ports of the \
          shared cache, which lockdown does not take away, is not simulated.",
     );
     Ok(outcome)
@@ -75,7 +83,11 @@ fn cycles(context: &Context, p: &Point) -> Result<Cycles, ExperimentError> {
         ..SceBenchmark::default()
     };
     let kind = if p.locked { PageKind::Locked } else { PageKind::Cached };
-    let task = board.add_at("benchmark", &WorkloadSpec::SceBenchmark(spec), &Place::default().kind(kind))?;
+    let task = board.add_at(
+        "benchmark",
+        &WorkloadSpec::SceBenchmark(spec),
+        &Place::default().kind(kind),
+    )?;
     board.task(task).core = Some(0);
     for core in 1..=p.others {
         let hog = hog(&mut board, core, &Place::default())?;
@@ -89,7 +101,8 @@ fn cycles(context: &Context, p: &Point) -> Result<Cycles, ExperimentError> {
     let per_ps = platform.frequency.0 as f64 / 1e12;
     // The first pass finds empty caches.
     let cycles: Vec<f64> = jobs.0.iter().skip(1).map(|&ps| ps as f64 * per_ps).collect();
-    let extreme = |pick: fn(f64, f64) -> f64| cycles.iter().copied().reduce(pick).unwrap_or(f64::NAN);
+    let extreme =
+        |pick: fn(f64, f64) -> f64| cycles.iter().copied().reduce(pick).unwrap_or(f64::NAN);
     Ok(Cycles {
         least: extreme(f64::min),
         mean: cycles.iter().sum::<f64>() / cycles.len() as f64,
@@ -100,7 +113,8 @@ fn cycles(context: &Context, p: &Point) -> Result<Cycles, ExperimentError> {
 fn judge(outcome: &mut Outcome, free: &[Cycles], locked: &[Cycles]) {
     let last = free.len() - 1;
     outcome.check(
-        "lockdown reduces the cycles significantly where others use the cache (with seven co-runners, to less than half)",
+        "lockdown reduces the cycles significantly where others use the cache (with seven \
+            co-runners, to less than half)",
         locked[last].most < 0.5 * free[last].most,
         format!("{:.0} cycles without, {:.0} with lockdown", free[last].most, locked[last].most),
     );
@@ -111,7 +125,8 @@ fn judge(outcome: &mut Outcome, free: &[Cycles], locked: &[Cycles]) {
     );
     let rise = |of: &[Cycles]| of[last].most / of[0].least;
     outcome.check(
-        "lockdown improves temporal predictability significantly (from the best to the worst case, less than half the rise)",
+        "lockdown improves temporal predictability significantly (from the best to the worst case, \
+            less than half the rise)",
         rise(locked) - 1.0 < 0.5 * (rise(free) - 1.0),
         format!("worst over best: {:.2} without, {:.2} with lockdown", rise(free), rise(locked)),
     );

@@ -1,11 +1,14 @@
-//! A task whose accesses scatter over its pages, hot pages more often: the stand-in for the vision benchmarks of SCE section 4.
+//! A task whose accesses scatter over its pages, hot pages more often: the stand-in for the vision
+//! benchmarks of SCE section 4.
 //!
-//! Problem: the paper gives of each benchmark its pages, its times, and (by eq. (1)) its misses, not its program. Rule: a job
-//! makes so many dependent accesses to random lines of random pages, between them so much computation in pieces of random length.
-//! The pages are drawn evenly, or the hotter of two draws wins: then the share of accesses falls linearly with the rank,
-//! and the colder half of the pages has a quarter of them. Which page is hot is shuffled. The number of accesses of a job differs
-//! by up to 5 % with its input; the computation does not.
-//! The accesses go straight to the shared cache: the paper keeps the levels above it disabled. Not covered: stores.
+//! Problem: the paper gives of each benchmark its pages, its times, and (by eq. (1)) its misses,
+//! not its program. Rule: a job makes so many dependent accesses to random lines of random pages,
+//! between them so much computation in pieces of random length. The pages are drawn evenly, or the
+//! hotter of two draws wins: then the share of accesses falls linearly with the rank, and the
+//! colder half of the pages has a quarter of them. Which page is hot is shuffled. The number of
+//! accesses of a job differs by up to 5 % with its input; the computation does not.
+//! The accesses go straight to the shared cache: the paper keeps the levels above it disabled. Not
+//! covered: stores.
 
 use solocore_dram::random::Random;
 use solocore_model::Bytes;
@@ -24,7 +27,8 @@ pub struct Shape {
     pub accesses: u64,
     /// Cycles of computation of a job.
     pub cycles: u64,
-    /// Does the share of accesses fall with the rank of the page, and their number vary with the input?
+    /// Does the share of accesses fall with the rank of the page, and their number vary with the
+    /// input?
     pub hot: bool,
     /// Does a job that touches every line once come first?
     pub warm: bool,
@@ -56,7 +60,16 @@ impl Scatter {
             order.swap(last, other);
         }
         let random = Random::new(seed ^ input.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        let mut program = Self { shape, lines: u64::from(lines), random, order, left: 0, cycles: 0, touch: 0, gap: 0 };
+        let mut program = Self {
+            shape,
+            lines: u64::from(lines),
+            random,
+            order,
+            left: 0,
+            cycles: 0,
+            touch: 0,
+            gap: 0,
+        };
         program.touch = if shape.warm { u64::from(shape.pages) * program.lines } else { 0 };
         program.begin();
         program
@@ -118,7 +131,13 @@ impl Program for Scatter {
 }
 
 /// Adds the task as task 0 on core 0; its first job is that of `input`.
-pub fn add(board: &mut Board, name: &str, shape: Shape, place: &Place, input: u64) -> Result<usize, BoardError> {
+pub fn add(
+    board: &mut Board,
+    name: &str,
+    shape: Shape,
+    place: &Place,
+    input: u64,
+) -> Result<usize, BoardError> {
     let page = board.platform().page.0;
     let context = board.context(Path::new("."));
     // The pages of a chase over an array of that size; what walks over them is put in its place.
@@ -130,7 +149,8 @@ pub fn add(board: &mut Board, name: &str, shape: Shape, place: &Place, input: u6
     Ok(task)
 }
 
-/// Pages by the number of their accesses in a job, most first: the profile. It is of another input than those measured.
+/// Pages by the number of their accesses in a job, most first: the profile. It is of another input
+/// than those measured.
 pub fn ranked(shape: Shape, lines: u32, seed: u64) -> Vec<u32> {
     let mut program = Scatter::new(Shape { warm: false, ..shape }, lines, seed, u64::MAX / 2);
     let mut counts = vec![0u64; shape.pages as usize];

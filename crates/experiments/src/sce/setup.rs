@@ -1,8 +1,9 @@
-//! What the experiments on the P4080 share: the co-runners, MemGuard's even split, and the measurement of one job.
+//! What the experiments on the P4080 share: the co-runners, MemGuard's even split, and the
+//! measurement of one job.
 //!
-//! Source: SCE sections 2.1, 3.1 and 4. A core's private banks are one bank of every rank (PALLOC); a co-runner writes line after
-//! line over an array well beyond the shared cache, never waiting (a "memory-intensive" task); `P` is 1 ms and every core's
-//! budget `P/(m L)`.
+//! Source: SCE sections 2.1, 3.1 and 4. A core's private banks are one bank of every rank (PALLOC);
+//! a co-runner writes line after line over an array well beyond the shared cache, never waiting (a
+//! "memory-intensive" task); `P` is 1 ms and every core's budget `P/(m L)`.
 
 use crate::run::MS;
 use crate::{Context, ExperimentError};
@@ -14,7 +15,8 @@ use solocore_sim::kernel::{JobReport, KernelConfig, Observer};
 use solocore_sim::workload::WorkloadSpec;
 use solocore_sim::workload::params::{Access, BandwidthHog};
 
-/// The co-runners run for so long before a job is measured: caches and queues are in their steady state.
+/// The co-runners run for so long before a job is measured: caches and queues are in their steady
+/// state.
 const LEAD_PS: u64 = 2 * MS;
 /// A job that takes longer is a slip in the set-up.
 const LONGEST_PS: u64 = 100_000 * MS;
@@ -29,8 +31,8 @@ pub fn c_sce(regulation: &Regulation, solo: Job) -> u64 {
     solo.execution_ps.saturating_add(stall_paper(regulation, solo.transactions))
 }
 
-/// MemGuard with the even split on every core; reads and write-backs count together, as the P4080's event unit counts
-/// transactions of the DRAM controller.
+/// MemGuard with the even split on every core; reads and write-backs count together, as the P4080's
+/// event unit counts transactions of the DRAM controller.
 pub fn memguard(regulation: &Regulation, cores: u32) -> KernelConfig {
     let core = (Budget::Together(regulation.even_budget()), Role::default());
     let regulator = RegulatorSpec::MemGuard {
@@ -87,16 +89,27 @@ impl Job {
     }
 }
 
-/// Runs one job of task 0, released at a point of the regulation period that follows from `index`, and nothing of it after.
-pub fn one_job(context: &Context, board: Board, config: KernelConfig, index: u64) -> Result<Job, ExperimentError> {
+/// Runs one job of task 0, released at a point of the regulation period that follows from `index`,
+/// and nothing of it after.
+pub fn one_job(
+    context: &Context,
+    board: Board,
+    config: KernelConfig,
+    index: u64,
+) -> Result<Job, ExperimentError> {
     // Multiples of the golden ratio: however many there are, they lie evenly over the period.
-    let phase = u64::try_from(u128::from(index) * 618_034 % 1_000_000).unwrap_or(0) * (MS / 1_000_000);
+    let phase =
+        u64::try_from(u128::from(index) * 618_034 % 1_000_000).unwrap_or(0) * (MS / 1_000_000);
     let (times, transactions) = jobs_at(context, board, config, vec![LEAD_PS + phase])?;
     Ok(Job { execution_ps: times[0], transactions })
 }
 
 /// The execution time of a job of task 0 that follows another one.
-pub fn second_job(context: &Context, board: Board, config: KernelConfig) -> Result<u64, ExperimentError> {
+pub fn second_job(
+    context: &Context,
+    board: Board,
+    config: KernelConfig,
+) -> Result<u64, ExperimentError> {
     let (times, _) = jobs_at(context, board, config, vec![LEAD_PS, LEAD_PS + MS])?;
     Ok(times[1])
 }

@@ -1,10 +1,12 @@
-//! SCE Fig. 1: delay spikes of a task beside memory-intensive tasks, unmanaged and under single-core equivalence.
+//! SCE Fig. 1: delay spikes of a task beside memory-intensive tasks, unmanaged and under
+//! single-core equivalence.
 //!
-//! Set-up (the paper names neither task nor sizes; assumed): a job of the task on core 0 reads 512 KiB of input line after line,
-//! then follows pointers 16 times (quick: 8) through 256 KiB, 20 cycles an access; all of it fits the shared cache of 2 MiB, nothing but
-//! lines in use the private ones. Unmanaged: pages anywhere, the cache shared. SCE (section 3.1): each core its own
-//! banks and 4 of the 32 ways; the task's are locked and hold the 256 KiB, the input is not cached; MemGuard splits
-//! the guaranteed bandwidth evenly over the `m` active cores.
+//! Set-up (the paper names neither task nor sizes; assumed): a job of the task on core 0 reads 512
+//! KiB of input line after line, then follows pointers 16 times (quick: 8) through 256 KiB, 20
+//! cycles an access; all of it fits the shared cache of 2 MiB, nothing but lines in use the private
+//! ones. Unmanaged: pages anywhere, the cache shared. SCE (section 3.1): each core its own banks
+//! and 4 of the 32 ways; the task's are locked and hold the 256 KiB, the input is not cached;
+//! MemGuard splits the guaranteed bandwidth evenly over the `m` active cores.
 
 use super::setup::{Job, Jobs, c_sce, hog, memguard, one_job, own_banks, regulation};
 use crate::run::{MS, finish, ms, platform, points};
@@ -45,17 +47,31 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let active: &[u32] = context.pick(&[1, 2, 4, 8], &[1, 2, 3, 4, 5, 6, 7, 8]);
     let bars = |managed| active.iter().map(move |&active| Point { active, managed });
     let all: Vec<Point> = bars(false).chain(bars(true)).collect();
-    let found =
-        points(context, &all, |p| if p.managed { managed(context, p.active) } else { unmanaged(context, p.active) })?;
+    let found = points(context, &all, |p| {
+        if p.managed { managed(context, p.active) } else { unmanaged(context, p.active) }
+    })?;
     let (free, sce) = found.split_at(active.len());
     let solo = Job { execution_ps: sce[0].worst_ps, transactions: sce[0].transactions };
     let platform = platform("p4080")?;
     let bounds: Vec<u64> = active.iter().map(|&m| c_sce(&regulation(&platform, m), solo)).collect();
-    let mut table =
-        Table::new(&["active_cores", "unmanaged_ms", "sce_ms", "c_sce_ms", "sce_transactions", "sce_budget_per_ms"]);
+    let mut table = Table::new(&[
+        "active_cores",
+        "unmanaged_ms",
+        "sce_ms",
+        "c_sce_ms",
+        "sce_transactions",
+        "sce_budget_per_ms",
+    ]);
     for (at, &m) in active.iter().enumerate() {
         let budget = regulation(&platform, m).even_budget();
-        table.push(row![m, ms(free[at].worst_ps), ms(sce[at].worst_ps), ms(bounds[at]), sce[at].transactions, budget]);
+        table.push(row![
+            m,
+            ms(free[at].worst_ps),
+            ms(sce[at].worst_ps),
+            ms(bounds[at]),
+            sce[at].transactions,
+            budget
+        ]);
     }
     let mut outcome = Outcome::new(table);
     judge(&mut outcome, active, free, sce, &bounds);
@@ -63,7 +79,12 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
 }
 
 /// A job reads its input and works on what it keeps.
-fn task(context: &Context, board: &mut Board, input: &Place, hot: &Place) -> Result<(), ExperimentError> {
+fn task(
+    context: &Context,
+    board: &mut Board,
+    input: &Place,
+    hot: &Place,
+) -> Result<(), ExperimentError> {
     let section = |region: &str, size: u64, accesses: u64, pattern| Section {
         name: region.to_owned(),
         region: region.to_owned(),
@@ -77,7 +98,10 @@ fn task(context: &Context, board: &mut Board, input: &Place, hot: &Place) -> Res
         section("input", INPUT, INPUT / LINE, Pattern::Sequential),
         section("hot", HOT, context.pick(8, 16) * HOT / LINE, Pattern::Chase),
     ];
-    let spec = WorkloadSpec::Phases(Phases { sections, job: Some(solocore_sim::workload::Job::Passes(1)) });
+    let spec = WorkloadSpec::Phases(Phases {
+        sections,
+        job: Some(solocore_sim::workload::Job::Passes(1)),
+    });
     let regions = [("input", input.clone()), ("hot", hot.clone())];
     let task = board.add_regions("task", &spec, input, &regions)?;
     board.task(task).core = Some(0);
@@ -111,12 +135,22 @@ fn managed(context: &Context, active: u32) -> Result<Bar, ExperimentError> {
     for index in 0..context.pick(2, 8) {
         let mut board = Board::new(&platform, context.seed)?;
         let own = Place::banks(&own_banks(&platform, 0));
-        task(context, &mut board, &own.clone().kind(PageKind::Bypass), &own.kind(PageKind::Locked))?;
+        task(
+            context,
+            &mut board,
+            &own.clone().kind(PageKind::Bypass),
+            &own.kind(PageKind::Locked),
+        )?;
         for core in 1..active {
             let hog = hog(&mut board, core, &Place::banks(&own_banks(&platform, core)))?;
             board.space(hog).ways = ((1 << WAYS) - 1) << (WAYS * core);
         }
-        jobs.push(one_job(context, board, memguard(&regulation(&platform, active), platform.cores), index)?);
+        jobs.push(one_job(
+            context,
+            board,
+            memguard(&regulation(&platform, active), platform.cores),
+            index,
+        )?);
     }
     let worst = Job::worst(&jobs);
     Ok(Bar { worst_ps: worst.execution_ps, transactions: worst.transactions })
@@ -124,17 +158,26 @@ fn managed(context: &Context, active: u32) -> Result<Bar, ExperimentError> {
 
 fn judge(outcome: &mut Outcome, active: &[u32], free: &[Bar], sce: &[Bar], bounds: &[u64]) {
     let alone = free[0].worst_ps as f64;
-    let (peak_at, peak) =
-        free.iter().enumerate().max_by_key(|(_, b)| b.worst_ps).map_or((0, 0), |(at, b)| (at, b.worst_ps));
+    let (peak_at, peak) = free
+        .iter()
+        .enumerate()
+        .max_by_key(|(_, b)| b.worst_ps)
+        .map_or((0, 0), |(at, b)| (at, b.worst_ps));
     let spike = peak as f64 / alone;
     outcome.check(
-        "unmanaged, co-runners make the task several times as long (the paper's peak is 6 times; at least 3 here)",
+        "unmanaged, co-runners make the task several times as long (the paper's peak is 6 times; \
+            at least 3 here)",
         spike >= 3.0,
-        format!("{:.2} ms alone, at most {spike:.1} times that, with {} active cores", alone / 1e9, active[peak_at]),
+        format!(
+            "{:.2} ms alone, at most {spike:.1} times that, with {} active cores",
+            alone / 1e9,
+            active[peak_at]
+        ),
     );
     let last = sce.len() - 1;
     outcome.check(
-        "under SCE the worst execution time is much shorter (with all cores active, less than half)",
+        "under SCE the worst execution time is much shorter (with all cores active, less than \
+            half)",
         sce[last].worst_ps * 2 < free[last].worst_ps,
         format!("{:.2} ms against {:.2} ms", ms(sce[last].worst_ps), ms(free[last].worst_ps)),
     );
@@ -143,14 +186,19 @@ fn judge(outcome: &mut Outcome, active: &[u32], free: &[Bar], sce: &[Bar], bound
         sce.windows(2).all(|w| w[0].worst_ps < w[1].worst_ps),
         sce.iter().map(|b| format!("{:.2}", ms(b.worst_ps))).collect::<Vec<_>>().join(", ") + " ms",
     );
-    let least = sce.iter().zip(bounds).map(|(b, &c)| c as f64 / b.worst_ps as f64).fold(f64::INFINITY, f64::min);
+    let least = sce
+        .iter()
+        .zip(bounds)
+        .map(|(b, &c)| c as f64 / b.worst_ps as f64)
+        .fold(f64::INFINITY, f64::min);
     outcome.check(
         "C_sce(m) bounds the measured time for every number m of active cores",
         sce.iter().zip(bounds).all(|(b, &c)| b.worst_ps <= c),
         format!("the bound is at least {least:.2} times the measured time"),
     );
-    let line =
-        |of: &dyn Fn(usize) -> u64| active.iter().enumerate().map(|(at, &m)| (f64::from(m), ms(of(at)))).collect();
+    let line = |of: &dyn Fn(usize) -> u64| {
+        active.iter().enumerate().map(|(at, &m)| (f64::from(m), ms(of(at)))).collect()
+    };
     outcome.charts.push(Chart::lines(
         "P4080: worst execution time of the task on core 0",
         "active cores",
@@ -162,7 +210,8 @@ fn judge(outcome: &mut Outcome, active: &[u32], free: &[Bar], sce: &[Bar], bound
         ],
     ));
     outcome.differs(
-        "The paper's task is not known, nor are its co-runners; a task with a hot part and an input stands for it. That the peak \
+        "The paper's task is not known, nor are its co-runners; a task with a hot part and an \
+            input stands for it. That the peak \
          lies at 7 cores and not at 8 is an accident of that board, and not looked for.",
     );
     outcome.differs("Interrupts and the kernel's own memory accesses cost nothing here.");

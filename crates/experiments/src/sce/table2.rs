@@ -1,9 +1,12 @@
-//! SCE Table 2: seven benchmarks alone, under MemGuard with seven memory-intensive co-runners, and their `C_sce`.
+//! SCE Table 2: seven benchmarks alone, under MemGuard with seven memory-intensive co-runners, and
+//! their `C_sce`.
 //!
-//! Set-up: of each benchmark the paper gives the time alone and `C_sce`, so that eq. (1) gives the misses: (C_sce - Solo)/(m L_max)
-//! (examples/sce-table2). A job makes that many dependent misses, at random points of the computation that they leave of the
-//! solo time at the cost that a miss has on this board alone, each in a random page of 16 MiB in the core's own banks. What is locked costs no misses, so it
-//! is part of the computation. The co-runners write in their own banks, without room in the shared cache.
+//! Set-up: of each benchmark the paper gives the time alone and `C_sce`, so that eq. (1) gives the
+//! misses: (C_sce - Solo)/(m L_max) (examples/sce-table2). A job makes that many dependent misses,
+//! at random points of the computation that they leave of the solo time at the cost that a miss has
+//! on this board alone, each in a random page of 16 MiB in the core's own banks. What is locked
+//! costs no misses, so it is part of the computation. The co-runners write in their own banks,
+//! without room in the shared cache.
 
 use super::scatter::{Shape, add};
 use super::setup::{Job, c_sce, hog, memguard, one_job, own_banks, regulation};
@@ -39,13 +42,15 @@ fn run(context: &Context) -> Result<Outcome, ExperimentError> {
     let split = regulation(&platform, platform.cores);
     let miss_ps = miss(context, &platform)?;
     // The longest jobs first: the last ones to finish are short.
-    let mut all: Vec<(usize, bool)> = (0..BENCHMARKS.len()).flat_map(|b| [(b, false), (b, true)]).collect();
+    let mut all: Vec<(usize, bool)> =
+        (0..BENCHMARKS.len()).flat_map(|b| [(b, false), (b, true)]).collect();
     all.sort_by_key(|&(b, beside)| std::cmp::Reverse((beside, BENCHMARKS[b].2)));
     let found = points(context, &all, |&(b, beside)| {
         measure(context, &platform, shape(context, &platform, b, miss_ps), beside)
     })?;
-    let of =
-        |wanted: (usize, bool)| all.iter().zip(&found).find(|(p, _)| **p == wanted).map_or(Job::default(), |(_, j)| *j);
+    let of = |wanted: (usize, bool)| {
+        all.iter().zip(&found).find(|(p, _)| **p == wanted).map_or(Job::default(), |(_, j)| *j)
+    };
     let mut table = Table::new(&[
         "benchmark",
         "solo_ms",
@@ -100,9 +105,15 @@ fn shape(context: &Context, platform: &Platform, benchmark: usize, miss_ps: u64)
     Shape { pages: ARRAY_PAGES, accesses: misses / part(context), cycles, hot: false, warm: false }
 }
 
-fn measure(context: &Context, platform: &Platform, shape: Shape, beside: bool) -> Result<Job, ExperimentError> {
+fn measure(
+    context: &Context,
+    platform: &Platform,
+    shape: Shape,
+    beside: bool,
+) -> Result<Job, ExperimentError> {
     let count = context.pick(2, 3);
-    let jobs: Result<Vec<Job>, _> = (0..count).map(|i| measure_one(context, platform, shape, beside, i)).collect();
+    let jobs: Result<Vec<Job>, _> =
+        (0..count).map(|i| measure_one(context, platform, shape, beside, i)).collect();
     Ok(Job::worst(&jobs?))
 }
 
@@ -135,37 +146,49 @@ fn judge(context: &Context, outcome: &mut Outcome, rows: &[(u64, u64, u64)]) {
         format!("the bound is at least {least:.3} times the measured time"),
     );
     let names = BENCHMARKS.iter().zip(rows);
-    let ratios: Vec<String> = names.map(|(b, r)| format!("{} {:.2}", b.0, r.1 as f64 / r.0 as f64)).collect();
+    let ratios: Vec<String> =
+        names.map(|(b, r)| format!("{} {:.2}", b.0, r.1 as f64 / r.0 as f64)).collect();
     outcome.check(
         "the measured time lies between the time alone and C_sce",
         rows.iter().all(|r| r.0 < r.1 && r.1 < r.2),
         format!("times the solo time: {}", ratios.join(", ")),
     );
     let scale = part(context) as f64;
-    let off = BENCHMARKS.iter().zip(rows).map(|(b, r)| (ms(r.0) * scale / (b.1 as f64 / 10.0) - 1.0).abs());
+    let off = BENCHMARKS
+        .iter()
+        .zip(rows)
+        .map(|(b, r)| (ms(r.0) * scale / (b.1 as f64 / 10.0) - 1.0).abs());
     let off = off.fold(0.0, f64::max);
     outcome.check(
         "the set-up is the table's: alone, each takes the printed time (within 5 %)",
         off <= 0.05,
         format!("at most {:.1} % off", 100.0 * off),
     );
-    let bars = |of: fn(&(u64, u64, u64)) -> u64| rows.iter().map(|r| Some(ms(of(r)))).collect::<Vec<_>>();
+    let bars =
+        |of: fn(&(u64, u64, u64)) -> u64| rows.iter().map(|r| Some(ms(of(r)))).collect::<Vec<_>>();
     let series = vec![
         ("solo".to_owned(), bars(|r| r.0)),
         ("MemGuard, measured".to_owned(), bars(|r| r.1)),
         ("C_sce".to_owned(), bars(|r| r.2)),
     ];
     let groups = BENCHMARKS.iter().map(|b| b.0.to_owned()).collect();
-    outcome.charts.push(Chart::bars("Seven benchmarks on eight cores", "execution time, ms", groups, series));
+    outcome.charts.push(Chart::bars(
+        "Seven benchmarks on eight cores",
+        "execution time, ms",
+        groups,
+        series,
+    ));
     outcome.differs(
-        "The benchmarks are stood for by their times and misses; their misses lie at random in a job. Where the real ones' \
+        "The benchmarks are stood for by their times and misses; their misses lie at random in a \
+            job. Where the real ones' \
          misses bunch (sift, mser), MemGuard stops them more.",
     );
     if part(context) > 1 {
         outcome.differs("A quick run simulates a tenth of each job.");
     }
     outcome.differs(
-        "The misses are what eq. (1) makes of the table; on the board part of them were the operating system's, which are \
+        "The misses are what eq. (1) makes of the table; on the board part of them were the \
+            operating system's, which are \
          the benchmark's own here.",
     );
 }

@@ -18,11 +18,13 @@ pub(super) struct Door {
 }
 
 impl Door {
-    /// Opens it. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    /// Opens it. Only who holds the [`crate::Instance`] may, so what lies in its place is left
+    /// over.
     pub fn open(path: &Path, group: &str) -> Result<Self, LinuxError> {
         let group = seqpacket::group(group);
-        let fail =
-            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let fail = |e: io::Error| {
+            LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
+        };
         let listener = listen(path, group).map_err(fail)?;
         Ok(Self { listener, path: path.to_owned(), group })
     }
@@ -33,7 +35,8 @@ impl Door {
         if !allowed(&peer, self.group) {
             return Err(Refusal::NotAllowed);
         }
-        let request = Request::decode(message).filter(|r| r.protocol == 1).ok_or(Refusal::BadRequest)?;
+        let request =
+            Request::decode(message).filter(|r| r.protocol == 1).ok_or(Refusal::BadRequest)?;
         Ok((peer, request))
     }
 }
@@ -62,8 +65,8 @@ fn allowed(peer: &Peer, group: Option<u32>) -> bool {
     peer.uid == 0 || group.is_some_and(|g| peer.groups.contains(&g))
 }
 
-/// When a thread of a process started, in hundredths of a second since the machine did; `None` if it is no such thread, or
-/// is dead.
+/// When a thread of a process started, in hundredths of a second since the machine did; `None` if
+/// it is no such thread, or is dead.
 pub(super) fn start_of(pid: u32, thread: u32) -> Option<u64> {
     started(&fs::read_to_string(format!("/proc/{pid}/task/{thread}/stat")).ok()?)
 }

@@ -1,13 +1,16 @@
 //! The daemon's side of the lock: who asks for a page, gets one, and when it is taken back.
 //!
-//! Rule: one thread waits for connections, requests, ends of connections and of processes; what none of these shows (a
-//! thread that ends, or a process that passed its connection on) it finds within [`LOOK`]. A number of a thread is used again
-//! after its end, so an owner is a number and a time of start, here and in the programs.
+//! Rule: one thread waits for connections, requests, ends of connections and of processes; what
+//! none of these shows (a thread that ends, or a process that passed its connection on) it finds
+//! within [`LOOK`]. A number of a thread is used again after its end, so an owner is a number and a
+//! time of start, here and in the programs.
 //! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
 
 use super::door::{Door, start_of};
 use super::slots::{Board, SlotTable};
-use super::table::{LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer};
+use super::table::{
+    LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer,
+};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::threads::{ThreadChange, What};
@@ -34,7 +37,8 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const SLOTS_PER_USER: usize = 64;
 /// Connections at a time.
 const CONNECTIONS: usize = 2 * SLOTS as usize;
-/// Number of the machine's first namespace of processes: the only one whose numbers the programs see.
+/// Number of the machine's first namespace of processes: the only one whose numbers the programs
+/// see.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 /// What the user chooses.
@@ -84,18 +88,20 @@ pub struct Service {
 }
 
 impl Service {
-    /// Serves clients of the bandwidth lock and of dynamic budgets, where an engine's plan has some, and the transfers of its time table.
-    /// End it before the engine.
+    /// Serves clients of the bandwidth lock and of dynamic budgets, where an engine's plan has
+    /// some, and the transfers of its time table. End it before the engine.
     ///
     /// # Errors
     /// The socket cannot be opened.
     pub fn of(engine: &dyn Engine, options: ServiceOptions) -> Result<Option<Self>, LinuxError> {
         let Some(served) = engine.served() else { return Ok(None) };
         let Some(serving) = options.serving(served.policy) else { return Ok(None) };
-        Self::start(Table::new(served.object, served.events, serving)?, options, served.priority).map(Some)
+        Self::start(Table::new(served.object, served.events, serving)?, options, served.priority)
+            .map(Some)
     }
 
-    /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its
+    /// place is left over.
     fn start(table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
         let mut notes = Vec::new();
         let door = Door::open(&options.socket, &options.group)?;
@@ -105,15 +111,28 @@ impl Service {
                 options.group, options.group
             ));
         }
-        if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE) {
-            notes.push("this process is in a container, where processes have other numbers than the kernel's: no client will be known by its number; run solocore outside".to_owned());
+        if fs::read_link("/proc/self/ns/pid").is_ok_and(|ns| ns.as_os_str() != FIRST_PID_NAMESPACE)
+        {
+            notes.push(
+                "this process is in a container, where processes have other numbers than \
+                the kernel's: no client will be known by its number; run solocore \
+                outside"
+                    .to_owned(),
+            );
         }
         let stop = Arc::new(AtomicBool::new(false));
         let board = Board::new(&options.slots);
-        let changes = options.slots.slots.iter().any(|s| s.core.is_some()).then(Changes::begin).transpose()?;
+        let changes = options
+            .slots
+            .slots
+            .iter()
+            .any(|s| s.core.is_some())
+            .then(Changes::begin)
+            .transpose()?;
         let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
         let seen = Arc::clone(&shared);
-        let mut desk = Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes };
+        let mut desk =
+            Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("solocore/lock".to_owned())
@@ -126,7 +145,13 @@ impl Service {
                     desk.turn();
                 }
             })
-            .map_err(|e| LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)"))?;
+            .map_err(|e| {
+                LinuxError::of_io(
+                    "a thread is refused",
+                    &e,
+                    "raise the limit of threads (ulimit -u)",
+                )
+            })?;
         Ok(Self { stop, shared, thread: Some(thread), notes })
     }
 
@@ -262,7 +287,11 @@ impl Desk {
     }
 
     /// Does this connection stay?
-    fn serve(&mut self, connection: &mut Connection, messages: &mut Vec<String>) -> Result<bool, LinuxError> {
+    fn serve(
+        &mut self,
+        connection: &mut Connection,
+        messages: &mut Vec<String>,
+    ) -> Result<bool, LinuxError> {
         let mut buffer = [0u8; REQUEST_BYTES + 1];
         let got = match seqpacket::receive(&connection.socket, &mut buffer) {
             Ok(0) => return Ok(false),
@@ -286,15 +315,22 @@ impl Desk {
             }
             Err(refusal) => (Err(refusal), None),
         };
-        let limit = held.as_ref().map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
+        let limit = held
+            .as_ref()
+            .map_or(0, |h| if h.owner.endless { 0 } else { self.table.serving.max_hold_ns });
         let descriptor = held.as_ref().map(|h| h.page.descriptor());
-        let sent = seqpacket::send(&connection.socket, answer(verdict, limit).as_bytes(), descriptor);
+        let sent =
+            seqpacket::send(&connection.socket, answer(verdict, limit).as_bytes(), descriptor);
         connection.held = held;
         Ok(connection.held.is_some() && sent.is_ok())
     }
 
     /// Who asks, may it, and is there room?
-    fn admit(&mut self, connection: &Connection, message: &[u8]) -> Result<Result<Held, Refusal>, LinuxError> {
+    fn admit(
+        &mut self,
+        connection: &Connection,
+        message: &[u8],
+    ) -> Result<Result<Held, Refusal>, LinuxError> {
         let (peer, request) = match self.door.asked(&connection.socket, message) {
             Ok(asked) => asked,
             Err(refusal) => return Ok(Err(refusal)),
@@ -316,10 +352,20 @@ impl Desk {
         {
             page.fill(&slots).inspect_err(|_| self.board(|b| b.detach(number)))?;
         }
-        Ok(Ok(Held { slot, owner, page, pid: peer.pid, uid: peer.uid, end, bound: None, told: None }))
+        Ok(Ok(Held {
+            slot,
+            owner,
+            page,
+            pid: peer.pid,
+            uid: peer.uid,
+            end,
+            bound: None,
+            told: None,
+        }))
     }
 
-    /// Binds a device's transfer to the I/O core. Whose thread it is was checked, and that its user may be a client.
+    /// Binds a device's transfer to the I/O core. Whose thread it is was checked, and that its user
+    /// may be a client.
     fn bind(&mut self, held: &mut Held, messages: &mut Vec<String>) {
         let core = held.owner.slot.and_then(|n| self.board(|b| b.slot(n)?.core));
         let (Some(core), Some(changes)) = (core, &mut self.changes) else { return };
@@ -334,7 +380,8 @@ impl Desk {
         });
         if let Err(e) = made {
             messages.push(format!(
-                "thread {tid} of process {} moves data for the time table, and cannot be bound to the I/O core, CPU {core}: {e}",
+                "thread {tid} of process {} moves data for the time table, and cannot be bound to \
+                    the I/O core, CPU {core}: {e}",
                 held.pid
             ));
         }
@@ -357,17 +404,26 @@ impl Desk {
         if name.is_empty() {
             return Ok(None);
         }
-        let number = self.table.serving.tasks.iter().position(|t| t == name).and_then(|at| u32::try_from(at).ok());
-        let taken = self.connections.iter().filter_map(|c| c.held.as_ref()).any(|h| h.owner.task == number);
+        let number = self
+            .table
+            .serving
+            .tasks
+            .iter()
+            .position(|t| t == name)
+            .and_then(|at| u32::try_from(at).ok());
+        let taken =
+            self.connections.iter().filter_map(|c| c.held.as_ref()).any(|h| h.owner.task == number);
         if number.is_none() || taken { Err(Refusal::NoTask) } else { Ok(number) }
     }
 
-    /// A slot that nobody has; those that were given back last come last. None for an owner that has one.
+    /// A slot that nobody has; those that were given back last come last. None for an owner that
+    /// has one.
     fn free_slot(&mut self, peer: &Peer, owner: Owner) -> Option<u32> {
         let held = || self.connections.iter().filter_map(|c| c.held.as_ref());
         let of_user = held().filter(|h| h.uid == peer.uid).count();
         let twice = held().any(|h| {
-            (h.owner.scope == Scope::Program) == (owner.scope == Scope::Program) && h.owner.number == owner.number
+            (h.owner.scope == Scope::Program) == (owner.scope == Scope::Program)
+                && h.owner.number == owner.number
         });
         if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
             return None;
@@ -386,7 +442,8 @@ impl Desk {
             let (sections, depth) = held.page.sections();
             let (jobs, in_job) = held.page.jobs();
             let transfer = held.owner.slot.and_then(|n| {
-                // First the time, then the page: a slot that has ended by then stands there as begun, if it was.
+                // First the time, then the page: a slot that has ended by then stands there as
+                // begun, if it was.
                 let now = tasks::monotonic_ns();
                 let board = &mut shared.lock().unwrap_or_else(|e| e.into_inner()).board;
                 let words = board.look(n, now, |at| held.page.at(at));
@@ -394,13 +451,15 @@ impl Desk {
                 Some(RunClientTransfer { name, slots: words.begun, inside: words.inside })
             });
             let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
-            let name = fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
+            let name =
+                fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
             let name = name.unwrap_or_default().trim_end().to_owned();
             let cut = table.cut(held.slot);
             if cut.is_some() && cut != held.told {
                 held.told = cut;
                 messages.push(format!(
-                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms: it counts no more until its next section",
+                    "{name} (process {}, thread {}) held the bandwidth lock for more than {} ms: \
+                        it counts no more until its next section",
                     held.pid,
                     held.owner.number,
                     limit / 1_000_000
@@ -440,11 +499,25 @@ mod tests {
         let mine = start_of(me, me).expect("this process lives");
         assert!(lives(
             me,
-            Owner { scope: Scope::Thread, number: me, started: mine, endless: false, task: None, slot: None }
+            Owner {
+                scope: Scope::Thread,
+                number: me,
+                started: mine,
+                endless: false,
+                task: None,
+                slot: None
+            }
         ));
         assert!(!lives(
             me,
-            Owner { scope: Scope::Thread, number: me, started: mine + 1, endless: false, task: None, slot: None }
+            Owner {
+                scope: Scope::Thread,
+                number: me,
+                started: mine + 1,
+                endless: false,
+                task: None,
+                slot: None
+            }
         ));
     }
 }

@@ -1,13 +1,15 @@
 //! Input and output by the time table: a driver attaches as a transfer and waits for its slots.
 //!
-//! Problem: the table keeps transfers apart, and inputs before the windows that use them, only if drivers move data in their slots.
-//! Rule (single-core-equivalence, section 2.4): the n-th slot of an activity begins at offset + n * period after the first
-//! release, which is that of the partitions' windows. The daemon writes begin, length and period on the client's page before it
-//! grants it; from then on the client waits by the clock alone (client/c, `sc_wait_slot`). A slot whose beginning has passed is
-//! missed, not made up for. A device's transfer is bound to the I/O core; each slot has one client. What a client made of its slots
-//! stands on its page: the daemon reads it at every look, and works out the missed ones itself, also those of a client that hangs.
-//! Does not cover: a driver that moves data outside its slots, or whose device goes on by itself; the priority of a driver that
-//! solocore did not start.
+//! Problem: the table keeps transfers apart, and inputs before the windows that use them, only if
+//! drivers move data in their slots. Rule (single-core-equivalence, section 2.4): the n-th slot of
+//! an activity begins at offset + n * period after the first release, which is that of the
+//! partitions' windows. The daemon writes begin, length and period on the client's page before it
+//! grants it; from then on the client waits by the clock alone (client/c, `sc_wait_slot`). A slot
+//! whose beginning has passed is missed, not made up for. A device's transfer is bound to the I/O
+//! core; each slot has one client. What a client made of its slots stands on its page: the daemon
+//! reads it at every look, and works out the missed ones itself, also those of a client that hangs.
+//! Does not cover: a driver that moves data outside its slots, or whose device goes on by itself;
+//! the priority of a driver that solocore did not start.
 
 use crate::contract::{self, sc_page, sc_slot, sc_transfer};
 use crate::sys::tasks;
@@ -88,7 +90,8 @@ impl SlotTable {
         Self { slots, epoch: Arc::default() }
     }
 
-    /// The first release is now, or at another time by `CLOCK_MONOTONIC`. Only the first call counts.
+    /// The first release is now, or at another time by `CLOCK_MONOTONIC`. Only the first call
+    /// counts.
     pub fn release_at(&self, ns: u64) {
         let _ = self.epoch.set(ns);
     }
@@ -151,7 +154,14 @@ impl Board {
     pub fn new(table: &SlotTable) -> Self {
         let state = |slot: &Slot| {
             let Slot { name, resource, core, length_ns, period_ns, .. } = slot.clone();
-            let past = RunTransfer { name, resource, core, length_ns, period_ns, ..RunTransfer::default() };
+            let past = RunTransfer {
+                name,
+                resource,
+                core,
+                length_ns,
+                period_ns,
+                ..RunTransfer::default()
+            };
             State { slot: slot.clone(), past, live: None, latest: VecDeque::new() }
         };
         Self { table: table.clone(), states: table.slots.iter().map(state).collect(), now_ns: 0 }
@@ -206,11 +216,17 @@ impl Board {
         for k in live.taken.max(done.saturating_sub(KEPT - 1))..done {
             let place = page_at::LATEST + (k % KEPT) as usize * size_of::<sc_transfer>();
             let (start_ns, end_ns) = (at(place), at(place + 8));
-            let Some(since) = start_ns.checked_sub(first).filter(|_| end_ns >= start_ns) else { continue };
+            let Some(since) = start_ns.checked_sub(first).filter(|_| end_ns >= start_ns) else {
+                continue;
+            };
             if state.latest.len() == REMEMBERED {
                 state.latest.pop_front();
             }
-            state.latest.push_back(RunJob { release_ns: start_ns - since % period, start_ns, end_ns });
+            state.latest.push_back(RunJob {
+                release_ns: start_ns - since % period,
+                start_ns,
+                end_ns,
+            });
         }
         live.taken = done;
         live.words
@@ -246,7 +262,8 @@ impl State {
     /// Past clients and the present one together.
     fn seen(&self, epoch: u64, now: u64) -> RunTransfer {
         let (mut run, slot) = (self.past.clone(), &self.slot);
-        let since_end = now.checked_sub(epoch.saturating_add(slot.offset_ns).saturating_add(slot.length_ns));
+        let since_end =
+            now.checked_sub(epoch.saturating_add(slot.offset_ns).saturating_add(slot.length_ns));
         run.slots = since_end.map_or(0, |since| since / slot.period_ns + 1);
         let mut counted = run.begun.saturating_add(run.missed);
         if let Some(Live { words, .. }) = &self.live {
@@ -297,10 +314,16 @@ mod tests {
 
     #[test]
     fn a_page_says_when_slots_begin() {
-        for (now, from) in [(0, 0), (1029, 0), (1030, 1), (1031, 1), (1129, 1), (1130, 2), (9999, 90)] {
+        for (now, from) in
+            [(0, 0), (1029, 0), (1030, 1), (1031, 1), (1129, 1), (1130, 2), (9999, 90)]
+        {
             let mut board = board();
             let slot = board.attach(0, now).unwrap().slot;
-            assert_eq!([slot.first_ns, slot.period_ns, slot.length_ns, slot.from], [1030, 100, 20, from], "{now}");
+            assert_eq!(
+                [slot.first_ns, slot.period_ns, slot.length_ns, slot.from],
+                [1030, 100, 20, from],
+                "{now}"
+            );
             assert_eq!(board.free("nav/1/device-input"), None, "one client a slot");
         }
         let mut board = board();
@@ -321,7 +344,12 @@ mod tests {
         assert_eq!((run.slots, run.unattended, run.clients), (2, 2, 0));
         board.attach(0, 1160).unwrap();
         // In slot 2 at 1232, until 1241.
-        page.extend([(page_at::BEGUN, 3), (page_at::NEXT, 3), (page_at::LATEST, 1232), (page_at::START_LATE, 2)]);
+        page.extend([
+            (page_at::BEGUN, 3),
+            (page_at::NEXT, 3),
+            (page_at::LATEST, 1232),
+            (page_at::START_LATE, 2),
+        ]);
         let look = |board: &mut Board, page: &HashMap<usize, u64>, now| {
             board.look(0, now, |at| page.get(&at).copied().unwrap_or(0));
             board.seen().remove(0)
@@ -338,7 +366,12 @@ mod tests {
         // It hangs through slots 3 and 4, is in slot 5 until after its end, and goes.
         let run = look(&mut board, &page, 1455);
         assert_eq!((run.slots, run.begun, run.missed, run.unattended), (5, 1, 2, 2));
-        page.extend([(page_at::BEGUN, 4), (page_at::NEXT, 6), (page_at::LATE, 1), (page_at::END_LATE, 9)]);
+        page.extend([
+            (page_at::BEGUN, 4),
+            (page_at::NEXT, 6),
+            (page_at::LATE, 1),
+            (page_at::END_LATE, 9),
+        ]);
         page.extend([(page_at::LATEST + 16, 1530), (page_at::LATEST + 24, 1559)]);
         look(&mut board, &page, 1560);
         board.detach(0);

@@ -1,6 +1,9 @@
-//! What clients ask and are answered (`client/c/solocore_page.h`), and the maps that hold them (`bpf/lock_intf.h`).
+//! What clients ask and are answered (`client/c/solocore_page.h`), and the maps that hold them
+//! (`bpf/lock_intf.h`).
 
-use crate::contract::{self, run_clients, run_lock, run_owner, run_slot, sc_answer, sc_page, sc_request};
+use crate::contract::{
+    self, run_clients, run_lock, run_owner, run_slot, sc_answer, sc_page, sc_request,
+};
 use crate::error::LinuxError;
 use crate::regulate::attach::{Attached, Paced};
 use crate::regulate::bpf::{self, inside};
@@ -65,7 +68,8 @@ impl Request {
             contract::SC_SCOPE_SLOT => Scope::Slot,
             _ => return None,
         };
-        let task = CStr::from_bytes_until_nul(request.task.as_bytes()).ok()?.to_str().ok()?.to_owned();
+        let task =
+            CStr::from_bytes_until_nul(request.task.as_bytes()).ok()?.to_str().ok()?.to_owned();
         Some(Self { protocol: request.protocol, scope, thread: request.thread, task })
     }
 }
@@ -83,7 +87,8 @@ pub(crate) enum Refusal {
 
 /// What a client is answered.
 pub(crate) fn answer(verdict: Result<u32, Refusal>, max_hold_ns: u64) -> sc_answer {
-    let (verdict, slot) = verdict.map_or_else(|refusal| (refusal as u32, 0), |slot| (contract::SC_GRANTED, slot));
+    let (verdict, slot) =
+        verdict.map_or_else(|refusal| (refusal as u32, 0), |slot| (contract::SC_GRANTED, slot));
     sc_answer { verdict, slot, max_hold_ns }
 }
 
@@ -116,8 +121,13 @@ impl Page {
             map_flags: MMAPABLE,
             ..Default::default()
         };
-        let map = MapHandle::create(MapType::Array, Some("lock_page"), 4, PAGE_BYTES as u32, 1, &options)
-            .map_err(|e| LinuxError::Machine(format!("a client's page is refused: {e}; free some memory")))?;
+        let map =
+            MapHandle::create(MapType::Array, Some("lock_page"), 4, PAGE_BYTES as u32, 1, &options)
+                .map_err(|e| {
+                    LinuxError::Machine(format!(
+                        "a client's page is refused: {e}; free some memory"
+                    ))
+                })?;
         let words = Mapped::new(&map, PAGE_BYTES)?;
         Ok(Self { map, words })
     }
@@ -128,7 +138,8 @@ impl Page {
 
     /// Writes it whole, before anybody else has it.
     pub fn fill(&self, page: &sc_page) -> Result<(), LinuxError> {
-        contract::put(&self.map, 0, page).map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
+        contract::put(&self.map, 0, page)
+            .map_err(|e| inside(&format!("a client's page cannot be written: {e}")))
     }
 
     /// A word of it.
@@ -189,7 +200,10 @@ impl Table {
         };
         let copies = |events: &[Paced]| -> Result<Vec<Paced>, LinuxError> {
             let copy = |p: &Paced| {
-                let event = p.event.try_clone().map_err(|e| inside(&format!("an event cannot be shared: {e}")))?;
+                let event = p
+                    .event
+                    .try_clone()
+                    .map_err(|e| inside(&format!("an event cannot be shared: {e}")))?;
                 Ok(Paced { event, ..*p })
             };
             events.iter().map(copy).collect()
@@ -213,13 +227,16 @@ impl Table {
         Ok(table)
     }
 
-    /// With the first client every CPU begins to look, with the last one that ends: interrupts cost time.
+    /// With the first client every CPU begins to look, with the last one that ends: interrupts cost
+    /// time.
     fn pace(&self, clients: bool) -> Result<(), LinuxError> {
         let set = |p: &Paced, period: u64| {
             sys::on_cpu(p.cpu, || seqpacket::set_period(&p.event, period))
                 .map_err(|e| inside(&format!("an event of CPU {} cannot be changed: {e}", p.cpu)))
         };
-        self.ticks.iter().try_for_each(|p| set(p, if clients { self.serving.look_ns } else { p.period }))?;
+        self.ticks
+            .iter()
+            .try_for_each(|p| set(p, if clients { self.serving.look_ns } else { p.period }))?;
         self.counters.iter().try_for_each(|p| set(p, if clients { p.period } else { SELDOM }))
     }
 
@@ -256,7 +273,8 @@ impl Table {
         self.count(owner.scope, -1)
     }
 
-    /// Do the programs know nothing of it? A transfer is their business only where every client may hold the lock.
+    /// Do the programs know nothing of it? A transfer is their business only where every client may
+    /// hold the lock.
     fn unknown(&self, owner: Owner) -> bool {
         owner.slot.is_some() && !self.serving.holders
     }
@@ -289,7 +307,10 @@ impl Table {
     /// What the lock did so far, by CPU.
     pub fn cores(&self) -> Vec<LockCounts> {
         let of = |cpu: u32| {
-            let seen = contract::look_up(&self.cores, cpu).ok().flatten().unwrap_or_else(run_lock::new_zeroed);
+            let seen = contract::look_up(&self.cores, cpu)
+                .ok()
+                .flatten()
+                .unwrap_or_else(run_lock::new_zeroed);
             LockCounts {
                 cpu,
                 held_periods: seen.held,
@@ -307,10 +328,12 @@ mod tests {
     use super::*;
     #[test]
     fn requests_of_another_shape_are_none() {
-        let mut asked = sc_request { protocol: 1, scope: 2, thread: 77, ..sc_request::new_zeroed() };
+        let mut asked =
+            sc_request { protocol: 1, scope: 2, thread: 77, ..sc_request::new_zeroed() };
         contract::set_text(&mut asked.task, "abc");
         let decoded = |request: sc_request| Request::decode(request.as_bytes());
-        let request = Request { protocol: 1, scope: Scope::Program, thread: 77, task: "abc".to_owned() };
+        let request =
+            Request { protocol: 1, scope: Scope::Program, thread: 77, task: "abc".to_owned() };
         assert_eq!(decoded(asked), Some(request));
         assert_eq!(Request::decode(&asked.as_bytes()[..79]), None);
         let mut endless_name = asked;

@@ -1,8 +1,10 @@
 //! Programs that end their jobs by `sc_job_end()`.
 //!
-//! Problem: a program that was written for jobs of the plan (client/c/solocore.h) should not have to know which scheduler runs it. Rule:
-//! who attaches is told that a yield ends a job (`SC_BY_YIELD`), and gets no page: the library yields. Who names a task becomes one of
-//! its threads, unless it is one already. Between two looks of the daemon nobody is answered; the library waits for up to 2 s.
+//! Problem: a program that was written for jobs of the plan (client/c/solocore.h) should not have
+//! to know which scheduler runs it. Rule: who attaches is told that a yield ends a job
+//! (`SC_BY_YIELD`), and gets no page: the library yields. Who names a task becomes one of its
+//! threads, unless it is one already. Between two looks of the daemon nobody is answered; the
+//! library waits for up to 2 s.
 //! Does not cover: leaving a task. A thread stays in it until it ends.
 
 use super::door::{Door, start_of};
@@ -31,7 +33,8 @@ struct Connection {
     granted: bool,
 }
 
-/// Makes a thread one of the task of this name; `Some(false)`: it is already, `None`: there is no such task, or the thread is one of another.
+/// Makes a thread one of the task of this name; `Some(false)`: it is already, `None`: there is no
+/// such task, or the thread is one of another.
 pub type Join<'a> = dyn Fn(&str, u32) -> Option<bool> + 'a;
 
 /// The place where clients connect, until it is dropped.
@@ -41,7 +44,8 @@ pub struct Yields {
 }
 
 impl Yields {
-    /// Opens the socket. Only who holds the [`crate::Instance`] may, so what lies in its place is left over.
+    /// Opens the socket. Only who holds the [`crate::Instance`] may, so what lies in its place is
+    /// left over.
     ///
     /// # Errors
     /// It cannot be opened.
@@ -56,7 +60,12 @@ impl Yields {
         {
             let uid = seqpacket::peer(&socket).map_or(u32::MAX, |p| p.uid);
             if uid == 0 || self.connections.iter().filter(|c| c.uid == uid).count() < OF_USER {
-                self.connections.push(Connection { socket, uid, since: Instant::now(), granted: false });
+                self.connections.push(Connection {
+                    socket,
+                    uid,
+                    since: Instant::now(),
+                    granted: false,
+                });
             }
         }
         let mut said = Vec::new();
@@ -67,7 +76,12 @@ impl Yields {
 }
 
 /// Answers one connection, if it asks; does it stay?
-fn stays(connection: &mut Connection, door: &Door, join: &Join<'_>, said: &mut Vec<String>) -> bool {
+fn stays(
+    connection: &mut Connection,
+    door: &Door,
+    join: &Join<'_>,
+    said: &mut Vec<String>,
+) -> bool {
     let mut buffer = [0u8; REQUEST_BYTES + 1];
     let got = match seqpacket::receive(&connection.socket, &mut buffer) {
         Ok(0) => return false,
@@ -106,7 +120,10 @@ fn admit(
     // The thread is one of the process that asks: nobody attaches others.
     start_of(peer.pid, request.thread).ok_or(Refusal::BadRequest)?;
     if !request.task.is_empty() && join(&request.task, request.thread).ok_or(Refusal::NoTask)? {
-        said.push(format!("thread {} of process {} is one of task `{}`", request.thread, peer.pid, request.task));
+        said.push(format!(
+            "thread {} of process {} is one of task `{}`",
+            request.thread, peer.pid, request.task
+        ));
     }
     Ok(())
 }
@@ -133,10 +150,17 @@ mod tests {
             let size = size_of::<libc::sockaddr_un>() as libc::socklen_t;
             // SAFETY: takes no pointers; the descriptor is nobody else's.
             let socket = unsafe {
-                OwnedFd::from_raw_fd(libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0))
+                OwnedFd::from_raw_fd(libc::socket(
+                    libc::AF_UNIX,
+                    libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC,
+                    0,
+                ))
             };
-            // SAFETY: the kernel reads the address, which lives through the call and has this length.
-            assert_eq!(unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) }, 0);
+            // SAFETY: the kernel reads the address, which lives through the call and has this
+            // length.
+            let connected =
+                unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), size) };
+            assert_eq!(connected, 0);
             Self(socket)
         }
 

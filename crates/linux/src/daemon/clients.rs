@@ -1,4 +1,5 @@
-//! Programs that talk to a run, as parts: holders of the bandwidth lock, tasks that signal their jobs, drivers of the time table.
+//! Programs that talk to a run, as parts: holders of the bandwidth lock, tasks that signal their
+//! jobs, drivers of the time table.
 
 use super::part::{Held, Next, Part, Round};
 use crate::clients::{Service, ServiceOptions, Yields};
@@ -50,7 +51,8 @@ impl Part for LockClients {
             early_releases: c.early_releases,
         });
         let cores = cores.collect();
-        run.lock = Some(RunLock { max_hold_ns: self.max_hold_ns, clients: service.clients(), cores });
+        run.lock =
+            Some(RunLock { max_hold_ns: self.max_hold_ns, clients: service.clients(), cores });
         run.transfers = service.transfers();
         run.notes.extend(run.unattended());
         Ok(())
@@ -84,7 +86,9 @@ impl Part for YieldClients {
     }
 
     fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
-        if let (Some(yields), Some(scheduler)) = (&mut self.yields, self.scheduler.borrow().as_ref()) {
+        if let (Some(yields), Some(scheduler)) =
+            (&mut self.yields, self.scheduler.borrow().as_ref())
+        {
             round.messages.extend(yields.serve(&|name, thread| scheduler.join(name, thread)));
         }
         Ok(Next::GoOn)

@@ -19,7 +19,8 @@ impl Decisions {
     /// From now on; `about`: what the trace says of itself.
     pub fn begin(about: &[(&str, String)], cpus: usize, events: Vec<Event>) -> Self {
         let common = [("cpus", cpus.to_string()), ("source", "linux".to_owned())];
-        let about = about.iter().chain(&common).map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
+        let about =
+            about.iter().chain(&common).map(|(k, v)| ((*k).to_owned(), v.clone())).collect();
         Self { trace: SchedTrace { about, events }, lost: 0, full: false }
     }
 
@@ -39,7 +40,9 @@ impl Decisions {
             traces.notes.push(format!("the trace ends after {MOST_EVENTS} events"));
         }
         if lost > 0 {
-            traces.notes.push(format!("{lost} events came faster than they could be read; the trace has gaps"));
+            traces.notes.push(format!(
+                "{lost} events came faster than they could be read; the trace has gaps"
+            ));
         }
         trace.about.insert("lost".to_owned(), lost.to_string());
         trace.events.sort_by_key(|e| e.time_ns);

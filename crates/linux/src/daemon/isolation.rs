@@ -31,7 +31,12 @@ impl Ways {
     /// To be given.
     #[must_use]
     pub fn new(plan: &Plan, settings: &Settings) -> Self {
-        Self { plan: plan.clone(), settings: Some(settings.clone()), groups: Held::default(), notes: Vec::new() }
+        Self {
+            plan: plan.clone(),
+            settings: Some(settings.clone()),
+            groups: Held::default(),
+            notes: Vec::new(),
+        }
     }
 
     /// Pages of tasks that are to be read into ways of their own.
@@ -96,8 +101,9 @@ impl Part for Interrupts {
         let (layout, Some(settings)) = (&self.layout, &self.settings) else { return Ok(()) };
         let work = if layout.rest.is_empty() { vec![layout.irq_cpu] } else { layout.rest.clone() };
         let places = Places::default();
-        self.moved =
-            Some(settings.change(|changes| Ok(irq::move_off(changes, &places, &layout.off(), layout.irq_cpu, &work)))?);
+        self.moved = Some(settings.change(|changes| {
+            Ok(irq::move_off(changes, &places, &layout.off(), layout.irq_cpu, &work))
+        })?);
         Ok(())
     }
 
@@ -133,7 +139,12 @@ impl Confinement {
     /// To be kept off.
     #[must_use]
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
-        Self { layout: Rc::clone(layout), settings: Some(settings.clone()), confiner: None, swept: Instant::now() }
+        Self {
+            layout: Rc::clone(layout),
+            settings: Some(settings.clone()),
+            confiner: None,
+            swept: Instant::now(),
+        }
     }
 }
 
@@ -146,7 +157,9 @@ impl Part for Confinement {
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {
-        let (Some(mut confiner), Some(settings)) = (self.layout.confiner(), &self.settings) else { return Ok(()) };
+        let (Some(mut confiner), Some(settings)) = (self.layout.confiner(), &self.settings) else {
+            return Ok(());
+        };
         settings.change(|changes| {
             confiner.begin(changes);
             // The daemon itself has no business on a hard core either; its helpers bind themselves.
@@ -178,7 +191,9 @@ impl Part for Confinement {
     }
 
     fn notes(&self) -> Vec<String> {
-        let Some(bound) = self.confiner.as_ref().map(|c| &c.confined.bound).filter(|b| !b.is_empty()) else {
+        let Some(bound) =
+            self.confiner.as_ref().map(|c| &c.confined.bound).filter(|b| !b.is_empty())
+        else {
             return Vec::new();
         };
         vec![format!(

@@ -40,7 +40,15 @@ impl Levels {
         };
         let placed = places.tasks.iter().map(free).collect();
         let scheduler = Held::default();
-        Self { layout, places: Rc::clone(places), placed, traced, scheduler, jobs: None, decisions: None }
+        Self {
+            layout,
+            places: Rc::clone(places),
+            placed,
+            traced,
+            scheduler,
+            jobs: None,
+            decisions: None,
+        }
     }
 
     /// The scheduler, while it is there.
@@ -91,7 +99,8 @@ impl Part for Levels {
             how: self.how(&t.name),
         };
         preview.levels = Some(self.layout.tasks.iter().map(task).collect());
-        let table = |t: &Table| TablePreview { core: t.core, slots: t.slots.len(), frame_ns: t.frame_ns };
+        let table =
+            |t: &Table| TablePreview { core: t.core, slots: t.slots.len(), frame_ns: t.frame_ns };
         preview.tables = self.layout.tables.iter().map(table).collect();
     }
 
@@ -117,14 +126,17 @@ impl Part for Levels {
 
     fn notes(&self) -> Vec<String> {
         let idle = |name: &&str| self.how(name) == "not run";
-        let idle: Vec<&str> = self.layout.tasks.iter().map(|t| t.name.as_str()).filter(idle).collect();
+        let idle: Vec<&str> =
+            self.layout.tasks.iter().map(|t| t.name.as_str()).filter(idle).collect();
         let idle = (!idle.is_empty()).then(|| {
             format!(
-                "tasks that solocore neither starts nor attaches (--start, --command, --attach): {}",
+                "tasks that solocore neither starts nor attaches (--start, --command, --attach): \
+                    {}",
                 idle.join(", ")
             )
         });
-        let of_scheduler = self.scheduler.borrow().as_ref().map_or_else(Vec::new, |s| s.notes().to_vec());
+        let of_scheduler =
+            self.scheduler.borrow().as_ref().map_or_else(Vec::new, |s| s.notes().to_vec());
         let of_jobs = self.jobs.as_ref().map_or_else(Vec::new, Jobs::notes);
         idle.into_iter().chain(of_scheduler).chain(of_jobs).collect()
     }
@@ -140,9 +152,15 @@ impl Part for Levels {
         let mut tasks = scheduler.tasks()?;
         tasks.iter_mut().for_each(|task| self.how(&task.name).clone_into(&mut task.how));
         let events_lost = self.decisions.as_ref().map(|d| d.lost);
-        run.levels = Some(RunLevels { tasks, cpus: scheduler.cpus()?, intruders: scheduler.intruders(), events_lost });
-        let of_plan =
-            |t: &RunTask| self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)));
+        run.levels = Some(RunLevels {
+            tasks,
+            cpus: scheduler.cpus()?,
+            intruders: scheduler.intruders(),
+            events_lost,
+        });
+        let of_plan = |t: &RunTask| {
+            self.places.tasks.iter().any(|p| p.name == t.name && !matches!(p.how, How::Drive(_)))
+        };
         run.tasks = jobs.seen().into_iter().filter(of_plan).collect();
         Ok(())
     }

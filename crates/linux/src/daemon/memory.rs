@@ -1,7 +1,8 @@
 //! Throttling of background time while VCPUs are scheduled, as a part.
 //!
-//! Rule: readings are taken once a memory period, in this process, and handed to the scheduler in the kernel, which decides
-//! (maracas, section IV, Algorithm 1). Does not cover: where readings come from (`crate::latency`).
+//! Rule: readings are taken once a memory period, in this process, and handed to the scheduler in
+//! the kernel, which decides (maracas, section IV, Algorithm 1). Does not cover: where readings
+//! come from (`crate::latency`).
 
 use super::part::{Held, Next, Part, Round};
 use crate::error::LinuxError;
@@ -39,12 +40,21 @@ impl MemoryWish {
         let (rule, threshold) = match (throttle.max_latency, throttle.max_rate) {
             (Some(latency), _) => (Rule::Latency, latency.ns_ceil()),
             (None, rate) => {
-                let bytes = u128::from(rate.map_or(0, |r| r.0)) * u128::from(throttle.period.ps()) / 1_000_000_000_000;
-                (Rule::Rate, u64::try_from(bytes / u128::from(machine::cache_line().max(1))).unwrap_or(u64::MAX))
+                let bytes = u128::from(rate.map_or(0, |r| r.0)) * u128::from(throttle.period.ps())
+                    / 1_000_000_000_000;
+                (
+                    Rule::Rate,
+                    u64::try_from(bytes / u128::from(machine::cache_line().max(1)))
+                        .unwrap_or(u64::MAX),
+                )
             }
         };
         Self {
-            settings: Settings { rule, threshold: threshold.max(1), idle_per_mille: throttle.idle_per_mille },
+            settings: Settings {
+                rule,
+                threshold: threshold.max(1),
+                idle_per_mille: throttle.idle_per_mille,
+            },
             check_ns: throttle.check.ns_ceil(),
             event: event.map(str::to_owned),
             choice: Choice::Auto,
@@ -57,18 +67,29 @@ impl MemoryWish {
     pub fn text(&self) -> String {
         let what = match self.settings.rule {
             Rule::Latency => format!("a request takes {} ns or more", self.settings.threshold),
-            Rule::Rate => format!("{} requests or more are counted in {:?}", self.settings.threshold, self.period),
+            Rule::Rate => format!(
+                "{} requests or more are counted in {:?}",
+                self.settings.threshold, self.period
+            ),
         };
         format!("background time is throttled while {what}")
     }
 
     /// What the rule looks at here, and what to tell the user of it.
-    fn watch(&self, config: &Config, cpuinfo: &str) -> Result<(Watched, Option<String>), LinuxError> {
+    fn watch(
+        &self,
+        config: &Config,
+        cpuinfo: &str,
+    ) -> Result<(Watched, Option<String>), LinuxError> {
         let sysfs = Path::new(pmu::SYSFS);
         let found = latency::watch(self.settings.rule, self.choice, sysfs, cpuinfo, config)?;
         if self.in_time && self.settings.rule == Rule::Latency && found.0.unit() == Unit::Clocks {
-            let (probe, _) = latency::watch(self.settings.rule, Choice::Probe, sysfs, cpuinfo, config)?;
-            return Ok((probe, Some("the counters tell clocks, and the plan's latency is a time".to_owned())));
+            let (probe, _) =
+                latency::watch(self.settings.rule, Choice::Probe, sysfs, cpuinfo, config)?;
+            return Ok((
+                probe,
+                Some("the counters tell clocks, and the plan's latency is a time".to_owned()),
+            ));
         }
         Ok(found)
     }
@@ -123,7 +144,9 @@ impl Part for Memory {
     /// Ends the memory period if it is time.
     fn look(&mut self, _: &mut Round) -> Result<Next, LinuxError> {
         let vcpus = self.vcpus.borrow();
-        let (Some(vcpus), Some(driver)) = (vcpus.as_ref(), &mut self.driver) else { return Ok(Next::GoOn) };
+        let (Some(vcpus), Some(driver)) = (vcpus.as_ref(), &mut self.driver) else {
+            return Ok(Next::GoOn);
+        };
         if Instant::now() < driver.due() {
             return Ok(Next::GoOn);
         }
@@ -133,7 +156,8 @@ impl Part for Memory {
         found.periods += 1;
         found.contended += u64::from(decision.contended);
         found.most_throttled = found.most_throttled.max(decision.throttled);
-        found.highest_latency = found.highest_latency.into_iter().chain(tick.reading.latency()).reduce(f64::max);
+        found.highest_latency =
+            found.highest_latency.into_iter().chain(tick.reading.latency()).reduce(f64::max);
         Ok(Next::GoOn)
     }
 
@@ -159,11 +183,17 @@ mod tests {
     fn a_plans_threshold() {
         let of = |text: &str| MemoryWish::of_plan(&serde_json::from_str(text).unwrap(), None);
         let latency = of(r#"{"max_latency": "200 ns", "idle_per_mille": 700, "check": "2 ms"}"#);
-        assert_eq!(latency.settings, Settings { rule: Rule::Latency, threshold: 200, idle_per_mille: 700 });
+        assert_eq!(
+            latency.settings,
+            Settings { rule: Rule::Latency, threshold: 200, idle_per_mille: 700 }
+        );
         assert_eq!((latency.check_ns, latency.period), (2_000_000, Duration::from_secs(2)));
         assert!(latency.text().ends_with("a request takes 200 ns or more"));
         // 64 MB/s for half a second, in lines.
         let rate = of(r#"{"max_rate": "64 MB/s", "period": "500 ms"}"#);
-        assert_eq!((rate.settings.rule, rate.settings.threshold), (Rule::Rate, 32_000_000 / machine::cache_line()));
+        assert_eq!(
+            (rate.settings.rule, rate.settings.threshold),
+            (Rule::Rate, 32_000_000 / machine::cache_line())
+        );
     }
 }

@@ -1,9 +1,11 @@
 //! Counters and gauges of a run for Prometheus, in its text format.
 //!
-//! Rule: each section of a [`RunResult`] has metrics with a beginning of their names: none for regulation, `level_`, `vcpu_`.
+//! Rule: each section of a [`RunResult`] has metrics with a beginning of their names: none for
+//! regulation, `level_`, `vcpu_`.
 
 use solocore_model::run::{
-    RunCore, RunLevelCpu, RunLevelTask, RunLevels, RunRegulation, RunResult, RunVcpu, RunVcpuCpu, RunVcpus, RunWrites,
+    RunCore, RunLevelCpu, RunLevelTask, RunLevels, RunRegulation, RunResult, RunVcpu, RunVcpuCpu,
+    RunVcpus, RunWrites,
 };
 use std::fmt::Write as _;
 
@@ -15,25 +17,45 @@ const SECOND: f64 = 1e9;
 const OF_CORES: &[Metric<RunCore>] = &[
     ("budget_accesses", "gauge", "Accesses per period that the CPU may make.", |c| limit(c.budget)),
     ("periods_total", "counter", "Regulation periods that have ended.", |c| c.periods as f64),
-    ("throttled_periods_total", "counter", "Periods in which the CPU was throttled.", |c| c.throttled_periods as f64),
-    ("throttled_seconds_total", "counter", "Time for which it was throttled.", |c| c.throttled_ns as f64 / 1e9),
-    ("accesses_total", "counter", "Accesses, by the counter.", |c| c.accesses as f64),
-    ("max_accesses_per_period", "gauge", "Most accesses in one period.", |c| c.max_accesses_per_period as f64),
-    ("periods_over_budget_total", "counter", "Periods with more accesses than budget and one sample.", |c| {
-        c.periods_over_budget as f64
+    ("throttled_periods_total", "counter", "Periods in which the CPU was throttled.", |c| {
+        c.throttled_periods as f64
     }),
-    ("periods_skipped_total", "counter", "Periods whose start was never seen.", |c| c.periods_skipped as f64),
-    ("longest_period_seconds", "gauge", "Longest time between two ticks.", |c| c.longest_period_ns as f64 / 1e9),
+    ("throttled_seconds_total", "counter", "Time for which it was throttled.", |c| {
+        c.throttled_ns as f64 / 1e9
+    }),
+    ("accesses_total", "counter", "Accesses, by the counter.", |c| c.accesses as f64),
+    ("max_accesses_per_period", "gauge", "Most accesses in one period.", |c| {
+        c.max_accesses_per_period as f64
+    }),
+    (
+        "periods_over_budget_total",
+        "counter",
+        "Periods with more accesses than budget and one sample.",
+        |c| c.periods_over_budget as f64,
+    ),
+    ("periods_skipped_total", "counter", "Periods whose start was never seen.", |c| {
+        c.periods_skipped as f64
+    }),
+    ("longest_period_seconds", "gauge", "Longest time between two ticks.", |c| {
+        c.longest_period_ns as f64 / 1e9
+    }),
 ];
 
 /// The same of a core whose writes are counted apart.
 const OF_WRITES: &[Metric<RunWrites>] = &[
-    ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |w| limit(w.write_budget)),
-    ("writes_total", "counter", "Writes, by their counter.", |w| w.writes as f64),
-    ("max_writes_per_period", "gauge", "Most writes in one period.", |w| w.max_writes_per_period as f64),
-    ("periods_over_write_budget_total", "counter", "Periods with more writes than their budget and one sample.", |w| {
-        w.periods_over_write_budget as f64
+    ("write_budget_accesses", "gauge", "Writes per period that the CPU may make.", |w| {
+        limit(w.write_budget)
     }),
+    ("writes_total", "counter", "Writes, by their counter.", |w| w.writes as f64),
+    ("max_writes_per_period", "gauge", "Most writes in one period.", |w| {
+        w.max_writes_per_period as f64
+    }),
+    (
+        "periods_over_write_budget_total",
+        "counter",
+        "Periods with more writes than their budget and one sample.",
+        |w| w.periods_over_write_budget as f64,
+    ),
 ];
 
 const OF_LEVEL_TASKS: &[Metric<RunLevelTask>] = &[
@@ -42,35 +64,55 @@ const OF_LEVEL_TASKS: &[Metric<RunLevelTask>] = &[
     ("jobs_skipped_total", "counter", "Releases at which the task slept.", |t| t.skipped as f64),
     ("overruns_total", "counter", "Jobs that used their execution time up.", |t| t.overruns as f64),
     ("late_total", "counter", "Jobs done after their deadlines.", |t| t.late as f64),
-    ("max_start_late_seconds", "gauge", "Longest time from release or slot to the first instruction.", |t| {
-        t.max_start_late_ns as f64 / SECOND
+    (
+        "max_start_late_seconds",
+        "gauge",
+        "Longest time from release or slot to the first instruction.",
+        |t| t.max_start_late_ns as f64 / SECOND,
+    ),
+    ("max_response_seconds", "gauge", "Longest time from release to end.", |t| {
+        t.max_response_ns as f64 / SECOND
     }),
-    ("max_response_seconds", "gauge", "Longest time from release to end.", |t| t.max_response_ns as f64 / SECOND),
-    ("max_tardiness_seconds", "gauge", "Longest time from deadline to end.", |t| t.max_tardiness_ns as f64 / SECOND),
+    ("max_tardiness_seconds", "gauge", "Longest time from deadline to end.", |t| {
+        t.max_tardiness_ns as f64 / SECOND
+    }),
     ("execution_seconds_total", "counter", "Execution in all.", |t| t.ran_ns as f64 / SECOND),
 ];
 
 const OF_LEVEL_CPUS: &[Metric<RunLevelCpu>] = &[
     ("decisions_total", "counter", "Decisions of the scheduler.", |c| c.decisions as f64),
     ("max_decision_seconds", "gauge", "Longest decision.", |c| c.max_decision_ns as f64 / SECOND),
-    ("max_timer_late_seconds", "gauge", "Longest time from when a timer was to fire to the decision.", |c| {
-        c.max_timer_late_ns as f64 / SECOND
+    (
+        "max_timer_late_seconds",
+        "gauge",
+        "Longest time from when a timer was to fire to the decision.",
+        |c| c.max_timer_late_ns as f64 / SECOND,
+    ),
+    ("intrusions_total", "counter", "How often a real-time thread ran beside the levels.", |c| {
+        c.intrusions as f64
     }),
-    ("intrusions_total", "counter", "How often a real-time thread ran beside the levels.", |c| c.intrusions as f64),
     ("intruder_seconds_total", "counter", "For how long.", |c| c.intruder_ns as f64 / SECOND),
 ];
 
 const OF_VCPUS: &[Metric<RunVcpu>] = &[
-    ("foreground_seconds_total", "counter", "Time that the VCPU ran with budget.", |v| v.foreground_ns as f64 / SECOND),
-    ("background_seconds_total", "counter", "Time that it ran without.", |v| v.background_ns as f64 / SECOND),
+    ("foreground_seconds_total", "counter", "Time that the VCPU ran with budget.", |v| {
+        v.foreground_ns as f64 / SECOND
+    }),
+    ("background_seconds_total", "counter", "Time that it ran without.", |v| {
+        v.background_ns as f64 / SECOND
+    }),
     ("moves_total", "counter", "How often it moved to another core.", |v| v.moves as f64),
 ];
 
 const OF_VCPU_CPUS: &[Metric<RunVcpuCpu>] = &[
     ("switches_total", "counter", "Threads that were let in.", |c| c.switches as f64),
-    ("late_total", "counter", "Budgets that were exceeded because the timer came late.", |c| c.late as f64),
+    ("late_total", "counter", "Budgets that were exceeded because the timer came late.", |c| {
+        c.late as f64
+    }),
     ("max_late_seconds", "gauge", "By how much at most.", |c| c.longest_late_ns as f64 / SECOND),
-    ("intruder_seconds_total", "counter", "Time of real-time threads.", |c| c.intruder_ns as f64 / SECOND),
+    ("intruder_seconds_total", "counter", "Time of real-time threads.", |c| {
+        c.intruder_ns as f64 / SECOND
+    }),
 ];
 
 /// A budget of accesses.
@@ -86,7 +128,10 @@ fn put<'a, T: 'a>(
     all: impl Iterator<Item = (&'a T, String)> + Clone,
 ) {
     for (name, kind, meaning, value) in metrics {
-        let _ = writeln!(out, "# HELP solocore_{of}{name} {meaning}\n# TYPE solocore_{of}{name} {kind}");
+        let _ = writeln!(
+            out,
+            "# HELP solocore_{of}{name} {meaning}\n# TYPE solocore_{of}{name} {kind}"
+        );
         for (one, labels) in all.clone() {
             let value = value(one);
             let value = if value.is_infinite() { "+Inf".to_owned() } else { value.to_string() };
@@ -115,12 +160,18 @@ pub(super) fn prometheus(run: &RunResult) -> String {
 fn regulation(out: &mut String, r: &RunRegulation) {
     let _ = writeln!(
         out,
-        "# HELP solocore_engine Which engine regulates.\n# TYPE solocore_engine gauge\nsolocore_engine{{engine=\"{}\"}} 1",
+        "# HELP solocore_engine Which engine regulates.\n# TYPE solocore_engine \
+            gauge\nsolocore_engine{{engine=\"{}\"}} 1",
         r.engine
     );
     put(out, "", OF_CORES, r.cores.iter().map(|c| (c, cpu(c.cpu))));
     if r.cores.iter().any(|c| c.writes.is_some()) {
-        put(out, "", OF_WRITES, r.cores.iter().filter_map(|c| Some((c.writes.as_ref()?, cpu(c.cpu)))));
+        put(
+            out,
+            "",
+            OF_WRITES,
+            r.cores.iter().filter_map(|c| Some((c.writes.as_ref()?, cpu(c.cpu)))),
+        );
     }
 }
 
@@ -130,13 +181,19 @@ fn levels(out: &mut String, l: &RunLevels) {
     put(out, "level_", OF_LEVEL_CPUS, l.cpus.iter().map(|c| (c, cpu(c.cpu))));
     let _ = writeln!(
         out,
-        "# HELP solocore_level_intruders Real-time threads that ran beside the levels.\n# TYPE solocore_level_intruders gauge\nsolocore_level_intruders {}",
+        "# HELP solocore_level_intruders Real-time threads that ran beside the levels.\n# TYPE \
+            solocore_level_intruders gauge\nsolocore_level_intruders {}",
         l.intruders.len()
     );
 }
 
 fn vcpus(out: &mut String, v: &RunVcpus) {
-    put(out, "vcpu_", OF_VCPUS, v.vcpus.iter().map(|v| (v, format!("vcpu=\"{}\"", escaped(&v.name)))));
+    put(
+        out,
+        "vcpu_",
+        OF_VCPUS,
+        v.vcpus.iter().map(|v| (v, format!("vcpu=\"{}\"", escaped(&v.name)))),
+    );
     put(out, "vcpu_", OF_VCPU_CPUS, v.cpus.iter().map(|c| (c, cpu(c.cpu))));
 }
 
@@ -147,10 +204,17 @@ mod tests {
 
     #[test]
     fn metrics_have_a_line_per_cpu() {
-        let core = RunCore { cpu: 3, budget: 20, periods: 7, throttled_ns: 1_500_000_000, ..RunCore::default() };
+        let core = RunCore {
+            cpu: 3,
+            budget: 20,
+            periods: 7,
+            throttled_ns: 1_500_000_000,
+            ..RunCore::default()
+        };
         let free = RunCore { cpu: 4, budget: u64::MAX, ..RunCore::default() };
         let of = |cores| {
-            let regulation = RunRegulation { engine: "helper".to_owned(), cores, ..RunRegulation::default() };
+            let regulation =
+                RunRegulation { engine: "helper".to_owned(), cores, ..RunRegulation::default() };
             prometheus(&RunResult { regulation: Some(regulation), ..RunResult::default() })
         };
         let text = of(vec![core.clone(), free]);
@@ -163,7 +227,10 @@ mod tests {
         let text = of(vec![RunCore { writes: Some(writes), ..core }]);
         assert!(text.contains("solocore_write_budget_accesses{cpu=\"3\"} 8\n"));
         assert!(text.contains("solocore_writes_total{cpu=\"3\"} 70\n"));
-        assert_eq!(text.lines().filter(|l| l.starts_with("# TYPE")).count(), OF_CORES.len() + OF_WRITES.len() + 1);
+        assert_eq!(
+            text.lines().filter(|l| l.starts_with("# TYPE")).count(),
+            OF_CORES.len() + OF_WRITES.len() + 1
+        );
     }
 
     #[test]
@@ -204,7 +271,10 @@ mod tests {
         let of = |kind: &str| text.lines().filter(|l| l.starts_with(kind)).count();
         assert_eq!(
             (of("# HELP"), of("# TYPE")),
-            (OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1, OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1)
+            (
+                OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1,
+                OF_LEVEL_TASKS.len() + OF_LEVEL_CPUS.len() + 1
+            )
         );
     }
 }

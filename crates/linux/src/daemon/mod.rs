@@ -1,10 +1,13 @@
 //! One loop for every run: parts are checked, started, looked at, and ended in the reverse order.
 //!
-//! Problem: a run regulates, schedules, starts tasks, serves clients and keeps others away, in changing company; each of these must be
-//! undone whatever happens. Rule: each is a [`Part`]. A plan's scheme, or the program of `exec`, says which parts there are; the daemon
-//! checks all before it starts any, undoes what was started if one fails, and asks each what it saw, for one [`RunResult`]. Regulation,
-//! clients, ways, interrupts, confinement and tasks stand beside any scheduler. One daemon runs at a time ([`Instance`]).
-//! Does not cover: which parts go together (the command decides, and refuses options that no part takes).
+//! Problem: a run regulates, schedules, starts tasks, serves clients and keeps others away, in
+//! changing company; each of these must be undone whatever happens. Rule: each is a [`Part`]. A
+//! plan's scheme, or the program of `exec`, says which parts there are; the daemon checks all
+//! before it starts any, undoes what was started if one fails, and asks each what it saw, for one
+//! [`RunResult`]. Regulation, clients, ways, interrupts, confinement and tasks stand beside any
+//! scheduler. One daemon runs at a time ([`Instance`]).
+//! Does not cover: which parts go together (the command decides, and refuses options that no part
+//! takes).
 
 mod clients;
 mod decisions;
@@ -23,8 +26,8 @@ pub use isolation::{Confinement, Interrupts, Ways};
 pub use levels::Levels;
 pub use memory::{Memory, MemoryWish};
 pub use part::{
-    Held, IsolationPreview, LevelPreview, Member, Next, Part, Preview, RegulationPreview, Round, Settings,
-    TablePreview, Traces,
+    Held, IsolationPreview, LevelPreview, Member, Next, Part, Preview, RegulationPreview, Round,
+    Settings, TablePreview, Traces,
 };
 pub use program::{Program, wait_for};
 pub use regulation::Regulating;
@@ -110,11 +113,17 @@ impl Daemon {
         (preview, refused)
     }
 
-    /// Checks, starts, goes on until the time is over, somebody asks for the end or a part is done or fails, and undoes everything.
+    /// Checks, starts, goes on until the time is over, somebody asks for the end or a part is done
+    /// or fails, and undoes everything.
     ///
     /// # Errors
-    /// What this machine lacks; nothing is left behind then. Why a run that had begun could not go on is in its outcome.
-    pub fn run(mut self, stopped: &dyn Fn() -> bool, say: &dyn Fn(Word<'_>)) -> Result<Outcome, LinuxError> {
+    /// What this machine lacks; nothing is left behind then. Why a run that had begun could not go
+    /// on is in its outcome.
+    pub fn run(
+        mut self,
+        stopped: &dyn Fn() -> bool,
+        say: &dyn Fn(Word<'_>),
+    ) -> Result<Outcome, LinuxError> {
         self.check()?;
         let instance = Instance::take()?;
         let status = Status::open(self.metrics)?;
@@ -143,7 +152,10 @@ impl Daemon {
 
     fn announce(&self, say: &dyn Fn(Word<'_>)) {
         self.all_notes().iter().for_each(|note| say(Word::Note(note)));
-        self.parts.iter().filter_map(|part| part.about()).for_each(|about| say(Word::Begun(&about)));
+        self.parts
+            .iter()
+            .filter_map(|part| part.about())
+            .for_each(|about| say(Word::Begun(&about)));
     }
 
     /// Why it ended, and the failure.

@@ -114,7 +114,10 @@ pub enum Member {
 pub struct Settings(Rc<RefCell<Option<Changes>>>);
 
 impl Settings {
-    pub(super) fn change<T>(&self, what: impl FnOnce(&mut Changes) -> Result<T, LinuxError>) -> Result<T, LinuxError> {
+    pub(super) fn change<T>(
+        &self,
+        what: impl FnOnce(&mut Changes) -> Result<T, LinuxError>,
+    ) -> Result<T, LinuxError> {
         let mut changes = self.0.borrow_mut();
         match &mut *changes {
             Some(changes) => what(changes),

@@ -82,7 +82,8 @@ impl Part for Program {
     }
 }
 
-/// Waits for the end of a program that runs beside no daemon, and passes on that somebody asks for it; its exit code.
+/// Waits for the end of a program that runs beside no daemon, and passes on that somebody asks for
+/// it; its exit code.
 ///
 /// # Errors
 /// It cannot be waited for.

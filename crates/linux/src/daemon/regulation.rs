@@ -51,7 +51,8 @@ impl Part for Regulating {
 
     fn preview(&self, preview: &mut Preview) {
         let sched_ext = machine::check_sched_ext().err().map(|e| e.to_string());
-        let helper = self.choice == Choice::Helper || (self.choice == Choice::Auto && sched_ext.is_some());
+        let helper =
+            self.choice == Choice::Helper || (self.choice == Choice::Auto && sched_ext.is_some());
         preview.regulation = Some(RegulationPreview {
             event: self.regulation.event.name().to_owned(),
             self_test_made: self.tried.map(|t| t.0),
@@ -80,8 +81,12 @@ impl Part for Regulating {
     }
 
     fn notes(&self) -> Vec<String> {
-        let of_engine = self.engine.borrow().as_ref().map_or_else(Vec::new, |engine| engine.notes());
-        let passed_over = self.passed_over.as_ref().map(|why| format!("the sched-ext engine does not run: {why}"));
+        let of_engine =
+            self.engine.borrow().as_ref().map_or_else(Vec::new, |engine| engine.notes());
+        let passed_over = self
+            .passed_over
+            .as_ref()
+            .map(|why| format!("the sched-ext engine does not run: {why}"));
         self.regulation.notes.iter().cloned().chain(of_engine).chain(passed_over).collect()
     }
 
@@ -99,9 +104,12 @@ impl Part for Regulating {
     fn seen(&self, run: &mut RunResult) -> Result<(), LinuxError> {
         let (r, engine) = (&self.regulation, self.engine.borrow());
         let Some(engine) = engine.as_ref() else { return Ok(()) };
-        let series = |cpu: u32| self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.series(cpu).to_vec());
-        let core =
-            |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| budget.seen(&counts, r.period_ns, series(budget.cpu));
+        let series = |cpu: u32| {
+            self.recorder.as_ref().map_or_else(Vec::new, |recorder| recorder.series(cpu).to_vec())
+        };
+        let core = |(budget, (_, counts)): (&CoreBudget, (u32, Counts))| {
+            budget.seen(&counts, r.period_ns, series(budget.cpu))
+        };
         run.regulation = Some(RunRegulation {
             engine: engine.name().to_owned(),
             passed_over: self.passed_over.clone(),
@@ -118,7 +126,12 @@ impl Part for Regulating {
 
     fn traced(&mut self, traces: &mut Traces) {
         let Some(recorder) = self.recorder.as_ref().filter(|_| self.traced) else { return };
-        traces.periods = self.regulation.regulated().into_iter().map(|cpu| (cpu, recorder.traced(cpu))).collect();
+        traces.periods = self
+            .regulation
+            .regulated()
+            .into_iter()
+            .map(|cpu| (cpu, recorder.traced(cpu)))
+            .collect();
     }
 
     fn end(&mut self) {

@@ -43,7 +43,8 @@ impl Tasks {
         Self { layout, settings, ways: None, bind, jobs: None, locker: None }
     }
 
-    /// The same, in the groups that the hardware gives them; locked pages are read into ways of their own.
+    /// The same, in the groups that the hardware gives them; locked pages are read into ways of
+    /// their own.
     #[must_use]
     pub fn in_ways(self, ways: &Ways) -> Self {
         Self { ways: Some((ways.groups(), ways.pages())), ..self }
@@ -61,7 +62,8 @@ impl Tasks {
         let Some((groups, pages)) = &self.ways else { return placed };
         if let Some(groups) = groups.borrow().as_ref() {
             placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
-            self.locker = Some(Locker::new(&placed, pages, &groups.lock_files(), groups.first_tasks_file()));
+            self.locker =
+                Some(Locker::new(&placed, pages, &groups.lock_files(), groups.first_tasks_file()));
         }
         placed
     }
@@ -86,7 +88,13 @@ impl Part for Tasks {
                     }
                 }
                 if placed.iter().any(|t| t.window.is_some()) {
-                    let deaf = |e| LinuxError::of_io("the keeper of settings does not listen", &e, "start again");
+                    let deaf = |e| {
+                        LinuxError::of_io(
+                            "the keeper of settings does not listen",
+                            &e,
+                            "start again",
+                        )
+                    };
                     changes.stops_jobs().map_err(deaf)?;
                 }
                 Ok(())
@@ -134,12 +142,17 @@ impl Part for Tasks {
 /// Binds a running process to its task's core, and schedules it.
 fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxError> {
     let fail = |e: &std::io::Error| {
-        LinuxError::of_io(&format!("--attach {}={pid}", task.name), e, "is it still running, and may it use that CPU?")
+        LinuxError::of_io(
+            &format!("--attach {}={pid}", task.name),
+            e,
+            "is it still running, and may it use that CPU?",
+        )
     };
     let all = threads::all(Path::new("/proc"), Some(pid));
     if all.is_empty() || all.iter().any(|t| t.kernel) {
         return Err(LinuxError::Input(format!(
-            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number of a running program",
+            "--attach {}={pid}: there is no such process, or it is the kernel's; give the number \
+                of a running program",
             task.name
         )));
     }

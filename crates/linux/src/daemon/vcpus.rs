@@ -57,7 +57,8 @@ impl Scheduling {
     pub fn bind(&self) -> Bind {
         let (vcpus, planned) = (self.vcpus(), self.planned.clone());
         Box::new(move |name, member| {
-            let (vcpus, planned) = (vcpus.borrow(), planned.iter().find(|v| v.tasks.iter().any(|t| t == name)));
+            let (vcpus, planned) =
+                (vcpus.borrow(), planned.iter().find(|v| v.tasks.iter().any(|t| t == name)));
             let (Some(vcpus), Some(planned)) = (vcpus.as_ref(), planned) else { return Ok(()) };
             let id = vcpus.find(&planned.name)?;
             // A thread that is bound to a core cannot follow its VCPU.
@@ -108,14 +109,17 @@ impl Part for Scheduling {
         }
         self.control = Some(Control::open()?);
         let cpus = vcpus.counts().len();
-        self.decisions = self.options.traced.then(|| Decisions::begin(&self.about_trace(), cpus, Vec::new()));
+        self.decisions =
+            self.options.traced.then(|| Decisions::begin(&self.about_trace(), cpus, Vec::new()));
         *self.vcpus.borrow_mut() = Some(vcpus);
         Ok(())
     }
 
     fn look(&mut self, round: &mut Round) -> Result<Next, LinuxError> {
         let mut vcpus = self.vcpus.borrow_mut();
-        let (Some(vcpus), Some(control)) = (vcpus.as_mut(), &self.control) else { return Ok(Next::GoOn) };
+        let (Some(vcpus), Some(control)) = (vcpus.as_mut(), &self.control) else {
+            return Ok(Next::GoOn);
+        };
         vcpus.check()?;
         round.messages.extend(control.serve(vcpus));
         if let Some(decisions) = &mut self.decisions {

@@ -1,13 +1,16 @@
-//! Other programs kept off the cores of analysed tasks, by control groups (version 2) and by affinity.
+//! Other programs kept off the cores of analysed tasks, by control groups (version 2) and by
+//! affinity.
 //!
-//! Problem: any program may run anywhere, and the plan's tasks share their cores with what the plan does not know.
-//! Rule: where version 2 of control groups has the cpuset controller, every group that holds neither solocore nor a task of
-//! the plan is limited to the other cores (`cpuset.cpus`); what is in no such group is limited by its affinity, again every
-//! two seconds for what has come since. Nothing is moved to another group. A partition (`cpuset.cpus.partition`) is not made: it
-//! would take the cores from solocore's own threads, too. A thread whose affinity allows no other core was bound there by
-//! somebody: it stays, and so does its group; its budget holds it.
-//! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs of its parent: the kernel
-//! empties none that has members.
+//! Problem: any program may run anywhere, and the plan's tasks share their cores with what the plan
+//! does not know.
+//! Rule: where version 2 of control groups has the cpuset controller, every group that holds
+//! neither solocore nor a task of the plan is limited to the other cores (`cpuset.cpus`); what is
+//! in no such group is limited by its affinity, again every two seconds for what has come since.
+//! Nothing is moved to another group. A partition (`cpuset.cpus.partition`) is not made: it would
+//! take the cores from solocore's own threads, too. A thread whose affinity allows no other core
+//! was bound there by somebody: it stays, and so does its group; its budget holds it.
+//! An empty `cpuset.cpus` of a group in which the controller was on before is put back as all CPUs
+//! of its parent: the kernel empties none that has members.
 //! Does not cover: kernel threads; groups of version 1 (their programs are limited by affinity).
 
 use super::threads::{self, Thread, ThreadChange, What};
@@ -39,7 +42,8 @@ pub(crate) fn mount() -> Option<PathBuf> {
 
 fn mounted(line: &str) -> Option<PathBuf> {
     let (place, kind) = line.split_once(" - ")?;
-    kind.starts_with("cgroup2 ").then(|| PathBuf::from(place.split_whitespace().nth(4).unwrap_or("/")))
+    kind.starts_with("cgroup2 ")
+        .then(|| PathBuf::from(place.split_whitespace().nth(4).unwrap_or("/")))
 }
 
 /// The group of a process, below the mount, without the leading slash.
@@ -59,13 +63,15 @@ impl Confiner {
         Self { rest: rest.to_vec(), ours, seen: HashSet::new(), confined: RunConfined::default() }
     }
 
-    /// Threads that are not solocore's, the plan's or the kernel's, with the CPUs that each may run on.
+    /// Threads that are not solocore's, the plan's or the kernel's, with the CPUs that each may run
+    /// on.
     fn others(&self) -> Vec<(Thread, Vec<u32>)> {
         // What solocore starts are the plan's tasks.
         let me = std::process::id();
         let all = threads::all(Path::new("/proc"), None);
         let started: HashSet<u32> = all.iter().filter(|t| t.parent == me).map(|t| t.tgid).collect();
-        let other = |t: &Thread| !t.kernel && !self.ours.contains(&t.tgid) && !started.contains(&t.tgid);
+        let other =
+            |t: &Thread| !t.kernel && !self.ours.contains(&t.tgid) && !started.contains(&t.tgid);
         let with_cpus = |t: Thread| tasks::affinity_of(t.tid).ok().map(|cpus| (t, cpus));
         all.into_iter().filter(other).filter_map(with_cpus).collect()
     }
@@ -75,8 +81,10 @@ impl Confiner {
         let others = self.others();
         self.confined.bound = self.bound(&others);
         let outside = |cpus: &[u32]| cpus.iter().any(|c| !self.rest.contains(c));
-        self.confined.threads =
-            others.iter().filter(|(t, cpus)| outside(cpus) && !self.confined.bound.contains(&t.tid)).count() as u64;
+        self.confined.threads = others
+            .iter()
+            .filter(|(t, cpus)| outside(cpus) && !self.confined.bound.contains(&t.tid))
+            .count() as u64;
         self.confined.groups = mount().map(|m| self.groups(&m, &others)).unwrap_or_default();
     }
 
@@ -89,7 +97,8 @@ impl Confiner {
     fn groups(&self, mount: &Path, others: &[(Thread, Vec<u32>)]) -> Vec<String> {
         let bound = self.bound(others);
         let proc = Path::new("/proc");
-        let staying: Vec<String> = self.ours.iter().chain(&bound).filter_map(|&pid| group_of(proc, pid)).collect();
+        let staying: Vec<String> =
+            self.ours.iter().chain(&bound).filter_map(|&pid| group_of(proc, pid)).collect();
         let mut found = Vec::new();
         outermost(mount, "", &staying, &mut found);
         found
@@ -115,15 +124,18 @@ impl Confiner {
         self.confined.bound = self.bound(&others);
         for (thread, cpus) in others {
             let new: Vec<u32> = cpus.iter().copied().filter(|c| self.rest.contains(c)).collect();
-            let change =
-                ThreadChange { tid: thread.tid, start: thread.start, what: What::Cpus(cpus.clone(), new.clone()) };
+            let change = ThreadChange {
+                tid: thread.tid,
+                start: thread.start,
+                what: What::Cpus(cpus.clone(), new.clone()),
+            };
             let first = self.seen.insert((thread.tid, thread.start));
             if new.is_empty() {
                 continue;
             }
             if new == cpus {
-                // Who was like this at the start has children with nothing to be put back; later, it may be the child of
-                // one who was limited.
+                // Who was like this at the start has children with nothing to be put back; later,
+                // it may be the child of one who was limited.
                 if at_the_start && changes.note(&change).is_err() {
                     return;
                 }
@@ -159,7 +171,13 @@ fn outermost(mount: &Path, group: &str, staying: &[String], found: &mut Vec<Stri
 }
 
 /// Limits a group to some CPUs; its parent must let it.
-fn limit(changes: &mut Changes, mount: &Path, group: &str, cpus: &[u32], enabled: &mut BTreeSet<PathBuf>) -> bool {
+fn limit(
+    changes: &mut Changes,
+    mount: &Path,
+    group: &str,
+    cpus: &[u32],
+    enabled: &mut BTreeSet<PathBuf>,
+) -> bool {
     let dir = mount.join(group);
     let parent = dir.parent().unwrap_or(mount).to_owned();
     let control = parent.join("cgroup.subtree_control");
@@ -179,7 +197,8 @@ fn limit(changes: &mut Changes, mount: &Path, group: &str, cpus: &[u32], enabled
     if !old.trim().is_empty() {
         return changes.set(&path, &list).is_ok();
     }
-    // The kernel empties no list of a group that has members: all that its parent has means the same.
+    // The kernel empties no list of a group that has members: all that its parent has means the
+    // same.
     let all = fs::read_to_string(parent.join("cpuset.cpus.effective")).unwrap_or_default();
     !all.trim().is_empty() && changes.set_with_way_back(&path, &list, all.trim()).is_ok()
 }
@@ -195,7 +214,9 @@ mod tests {
     #[test]
     fn the_outermost_groups_without_who_stays() {
         let dir = tempfile::tempdir().unwrap();
-        for group in ["init.scope", "system.slice/a.service", "system.slice/ab.service/x", "user.slice/u/s"] {
+        for group in
+            ["init.scope", "system.slice/a.service", "system.slice/ab.service/x", "user.slice/u/s"]
+        {
             fs::create_dir_all(dir.path().join(group)).unwrap();
         }
         fs::write(dir.path().join("cgroup.procs"), "").unwrap();
@@ -206,12 +227,19 @@ mod tests {
             found
         };
         assert_eq!(of(&[]), ["init.scope", "system.slice", "user.slice"]);
-        assert_eq!(of(&["system.slice/a.service"]), ["init.scope", "system.slice/ab.service", "user.slice"]);
+        assert_eq!(
+            of(&["system.slice/a.service"]),
+            ["init.scope", "system.slice/ab.service", "user.slice"]
+        );
         assert_eq!(
             of(&["user.slice/u", "system.slice/ab.service"]),
             ["init.scope", "system.slice/a.service", "system.slice/ab.service/x", "user.slice/u/s"]
         );
-        assert_eq!(of(&[""]), ["init.scope", "system.slice", "user.slice"], "the root is in no group");
+        assert_eq!(
+            of(&[""]),
+            ["init.scope", "system.slice", "user.slice"],
+            "the root is in no group"
+        );
     }
 
     #[test]

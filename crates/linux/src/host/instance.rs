@@ -24,10 +24,16 @@ impl Instance {
     }
 
     fn at(path: &Path) -> Result<Self, LinuxError> {
-        let fail =
-            |e: std::io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
-        let mut file =
-            OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(fail)?;
+        let fail = |e: std::io::Error| {
+            LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
+        };
+        let mut file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)
+            .map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);

@@ -1,11 +1,12 @@
 //! Interrupts and unbound kernel work, moved off the cores of analysed tasks.
 //!
 //! Problem: an interrupt delays whatever runs on its CPU, and the plan's bounds know of none.
-//! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is designated for them, and so do those
-//! that are set up later (`default_smp_affinity`); the kernel's unbound work (`workqueue/cpumask`) goes to the other cores.
-//! Some refuse (an interrupt of one CPU; one whose driver spreads its queues itself): they stay, and are named.
-//! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running irqbalance, which moves
-//! interrupts again: stop it.
+//! Rule: an interrupt that may come to a core of analysed tasks goes to the one CPU that is
+//! designated for them, and so do those that are set up later (`default_smp_affinity`); the
+//! kernel's unbound work (`workqueue/cpumask`) goes to the other cores. Some refuse (an interrupt
+//! of one CPU; one whose driver spreads its queues itself): they stay, and are named.
+//! Does not cover: timer interrupts and kernel threads of a CPU, which belong to it; a running
+//! irqbalance, which moves interrupts again: stop it.
 
 use super::threads::numbers;
 use crate::host::keeper::Changes;
@@ -30,7 +31,8 @@ impl Default for Places {
 /// A CPU mask as the kernel writes it: 32 bits a group, the highest first.
 pub(crate) fn mask(cpus: &[u32]) -> String {
     let groups = cpus.iter().max().map_or(1, |last| last / 32 + 1);
-    let group = |g: u32| cpus.iter().filter(|&&c| c / 32 == g).fold(0u32, |bits, c| bits | 1 << (c % 32));
+    let group =
+        |g: u32| cpus.iter().filter(|&&c| c / 32 == g).fold(0u32, |bits, c| bits | 1 << (c % 32));
     (0..groups).rev().map(|g| format!("{:08x}", group(g))).collect::<Vec<_>>().join(",")
 }
 
@@ -50,7 +52,13 @@ pub(crate) fn that_reach(places: &Places, cpus: &[u32]) -> Vec<u32> {
 }
 
 /// Moves what reaches `off` to `to`; unbound kernel work to `work`.
-pub(crate) fn move_off(changes: &mut Changes, places: &Places, off: &[u32], to: u32, work: &[u32]) -> RunInterrupts {
+pub(crate) fn move_off(
+    changes: &mut Changes,
+    places: &Places,
+    off: &[u32],
+    to: u32,
+    work: &[u32],
+) -> RunInterrupts {
     let mut result = RunInterrupts::default();
     for irq in that_reach(places, off) {
         let path = places.irq.join(irq.to_string()).join("smp_affinity_list");

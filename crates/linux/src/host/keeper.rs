@@ -1,13 +1,15 @@
 //! Settings of the kernel and of tasks that are changed for a while, and put back whatever happens.
 //!
-//! Problem: a setting (sysctl, debugfs, a task's affinity) outlives the process that changed it, and a process that is
-//! killed puts nothing back.
-//! Rule: each old value is handed to a child process, the keeper, before the setting is changed. The keeper waits for the
-//! end of its input, which comes when its parent ends, however it ends; it then writes the old values, last first, and
-//! then puts back what was changed of threads (host/threads.rs). What could not be changed is taken from it again. A
-//! file that has gone (an interrupt whose device was taken out) has nothing to be put back.
-//! `Changes` is dropped by closing that input and waiting for the keeper: there is one way back, not two.
-//! Does not cover: a keeper that is killed as well. It ignores the signals of a terminal and of a polite end.
+//! Problem: a setting (sysctl, debugfs, a task's affinity) outlives the process that changed it,
+//! and a process that is killed puts nothing back.
+//! Rule: each old value is handed to a child process, the keeper, before the setting is changed.
+//! The keeper waits for the end of its input, which comes when its parent ends, however it ends; it
+//! then writes the old values, last first, and then puts back what was changed of threads
+//! (host/threads.rs). What could not be changed is taken from it again. A file that has gone (an
+//! interrupt whose device was taken out) has nothing to be put back. `Changes` is dropped by
+//! closing that input and waiting for the keeper: there is one way back, not two.
+//! Does not cover: a keeper that is killed as well. It ignores the signals of a terminal and of a
+//! polite end.
 
 use super::stopped;
 use super::threads::{self, ThreadChange};
@@ -19,7 +21,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 
-/// The keeper is this program itself with this one argument; whoever uses this crate passes it on to [`keep`].
+/// The keeper is this program itself with this one argument; whoever uses this crate passes it on
+/// to [`keep`].
 pub const ARGUMENT: &str = "keep-settings";
 
 const DEBUGFS: &str = "debugfs:";
@@ -42,7 +45,9 @@ pub(crate) struct Changes {
 impl Changes {
     /// Starts the keeper.
     pub fn begin() -> Result<Self, LinuxError> {
-        let fail = |e: io::Error| LinuxError::of_io("the keeper of settings does not start", &e, "is /proc mounted?");
+        let fail = |e: io::Error| {
+            LinuxError::of_io("the keeper of settings does not start", &e, "is /proc mounted?")
+        };
         let mut child = Command::new("/proc/self/exe")
             .arg(ARGUMENT)
             .stdin(Stdio::piped())
@@ -59,7 +64,8 @@ impl Changes {
         Ok(Self { keeper: Some((child, input)), debugfs: sys::debugfs().ok() })
     }
 
-    /// Changes a setting; `path` is a file, or `debugfs:` and a path there. Is it another value than before?
+    /// Changes a setting; `path` is a file, or `debugfs:` and a path there. Is it another value
+    /// than before?
     pub fn set(&mut self, path: &str, value: &str) -> io::Result<bool> {
         let old = read(self.debugfs.as_ref(), path)?;
         let old = old.trim();
@@ -95,7 +101,8 @@ impl Changes {
         self.tell(&format!("{DIRECTORY}{path}"))
     }
 
-    /// Jobs of this solocore will be stopped for a while (stopped.rs): whatever is stopped at the end goes on.
+    /// Jobs of this solocore will be stopped for a while (stopped.rs): whatever is stopped at the
+    /// end goes on.
     pub fn stops_jobs(&mut self) -> io::Result<()> {
         self.tell(&format!("{GO_ON}{}", std::process::id()))
     }
@@ -116,7 +123,9 @@ impl Changes {
     }
 
     fn tell(&mut self, line: &str) -> io::Result<()> {
-        let Some((_, Some(input))) = &mut self.keeper else { return Err(io::ErrorKind::NotConnected.into()) };
+        let Some((_, Some(input))) = &mut self.keeper else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
         // In one piece, so that a kill leaves no half of a line.
         input.write_all(format!("{line}\n").as_bytes())
     }
@@ -151,7 +160,8 @@ fn read(debugfs: Option<&OwnedFd>, path: &str) -> io::Result<String> {
 fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
     // An empty list is written as an empty line: nothing at all would be no write.
     // resctrl takes whole lines only.
-    let value = if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
+    let value =
+        if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
     open(debugfs, path, true)?.write_all(value.as_bytes())
 }
 
@@ -210,12 +220,18 @@ pub fn keep() -> usize {
                 }
             }
             Entry::Setting(path, value) => {
-                // An interrupt goes with its device, a control group with its maker; settings of debugfs do not.
-                let gone = |e: &io::Error| e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS);
+                // An interrupt goes with its device, a control group with its maker; settings of
+                // debugfs do not.
+                let gone = |e: &io::Error| {
+                    e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS)
+                };
                 if let Err(e) = write(debugfs.as_ref(), &path, &value)
                     && !gone(&e)
                 {
-                    eprintln!("solocore: {path} cannot be put back to {value}: {e}; write it there by hand");
+                    eprintln!(
+                        "solocore: {path} cannot be put back to {value}: {e}; write it there by \
+                            hand"
+                    );
                     failed += 1;
                 }
             }

@@ -61,7 +61,8 @@ pub fn cpu_list(cpus: &[u32]) -> String {
 /// /sys is not there.
 pub fn online_cpus() -> Result<Vec<u32>, LinuxError> {
     const PATH: &str = "/sys/devices/system/cpu/online";
-    let text = fs::read_to_string(PATH).map_err(|e| LinuxError::of_io(PATH, &e, "mount sysfs at /sys"))?;
+    let text =
+        fs::read_to_string(PATH).map_err(|e| LinuxError::of_io(PATH, &e, "mount sysfs at /sys"))?;
     Ok(parse_cpu_list(&text))
 }
 
@@ -78,7 +79,11 @@ pub fn missing_capabilities() -> Vec<(&'static str, &'static str)> {
 }
 
 fn lacking(mask: u64) -> Vec<(&'static str, &'static str)> {
-    CAPABILITIES.iter().filter(|(_, bit, _)| mask >> bit & 1 == 0).map(|&(name, _, what)| (name, what)).collect()
+    CAPABILITIES
+        .iter()
+        .filter(|(_, bit, _)| mask >> bit & 1 == 0)
+        .map(|&(name, _, what)| (name, what))
+        .collect()
 }
 
 /// Fails if this process may not regulate.
@@ -99,7 +104,8 @@ pub fn check_privileges() -> Result<(), LinuxError> {
 
 /// Interrupts of an event per second and CPU beyond which the kernel switches it off for a while.
 pub(crate) const SAMPLE_RATE: &str = "/proc/sys/kernel/perf_event_max_sample_rate";
-/// Share of a CPU's time that interrupts of counters may take before the kernel lowers that rate; 0 or 100: it does not.
+/// Share of a CPU's time that interrupts of counters may take before the kernel lowers that rate; 0
+/// or 100: it does not.
 pub(crate) const CPU_TIME: &str = "/proc/sys/kernel/perf_cpu_time_max_percent";
 
 /// The rate as it is; `None` where the kernel does not tell.
@@ -111,12 +117,14 @@ fn number_in(path: &str) -> Option<u64> {
     fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok())
 }
 
-/// The rate that so many interrupts per period need. They are counted per scheduler tick, and do not spread evenly over them.
+/// The rate that so many interrupts per period need. They are counted per scheduler tick, and do
+/// not spread evenly over them.
 pub(crate) fn needed_rate(period_ns: u64, per_period: u64) -> u64 {
     2_000_000_000u64.saturating_mul(per_period.max(1)) / period_ns.max(1)
 }
 
-/// Does the kernel let an event interrupt often enough, or can it be made to while an engine runs (regulate/engine/rate.rs)?
+/// Does the kernel let an event interrupt often enough, or can it be made to while an engine runs
+/// (regulate/engine/rate.rs)?
 ///
 /// # Errors
 /// The rate is too low for this period and cannot be raised; how to.
@@ -131,7 +139,9 @@ fn enough(rate: u64, needed: u64) -> Result<(), LinuxError> {
         return Ok(());
     }
     Err(LinuxError::Machine(format!(
-        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; raise it: sysctl kernel.perf_cpu_time_max_percent=25 kernel.perf_event_max_sample_rate={needed}"
+        "kernel.perf_event_max_sample_rate is {rate}, and {needed} interrupts a second are needed; \
+            raise it: sysctl kernel.perf_cpu_time_max_percent=25 \
+            kernel.perf_event_max_sample_rate={needed}"
     )))
 }
 
@@ -147,7 +157,9 @@ pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
             online.len()
         )));
     }
-    sys::pin_to(cpu).map_err(|e| LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?"))
+    sys::pin_to(cpu).map_err(|e| {
+        LinuxError::of_io(&format!("core {cpu}"), &e, "is it in this process's cpuset?")
+    })
 }
 
 /// Lets a thread run on every CPU.
@@ -155,8 +167,9 @@ pub fn keep_on(cpu: u32) -> Result<(), LinuxError> {
 /// # Errors
 /// There is no such thread, or it is not this process's to place.
 pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
-    sys::tasks::bind(tid, &online_cpus()?)
-        .map_err(|e| LinuxError::of_io(&format!("thread {tid}"), &e, "run as root; does it still run?"))
+    sys::tasks::bind(tid, &online_cpus()?).map_err(|e| {
+        LinuxError::of_io(&format!("thread {tid}"), &e, "run as root; does it still run?")
+    })
 }
 
 /// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
@@ -178,13 +191,18 @@ pub fn check_sched_ext() -> Result<(), LinuxError> {
     let state = Path::new("/sys/kernel/sched_ext/state");
     let Ok(state) = fs::read_to_string(state) else {
         return Err(LinuxError::Machine(
-            "the kernel has no sched_ext; use a kernel from 6.14 with CONFIG_SCHED_CLASS_EXT (Debian: trixie-backports)"
+            "the kernel has no sched_ext; use a kernel from 6.14 with CONFIG_SCHED_CLASS_EXT \
+                (Debian: trixie-backports)"
                 .to_owned(),
         ));
     };
     if state.trim() != "disabled" {
         let who = fs::read_to_string("/sys/kernel/sched_ext/root/ops").unwrap_or_default();
-        let who = if who.trim().is_empty() { "another scheduler".to_owned() } else { format!("`{}`", who.trim()) };
+        let who = if who.trim().is_empty() {
+            "another scheduler".to_owned()
+        } else {
+            format!("`{}`", who.trim())
+        };
         return Err(LinuxError::Machine(format!(
             "sched_ext is {} by {who}; stop that scheduler, there can be only one",
             state.trim()
@@ -193,14 +211,16 @@ pub fn check_sched_ext() -> Result<(), LinuxError> {
     check_kfuncs(KFUNCS)
 }
 
-/// Fails if the type information is wrong about kernel functions that a scheduler needs beside the common ones.
+/// Fails if the type information is wrong about kernel functions that a scheduler needs beside the
+/// common ones.
 pub(crate) fn check_kfuncs(wanted: &[(&str, usize)]) -> Result<(), LinuxError> {
     let missing = wrong_kfuncs(wanted)?;
     if missing.is_empty() {
         return Ok(());
     }
     Err(LinuxError::Machine(format!(
-        "the kernel's type information is wrong about {}; use another kernel (Debian's 6.19 and 7.0 have them)",
+        "the kernel's type information is wrong about {}; use another kernel (Debian's 6.19 and \
+            7.0 have them)",
         missing.join(", ")
     )))
 }
@@ -221,8 +241,8 @@ pub fn bpf_objects() -> [u32; 3] {
 /// There is no such process.
 pub fn threads_of(pid: u32) -> Result<Vec<u32>, LinuxError> {
     let path = format!("/proc/{pid}/task");
-    let entries =
-        fs::read_dir(&path).map_err(|e| LinuxError::of_io(&format!("process {pid}"), &e, "does it still run?"))?;
+    let entries = fs::read_dir(&path)
+        .map_err(|e| LinuxError::of_io(&format!("process {pid}"), &e, "does it still run?"))?;
     Ok(entries.flatten().filter_map(|e| e.file_name().to_string_lossy().parse().ok()).collect())
 }
 
@@ -230,17 +250,21 @@ pub fn threads_of(pid: u32) -> Result<Vec<u32>, LinuxError> {
 fn wrong_kfuncs(wanted: &[(&str, usize)]) -> Result<Vec<String>, LinuxError> {
     let btf = Btf::from_vmlinux().map_err(|e| {
         LinuxError::Machine(format!(
-            "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with CONFIG_DEBUG_INFO_BTF"
+            "the kernel tells no types (/sys/kernel/btf/vmlinux): {e}; use a kernel with \
+                CONFIG_DEBUG_INFO_BTF"
         ))
     })?;
     let hidden = |(name, arguments): (&str, usize)| {
         let found = btf.type_by_name::<types::Func<'_>>(name);
-        let prototype = found.and_then(|f| f.next_type()).and_then(|t| types::FuncProto::try_from(t).ok());
+        let prototype =
+            found.and_then(|f| f.next_type()).and_then(|t| types::FuncProto::try_from(t).ok());
         let declared = prototype.map(|p| p.len());
         match declared {
             Some(count) if count == arguments => None,
             // Some builds show an argument that the kernel fills in itself.
-            Some(count) => Some(format!("{name} (declared with {count} arguments in place of {arguments})")),
+            Some(count) => {
+                Some(format!("{name} (declared with {count} arguments in place of {arguments})"))
+            }
             None => Some(name.to_owned()),
         }
     };

@@ -1,4 +1,5 @@
-//! The machine: what it has, settings that are changed for a while and put back, who else runs where, and shares that its hardware gives.
+//! The machine: what it has, settings that are changed for a while and put back, who else runs
+//! where, and shares that its hardware gives.
 
 pub mod cpuset;
 pub mod finding;

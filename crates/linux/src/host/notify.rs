@@ -1,9 +1,11 @@
-//! Messages to the service manager (`sd_notify`): ready, alive, stopping. Without one they go nowhere.
+//! Messages to the service manager (`sd_notify`): ready, alive, stopping. Without one they go
+//! nowhere.
 
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// Sends a state like `READY=1` to `$NOTIFY_SOCKET`. A manager that does not listen is its own problem.
+/// Sends a state like `READY=1` to `$NOTIFY_SOCKET`. A manager that does not listen is its own
+/// problem.
 pub fn send(state: &str) {
     let Some(name) = std::env::var_os("NOTIFY_SOCKET") else { return };
     let name = name.as_encoded_bytes();

@@ -1,7 +1,9 @@
-//! How others see what a running solocore does: a socket for `solocore top`, and Prometheus metrics over HTTP.
+//! How others see what a running solocore does: a socket for `solocore top`, and Prometheus metrics
+//! over HTTP.
 //!
-//! Rule: the daemon answers between two looks at its engine, one connection after the other; a client that does not read or
-//! write within a tenth of a second is let go. Regulation goes on in the kernel meanwhile.
+//! Rule: the daemon answers between two looks at its engine, one connection after the other; a
+//! client that does not read or write within a tenth of a second is let go. Regulation goes on in
+//! the kernel meanwhile.
 //! Does not cover: who may ask for metrics; bind them to a local address.
 
 use crate::error::LinuxError;
@@ -25,7 +27,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// Opens them. Only who holds the [`crate::Instance`] may, so what lies in the socket's place is left over.
+    /// Opens them. Only who holds the [`crate::Instance`] may, so what lies in the socket's place
+    /// is left over.
     ///
     /// # Errors
     /// The address is taken or not allowed.
@@ -40,11 +43,17 @@ impl Status {
             Ok(listener)
         };
         let refused = |address, e: io::Error| {
-            LinuxError::of_io(&format!("--metrics {address}"), &e, "choose another address, like 127.0.0.1:9184")
+            LinuxError::of_io(
+                &format!("--metrics {address}"),
+                &e,
+                "choose another address, like 127.0.0.1:9184",
+            )
         };
-        let metrics = metrics.map(|address| listen(address).map_err(|e| refused(address, e))).transpose()?;
-        let fail =
-            |e: io::Error| LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run");
+        let metrics =
+            metrics.map(|address| listen(address).map_err(|e| refused(address, e))).transpose()?;
+        let fail = |e: io::Error| {
+            LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
+        };
         let _ = fs::remove_file(path);
         let socket = UnixListener::bind(path).map_err(fail)?;
         let status = Self { path: path.to_owned(), socket, metrics };
@@ -57,7 +66,9 @@ impl Status {
     pub fn serve(&self, snapshot: impl Fn() -> String, metrics: impl Fn() -> String) {
         while let Ok((mut client, _)) = self.socket.accept() {
             // A client that goes away gets nothing, and that is all.
-            let _ = client.set_write_timeout(Some(PATIENCE)).and_then(|()| client.write_all(snapshot().as_bytes()));
+            let _ = client
+                .set_write_timeout(Some(PATIENCE))
+                .and_then(|()| client.write_all(snapshot().as_bytes()));
         }
         while let Some(Ok((mut client, _))) = self.metrics.as_ref().map(TcpListener::accept) {
             let _ = client
@@ -78,7 +89,8 @@ impl Drop for Status {
 
 fn http(body: &str) -> String {
     format!(
-        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: {}\r\nConnection: close\r\n\r\n{body}",
+        "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: \
+            {}\r\nConnection: close\r\n\r\n{body}",
         body.len()
     )
 }
@@ -89,17 +101,20 @@ fn http(body: &str) -> String {
 /// None runs, or this process may not ask.
 pub fn ask() -> Result<String, LinuxError> {
     let fail = |e: io::Error| match e.kind() {
-        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
-            LinuxError::Machine("no solocore regulates this machine; start one: solocore run PLAN".to_owned())
-        }
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            LinuxError::Machine(format!("{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"))
-        }
+        io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(
+            "no solocore regulates this machine; start one: solocore run PLAN".to_owned(),
+        ),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
+            "{SOCKET}: no answer in 10 s: the daemon is stopped or busy; try again"
+        )),
         _ => LinuxError::of_io(SOCKET, &e, "run as root"),
     };
     let mut text = String::new();
     let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;
-    stream.set_read_timeout(Some(100 * PATIENCE)).and_then(|()| stream.read_to_string(&mut text)).map_err(fail)?;
+    stream
+        .set_read_timeout(Some(100 * PATIENCE))
+        .and_then(|()| stream.read_to_string(&mut text))
+        .map_err(fail)?;
     Ok(text)
 }
 
@@ -123,8 +138,14 @@ mod tests {
         assert_eq!(text, "snapshot");
         text.clear();
         remote.read_to_string(&mut text).unwrap();
-        assert!(text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nmetrics\n"), "{text}");
-        assert!(matches!(Status::at(&dir.path().join("other"), Some(address)), Err(LinuxError::Machine(_))));
+        assert!(
+            text.starts_with("HTTP/1.1 200 OK\r\n") && text.ends_with("\r\n\r\nmetrics\n"),
+            "{text}"
+        );
+        assert!(matches!(
+            Status::at(&dir.path().join("other"), Some(address)),
+            Err(LinuxError::Machine(_))
+        ));
         assert!(!dir.path().join("other").exists());
         drop(status);
         assert!(!path.exists());

@@ -1,7 +1,8 @@
 //! Jobs that are stopped while solocore ends go on.
 //!
-//! Rule: every job carries the number of the solocore that started it in its environment ([`MARK`]); whatever of these is stopped is told to
-//! go on. Does not cover: a job that wiped its environment.
+//! Rule: every job carries the number of the solocore that started it in its environment
+//! ([`MARK`]); whatever of these is stopped is told to go on. Does not cover: a job that wiped its
+//! environment.
 
 use crate::sys::tasks;
 use std::path::Path;
@@ -13,7 +14,9 @@ pub(crate) const MARK: &str = "SOLOCORE_JOB";
 pub(crate) fn let_go_on(starter: u32) {
     let mark = format!("{MARK}={starter}");
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
-        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else { continue };
+        let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
+            continue;
+        };
         if is_stopped(&entry.path()) && carries(&entry.path(), &mark) {
             tasks::signal_one(pid, libc::SIGCONT);
         }
@@ -40,7 +43,8 @@ mod tests {
     #[test]
     fn what_a_dead_solocore_stopped_goes_on() {
         let starter = u32::MAX - 7;
-        let mut child = Command::new("/bin/sleep").arg("100").env(MARK, starter.to_string()).spawn().unwrap();
+        let mut child =
+            Command::new("/bin/sleep").arg("100").env(MARK, starter.to_string()).spawn().unwrap();
         let mut other = Command::new("/bin/sleep").arg("100").spawn().unwrap();
         let process = |pid: u32| Path::new("/proc").join(pid.to_string());
         for pid in [child.id(), other.id()] {

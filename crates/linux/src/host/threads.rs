@@ -1,11 +1,12 @@
 //! Where the machine's threads may run: looked up, changed, and put back.
 //!
-//! Problem: what is changed of a thread is inherited by everything that it starts, and numbers of threads are used again.
-//! Rule: a change is recorded with the thread's start time before it is made. Putting back changes a thread only if it is
-//! as it was left: who was changed by somebody else since stays so. A thread without a record takes that of its process, or of its
-//! nearest ancestor that has one.
-//! Does not cover: a thread that was started in between and bound itself to exactly the CPUs that its ancestor was left:
-//! it is let go with the others.
+//! Problem: what is changed of a thread is inherited by everything that it starts, and numbers of
+//! threads are used again.
+//! Rule: a change is recorded with the thread's start time before it is made. Putting back changes
+//! a thread only if it is as it was left: who was changed by somebody else since stays so. A thread
+//! without a record takes that of its process, or of its nearest ancestor that has one.
+//! Does not cover: a thread that was started in between and bound itself to exactly the CPUs that
+//! its ancestor was left: it is let go with the others.
 
 use crate::host::machine::{cpu_list, parse_cpu_list};
 use crate::sys::{Scheduling, tasks};
@@ -51,8 +52,11 @@ pub(crate) fn all(proc: &Path, only: Option<u32>) -> Vec<Thread> {
 
 /// Entries of a directory that are numbers, in order.
 pub(crate) fn numbers(dir: &Path) -> Vec<u32> {
-    let mut found: Vec<u32> =
-        fs::read_dir(dir).into_iter().flatten().filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok()).collect();
+    let mut found: Vec<u32> = fs::read_dir(dir)
+        .into_iter()
+        .flatten()
+        .filter_map(|e| e.ok()?.file_name().to_str()?.parse().ok())
+        .collect();
     found.sort_unstable();
     found
 }
@@ -100,7 +104,9 @@ impl ThreadChange {
     pub fn encode(&self) -> String {
         let what = match &self.what {
             What::Cpus(old, new) => format!("cpus\t{}\t{}", cpu_list(old), cpu_list(new)),
-            What::Scheduling(old, new) => format!("sched\t{}\t{}\t{}\t{}", old.0, old.1, new.0, new.1),
+            What::Scheduling(old, new) => {
+                format!("sched\t{}\t{}\t{}\t{}", old.0, old.1, new.0, new.1)
+            }
         };
         format!("{}\t{}\t{what}", self.tid, self.start)
     }
@@ -121,7 +127,9 @@ impl ThreadChange {
     /// Puts a thread back that is as this change, or that of an ancestor, left it.
     pub fn undo(&self, tid: u32) -> io::Result<()> {
         match &self.what {
-            What::Cpus(old, new) if old != new && tasks::affinity_of(tid)? == *new => tasks::bind(tid, old),
+            What::Cpus(old, new) if old != new && tasks::affinity_of(tid)? == *new => {
+                tasks::bind(tid, old)
+            }
             What::Scheduling(old, new) if old != new && Scheduling::of(tid)?.numbers() == *new => {
                 Scheduling::from_numbers(old.0, old.1).apply_to(tid)
             }
@@ -130,8 +138,8 @@ impl ThreadChange {
     }
 }
 
-/// Puts all threads back, those that were started in between as well. `changes` are in the reverse order of their making.
-/// Returns how many could not be.
+/// Puts all threads back, those that were started in between as well. `changes` are in the reverse
+/// order of their making. Returns how many could not be.
 pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
     if changes.is_empty() {
         return 0;
@@ -151,7 +159,8 @@ pub(crate) fn put_back(changes: &[ThreadChange]) -> usize {
                 Err(e) if e.raw_os_error() == Some(libc::ESRCH) => {}
                 Err(e) => {
                     eprintln!(
-                        "solocore: thread {} cannot be put back: {e}; set its affinity by hand (taskset)",
+                        "solocore: thread {} cannot be put back: {e}; set its affinity by hand \
+                            (taskset)",
                         thread.tid
                     );
                     failed += 1;
@@ -208,10 +217,16 @@ mod tests {
 
     #[test]
     fn a_record_is_inherited_from_the_nearest() {
-        let thread = |tid, tgid, parent| Thread { tid, tgid, parent, start: u64::from(tid), kernel: false };
-        let all = [thread(1, 1, 0), thread(5, 5, 1), thread(6, 5, 1), thread(9, 9, 5), thread(11, 9, 5)];
+        let thread =
+            |tid, tgid, parent| Thread { tid, tgid, parent, start: u64::from(tid), kernel: false };
+        let all =
+            [thread(1, 1, 0), thread(5, 5, 1), thread(6, 5, 1), thread(9, 9, 5), thread(11, 9, 5)];
         let by_tid: HashMap<u32, &Thread> = all.iter().map(|t| (t.tid, t)).collect();
-        let of = |tid| ThreadChange { tid, start: u64::from(tid), what: What::Cpus(vec![0, 1], vec![tid]) };
+        let of = |tid| ThreadChange {
+            tid,
+            start: u64::from(tid),
+            what: What::Cpus(vec![0, 1], vec![tid]),
+        };
         let (first, fifth) = (of(1), of(5));
         let stale = ThreadChange { start: 1234, ..of(9) };
         let mut records = HashMap::new();
@@ -220,7 +235,12 @@ mod tests {
         }
         for (at, from) in [(0, 1), (1, 5), (2, 5), (3, 5), (4, 5)] {
             let found = inherited(&all[at], &records, &by_tid);
-            assert_eq!(found.iter().map(|c| c.tid).collect::<Vec<_>>(), [from], "thread {}", all[at].tid);
+            assert_eq!(
+                found.iter().map(|c| c.tid).collect::<Vec<_>>(),
+                [from],
+                "thread {}",
+                all[at].tid
+            );
         }
         assert!(inherited(&thread(7, 7, 0), &records, &by_tid).is_empty());
     }

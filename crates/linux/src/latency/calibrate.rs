@@ -1,15 +1,19 @@
 //! What the probe shows alone and under load here, what it costs, and a threshold from that.
 //!
-//! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for nothing, too high and never.
-//! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one, two, ... other CPUs, in turn,
-//! again and again: what others do to a memory that is not ours alone changes slowly, and each round's ratios to its own quiet
-//! window are free of it. A hog whose turn it is not keeps its CPU busy without memory.
-//! The threshold suggested is the latency alone times a factor; with it goes the share of windows that would have counted as
-//! contended, alone and at the highest load. What the probe costs is measured in pairs: a hog does as much as it can for a
-//! moment with the probe at work and for a moment without, in either order; the ratio of a pair is free of slow drifts.
-//! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor is a choice, no theorem.
-//! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a machine that others use, alone is not
-//! alone. A figure is of this run.
+//! Problem: MAX_MEM_LAT is a number of this machine: too low and background time is taken away for
+//! nothing, too high and never.
+//! Rule: the latency is measured with nothing of ours beside the probe and with memory hogs on one,
+//! two, ... other CPUs, in turn, again and again: what others do to a memory that is not ours alone
+//! changes slowly, and each round's ratios to its own quiet window are free of it. A hog whose turn
+//! it is not keeps its CPU busy without memory.
+//! The threshold suggested is the latency alone times a factor; with it goes the share of windows
+//! that would have counted as contended, alone and at the highest load. What the probe costs is
+//! measured in pairs: a hog does as much as it can for a moment with the probe at work and for a
+//! moment without, in either order; the ratio of a pair is free of slow drifts.
+//! Source: maracas, section VI (thresholds from a profile of latency against traffic); the factor
+//! is a choice, no theorem.
+//! Does not cover: hogs stream through memory, the worst pattern for a bank may be another; on a
+//! machine that others use, alone is not alone. A figure is of this run.
 
 use super::probe::{Config, Probe, last_level_bytes};
 use super::source::{Cost, LatencySource};
@@ -145,18 +149,21 @@ impl Hog {
             }
         };
         let thread = std::thread::Builder::new().name("hog".to_owned()).spawn(work);
-        let thread = thread.map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
+        let thread = thread
+            .map_err(|e| LinuxError::of_io("a hog's thread", &e, "raise the limit (ulimit -u)"))?;
         let hog = Self { stop, pause, quiet, bytes, thread: Some(thread) };
         // Its buffer is there once it has begun to count.
         if !hog.wait(Duration::from_secs(60), |hog| hog.done() > 0 || stop_waiting()) {
             return Err(LinuxError::Machine(format!(
-                "a memory hog got no time on CPU {cpu} for a minute; free that CPU of real-time tasks"
+                "a memory hog got no time on CPU {cpu} for a minute; free that CPU of real-time \
+                    tasks"
             )));
         }
         Ok(hog)
     }
 
-    /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits until it is so.
+    /// A paused hog keeps its CPU busy without memory: nothing but the accesses differs. Waits
+    /// until it is so.
     fn pause(&self, pause: bool) {
         self.pause.store(pause, Ordering::Release);
         // One that gets no time makes no accesses either.
@@ -167,7 +174,8 @@ impl Hog {
     fn wait(&self, at_most: Duration, so: impl Fn(&Self) -> bool) -> bool {
         let begin = Instant::now();
         while !so(self) {
-            if begin.elapsed() > at_most || self.thread.as_ref().is_none_or(JoinHandle::is_finished) {
+            if begin.elapsed() > at_most || self.thread.as_ref().is_none_or(JoinHandle::is_finished)
+            {
                 return false;
             }
             std::thread::sleep(Duration::from_micros(200));
@@ -206,7 +214,8 @@ fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
     let free = kilobytes.map_or(u64::MAX, |k| k.saturating_mul(1024));
     if size.saturating_mul(hogs as u64) > free / 2 {
         return Err(LinuxError::Machine(format!(
-            "{hogs} hogs of {} MiB do not fit into half of the free memory; name fewer CPUs for them (taskset)",
+            "{hogs} hogs of {} MiB do not fit into half of the free memory; name fewer CPUs for \
+                them (taskset)",
             size >> 20
         )));
     }
@@ -216,10 +225,16 @@ fn hog_bytes(hogs: usize) -> Result<u64, LinuxError> {
 fn check(plan: &Plan) -> Result<(), LinuxError> {
     let wrong = |what: String| Err(LinuxError::Input(what));
     if !(1.0..=100.0).contains(&plan.factor) {
-        return wrong(format!("a threshold of {} times the latency alone is none; choose 1 to 100", plan.factor));
+        return wrong(format!(
+            "a threshold of {} times the latency alone is none; choose 1 to 100",
+            plan.factor
+        ));
     }
     if !(Duration::from_millis(20)..=Duration::from_secs(600)).contains(&plan.span) {
-        return wrong(format!("{:?} for each load is too short or too long; choose 20 ms to 600 s", plan.span));
+        return wrong(format!(
+            "{:?} for each load is too short or too long; choose 20 ms to 600 s",
+            plan.span
+        ));
     }
     Ok(())
 }
@@ -228,7 +243,11 @@ fn check(plan: &Plan) -> Result<(), LinuxError> {
 ///
 /// # Errors
 /// The plan makes no sense, the probe cannot run, there is no memory for hogs.
-pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> Result<Option<Calibration>, LinuxError> {
+pub fn calibrate(
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+    said: &dyn Fn(&str),
+) -> Result<Option<Calibration>, LinuxError> {
     check(plan)?;
     let own = plan.probe.cpus.first().copied().unwrap_or(0);
     let config = Config { cpus: vec![own], ..plan.probe.clone() };
@@ -242,8 +261,11 @@ pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> R
     }
     let mut probe = Probe::start(&config)?;
     said(&format!("latency on CPU {own} beside 0 to {} hog(s)", others.len()));
-    let hogs = others.iter().map(|&cpu| Hog::start(cpu, size, stop)).collect::<Result<Vec<_>, _>>()?;
-    let Some(mut levels) = measure(&mut probe, &hogs, plan.span / WINDOWS, stop)? else { return Ok(None) };
+    let hogs =
+        others.iter().map(|&cpu| Hog::start(cpu, size, stop)).collect::<Result<Vec<_>, _>>()?;
+    let Some(mut levels) = measure(&mut probe, &hogs, plan.span / WINDOWS, stop)? else {
+        return Ok(None);
+    };
     let cost = probe.cost().unwrap_or_default();
     drop(hogs);
     let threshold_ns = threshold(levels[0].latency_ns, plan.factor);
@@ -263,19 +285,25 @@ pub fn calibrate(plan: &Plan, stop: &dyn Fn() -> bool, said: &dyn Fn(&str)) -> R
 }
 
 /// Whole ns, never 0.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a time of ns, saturating")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a time of ns, saturating"
+)]
 fn threshold(alone_ns: f64, factor: f64) -> u64 {
     ((alone_ns * factor).ceil() as u64).max(1)
 }
 
-/// The latency beside none, one, ... all of the hogs, a window each in turn; at least one window of each.
+/// The latency beside none, one, ... all of the hogs, a window each in turn; at least one window of
+/// each.
 fn measure(
     probe: &mut Probe,
     hogs: &[Hog],
     window: Duration,
     stop: &dyn Fn() -> bool,
 ) -> Result<Option<Vec<Level>>, LinuxError> {
-    let mut levels: Vec<Level> = (0..=hogs.len()).map(|hogs| Level { hogs, ..Level::default() }).collect();
+    let mut levels: Vec<Level> =
+        (0..=hogs.len()).map(|hogs| Level { hogs, ..Level::default() }).collect();
     for _ in 0..WINDOWS {
         for level in &mut levels {
             if stop() {
@@ -303,7 +331,8 @@ fn summarise(level: &mut Level, alone: &[Option<f64>]) -> Result<(), LinuxError>
     let measured: Vec<f64> = level.windows.iter().copied().flatten().collect();
     if measured.is_empty() {
         return Err(LinuxError::Machine(format!(
-            "the probe measured nothing beside {} hogs ({} batches were broken off); raise its --rate or --priority, or leave its CPU free",
+            "the probe measured nothing beside {} hogs ({} batches were broken off); raise its \
+                --rate or --priority, or leave its CPU free",
             level.hogs, level.dropped
         )));
     }
@@ -311,7 +340,8 @@ fn summarise(level: &mut Level, alone: &[Option<f64>]) -> Result<(), LinuxError>
     level.lowest_ns = measured.iter().copied().fold(f64::INFINITY, f64::min);
     level.highest_ns = measured.iter().copied().fold(0.0, f64::max);
     level.hog_bytes_per_s = level.bytes as f64 / level.time.as_secs_f64();
-    let ratios = level.windows.iter().zip(alone).filter_map(|(&window, &alone)| Some(window? / alone?));
+    let ratios =
+        level.windows.iter().zip(alone).filter_map(|(&window, &alone)| Some(window? / alone?));
     level.to_alone = Ratio::of(ratios.collect());
     Ok(())
 }
@@ -329,7 +359,8 @@ fn loss(probe: &Probe, hog: &Hog, moment: Duration, stop: &dyn Fn() -> bool) -> 
             probe.pause(at_work == 0);
             speed[at_work as usize] = hog.speed(moment);
         }
-        // In a short moment on a busy machine the hog may not run at all; such a pair says nothing, whichever half it is.
+        // In a short moment on a busy machine the hog may not run at all; such a pair says nothing,
+        // whichever half it is.
         if speed[0] > 0.0 && speed[1] > 0.0 {
             ratios.push(speed[1] / speed[0]);
         }
@@ -347,9 +378,13 @@ impl Ratio {
     }
 }
 
-/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number less and more 1.96 standard
-/// deviations of a fair coin's heads.
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "not negative, below the number")]
+/// Ranks, from 0, of the values that the median lies between with 95 % confidence: half the number
+/// less and more 1.96 standard deviations of a fair coin's heads.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "not negative, below the number"
+)]
 fn ranks(values: usize) -> (usize, usize) {
     let (half, spread) = (values as f64 / 2.0, 0.98 * (values as f64).sqrt());
     let low = (half - spread).floor().max(0.0) as usize;
@@ -363,8 +398,8 @@ fn ranks(values: usize) -> (usize, usize) {
 /// The kernel does not tell.
 pub fn usable_cpus() -> Result<Vec<u32>, LinuxError> {
     let online = machine::online_cpus()?;
-    let mine =
-        sys::tasks::affinity_of(0).map_err(|e| LinuxError::of_io("this process's CPUs", &e, "name them with --cpu"))?;
+    let mine = sys::tasks::affinity_of(0)
+        .map_err(|e| LinuxError::of_io("this process's CPUs", &e, "name them with --cpu"))?;
     Ok(mine.into_iter().filter(|cpu| online.contains(cpu)).collect())
 }
 
@@ -387,14 +422,28 @@ mod tests {
             Err(e) => return assert!(e.to_string().contains("measured nothing"), "{e}"),
         };
         assert_eq!(found.levels.len(), plan.cpus.len());
-        assert!(found.levels.iter().zip(0..).all(|(l, hogs)| l.hogs == hogs && l.windows.len() == WINDOWS as usize));
+        assert!(
+            found
+                .levels
+                .iter()
+                .zip(0..)
+                .all(|(l, hogs)| l.hogs == hogs && l.windows.len() == WINDOWS as usize)
+        );
         let alone = &found.levels[0];
-        assert!(alone.lowest_ns <= alone.latency_ns && alone.latency_ns <= alone.highest_ns, "{alone:?}");
+        assert!(
+            alone.lowest_ns <= alone.latency_ns && alone.latency_ns <= alone.highest_ns,
+            "{alone:?}"
+        );
         let bytes = |l: &Level| l.hog_bytes_per_s;
         assert!(found.levels[1..].iter().all(|l| bytes(l) > bytes(alone)), "{found:?}");
         assert_eq!(found.threshold_ns, threshold(alone.latency_ns, 1.5));
-        assert!(found.losses[0].same_cpu && found.losses.iter().all(|l| l.speed.pairs <= 100 && l.speed.ratio > 0.0));
-        assert!((alone.to_alone.ratio - 1.0).abs() < 1e-12 && alone.to_alone.low == alone.to_alone.high);
+        assert!(
+            found.losses[0].same_cpu
+                && found.losses.iter().all(|l| l.speed.pairs <= 100 && l.speed.ratio > 0.0)
+        );
+        assert!(
+            (alone.to_alone.ratio - 1.0).abs() < 1e-12 && alone.to_alone.low == alone.to_alone.high
+        );
         assert!(found.cost.loads > 0);
     }
 
@@ -405,7 +454,8 @@ mod tests {
 
     #[test]
     fn a_median_lies_between_its_ranks() {
-        // Tables of the binomial distribution: of 100 values the 40th and the 61st enclose it with 96 %.
+        // Tables of the binomial distribution: of 100 values the 40th and the 61st enclose it with
+        // 96 %.
         assert_eq!(ranks(100), (40, 60));
         assert_eq!(ranks(20), (5, 15));
         assert_eq!([ranks(0), ranks(1), ranks(3)], [(0, 0), (0, 0), (0, 2)]);
@@ -416,7 +466,8 @@ mod tests {
         // Memory got slower in the third round, for both; the second quiet window was not measured.
         let alone = [Some(100.0), None, Some(200.0), Some(100.0)];
         let windows = [Some(110.0), Some(500.0), Some(240.0), Some(130.0)].to_vec();
-        let mut level = Level { hogs: 1, windows, time: Duration::from_secs(2), bytes: 10, ..Level::default() };
+        let mut level =
+            Level { hogs: 1, windows, time: Duration::from_secs(2), bytes: 10, ..Level::default() };
         summarise(&mut level, &alone).unwrap();
         assert_eq!((level.to_alone.ratio, level.to_alone.pairs), (1.2, 3));
         assert_eq!((level.latency_ns, level.lowest_ns, level.highest_ns), (245.0, 110.0, 500.0));
@@ -427,7 +478,10 @@ mod tests {
 
     #[test]
     fn thresholds_are_whole() {
-        assert_eq!([threshold(100.0, 1.5), threshold(33.4, 2.0), threshold(0.0, 1.0)], [150, 67, 1]);
+        assert_eq!(
+            [threshold(100.0, 1.5), threshold(33.4, 2.0), threshold(0.0, 1.0)],
+            [150, 67, 1]
+        );
     }
 
     #[test]

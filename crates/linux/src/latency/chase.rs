@@ -1,14 +1,18 @@
 //! Loads that each wait for the one before, from lines that no cache holds.
 //!
-//! Problem: what a load takes must be memory's doing: not a cache's, a prefetcher's or a walk's through page tables.
-//! Rule: the buffer is cut into blocks of 32 pages. Of each block one line in every second pair of lines is on a random cycle: a
-//! line holds the number of the next, so that a load begins when the one before has ended, and no prefetcher guesses where. Before
-//! pieces of a cycle are timed, their lines and the neighbours of these are put out of all caches, which leaves the translations at
-//! hand. Where lines cannot be put out by a program, the buffer is four times the last level, so that a line comes again only
-//! after twice its size in others, and a line of each page is read before for its translation.
-//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent loads; Intel SDM vol. 2 CLFLUSH; Arm ARM, DC CIVAC.
-//! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit); memory-side caches; translation of a
-//! guest's addresses by its host beyond what the TLB holds.
+//! Problem: what a load takes must be memory's doing: not a cache's, a prefetcher's or a walk's
+//! through page tables.
+//! Rule: the buffer is cut into blocks of 32 pages. Of each block one line in every second pair of
+//! lines is on a random cycle: a line holds the number of the next, so that a load begins when the
+//! one before has ended, and no prefetcher guesses where. Before pieces of a cycle are timed, their
+//! lines and the neighbours of these are put out of all caches, which leaves the translations at
+//! hand. Where lines cannot be put out by a program, the buffer is four times the last level, so
+//! that a line comes again only after twice its size in others, and a line of each page is read
+//! before for its translation.
+//! Source: lmbench's lat_mem_rd (McVoy, Staelin 1996) for the dependent loads; Intel SDM vol. 2
+//! CLFLUSH; Arm ARM, DC CIVAC.
+//! Does not cover: replacement that keeps old lines (then, without flushing, some loads hit);
+//! memory-side caches; translation of a guest's addresses by its host beyond what the TLB holds.
 
 use crate::sys::thread::{CAN_FLUSH, flush};
 use std::time::{Duration, Instant};
@@ -18,8 +22,8 @@ pub(crate) const LINE_BYTES: u64 = 64;
 const LINES_PER_PAGE: usize = 64;
 const BLOCK_PAGES: usize = 32;
 const BLOCK_LINES: usize = BLOCK_PAGES * LINES_PER_PAGE;
-/// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), but for each page's first pair, which
-/// is read for the translation.
+/// Lines of a block's cycle: one of each pair (the neighbour is prefetched with it), but for each
+/// page's first pair, which is read for the translation.
 pub(crate) const CYCLE: usize = BLOCK_PAGES * (LINES_PER_PAGE / 2 - 1);
 /// Bytes of a block.
 pub(crate) const BLOCK_BYTES: u64 = (BLOCK_LINES as u64) * LINE_BYTES;
@@ -83,8 +87,10 @@ impl Chase {
         for block in 0..blocks {
             let first = start + block * BLOCK_LINES;
             let on_cycle = |i: &usize| i % LINES_PER_PAGE >= 2 && i.is_multiple_of(2);
-            let mut cycle: Vec<u32> =
-                (0..BLOCK_LINES).filter(on_cycle).filter_map(|i| u32::try_from(first + i).ok()).collect();
+            let mut cycle: Vec<u32> = (0..BLOCK_LINES)
+                .filter(on_cycle)
+                .filter_map(|i| u32::try_from(first + i).ok())
+                .collect();
             random.shuffle(&mut cycle);
             for (i, &line) in cycle.iter().enumerate() {
                 lines[line as usize].next = cycle[(i + 1) % cycle.len()];
@@ -98,7 +104,8 @@ impl Chase {
 
     /// Times so many pieces of so many loads each, one after the other; together at most a cycle's.
     pub fn time(&mut self, loads: usize, pieces: usize) -> Vec<Duration> {
-        let (pieces, loads) = (pieces.clamp(1, CYCLE), loads.clamp(1, CYCLE / pieces.clamp(1, CYCLE)));
+        let (pieces, loads) =
+            (pieces.clamp(1, CYCLE), loads.clamp(1, CYCLE / pieces.clamp(1, CYCLE)));
         let block = self.blocks[self.visits % self.blocks.len()] as usize;
         self.visits = self.visits.wrapping_add(1);
         let from = self.cursors[block];
@@ -109,7 +116,8 @@ impl Chase {
             let lines = (from..from + loads * pieces).map(|i| cycle[i % CYCLE] as usize);
             flush(lines.flat_map(|i| [i, i + 1]).map(|i| &self.lines[i]));
         } else {
-            let pages = (0..BLOCK_PAGES).map(|page| self.start + block * BLOCK_LINES + page * LINES_PER_PAGE);
+            let pages = (0..BLOCK_PAGES)
+                .map(|page| self.start + block * BLOCK_LINES + page * LINES_PER_PAGE);
             std::hint::black_box(pages.map(|line| self.lines[line].next).max());
         }
         let mut at = cycle[from];
@@ -119,7 +127,11 @@ impl Chase {
             at = last;
             times.push(took);
         }
-        debug_assert_eq!(at, self.order[block * CYCLE + self.cursors[block]], "the cycle goes on there next time");
+        debug_assert_eq!(
+            at,
+            self.order[block * CYCLE + self.cursors[block]],
+            "the cycle goes on there next time"
+        );
         times
     }
 
@@ -155,11 +167,14 @@ mod tests {
             assert_eq!((seen.len(), at), (CYCLE, first), "one cycle");
             let pages: BTreeSet<usize> = seen.iter().map(|&l| page_of(l as usize)).collect();
             assert_eq!(pages.len(), BLOCK_PAGES, "the pages are the machine's");
-            let touched: BTreeSet<usize> =
-                (0..BLOCK_PAGES).map(|p| page_of(chase.start + block * BLOCK_LINES + p * LINES_PER_PAGE)).collect();
+            let touched: BTreeSet<usize> = (0..BLOCK_PAGES)
+                .map(|p| page_of(chase.start + block * BLOCK_LINES + p * LINES_PER_PAGE))
+                .collect();
             assert_eq!(touched, pages, "every page is read for its translation");
-            let pairs: BTreeSet<usize> =
-                seen.iter().map(|&l| std::ptr::from_ref(&chase.lines[l as usize]).addr() / 128).collect();
+            let pairs: BTreeSet<usize> = seen
+                .iter()
+                .map(|&l| std::ptr::from_ref(&chase.lines[l as usize]).addr() / 128)
+                .collect();
             assert_eq!(pairs.len(), CYCLE, "no two of a pair");
         }
     }
@@ -189,7 +204,8 @@ mod tests {
         assert_eq!(chase.time(8, usize::MAX).len(), CYCLE);
     }
 
-    /// No figure, only that the loads go further than a cache: the same piece again, without flushing, is much faster.
+    /// No figure, only that the loads go further than a cache: the same piece again, without
+    /// flushing, is much faster.
     #[test]
     fn loads_go_to_memory() {
         if !CAN_FLUSH {

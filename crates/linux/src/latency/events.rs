@@ -1,17 +1,21 @@
 //! Which counters outside the cores tell the latency of memory, by CPU.
 //!
-//! Problem: occupancy (requests waiting, summed over clocks) and the number of requests have other names and numbers on every
-//! generation, and many machines count only the requests.
-//! Rule: a [`Recipe`] names a unit and groups of events; the events of a group count in the same stretches of time, so that occupancy /
-//! requests of a group is a latency (Little's law). Recipes without occupancy only tell how many requests there were, for the rate rule.
-//! A machine that no recipe fits has none: nothing is guessed from the numbers of a related one.
-//! Source: maracas, section IV (UNC_ARB_TRK_*); Intel's event lists (github.com/intel/perfmon, by family and model; as of August
-//! 2026); drivers/perf/arm-cmn.c, arm_dsu_pmu.c, arm_dmc620_pmu.c and tools/perf/pmu-events (amdzen4, arm/cmn) of Linux.
-//! Does not cover: clients from Ice Lake (7D, 7E) and Meteor Lake on, and Alder Lake N: their lists have no occupancy of the arbiter that its
-//! counters could take together with the requests; servers from Ivy Bridge to Broadwell (their lists count no occupancy of the read
-//! queue); memory on the package (MCHBM) and persistent memory; latency from the DMC-620, whose queue depth needs a multiplier (`incr`)
-//! that its driver does not explain; latency on AMD, whose memory controllers count commands, not waiting. None of these recipes has
-//! been tried on hardware by its authors; the encodings are tested on copies of what the kernel shows.
+//! Problem: occupancy (requests waiting, summed over clocks) and the number of requests have other
+//! names and numbers on every generation, and many machines count only the requests.
+//! Rule: a [`Recipe`] names a unit and groups of events; the events of a group count in the same
+//! stretches of time, so that occupancy / requests of a group is a latency (Little's law). Recipes
+//! without occupancy only tell how many requests there were, for the rate rule. A machine that no
+//! recipe fits has none: nothing is guessed from the numbers of a related one.
+//! Source: maracas, section IV (UNC_ARB_TRK_*); Intel's event lists (github.com/intel/perfmon, by
+//! family and model; as of August 2026); drivers/perf/arm-cmn.c, arm_dsu_pmu.c, arm_dmc620_pmu.c
+//! and tools/perf/pmu-events (amdzen4, arm/cmn) of Linux.
+//! Does not cover: clients from Ice Lake (7D, 7E) and Meteor Lake on, and Alder Lake N: their lists
+//! have no occupancy of the arbiter that its counters could take together with the requests;
+//! servers from Ivy Bridge to Broadwell (their lists count no occupancy of the read queue); memory
+//! on the package (MCHBM) and persistent memory; latency from the DMC-620, whose queue depth needs
+//! a multiplier (`incr`) that its driver does not explain; latency on AMD, whose memory controllers
+//! count commands, not waiting. None of these recipes has been tried on hardware by its authors;
+//! the encodings are tested on copies of what the kernel shows.
 
 use crate::error::LinuxError;
 
@@ -92,21 +96,30 @@ macro_rules! requests {
 }
 
 const CAS: Recipe = requests!("UNC_M_CAS_COUNT.ALL", "uncore_imc", true, "event=0x4,umask=0xf");
-const CAS_ICX: Recipe = requests!("UNC_M_CAS_COUNT.ALL", "uncore_imc", true, "event=0x4,umask=0x3f");
-const CAS_SPR: Recipe = requests!("UNC_M_CAS_COUNT.ALL", "uncore_imc", true, "event=0x5,umask=0xff");
-const CAS_SCH: Recipe =
-    requests!("UNC_M_CAS_COUNT_SCH0.ALL, SCH1.ALL", "uncore_imc", true, "event=0x5,umask=0xff", "event=0x6,umask=0xff");
-const ARB_REQUESTS: Recipe = requests!("UNC_ARB_TRK_REQUESTS.ALL", "uncore_arb", false, "event=0x81,umask=0x1");
+const CAS_ICX: Recipe =
+    requests!("UNC_M_CAS_COUNT.ALL", "uncore_imc", true, "event=0x4,umask=0x3f");
+const CAS_SPR: Recipe =
+    requests!("UNC_M_CAS_COUNT.ALL", "uncore_imc", true, "event=0x5,umask=0xff");
+const CAS_SCH: Recipe = requests!(
+    "UNC_M_CAS_COUNT_SCH0.ALL, SCH1.ALL",
+    "uncore_imc",
+    true,
+    "event=0x5,umask=0xff",
+    "event=0x6,umask=0xff"
+);
+const ARB_REQUESTS: Recipe =
+    requests!("UNC_ARB_TRK_REQUESTS.ALL", "uncore_arb", false, "event=0x81,umask=0x1");
 
 /// A generation of Intel's: models of family 6, the latency's recipe, the requests' recipe.
 type Generation = (&'static [u32], Option<Recipe>, Option<Recipe>);
 
 const INTEL: &[Generation] = &[
-    // Sandy and Ivy Bridge, Haswell, Broadwell, Skylake to Comet Lake, Tiger Lake, Rocket Lake, Alder and Raptor Lake.
+    // Sandy and Ivy Bridge, Haswell, Broadwell, Skylake to Comet Lake, Tiger Lake, Rocket Lake,
+    // Alder and Raptor Lake.
     (
         &[
-            0x2a, 0x3a, 0x3c, 0x45, 0x46, 0x3d, 0x47, 0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6, 0x8c, 0x8d, 0xa7, 0x97, 0x9a,
-            0xb7, 0xba, 0xbf,
+            0x2a, 0x3a, 0x3c, 0x45, 0x46, 0x3d, 0x47, 0x4e, 0x5e, 0x8e, 0x9e, 0xa5, 0xa6, 0x8c,
+            0x8d, 0xa7, 0x97, 0x9a, 0xb7, 0xba, 0xbf,
         ],
         Some(ARB),
         Some(ARB_REQUESTS),
@@ -130,18 +143,24 @@ const UMC: Recipe = requests!("umc_cas_cmd.all", "amd_umc", true, "event=0x0a");
 
 /// Arm's mesh: requests at its home nodes, those that its own cache answers included.
 const CMN: Recipe = Recipe {
-    title: "hnf_qos_pocq_occupancy_all / hnf_pocq_reqs_recvd (hits of the system-level cache included)",
+    title: "hnf_qos_pocq_occupancy_all / hnf_pocq_reqs_recvd (hits of the system-level cache \
+        included)",
     unit: "arm_cmn",
-    groups: &[Group { occupancy: &["type=0x5,eventid=0xf,occupid=0x0"], requests: &["type=0x5,eventid=0x5"] }],
+    groups: &[Group {
+        occupancy: &["type=0x5,eventid=0xf,occupid=0x0"],
+        requests: &["type=0x5,eventid=0x5"],
+    }],
     counts_dma: true,
 };
 /// Beside its latency, what the mesh sends to memory.
 const CMN_REQUESTS: Recipe = requests!("hnf_mc_reqs", "arm_cmn", true, "type=0x5,eventid=0xd");
 const DMC_620: Recipe = requests!("clkdiv2_rdwr", "arm_dmc620", true, "event=0x12,clkdiv2=0x1");
-const DSU: Recipe = requests!("l3d_cache_refill, l3d_cache_wb", "arm_dsu", false, "event=0x2a", "event=0x2c");
+const DSU: Recipe =
+    requests!("l3d_cache_refill, l3d_cache_wb", "arm_dsu", false, "event=0x2a", "event=0x2c");
 
 fn field<'a>(cpuinfo: &'a str, name: &str) -> Option<&'a str> {
-    let line = cpuinfo.lines().find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))?;
+    let line =
+        cpuinfo.lines().find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))?;
     Some(line.split_once(':')?.1.trim())
 }
 
@@ -154,7 +173,9 @@ fn intel(cpuinfo: &str) -> Result<&'static Generation, String> {
 }
 
 fn none(what: &str) -> LinuxError {
-    LinuxError::Machine(format!("the table of uncore events has none that tells {what}; use --source probe"))
+    LinuxError::Machine(format!(
+        "the table of uncore events has none that tells {what}; use --source probe"
+    ))
 }
 
 /// Recipes for the latency on the CPU that `cpuinfo` describes, the best first.
@@ -168,7 +189,9 @@ pub fn latency(cpuinfo: &str) -> Result<Vec<Recipe>, LinuxError> {
             Ok(_) => Err(none("the latency on this generation, only requests")),
             Err(model) => Err(none(&format!("the latency on {model}"))),
         },
-        Some("AuthenticAMD") => Err(none("the latency on AMD: memory controllers there count commands, not waiting")),
+        Some("AuthenticAMD") => {
+            Err(none("the latency on AMD: memory controllers there count commands, not waiting"))
+        }
         _ if field(cpuinfo, "CPU implementer").is_some() => Ok(vec![CMN]),
         _ => Err(none("the latency on this CPU")),
     }
@@ -201,7 +224,8 @@ mod tests {
 
     #[test]
     fn a_model_is_in_one_generation() {
-        let mut all: Vec<u32> = INTEL.iter().flat_map(|(models, ..)| models.iter().copied()).collect();
+        let mut all: Vec<u32> =
+            INTEL.iter().flat_map(|(models, ..)| models.iter().copied()).collect();
         let count = all.len();
         all.sort_unstable();
         all.dedup();
@@ -238,12 +262,20 @@ mod tests {
     fn a_latency_has_both_parts_and_fits_four_counters() {
         for recipe in INTEL.iter().filter_map(|g| g.1).chain([CMN]) {
             for group in recipe.groups {
-                assert!(!group.occupancy.is_empty() && !group.requests.is_empty(), "{}", recipe.title);
+                assert!(
+                    !group.occupancy.is_empty() && !group.requests.is_empty(),
+                    "{}",
+                    recipe.title
+                );
                 assert!(group.occupancy.len() + group.requests.len() <= 4, "{}", recipe.title);
             }
         }
         for recipe in INTEL.iter().filter_map(|g| g.2).chain([UMC, CMN_REQUESTS, DMC_620, DSU]) {
-            assert!(recipe.groups.iter().all(|g| g.occupancy.is_empty() && g.requests.len() == 1), "{}", recipe.title);
+            assert!(
+                recipe.groups.iter().all(|g| g.occupancy.is_empty() && g.requests.len() == 1),
+                "{}",
+                recipe.title
+            );
         }
     }
 }

@@ -1,13 +1,17 @@
 //! How long a request to memory takes on this machine, and how many each CPU makes.
 //!
-//! Problem: background time of VCPUs is throttled when memory is contended, and contention shows in the average latency of
-//! requests, not in their rate (maracas, section IV). Some machines count what the latency follows from, many do not.
-//! Rule: a [`LatencySource`] is read once a monitor period and gives occupancy and requests, in the units of `sc_throttle_monitor`
-//! (policy/include/solocore/throttle.h): their quotient is the latency. [`uncore`] reads counters of the memory controller or its
-//! arbiter; [`probe`] measures loads of its own where there are none. [`requests`] counts what each CPU asks for, which
-//! Algorithm 1 weighs its background time with. [`throttling`] puts them together and calls whatever throttles.
+//! Problem: background time of VCPUs is throttled when memory is contended, and contention shows in
+//! the average latency of requests, not in their rate (maracas, section IV). Some machines count
+//! what the latency follows from, many do not.
+//! Rule: a [`LatencySource`] is read once a monitor period and gives occupancy and requests, in the
+//! units of `sc_throttle_monitor` (policy/include/solocore/throttle.h): their quotient is the
+//! latency. [`uncore`] reads counters of the memory controller or its arbiter; [`probe`] measures
+//! loads of its own where there are none. [`requests`] counts what each CPU asks for, which
+//! Algorithm 1 weighs its background time with. [`throttling`] puts them together and calls
+//! whatever throttles.
 //! Source: Ye, West, Zhang, Cheng, MARACAS (RTSS 2016), section IV, Algorithm 1; Little's law.
-//! Does not cover: memory that is remote (one figure for the machine); which requests wait (reads and writes, a device's and a core's).
+//! Does not cover: memory that is remote (one figure for the machine); which requests wait (reads
+//! and writes, a device's and a core's).
 
 pub mod calibrate;
 mod chase;
@@ -44,8 +48,9 @@ fn why(error: &LinuxError) -> String {
     error.to_string().split("; ").next().unwrap_or_default().to_owned()
 }
 
-/// What the rule is to watch on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe: for the latency rule counters or the probe,
-/// for the rate rule counters or the sum over the cores.
+/// What the rule is to watch on the machine that `sysfs` ([`pmu::SYSFS`]) and `cpuinfo` describe:
+/// for the latency rule counters or the probe, for the rate rule counters or the sum over the
+/// cores.
 ///
 /// # Errors
 /// The choice cannot be had here; the probe for the rate rule.
@@ -59,18 +64,24 @@ pub fn watch(
     if rule == Rule::Rate {
         if choice == Choice::Probe {
             return Err(LinuxError::Input(
-                "the probe's own loads are no rate of the machine; leave --source out with --rule rate".to_owned(),
+                "the probe's own loads are no rate of the machine; leave --source out with --rule \
+                    rate"
+                    .to_owned(),
             ));
         }
         return match (choice, uncore::Uncore::requests(sysfs, cpuinfo)) {
             (_, Ok(counters)) => Ok((Watched::Source(Box::new(counters)), None)),
-            (Choice::Uncore, Err(e)) => Err(LinuxError::Machine(format!("{}; leave --source out", why(&e)))),
+            (Choice::Uncore, Err(e)) => {
+                Err(LinuxError::Machine(format!("{}; leave --source out", why(&e))))
+            }
             (_, Err(e)) => Ok((Watched::Cores, Some(why(&e)))),
         };
     }
     let instead_of = match choice {
         Choice::Probe => None,
-        Choice::Uncore => return Ok((Watched::Source(Box::new(uncore::Uncore::latency(sysfs, cpuinfo)?)), None)),
+        Choice::Uncore => {
+            return Ok((Watched::Source(Box::new(uncore::Uncore::latency(sysfs, cpuinfo)?)), None));
+        }
         Choice::Auto => match uncore::Uncore::latency(sysfs, cpuinfo) {
             Ok(counters) => return Ok((Watched::Source(Box::new(counters)), None)),
             Err(e) => Some(why(&e)),
@@ -104,8 +115,12 @@ mod tests {
 
     #[test]
     fn a_probe_says_what_it_is() {
-        let config = probe::Config { buffer: Some(1 << 20), ..probe::Config::on(&calibrate::usable_cpus().unwrap()) };
-        let (watched, _) = watch(Rule::Latency, Choice::Probe, Path::new("/"), "", &config).unwrap();
+        let config = probe::Config {
+            buffer: Some(1 << 20),
+            ..probe::Config::on(&calibrate::usable_cpus().unwrap())
+        };
+        let (watched, _) =
+            watch(Rule::Latency, Choice::Probe, Path::new("/"), "", &config).unwrap();
         let Watched::Source(source) = &watched else { panic!("the probe is a source") };
         assert!(source.thread().is_some() && source.cost().is_some());
         assert!(watched.about().contains("160 dependent loads"));

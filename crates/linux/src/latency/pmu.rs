@@ -1,12 +1,13 @@
 //! Counters outside the cores, as the kernel shows them in `/sys/bus/event_source/devices`.
 //!
-//! Problem: an event of such a counter is a few named fields (`event=0x80,umask=0x1`), and where each field lies in the
-//! attributes of `perf_event_open` differs from driver to driver.
-//! Rule: every directory there is a counter unit: `type` is its number, `format/FIELD` says where a field lies
-//! (`config:0-7`, `config:0-7,32-35`, `config1:3`), `cpumask` on which CPUs it is read (one for each chip), `events/NAME` what the
-//! driver itself calls an event.
+//! Problem: an event of such a counter is a few named fields (`event=0x80,umask=0x1`), and where
+//! each field lies in the attributes of `perf_event_open` differs from driver to driver.
+//! Rule: every directory there is a counter unit: `type` is its number, `format/FIELD` says where a
+//! field lies (`config:0-7`, `config:0-7,32-35`, `config1:3`), `cpumask` on which CPUs it is read
+//! (one for each chip), `events/NAME` what the driver itself calls an event.
 //! Source: Documentation/ABI/testing/sysfs-bus-event_source-devices-format and -events of Linux.
-//! Does not cover: events with a parameter left open (`=?`), fields beyond `config2`, units and scales of the driver.
+//! Does not cover: events with a parameter left open (`=?`), fields beyond `config2`, units and
+//! scales of the driver.
 
 use crate::error::LinuxError;
 use crate::host::machine::parse_cpu_list;
@@ -91,7 +92,10 @@ impl Pmu {
             .filter(|name| {
                 name.strip_prefix(stem).is_some_and(|rest| {
                     let number = rest.strip_prefix('_');
-                    rest.is_empty() || number.is_some_and(|n| !n.is_empty() && n.bytes().all(|b| b.is_ascii_hexdigit()))
+                    rest.is_empty()
+                        || number.is_some_and(|n| {
+                            !n.is_empty() && n.bytes().all(|b| b.is_ascii_hexdigit())
+                        })
                 })
             })
             .collect();
@@ -107,7 +111,10 @@ impl Pmu {
         // Without a mask any CPU will do: the driver moves the event to its own.
         let mut cpus = text("cpumask").map_or_else(|| vec![0], |t| parse_cpu_list(&t));
         if cpus.is_empty() {
-            return Err(refuse(&dir.join("cpumask"), "names no CPU (is the chip's last one offline?)"));
+            return Err(refuse(
+                &dir.join("cpumask"),
+                "names no CPU (is the chip's last one offline?)",
+            ));
         }
         cpus.dedup();
         let mut fields = BTreeMap::new();
@@ -137,14 +144,21 @@ impl Pmu {
         let mut words = [0; 3];
         for term in event.split(',').map(str::trim) {
             let (name, value) = term.split_once('=').unwrap_or((term, "1"));
-            let value = parse_number(value).ok_or_else(|| fail(format!("`{value}` is no number")))?;
+            let value =
+                parse_number(value).ok_or_else(|| fail(format!("`{value}` is no number")))?;
             let raw = Field {
-                word: ["config", "config1", "config2"].iter().position(|word| *word == name).unwrap_or(0),
+                word: ["config", "config1", "config2"]
+                    .iter()
+                    .position(|word| *word == name)
+                    .unwrap_or(0),
                 pieces: vec![(0, 63)],
             };
             let field = match name {
                 "config" | "config1" | "config2" => &raw,
-                _ => self.fields.get(name).ok_or_else(|| fail(format!("this unit has no field `{name}`")))?,
+                _ => self
+                    .fields
+                    .get(name)
+                    .ok_or_else(|| fail(format!("this unit has no field `{name}`")))?,
             };
             if !field.put(&mut words, value) {
                 return Err(fail(format!("{value:#x} does not fit into `{name}`")));
@@ -234,11 +248,17 @@ pub(crate) mod tests {
         ] {
             make(dir.path(), name, kind, "", &[], &[]);
         }
-        let names = |stem| -> Vec<String> { Pmu::all(dir.path(), stem).unwrap().into_iter().map(|p| p.name).collect() };
+        let names = |stem| -> Vec<String> {
+            Pmu::all(dir.path(), stem).unwrap().into_iter().map(|p| p.name).collect()
+        };
         assert_eq!(names("uncore_imc"), ["uncore_imc", "uncore_imc_0", "uncore_imc_11"]);
         assert_eq!(names("uncore_imc_free_running"), ["uncore_imc_free_running_0"]);
         assert_eq!(names("arm_dsu"), ["arm_dsu_1f"]);
-        assert_eq!(Pmu::all(dir.path(), "arm_dsu").unwrap()[0].cpus, [0], "without a mask any CPU will do");
+        assert_eq!(
+            Pmu::all(dir.path(), "arm_dsu").unwrap()[0].cpus,
+            [0],
+            "without a mask any CPU will do"
+        );
         assert!(Pmu::all(&dir.path().join("nowhere"), "uncore_imc").unwrap().is_empty());
         fs::write(dir.path().join("uncore_imc_0/type"), "x").unwrap();
         assert!(Pmu::all(dir.path(), "uncore_imc").unwrap_err().to_string().contains("type"));

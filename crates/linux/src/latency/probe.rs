@@ -1,19 +1,22 @@
 //! The latency of memory by loads of our own, where no counter tells it.
 //!
-//! Problem: a virtual machine and many boards have no counter outside the cores that can be read. Latency can still be measured: by
-//! loads that miss.
-//! Rule: a thread makes a batch of loads ([`super::chase`]) now and then: some pieces of a cycle, each timed by itself. A batch
-//! counts with the median of its pieces (an interrupt spoils one of them), and does not count at all if the thread lost its CPU
-//! meanwhile, seen by its context switches and by time that passed without it running. A reading is the average over the batches since
-//! the last one, so that it is what occupancy / requests is: ns are the clocks, loads are the requests.
-//! The time between batches is random, from half to one and a half of the mean: nothing that happens at a fixed rate is always
-//! or never met.
-//! Source: maracas, section IV, for what the latency is used for; the probe in place of counters is ours.
-//! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each load (up to twice as much where the
-//! hardware fetches lines in pairs). Requests of devices are not counted, but felt: they make the loads wait.
-//! Does not cover: a CPU sees what the others do, not what its own tasks do while the probe runs in their place (let it rotate); a
-//! probe that never runs (a real-time task that never ends) tells nothing; the figure is one of reads, from this CPU's place on
-//! the chip.
+//! Problem: a virtual machine and many boards have no counter outside the cores that can be read.
+//! Latency can still be measured: by loads that miss.
+//! Rule: a thread makes a batch of loads ([`super::chase`]) now and then: some pieces of a cycle,
+//! each timed by itself. A batch counts with the median of its pieces (an interrupt spoils one of
+//! them), and does not count at all if the thread lost its CPU meanwhile, seen by its context
+//! switches and by time that passed without it running. A reading is the average over the batches
+//! since the last one, so that it is what occupancy / requests is: ns are the clocks, loads are the
+//! requests. The time between batches is random, from half to one and a half of the mean: nothing
+//! that happens at a fixed rate is always or never met.
+//! Source: maracas, section IV, for what the latency is used for; the probe in place of counters is
+//! ours.
+//! What it costs: [`LatencySource::cost`] says it: the thread's own run time, and 64 bytes for each
+//! load (up to twice as much where the hardware fetches lines in pairs). Requests of devices are
+//! not counted, but felt: they make the loads wait.
+//! Does not cover: a CPU sees what the others do, not what its own tasks do while the probe runs in
+//! their place (let it rotate); a probe that never runs (a real-time task that never ends) tells
+//! nothing; the figure is one of reads, from this CPU's place on the chip.
 
 use super::chase::{self, CYCLE, Chase, LINE_BYTES, Random};
 use super::source::{Cost, LatencySource, Reading, Unit};
@@ -25,8 +28,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Most loads of a batch. Where more of a block's lines are visited, a hardware prefetcher brings some of them before their turn: with
-/// all 992, loads took 112 ns in place of 135 (a Xeon of Sapphire Rapids, 2026-11-21).
+/// Most loads of a batch. Where more of a block's lines are visited, a hardware prefetcher brings
+/// some of them before their turn: with all 992, loads took 112 ns in place of 135 (a Xeon of
+/// Sapphire Rapids, 2026-11-21).
 const MOST_OF_BATCH: u64 = (CYCLE as u64) / 3;
 /// Most loads in a second: 30 % of a CPU where one takes 150 ns.
 const MOST_LOADS: u64 = 2_000_000;
@@ -55,7 +59,15 @@ pub struct Config {
 impl Config {
     /// On these CPUs, otherwise as it serves most: 100 batches of 5 pieces of 32 loads a second.
     pub fn on(cpus: &[u32]) -> Self {
-        Self { cpus: cpus.to_vec(), rate: 100, loads: 32, pieces: 5, priority: None, buffer: None, seed: 1 }
+        Self {
+            cpus: cpus.to_vec(),
+            rate: 100,
+            loads: 32,
+            pieces: 5,
+            priority: None,
+            buffer: None,
+            seed: 1,
+        }
     }
 
     fn check(&self) -> Result<(), LinuxError> {
@@ -69,15 +81,22 @@ impl Config {
             return wrong(format!("CPU {cpu} is not online; choose among {all}"));
         }
         if !(1..=10_000).contains(&self.rate) {
-            return wrong(format!("{} batches a second are too few or too many; choose 1 to 10000", self.rate));
+            return wrong(format!(
+                "{} batches a second are too few or too many; choose 1 to 10000",
+                self.rate
+            ));
         }
         if self.pieces.is_multiple_of(2) {
-            return wrong(format!("{} pieces have no middle one; choose an odd number", self.pieces));
+            return wrong(format!(
+                "{} pieces have no middle one; choose an odd number",
+                self.pieces
+            ));
         }
         let of_batch = u64::from(self.loads) * u64::from(self.pieces);
         if self.loads < 8 || of_batch > MOST_OF_BATCH {
             return wrong(format!(
-                "{} pieces of {} loads are too few or too many; choose at least 8 loads, at most {} for so many pieces",
+                "{} pieces of {} loads are too few or too many; choose at least 8 loads, at most \
+                    {} for so many pieces",
                 self.pieces,
                 self.loads,
                 MOST_OF_BATCH / u64::from(self.pieces)
@@ -86,11 +105,14 @@ impl Config {
         let loads = u64::from(self.rate) * of_batch;
         if loads > MOST_LOADS {
             return wrong(format!(
-                "{loads} loads a second would take much of a CPU; choose a lower rate or fewer loads, {MOST_LOADS} at most"
+                "{loads} loads a second would take much of a CPU; choose a lower rate or fewer \
+                    loads, {MOST_LOADS} at most"
             ));
         }
         match self.priority {
-            Some(p) if !(1..=99).contains(&p) => wrong(format!("there is no real-time priority {p}; choose 1 to 99")),
+            Some(p) if !(1..=99).contains(&p) => {
+                wrong(format!("there is no real-time priority {p}; choose 1 to 99"))
+            }
             _ => Ok(()),
         }
     }
@@ -105,8 +127,11 @@ impl Config {
                 "a buffer of {bytes} bytes is too small or too large; choose 1 MiB to 16 GiB"
             )));
         }
-        usize::try_from(bytes / chase::BLOCK_BYTES)
-            .map_err(|_| LinuxError::Input(format!("a buffer of {bytes} bytes cannot be had; choose a smaller one")))
+        usize::try_from(bytes / chase::BLOCK_BYTES).map_err(|_| {
+            LinuxError::Input(format!(
+                "a buffer of {bytes} bytes cannot be had; choose a smaller one"
+            ))
+        })
     }
 }
 
@@ -163,28 +188,33 @@ impl Probe {
     /// Starts it.
     ///
     /// # Errors
-    /// A number of the configuration makes no sense, a CPU is not this process's to use, the priority is not allowed.
+    /// A number of the configuration makes no sense, a CPU is not this process's to use, the
+    /// priority is not allowed.
     pub fn start(config: &Config) -> Result<Self, LinuxError> {
         config.check()?;
         let blocks = config.blocks()?;
         let shared = Arc::new(Shared::default());
         let (tell, told) = mpsc::channel();
         let (config_, shared_) = (config.clone(), Arc::clone(&shared));
-        let thread = std::thread::Builder::new().name("latency-probe".to_owned()).spawn(move || {
-            // The buffer is this thread's: it lies near the CPU that first writes it.
-            let ready = prepare(&config_);
-            let go = ready.is_ok();
-            let chase = go.then(|| Chase::new(blocks, config_.seed));
-            // Nobody listens only if the caller is gone.
-            let _ = tell.send(ready.map(|()| own::number()));
-            if let Some(chase) = chase {
-                work(chase, &config_, &shared_);
-            }
-        });
-        let thread = thread.map_err(|e| LinuxError::of_io("the probe's thread", &e, "raise the limit (ulimit -u)"))?;
+        let thread =
+            std::thread::Builder::new().name("latency-probe".to_owned()).spawn(move || {
+                // The buffer is this thread's: it lies near the CPU that first writes it.
+                let ready = prepare(&config_);
+                let go = ready.is_ok();
+                let chase = go.then(|| Chase::new(blocks, config_.seed));
+                // Nobody listens only if the caller is gone.
+                let _ = tell.send(ready.map(|()| own::number()));
+                if let Some(chase) = chase {
+                    work(chase, &config_, &shared_);
+                }
+            });
+        let thread = thread.map_err(|e| {
+            LinuxError::of_io("the probe's thread", &e, "raise the limit (ulimit -u)")
+        })?;
         let tid = told.recv().map_err(|_| {
             LinuxError::Machine(
-                "the probe's thread ended at once; free some memory or choose a smaller buffer".to_owned(),
+                "the probe's thread ended at once; free some memory or choose a smaller buffer"
+                    .to_owned(),
             )
         })??;
         let where_ = machine::cpu_list(&config.cpus);
@@ -220,8 +250,12 @@ impl LatencySource for Probe {
     fn read(&mut self) -> Result<Reading, LinuxError> {
         let mut tally = self.shared.tally();
         let ended = self.thread.as_ref().is_none_or(JoinHandle::is_finished);
-        if let Some(why) = tally.failed.clone().or_else(|| ended.then(|| "its thread has ended".to_owned())) {
-            return Err(LinuxError::Machine(format!("the latency probe: {why}; start it again on other CPUs (--cpu)")));
+        if let Some(why) =
+            tally.failed.clone().or_else(|| ended.then(|| "its thread has ended".to_owned()))
+        {
+            return Err(LinuxError::Machine(format!(
+                "the latency probe: {why}; start it again on other CPUs (--cpu)"
+            )));
         }
         // Traffic of devices makes the loads wait.
         let reading = Reading { dma_included: true, ..tally.reading };
@@ -261,12 +295,20 @@ impl LatencySource for Probe {
 fn prepare(config: &Config) -> Result<(), LinuxError> {
     for &cpu in &config.cpus {
         sys::pin_to(cpu).map_err(|e| {
-            LinuxError::of_io(&format!("the probe on CPU {cpu}"), &e, "is it in this process's cpuset?")
+            LinuxError::of_io(
+                &format!("the probe on CPU {cpu}"),
+                &e,
+                "is it in this process's cpuset?",
+            )
         })?;
     }
     if let Some(priority) = config.priority {
         Scheduling::fifo(i32::from(priority)).apply().map_err(|e| {
-            LinuxError::of_io(&format!("real-time priority {priority}"), &e, "run as root, or leave --priority out")
+            LinuxError::of_io(
+                &format!("real-time priority {priority}"),
+                &e,
+                "run as root, or leave --priority out",
+            )
         })?;
     }
     Ok(())
@@ -381,7 +423,8 @@ mod tests {
 
     #[test]
     fn a_paused_probe_makes_no_loads() {
-        let mut probe = Probe::start(&Config { rate: 10_000, buffer: Some(1 << 20), ..here() }).unwrap();
+        let mut probe =
+            Probe::start(&Config { rate: 10_000, buffer: Some(1 << 20), ..here() }).unwrap();
         first(&mut probe);
         probe.pause(true);
         // Only the batch under way may still end, whenever that is.
@@ -427,7 +470,10 @@ mod tests {
             (Config { buffer: Some(u64::MAX), ..good.clone() }, "buffer"),
         ] {
             let error = Probe::start(&wrong).err().unwrap();
-            assert!(matches!(&error, LinuxError::Input(t) if t.contains(word) && t.contains("; ")), "{error}");
+            assert!(
+                matches!(&error, LinuxError::Input(t) if t.contains(word) && t.contains("; ")),
+                "{error}"
+            );
         }
     }
 

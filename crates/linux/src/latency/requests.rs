@@ -1,10 +1,13 @@
 //! How many requests to memory each CPU makes.
 //!
-//! Problem: Algorithm 1 weighs a core's background time with the requests it made (m_i), and the rate rule needs their sum.
-//! Rule: an event ([`Event`], last-level misses by itself) counts on every CPU, everything that runs there; a reading is the
-//! difference to the last one. Where no such counter is, page faults stand in to try the mechanism, as for `solocore run`.
+//! Problem: Algorithm 1 weighs a core's background time with the requests it made (m_i), and the
+//! rate rule needs their sum.
+//! Rule: an event ([`Event`], last-level misses by itself) counts on every CPU, everything that
+//! runs there; a reading is the difference to the last one. Where no such counter is, page faults
+//! stand in to try the mechanism, as for `solocore run`.
 //! Source: maracas, section IV (m_i, R_cur); perf_event_open(2).
-//! Does not cover: requests of devices and of hardware prefetchers, where the event leaves them out; write-backs.
+//! Does not cover: requests of devices and of hardware prefetchers, where the event leaves them
+//! out; write-backs.
 
 use super::source::{LatencySource, Reading, Unit};
 use crate::error::LinuxError;
@@ -37,7 +40,10 @@ impl CoreRequests {
             let opened = sys::perf_open(&attributes, Whom::Cpu(cpu)).map_err(|e| {
                 let remedy = match e.raw_os_error() {
                     Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root",
-                    _ => "choose another --event (`solocore doctor`); page-faults stand in where there is no counter",
+                    _ => {
+                        "choose another --event (`solocore doctor`); page-faults stand in where \
+                        there is no counter"
+                    }
                 };
                 LinuxError::of_io(&format!("event {} on CPU {cpu}", event.name()), &e, remedy)
             })?;
@@ -47,12 +53,17 @@ impl CoreRequests {
         Ok(Self { cores, event: event.clone() })
     }
 
-    /// The named event, or without a name the first of last-level misses, cache misses and page faults that can be had; beside it, why
-    /// it is not the first.
+    /// The named event, or without a name the first of last-level misses, cache misses and page
+    /// faults that can be had; beside it, why it is not the first.
     ///
     /// # Errors
-    /// The name means nothing or cannot be had; without a name: not even page faults can be counted.
-    pub fn choose(name: Option<&str>, cpuinfo: &str, cpus: &[u32]) -> Result<(Self, Option<String>), LinuxError> {
+    /// The name means nothing or cannot be had; without a name: not even page faults can be
+    /// counted.
+    pub fn choose(
+        name: Option<&str>,
+        cpuinfo: &str,
+        cpus: &[u32],
+    ) -> Result<(Self, Option<String>), LinuxError> {
         if let Some(name) = name {
             return Ok((Self::open(&Event::find(name, cpuinfo)?, cpus)?, None));
         }
@@ -95,7 +106,11 @@ impl CoreRequests {
 fn count(fd: &OwnedFd, event: &Event, cpu: u32) -> Result<u64, LinuxError> {
     sys::perf_read(fd).map_err(|e| {
         let what = format!("event {} on CPU {cpu} cannot be read", event.name());
-        LinuxError::of_io(&what, &e, "is the counter in use, or the CPU offline? Choose another --event")
+        LinuxError::of_io(
+            &what,
+            &e,
+            "is the counter in use, or the CPU offline? Choose another --event",
+        )
     })
 }
 
@@ -151,11 +166,17 @@ mod tests {
         let cpus = crate::host::machine::online_cpus().unwrap();
         match CoreRequests::choose(None, "", &cpus) {
             // No table for a CPU that is not described: the first is not had, and why is said.
-            Ok((counts, why)) => assert!(why.is_some_and(|w| w.contains("table")) && !counts.cores.is_empty()),
+            Ok((counts, why)) => {
+                assert!(why.is_some_and(|w| w.contains("table")) && !counts.cores.is_empty())
+            }
             Err(e) => assert!(e.to_string().contains("run as root"), "{e}"),
         }
-        assert!(matches!(CoreRequests::choose(Some("nonsense"), "", &cpus), Err(LinuxError::Input(_))));
-        let error = CoreRequests::choose(Some("page-faults"), "", &[60_000]).err().unwrap().to_string();
+        assert!(matches!(
+            CoreRequests::choose(Some("nonsense"), "", &cpus),
+            Err(LinuxError::Input(_))
+        ));
+        let error =
+            CoreRequests::choose(Some("page-faults"), "", &[60_000]).err().unwrap().to_string();
         assert!(error.contains("CPU 60000"), "{error}");
     }
 }

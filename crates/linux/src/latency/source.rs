@@ -32,16 +32,19 @@ pub struct Reading {
     pub occupancy: u64,
     /// Requests that this occupancy is of: those of the probe, or what the counters saw.
     pub requests: u64,
-    /// Does traffic of devices weigh in the figure that the rule looks at? In a latency, always: it makes requests wait.
+    /// Does traffic of devices weigh in the figure that the rule looks at? In a latency, always: it
+    /// makes requests wait.
     pub dma_included: bool,
-    /// Measurements that were thrown away, because something came between (the probe's; 0 elsewhere).
+    /// Measurements that were thrown away, because something came between (the probe's; 0
+    /// elsewhere).
     pub dropped: u64,
 }
 
 impl Reading {
     /// Occupancy by requests; `None` without either.
     pub fn latency(&self) -> Option<f64> {
-        (self.requests > 0 && self.occupancy > 0).then(|| self.occupancy as f64 / self.requests as f64)
+        (self.requests > 0 && self.occupancy > 0)
+            .then(|| self.occupancy as f64 / self.requests as f64)
     }
 }
 
@@ -49,7 +52,8 @@ impl Reading {
 pub trait LatencySource: Send {
     /// What has happened since the last reading, or since the source was made.
     ///
-    /// A reading without requests has no latency: `sc_throttle_monitor` then takes memory to be free.
+    /// A reading without requests has no latency: `sc_throttle_monitor` then takes memory to be
+    /// free.
     ///
     /// # Errors
     /// What was counting no longer can.

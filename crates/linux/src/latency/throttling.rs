@@ -1,13 +1,17 @@
-//! Throttling of background time, the part that is no BPF program: readings in, once a monitor period.
+//! Throttling of background time, the part that is no BPF program: readings in, once a monitor
+//! period.
 //!
-//! Problem: Algorithm 1 wants, at the end of every MEM_PERIOD, occupancy and requests of the machine and the requests of each core. The
-//! counters and the probe are read by a program; what throttles is in the kernel.
-//! Rule: [`Throttling`] owns the period. At its end it takes the readings and hands them to a [`Mechanism`], which ends the
-//! policy's period with them (`sc_throttle_report` for each core, then `sc_throttle_monitor`). With the rate rule the machine's requests
-//! are those of a counter outside the cores, or the sum over the cores where there is none.
-//! [`InProcess`] is a mechanism that decides and throttles nobody: to watch what would be done, and for tests.
+//! Problem: Algorithm 1 wants, at the end of every MEM_PERIOD, occupancy and requests of the
+//! machine and the requests of each core. The counters and the probe are read by a program; what
+//! throttles is in the kernel.
+//! Rule: [`Throttling`] owns the period. At its end it takes the readings and hands them to a
+//! [`Mechanism`], which ends the policy's period with them (`sc_throttle_report` for each core,
+//! then `sc_throttle_monitor`). With the rate rule the machine's requests are those of a counter
+//! outside the cores, or the sum over the cores where there is none. [`InProcess`] is a mechanism
+//! that decides and throttles nobody: to watch what would be done, and for tests.
 //! Source: maracas, section IV, Algorithm 1 (MONITOR); policy/include/solocore/throttle.h.
-//! Does not cover: what a core ran in the background (`sc_throttle_ran`), which only the scheduler knows.
+//! Does not cover: what a core ran in the background (`sc_throttle_ran`), which only the scheduler
+//! knows.
 
 use super::requests::CoreRequests;
 use super::source::{LatencySource, Reading, Unit};
@@ -18,7 +22,8 @@ use std::time::{Duration, Instant};
 pub use solocore_policy::throttle::Rule;
 
 /// Periods that make sense: shorter ones cost more than they tell, longer ones are no throttling.
-const PERIODS: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(60);
+const PERIODS: std::ops::RangeInclusive<Duration> =
+    Duration::from_millis(1)..=Duration::from_secs(60);
 
 /// When memory counts as contended, and when throttling is reduced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +32,8 @@ pub struct Settings {
     pub rule: Rule,
     /// At or above: the source's unit per request, or requests per period.
     pub threshold: u64,
-    /// Of the most requests since throttling began, 0 to 1000: at or below, one core fewer is throttled (IDLE_MEM).
+    /// Of the most requests since throttling began, 0 to 1000: at or below, one core fewer is
+    /// throttled (IDLE_MEM).
     pub idle_per_mille: u32,
 }
 
@@ -46,11 +52,17 @@ pub struct Decision {
 
 /// What throttles: the scheduler's program in the kernel, or what stands in for it.
 pub trait Mechanism {
-    /// A monitor period ends. `per_core`: requests of each core, in the order of the CPUs that are counted.
+    /// A monitor period ends. `per_core`: requests of each core, in the order of the CPUs that are
+    /// counted.
     ///
     /// # Errors
     /// It can no longer be reached.
-    fn monitor(&mut self, occupancy: u64, requests: u64, per_core: &[u64]) -> Result<Decision, LinuxError>;
+    fn monitor(
+        &mut self,
+        occupancy: u64,
+        requests: u64,
+        per_core: &[u64],
+    ) -> Result<Decision, LinuxError>;
 }
 
 /// The policy in this process: decides, and throttles nobody.
@@ -63,14 +75,17 @@ impl InProcess {
     /// No threshold, a share above 1000, no core or more than the policy has room for.
     pub fn new(cores: usize, settings: &Settings) -> Result<Self, LinuxError> {
         let count = u32::try_from(cores).unwrap_or(u32::MAX);
-        Throttle::new(count, settings.rule, settings.threshold, settings.idle_per_mille).map(Self).ok_or_else(|| {
-            LinuxError::Input(format!(
-                "throttling of {cores} cores from {} on, reduced at {} per mille, cannot be; choose 1 to {} cores, a threshold of at least 1, 0 to 1000 per mille",
-                settings.threshold,
-                settings.idle_per_mille,
-                solocore_policy::MAX_CPUS
-            ))
-        })
+        Throttle::new(count, settings.rule, settings.threshold, settings.idle_per_mille)
+            .map(Self)
+            .ok_or_else(|| {
+                LinuxError::Input(format!(
+                    "throttling of {cores} cores from {} on, reduced at {} per mille, cannot be; \
+                    choose 1 to {} cores, a threshold of at least 1, 0 to 1000 per mille",
+                    settings.threshold,
+                    settings.idle_per_mille,
+                    solocore_policy::MAX_CPUS
+                ))
+            })
     }
 
     /// The policy's state, to ask it who may use background time.
@@ -80,7 +95,12 @@ impl InProcess {
 }
 
 impl Mechanism for InProcess {
-    fn monitor(&mut self, occupancy: u64, requests: u64, per_core: &[u64]) -> Result<Decision, LinuxError> {
+    fn monitor(
+        &mut self,
+        occupancy: u64,
+        requests: u64,
+        per_core: &[u64],
+    ) -> Result<Decision, LinuxError> {
         for (core, &requests) in (0..self.0.cpus()).zip(per_core) {
             self.0.report(core, requests);
         }
@@ -163,12 +183,14 @@ impl<M: Mechanism> Throttling<M> {
         match (rule, watched.unit()) {
             (Rule::Latency, Unit::Requests) => {
                 return Err(LinuxError::Input(
-                    "a count of requests tells no latency; choose the rate rule, or --source probe".to_owned(),
+                    "a count of requests tells no latency; choose the rate rule, or --source probe"
+                        .to_owned(),
                 ));
             }
             (Rule::Rate, Unit::Nanoseconds) => {
                 return Err(LinuxError::Input(
-                    "the probe's own loads are no rate of the machine; choose counters, or the sum over the cores"
+                    "the probe's own loads are no rate of the machine; choose counters, or the sum \
+                        over the cores"
                         .to_owned(),
                 ));
             }
@@ -193,8 +215,8 @@ impl<M: Mechanism> Throttling<M> {
         &mut self.mechanism
     }
 
-    /// Ends the period now: readings, decision. The next one is whole, however late this one was: in a short period there are few
-    /// requests, which would look like relief.
+    /// Ends the period now: readings, decision. The next one is whole, however late this one was:
+    /// in a short period there are few requests, which would look like relief.
     ///
     /// # Errors
     /// Something can no longer be read, or the mechanism is gone. Nothing was decided then.
@@ -214,8 +236,8 @@ impl<M: Mechanism> Throttling<M> {
         Ok(Tick { period_ns, reading, per_core, decision })
     }
 
-    /// Waits for the end of each period and takes it, until `stop` says so (asked at least every 50 ms) or `each` does
-    /// not want another.
+    /// Waits for the end of each period and takes it, until `stop` says so (asked at least every 50
+    /// ms) or `each` does not want another.
     ///
     /// # Errors
     /// As [`Self::tick`].
@@ -304,7 +326,8 @@ mod tests {
     #[test]
     fn the_rate_rule_takes_requests() {
         let mut policy =
-            InProcess::new(2, &Settings { rule: Rule::Rate, threshold: 1000, idle_per_mille: 800 }).unwrap();
+            InProcess::new(2, &Settings { rule: Rule::Rate, threshold: 1000, idle_per_mille: 800 })
+                .unwrap();
         assert!(!policy.monitor(u64::MAX, 999, &[500, 499]).unwrap().contended);
         assert!(policy.monitor(0, 1000, &[500, 500]).unwrap().contended);
     }
@@ -332,7 +355,10 @@ mod tests {
             )
             .unwrap();
         assert_eq!(seen, [(1, false), (10, true), (0, false)]);
-        assert!(driver.due() >= due + Duration::from_millis(3) && begun.elapsed() >= Duration::from_millis(2));
+        assert!(
+            driver.due() >= due + Duration::from_millis(3)
+                && begun.elapsed() >= Duration::from_millis(2)
+        );
         assert!(driver.tick().is_err(), "a reading that fails decides nothing");
         assert_eq!(driver.mechanism().policy().throttled(), 0);
         driver.run(|| true, |_| panic!("stopped")).unwrap();
@@ -342,11 +368,20 @@ mod tests {
     fn the_sum_over_the_cores_is_a_rate() {
         let settings = Settings { rule: Rule::Rate, threshold: 1, idle_per_mille: 0 };
         let mechanism = || InProcess::new(1, &settings).unwrap();
-        let mut driver =
-            Throttling::new(Duration::from_secs(1), Rule::Rate, Watched::Cores, none(), mechanism()).unwrap();
+        let mut driver = Throttling::new(
+            Duration::from_secs(1),
+            Rule::Rate,
+            Watched::Cores,
+            none(),
+            mechanism(),
+        )
+        .unwrap();
         assert!(!driver.tick().unwrap().decision.contended, "no core, no requests");
         let refused = |period, rule, watched| {
-            let error = Throttling::new(period, rule, watched, none(), mechanism()).err().unwrap().to_string();
+            let error = Throttling::new(period, rule, watched, none(), mechanism())
+                .err()
+                .unwrap()
+                .to_string();
             assert!(error.contains("; choose"), "{error}");
             error
         };
@@ -362,7 +397,9 @@ mod tests {
 
     #[test]
     fn settings_out_of_range_are_refused() {
-        for (cores, threshold, idle) in [(0, 1, 0), (257, 1, 0), (2, 0, 0), (2, 1, 1001), (usize::MAX, 1, 0)] {
+        for (cores, threshold, idle) in
+            [(0, 1, 0), (257, 1, 0), (2, 0, 0), (2, 1, 1001), (usize::MAX, 1, 0)]
+        {
             let settings = Settings { rule: Rule::Latency, threshold, idle_per_mille: idle };
             let error = InProcess::new(cores, &settings).err().unwrap();
             assert!(matches!(&error, LinuxError::Input(t) if t.contains("; choose")), "{error}");

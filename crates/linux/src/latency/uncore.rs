@@ -1,12 +1,14 @@
 //! Latency and requests from counters outside the cores.
 //!
-//! Problem: a chip has several memory controllers, several chips have several of each, and one CPU of each chip may read them.
-//! Rule: a recipe ([`super::events`]) is opened on every unit of its name and every CPU of the unit's mask; a reading adds all of them
-//! up. Events of a group count in the same stretches of time. If the kernel shares the counters out among more groups than
-//! there are, each group's counts are scaled by the time it was to count over the time it did, as `perf stat` does.
+//! Problem: a chip has several memory controllers, several chips have several of each, and one CPU
+//! of each chip may read them.
+//! Rule: a recipe ([`super::events`]) is opened on every unit of its name and every CPU of the
+//! unit's mask; a reading adds all of them up. Events of a group count in the same stretches of
+//! time. If the kernel shares the counters out among more groups than there are, each group's
+//! counts are scaled by the time it was to count over the time it did, as `perf stat` does.
 //! Source: maracas, section IV; perf_event_open(2), PERF_FORMAT_GROUP.
-//! Does not cover: the average over groups that were counted at different times is one over the whole period only as far as the load
-//! does not follow the kernel's rotation (a tick).
+//! Does not cover: the average over groups that were counted at different times is one over the
+//! whole period only as far as the load does not follow the kernel's rotation (a tick).
 
 use super::events::{self, Group, Recipe};
 use super::pmu::Pmu;
@@ -17,7 +19,8 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-/// How long a group was to count, how long it did, and what its events counted, since it was opened.
+/// How long a group was to count, how long it did, and what its events counted, since it was
+/// opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Count {
     pub enabled: u64,
@@ -86,7 +89,11 @@ impl Uncore {
     }
 
     /// The first recipe whose units are there.
-    pub(crate) fn first(recipes: &[Recipe], sysfs: &Path, open: Open<'_>) -> Result<Self, LinuxError> {
+    pub(crate) fn first(
+        recipes: &[Recipe],
+        sysfs: &Path,
+        open: Open<'_>,
+    ) -> Result<Self, LinuxError> {
         for &recipe in recipes {
             let units = Pmu::all(sysfs, recipe.unit)?;
             if !units.is_empty() {
@@ -95,7 +102,8 @@ impl Uncore {
         }
         let names: Vec<&str> = recipes.iter().map(|r| r.unit).collect();
         Err(LinuxError::Machine(format!(
-            "the kernel shows no counters {} (a virtual machine, or a driver that is not loaded); use --source probe",
+            "the kernel shows no counters {} (a virtual machine, or a driver that is not loaded); \
+                use --source probe",
             names.join(", ")
         )))
     }
@@ -107,7 +115,8 @@ impl Uncore {
                 let attributes = attributes(unit, group)?;
                 for &cpu in &unit.cpus {
                     let place = format!("{} on CPU {cpu}", unit.name);
-                    let mut counter = open(&attributes, cpu).map_err(|e| cannot_open(&place, &e))?;
+                    let mut counter =
+                        open(&attributes, cpu).map_err(|e| cannot_open(&place, &e))?;
                     let last = checked(counter.read(), attributes.len(), &place)?;
                     groups.push(Opened { counter, occupancy: group.occupancy.len(), last, place });
                 }
@@ -124,7 +133,9 @@ fn attributes(unit: &Pmu, group: &Group) -> Result<Vec<PerfAttr>, LinuxError> {
 
 fn cannot_open(place: &str, error: &io::Error) -> LinuxError {
     let remedy = match error.raw_os_error() {
-        Some(libc::EACCES | libc::EPERM) => "CAP_PERFMON is missing: run as root, or use --source probe",
+        Some(libc::EACCES | libc::EPERM) => {
+            "CAP_PERFMON is missing: run as root, or use --source probe"
+        }
         Some(libc::EBUSY | libc::EINVAL) => {
             "the counters may be in use: stop what uses them (perf, pcm), or use --source probe"
         }
@@ -151,7 +162,8 @@ impl Opened {
         if enabled > 0 && running == 0 {
             // Not remembered: what is counted later is scaled by the whole time.
             return Err(LinuxError::Machine(format!(
-                "{} did not count for a whole period: others use its counters; stop them, or use --source probe",
+                "{} did not count for a whole period: others use its counters; stop them, or use \
+                    --source probe",
                 self.place
             )));
         }
@@ -172,8 +184,10 @@ impl Opened {
 
 impl LatencySource for Uncore {
     fn read(&mut self) -> Result<Reading, LinuxError> {
-        let mut reading =
-            Reading { dma_included: self.recipe.counts_dma || self.unit() == Unit::Clocks, ..Reading::default() };
+        let mut reading = Reading {
+            dma_included: self.recipe.counts_dma || self.unit() == Unit::Clocks,
+            ..Reading::default()
+        };
         for group in &mut self.groups {
             let (occupancy, requests) = group.since()?;
             reading.occupancy = reading.occupancy.saturating_add(occupancy);
@@ -183,7 +197,11 @@ impl LatencySource for Uncore {
     }
 
     fn unit(&self) -> Unit {
-        if self.recipe.groups.iter().any(|g| !g.occupancy.is_empty()) { Unit::Clocks } else { Unit::Requests }
+        if self.recipe.groups.iter().any(|g| !g.occupancy.is_empty()) {
+            Unit::Clocks
+        } else {
+            Unit::Requests
+        }
     }
 
     fn about(&self) -> String {
@@ -211,7 +229,13 @@ mod tests {
 
     impl Counter for Fake {
         fn read(&mut self) -> io::Result<Count> {
-            self.0.tells.lock().unwrap().get(self.1).cloned().ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+            self.0
+                .tells
+                .lock()
+                .unwrap()
+                .get(self.1)
+                .cloned()
+                .ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
         }
     }
 
@@ -220,7 +244,10 @@ mod tests {
             let mut opened = self.opened.lock().unwrap();
             let words = attributes.iter().map(|a| [a.config, a.config1, a.config2]).collect();
             opened.push((attributes[0].kind, cpu, words));
-            self.tells.lock().unwrap().push(Count { values: vec![0; attributes.len()], ..Count::default() });
+            self.tells
+                .lock()
+                .unwrap()
+                .push(Count { values: vec![0; attributes.len()], ..Count::default() });
             Ok(Box::new(Fake(self.clone(), opened.len() - 1)))
         }
 
@@ -250,14 +277,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         make(dir.path(), "uncore_arb", 14, "0", CLIENT, &[]);
         let machine = Machine::default();
-        let mut uncore = machine.uncore(&events::latency(&intel(0x2a)).unwrap(), dir.path()).unwrap();
+        let mut uncore =
+            machine.uncore(&events::latency(&intel(0x2a)).unwrap(), dir.path()).unwrap();
         assert_eq!(*machine.opened.lock().unwrap(), [(14, 0, vec![[0x180, 0, 0], [0x181, 0, 0]])]);
         // The paper's Figure 3: 10 waiting cycles, 3 requests.
         machine.tell(0, 100, 100, &[10, 3]);
         let reading = uncore.read().unwrap();
         assert_eq!((reading.occupancy, reading.requests, reading.dma_included), (10, 3, true));
         assert_eq!(reading.latency(), Some(10.0 / 3.0));
-        assert_eq!((uncore.read().unwrap().requests, uncore.unit()), (0, Unit::Clocks), "nothing new");
+        assert_eq!(
+            (uncore.read().unwrap().requests, uncore.unit()),
+            (0, Unit::Clocks),
+            "nothing new"
+        );
         machine.tell(0, 200, 200, &[11, 4]);
         assert_eq!(uncore.read().unwrap().latency(), Some(1.0), "since the last time");
         assert!(uncore.about().contains("UNC_ARB_TRK_OCCUPANCY.ALL"), "{}", uncore.about());
@@ -271,7 +303,8 @@ mod tests {
         }
         make(dir.path(), "uncore_imc_free_running_0", 99, "0", CLIENT, &[]);
         let machine = Machine::default();
-        let mut uncore = machine.uncore(&events::latency(&intel(0x8f)).unwrap(), dir.path()).unwrap();
+        let mut uncore =
+            machine.uncore(&events::latency(&intel(0x8f)).unwrap(), dir.path()).unwrap();
         let opened = machine.opened.lock().unwrap().clone();
         let places: Vec<(u32, u32)> = opened.iter().map(|o| (o.0, o.1)).collect();
         assert_eq!(places, [(40, 0), (40, 56), (41, 0), (41, 56)]);
@@ -288,7 +321,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         make(dir.path(), "uncore_imc_0", 40, "0", CLIENT, &[]);
         let machine = Machine::default();
-        let mut uncore = machine.uncore(&events::latency(&intel(0xad)).unwrap(), dir.path()).unwrap();
+        let mut uncore =
+            machine.uncore(&events::latency(&intel(0xad)).unwrap(), dir.path()).unwrap();
         assert_eq!(machine.opened.lock().unwrap().len(), 2);
         machine.tell(0, 1000, 250, &[100, 100, 10, 10]);
         machine.tell(1, 1000, 750, &[300, 300, 30, 30]);
@@ -306,7 +340,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         make(dir.path(), "uncore_arb", 14, "0", CLIENT, &[]);
         let machine = Machine::default();
-        let mut uncore = machine.uncore(&events::latency(&intel(0x9e)).unwrap(), dir.path()).unwrap();
+        let mut uncore =
+            machine.uncore(&events::latency(&intel(0x9e)).unwrap(), dir.path()).unwrap();
         machine.tell(0, u64::MAX, 1, &[u64::MAX, 1]);
         assert_eq!(uncore.read().unwrap().occupancy, u64::MAX);
         // A counter that ran backwards (a driver's fault) has counted nothing.
@@ -318,11 +353,15 @@ mod tests {
     fn a_mesh_and_requests_only() {
         let dir = tempfile::tempdir().unwrap();
         let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd0c\n";
-        let mesh = [("type", "config:0-15"), ("eventid", "config:16-26"), ("occupid", "config:27-30")];
+        let mesh =
+            [("type", "config:0-15"), ("eventid", "config:16-26"), ("occupid", "config:27-30")];
         make(dir.path(), "arm_cmn_0", 8, "3", &mesh, &[]);
         let machine = Machine::default();
         let _ = machine.uncore(&events::latency(arm).unwrap(), dir.path()).unwrap();
-        assert_eq!(*machine.opened.lock().unwrap(), [(8, 3, vec![[0xf_0005, 0, 0], [0x5_0005, 0, 0]])]);
+        assert_eq!(
+            *machine.opened.lock().unwrap(),
+            [(8, 3, vec![[0xf_0005, 0, 0], [0x5_0005, 0, 0]])]
+        );
 
         let dir = tempfile::tempdir().unwrap();
         let dmc = [("event", "config2:3-8"), ("clkdiv2", "config2:9")];
@@ -332,7 +371,8 @@ mod tests {
         let uncore = machine.uncore(&events::requests(arm).unwrap(), dir.path()).unwrap();
         assert_eq!(*machine.opened.lock().unwrap(), [(9, 0, vec![[0, 0, 0x12 << 3 | 1 << 9]])]);
         assert_eq!(uncore.unit(), Unit::Requests);
-        let error = machine.uncore(&events::latency(arm).unwrap(), dir.path()).err().unwrap().to_string();
+        let error =
+            machine.uncore(&events::latency(arm).unwrap(), dir.path()).err().unwrap().to_string();
         assert!(error.contains("arm_cmn"), "{error}");
 
         let dir = tempfile::tempdir().unwrap();
@@ -361,6 +401,13 @@ mod tests {
         make(dir.path(), "uncore_arb", 14, "0", &[], &[]);
         std::fs::remove_file(dir.path().join("uncore_arb/format/umask")).unwrap();
         let machine = Machine::default();
-        assert!(machine.uncore(&recipes, dir.path()).err().unwrap().to_string().contains("no field `umask`"));
+        assert!(
+            machine
+                .uncore(&recipes, dir.path())
+                .err()
+                .unwrap()
+                .to_string()
+                .contains("no field `umask`")
+        );
     }
 }

@@ -1,6 +1,8 @@
-//! The programs of the engines, told their settings and bound to the counters: what both engines share.
+//! The programs of the engines, told their settings and bound to the counters: what both engines
+//! share.
 //!
-//! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is as it was.
+//! All or nothing: whatever fails, everything opened before it is closed again, and the kernel is
+//! as it was.
 
 use super::bpf::{inside, load_object, map};
 use super::dynamic::DynamicRegulation;
@@ -27,7 +29,9 @@ fn load(
     load_object(bytes, |open| {
         for mut map in open.maps_mut() {
             if map.name().to_string_lossy().ends_with(".rodata") {
-                let place = map.initial_value_mut().and_then(|value| value.get_mut(..size_of::<Settings>()));
+                let place = map
+                    .initial_value_mut()
+                    .and_then(|value| value.get_mut(..size_of::<Settings>()));
                 if let Some(place) = place {
                     place.copy_from_slice(settings.as_bytes());
                 }
@@ -40,7 +44,8 @@ fn load(
     })
 }
 
-/// As [`load`], for plain regulation or the bandwidth lock; and what the kernel refuses of the latter, for the user.
+/// As [`load`], for plain regulation or the bandwidth lock; and what the kernel refuses of the
+/// latter, for the user.
 pub(crate) fn load_for(
     bytes: &[u8],
     settings: &Settings,
@@ -67,7 +72,8 @@ pub(crate) fn load_for(
         Err(e) if lock.is_some() => Ok((
             with(false)?,
             Some(format!(
-                "who holds the bandwidth lock is known as of the last look only, not of the last change of tasks: {e}"
+                "who holds the bandwidth lock is known as of the last look only, not of the last \
+                    change of tasks: {e}"
             )),
         )),
         loaded => Ok((loaded?, None)),
@@ -125,7 +131,8 @@ impl Drop for CpuLink {
     }
 }
 
-/// Opens an event on a CPU, and has a program called at each of its overflows. `share` sees the event before.
+/// Opens an event on a CPU, and has a program called at each of its overflows. `share` sees the
+/// event before.
 fn bind(
     object: &Object,
     (program, what): (&str, &str),
@@ -170,8 +177,13 @@ pub(crate) struct Attached {
     pub ticks: Vec<Paced>,
 }
 
-/// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also at each change of tasks.
-pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Result<Attached, LinuxError> {
+/// Opens counters and ticks on every regulated CPU, and starts the programs on them. `hook`: also
+/// at each change of tasks.
+pub(crate) fn attach(
+    object: &Object,
+    regulation: &Regulation,
+    hook: bool,
+) -> Result<Attached, LinuxError> {
     let event = &regulation.event;
     if let Some(dynamic) = &regulation.dynamic {
         dynamic.fill(&map(object, "dynamic_tasks")?)?;
@@ -180,14 +192,22 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
     let (mut links, mut counters) = (Vec::new(), Vec::new());
     for core in &regulation.cores {
         let share = |counter: &OwnedFd| {
-            // Software events interrupt for nothing, and the kernel reloads theirs with the last period, not the new one.
+            // Software events interrupt for nothing, and the kernel reloads theirs with the last
+            // period, not the new one.
             if !event.is_software() {
                 counters.push(Paced::of(core.cpu, counter, core.sample)?);
             }
-            contract::put(&by_cpu, core.cpu, &counter.as_raw_fd())
-                .map_err(|e| inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu)))
+            contract::put(&by_cpu, core.cpu, &counter.as_raw_fd()).map_err(|e| {
+                inside(&format!("the counter of CPU {} cannot be shared: {e}", core.cpu))
+            })
         };
-        links.push(bind(object, ("overflow", event.name()), core.cpu, &event.attributes(core.sample), share)?);
+        links.push(bind(
+            object,
+            ("overflow", event.name()),
+            core.cpu,
+            &event.attributes(core.sample),
+            share,
+        )?);
     }
     links.extend(attach_writes(object, regulation)?);
     let tick = PerfAttr {
@@ -201,9 +221,13 @@ pub(crate) fn attach(object: &Object, regulation: &Regulation, hook: bool) -> Re
         let found = object.progs_mut().find(|p| p.name() == "switched");
         let program = found.ok_or_else(|| inside("there is no program `switched`"))?;
         let link = program.attach().map_err(|e| {
-            LinuxError::Machine(format!("the kernel does not call a BPF program at the change of tasks: {e}; `solocore doctor` says what this kernel can do"))
+            LinuxError::Machine(format!(
+                "the kernel does not call a BPF program at the change of \
+                tasks: {e}; `solocore doctor` says what this kernel can do"
+            ))
         })?;
-        links.push(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) });
+        links
+            .push(CpuLink { cpu: regulation.cores.first().map_or(0, |c| c.cpu), link: Some(link) });
     }
     let mut ticks = Vec::new();
     // Last: a CPU is regulated from its first tick on.
@@ -224,10 +248,17 @@ fn attach_writes(object: &Object, regulation: &Regulation) -> Result<Vec<CpuLink
     let mut links = Vec::new();
     for (cpu, writes) in regulation.cores.iter().filter_map(|c| Some((c.cpu, c.writes?))) {
         let share = |counter: &OwnedFd| {
-            contract::put(&by_cpu, cpu, &counter.as_raw_fd())
-                .map_err(|e| inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}")))
+            contract::put(&by_cpu, cpu, &counter.as_raw_fd()).map_err(|e| {
+                inside(&format!("the counter of writes of CPU {cpu} cannot be shared: {e}"))
+            })
         };
-        links.push(bind(object, ("write_overflow", event.name()), cpu, &event.attributes(writes.write_sample), share)?);
+        links.push(bind(
+            object,
+            ("write_overflow", event.name()),
+            cpu,
+            &event.attributes(writes.write_sample),
+            share,
+        )?);
     }
     Ok(links)
 }

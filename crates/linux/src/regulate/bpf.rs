@@ -1,7 +1,7 @@
 //! Objects of BPF programs: loaded with what the kernel says of them, and read.
 //!
-//! Rule: one load at a time, with a log of its own; an error says the verifier's last word. Which programs there are and what they share
-//! with this side is each scheduler's and engine's own.
+//! Rule: one load at a time, with a log of its own; an error says the verifier's last word. Which
+//! programs there are and what they share with this side is each scheduler's and engine's own.
 
 use crate::contract::{self, run_exit};
 use crate::error::LinuxError;
@@ -50,7 +50,8 @@ pub(crate) fn load_object(
     let said = std::mem::take(&mut *LOG.lock().unwrap_or_else(|e| e.into_inner()));
     result.map_err(|e| {
         LinuxError::Machine(format!(
-            "the kernel refuses the BPF programs: {e}{}; `solocore doctor` says what this kernel can do",
+            "the kernel refuses the BPF programs: {e}{}; `solocore doctor` says what this kernel \
+                can do",
             complaint(&said)
         ))
     })
@@ -58,7 +59,10 @@ pub(crate) fn load_object(
 
 /// A map of the object.
 pub(crate) fn map<'o>(object: &'o Object, name: &str) -> Result<libbpf_rs::Map<'o>, LinuxError> {
-    object.maps().find(|m| m.name() == name).ok_or_else(|| inside(&format!("the BPF object holds no map `{name}`")))
+    object
+        .maps()
+        .find(|m| m.name() == name)
+        .ok_or_else(|| inside(&format!("the BPF object holds no map `{name}`")))
 }
 
 /// Something that only a fault of this program can cause.
@@ -78,7 +82,8 @@ pub(crate) fn check_ended(object: &Object) -> Result<(), LinuxError> {
     let (reason, message) = (contract::text(&exit.reason), contract::text(&exit.message));
     let message = if message.is_empty() { String::new() } else { format!(" ({message})") };
     Err(LinuxError::Machine(format!(
-        "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start solocore again"
+        "the kernel unloaded the scheduler: {reason}{message}; tasks go on under its own, start \
+            solocore again"
     )))
 }
 
@@ -88,7 +93,9 @@ mod tests {
 
     #[test]
     fn the_complaint_is_the_verifiers_last_word() {
-        let said = "libbpf: prog 'x': BPF program load failed: -13\nlibbpf: -- BEGIN PROG LOAD LOG --\n0: r0 = 0\ncalling kernel function scx is not allowed\nprocessed 3 insns\n-- END PROG LOAD LOG --\nlibbpf: failed";
+        let said = "libbpf: prog 'x': BPF program load failed: -13\nlibbpf: -- BEGIN PROG LOAD LOG \
+            --\n0: r0 = 0\ncalling kernel function scx is not allowed\nprocessed 3 insns\n-- END \
+            PROG LOAD LOG --\nlibbpf: failed";
         assert_eq!(complaint(said), " (calling kernel function scx is not allowed)");
         assert_eq!(complaint("libbpf: only this\n"), " (libbpf: only this)");
         assert_eq!(complaint(""), "");

@@ -1,7 +1,8 @@
 //! A CPU's budget in whole samples, and what the user chooses of it.
 //!
-//! Rule: the counter interrupts every `sample` accesses; the sample divides the budget, so that the error of counting is one-sided
-//! (bpf/core.h). Where writes are counted apart, each kind has a budget and a sample of its own.
+//! Rule: the counter interrupts every `sample` accesses; the sample divides the budget, so that the
+//! error of counting is one-sided (bpf/core.h). Where writes are counted apart, each kind has a
+//! budget and a sample of its own.
 
 use super::event::Event;
 use super::shared::{Counts, UNLIMITED};
@@ -111,7 +112,11 @@ impl CoreBudget {
 }
 
 /// The sample and the budget in whole samples.
-pub(super) fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+pub(super) fn core_budget(
+    cpu: u32,
+    planned: u64,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
     let least = options.event.least_sample();
     if planned > MOST_ACCESSES {
         return Ok(CoreBudget { cpu, planned, budget: UNLIMITED, sample: 1 << 20, writes: None });
@@ -125,7 +130,8 @@ pub(super) fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<C
     }
     if planned < sample {
         return Err(LinuxError::Input(format!(
-            "core {cpu}: its budget of {planned} accesses per period is below one sample ({sample}); lengthen the period or give the core more bandwidth"
+            "core {cpu}: its budget of {planned} accesses per period is below one sample \
+                ({sample}); lengthen the period or give the core more bandwidth"
         )));
     }
     Ok(CoreBudget { cpu, planned, budget: planned / sample * sample, sample, writes: None })
@@ -133,17 +139,26 @@ pub(super) fn core_budget(cpu: u32, planned: u64, options: &Options) -> Result<C
 
 /// The event for writes, where they are to be counted.
 pub(super) fn write_event(plan: &Plan, options: &Options) -> Result<Option<Event>, LinuxError> {
-    let planned = plan.cores.iter().find(|c| c.write_budget_accesses.is_some()).filter(|_| options.write_budgets);
+    let planned = plan
+        .cores
+        .iter()
+        .find(|c| c.write_budget_accesses.is_some())
+        .filter(|_| options.write_budgets);
     if plan.regulation.policy != Policy::Memguard {
-        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else { return Ok(None) };
+        let Some(event) = options.write_event.as_ref().filter(|_| options.count_writes) else {
+            return Ok(None);
+        };
         return Err(LinuxError::Input(format!(
-            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it out",
+            "--write-event {}: writes are counted apart under policy = \"memguard\" only; leave it \
+                out",
             event.name()
         )));
     }
     match (planned, &options.write_event) {
         (Some(core), None) => Err(LinuxError::Machine(format!(
-            "the plan gives core {} a budget of writes, and the table of events has none for those of this CPU; give its event of write-backs as --write-event rHEX, or --no-write-budgets",
+            "the plan gives core {} a budget of writes, and the table of events has none for those \
+                of this CPU; give its event of write-backs as --write-event rHEX, or \
+                --no-write-budgets",
             core.id
         ))),
         (None, _) if !options.count_writes => Ok(None),
@@ -161,26 +176,33 @@ pub(super) fn with_writes(
     let Some(event) = event else { return core_budget(core.id, planned, options) };
     let share = core.write_budget_accesses.filter(|_| options.write_budgets);
     let of_event = Options { event: event.clone(), sample: None, ..options.clone() };
-    let writes = core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
-        LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
-        other => other,
-    })?;
+    let writes =
+        core_budget(core.id, share.unwrap_or(UNLIMITED), &of_event).map_err(|e| match e {
+            LinuxError::Input(text) => LinuxError::Input(format!("writes: {text}")),
+            other => other,
+        })?;
     let reads = core_budget(core.id, planned.saturating_sub(share.unwrap_or(0)), options)?;
     let CoreBudget { planned, budget, sample, .. } = writes;
-    let writes = Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
+    let writes =
+        Some(WriteBudget { write_planned: planned, write_budget: budget, write_sample: sample });
     Ok(CoreBudget { writes, ..reads })
 }
 
-/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses come as fast as the memory
-/// bears, and hardware should not interrupt for every few hundred of them.
-pub(super) fn lock_budget(cpu: u32, planned: u64, options: &Options) -> Result<CoreBudget, LinuxError> {
+/// The same for what is limited only while somebody holds the bandwidth lock: without, accesses
+/// come as fast as the memory bears, and hardware should not interrupt for every few hundred of
+/// them.
+pub(super) fn lock_budget(
+    cpu: u32,
+    planned: u64,
+    options: &Options,
+) -> Result<CoreBudget, LinuxError> {
     let half = (planned / 2).max(options.event.least_sample());
     let sample = options.sample.or((!options.event.is_software()).then_some(half));
     core_budget(cpu, planned, &Options { sample, ..options.clone() })
 }
 
-/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that loses least by
-/// rounding the budget down; the closest to an eighth if there are several.
+/// About an eighth of the budget. Among the samples from a sixteenth to a sixth of it, the one that
+/// loses least by rounding the budget down; the closest to an eighth if there are several.
 pub(super) fn choose_sample(budget: u64) -> u64 {
     let eighth = (budget / 8).max(1);
     if budget > 4096 {

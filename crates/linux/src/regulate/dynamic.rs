@@ -1,9 +1,11 @@
 //! Dynamic budgets on Linux: what the soft CPUs may do during the jobs of the hard tasks.
 //!
-//! Rule: the plan's budget of a task is for all soft cores together; each gets an equal part. A task's number is its priority.
-//! Its program signals its jobs (`sc_attach_task`, `sc_job_begin`, `sc_job_end`); the soft CPUs see that by themselves (bpf/dynamic.h).
+//! Rule: the plan's budget of a task is for all soft cores together; each gets an equal part. A
+//! task's number is its priority. Its program signals its jobs (`sc_attach_task`, `sc_job_begin`,
+//! `sc_job_end`); the soft CPUs see that by themselves (bpf/dynamic.h).
 //! Source: dynamic-budgeting, section IV.
-//! Does not cover: a task whose program signals nothing: it limits nobody, and no bound of the plan holds.
+//! Does not cover: a task whose program signals nothing: it limits nobody, and no bound of the plan
+//! holds.
 
 use crate::contract::{self, run_task};
 use crate::error::LinuxError;
@@ -46,7 +48,9 @@ impl DynamicRegulation {
     /// # Errors
     /// A task without a budget that can be enforced, or nothing to limit.
     pub(crate) fn of(plan: &Plan, look_ns: u64) -> Result<(Self, Vec<u32>), LinuxError> {
-        let wrong = |what: String| Err(LinuxError::Input(format!("{what}; change the system file and plan again")));
+        let wrong = |what: String| {
+            Err(LinuxError::Input(format!("{what}; change the system file and plan again")))
+        };
         let soft: Vec<u32> = plan.cores.iter().filter(|c| c.soft).map(|c| c.id).collect();
         let parts = soft.len() as u64;
         if parts == 0 {
@@ -55,11 +59,16 @@ impl DynamicRegulation {
         let mut hard: Vec<_> = plan.tasks.iter().filter(|t| !t.best_effort()).collect();
         hard.sort_by_key(|t| t.priority);
         if hard.len() > MOST_TASKS {
-            return wrong(format!("the plan has {} analysed tasks, and {MOST_TASKS} are supported here", hard.len()));
+            return wrong(format!(
+                "the plan has {} analysed tasks, and {MOST_TASKS} are supported here",
+                hard.len()
+            ));
         }
         let mut tasks = Vec::new();
         for t in hard {
-            let (Some(budget), Some(length_ns)) = (t.soft_budget.map(|b| b / parts), t.soft_budget_length_ns) else {
+            let (Some(budget), Some(length_ns)) =
+                (t.soft_budget.map(|b| b / parts), t.soft_budget_length_ns)
+            else {
                 return wrong(format!(
                     "task `{}` has no budget for the soft cores: the plan is not schedulable",
                     t.name
@@ -67,7 +76,8 @@ impl DynamicRegulation {
             };
             if budget == 0 || t.name.len() > 63 {
                 return wrong(format!(
-                    "task `{}`: its budget is less than an access for each soft core, or its name longer than 63 bytes",
+                    "task `{}`: its budget is less than an access for each soft core, or its name \
+                        longer than 63 bytes",
                     t.name
                 ));
             }
@@ -99,9 +109,15 @@ impl DynamicRegulation {
 }
 
 /// From now on this page signals the task's jobs; `None`: none does.
-pub(crate) fn set_page(map: &impl MapCore, number: u32, slot: Option<u32>) -> Result<(), LinuxError> {
-    let fail = |e: &dyn std::fmt::Display| inside(&format!("the page of a task cannot be set: {e}"));
+pub(crate) fn set_page(
+    map: &impl MapCore,
+    number: u32,
+    slot: Option<u32>,
+) -> Result<(), LinuxError> {
+    let fail =
+        |e: &dyn std::fmt::Display| inside(&format!("the page of a task cannot be set: {e}"));
     let found: Option<run_task> = contract::look_up(map, number).map_err(|e| fail(&e))?;
     let task = found.ok_or_else(|| fail(&"there is no such task"))?;
-    contract::put(map, number, &run_task { slot: slot.map_or(0, |s| u64::from(s) + 1), ..task }).map_err(|e| fail(&e))
+    contract::put(map, number, &run_task { slot: slot.map_or(0, |s| u64::from(s) + 1), ..task })
+        .map_err(|e| fail(&e))
 }

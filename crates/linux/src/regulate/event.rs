@@ -1,15 +1,19 @@
 //! What is counted: an event for accesses to memory, by name.
 //!
-//! Problem: a last-level miss has another number on every microarchitecture, and in a virtual machine none at all.
-//! Rule: `llc-misses` is the event of the table below that fits this CPU; `rHEX` is a raw event as `perf` writes it; a
-//! software event stands in where there is no counter, to try the mechanism, and then no bound of a plan holds.
-//! Source: Intel SDM vol. 3, table 19-1 (architectural events, from Nehalem on); AMD PPR for families 17h, 19h, 1Ah,
-//! PMCx043; Arm Cortex-A53, A72, A76 and Neoverse N1 TRMs, PMU events.
-//! Reads and writes apart: a miss of a store is a read, too (the line is fetched); what is written to memory are write-backs. Of the CPUs
-//! in the table only those whose last level is a core's or a cluster's own count them (L2D_CACHE_WB of the Arm architecture); Intel and AMD
-//! count them in the memory controller, which knows no core. The table names the event; budgets of writes are counted by it.
-//! Does not cover: the uncore's counters (they know no core). Of the
-//! table, none has been tried on hardware by its authors: `solocore doctor` tests whether an event counts.
+//! Problem: a last-level miss has another number on every microarchitecture, and in a virtual
+//! machine none at all.
+//! Rule: `llc-misses` is the event of the table below that fits this CPU; `rHEX` is a raw event as
+//! `perf` writes it; a software event stands in where there is no counter, to try the mechanism,
+//! and then no bound of a plan holds.
+//! Source: Intel SDM vol. 3, table 19-1 (architectural events, from Nehalem on); AMD PPR for
+//! families 17h, 19h, 1Ah, PMCx043; Arm Cortex-A53, A72, A76 and Neoverse N1 TRMs, PMU events.
+//! Reads and writes apart: a miss of a store is a read, too (the line is fetched); what is written
+//! to memory are write-backs. Of the CPUs in the table only those whose last level is a core's or a
+//! cluster's own count them (L2D_CACHE_WB of the Arm architecture); Intel and AMD count them in the
+//! memory controller, which knows no core. The table names the event; budgets of writes are counted
+//! by it.
+//! Does not cover: the uncore's counters (they know no core). Of the table, none has been tried on
+//! hardware by its authors: `solocore doctor` tests whether an event counts.
 
 use crate::error::LinuxError;
 use crate::sys::{self, PERF_DISABLED, PERF_EXCLUDE_KERNEL, PERF_PINNED, PerfAttr, Whom};
@@ -19,7 +23,8 @@ const PERF_HARDWARE: u32 = 0;
 const PERF_SOFTWARE: u32 = 1;
 const PERF_RAW: u32 = 4;
 
-/// Fewest accesses a sample may have with a hardware counter: one interrupt for fewer costs more than they do.
+/// Fewest accesses a sample may have with a hardware counter: one interrupt for fewer costs more
+/// than they do.
 const LEAST_HARDWARE_SAMPLE: u64 = 100;
 
 /// Software events: name and number in `linux/perf_event.h`.
@@ -37,7 +42,8 @@ pub struct Microarchitecture {
     pub config: u64,
     /// Its name in the vendor's manual.
     pub event: &'static str,
-    /// Write-backs of the last level, apart from it: raw event and name, where the CPU's own counters know them.
+    /// Write-backs of the last level, apart from it: raw event and name, where the CPU's own
+    /// counters know them.
     pub write_backs: Option<(u64, &'static str)>,
 }
 
@@ -69,7 +75,8 @@ const ARM_LL: Microarchitecture = Microarchitecture {
 /// The entry for the CPU that `/proc/cpuinfo` describes.
 pub fn microarchitecture(cpuinfo: &str) -> Option<Microarchitecture> {
     let field = |name: &str| {
-        let line = cpuinfo.lines().find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))?;
+        let line =
+            cpuinfo.lines().find(|l| l.split(':').next().is_some_and(|key| key.trim() == name))?;
         Some(line.split_once(':')?.1.trim())
     };
     let number = |text: &str| match text.strip_prefix("0x") {
@@ -105,8 +112,8 @@ pub struct Event {
 }
 
 impl Event {
-    /// The event of this name; `cpuinfo` is the text of `/proc/cpuinfo`. With `:u` at its end, as `perf` writes it, only what
-    /// programs do themselves counts, not what the kernel does.
+    /// The event of this name; `cpuinfo` is the text of `/proc/cpuinfo`. With `:u` at its end, as
+    /// `perf` writes it, only what programs do themselves counts, not what the kernel does.
     ///
     /// # Errors
     /// An unknown name, or `llc-misses` on a CPU that the table lacks.
@@ -121,8 +128,11 @@ impl Event {
     }
 
     fn of_name(name: &str, cpuinfo: &str) -> Result<Self, LinuxError> {
-        let known = |table: &[(&str, u64)]| table.iter().find(|(n, _)| *n == name).map(|&(_, config)| config);
-        let of = |kind, config| Ok(Self { name: name.to_owned(), kind, config, programs_only: false });
+        let known = |table: &[(&str, u64)]| {
+            table.iter().find(|(n, _)| *n == name).map(|&(_, config)| config)
+        };
+        let of =
+            |kind, config| Ok(Self { name: name.to_owned(), kind, config, programs_only: false });
         if let Some(config) = known(SOFTWARE) {
             return of(PERF_SOFTWARE, config);
         }
@@ -133,11 +143,15 @@ impl Event {
             return match microarchitecture(cpuinfo) {
                 Some(m) => of(PERF_RAW, m.config),
                 None => Err(LinuxError::Machine(
-                    "the table of events lacks this CPU; give its event for last-level misses as --event rHEX (raw, as perf writes it)".to_owned(),
+                    "the table of events lacks this CPU; give its event for last-level misses as \
+                        --event rHEX (raw, as perf writes it)"
+                        .to_owned(),
                 )),
             };
         }
-        if let Some(config) = name.strip_prefix('r').and_then(|hex| u64::from_str_radix(hex, 16).ok()) {
+        if let Some(config) =
+            name.strip_prefix('r').and_then(|hex| u64::from_str_radix(hex, 16).ok())
+        {
             return of(PERF_RAW, config);
         }
         let mut all = String::from("llc-misses");
@@ -145,11 +159,13 @@ impl Event {
             let _ = write!(all, ", {n}");
         }
         Err(LinuxError::Input(format!(
-            "no event is called `{name}`; there are {all}, and rHEX for a raw event, each also with :u (programs only)"
+            "no event is called `{name}`; there are {all}, and rHEX for a raw event, each also \
+                with :u (programs only)"
         )))
     }
 
-    /// The event that counts writes: the table's for this CPU without a name; `None` where it has none.
+    /// The event that counts writes: the table's for this CPU without a name; `None` where it has
+    /// none.
     ///
     /// # Errors
     /// An unknown name.
@@ -157,10 +173,13 @@ impl Event {
         let of_table = || microarchitecture(cpuinfo).and_then(|m| m.write_backs);
         match (name, of_table()) {
             (Some("llc-misses"), _) => Err(LinuxError::Input(
-                "--write-event llc-misses: misses are what --event counts; give an event of write-backs, as rHEX"
+                "--write-event llc-misses: misses are what --event counts; give an event of \
+                    write-backs, as rHEX"
                     .to_owned(),
             )),
-            (Some(name), Some((config, known))) if name == known => Ok(Some(Self::raw(name, config))),
+            (Some(name), Some((config, known))) if name == known => {
+                Ok(Some(Self::raw(name, config)))
+            }
             (Some(name), _) => Self::find(name, cpuinfo).map(Some),
             (None, found) => Ok(found.map(|(config, name)| Self::raw(name, config))),
         }
@@ -198,7 +217,9 @@ impl Event {
             kind: self.kind,
             config: self.config,
             sample_period: sample,
-            flags: PERF_DISABLED | pinned | if self.programs_only { PERF_EXCLUDE_KERNEL } else { 0 },
+            flags: PERF_DISABLED
+                | pinned
+                | if self.programs_only { PERF_EXCLUDE_KERNEL } else { 0 },
             ..PerfAttr::default()
         }
     }
@@ -206,7 +227,8 @@ impl Event {
     /// Counts known traffic: what should be counted, and what was.
     ///
     /// # Errors
-    /// The event cannot be opened, or it counts less than half or (software) more than twice the traffic.
+    /// The event cannot be opened, or it counts less than half or (software) more than twice the
+    /// traffic.
     pub fn self_test(&self) -> Result<(u64, u64), LinuxError> {
         self.test(false)
     }
@@ -221,18 +243,29 @@ impl Event {
 
     fn test(&self, writes: bool) -> Result<(u64, u64), LinuxError> {
         let fail = |what: String| {
-            LinuxError::Machine(format!("event {}: {what}; choose another --event (`solocore doctor`)", self.name))
+            LinuxError::Machine(format!(
+                "event {}: {what}; choose another --event (`solocore doctor`)",
+                self.name
+            ))
         };
-        let attr = PerfAttr { flags: self.attributes(0).flags & !PERF_DISABLED, ..self.attributes(0) };
+        let attr =
+            PerfAttr { flags: self.attributes(0).flags & !PERF_DISABLED, ..self.attributes(0) };
         let event = sys::perf_open(&attr, Whom::Me).map_err(|e| {
             let reason = match e.raw_os_error() {
-                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => "this machine has no such counter".to_owned(),
-                Some(libc::EACCES | libc::EPERM) => format!("{e}: CAP_PERFMON is missing; run as root"),
+                Some(libc::ENOENT | libc::ENODEV | libc::EOPNOTSUPP) => {
+                    "this machine has no such counter".to_owned()
+                }
+                Some(libc::EACCES | libc::EPERM) => {
+                    format!("{e}: CAP_PERFMON is missing; run as root")
+                }
                 _ => e.to_string(),
             };
             fail(reason)
         })?;
-        let read = || sys::perf_read(&event).map_err(|e| fail(format!("cannot be read: {e} (is the counter in use?)")));
+        let read = || {
+            sys::perf_read(&event)
+                .map_err(|e| fail(format!("cannot be read: {e} (is the counter in use?)")))
+        };
         let before = read()?;
         let expected = if self.is_software() { touch_pages() } else { miss_caches(writes) };
         let counted = read()?.saturating_sub(before);
@@ -260,8 +293,9 @@ fn touch_pages() -> u64 {
     PAGES as u64
 }
 
-/// Reads (or writes) lines far apart in a buffer that no cache holds, in an order no prefetcher guesses; returns how many. Of the
-/// lines written, those that are still in a cache have not been written back: a small part of so many.
+/// Reads (or writes) lines far apart in a buffer that no cache holds, in an order no prefetcher
+/// guesses; returns how many. Of the lines written, those that are still in a cache have not been
+/// written back: a small part of so many.
 fn miss_caches(writes: bool) -> u64 {
     const BYTES: usize = 256 << 20;
     const READS: usize = 1 << 16;
@@ -286,7 +320,10 @@ mod tests {
     #[test]
     fn the_table_knows_its_cpus() {
         let of = |text: &str| microarchitecture(text).map(|m| m.config);
-        assert_eq!(of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: Xeon"), Some(0x412e));
+        assert_eq!(
+            of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 106\nmodel name\t: Xeon"),
+            Some(0x412e)
+        );
         assert_eq!(of("vendor_id\t: GenuineIntel\ncpu family\t: 6\nmodel\t\t: 15\n"), None);
         assert_eq!(of("vendor_id\t: AuthenticAMD\ncpu family\t: 25\nmodel\t\t: 1\n"), Some(0x4843));
         assert_eq!(of("CPU implementer\t: 0x41\nCPU part\t: 0xd08\n"), Some(0x17));
@@ -302,7 +339,10 @@ mod tests {
         let arm = "CPU implementer\t: 0x41\nCPU part\t: 0xd08\n";
         let found = |name, cpu| Event::find_writes(name, cpu).unwrap();
         let by_itself = found(None, arm).unwrap();
-        assert_eq!((by_itself.name(), by_itself.kind, by_itself.config), ("L2D_CACHE_WB", PERF_RAW, 0x18));
+        assert_eq!(
+            (by_itself.name(), by_itself.kind, by_itself.config),
+            ("L2D_CACHE_WB", PERF_RAW, 0x18)
+        );
         assert_eq!(found(Some("L2D_CACHE_WB"), arm), Some(by_itself));
         assert_eq!(found(None, ""), None, "this CPU counts no write-backs");
         assert_eq!(found(Some("r18"), "").map(|e| e.config), Some(0x18));
@@ -324,7 +364,10 @@ mod tests {
         assert!(matches!(Event::find("llc-misses", ""), Err(LinuxError::Machine(_))));
         for wrong in ["", "r", "rxyz", "llc", "page-faults ", ":u", "r11:k"] {
             let error = Event::find(wrong, "").unwrap_err();
-            assert!(matches!(&error, LinuxError::Input(t) if t.contains("page-faults")), "{wrong}: {error}");
+            assert!(
+                matches!(&error, LinuxError::Input(t) if t.contains("page-faults")),
+                "{wrong}: {error}"
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
 //! What each CPU did, period by period (bpf/history.h), gathered while it happens.
 //!
-//! Rule: the programs write each period into a ring; `History` takes what is new, some twenty times a second. `Recorder` keeps a
-//! series of equal spans of time for the whole run (at most [`SPANS`]: when they do not suffice, two become one), and, if
-//! a trace is wanted, the latest periods one by one. Periods that were overwritten before they were read are counted.
+//! Rule: the programs write each period into a ring; `History` takes what is new, some twenty times
+//! a second. `Recorder` keeps a series of equal spans of time for the whole run (at most [`SPANS`]:
+//! when they do not suffice, two become one), and, if a trace is wanted, the latest periods one by
+//! one. Periods that were overwritten before they were read are counted.
 //! Does not cover: a period that has not ended.
 
 use crate::contract::{self, run_history, run_period};
@@ -69,14 +70,16 @@ impl History {
         let periods: Vec<Period> = (from..written).map(|i| self.period(base, i)).collect();
         // Meanwhile the oldest may have been overwritten, and the next one may be on its way.
         let oldest = (self.map.double_word(base) + 1).saturating_sub(PERIODS);
-        let spoilt = usize::try_from(oldest.saturating_sub(from)).unwrap_or(usize::MAX).min(periods.len());
+        let spoilt =
+            usize::try_from(oldest.saturating_sub(from)).unwrap_or(usize::MAX).min(periods.len());
         let lost = from - *done + spoilt as u64;
         *done = written;
         (cpu, periods[spoilt..].to_vec(), lost)
     }
 
     fn period(&self, base: usize, index: u64) -> Period {
-        let place = offset_of!(run_history, periods) + size_of::<run_period>() * (index % PERIODS) as usize;
+        let place =
+            offset_of!(run_history, periods) + size_of::<run_period>() * (index % PERIODS) as usize;
         let word = |field: usize| self.map.double_word(base + place + field);
         Period {
             start_ns: word(offset_of!(run_period, start_ns)),
@@ -143,7 +146,9 @@ impl Recorder {
             periods: 1,
             accesses: period.accesses,
             most: period.accesses,
-            throttled_ns: period.stopped_ns.map_or(0, |stopped| period.end_ns.saturating_sub(stopped)),
+            throttled_ns: period
+                .stopped_ns
+                .map_or(0, |stopped| period.end_ns.saturating_sub(stopped)),
         };
         add(&mut series[at], span);
         if let Some(traced) = &mut self.traced {
@@ -178,7 +183,10 @@ impl Recorder {
 
     /// The latest periods of a CPU, if they were wanted.
     pub fn traced(&self, cpu: u32) -> Vec<Period> {
-        self.traced.as_ref().and_then(|t| t.get(&cpu)).map_or_else(Vec::new, |p| p.iter().copied().collect())
+        self.traced
+            .as_ref()
+            .and_then(|t| t.get(&cpu))
+            .map_or_else(Vec::new, |p| p.iter().copied().collect())
     }
 }
 
@@ -199,7 +207,12 @@ mod tests {
             recorder.add(vec![(3, vec![period((i + 1) * 1_000_000, i % 7, i % 3)], i % 2)]);
         }
         let series = recorder.series(3);
-        assert!(series.len() <= SPANS && recorder.span_ns == 160_000_000, "{} {}", series.len(), recorder.span_ns);
+        assert!(
+            series.len() <= SPANS && recorder.span_ns == 160_000_000,
+            "{} {}",
+            series.len(),
+            recorder.span_ns
+        );
         let sum = |of: fn(&RunSpan) -> u64| series.iter().map(of).sum::<u64>();
         assert_eq!(sum(|s| s.periods), 50_000);
         assert_eq!(sum(|s| s.accesses), (0..50_000u64).map(|i| i % 7).sum::<u64>());

@@ -1,6 +1,8 @@
-//! The bandwidth lock of a plan: what its programs are told, and what whoever serves its clients must know.
+//! The bandwidth lock of a plan: what its programs are told, and what whoever serves its clients
+//! must know.
 //!
-//! Source: bwlock, sections 3 and 4.2. Does not cover: who holds the lock, and their pages (`crate::clients`).
+//! Source: bwlock, sections 3 and 4.2. Does not cover: who holds the lock, and their pages
+//! (`crate::clients`).
 
 use super::dynamic::DynamicRegulation;
 use super::shared::UNLIMITED;
@@ -10,7 +12,8 @@ use zerocopy::FromZeros;
 /// The bandwidth lock of a plan, checked for this machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LockRegulation {
-    /// Accesses per period and CPU of what is not real-time while somebody holds the lock, in whole samples.
+    /// Accesses per period and CPU of what is not real-time while somebody holds the lock, in whole
+    /// samples.
     pub budget: u64,
     /// A section counts for at most so long; 0: for ever.
     pub max_hold_ns: u64,
@@ -40,12 +43,22 @@ pub(crate) struct Serving {
 impl Serving {
     /// For a plan whose policy has no clients, but whose time table has transfers.
     pub fn of_slots() -> Self {
-        Self { look_ns: 0, max_hold_ns: 0, cpus: 0, tasks: Vec::new(), holders: false, slots_only: true }
+        Self {
+            look_ns: 0,
+            max_hold_ns: 0,
+            cpus: 0,
+            tasks: Vec::new(),
+            holders: false,
+            slots_only: true,
+        }
     }
 }
 
 /// What the programs are told; all zero without clients.
-pub(crate) fn settings(lock: Option<&LockRegulation>, dynamic: Option<&DynamicRegulation>) -> lock_settings {
+pub(crate) fn settings(
+    lock: Option<&LockRegulation>,
+    dynamic: Option<&DynamicRegulation>,
+) -> lock_settings {
     let policy = if dynamic.is_some() { RUN_DYNAMIC } else { 0 };
     let none = lock_settings { policy, ..lock_settings::new_zeroed() };
     lock.map_or(none, |lock| lock_settings {

@@ -1,7 +1,8 @@
-//! Regulation of accesses to memory: what is counted, budgets of a plan, and engines that keep them.
+//! Regulation of accesses to memory: what is counted, budgets of a plan, and engines that keep
+//! them.
 //!
-//! Rule: BPF programs (`bpf`, `shared`) count and decide in the kernel; an [`engine`] loads them, binds them to counters (`attach`) and is what
-//! stopping a CPU means.
+//! Rule: BPF programs (`bpf`, `shared`) count and decide in the kernel; an [`engine`] loads them,
+//! binds them to counters (`attach`) and is what stopping a CPU means.
 
 pub(crate) mod attach;
 pub(crate) mod bpf;

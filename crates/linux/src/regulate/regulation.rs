@@ -1,11 +1,12 @@
 //! What is to be regulated on this machine, from a plan: checked whole before anything is touched.
 //!
-//! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have the board's number of
-//! CPUs, all online. The counter interrupts every `sample` accesses; the sample divides the budget, so that
-//! the error of counting is one-sided (bpf/core.h).
+//! Rule: the plan's core i is CPU i. A plan proves something of a board, so the machine must have
+//! the board's number of CPUs, all online. The counter interrupts every `sample` accesses; the
+//! sample divides the budget, so that the error of counting is one-sided (bpf/core.h).
 //! Source: single-core-equivalence, section 2.2.
-//! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu); cache ways and locked pages, which need
-//! the hardware's support (resctrl, schedule/locker.rs); colours and banks.
+//! Does not cover: plans with VCPUs (policy `maracas`), which the scheduler of VCPUs serves (vcpu);
+//! cache ways and locked pages, which need the hardware's support (resctrl, schedule/locker.rs);
+//! colours and banks.
 
 pub use super::budget::{CoreBudget, Options, Sharing, WriteBudget};
 
@@ -55,13 +56,15 @@ impl Regulation {
     /// Checks a plan against the machine's online CPUs.
     ///
     /// # Errors
-    /// [`LinuxError::Input`] when the plan cannot be regulated anywhere, [`LinuxError::Machine`] when not here.
+    /// [`LinuxError::Input`] when the plan cannot be regulated anywhere, [`LinuxError::Machine`]
+    /// when not here.
     pub fn new(plan: &Plan, options: &Options, online: &[u32]) -> Result<Self, LinuxError> {
         check_policy(plan)?;
         let period_ns = plan.regulation.period_ns;
         if !(SHORTEST_PERIOD_NS..=LONGEST_PERIOD_NS).contains(&period_ns) {
             return Err(LinuxError::Input(format!(
-                "the plan's regulation.period_ns is {period_ns}; periods of 100 us to 100 ms can be regulated: change [regulation] period in the system file and plan again"
+                "the plan's regulation.period_ns is {period_ns}; periods of 100 us to 100 ms can \
+                    be regulated: change [regulation] period in the system file and plan again"
             )));
         }
         check_cpus(plan, online)?;
@@ -78,23 +81,38 @@ impl Regulation {
         let dynamic = dynamic_of(plan, options)?;
         if let Some((dynamic, soft)) = &dynamic {
             let least = dynamic.least_budget().unwrap_or(0);
-            cores = soft.iter().map(|&cpu| core_budget(cpu, least, options)).collect::<Result<_, _>>()?;
+            cores = soft
+                .iter()
+                .map(|&cpu| core_budget(cpu, least, options))
+                .collect::<Result<_, _>>()?;
         }
         let dynamic = dynamic.map(|(dynamic, _)| dynamic);
         if cores.is_empty() {
             return Err(LinuxError::Input(
-                "no core of the plan has a budget (budget_accesses); plan with [regulation] policy = \"memguard\""
+                "no core of the plan has a budget (budget_accesses); plan with [regulation] policy \
+                    = \"memguard\""
                     .to_owned(),
             ));
         }
         let cpus = u32::try_from(online.len()).unwrap_or(MAX_CPUS);
         let notes = notes(plan, options, &cores);
         let Options { event, reclaim, sharing, .. } = options.clone();
-        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
+        Ok(Self {
+            period_ns,
+            cores,
+            cpus,
+            event,
+            write_event,
+            reclaim,
+            sharing,
+            lock,
+            dynamic,
+            notes,
+        })
     }
 
-    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may transfer beside the
-    /// bandwidth lock.
+    /// A regulation without a plan, for one program: a bandwidth for one CPU, or what every CPU may
+    /// transfer beside the bandwidth lock.
     ///
     /// # Errors
     /// The bandwidth is below one sample, or the machine has more CPUs than are supported.
@@ -116,7 +134,13 @@ impl Regulation {
         let chosen: Vec<u32> = cpu.map_or_else(|| online.to_vec(), |cpu| vec![cpu]);
         let cores = chosen
             .iter()
-            .map(|&c| if cpu.is_some() { core_budget(c, planned, options) } else { lock_budget(c, planned, options) })
+            .map(|&c| {
+                if cpu.is_some() {
+                    core_budget(c, planned, options)
+                } else {
+                    lock_budget(c, planned, options)
+                }
+            })
             .collect::<Result<Vec<_>, _>>()?;
         let budget = cores.first().map_or(UNLIMITED, |c| c.budget);
         let look_ns = period_ns / LOOKS_PER_PERIOD;
@@ -124,14 +148,32 @@ impl Regulation {
         let Options { event, reclaim, sharing, .. } = options.clone();
         let lock = cpu.is_none().then_some(lock);
         let (write_event, dynamic, notes) = (None, None, Vec::new());
-        Ok(Self { period_ns, cores, cpus, event, write_event, reclaim, sharing, lock, dynamic, notes })
+        Ok(Self {
+            period_ns,
+            cores,
+            cpus,
+            event,
+            write_event,
+            reclaim,
+            sharing,
+            lock,
+            dynamic,
+            notes,
+        })
     }
 
     /// What the daemon needs to serve clients, where the policy has some.
     pub(crate) fn serving(&self) -> Option<Serving> {
         if let Some(lock) = self.lock {
             let LockRegulation { look_ns, max_hold_ns, cpus, .. } = lock;
-            return Some(Serving { look_ns, max_hold_ns, cpus, tasks: Vec::new(), holders: true, slots_only: false });
+            return Some(Serving {
+                look_ns,
+                max_hold_ns,
+                cpus,
+                tasks: Vec::new(),
+                holders: true,
+                slots_only: false,
+            });
         }
         let dynamic = self.dynamic.as_ref()?;
         let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
@@ -156,10 +198,16 @@ impl Regulation {
         if let (Some(serving), false) = (self.serving(), self.event.is_software()) {
             return self.period_ns / serving.look_ns.max(1) + 8;
         }
-        // The kernel does not throttle software events that happen one by one: only the tick counts.
+        // The kernel does not throttle software events that happen one by one: only the tick
+        // counts.
         let of = |event: &Event, each: &dyn Fn(&CoreBudget) -> Option<(u64, u64)>| {
-            let limited = self.cores.iter().filter_map(each).filter(|&(budget, _)| budget != UNLIMITED);
-            if event.is_software() { 1 } else { limited.map(|(budget, sample)| budget / sample + 1).max().unwrap_or(1) }
+            let limited =
+                self.cores.iter().filter_map(each).filter(|&(budget, _)| budget != UNLIMITED);
+            if event.is_software() {
+                1
+            } else {
+                limited.map(|(budget, sample)| budget / sample + 1).max().unwrap_or(1)
+            }
         };
         let reads = of(&self.event, &|c| Some((c.budget, c.sample)));
         // The kernel limits each event by itself.
@@ -193,27 +241,36 @@ impl Regulation {
 fn check_policy(plan: &Plan) -> Result<(), LinuxError> {
     if plan.windows().is_some_and(|sce| sce.table.is_empty()) {
         return Err(LinuxError::Input(
-            "the plan has partitions, but no time table was found for them; plan again (its reasons say what does not fit)".to_owned(),
+            "the plan has partitions, but no time table was found for them; plan again (its \
+                reasons say what does not fit)"
+                .to_owned(),
         ));
     }
     let what = match plan.regulation.policy {
         Policy::Memguard | Policy::Bwlock | Policy::Dynamic => return Ok(()),
-        Policy::None => "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\"",
+        Policy::None => {
+            "none, so there is nothing to regulate; plan with [regulation] policy = \"memguard\""
+        }
         Policy::Maracas => {
-            "maracas: its VCPUs have budgets of time, not of accesses, and are scheduled as its \"maracas\" says; if the plan has none, plan again"
+            "maracas: its VCPUs have budgets of time, not of accesses, and are scheduled as its \
+                \"maracas\" says; if the plan has none, plan again"
         }
     };
     Err(LinuxError::Input(format!("the plan's regulation.policy is {what}")))
 }
 
 /// The plan's dynamic budgets, if it has some, and its soft cores.
-fn dynamic_of(plan: &Plan, options: &Options) -> Result<Option<(DynamicRegulation, Vec<u32>)>, LinuxError> {
+fn dynamic_of(
+    plan: &Plan,
+    options: &Options,
+) -> Result<Option<(DynamicRegulation, Vec<u32>)>, LinuxError> {
     if plan.regulation.policy != Policy::Dynamic {
         return Ok(None);
     }
     if options.reclaim || options.sharing != Sharing::None {
         return Err(LinuxError::Input(
-            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic budgets have no periods"
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as dynamic \
+                budgets have no periods"
                 .to_owned(),
         ));
     }
@@ -222,29 +279,42 @@ fn dynamic_of(plan: &Plan, options: &Options) -> Result<Option<(DynamicRegulatio
 }
 
 /// The plan's bandwidth lock, if it has one.
-fn lock_of(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Result<Option<LockRegulation>, LinuxError> {
+fn lock_of(
+    plan: &Plan,
+    options: &Options,
+    cores: &[CoreBudget],
+) -> Result<Option<LockRegulation>, LinuxError> {
     if plan.regulation.policy != Policy::Bwlock {
         return Ok(None);
     }
     let Some(budget) = cores.first().map(|c| c.budget) else {
         return Err(LinuxError::Input(
-            "the plan has no regulation.lock_budget_accesses, which policy = \"bwlock\" needs; plan again".to_owned(),
+            "the plan has no regulation.lock_budget_accesses, which policy = \"bwlock\" needs; \
+                plan again"
+                .to_owned(),
         ));
     };
     if budget == UNLIMITED {
         return Err(LinuxError::Input(
-            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower [regulation] lock_bandwidth"
+            "the plan's regulation.lock_budget_accesses is beyond what can be counted; lower \
+                [regulation] lock_bandwidth"
                 .to_owned(),
         ));
     }
     if options.reclaim || options.sharing != Sharing::None {
         return Err(LinuxError::Input(
-            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is reserved beside a lock"
+            "--reclaim and --share are for policy = \"memguard\"; leave them out, as nothing is \
+                reserved beside a lock"
                 .to_owned(),
         ));
     }
     let look_ns = (plan.regulation.period_ns / LOOKS_PER_PERIOD).max(SHORTEST_LOOK_NS);
-    Ok(Some(LockRegulation { budget, max_hold_ns: options.max_hold_ns, look_ns, cpus: plan.platform.cores }))
+    Ok(Some(LockRegulation {
+        budget,
+        max_hold_ns: options.max_hold_ns,
+        look_ns,
+        cpus: plan.platform.cores,
+    }))
 }
 
 /// Is this machine of the size of the plan's board?
@@ -253,13 +323,16 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
     let isa = plan.platform.isa.to_string();
     if isa != std::env::consts::ARCH {
         return Err(LinuxError::Machine(format!(
-            "the plan is for another machine: its platform ({board}) is {isa}, this one is {}; plan with a platform file of this machine",
+            "the plan is for another machine: its platform ({board}) is {isa}, this one is {}; \
+                plan with a platform file of this machine",
             std::env::consts::ARCH
         )));
     }
     if u32::try_from(online.len()).ok() != Some(wanted) {
         return Err(LinuxError::Machine(format!(
-            "the plan is for another machine: its platform ({board}) has {wanted} cores, this one has {} CPUs online; plan with a platform file of this machine, or set CPUs on- or offline",
+            "the plan is for another machine: its platform ({board}) has {wanted} cores, this one \
+                has {} CPUs online; plan with a platform file of this machine, or set CPUs on- or \
+                offline",
             online.len()
         )));
     }
@@ -268,9 +341,12 @@ fn check_cpus(plan: &Plan, online: &[u32]) -> Result<(), LinuxError> {
             "{wanted} CPUs are more than the {MAX_CPUS} that are supported; run a smaller machine"
         )));
     }
-    if let Some((at, cpu)) = online.iter().enumerate().find(|&(at, &cpu)| u32::try_from(at).ok() != Some(cpu)) {
+    if let Some((at, cpu)) =
+        online.iter().enumerate().find(|&(at, &cpu)| u32::try_from(at).ok() != Some(cpu))
+    {
         return Err(LinuxError::Machine(format!(
-            "the online CPUs are not numbered 0 to {}: CPU {cpu} stands where CPU {at} should; set CPU {at} online",
+            "the online CPUs are not numbered 0 to {}: CPU {cpu} stands where CPU {at} should; set \
+                CPU {at} online",
             wanted - 1
         )));
     }
@@ -282,23 +358,29 @@ fn notes(plan: &Plan, options: &Options, cores: &[CoreBudget]) -> Vec<String> {
     let mut notes = Vec::new();
     if options.event.is_software() {
         notes.push(format!(
-            "the event {} stands in for accesses to memory: this tries the mechanism, and no bound of the plan holds",
+            "the event {} stands in for accesses to memory: this tries the mechanism, and no bound \
+                of the plan holds",
             options.event.name()
         ));
     }
     if options.event.is_of_programs_only() {
         notes.push(format!(
-            "the event {} leaves out what the kernel does for programs, so budgets do too: no bound of the plan holds",
+            "the event {} leaves out what the kernel does for programs, so budgets do too: no \
+                bound of the plan holds",
             options.event.name()
         ));
     }
     let locked: u64 = plan.cores.iter().map(|c| c.locked_pages).sum();
     if locked > 0 {
-        notes.push(format!("the plan locks {locked} pages in the shared cache: bounds that rest on them do not hold here (docs/ways.md)"));
+        notes.push(format!(
+            "the plan locks {locked} pages in the shared cache: bounds that rest on \
+            them do not hold here (docs/ways.md)"
+        ));
     }
     if !options.write_budgets && plan.cores.iter().any(|c| c.write_budget_accesses.is_some()) {
         notes.push(
-            "the plan's budgets of writes are not enforced (--no-write-budgets): the event has the whole budget"
+            "the plan's budgets of writes are not enforced (--no-write-budgets): the event has the \
+                whole budget"
                 .to_owned(),
         );
     }
@@ -345,7 +427,9 @@ mod tests {
 
     #[test]
     fn policies_without_budgets_are_refused() {
-        for (policy, why) in [(Policy::None, "nothing to regulate"), (Policy::Maracas, "plan again")] {
+        for (policy, why) in
+            [(Policy::None, "nothing to regulate"), (Policy::Maracas, "plan again")]
+        {
             let mut plan = plan(None);
             plan.regulation.policy = policy;
             let refused = check_policy(&plan).unwrap_err().to_string();
@@ -360,19 +444,36 @@ mod tests {
             // The plan is for another architecture.
             return;
         }
-        let apart = Options { write_event: Some(Event::find("minor-faults", "").unwrap()), ..options("page-faults") };
+        let apart = Options {
+            write_event: Some(Event::find("minor-faults", "").unwrap()),
+            ..options("page-faults")
+        };
         let regulated = regulation(&with, &apart).unwrap();
         assert_eq!(regulated.write_event.as_ref().map(Event::name), Some("minor-faults"));
         let writes = regulated.cores[1].writes.unwrap();
-        assert_eq!((regulated.cores[1].planned, regulated.cores[1].budget), (160, 160), "reads have the others");
+        assert_eq!(
+            (regulated.cores[1].planned, regulated.cores[1].budget),
+            (160, 160),
+            "reads have the others"
+        );
         assert_eq!((writes.write_planned, writes.write_budget, writes.write_sample), (40, 40, 5));
         let other = regulated.cores[0];
-        assert_eq!((other.budget, other.writes.unwrap().write_budget), (200, UNLIMITED), "counted, not limited");
+        assert_eq!(
+            (other.budget, other.writes.unwrap().write_budget),
+            (200, UNLIMITED),
+            "counted, not limited"
+        );
         // A plan without them is regulated as ever, unless it is asked for.
         let plain = regulation(&without, &apart).unwrap();
         assert!(plain.write_event.is_none() && plain.cores.iter().all(|c| c.writes.is_none()));
-        let counted = regulation(&without, &Options { count_writes: true, ..apart.clone() }).unwrap();
-        assert!(counted.cores.iter().all(|c| c.budget == 200 && c.writes.unwrap().write_budget == UNLIMITED));
+        let counted =
+            regulation(&without, &Options { count_writes: true, ..apart.clone() }).unwrap();
+        assert!(
+            counted
+                .cores
+                .iter()
+                .all(|c| c.budget == 200 && c.writes.unwrap().write_budget == UNLIMITED)
+        );
     }
 
     #[test]
@@ -382,25 +483,42 @@ mod tests {
             return;
         }
         let error = regulation(&with, &options("page-faults")).unwrap_err();
-        assert!(matches!(&error, LinuxError::Machine(t) if t.contains("--no-write-budgets")), "{error}");
+        assert!(
+            matches!(&error, LinuxError::Machine(t) if t.contains("--no-write-budgets")),
+            "{error}"
+        );
         let left_out = Options { write_budgets: false, ..options("page-faults") };
         let regulated = regulation(&with, &left_out).unwrap();
         assert!(regulated.cores[1].budget == 200 && regulated.cores[1].writes.is_none());
-        assert!(regulated.notes.iter().any(|n| n.contains("--no-write-budgets")), "{:?}", regulated.notes);
+        assert!(
+            regulated.notes.iter().any(|n| n.contains("--no-write-budgets")),
+            "{:?}",
+            regulated.notes
+        );
         // Hardware needs samples of a hundred.
-        let raw = Options { write_event: Some(Event::find("r18", "").unwrap()), ..options("page-faults") };
+        let raw = Options {
+            write_event: Some(Event::find("r18", "").unwrap()),
+            ..options("page-faults")
+        };
         let error = regulation(&with, &raw).unwrap_err();
-        assert!(matches!(&error, LinuxError::Input(t) if t.starts_with("writes: core 1")), "{error}");
+        assert!(
+            matches!(&error, LinuxError::Input(t) if t.starts_with("writes: core 1")),
+            "{error}"
+        );
         let mut lock = plan(None);
         lock.regulation.policy = Policy::Bwlock;
         lock.regulation.lock_budget_accesses = Some(50);
         let asked = Options { count_writes: true, ..raw };
-        assert!(matches!(regulation(&lock, &asked), Err(LinuxError::Input(t)) if t.contains("memguard")));
+        assert!(
+            matches!(regulation(&lock, &asked), Err(LinuxError::Input(t)) if t.contains("memguard"))
+        );
     }
 
     #[test]
     fn samples_are_about_an_eighth_and_lose_little() {
-        for (budget, sample) in [(1, 1), (5, 1), (8, 1), (16, 2), (20, 2), (50, 5), (200, 25), (1_000_000, 125_000)] {
+        for (budget, sample) in
+            [(1, 1), (5, 1), (8, 1), (16, 2), (20, 2), (50, 5), (200, 25), (1_000_000, 125_000)]
+        {
             assert_eq!(choose_sample(budget), sample, "budget {budget}");
         }
         for budget in 1..20_000 {
@@ -408,14 +526,19 @@ mod tests {
             let kept = budget / sample * sample;
             assert!(sample >= 1 && kept <= budget);
             assert!(kept * 16 >= budget * 15, "{budget} becomes {kept}");
-            assert!(budget < 16 || (sample * 6 <= budget && sample * 16 >= budget), "{budget}: {sample}");
+            assert!(
+                budget < 16 || (sample * 6 <= budget && sample * 16 >= budget),
+                "{budget}: {sample}"
+            );
         }
     }
 
     #[test]
     fn a_budget_below_one_sample_is_refused() {
         let error = core_budget(3, 99, &options("r412e")).unwrap_err();
-        assert!(matches!(&error, LinuxError::Input(t) if t.contains("core 3") && t.contains("below one sample (100)")));
+        assert!(
+            matches!(&error, LinuxError::Input(t) if t.contains("core 3") && t.contains("below one sample (100)"))
+        );
         let mut chosen = options("page-faults");
         chosen.sample = Some(7);
         assert_eq!(core_budget(0, 20, &chosen).unwrap().budget, 14);

@@ -7,9 +7,21 @@ pub(crate) use crate::contract::run_settings as Settings;
 pub use crate::contract::{SC_MAX_CPUS as MAX_CPUS, SC_UNLIMITED as UNLIMITED};
 
 /// The loader's part of a CPU; the rest is zero. `writes`: their reservation and sample.
-pub(crate) fn core(reservation: u64, sample: u64, flags: u32, writes: Option<(u64, u64)>) -> run_core {
+pub(crate) fn core(
+    reservation: u64,
+    sample: u64,
+    flags: u32,
+    writes: Option<(u64, u64)>,
+) -> run_core {
     let (write_reservation, write_sample) = writes.unwrap_or_default();
-    run_core { reservation, sample, flags, write_reservation, write_sample, ..run_core::new_zeroed() }
+    run_core {
+        reservation,
+        sample,
+        flags,
+        write_reservation,
+        write_sample,
+        ..run_core::new_zeroed()
+    }
 }
 
 /// What happened on a CPU since the start, in whole periods.
@@ -27,7 +39,8 @@ pub struct Counts {
     pub max_accesses_per_period: u64,
     /// Periods with more accesses than the budget and one sample.
     pub periods_over_budget: u64,
-    /// Periods whose start was never seen because the timer came too late; their budgets were lost, not saved.
+    /// Periods whose start was never seen because the timer came too late; their budgets were lost,
+    /// not saved.
     pub periods_skipped: u64,
     /// Accesses whose overflow was not reported when it happened, and that were accounted later.
     pub accesses_reported_late: u64,
@@ -88,7 +101,10 @@ mod tests {
     #[test]
     fn counts_are_where_they_are_read() {
         assert_eq!(Counts::of(&core(100, 12, 4, None)).writes, None);
-        assert_eq!(Counts::of(&core(100, 12, 4, Some((50, 7)))).writes, Some(WriteCounts::default()));
+        assert_eq!(
+            Counts::of(&core(100, 12, 4, Some((50, 7)))).writes,
+            Some(WriteCounts::default())
+        );
         let counts = Counts::of(&run_core { most: 7, started: 1, ..core(100, 12, 4, None) });
         assert_eq!(counts.max_accesses_per_period, 7);
         assert!(counts.started);

@@ -1,8 +1,10 @@
 //! Programs that move data in the slots of the time table, started.
 //!
-//! Rule: a driver is started once, shortly before the first release, and again whenever it ends; which of the table's transfers it is it
-//! says itself (`sc_attach_slot`, client/c). It runs on the I/O core, above what else runs there: transfers of devices before physical
-//! ones, whose slots may overlap theirs. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary task.
+//! Rule: a driver is started once, shortly before the first release, and again whenever it ends;
+//! which of the table's transfers it is it says itself (`sc_attach_slot`, client/c). It runs on the
+//! I/O core, above what else runs there: transfers of devices before physical ones, whose slots may
+//! overlap theirs. In a plan without an I/O core it runs on the CPU for interrupts as an ordinary
+//! task.
 //! Source: single-core-equivalence, sections 2.4 and 3.1 (step 4).
 //! Does not cover: a driver in the kernel, or one that runs already: that one attaches by itself.
 
@@ -17,11 +19,19 @@ const DEVICE: i32 = 91;
 const PHYSICAL: i32 = 90;
 
 /// The drivers that were wished for.
-pub(super) fn place(plan: &Plan, slots: &SlotTable, wishes: &Wishes, irq_cpu: u32) -> Result<Vec<Placed>, LinuxError> {
+pub(super) fn place(
+    plan: &Plan,
+    slots: &SlotTable,
+    wishes: &Wishes,
+    irq_cpu: u32,
+) -> Result<Vec<Placed>, LinuxError> {
     let io_core = plan.windows().and_then(|sce| sce.io_core);
     let mut placed = Vec::new();
     for slot in &slots.slots {
-        let Some((name, command)) = wishes.commands.iter().find(|(name, _)| *name == slot.name) else { continue };
+        let Some((name, command)) = wishes.commands.iter().find(|(name, _)| *name == slot.name)
+        else {
+            continue;
+        };
         let priority = if slot.core.is_some() { DEVICE } else { PHYSICAL };
         placed.push(Placed {
             name: name.clone(),
@@ -42,14 +52,20 @@ pub(super) fn place(plan: &Plan, slots: &SlotTable, wishes: &Wishes, irq_cpu: u3
 pub(super) fn note(slots: &SlotTable) -> Option<String> {
     if let Some(slot) = slots.slots.iter().find(|s| s.name.len() > LONGEST_NAME) {
         return Some(format!(
-            "no driver can attach as `{}`: the name is longer than {LONGEST_NAME} bytes; give the partition a shorter one and plan again",
+            "no driver can attach as `{}`: the name is longer than {LONGEST_NAME} bytes; give the \
+                partition a shorter one and plan again",
             slot.name
         ));
     }
     (!slots.slots.is_empty()).then(|| {
         format!(
-            "the table's input and output ({}) wait for drivers that attach (sc_attach_slot, --command SLOT=COMMAND)",
-            if slots.slots.len() == 1 { "1 transfer".to_owned() } else { format!("{} transfers", slots.slots.len()) }
+            "the table's input and output ({}) wait for drivers that attach (sc_attach_slot, \
+                --command SLOT=COMMAND)",
+            if slots.slots.len() == 1 {
+                "1 transfer".to_owned()
+            } else {
+                format!("{} transfers", slots.slots.len())
+            }
         )
     })
 }

@@ -1,7 +1,8 @@
 //! Real-time threads beside a scheduler of solocore (`bpf/intruders.h`).
 //!
-//! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others; the schedulers see them at the change of
-//! threads and keep them by thread, up to 256. What each scheduler says of who lost the time is its own.
+//! Rule: the kernel runs `SCHED_FIFO`, `SCHED_RR` and `SCHED_DEADLINE` threads before all others;
+//! the schedulers see them at the change of threads and keep them by thread, up to 256. What each
+//! scheduler says of who lost the time is its own.
 
 use crate::contract::{self, sched_intruder};
 use crate::regulate::bpf;
@@ -69,6 +70,9 @@ pub(crate) mod tests {
     #[test]
     fn one_is_described() {
         let said = decode(&rude()).text();
-        assert_eq!(said, "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time");
+        assert_eq!(
+            said,
+            "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time"
+        );
     }
 }

@@ -1,16 +1,20 @@
 //! The plan's tasks on their cores, and everything else off them.
 //!
-//! Problem: budgets bound what a core does to memory; who runs on it is up to the kernel, and any program or interrupt may.
-//! Rule: a core with an analysed task (level A to C) is hard. Tasks of the plan are started on their cores or attached there
-//! (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order of the plan's priorities. Other programs are kept off the hard cores
-//! (`cpuset`), interrupts go to one designated CPU (`irq`). Everything is recorded with the keeper before it is changed, so that it is
-//! put back at the end, also after `kill -9`.
-//! In a plan with partitions, tasks run in the windows of the time table (`windows`), and drivers move data in its slots (`drivers`,
-//! crate::clients::slots).
-//! If every core is hard, nobody can be kept off them: other programs stay where they are, below `SCHED_FIFO` and within the
-//! budgets, and interrupts go to the core whose analysed tasks use it least.
+//! Problem: budgets bound what a core does to memory; who runs on it is up to the kernel, and any
+//! program or interrupt may.
+//! Rule: a core with an analysed task (level A to C) is hard. Tasks of the plan are started on
+//! their cores or attached there (`jobs`, `Wishes`), analysed ones under `SCHED_FIFO` in the order
+//! of the plan's priorities. Other programs are kept off the hard cores (`cpuset`), interrupts go
+//! to one designated CPU (`irq`). Everything is recorded with the keeper before it is changed, so
+//! that it is put back at the end, also after `kill -9`.
+//! In a plan with partitions, tasks run in the windows of the time table (`windows`), and drivers
+//! move data in its slots (`drivers`, crate::clients::slots).
+//! If every core is hard, nobody can be kept off them: other programs stay where they are, below
+//! `SCHED_FIFO` and within the budgets, and interrupts go to the core whose analysed tasks use it
+//! least.
 //! Source: single-core-equivalence, section 2; ARINC 653 and MC2 reserve cores in the same way.
-//! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel itself takes.
+//! Does not cover: kernel threads of a CPU, its timer interrupt, and the time that the kernel
+//! itself takes.
 
 use super::drivers;
 use super::placed::{How, Placed, Wishes, startable};
@@ -55,9 +59,12 @@ impl Layout {
     /// [`LinuxError::Input`]: a wish names what the plan or the machine lacks.
     pub fn new(plan: &Plan, wishes: &Wishes) -> Result<Self, LinuxError> {
         let cores: Vec<u32> = plan.cores.iter().map(|c| c.id).collect();
-        let analysed: BTreeSet<u32> = plan.tasks.iter().filter(|t| !t.best_effort()).map(|t| t.core).collect();
+        let analysed: BTreeSet<u32> =
+            plan.tasks.iter().filter(|t| !t.best_effort()).map(|t| t.core).collect();
         let (hard, rest): (Vec<u32>, Vec<u32>) = cores.iter().partition(|c| analysed.contains(c));
-        let least_used = || plan.cores.iter().min_by(|a, b| a.utilization.total_cmp(&b.utilization)).map(|c| c.id);
+        let least_used = || {
+            plan.cores.iter().min_by(|a, b| a.utilization.total_cmp(&b.utilization)).map(|c| c.id)
+        };
         let irq_cpu = match wishes.irq_cpu {
             Some(cpu) if !cores.contains(&cpu) => {
                 return Err(LinuxError::Input(format!(
@@ -93,26 +100,36 @@ impl Layout {
     fn first_notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = Vec::new();
         if self.confine && self.rest.is_empty() {
-            notes.push("every core has analysed tasks, so other programs are not kept off them".to_owned());
+            notes.push(
+                "every core has analysed tasks, so other programs are not kept off them".to_owned(),
+            );
         }
         let budgets: BTreeSet<Option<u64>> = plan.cores.iter().map(|c| c.budget_accesses).collect();
         let runs = |t: &Placed| t.how != How::NotRun;
         if budgets.len() > 1 && self.tasks.iter().any(|t| t.fifo.is_some() && runs(t)) {
             notes.push(
-                "tasks under SCHED_FIFO pass by their budgets; with uneven budgets the other cores' bounds rest on these: see CAVEATS.md, or give --no-fifo"
+                "tasks under SCHED_FIFO pass by their budgets; with uneven budgets the other \
+                    cores' bounds rest on these: see CAVEATS.md, or give --no-fifo"
                     .to_owned(),
             );
         }
         if !self.by_hardware {
-            notes.push("shares of cache and banks are not applied (`solocore doctor` says what this CPU can, --resctrl does it)".to_owned());
+            notes.push(
+                "shares of cache and banks are not applied (`solocore doctor` says what \
+                this CPU can, --resctrl does it)"
+                    .to_owned(),
+            );
         }
         if plan.windows().is_some() {
             notes.push(
-                "windows of partitions are kept for tasks that solocore starts, and no pages are prefetched".to_owned(),
+                "windows of partitions are kept for tasks that solocore starts, and no pages are \
+                    prefetched"
+                    .to_owned(),
             );
         }
         notes.extend(drivers::note(&self.slots));
-        let idle: Vec<&str> = self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
+        let idle: Vec<&str> =
+            self.tasks.iter().filter(|t| !runs(t)).map(|t| t.name.as_str()).collect();
         if !idle.is_empty() {
             notes.push(format!(
                 "tasks that solocore neither starts nor binds (--start, --attach NAME=PID): {}",
@@ -129,21 +146,34 @@ impl Layout {
 
     /// Who keeps others off the hard cores, if anybody is to.
     pub(crate) fn confiner(&self) -> Option<Confiner> {
-        let attached = self.tasks.iter().filter_map(|t| if let How::Attach(pid) = t.how { Some(pid) } else { None });
-        (self.confine && !self.hard.is_empty() && !self.rest.is_empty()).then(|| Confiner::new(&self.rest, attached))
+        let attached = self
+            .tasks
+            .iter()
+            .filter_map(|t| if let How::Attach(pid) = t.how { Some(pid) } else { None });
+        (self.confine && !self.hard.is_empty() && !self.rest.is_empty())
+            .then(|| Confiner::new(&self.rest, attached))
     }
 }
 
 /// The plan's tasks with what was wished of them.
-fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Result<Vec<Placed>, LinuxError> {
-    let named =
-        wishes.commands.iter().map(|(n, _)| ("--command", n)).chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
+fn place(
+    plan: &Plan,
+    wishes: &Wishes,
+    slots: &SlotTable,
+    irq_cpu: u32,
+) -> Result<Vec<Placed>, LinuxError> {
+    let named = wishes
+        .commands
+        .iter()
+        .map(|(n, _)| ("--command", n))
+        .chain(wishes.attach.iter().map(|(n, _)| ("--attach", n)));
     let mut seen = BTreeSet::new();
     for (option, name) in named {
         let is_slot = slots.slots.iter().any(|s| s.name == *name);
         if is_slot && option == "--attach" {
             return Err(LinuxError::Input(format!(
-                "--attach {name}=...: a driver attaches by itself (sc_attach_slot); give --command {name}=COMMAND to start one"
+                "--attach {name}=...: a driver attaches by itself (sc_attach_slot); give --command \
+                    {name}=COMMAND to start one"
             )));
         }
         if !is_slot && !plan.tasks.iter().any(|t| t.name == *name) {
@@ -155,7 +185,9 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
             )));
         }
         if !seen.insert(name) {
-            return Err(LinuxError::Input(format!("{option}: task `{name}` is named twice; name it once")));
+            return Err(LinuxError::Input(format!(
+                "{option}: task `{name}` is named twice; name it once"
+            )));
         }
     }
     let find = |t: &solocore_model::plan::PlanTask| -> Result<How, LinuxError> {
@@ -164,7 +196,8 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
         }
         let own = wishes.commands.iter().find(|(n, _)| *n == t.name).map(|(_, c)| c.clone());
         let planned = t.command.clone().filter(|_| wishes.start);
-        own.or(planned).map_or(Ok(How::NotRun), |c| startable(&t.name, c, &wishes.directory).map(How::Start))
+        own.or(planned)
+            .map_or(Ok(How::NotRun), |c| startable(&t.name, c, &wishes.directory).map(How::Start))
     };
     let mut placed = Vec::new();
     for t in &plan.tasks {
@@ -183,19 +216,22 @@ fn place(plan: &Plan, wishes: &Wishes, slots: &SlotTable, irq_cpu: u32) -> Resul
     placed.extend(drivers::place(plan, slots, wishes, irq_cpu)?);
     if let Some(p) = placed.iter().find(|p| p.window.is_some() && matches!(p.how, How::Attach(_))) {
         return Err(LinuxError::Input(format!(
-            "--attach {}=...: the windows of a partition are kept for tasks that solocore starts; give --command {}=COMMAND",
+            "--attach {}=...: the windows of a partition are kept for tasks that solocore starts; \
+                give --command {}=COMMAND",
             p.name, p.name
         )));
     }
     if wishes.start && !placed.iter().any(|p| p.how.command().is_some()) {
         return Err(LinuxError::Input(
-            "--start: no task of the plan has a command; give them with --command NAME=COMMAND".to_owned(),
+            "--start: no task of the plan has a command; give them with --command NAME=COMMAND"
+                .to_owned(),
         ));
     }
     Ok(placed)
 }
 
-/// The priorities of a core's analysed tasks follow each other without gaps, from the most urgent down.
+/// The priorities of a core's analysed tasks follow each other without gaps, from the most urgent
+/// down.
 fn priority(plan: &Plan, task: &solocore_model::plan::PlanTask) -> Result<i32, LinuxError> {
     let above: BTreeSet<u32> = plan
         .tasks

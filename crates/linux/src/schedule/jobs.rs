@@ -1,14 +1,17 @@
 //! The plan's tasks, started: one run of a command is one job.
 //!
-//! Rule: a thread per task, bound to the task's core and scheduled as the task, starts a job at each release and waits for
-//! its end; the job inherits where and how the thread runs. Releases lie a period apart by `CLOCK_MONOTONIC`. A job that is
-//! released while the last one runs begins when that ends; its response time counts from its release. A task without a period is
-//! started again as soon as it ends; a driver likewise, from shortly before the first release. Three failures in a row end a task. At the end, what runs is asked to end (SIGTERM) and half
-//! a second later ended (SIGKILL), with everything in its process group.
-//! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as well, as one that ends: the scheduler keeps
-//! releases and places.
-//! Does not cover: what a job leaves in another process group; jobs of a program that runs on (attach that one). If solocore is
-//! killed, the jobs under way go on to their end, and no more are released.
+//! Rule: a thread per task, bound to the task's core and scheduled as the task, starts a job at
+//! each release and waits for its end; the job inherits where and how the thread runs. Releases lie
+//! a period apart by `CLOCK_MONOTONIC`. A job that is released while the last one runs begins when
+//! that ends; its response time counts from its release. A task without a period is started again
+//! as soon as it ends; a driver likewise, from shortly before the first release. Three failures in
+//! a row end a task. At the end, what runs is asked to end (SIGTERM) and half a second later ended
+//! (SIGKILL), with everything in its process group.
+//! Of a task that a scheduler of solocore runs (`Placed::free`), a job is a run of its program as
+//! well, as one that ends: the scheduler keeps releases and places.
+//! Does not cover: what a job leaves in another process group; jobs of a program that runs on
+//! (attach that one). If solocore is killed, the jobs under way go on to their end, and no more are
+//! released.
 
 use super::placed::{How, Placed};
 use super::windows::{self, Window};
@@ -80,15 +83,21 @@ pub(crate) type Epoch = Arc<OnceLock<u64>>;
 pub type Bind<'a> = dyn Fn(&str, u32) -> Result<(), LinuxError> + 'a;
 
 impl Jobs {
-    /// Starts every task that is to be started; all are released together, at `epoch`, which is set here. Before that, `bind` is
-    /// called with the name of each and the number of the thread whose scheduling its jobs inherit.
+    /// Starts every task that is to be started; all are released together, at `epoch`, which is set
+    /// here. Before that, `bind` is called with the name of each and the number of the thread whose
+    /// scheduling its jobs inherit.
     pub fn start(
         placed: &[Placed],
         directory: &std::path::Path,
         epoch: &Epoch,
         bind: &Bind<'_>,
     ) -> Result<Self, LinuxError> {
-        let mut jobs = Self { stop: Arc::default(), tasks: Vec::new(), windows: Arc::default(), threads: Vec::new() };
+        let mut jobs = Self {
+            stop: Arc::default(),
+            tasks: Vec::new(),
+            windows: Arc::default(),
+            threads: Vec::new(),
+        };
         for p in placed {
             let run = RunTask {
                 name: p.name.clone(),
@@ -98,10 +107,16 @@ impl Jobs {
                 ..Default::default()
             };
             let command = p.how.command().and_then(<[String]>::split_first);
-            let (program, arguments) = command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
+            let (program, arguments) =
+                command.map(|(p, a)| (p.clone(), a.to_vec())).unwrap_or_default();
             let state = Mutex::new(State { run, ..State::default() });
-            let task =
-                Task { placed: p.clone(), directory: directory.into(), program: program.into(), arguments, state };
+            let task = Task {
+                placed: p.clone(),
+                directory: directory.into(),
+                program: program.into(),
+                arguments,
+                state,
+            };
             jobs.tasks.push(Arc::new(task));
         }
         jobs.release(epoch, bind)?;
@@ -115,21 +130,25 @@ impl Jobs {
                 (Arc::clone(task), Arc::clone(&self.stop), ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", task.placed.core));
             let spawned = thread.spawn(move || follow(&task, &stop, ready, &first));
-            self.threads.push(
-                spawned.map_err(|e| {
-                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
-                })?,
-            );
+            self.threads.push(spawned.map_err(|e| {
+                LinuxError::of_io(
+                    "a thread is refused",
+                    &e,
+                    "raise the limit of threads (ulimit -u)",
+                )
+            })?);
         }
         for guard in self.guards() {
             let (ready, first) = (ready.clone(), Arc::clone(barrier));
             let thread = std::thread::Builder::new().name(format!("solocore:{}", guard.core));
             let spawned = thread.spawn(move || guard.keep(ready, &first));
-            self.threads.push(
-                spawned.map_err(|e| {
-                    LinuxError::of_io("a thread is refused", &e, "raise the limit of threads (ulimit -u)")
-                })?,
-            );
+            self.threads.push(spawned.map_err(|e| {
+                LinuxError::of_io(
+                    "a thread is refused",
+                    &e,
+                    "raise the limit of threads (ulimit -u)",
+                )
+            })?);
         }
         drop(ready);
         // A thread that cannot be placed says so; the others find `stop` set when this is dropped.
@@ -148,7 +167,8 @@ impl Jobs {
     /// Who keeps the windows, a thread for each core that has some.
     fn guards(&self) -> Vec<Guard> {
         let started = || self.tasks.iter().filter(|t| matches!(t.placed.how, How::Start(_)));
-        let mut cores: Vec<u32> = started().filter(|t| t.placed.window.is_some()).map(|t| t.placed.core).collect();
+        let mut cores: Vec<u32> =
+            started().filter(|t| t.placed.window.is_some()).map(|t| t.placed.core).collect();
         cores.sort_unstable();
         cores.dedup();
         let guard = |core| Guard {
@@ -174,7 +194,8 @@ impl Jobs {
 
     /// Processes of the jobs that are under way, by task.
     pub fn running(&self) -> Vec<(String, u32)> {
-        let one = |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
+        let one =
+            |t: &Arc<Task>| t.state().running.map(|(leader, _)| (t.placed.name.clone(), leader));
         self.tasks.iter().filter_map(one).collect()
     }
 
@@ -183,7 +204,10 @@ impl Jobs {
         let given_up = |t: &&Arc<Task>| t.state().in_a_row >= FAILURES;
         let note = |t: &Arc<Task>| {
             let what = if matches!(t.placed.how, How::Drive(_)) { "driver" } else { "task" };
-            format!("{what} `{}` failed {FAILURES} times in a row and is not started again", t.placed.name)
+            format!(
+                "{what} `{}` failed {FAILURES} times in a row and is not started again",
+                t.placed.name
+            )
         };
         self.tasks.iter().filter(given_up).map(note).collect()
     }
@@ -226,7 +250,8 @@ fn seen(task: &Task, now: u64) -> RunTask {
     let state = task.state();
     let mut run = state.run.clone();
     run.latest = state.latest.iter().copied().collect();
-    run.mean_response_ns = u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
+    run.mean_response_ns =
+        u64::try_from(state.response_sum / u128::from(run.jobs.max(1))).unwrap_or(u64::MAX);
     if let (Some((_, release)), Some(deadline)) = (state.running, task.placed.deadline_ns)
         && now > release.saturating_add(deadline)
     {
@@ -236,13 +261,24 @@ fn seen(task: &Task, now: u64) -> RunTask {
 }
 
 /// The life of a task's thread.
-fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
+fn follow(
+    task: &Task,
+    stop: &AtomicBool,
+    ready: Sender<Result<(), LinuxError>>,
+    first: &OnceLock<u64>,
+) {
     let p = &task.placed;
     task.state().thread = Some(tasks::thread_number());
     let placed = if p.free { Ok(()) } else { tasks::bind(0, &[p.core]) }
-        .and_then(|()| p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply()))
+        .and_then(|()| {
+            p.fifo.map_or(Ok(()), |priority| Scheduling::fifo_inherited(priority).apply())
+        })
         // Jobs inherit the thread's ways of the cache.
-        .and_then(|()| p.group.as_ref().map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me()))))
+        .and_then(|()| {
+            p.group
+                .as_ref()
+                .map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me())))
+        })
         .map_err(|e| {
             LinuxError::of_io(
                 &format!("task `{}` on CPU {}", p.name, p.core),
@@ -257,7 +293,8 @@ fn follow(task: &Task, stop: &AtomicBool, ready: Sender<Result<(), LinuxError>>,
     };
     while sleep_until(release, stop) && task.state().in_a_row < FAILURES {
         one_job(task, release, begun, stop);
-        release = p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
+        release =
+            p.period_ns.map_or_else(tasks::monotonic_ns, |period| release.saturating_add(period));
     }
 }
 
@@ -293,7 +330,9 @@ impl Guard {
     fn keep(&self, ready: Sender<Result<(), LinuxError>>, first: &OnceLock<u64>) {
         let placed = tasks::bind(0, &[self.core])
             .and_then(|()| Scheduling::fifo_inherited(windows::PRIORITY).apply())
-            .map_err(|e| LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root"));
+            .map_err(|e| {
+                LinuxError::of_io(&format!("windows on CPU {}", self.core), &e, "run as root")
+            });
         let Some(begun) = begin(placed, ready, first, &self.stop) else { return };
         let mut open = vec![false; self.windows.len()];
         loop {
@@ -410,7 +449,8 @@ impl State {
     }
 }
 
-/// Starts a job as this thread runs; what it says goes where solocore's errors go. Returns its number.
+/// Starts a job as this thread runs; what it says goes where solocore's errors go. Returns its
+/// number.
 fn spawn(task: &Task) -> io::Result<u32> {
     let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
     #[allow(clippy::zombie_processes, reason = "reaped by number, with its CPU time")]
@@ -446,8 +486,16 @@ mod tests {
         }
     }
 
-    fn run(command: &[&str], period_ns: Option<u64>, done: impl Fn(&RunTask) -> bool) -> (RunTask, Vec<String>) {
-        let jobs = Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(())).unwrap();
+    fn run(
+        command: &[&str],
+        period_ns: Option<u64>,
+        done: impl Fn(&RunTask) -> bool,
+    ) -> (RunTask, Vec<String>) {
+        let jobs =
+            Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| {
+                Ok(())
+            })
+            .unwrap();
         let since = Instant::now();
         while !done(&jobs.seen()[0]) {
             assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
@@ -486,9 +534,13 @@ mod tests {
         let file = dir.path().join("child");
         // It does not listen to a polite end, and neither does its child.
         let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
-        let jobs =
-            Jobs::start(&[placed(&["/bin/sh", "-c", &script], None)], "/".as_ref(), &Epoch::default(), &|_, _| Ok(()))
-                .unwrap();
+        let jobs = Jobs::start(
+            &[placed(&["/bin/sh", "-c", &script], None)],
+            "/".as_ref(),
+            &Epoch::default(),
+            &|_, _| Ok(()),
+        )
+        .unwrap();
         let child = loop {
             let text = std::fs::read_to_string(&file).unwrap_or_default();
             if text.ends_with('\n') {
@@ -501,7 +553,10 @@ mod tests {
         // Whoever adopts it reaps it sooner or later; until then it is a zombie.
         let alive = || {
             let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            stat.rsplit(')').next().and_then(|s| s.split_whitespace().next()).is_some_and(|s| s != "Z")
+            stat.rsplit(')')
+                .next()
+                .and_then(|s| s.split_whitespace().next())
+                .is_some_and(|s| s != "Z")
         };
         while alive() {
             assert!(since.elapsed() < Duration::from_secs(5), "process {child} runs on");
@@ -518,7 +573,12 @@ mod tests {
     fn partitions_run_in_their_windows_only() {
         let window = |partition: &str, offset_ns: u64, length_ns: u64| {
             let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
-            Some(Window { partition: partition.into(), offset_ns, length_ns, period_ns: 100_000_000 })
+            Some(Window {
+                partition: partition.into(),
+                offset_ns,
+                length_ns,
+                period_ns: 100_000_000,
+            })
         };
         let spin = |name: &str, window| {
             let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
@@ -543,7 +603,8 @@ mod tests {
             fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
         };
         let (a, b) = (ticks(leader(0).unwrap()), ticks(leader(1).unwrap()));
-        // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most, and other work on the machine.
+        // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most,
+        // and other work on the machine.
         let windows = jobs.windows();
         let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
         assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");

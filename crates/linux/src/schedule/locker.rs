@@ -1,15 +1,22 @@
 //! The plan's locked pages, read into ways that nothing else may fill.
 //!
-//! Problem: a plan counts on hits in the hottest pages of its tasks, and stock Linux locks no lines.
-//! Rule: with `--resctrl`, some of a core's ways are kept for its locked pages (host/resctrl/shares.rs): nothing that runs is in their group,
-//! so nothing is put in their lines' places. The daemon joins that group and reads the pages of the running process from outside
-//! (process_vm_readv), line by line: what is not in the cache yet is put into these ways. A page is read when the process has used it
-//! (it is present), and again with every look, some twenty times a second: a line that was in the cache already, in ways that others
-//! fill, is lost some time, and comes back into the right ones. Pages are named by region and offset (profile); those of anonymous
-//! mappings (`mmap#N`) have no name that holds here and are counted as not found. The locks go with the process.
-//! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a page).
-//! Does not cover: the time between a loss and the next look; pages of one colour that are more than the ways kept for them; jobs that
-//! are over before they are looked at. So a bound that rests on locked pages is not enforced by this, only approached: the figures say how many pages were found and read.
+//! Problem: a plan counts on hits in the hottest pages of its tasks, and stock Linux locks no
+//! lines.
+//! Rule: with `--resctrl`, some of a core's ways are kept for its locked pages
+//! (host/resctrl/shares.rs): nothing that runs is in their group, so nothing is put in their lines'
+//! places. The daemon joins that group and reads the pages of the running process from outside
+//! (process_vm_readv), line by line: what is not in the cache yet is put into these ways. A page is
+//! read when the process has used it (it is present), and again with every look, some twenty times
+//! a second: a line that was in the cache already, in ways that others fill, is lost some time, and
+//! comes back into the right ones. Pages are named by region and offset (profile); those of
+//! anonymous mappings (`mmap#N`) have no name that holds here and are counted as not found. The
+//! locks go with the process.
+//! Source: single-core-equivalence, section 2.3 (Colored Lockdown; deferred to the first use of a
+//! page).
+//! Does not cover: the time between a loss and the next look; pages of one colour that are more
+//! than the ways kept for them; jobs that are over before they are looked at. So a bound that rests
+//! on locked pages is not enforced by this, only approached: the figures say how many pages were
+//! found and read.
 
 use super::placed::{How, Placed};
 use crate::sys::{self, tasks};
@@ -54,7 +61,8 @@ fn spans(maps: &str) -> Vec<Span> {
 /// Where a page of the profile is in this process.
 fn address(spans: &[Span], page: &PageName) -> Option<u64> {
     let at = page.offset.checked_mul(PAGE)?;
-    let inside = |span: &Span, address: u64| (span.start..span.end).contains(&address).then_some(address);
+    let inside =
+        |span: &Span, address: u64| (span.start..span.end).contains(&address).then_some(address);
     if page.region == "stack" {
         let span = spans.iter().find(|s| s.name == "[stack]")?;
         return inside(span, span.end.checked_sub(at + PAGE)?);
@@ -65,7 +73,9 @@ fn address(spans: &[Span], page: &PageName) -> Option<u64> {
     }
     if let Some(file) = page.region.strip_suffix(":bss") {
         // The anonymous mapping right behind the file's last one.
-        let behind = spans.windows(2).rfind(|w| w[0].name == file && w[1].name.is_empty() && w[0].end == w[1].start)?;
+        let behind = spans
+            .windows(2)
+            .rfind(|w| w[0].name == file && w[1].name.is_empty() && w[0].end == w[1].start)?;
         return inside(&behind[1], behind[1].start.checked_add(at)?);
     }
     let (file, writable) = match page.region.strip_suffix(":data") {
@@ -73,7 +83,9 @@ fn address(spans: &[Span], page: &PageName) -> Option<u64> {
         None => (page.region.as_str(), false),
     };
     let of_file = spans.iter().filter(|s| s.name == file && s.writable == writable);
-    of_file.into_iter().find_map(|s| inside(s, s.start.checked_add(at.checked_sub(s.file_offset)?)?))
+    of_file
+        .into_iter()
+        .find_map(|s| inside(s, s.start.checked_add(at.checked_sub(s.file_offset)?)?))
 }
 
 /// A task with locked pages.
@@ -93,7 +105,8 @@ pub(crate) struct Locker {
 }
 
 impl Locker {
-    /// For tasks whose core has ways for locked pages: `groups` says where to join them, by core; `home` is the first group's file.
+    /// For tasks whose core has ways for locked pages: `groups` says where to join them, by core;
+    /// `home` is the first group's file.
     pub fn new(
         placed: &[Placed],
         pages: &BTreeMap<String, Vec<PageName>>,
@@ -103,8 +116,19 @@ impl Locker {
         let one = |p: &Placed| {
             let (pages, group) = (pages.get(&p.name)?.clone(), groups.get(&p.core)?.clone());
             let attached = if let How::Attach(pid) = p.how { Some(pid) } else { None };
-            let run = RunLocked { task: p.name.clone(), pages: pages.len() as u64, ..RunLocked::default() };
-            (!pages.is_empty()).then_some(Task { group, attached, pages, run, last: None, spent_ns: 0 })
+            let run = RunLocked {
+                task: p.name.clone(),
+                pages: pages.len() as u64,
+                ..RunLocked::default()
+            };
+            (!pages.is_empty()).then_some(Task {
+                group,
+                attached,
+                pages,
+                run,
+                last: None,
+                spent_ns: 0,
+            })
         };
         Self { home, tasks: placed.iter().filter_map(one).collect() }
     }
@@ -139,12 +163,15 @@ impl Task {
     fn find(&mut self, pid: u32) -> Vec<u64> {
         let Ok(maps) = fs::read_to_string(format!("/proc/{pid}/maps")) else { return Vec::new() };
         let spans = spans(&maps);
-        let mut addresses: Vec<u64> = self.pages.iter().filter_map(|p| address(&spans, p)).collect();
+        let mut addresses: Vec<u64> =
+            self.pages.iter().filter_map(|p| address(&spans, p)).collect();
         if self.last.replace(pid) != Some(pid) {
             self.run.processes += 1;
         }
         self.run.found = addresses.len() as u64;
-        let Ok(mut pagemap) = fs::File::open(format!("/proc/{pid}/pagemap")) else { return Vec::new() };
+        let Ok(mut pagemap) = fs::File::open(format!("/proc/{pid}/pagemap")) else {
+            return Vec::new();
+        };
         addresses.retain(|&address| present(&mut pagemap, address));
         self.run.present = addresses.len() as u64;
         addresses
@@ -163,10 +190,13 @@ impl Task {
     }
 }
 
-/// Is the page in memory? Reading one that is not would bring it there, before its process wants it.
+/// Is the page in memory? Reading one that is not would bring it there, before its process wants
+/// it.
 fn present(pagemap: &mut fs::File, address: u64) -> bool {
     let mut entry = [0; 8];
-    let read = pagemap.seek(SeekFrom::Start(address / PAGE * 8)).and_then(|_| pagemap.read_exact(&mut entry));
+    let read = pagemap
+        .seek(SeekFrom::Start(address / PAGE * 8))
+        .and_then(|_| pagemap.read_exact(&mut entry));
     read.is_ok() && u64::from_le_bytes(entry) >> 63 == 1
 }
 
@@ -186,10 +216,17 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
     #[test]
     fn pages_are_found_by_region_and_offset() {
         let spans = spans(MAPS);
-        let at = |region: &str, offset| address(&spans, &PageName { region: region.to_owned(), offset });
-        assert_eq!((at("job", 0), at("job", 1), at("job", 3)), (Some(0x400000), Some(0x401000), Some(0x403000)));
+        let at =
+            |region: &str, offset| address(&spans, &PageName { region: region.to_owned(), offset });
+        assert_eq!(
+            (at("job", 0), at("job", 1), at("job", 3)),
+            (Some(0x400000), Some(0x401000), Some(0x403000))
+        );
         assert_eq!((at("job:data", 4), at("job", 4)), (Some(0x404000), None));
-        assert_eq!((at("job:bss", 0), at("job:bss", 3), at("job:bss", 4)), (Some(0x405000), Some(0x408000), None));
+        assert_eq!(
+            (at("job:bss", 0), at("job:bss", 3), at("job:bss", 4)),
+            (Some(0x405000), Some(0x408000), None)
+        );
         assert_eq!((at("heap", 0), at("heap", 0x21)), (Some(0xa00000), None));
         assert_eq!((at("stack", 0), at("stack", 0x21)), (Some(0x7fff_fff2_0000), None));
         for region in ["mmap#0", "other", "", "other:bss"] {
@@ -204,7 +241,8 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
     fn a_process_is_read() {
         let used = vec![7u8; 3 * PAGE as usize];
         let maps = fs::read_to_string("/proc/self/maps").unwrap();
-        let program = spans(&maps).into_iter().find(|s| s.name.starts_with("solocore_linux")).unwrap();
+        let program =
+            spans(&maps).into_iter().find(|s| s.name.starts_with("solocore_linux")).unwrap();
         let place = tempfile::tempdir().unwrap();
         let group = place.path().join("locked");
         let home = place.path().join("home");
@@ -225,15 +263,25 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             group: None,
             free: false,
         };
-        let mut locker =
-            Locker::new(&[placed], &[("t".to_owned(), pages)].into(), &[(1, group.clone())].into(), home.clone());
+        let mut locker = Locker::new(
+            &[placed],
+            &[("t".to_owned(), pages)].into(),
+            &[(1, group.clone())].into(),
+            home.clone(),
+        );
         locker.look(&[]);
         locker.look(&[]);
         let run = locker.runs().remove(0);
         assert_eq!((run.pages, run.found, run.processes), (3, 2, 1), "{run:?}");
-        assert!(run.present >= 1 && run.reads == 2 * run.present && run.mean_read_ns > 0, "{run:?}");
+        assert!(
+            run.present >= 1 && run.reads == 2 * run.present && run.mean_read_ns > 0,
+            "{run:?}"
+        );
         let me = format!("{}\n", tasks::me());
-        assert_eq!((fs::read_to_string(group).unwrap(), fs::read_to_string(home).unwrap()), (me.clone(), me));
+        assert_eq!(
+            (fs::read_to_string(group).unwrap(), fs::read_to_string(home).unwrap()),
+            (me.clone(), me)
+        );
         assert_eq!(used[5], 7);
     }
 

@@ -1,7 +1,9 @@
-//! Who runs when and where: the plan's tasks on their cores, and schedulers of levels, windows and VCPUs.
+//! Who runs when and where: the plan's tasks on their cores, and schedulers of levels, windows and
+//! VCPUs.
 //!
-//! Rule: a plan with budgets leaves it to the kernel's own scheduler, with priorities ([`isolate`]); [`levels`] and [`vcpus`] replace it
-//! (`bpf/levels.bpf.c`, `bpf/vcpu.bpf.c`), and give every CPU back when they are dropped.
+//! Rule: a plan with budgets leaves it to the kernel's own scheduler, with priorities
+//! ([`isolate`]); [`levels`] and [`vcpus`] replace it (`bpf/levels.bpf.c`, `bpf/vcpu.bpf.c`), and
+//! give every CPU back when they are dropped.
 
 mod drivers;
 pub mod intruders;

@@ -81,8 +81,13 @@ pub struct Placed {
     pub free: bool,
 }
 
-/// The command, if its program is there: a relative path is one from the directory, a plain name is looked for in PATH.
-pub(super) fn startable(task: &str, mut command: Vec<String>, directory: &Path) -> Result<Vec<String>, LinuxError> {
+/// The command, if its program is there: a relative path is one from the directory, a plain name is
+/// looked for in PATH.
+pub(super) fn startable(
+    task: &str,
+    mut command: Vec<String>,
+    directory: &Path,
+) -> Result<Vec<String>, LinuxError> {
     let wrong = |what: String| LinuxError::Input(format!("task `{task}`: {what}"));
     let Some(program) = command.first().filter(|p| !p.is_empty()).cloned() else {
         return Err(wrong("its command is empty; give --command NAME=COMMAND".to_owned()));
@@ -93,9 +98,12 @@ pub(super) fn startable(task: &str, mut command: Vec<String>, directory: &Path) 
         let path = std::env::var_os("PATH").unwrap_or_default();
         std::env::split_paths(&path).map(|dir| dir.join(&program)).collect()
     };
-    let Some(found) = candidates.iter().find(|c| c.is_file()).and_then(|c| std::path::absolute(c).ok()) else {
+    let Some(found) =
+        candidates.iter().find(|c| c.is_file()).and_then(|c| std::path::absolute(c).ok())
+    else {
         return Err(wrong(format!(
-            "there is no program `{program}` (from {}); say where it is with --directory or --command {task}=COMMAND",
+            "there is no program `{program}` (from {}); say where it is with --directory or \
+                --command {task}=COMMAND",
             directory.display()
         )));
     };

@@ -1,7 +1,8 @@
 //! What the schedulers decided, gathered while it happens (`bpf/sched_trace.h`).
 //!
-//! Rule: the programs write each event into a ring of its CPU; [`Rings`] takes what is new, some twenty times a second. Events that
-//! were overwritten before they were read are counted. Does not cover: the order of events of different CPUs at the same time.
+//! Rule: the programs write each event into a ring of its CPU; [`Rings`] takes what is new, some
+//! twenty times a second. Events that were overwritten before they were read are counted. Does not
+//! cover: the order of events of different CPUs at the same time.
 
 use crate::contract::{self, trace_event, trace_ring};
 use crate::error::LinuxError;
@@ -30,7 +31,8 @@ impl Rings {
     /// # Errors
     /// The map cannot be mapped.
     pub fn open(object: &Object, cpus: u32) -> Result<Self, LinuxError> {
-        let map = Mapped::new(&bpf::map(object, "trace_rings")?, cpus.max(1) as usize * RING_BYTES)?;
+        let map =
+            Mapped::new(&bpf::map(object, "trace_rings")?, cpus.max(1) as usize * RING_BYTES)?;
         Ok(Self { map, read: Mutex::new(vec![0; cpus.max(1) as usize]) })
     }
 
@@ -58,7 +60,9 @@ impl Rings {
         }
         // Meanwhile the oldest may have been overwritten, and the next one may be on its way.
         let oldest = (self.map.double_word(base) + 1).saturating_sub(EVENTS);
-        let spoilt = usize::try_from(oldest.saturating_sub(from)).unwrap_or(usize::MAX).min(events.len() - begun);
+        let spoilt = usize::try_from(oldest.saturating_sub(from))
+            .unwrap_or(usize::MAX)
+            .min(events.len() - begun);
         events.drain(begun..begun + spoilt);
         let lost = from - *done + spoilt as u64 + unknown;
         *done = written;
@@ -66,7 +70,8 @@ impl Rings {
     }
 
     fn event(&self, base: usize, cpu: u32, index: u64) -> Option<Event> {
-        let place = offset_of!(trace_ring, events) + size_of::<trace_event>() * (index % EVENTS) as usize;
+        let place =
+            offset_of!(trace_ring, events) + size_of::<trace_event>() * (index % EVENTS) as usize;
         let word = |field: usize| self.map.double_word(base + place + field);
         let half = |field: usize| self.map.word(base + place + field);
         Some(Event {

@@ -1,12 +1,13 @@
 //! Windows of partitions: the jobs of a partition run in its windows only.
 //!
-//! Rule (single-core-equivalence, section 2.4): the n-th window of a partition begins at offset + n * period after the first
-//! release. On each core with windows a thread, above all tasks in priority, stops a partition's jobs (SIGSTOP to their process groups) as
-//! its window ends and lets them go on (SIGCONT) as the next one begins; a job that is started outside is stopped
-//! at once. A window's margin belongs to it. If solocore is killed, the keeper lets go on what is stopped: the jobs are known by
-//! a variable of their environment (host/stopped.rs).
-//! Does not cover: the table's input and output, which drivers start; prefetch and locking of pages; what a job leaves in another
-//! process group; attached processes.
+//! Rule (single-core-equivalence, section 2.4): the n-th window of a partition begins at
+//! `offset + n * period` after the first release. On each core with windows a thread, above all tasks in
+//! priority, stops a partition's jobs (SIGSTOP to their process groups) as its window ends and lets
+//! them go on (SIGCONT) as the next one begins; a job that is started outside is stopped at once. A
+//! window's margin belongs to it. If solocore is killed, the keeper lets go on what is stopped: the
+//! jobs are known by a variable of their environment (host/stopped.rs).
+//! Does not cover: the table's input and output, which drivers start; prefetch and locking of
+//! pages; what a job leaves in another process group; attached processes.
 
 use super::placed::Placed;
 use solocore_model::Plan;
@@ -30,7 +31,9 @@ pub struct Window {
 impl Window {
     /// Is one open at this time?
     pub(super) fn is_open(&self, at_ns: u64) -> bool {
-        at_ns.checked_sub(self.offset_ns).is_some_and(|since| since % self.period_ns < self.length_ns)
+        at_ns
+            .checked_sub(self.offset_ns)
+            .is_some_and(|since| since % self.period_ns < self.length_ns)
     }
 
     /// The first begin or end after this time.

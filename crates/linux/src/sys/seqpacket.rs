@@ -50,7 +50,9 @@ pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
     let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     let none = std::ptr::null_mut();
     // SAFETY: the kernel writes no address where none is asked for.
-    owned(libc::c_long::from(unsafe { libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags) }))
+    owned(libc::c_long::from(unsafe {
+        libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags)
+    }))
 }
 
 /// Who is at the other end.
@@ -58,31 +60,50 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
     let (level, fd) = (libc::SOL_SOCKET, socket.as_raw_fd());
-    // SAFETY: the kernel writes at most `length` bytes into the credentials, which live through the call.
-    check(unsafe { libc::getsockopt(fd, level, libc::SO_PEERCRED, (&raw mut credentials).cast(), &raw mut length) })?;
+    // SAFETY: the kernel writes at most `length` bytes into the credentials, which live through the
+    // call.
+    check(unsafe {
+        libc::getsockopt(
+            fd,
+            level,
+            libc::SO_PEERCRED,
+            (&raw mut credentials).cast(),
+            &raw mut length,
+        )
+    })?;
     let mut groups = vec![0u32; 65_536 / 4];
     let mut bytes = 65_536 as libc::socklen_t;
     const PEERGROUPS: libc::c_int = 59;
     // SAFETY: the kernel writes at most `bytes` bytes into the vector, which is as long.
-    let got = unsafe { libc::getsockopt(fd, level, PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut bytes) };
+    let got = unsafe {
+        libc::getsockopt(fd, level, PEERGROUPS, groups.as_mut_ptr().cast(), &raw mut bytes)
+    };
     groups.truncate(if got < 0 { 0 } else { bytes as usize / 4 });
     groups.push(credentials.gid);
-    let pid = u32::try_from(credentials.pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    let pid =
+        u32::try_from(credentials.pid).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
     Ok(Peer { pid, uid: credentials.uid, groups })
 }
 
 /// One message; `Ok(0)`: the other end has closed, or the message is empty.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     // SAFETY: the kernel writes at most the buffer's length into it.
-    let got = unsafe { libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT) };
+    let got = unsafe {
+        libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
+    };
     usize::try_from(got).map_err(|_| io::Error::last_os_error())
 }
 
 /// Sends a message, and a descriptor with it.
-pub(crate) fn send(socket: &OwnedFd, message: &[u8], descriptor: Option<BorrowedFd<'_>>) -> io::Result<()> {
+pub(crate) fn send(
+    socket: &OwnedFd,
+    message: &[u8],
+    descriptor: Option<BorrowedFd<'_>>,
+) -> io::Result<()> {
     #[repr(C, align(8))]
     struct Control([u8; 64]);
-    let mut part = libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
+    let mut part =
+        libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
     let mut control = Control([0; 64]);
     // SAFETY: a zeroed header is an empty message.
     let mut header: libc::msghdr = unsafe { zeroed() };
@@ -93,7 +114,8 @@ pub(crate) fn send(socket: &OwnedFd, message: &[u8], descriptor: Option<Borrowed
         header.msg_control = (&raw mut control).cast();
         // SAFETY: computes a length.
         header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as _;
-        // SAFETY: the control buffer is aligned and large enough for one descriptor, so its first header lies within it.
+        // SAFETY: the control buffer is aligned and large enough for one descriptor, so its first
+        // header lies within it.
         unsafe {
             let first = libc::CMSG_FIRSTHDR(&raw const header);
             (*first).cmsg_level = libc::SOL_SOCKET;
@@ -103,7 +125,8 @@ pub(crate) fn send(socket: &OwnedFd, message: &[u8], descriptor: Option<Borrowed
         }
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: everything that the header names lives through the call, and the kernel only reads it.
+    // SAFETY: everything that the header names lives through the call, and the kernel only reads
+    // it.
     let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
     if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
@@ -124,11 +147,13 @@ pub(crate) fn thread_fd(thread: u32) -> io::Result<OwnedFd> {
 
 /// Waits until one of the descriptors can be read; which ones can.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<bool> {
-    let entry = |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    let entry =
+        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
     let mut polled: Vec<libc::pollfd> = descriptors.iter().map(entry).collect();
     let milliseconds = libc::c_int::try_from(longest.as_millis()).unwrap_or(libc::c_int::MAX);
     // SAFETY: the kernel reads and writes as many entries as the vector has.
-    let found = unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
+    let found =
+        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
     polled.iter().map(|p| found > 0 && p.revents != 0).collect()
 }
 
@@ -137,12 +162,13 @@ pub(crate) fn group(name: &str) -> Option<u32> {
     let name = CString::new(name).ok()?;
     let mut buffer = vec![0u8; 65_536];
     let mut result = std::ptr::null_mut();
-    // SAFETY: a zeroed entry is one without members; the strings go into the buffer, whose length is told; all live through the
-    // call.
+    // SAFETY: a zeroed entry is one without members; the strings go into the buffer, whose length
+    // is told; all live through the call.
     unsafe {
         let mut entry: libc::group = zeroed();
         let space = buffer.as_mut_ptr().cast();
-        let code = libc::getgrnam_r(name.as_ptr(), &raw mut entry, space, buffer.len(), &raw mut result);
+        let code =
+            libc::getgrnam_r(name.as_ptr(), &raw mut entry, space, buffer.len(), &raw mut result);
         (code == 0 && !result.is_null()).then_some(entry.gr_gid)
     }
 }

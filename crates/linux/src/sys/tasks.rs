@@ -18,7 +18,9 @@ pub(crate) fn affinity_of(tid: u32) -> io::Result<Vec<u32>> {
     // SAFETY: a zeroed cpu_set_t is the empty set.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: the kernel writes at most the set's size, and the set lives through the call.
-    if unsafe { libc::sched_getaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw mut set) } != 0 {
+    if unsafe { libc::sched_getaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw mut set) }
+        != 0
+    {
         return Err(io::Error::last_os_error());
     }
     // SAFETY: every CPU asked for lies in the set.
@@ -44,7 +46,9 @@ pub(crate) fn bind(tid: u32, cpus: &[u32]) -> io::Result<()> {
         unsafe { libc::CPU_SET(cpu as usize, &mut set) };
     }
     // SAFETY: the kernel reads the set, which lives through the call.
-    let result = unsafe { libc::sched_setaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw const set) };
+    let result = unsafe {
+        libc::sched_setaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw const set)
+    };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -85,7 +89,8 @@ impl Scheduling {
     pub fn apply_to(self, tid: u32) -> io::Result<()> {
         let parameters = libc::sched_param { sched_priority: self.priority };
         // SAFETY: the kernel reads the parameters, which live through the call.
-        let result = unsafe { libc::sched_setscheduler(number(tid)?, self.policy, &raw const parameters) };
+        let result =
+            unsafe { libc::sched_setscheduler(number(tid)?, self.policy, &raw const parameters) };
         if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 }
@@ -95,7 +100,9 @@ pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result
     let local = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
     let remote = libc::iovec { iov_base: address as *mut libc::c_void, iov_len: into.len() };
     // SAFETY: the kernel checks the other process's range, and writes to `into` only.
-    let read = unsafe { libc::process_vm_readv(number(process)?, &raw const local, 1, &raw const remote, 1, 0) };
+    let read = unsafe {
+        libc::process_vm_readv(number(process)?, &raw const local, 1, &raw const remote, 1, 0)
+    };
     match usize::try_from(read) {
         Ok(n) if n == into.len() => Ok(()),
         Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
@@ -103,12 +110,14 @@ pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result
     }
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does not move it.
+/// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does
+/// not move it.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes the time, which lives through the call.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(time.tv_nsec).unwrap_or(0)
+    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0)
 }
 
 /// Number of the calling thread.
@@ -117,13 +126,17 @@ pub(crate) fn thread_number() -> u32 {
     u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
 }
 
-/// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody else's.
+/// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody
+/// else's.
 pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     loop {
-        // SAFETY: zeros are a valid siginfo_t, which the kernel writes and which lives through the call.
+        // SAFETY: zeros are a valid siginfo_t, which the kernel writes and which lives through the
+        // call.
         let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
         // SAFETY: as above.
-        let result = unsafe { libc::waitid(libc::P_PID, child, &raw mut info, libc::WEXITED | libc::WNOWAIT) };
+        let result = unsafe {
+            libc::waitid(libc::P_PID, child, &raw mut info, libc::WEXITED | libc::WNOWAIT)
+        };
         if result == 0 {
             return Ok(());
         }
@@ -134,7 +147,8 @@ pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
     }
 }
 
-/// Reaps a child that has ended: did it end with 0, and how much CPU time did it and its children take?
+/// Reaps a child that has ended: did it end with 0, and how much CPU time did it and its children
+/// take?
 pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
     let mut status = 0;
     // SAFETY: zeros are a valid rusage.
@@ -144,9 +158,13 @@ pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
         return Err(io::Error::last_os_error());
     }
     let ns = |t: libc::timeval| {
-        u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(t.tv_usec).unwrap_or(0) * 1000
+        u64::try_from(t.tv_sec).unwrap_or(0) * 1_000_000_000
+            + u64::try_from(t.tv_usec).unwrap_or(0) * 1000
     };
-    Ok((libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0, ns(usage.ru_utime) + ns(usage.ru_stime)))
+    Ok((
+        libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0,
+        ns(usage.ru_utime) + ns(usage.ru_stime),
+    ))
 }
 
 /// Sends a signal to a group of processes whose leader has not been reaped yet.

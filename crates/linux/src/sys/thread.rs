@@ -49,7 +49,8 @@ fn flushes_overlap() -> bool {
     *KNOWN.get_or_init(ask)
 }
 
-/// Puts the lines of these objects out of every cache, and waits until they are. Where this cannot be done, nothing happens.
+/// Puts the lines of these objects out of every cache, and waits until they are. Where this cannot
+/// be done, nothing happens.
 pub(crate) fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
     #[cfg(target_arch = "x86_64")]
     let overlap = flushes_overlap();
@@ -65,7 +66,8 @@ pub(crate) fn flush<'a, T: 'a>(objects: impl Iterator<Item = &'a T>) {
             }
         }
         #[cfg(target_arch = "aarch64")]
-        // SAFETY: the object lives; cleaning and invalidating changes no value. Linux lets programs do it (SCTLR_EL1.UCI).
+        // SAFETY: the object lives; cleaning and invalidating changes no value. Linux lets programs
+        // do it (SCTLR_EL1.UCI).
         unsafe {
             std::arch::asm!("dc civac, {}", in(reg) start, options(nostack, preserves_flags));
         }

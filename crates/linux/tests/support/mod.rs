@@ -1,4 +1,5 @@
-//! May these tests regulate the machine that runs them? Each of them needs root, BPF, and that no other solocore is at work.
+//! May these tests regulate the machine that runs them? Each of them needs root, BPF, and that no
+//! other solocore is at work.
 
 use solocore_linux::{Instance, doctor, host::machine};
 
@@ -14,7 +15,9 @@ pub fn take_machine() -> Option<Instance> {
 fn try_to_take() -> Result<Instance, String> {
     machine::check_privileges().map_err(|e| e.to_string())?;
     let findings = doctor::examine(None, "").expect("no event is named");
-    if let Some(bpf) = findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted")) {
+    if let Some(bpf) =
+        findings.iter().find(|f| f.what == "bpf" && f.found.contains("Operation not permitted"))
+    {
         return Err(bpf.found.clone());
     }
     Instance::take().map_err(|_| "another solocore regulates this machine".to_owned())

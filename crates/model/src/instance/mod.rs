@@ -1,11 +1,13 @@
 //! `instance.toml`: partitions, the devices they read and write, and what every activity takes.
 //!
-//! Problem: partitions that come from single-core systems share devices once they run side by side, and their I/O
-//! must be given slots that never collide. Rule: physical input -> device input -> processing -> device output ->
-//! physical output, each strictly periodic with the partition's period (single-core-equivalence, sections 2.4 and 5).
-//! A system file may hold the same sections: its cores, tasks and the I/O core's bandwidth then come from the rest of that
-//! file, and durations may be left to the planner.
-//! Not covered: jobs that skip periods, devices with several independent ports (describe each port as a device).
+//! Problem: partitions that come from single-core systems share devices once they run side by side,
+//! and their I/O must be given slots that never collide. Rule: physical input -> device input ->
+//! processing -> device output -> physical output, each strictly periodic with the partition's
+//! period (single-core-equivalence, sections 2.4 and 5). A system file may hold the same sections:
+//! its cores, tasks and the I/O core's bandwidth then come from the rest of that file, and
+//! durations may be left to the planner.
+//! Not covered: jobs that skip periods, devices with several independent ports (describe each port
+//! as a device).
 
 mod read;
 
@@ -40,7 +42,8 @@ pub struct Instance {
     pub partitions: Vec<Partition>,
 }
 
-/// Time reserved at the end of every activity of a class, in nanoseconds: it may start late or take longer by as much.
+/// Time reserved at the end of every activity of a class, in nanoseconds: it may start late or take
+/// longer by as much.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Margin {
     /// Physical input and output.
@@ -69,7 +72,8 @@ pub struct Partition {
     pub name: String,
     /// Period in nanoseconds, of all its activities.
     pub period_ns: u64,
-    /// Length of its window in every period, in nanoseconds, without margin; 0 where a system file leaves it to the planner.
+    /// Length of its window in every period, in nanoseconds, without margin; 0 where a system file
+    /// leaves it to the planner.
     pub duration_ns: u64,
     /// Core, where the file states one.
     pub core: Option<u32>,
@@ -132,7 +136,8 @@ impl Instance {
     /// # Errors
     /// As [`Instance::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: InstanceFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let file: InstanceFile =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
         let InstanceFile { cores, base, dma, margin, device, partition } = file;
         let read = || -> Result<Self, Refusal> {
             let start = cores.span().start;
@@ -146,7 +151,8 @@ impl Instance {
         read().map_err(|(offset, message)| ModelError::invalid_at(path, text, offset, message))
     }
 
-    /// Reads the sections of a system file whose partitions have `cores` and whose I/O core has this bandwidth.
+    /// Reads the sections of a system file whose partitions have `cores` and whose I/O core has
+    /// this bandwidth.
     pub(crate) fn of_system(
         path: &Path,
         text: &str,
@@ -161,7 +167,9 @@ impl Instance {
     pub fn io_load(&self) -> f64 {
         let of = |p: &Partition| {
             let halves = p.chains.iter().flat_map(|c| [c.input, c.output]).flatten();
-            halves.map(|t| (t.transfer_ns + self.margin.device_ns) as f64 / p.period_ns as f64).sum::<f64>()
+            halves
+                .map(|t| (t.transfer_ns + self.margin.device_ns) as f64 / p.period_ns as f64)
+                .sum::<f64>()
         };
         self.partitions.iter().map(of).sum()
     }

@@ -1,6 +1,8 @@
 //! From the tables of a file to an instance: every value is checked, and refused by its line.
 
-use super::{BASE_NS, Chain, Device, Instance, LONGEST_NS, Margin, Partition, Task, Transfer, time};
+use super::{
+    BASE_NS, Chain, Device, Instance, LONGEST_NS, Margin, Partition, Task, Transfer, time,
+};
 use crate::dma::{Dma, DmaEntry};
 use crate::{Bandwidth, Bytes, Time};
 use serde::Deserialize;
@@ -103,7 +105,14 @@ pub(super) struct Reader<'a> {
 
 impl<'a> Reader<'a> {
     pub fn new(text: &'a str, cores: u32, share: Option<Bandwidth>) -> Self {
-        Self { text, share, base_ns: BASE_NS, cores, margin: Margin::default(), devices: Vec::new() }
+        Self {
+            text,
+            share,
+            base_ns: BASE_NS,
+            cores,
+            margin: Margin::default(),
+            devices: Vec::new(),
+        }
     }
 
     pub fn instance(mut self, path: &Path, file: Sections) -> Result<Instance, Refusal> {
@@ -114,13 +123,17 @@ impl<'a> Reader<'a> {
         if let Some(margin) = file.margin {
             self.margin = margins(&margin)?;
         }
-        let dma = file.dma.map(|d| self.dma(d.get_ref()).map_err(|m| (d.span().start, m))).transpose()?;
+        let dma =
+            file.dma.map(|d| self.dma(d.get_ref()).map_err(|m| (d.span().start, m))).transpose()?;
         for entry in file.device {
             let device = self.device(entry, dma)?;
             self.devices.push(device);
         }
         if file.partition.is_empty() {
-            return Err((0, "there is no [[partition]]; add one with name, period and duration".to_owned()));
+            return Err((
+                0,
+                "there is no [[partition]]; add one with name, period and duration".to_owned(),
+            ));
         }
         let mut partitions: Vec<Partition> = Vec::new();
         let mut known = std::collections::HashMap::new();
@@ -128,8 +141,10 @@ impl<'a> Reader<'a> {
             let start = entry.span().start;
             let partition = self.partition(entry)?;
             if let Some(line) = known.insert(partition.name.clone(), partition.line) {
-                let message =
-                    format!("partition `{}` is defined twice (first on line {line}); rename one", partition.name);
+                let message = format!(
+                    "partition `{}` is defined twice (first on line {line}); rename one",
+                    partition.name
+                );
                 return Err((start, message));
             }
             partitions.push(partition);
@@ -153,7 +168,8 @@ impl<'a> Reader<'a> {
     }
 
     fn line(&self, offset: usize) -> usize {
-        self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|b| **b == b'\n').count() + 1
+        self.text.as_bytes()[..offset.min(self.text.len())].iter().filter(|b| **b == b'\n').count()
+            + 1
     }
 
     fn device(&self, entry: Spanned<DeviceEntry>, common: Option<Dma>) -> Result<Device, Refusal> {
@@ -161,7 +177,10 @@ impl<'a> Reader<'a> {
         let entry = entry.into_inner();
         check_name("device", &entry.name).map_err(|m| (start, m))?;
         if let Some(twin) = self.devices.iter().find(|d| d.name == entry.name) {
-            let message = format!("device `{}` is defined twice (first on line {}); rename one", entry.name, twin.line);
+            let message = format!(
+                "device `{}` is defined twice (first on line {}); rename one",
+                entry.name, twin.line
+            );
             return Err((start, message));
         }
         let own = entry.dma.map(|d| self.dma(&d)).transpose();
@@ -183,7 +202,9 @@ impl<'a> Reader<'a> {
         let duration_ns = match (&entry.duration, self.share) {
             (Some(duration), _) => {
                 let ns = positive("duration", duration).map_err(named)?;
-                limit.check("duration", ns, self.margin.processing_ns, duration.span().start).map_err(named)?;
+                limit
+                    .check("duration", ns, self.margin.processing_ns, duration.span().start)
+                    .map_err(named)?;
                 ns
             }
             (None, Some(_)) => 0,
@@ -191,20 +212,27 @@ impl<'a> Reader<'a> {
                 let what = if entry.chain.is_empty() { "it has" } else { "its chains have" };
                 return Err(named((
                     start,
-                    format!("{what} no processing; add duration, the window's length in each period"),
+                    format!(
+                        "{what} no processing; add duration, the window's length in each period"
+                    ),
                 )));
             }
         };
         if let Some(task) = entry.task.first().filter(|_| self.share.is_some()) {
             let at = task.span().start;
             let message = format!(
-                "in a system file tasks are [[task]]s; write one with partition = \"{name}\" in place of task `{}`",
+                "in a system file tasks are [[task]]s; write one with partition = \"{name}\" in \
+                    place of task `{}`",
                 task.get_ref().name
             );
             return Err(named((at, message)));
         }
         if let Some(core) = entry.core.as_ref().filter(|c| *c.get_ref() >= self.cores) {
-            let message = format!("core {} is out of range; there are cores 0 to {}", core.get_ref(), self.cores - 1);
+            let message = format!(
+                "core {} is out of range; there are cores 0 to {}",
+                core.get_ref(),
+                self.cores - 1
+            );
             return Err(named((core.span().start, message)));
         }
         let age_ns = match &entry.age {
@@ -212,9 +240,13 @@ impl<'a> Reader<'a> {
             // Two periods: one for waiting on the way in, one on the way out.
             None => 2 * period_ns,
         };
-        let chains: Result<_, Refusal> =
-            entry.chain.into_iter().map(|chain| self.chain(chain, limit, age_ns).map_err(named)).collect();
-        let tasks: Result<_, Refusal> = entry.task.into_iter().map(|t| task(t).map_err(named)).collect();
+        let chains: Result<_, Refusal> = entry
+            .chain
+            .into_iter()
+            .map(|chain| self.chain(chain, limit, age_ns).map_err(named))
+            .collect();
+        let tasks: Result<_, Refusal> =
+            entry.task.into_iter().map(|t| task(t).map_err(named)).collect();
         let (chains, tasks) = (chains?, tasks?);
         let core = entry.core.map(Spanned::into_inner);
         let line = self.line(start);
@@ -223,17 +255,26 @@ impl<'a> Reader<'a> {
 
     fn no_base(&self, period_ns: u64) -> String {
         format!(
-            "period {} is not a whole multiple of the base {}; the periods need a common base: round the period, or state a finer one with base = \"...\"",
+            "period {} is not a whole multiple of the base {}; the periods need a common base: \
+                round the period, or state a finer one with base = \"...\"",
             time(period_ns),
             time(self.base_ns)
         )
     }
 
-    fn chain(&self, entry: Spanned<ChainEntry>, limit: Limit, age_ns: u64) -> Result<Chain, Refusal> {
+    fn chain(
+        &self,
+        entry: Spanned<ChainEntry>,
+        limit: Limit,
+        age_ns: u64,
+    ) -> Result<Chain, Refusal> {
         let start = entry.span().start;
         let entry = entry.into_inner();
         if entry.input.is_none() && entry.output.is_none() {
-            return Err((start, "a chain has neither input nor output; add one, or remove the chain".to_owned()));
+            return Err((
+                start,
+                "a chain has neither input nor output; add one, or remove the chain".to_owned(),
+            ));
         }
         let age_ns = entry.age.as_ref().map_or(Ok(age_ns), |age| positive("age", age))?;
         let input = entry.input.map(|t| self.transfer(&t, limit)).transpose()?;
@@ -251,9 +292,15 @@ impl<'a> Reader<'a> {
             ));
         };
         let physical_ns = positive("physical", &entry.physical)?;
-        limit.check("physical", physical_ns, self.margin.physical_ns, entry.physical.span().start)?;
+        limit.check(
+            "physical",
+            physical_ns,
+            self.margin.physical_ns,
+            entry.physical.span().start,
+        )?;
         let at = entry.transfer.span().start;
-        let (transfer_ns, bytes) = self.transfer_ns(entry.transfer.get_ref(), device).map_err(|m| (at, m))?;
+        let (transfer_ns, bytes) =
+            self.transfer_ns(entry.transfer.get_ref(), device).map_err(|m| (at, m))?;
         limit.check("transfer", transfer_ns, self.margin.device_ns, at)?;
         Ok(Transfer { device, physical_ns, transfer_ns, bytes })
     }
@@ -261,7 +308,9 @@ impl<'a> Reader<'a> {
     /// A time, or a number of bytes at the pace of the device's DMA.
     fn transfer_ns(&self, text: &str, device: usize) -> Result<(u64, Option<u64>), String> {
         let Ok(bytes) = text.parse::<Bytes>() else {
-            let time: Time = text.parse().map_err(|m| format!("transfer: {m}; or give a size, like \"64 KiB\""))?;
+            let time: Time = text
+                .parse()
+                .map_err(|m| format!("transfer: {m}; or give a size, like \"64 KiB\""))?;
             return Ok((whole_ns("transfer", time)?, None));
         };
         if bytes.0 == 0 {
@@ -270,11 +319,14 @@ impl<'a> Reader<'a> {
         let device = &self.devices[device];
         let Some(dma) = &device.dma else {
             return Err(format!(
-                "transfer = \"{text}\" is a size, and device `{}` has no dma; add [dma] bus = \"1 GB/s\", block = \"256 B\", or give a time",
+                "transfer = \"{text}\" is a size, and device `{}` has no dma; add [dma] bus = \"1 \
+                    GB/s\", block = \"256 B\", or give a time",
                 device.name
             ));
         };
-        let ns = dma.transfer_ns(bytes.0).ok_or_else(|| format!("transfer of {text} takes above 24 hours"))?;
+        let ns = dma
+            .transfer_ns(bytes.0)
+            .ok_or_else(|| format!("transfer of {text} takes above 24 hours"))?;
         Ok((ns, Some(bytes.0)))
     }
 }
@@ -290,7 +342,11 @@ impl Limit {
         if ns + margin_ns <= self.period_ns {
             return Ok(());
         }
-        let margin = if margin_ns > 0 { format!(" with its margin {}", time(margin_ns)) } else { String::new() };
+        let margin = if margin_ns > 0 {
+            format!(" with its margin {}", time(margin_ns))
+        } else {
+            String::new()
+        };
         let message = format!(
             "{what} {}{margin} is longer than the period {}; shorten it or lengthen the period",
             time(ns),
@@ -352,7 +408,8 @@ fn whole_ns(what: &str, value: Time) -> Result<u64, String> {
     let ns = value.ps() / Time::PS_PER_NS;
     if ns > LONGEST_NS {
         return Err(format!(
-            "{what} = {value} is above 24 hours, surely a slip of the unit; write it with the right one"
+            "{what} = {value} is above 24 hours, surely a slip of the unit; write it with the \
+                right one"
         ));
     }
     Ok(ns)

@@ -1,24 +1,34 @@
 //! Can these levels be had on this board, and do their tasks fit their messages and transfers?
 
-use super::{Contention, Costs, Fault, Io, Ipc, Isolation, LONGEST, MOST_CORES, MOST_WAYS, bank_bytes};
+use super::{
+    Contention, Costs, Fault, Io, Ipc, Isolation, LONGEST, MOST_CORES, MOST_WAYS, bank_bytes,
+};
 use crate::platform::{Partition, Platform};
 use crate::system::{Criticality, Task};
 use crate::units::{Bytes, Time};
 
 impl Isolation {
-    pub(crate) fn check(&self, platform: &Platform, cores: u32, tasks: &[Task]) -> Result<(), Fault> {
+    pub(crate) fn check(
+        &self,
+        platform: &Platform,
+        cores: u32,
+        tasks: &[Task],
+    ) -> Result<(), Fault> {
         self.check_settings().map_err(|m| (self.line, m))?;
         self.check_board(platform, cores).map_err(|m| (self.line, m))?;
         for task in tasks {
-            self.check_task(task, platform).map_err(|m| (task.line, format!("task `{}`: {m}", task.name)))?;
+            self.check_task(task, platform)
+                .map_err(|m| (task.line, format!("task `{}`: {m}", task.name)))?;
         }
         check_periods(tasks)?;
         for (at, (ipc, line)) in self.ipc.iter().enumerate() {
             let twin = self.ipc[..at].iter().find(|(i, _)| i.from == ipc.from && i.to == ipc.to);
-            check_ipc(ipc, twin.map(|t| t.1), platform, tasks).map_err(|m| (*line, format!("[[ipc]] {m}")))?;
+            check_ipc(ipc, twin.map(|t| t.1), platform, tasks)
+                .map_err(|m| (*line, format!("[[ipc]] {m}")))?;
         }
         for (at, (io, line)) in self.io.iter().enumerate() {
-            let twin = self.io[..at].iter().find(|(i, _)| i.task == io.task || i.device == io.device);
+            let twin =
+                self.io[..at].iter().find(|(i, _)| i.task == io.task || i.device == io.device);
             self.check_io(io, twin, platform, tasks).map_err(|m| (*line, format!("[[io]] {m}")))?;
         }
         Ok(())
@@ -27,7 +37,10 @@ impl Isolation {
     fn check_settings(&self) -> Result<(), String> {
         let s = &self.settings;
         if !(s.pet_scale.is_finite() && (1.0..=100.0).contains(&s.pet_scale)) {
-            return Err(format!("[mc2] pet_scale = {}; give 1 to 100 (the paper: 1.5)", s.pet_scale));
+            return Err(format!(
+                "[mc2] pet_scale = {}; give 1 to 100 (the paper: 1.5)",
+                s.pet_scale
+            ));
         }
         if s.tick_period.ps() == 0 || s.tick >= s.tick_period {
             return Err(format!(
@@ -37,16 +50,21 @@ impl Isolation {
         }
         if s.refresh_period.ps() == 0 || s.refresh.ps() > s.refresh_period.ps() / 2 {
             return Err(format!(
-                "[mc2] refresh = {} every {} takes more than half of the time; shorten the one or lengthen the other",
+                "[mc2] refresh = {} every {} takes more than half of the time; shorten the one or \
+                    lengthen the other",
                 s.refresh, s.refresh_period
             ));
         }
         if s.device_block.0 == 0 {
-            return Err("[mc2] device_block is 0; give the bytes that a device moves per interrupt".to_owned());
+            return Err(
+                "[mc2] device_block is 0; give the bytes that a device moves per interrupt"
+                    .to_owned(),
+            );
         }
         if s.costs.is_some() && s.contention == Contention::Bounded {
             return Err(
-                "[mc2.costs] is for contention = \"measured\": bounds follow from L_max alone; remove one of the two"
+                "[mc2.costs] is for contention = \"measured\": bounds follow from L_max alone; \
+                    remove one of the two"
                     .to_owned(),
             );
         }
@@ -57,28 +75,34 @@ impl Isolation {
         let (name, ways) = (&platform.name, self.ways(platform));
         if platform.llc.partition == Partition::Colour {
             return Err(format!(
-                "[mc2] assigns ways of the shared cache, but that of {name} can only be coloured; choose a board with ways or lockdown"
+                "[mc2] assigns ways of the shared cache, but that of {name} can only be coloured; \
+                    choose a board with ways or lockdown"
             ));
         }
         if ways == 0 || ways > platform.llc.ways || ways > MOST_WAYS {
             return Err(format!(
-                "[mc2] ways = {ways}, but the shared cache of {name} has {}, and at most {MOST_WAYS} are shared out; give 1 to {}",
+                "[mc2] ways = {ways}, but the shared cache of {name} has {}, and at most \
+                    {MOST_WAYS} are shared out; give 1 to {}",
                 platform.llc.ways,
                 platform.llc.ways.min(MOST_WAYS)
             ));
         }
         if self.settings.least_ways_of_c == 0 || self.settings.least_ways_of_c > ways {
             return Err(format!(
-                "[mc2] least_ways_of_c = {} of {ways} ways; give 1 to {ways} (the OS shares these ways)",
+                "[mc2] least_ways_of_c = {} of {ways} ways; give 1 to {ways} (the OS shares these \
+                    ways)",
                 self.settings.least_ways_of_c
             ));
         }
         if cores > MOST_CORES {
-            return Err(format!("[mc2] covers up to {MOST_CORES} cores, not {cores}; set [regulation] active_cores"));
+            return Err(format!(
+                "[mc2] covers up to {MOST_CORES} cores, not {cores}; set [regulation] active_cores"
+            ));
         }
         if platform.total_banks() <= cores {
             return Err(format!(
-                "[mc2] needs a DRAM bank for each core and one for level C, but {name} has {} for {cores} cores; set [regulation] active_cores",
+                "[mc2] needs a DRAM bank for each core and one for level C, but {name} has {} for \
+                    {cores} cores; set [regulation] active_cores",
                 platform.total_banks()
             ));
         }
@@ -90,20 +114,28 @@ impl Isolation {
             return Ok(());
         }
         if task.deadline != task.period {
-            return Err("its deadline is not its period, which [mc2] does not cover; remove the deadline".to_owned());
+            return Err(
+                "its deadline is not its period, which [mc2] does not cover; remove the deadline"
+                    .to_owned(),
+            );
         }
         if task.period.is_none_or(|p| p > LONGEST || !p.ps().is_multiple_of(Time::PS_PER_NS)) {
-            return Err("[mc2] takes periods of whole nanoseconds up to an hour; correct it".to_owned());
+            return Err(
+                "[mc2] takes periods of whole nanoseconds up to an hour; correct it".to_owned()
+            );
         }
         if task.priority.is_some() {
-            return Err("has a priority, but levels and periods decide under [mc2]; remove it".to_owned());
+            return Err(
+                "has a priority, but levels and periods decide under [mc2]; remove it".to_owned()
+            );
         }
         let shape = &task.shape;
         let ways = self.ways(platform) as usize;
         if shape.wcet_by_ways.len() > ways {
             let given = shape.wcet_by_ways.len();
             return Err(format!(
-                "gives wcet_by_ways for {given} ways, but {ways} are shared out; leave the last ones out"
+                "gives wcet_by_ways for {given} ways, but {ways} are shared out; leave the last \
+                    ones out"
             ));
         }
         if task.criticality == Criticality::C {
@@ -111,13 +143,24 @@ impl Isolation {
                 return Err("level C runs on every core; remove its core".to_owned());
             }
             if !shape.wcet_by_ways.is_empty() && self.settings.contention == Contention::Bounded {
-                return Err("the ways of level C are shared by its tasks, so that no bound follows from wcet_by_ways; give wcet and misses without the shared cache, or set contention = \"measured\"".to_owned());
+                return Err(
+                    "the ways of level C are shared by its tasks, so that no bound follows \
+                    from wcet_by_ways; give wcet and misses without the shared cache, or set \
+                    contention = \"measured\""
+                        .to_owned(),
+                );
             }
         }
         Ok(())
     }
 
-    fn check_io(&self, io: &Io, twin: Option<&(Io, usize)>, platform: &Platform, tasks: &[Task]) -> Result<(), String> {
+    fn check_io(
+        &self,
+        io: &Io,
+        twin: Option<&(Io, usize)>,
+        platform: &Platform,
+        tasks: &[Task],
+    ) -> Result<(), String> {
         named(&io.task, tasks)?;
         if io.device.is_empty() || io.device.chars().any(char::is_control) {
             return Err("a device needs a name without control characters; give it one".to_owned());
@@ -125,11 +168,14 @@ impl Isolation {
         if let Some((other, line)) = twin {
             let what = if other.task == io.task { "task" } else { "device" };
             let name = if other.task == io.task { &io.task } else { &io.device };
-            return Err(format!("the {what} `{name}` has a buffer already (line {line}); merge the two"));
+            return Err(format!(
+                "the {what} `{name}` has a buffer already (line {line}); merge the two"
+            ));
         }
         if io.bandwidth.0 == 0 || io.bandwidth.0 > platform.guaranteed_bandwidth().0 {
             return Err(format!(
-                "`{}` moves {}, which is not above zero and at most the guaranteed {}; correct the bandwidth",
+                "`{}` moves {}, which is not above zero and at most the guaranteed {}; correct the \
+                    bandwidth",
                 io.device,
                 io.bandwidth,
                 platform.guaranteed_bandwidth()
@@ -139,7 +185,10 @@ impl Isolation {
             return Err(format!("copy = {}; give the share of a job's time, 0 to 1", io.copy));
         }
         if io.copy > 0.0 && self.settings.contention == Contention::Bounded {
-            return Err("copy is for contention = \"measured\": bounds follow from L_max alone; remove it".to_owned());
+            return Err(
+                "copy is for contention = \"measured\": bounds follow from L_max alone; remove it"
+                    .to_owned(),
+            );
         }
         check_size(io.size, &format!("buffer of `{}`", io.device), platform)
     }
@@ -153,17 +202,22 @@ fn check_costs(c: &Costs) -> Result<(), String> {
         ("io_copy", c.io_copy),
         ("eviction", c.eviction),
     ];
-    if let Some((name, value)) = shares.into_iter().find(|(_, v)| !(v.is_finite() && (0.0..=1000.0).contains(v))) {
+    if let Some((name, value)) =
+        shares.into_iter().find(|(_, v)| !(v.is_finite() && (0.0..=1000.0).contains(v)))
+    {
         return Err(format!("[mc2.costs] {name} = {value}; give a share of the time, 0 to 1000"));
     }
-    for (name, cl, ce) in [("send", c.send_cl, c.send_ce), ("receive", c.receive_cl, c.receive_ce)] {
+    for (name, cl, ce) in [("send", c.send_cl, c.send_ce), ("receive", c.receive_cl, c.receive_ce)]
+    {
         if !(cl > 0.0 && cl <= ce && ce <= 1.0) {
             return Err(format!(
-                "[mc2.costs] {name}_cl = {cl}, {name}_ce = {ce}; give shares of the time under SBP, CL at most CE, CE at most 1"
+                "[mc2.costs] {name}_cl = {cl}, {name}_ce = {ce}; give shares of the time under \
+                    SBP, CL at most CE, CE at most 1"
             ));
         }
     }
-    if !(c.sharing_saturation.is_finite() && c.sharing_saturation > 0.0) || c.dma_saturation.0 == 0 {
+    if !(c.sharing_saturation.is_finite() && c.sharing_saturation > 0.0) || c.dma_saturation.0 == 0
+    {
         return Err("[mc2.costs] a saturation is not above zero; correct it".to_owned());
     }
     Ok(())
@@ -174,7 +228,8 @@ fn check_size(size: Bytes, what: &str, platform: &Platform) -> Result<(), String
     let bank = bank_bytes(platform);
     if size.0 == 0 || size.0 > bank.0 {
         return Err(format!(
-            "the {what} has {size}, but a bank of {} holds {bank}; give a size above zero that fits",
+            "the {what} has {size}, but a bank of {} holds {bank}; give a size above zero that \
+                fits",
             platform.name
         ));
     }
@@ -183,7 +238,9 @@ fn check_size(size: Bytes, what: &str, platform: &Platform) -> Result<(), String
 
 fn named<'a>(name: &str, tasks: &'a [Task]) -> Result<&'a Task, String> {
     let Some(task) = tasks.iter().find(|t| t.name == name) else {
-        return Err(format!("names the task `{name}`, which is not there; correct the name or add the task"));
+        return Err(format!(
+            "names the task `{name}`, which is not there; correct the name or add the task"
+        ));
     };
     if task.criticality == Criticality::D {
         return Err(format!("names `{name}`, which is best effort and not analysed; remove it"));
@@ -191,17 +248,26 @@ fn named<'a>(name: &str, tasks: &'a [Task]) -> Result<&'a Task, String> {
     Ok(task)
 }
 
-fn check_ipc(ipc: &Ipc, twin: Option<usize>, platform: &Platform, tasks: &[Task]) -> Result<(), String> {
+fn check_ipc(
+    ipc: &Ipc,
+    twin: Option<usize>,
+    platform: &Platform,
+    tasks: &[Task],
+) -> Result<(), String> {
     let (from, to) = (named(&ipc.from, tasks)?, named(&ipc.to, tasks)?);
     if ipc.from == ipc.to {
         return Err(format!("`{}` sends to itself; name two tasks", ipc.from));
     }
     if let Some(line) = twin {
-        return Err(format!("from `{}` to `{}` is there already (line {line}); merge the two", ipc.from, ipc.to));
+        return Err(format!(
+            "from `{}` to `{}` is there already (line {line}); merge the two",
+            ipc.from, ipc.to
+        ));
     }
     if (from.criticality == Criticality::C) != (to.criticality == Criticality::C) {
         return Err(format!(
-            "`{}` is of level {:?} and `{}` of level {:?}: messages between level C and levels A and B are not covered; change a level or remove it",
+            "`{}` is of level {:?} and `{}` of level {:?}: messages between level C and levels A \
+                and B are not covered; change a level or remove it",
             ipc.from, from.criticality, ipc.to, to.criticality
         ));
     }
@@ -222,7 +288,9 @@ fn check_periods(tasks: &[Task]) -> Result<(), Fault> {
             return Err((
                 other.line,
                 format!(
-                    "task `{}`: its period {} is no multiple of the {} of `{}`; under [mc2] the periods of levels A and B must divide each other, A's first: change one, or make it level C",
+                    "task `{}`: its period {} is no multiple of the {} of `{}`; under [mc2] the \
+                        periods of levels A and B must divide each other, A's first: change one, \
+                        or make it level C",
                     other.name,
                     Time::from_ps(*long),
                     Time::from_ps(*short),

@@ -1,12 +1,13 @@
 //! `[mc2]`, `[[ipc]]` and `[[io]]` of `system.toml`: criticality levels with their isolation.
 //!
-//! Problem: an MC2 plan (which core, which ways, which bank for which buffer) needs more of a system than its tasks: who
-//! sends messages to whom, which devices write where, and what it costs when they do. Rule: a system with an `[mc2]` table
-//! is planned so (mc2-os-isolation, sections 2 to 4 and 6.1); without it nothing here is read. Levels: A by a time table on
-//! its core, B rate monotonic on its core, C by global EDF with bounded tardiness, D best effort.
+//! Problem: an MC2 plan (which core, which ways, which bank for which buffer) needs more of a
+//! system than its tasks: who sends messages to whom, which devices write where, and what it costs
+//! when they do. Rule: a system with an `[mc2]` table is planned so (mc2-os-isolation, sections 2
+//! to 4 and 6.1); without it nothing here is read. Levels: A by a time table on its core, B rate
+//! monotonic on its core, C by global EDF with bounded tardiness, D best effort.
 //!
-//! Not covered: messages between level C and levels A and B, deadlines other than periods, periods of A and B that do
-//! not divide each other: the analyses rest on these (`solocore_analysis::mc2`).
+//! Not covered: messages between level C and levels A and B, deadlines other than periods, periods
+//! of A and B that do not divide each other: the analyses rest on these (`solocore_analysis::mc2`).
 
 mod check;
 
@@ -21,7 +22,8 @@ pub const MOST_CORES: u32 = 16;
 /// Longest period.
 const LONGEST: Time = Time::from_ns(3_600_000_000_000);
 
-/// Where buffers go: `x|y`, `x` message buffers, `y` I/O buffers (section 6.1). R|R, which manages nothing, is for studies.
+/// Where buffers go: `x|y`, `x` message buffers, `y` I/O buffers (section 6.1). R|R, which manages
+/// nothing, is for studies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[allow(missing_docs, reason = "the names are the paper's")]
 pub enum BufferScheme {
@@ -49,8 +51,17 @@ pub enum BufferScheme {
 
 impl BufferScheme {
     /// All of them.
-    pub const ALL: [Self; 9] =
-        [Self::OOpt, Self::OAll, Self::OLong, Self::OShort, Self::OC, Self::CAll, Self::CLong, Self::CShort, Self::CC];
+    pub const ALL: [Self; 9] = [
+        Self::OOpt,
+        Self::OAll,
+        Self::OLong,
+        Self::OShort,
+        Self::OC,
+        Self::CAll,
+        Self::CLong,
+        Self::CShort,
+        Self::CC,
+    ];
 
     /// Its name in the file.
     #[must_use]
@@ -76,7 +87,8 @@ pub enum Contention {
     /// Each DRAM access of a job waits for one of each other core and of each device.
     #[default]
     Bounded,
-    /// The stated times were measured under contention, as in the paper; what buffers and DMA cost is in `[mc2.costs]`.
+    /// The stated times were measured under contention, as in the paper; what buffers and DMA cost
+    /// is in `[mc2.costs]`.
     Measured,
 }
 
@@ -123,7 +135,8 @@ impl Default for Mc2 {
             tick_period: Time::from_ns(1_000_000),
             device_interrupt: Time::default(),
             device_block: Bytes(128 << 10),
-            // The longest of DDR3 (8 Gbit, JESD79-3), below 85 degrees; L_max of the presets has no refresh in it.
+            // The longest of DDR3 (8 Gbit, JESD79-3), below 85 degrees; L_max of the presets has no
+            // refresh in it.
             refresh: Time::from_ns(350),
             refresh_period: Time::from_ns(7800),
             costs: None,
@@ -131,8 +144,8 @@ impl Default for Mc2 {
     }
 }
 
-/// `[mc2.costs]`: what was measured on the board. The defaults are the upper ends of the ranges of the study
-/// (`crates/study/parameters.toml`), where each has its source.
+/// `[mc2.costs]`: what was measured on the board. The defaults are the upper ends of the ranges of
+/// the study (`crates/study/parameters.toml`), where each has its source.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Costs {
@@ -209,7 +222,8 @@ pub struct Io {
     /// Into memory (`"in"`), or out of it (`"out"`).
     #[serde(default)]
     pub direction: Direction,
-    /// DMA goes to the buffer itself; else the kernel copies from its own, which stay in the banks of level C.
+    /// DMA goes to the buffer itself; else the kernel copies from its own, which stay in the banks
+    /// of level C.
     #[serde(default = "yes")]
     pub direct: bool,
     /// Share of a job's time that works on the buffer, with `contention = "measured"`.

@@ -1,7 +1,8 @@
-//! What would help a plan that is not schedulable, and how a plan with changed keys differs from the file's own.
+//! What would help a plan that is not schedulable, and how a plan with changed keys differs from
+//! the file's own.
 //!
-//! Rule: a change is a key of the system file and its new value, as `solocore plan --what-if KEY=VALUE` reads them
-//! ([`crate::system::SystemText`]).
+//! Rule: a change is a key of the system file and its new value, as
+//! `solocore plan --what-if KEY=VALUE` reads them ([`crate::system::SystemText`]).
 
 use super::{Plan, PlanTask, Verdict};
 use serde::{Deserialize, Serialize};
@@ -74,7 +75,8 @@ impl WhatIf {
             Ok(plan) => (&plan.tasks[..], None),
             Err(why) => return Self { changes, refused: Some(why), tasks: Vec::new() },
         };
-        let find = |tasks: &[PlanTask], name: &str| tasks.iter().find(|t| t.name == name).map(Outcome::of);
+        let find =
+            |tasks: &[PlanTask], name: &str| tasks.iter().find(|t| t.name == name).map(Outcome::of);
         let gone = own.iter().filter(|t| find(&after.tasks, &t.name).is_none());
         let tasks = after.tasks.iter().chain(gone).map(|t| Compared {
             task: t.name.clone(),

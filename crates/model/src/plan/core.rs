@@ -11,7 +11,8 @@ pub struct CoreMargin {
     pub wcets_permille: u64,
     /// All miss counts, execution times kept; `null` if there are none or nothing bounds them.
     pub misses_permille: Option<u64>,
-    /// Least budget with which every deadline is still met, the other cores' budgets kept; `null` without regulation.
+    /// Least budget with which every deadline is still met, the other cores' budgets kept; `null`
+    /// without regulation.
     pub least_budget_accesses: Option<u64>,
     /// The task whose execution time may grow least, relative to what it is.
     pub critical_task: String,
@@ -62,8 +63,8 @@ pub struct PlanRegulation {
     pub carry_in: bool,
     /// `m`.
     pub active_cores: u32,
-    /// Policy `bwlock`: accesses per period that each core may make for tasks that are not real-time while somebody holds the
-    /// lock.
+    /// Policy `bwlock`: accesses per period that each core may make for tasks that are not
+    /// real-time while somebody holds the lock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lock_budget_accesses: Option<u64>,
 }

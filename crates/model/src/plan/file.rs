@@ -1,7 +1,8 @@
 //! The scheme of a plan as its file has it: under `sce`, `mc2`, or `maracas` and `vcpus`.
 //!
-//! Problem: plan files name the parts after the papers, and a file that somebody edits can have two of them. Rule: the names stay; a plan
-//! with the parts of two schemes is refused, as is one with VCPUs and no word on how they are scheduled.
+//! Problem: plan files name the parts after the papers, and a file that somebody edits can have two
+//! of them. Rule: the names stay; a plan with the parts of two schemes is refused, as is one with
+//! VCPUs and no word on how they are scheduled.
 
 use super::Scheme;
 use super::levels::LevelsPlan;
@@ -30,11 +31,16 @@ impl TryFrom<SchemeFile> for Scheme {
             (None, None, None) if file.vcpus.is_empty() => Ok(Self::Budgets),
             (Some(windows), None, None) if file.vcpus.is_empty() => Ok(Self::Windows(windows)),
             (None, Some(levels), None) if file.vcpus.is_empty() => Ok(Self::Levels(levels)),
-            (None, None, Some(scheduling)) => Ok(Self::Vcpus(Box::new(VcpusPlan { scheduling, vcpus: file.vcpus }))),
-            (None, None, None) => {
-                Err("it has vcpus, but no maracas, which says how they are scheduled; make the plan anew".to_owned())
+            (None, None, Some(scheduling)) => {
+                Ok(Self::Vcpus(Box::new(VcpusPlan { scheduling, vcpus: file.vcpus })))
             }
-            _ => Err("it has two of sce, mc2 and maracas with vcpus; one decides who runs when".to_owned()),
+            (None, None, None) => {
+                Err("it has vcpus, but no maracas, which says how they are scheduled; make the \
+                    plan anew"
+                    .to_owned())
+            }
+            _ => Err("it has two of sce, mc2 and maracas with vcpus; one decides who runs when"
+                .to_owned()),
         }
     }
 }
@@ -46,7 +52,9 @@ impl From<Scheme> for SchemeFile {
             Scheme::Budgets => none,
             Scheme::Windows(windows) => Self { sce: Some(windows), ..none },
             Scheme::Levels(levels) => Self { mc2: Some(levels), ..none },
-            Scheme::Vcpus(vcpus) => Self { maracas: Some(vcpus.scheduling), vcpus: vcpus.vcpus, ..none },
+            Scheme::Vcpus(vcpus) => {
+                Self { maracas: Some(vcpus.scheduling), vcpus: vcpus.vcpus, ..none }
+            }
         }
     }
 }

@@ -1,8 +1,11 @@
-//! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers, time tables.
+//! The part of a plan that a system with `[mc2]` has: levels, regions of the cache, banks, buffers,
+//! time tables.
 //!
-//! Problem: whoever runs such a plan must know who has which ways and banks and which slots, and whoever reads it, why.
-//! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of level C and the OS. Core `k` has bank `k`,
-//! level C and the OS the others (mc2-os-isolation, Fig. 3).
+//! Problem: whoever runs such a plan must know who has which ways and banks and which slots, and
+//! whoever reads it, why.
+//! Rule: ways are numbered from 0: those of core 0, of core 1 and so on, of locked buffers, of
+//! level C and the OS. Core `k` has bank `k`, level C and the OS the others (mc2-os-isolation, Fig.
+//! 3).
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
@@ -195,30 +198,45 @@ impl LevelsPlan {
     }
 
     /// Can it be run as it stands?
-    pub(crate) fn check(&self, tasks: &[PlanTask], cores: usize, platform: &Platform) -> Result<(), String> {
-        if self.cores.len() != cores || self.cores.iter().enumerate().any(|(at, core)| core.id as usize != at) {
+    pub(crate) fn check(
+        &self,
+        tasks: &[PlanTask],
+        cores: usize,
+        platform: &Platform,
+    ) -> Result<(), String> {
+        if self.cores.len() != cores
+            || self.cores.iter().enumerate().any(|(at, core)| core.id as usize != at)
+        {
             return Err(format!("it has cores other than the {cores} of the plan"));
         }
-        let regions = self.cores.iter().map(|c| c.ways).chain([self.level_c_ways, self.locked_ways]);
+        let regions =
+            self.cores.iter().map(|c| c.ways).chain([self.level_c_ways, self.locked_ways]);
         let mut used = 0u64;
         for region in regions {
-            if region.first.saturating_add(region.count) > platform.llc.ways || used & region.mask() != 0 {
+            if region.first.saturating_add(region.count) > platform.llc.ways
+                || used & region.mask() != 0
+            {
                 return Err("its regions of the cache overlap or leave it".to_owned());
             }
             used |= region.mask();
         }
         let banks = platform.total_banks();
-        let named = self.cores.iter().map(|c| Some(c.bank)).chain(self.messages.iter().map(|m| m.bank));
-        if named.chain(self.io.iter().map(|io| io.bank)).flatten().any(|bank| bank >= banks) || banks as usize <= cores
+        let named =
+            self.cores.iter().map(|c| Some(c.bank)).chain(self.messages.iter().map(|m| m.bank));
+        if named.chain(self.io.iter().map(|io| io.bank)).flatten().any(|bank| bank >= banks)
+            || banks as usize <= cores
         {
-            return Err(format!("it names banks that the platform lacks ({banks} in all), or leaves level C none"));
+            return Err(format!(
+                "it names banks that the platform lacks ({banks} in all), or leaves level C none"
+            ));
         }
         for task in tasks.iter().filter(|t| t.criticality != Criticality::D) {
             if self.pets_of(&task.name).is_none_or(|p| p.a_ns == 0 || p.b_ns == 0 || p.c_ns == 0)
                 || task.period_ns.is_none()
             {
                 return Err(format!(
-                    "task `{}` has no provisioned execution times or no period: each must be above 0 ns",
+                    "task `{}` has no provisioned execution times or no period: each must be above \
+                        0 ns",
                     task.name
                 ));
             }
@@ -233,13 +251,15 @@ impl LevelsPlan {
             let core = table.core;
             if let Some(s) = table.slots.iter().find(|s| !fits(s)) {
                 return Err(format!(
-                    "the time table of core {core} has impossible slots: one of task {} from {} to {} ns in a frame of {} ns",
+                    "the time table of core {core} has impossible slots: one of task {} from {} to \
+                        {} ns in a frame of {} ns",
                     s.task, s.start_ns, s.end_ns, table.frame_ns
                 ));
             }
             if let Some(two) = table.slots.windows(2).find(|w| w[0].end_ns > w[1].start_ns) {
                 return Err(format!(
-                    "the time table of core {core} has slots that overlap: one ends at {} ns, the next starts at {} ns",
+                    "the time table of core {core} has slots that overlap: one ends at {} ns, the \
+                        next starts at {} ns",
                     two[0].end_ns, two[1].start_ns
                 ));
             }

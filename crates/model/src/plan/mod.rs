@@ -1,7 +1,7 @@
 //! The plan: what runs where with which share of the machine, and the proof that it suffices.
 //!
-//! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are the same in all of them. A plan's file
-//! ([`file`]) has the scheme's part under a name of its own.
+//! Rule: one of four schemes decides who runs when ([`Scheme`]); tasks, cores and regulation are
+//! the same in all of them. A plan's file ([`file`]) has the scheme's part under a name of its own.
 
 pub mod advice;
 pub mod core;
@@ -105,10 +105,17 @@ impl Plan {
             return Err(format!("regulation.period_ns = {period} is impossible"));
         }
         if self.regulation.lock_budget_accesses == Some(0) {
-            return Err("regulation.lock_budget_accesses is zero, so nothing could run beside a lock".to_owned());
+            return Err(
+                "regulation.lock_budget_accesses is zero, so nothing could run beside a lock"
+                    .to_owned(),
+            );
         }
         if self.cores.is_empty() || self.cores.len() > self.platform.cores as usize {
-            return Err(format!("it has {} cores, the platform {}", self.cores.len(), self.platform.cores));
+            return Err(format!(
+                "it has {} cores, the platform {}",
+                self.cores.len(),
+                self.platform.cores
+            ));
         }
         for (at, core) in self.cores.iter().enumerate() {
             if core.id as usize != at {
@@ -123,8 +130,13 @@ impl Plan {
                 return Err(format!("core {at} has a write budget that is no part of its budget"));
             }
             let banks = self.platform.total_banks();
-            if core.banks.is_some_and(|(first, count)| count == 0 || first.saturating_add(count) > banks) {
-                return Err(format!("core {at} has banks that the platform lacks ({banks} in all)"));
+            if core
+                .banks
+                .is_some_and(|(first, count)| count == 0 || first.saturating_add(count) > banks)
+            {
+                return Err(format!(
+                    "core {at} has banks that the platform lacks ({banks} in all)"
+                ));
             }
         }
         if self.tasks.is_empty() {
@@ -147,16 +159,18 @@ impl Plan {
             }
             let times = [Some(task.wcet_ns), task.period_ns, task.deadline_ns];
             if times.into_iter().flatten().any(|ns| ns > LONGEST_NS) || task.misses > LONGEST_NS {
-                return Err(format!("task `{name}` has a time or a count beyond what fits in 24 hours"));
+                return Err(format!(
+                    "task `{name}` has a time or a count beyond what fits in 24 hours"
+                ));
             }
         }
         if let Some(vcpus) = self.vcpus() {
             vcpus.check(&self.tasks, self.cores.len())?;
         }
         match self.levels() {
-            Some(levels) => {
-                levels.check(&self.tasks, self.cores.len(), &self.platform).map_err(|what| format!("mc2: {what}"))
-            }
+            Some(levels) => levels
+                .check(&self.tasks, self.cores.len(), &self.platform)
+                .map_err(|what| format!("mc2: {what}")),
             None => Ok(()),
         }
     }

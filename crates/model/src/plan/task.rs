@@ -67,7 +67,8 @@ pub struct PlanTask {
     /// Under MC2, level C: a job ends so much after its deadline at most, and may miss it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tardiness_ns: Option<u64>,
-    /// How far it may grow before a task of its core misses a deadline; `null` where one does, or nothing is promised.
+    /// How far it may grow before a task of its core misses a deadline; `null` where one does, or
+    /// nothing is promised.
     #[serde(default)]
     pub margin: Option<TaskMargin>,
     /// How its response time came about; `null` where nothing is promised.
@@ -124,13 +125,15 @@ pub struct Unlocked {
     pub misses: u64,
 }
 
-/// The largest values of one task with which every task of its core meets its deadline, all else kept.
+/// The largest values of one task with which every task of its core meets its deadline, all else
+/// kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TaskMargin {
     /// `C`, nanoseconds, rounded down; `null` if no deadline bounds it.
     pub wcet_ns: Option<u64>,
-    /// `mu`, with `C` kept (more misses are also more execution time: see `wcet_ns`); `null` if nothing bounds it.
+    /// `mu`, with `C` kept (more misses are also more execution time: see `wcet_ns`); `null` if
+    /// nothing bounds it.
     pub misses: Option<u64>,
 }
 
@@ -145,7 +148,8 @@ impl PlanTask {
         match (self.best_effort(), self.tardiness_ns, self.deadline_ns) {
             (true, _, _) => false,
             (_, Some(late), Some(deadline)) => {
-                seen.max_response_ns > deadline.saturating_add(late) || seen.jobs == 0 && seen.misses_deadline > 0
+                seen.max_response_ns > deadline.saturating_add(late)
+                    || seen.jobs == 0 && seen.misses_deadline > 0
             }
             _ => seen.misses_deadline > 0,
         }

@@ -1,7 +1,10 @@
-//! The part of a plan that a system with VCPUs has: where they are, whether they fit, and how they are to be scheduled.
+//! The part of a plan that a system with VCPUs has: where they are, whether they fit, and how they
+//! are to be scheduled.
 //!
-//! Problem: whoever runs such a plan must create the very VCPUs that were admitted, under the rules they were admitted by.
-//! Rule: VCPUs in the order of the system file; the best-effort VCPU of each core is that of [`VcpuScheduling::best_effort_ns`].
+//! Problem: whoever runs such a plan must create the very VCPUs that were admitted, under the rules
+//! they were admitted by.
+//! Rule: VCPUs in the order of the system file; the best-effort VCPU of each core is that of
+//! [`VcpuScheduling::best_effort_ns`].
 
 use super::task::PlanTask;
 use crate::derivation::Derivation;
@@ -59,7 +62,8 @@ pub struct PlanVcpu {
     pub capacity_ns: u64,
     /// T.
     pub period_ns: u64,
-    /// When it has its capacity in the worst case, from when it is all there; `null`: at no bounded time.
+    /// When it has its capacity in the worst case, from when it is all there; `null`: at no bounded
+    /// time.
     pub response_ns: Option<u64>,
     /// Is that within T?
     pub admitted: bool,
@@ -89,30 +93,39 @@ impl VcpusPlan {
         let scheduling = &self.scheduling;
         let (capacity, period) = scheduling.best_effort_ns;
         check_times(capacity, period).map_err(|what| format!("maracas.best_effort_ns: {what}"))?;
-        if scheduling.replenishments == 0 || scheduling.replenishments > 16 || scheduling.balance_ns == Some(0) {
+        if scheduling.replenishments == 0
+            || scheduling.replenishments > 16
+            || scheduling.balance_ns == Some(0)
+        {
             return Err("maracas.replenishments or maracas.balance_ns is out of range".to_owned());
         }
-        if scheduling
-            .throttle
-            .is_some_and(|t| t.max_latency.is_some() == t.max_rate.is_some() || t.idle_per_mille > 1000)
-        {
-            return Err("maracas.throttle has no rule, or two, or an idle share above 1000".to_owned());
+        if scheduling.throttle.is_some_and(|t| {
+            t.max_latency.is_some() == t.max_rate.is_some() || t.idle_per_mille > 1000
+        }) {
+            return Err(
+                "maracas.throttle has no rule, or two, or an idle share above 1000".to_owned()
+            );
         }
         let mut bound: Vec<&str> = Vec::new();
         for (at, v) in self.vcpus.iter().enumerate() {
             let name = &v.name;
-            check_times(v.capacity_ns, v.period_ns).map_err(|what| format!("VCPU `{name}`: {what}"))?;
+            check_times(v.capacity_ns, v.period_ns)
+                .map_err(|what| format!("VCPU `{name}`: {what}"))?;
             if self.vcpus[..at].iter().any(|other| &other.name == name) {
                 return Err(format!("VCPU `{name}` is there twice"));
             }
             if v.core as usize >= cores {
-                return Err(format!("VCPU `{name}` is on core {}, but there are {} cores", v.core, cores));
+                return Err(format!(
+                    "VCPU `{name}` is on core {}, but there are {} cores",
+                    v.core, cores
+                ));
             }
             for task in &v.tasks {
                 let found = tasks.iter().find(|t| &t.name == task);
                 if found.is_none_or(|t| t.core != v.core) || bound.contains(&task.as_str()) {
                     return Err(format!(
-                        "task `{task}` of VCPU `{name}` is not there, on another core, or in two VCPUs"
+                        "task `{task}` of VCPU `{name}` is not there, on another core, or in two \
+                            VCPUs"
                     ));
                 }
                 bound.push(task);

@@ -1,7 +1,8 @@
 //! From a task's time alone to its bound: what each step of the analysis adds.
 //!
-//! Problem: a profile counts 8,954 misses and a plan 204,878, and nobody sees where the difference comes from. Rule: the bound on a response
-//! time is a sum of terms, in the order of [`Cause`]. The terms sum exactly to the bound as the plan has it, in whole nanoseconds.
+//! Problem: a profile counts 8,954 misses and a plan 204,878, and nobody sees where the difference
+//! comes from. Rule: the bound on a response time is a sum of terms, in the order of [`Cause`]. The
+//! terms sum exactly to the bound as the plan has it, in whole nanoseconds.
 //! Does not cover: tasks without a bound, and levels of MC2, which are bounded by stated times.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 pub enum Cause {
     /// The time alone: with the whole shared cache and row hits in DRAM, or the stated time.
     Alone,
-    /// Only locked pages count as cached. The term is negative where they save more than the whole cache does.
+    /// Only locked pages count as cached. The term is negative where they save more than the whole
+    /// cache does.
     Cache,
     /// A DRAM access takes `L_max`, not the time of a row hit.
     Latency,
@@ -20,7 +22,8 @@ pub enum Cause {
     Others,
     /// What was under way, and the budget used up before: once per busy window.
     Once,
-    /// Other tasks of the core, earlier jobs of the task itself, and what preemptions make it load again.
+    /// Other tasks of the core, earlier jobs of the task itself, and what preemptions make it load
+    /// again.
     Preemption,
 }
 
@@ -65,8 +68,8 @@ pub struct Term {
     pub misses: Option<u64>,
 }
 
-/// Terms in whole nanoseconds of terms in picoseconds. They sum to the sum of `terms_ps`, rounded up; each differs from its own by less than one
-/// nanosecond.
+/// Terms in whole nanoseconds of terms in picoseconds. They sum to the sum of `terms_ps`, rounded
+/// up; each differs from its own by less than one nanosecond.
 #[must_use]
 pub fn whole_ns(terms_ps: &[i128]) -> Vec<i64> {
     let (mut sum, mut before) = (0, 0);

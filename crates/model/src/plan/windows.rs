@@ -1,6 +1,8 @@
-//! What the single-core-equivalence method adds to a plan: partitions with their windows, the time table, and how it was found.
+//! What the single-core-equivalence method adds to a plan: partitions with their windows, the time
+//! table, and how it was found.
 //!
-//! Source: single-core-equivalence, sections 2.4, 3.1 and 5.0. A plan without partitions has none of this.
+//! Source: single-core-equivalence, sections 2.4, 3.1 and 5.0. A plan without partitions has none
+//! of this.
 
 use super::task::PlanTask;
 use crate::time_table::{Row, Stage};
@@ -64,7 +66,8 @@ pub struct PlanPartition {
     pub duration_ns: u64,
     /// The system file states the duration.
     pub stated: bool,
-    /// Least duration with which its tasks meet their deadlines; `null` if none within the period does.
+    /// Least duration with which its tasks meet their deadlines; `null` if none within the period
+    /// does.
     pub least_duration_ns: Option<u64>,
     /// Pages that are prefetched and locked as each window begins.
     pub locked_pages: u64,
@@ -152,7 +155,10 @@ impl WindowsPlan {
     /// # Errors
     /// What is impossible in it.
     pub fn check(&self, tasks: &[PlanTask], cores: u32) -> Result<(), String> {
-        if self.cores == 0 || self.cores > cores || self.io_core.is_some_and(|c| c >= cores || c < self.cores) {
+        if self.cores == 0
+            || self.cores > cores
+            || self.io_core.is_some_and(|c| c >= cores || c < self.cores)
+        {
             return Err(format!(
                 "sce: {} cores for partitions and the I/O core {:?} do not fit {cores} cores",
                 self.cores, self.io_core
@@ -164,11 +170,21 @@ impl WindowsPlan {
         }
         let mut known: HashMap<&str, &PlanPartition> = HashMap::new();
         for p in &self.partitions {
-            if p.period_ns == 0 || p.duration_ns == 0 || p.period_ns > LONGEST_NS || p.duration_ns > p.period_ns {
-                return Err(format!("sce: partition `{}` has an impossible period or duration", p.name));
+            if p.period_ns == 0
+                || p.duration_ns == 0
+                || p.period_ns > LONGEST_NS
+                || p.duration_ns > p.period_ns
+            {
+                return Err(format!(
+                    "sce: partition `{}` has an impossible period or duration",
+                    p.name
+                ));
             }
             if p.core.is_some_and(|c| c >= self.cores) || p.prefetch_accesses > LONGEST_NS {
-                return Err(format!("sce: partition `{}` has an impossible core or prefetch", p.name));
+                return Err(format!(
+                    "sce: partition `{}` has an impossible core or prefetch",
+                    p.name
+                ));
             }
             if known.insert(&p.name, p).is_some() {
                 return Err(format!("sce: partition `{}` is there twice", p.name));
@@ -176,7 +192,10 @@ impl WindowsPlan {
         }
         for (at, row) in self.table.iter().enumerate() {
             let Some(p) = known.get(row.partition.as_str()) else {
-                return Err(format!("sce: row {at} of the table is of `{}`, which is no partition", row.partition));
+                return Err(format!(
+                    "sce: row {at} of the table is of `{}`, which is no partition",
+                    row.partition
+                ));
             };
             let margin = self.margin.of(row.stage);
             let length = row.duration_ns.checked_sub(margin).filter(|ns| *ns > 0);
@@ -189,12 +208,19 @@ impl WindowsPlan {
             }
             let place = match row.stage {
                 Stage::Processing => {
-                    p.core.is_some_and(|c| row.resource == format!("core {c}")) && length == Some(p.duration_ns)
+                    p.core.is_some_and(|c| row.resource == format!("core {c}"))
+                        && length == Some(p.duration_ns)
                 }
-                _ => row.chain.is_some_and(|k| k > 0) && row.is_transfer() == (row.resource == "io-core"),
+                _ => {
+                    row.chain.is_some_and(|k| k > 0)
+                        && row.is_transfer() == (row.resource == "io-core")
+                }
             };
             if !place {
-                return Err(format!("sce: row {at} of the table does not fit its partition `{}`", p.name));
+                return Err(format!(
+                    "sce: row {at} of the table does not fit its partition `{}`",
+                    p.name
+                ));
             }
         }
         if !self.table.is_empty()
@@ -204,11 +230,15 @@ impl WindowsPlan {
         }
         let known = |t: &PlanTask| {
             t.partition.as_ref().is_some_and(|name| {
-                self.partitions.iter().any(|p| &p.name == name && p.core.is_none_or(|c| c == t.core))
+                self.partitions
+                    .iter()
+                    .any(|p| &p.name == name && p.core.is_none_or(|c| c == t.core))
             })
         };
         match tasks.iter().find(|t| !known(t)) {
-            Some(t) => Err(format!("task `{}` is not in its partition, or not on that one's core", t.name)),
+            Some(t) => {
+                Err(format!("task `{}` is not in its partition, or not on that one's core", t.name))
+            }
             None => Ok(()),
         }
     }

@@ -104,13 +104,14 @@ fn is_lru(r: &Replacement) -> bool {
 pub struct Pipeline {
     /// Lines that may be on their way to one core at once: miss-status holding registers (MSHRs).
     pub mshrs: u32,
-    /// Cycles of computation that a core can do beyond its oldest unfinished load (about the reorder
-    /// buffer's length over the instructions per cycle).
+    /// Cycles of computation that a core can do beyond its oldest unfinished load (about the
+    /// reorder buffer's length over the instructions per cycle).
     pub window: Cycles,
 }
 
 impl Pipeline {
-    /// Lines that a core may have written that the memory controller has not taken yet. Assumed of every board.
+    /// Lines that a core may have written that the memory controller has not taken yet. Assumed of
+    /// every board.
     pub const WRITE_BUFFER: u32 = 16;
 }
 
@@ -133,7 +134,8 @@ pub struct Llc {
     pub latency: Cycles,
     /// How it can be divided.
     pub partition: Partition,
-    /// Slices that a hash of the address spreads lines over; page colours come from the sets of one.
+    /// Slices that a hash of the address spreads lines over; page colours come from the sets of
+    /// one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub slices: u32,
     /// Line size of every level; one DRAM transaction moves one line (`S_line`).
@@ -141,8 +143,9 @@ pub struct Llc {
     /// Which line of a set gives way.
     #[serde(default, skip_serializing_if = "is_lru")]
     pub replacement: Replacement,
-    /// Misses that it can have under way for all cores together; left out: as many as the cores have miss registers. With
-    /// fewer, a core waits for the others' misses even on a hit (Valsan et al., RTAS 2016). The simulator models no such limit.
+    /// Misses that it can have under way for all cores together; left out: as many as the cores
+    /// have miss registers. With fewer, a core waits for the others' misses even on a hit (Valsan
+    /// et al., RTAS 2016). The simulator models no such limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mshrs: Option<u32>,
 }
@@ -160,8 +163,8 @@ fn is_one(n: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dram {
-    /// The devices of the request-level simulator: a memory of crates/dram by name, or a file. Channels, ranks, banks, row
-    /// and capacity are those given here.
+    /// The devices of the request-level simulator: a memory of crates/dram by name, or a file.
+    /// Channels, ranks, banks, row and capacity are those given here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<String>,
     /// Total capacity.
@@ -186,18 +189,18 @@ pub struct Dram {
     pub t_burst: Time,
     /// Controller and interconnect time of a request, beyond the DRAM commands.
     pub overhead: Time,
-    /// `L_max`: worst service time of one request that meets no other core's request: row conflict right after a write, refresh
-    /// apart.
+    /// `L_max`: worst service time of one request that meets no other core's request: row conflict
+    /// right after a write, refresh apart.
     pub latency_max: Time,
-    /// `L_max` of the papers' memory, which posts no writes: as a paper states it, or a row conflict after a read. `[regulation]
-    /// model = "sce"` uses this one.
+    /// `L_max` of the papers' memory, which posts no writes: as a paper states it, or a row
+    /// conflict after a read. `[regulation] model = "sce"` uses this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latency_max_paper: Option<Time>,
     /// Younger row hits that may pass an older request of their bank.
     #[serde(default, skip_serializing_if = "RowHitCap::is_default")]
     pub row_hit_cap: RowHitCap,
-    /// Can each core's write-backs be counted apart from its reads, by an event that `solocore run` knows? Then plans give budgets of
-    /// writes by themselves where these lower the bounds.
+    /// Can each core's write-backs be counted apart from its reads, by an event that `solocore run`
+    /// knows? Then plans give budgets of writes by themselves where these lower the bounds.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub counts_writes: bool,
 }
@@ -243,7 +246,15 @@ macro_rules! presets {
             &[$(($name, include_str!(concat!("../../../../platforms/", $name, ".toml")))),*];
     };
 }
-presets!("p4080", "imx6q", "xeon-w3530", "core-i5-2500k", "xeon-x5650", "raspberry-pi-4", "xeon-gold-6338");
+presets!(
+    "p4080",
+    "imx6q",
+    "xeon-w3530",
+    "core-i5-2500k",
+    "xeon-x5650",
+    "raspberry-pi-4",
+    "xeon-gold-6338"
+);
 
 impl Platform {
     /// Finds a preset by name, or reads a platform file (a name with `/` or `.toml` is a path,
@@ -264,7 +275,8 @@ impl Platform {
             path: PathBuf::from("platform"),
             line: None,
             message: format!(
-                "no preset is called `{name}`; choose one of {}, or give the path of a platform file",
+                "no preset is called `{name}`; choose one of {}, or give the path of a platform \
+                    file",
                 names.join(", ")
             ),
         })
@@ -275,8 +287,13 @@ impl Platform {
     /// # Errors
     /// [`ModelError::Parse`] or [`ModelError::Invalid`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let platform: Self = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
-        platform.check().map_err(|message| ModelError::Invalid { path: path.to_owned(), line: None, message })?;
+        let platform: Self =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        platform.check().map_err(|message| ModelError::Invalid {
+            path: path.to_owned(),
+            line: None,
+            message,
+        })?;
         Ok(platform)
     }
 
@@ -286,13 +303,20 @@ impl Platform {
     /// The key, its value, and what would be right.
     pub fn check(&self) -> Result<(), String> {
         let power = |what: &str, v: u64| {
-            if v.is_power_of_two() { Ok(()) } else { Err(format!("{what} is {v}; it must be a power of two")) }
+            if v.is_power_of_two() {
+                Ok(())
+            } else {
+                Err(format!("{what} is {v}; it must be a power of two"))
+            }
         };
         if !(1..=256).contains(&self.cores) {
             return Err(format!("cores = {}; a platform has 1 to 256", self.cores));
         }
         if !(self.cpi.is_finite() && self.cpi >= 0.01 && self.cpi <= 1000.0) {
-            return Err(format!("cpi = {}; give cycles per instruction between 0.01 and 1000", self.cpi));
+            return Err(format!(
+                "cpi = {}; give cycles per instruction between 0.01 and 1000",
+                self.cpi
+            ));
         }
         let p = self.pipeline;
         if !(1..=64).contains(&p.mshrs) || p.window.0 > 10_000 {
@@ -310,8 +334,12 @@ impl Platform {
         }
         power("llc.slices", u64::from(self.llc.slices))?;
         power("page", self.page.0)?;
-        if !(self.llc.line.0..=65536).contains(&self.page.0) || self.page.0 / self.llc.line.0 > 1024 {
-            return Err(format!("page = {}; give a page of 4 to 64 KiB, and at most 1024 lines", self.page));
+        if !(self.llc.line.0..=65536).contains(&self.page.0) || self.page.0 / self.llc.line.0 > 1024
+        {
+            return Err(format!(
+                "page = {}; give a page of 4 to 64 KiB, and at most 1024 lines",
+                self.page
+            ));
         }
         self.check_caches()?;
         let d = &self.dram;
@@ -323,16 +351,23 @@ impl Platform {
         }
         power("dram.row", d.row.0)?;
         if d.row.0 < self.llc.line.0 {
-            return Err(format!("dram.row = {} is smaller than a line of {}", d.row, self.llc.line));
+            return Err(format!(
+                "dram.row = {} is smaller than a line of {}",
+                d.row, self.llc.line
+            ));
         }
         if d.capacity.0 < self.page.0 || d.t_burst.ps() == 0 {
-            return Err("dram.capacity must hold a page and dram.t_burst must be more than zero".to_owned());
+            return Err(
+                "dram.capacity must hold a page and dram.t_burst must be more than zero".to_owned()
+            );
         }
         let conflict = self.row_conflict();
         let cycle = Time::from_ps(d.t_ras.ps() + d.t_rp.ps());
         if d.latency_max < conflict || d.latency_max < cycle {
             return Err(format!(
-                "dram.latency_max = {} is below the row conflict (overhead + t_rp + t_rcd + t_cl + t_burst = {conflict}) or the row cycle (t_ras + t_rp = {cycle}); it must bound both",
+                "dram.latency_max = {} is below the row conflict (overhead + t_rp + t_rcd + t_cl + \
+                    t_burst = {conflict}) or the row cycle (t_ras + t_rp = {cycle}); it must bound \
+                    both",
                 d.latency_max
             ));
         }
@@ -340,7 +375,8 @@ impl Platform {
     }
 
     fn check_caches(&self) -> Result<(), String> {
-        let mut caches = vec![("l1i", self.l1i.size, self.l1i.ways), ("l1d", self.l1d.size, self.l1d.ways)];
+        let mut caches =
+            vec![("l1i", self.l1i.size, self.l1i.ways), ("l1d", self.l1d.size, self.l1d.ways)];
         if let Some(l2) = &self.l2 {
             caches.push(("l2", l2.size, l2.ways));
         }
@@ -350,9 +386,14 @@ impl Platform {
                 return Err(format!("{what}.ways = {ways}; give 1 to 64"));
             }
             let way = u64::from(ways) * self.llc.line.0;
-            if size.0 == 0 || !size.0.is_multiple_of(way) || !(size.0 / way).is_power_of_two() || size.0 > 1 << 30 {
+            if size.0 == 0
+                || !size.0.is_multiple_of(way)
+                || !(size.0 / way).is_power_of_two()
+                || size.0 > 1 << 30
+            {
                 return Err(format!(
-                    "{what}: size {size} over {ways} ways of {}-byte lines is not a power-of-two number of sets (at most 1 GiB); correct size or ways",
+                    "{what}: size {size} over {ways} ways of {}-byte lines is not a power-of-two \
+                        number of sets (at most 1 GiB); correct size or ways",
                     self.llc.line.0
                 ));
             }
@@ -378,7 +419,8 @@ impl Platform {
 
     /// Guaranteed bandwidth `BW_min = S_line / L_max` (SCE section 3.2), rounded down.
     pub fn guaranteed_bandwidth(&self) -> Bandwidth {
-        let per_second = u128::from(self.llc.line.0) * 1_000_000_000_000 / u128::from(self.dram.latency_max.ps());
+        let per_second = u128::from(self.llc.line.0) * 1_000_000_000_000
+            / u128::from(self.dram.latency_max.ps());
         Bandwidth(u64::try_from(per_second).unwrap_or(u64::MAX))
     }
 
@@ -389,7 +431,8 @@ impl Platform {
 
     /// Sets of the shared cache.
     pub fn llc_sets(&self) -> u32 {
-        u32::try_from(self.llc.size.0 / (u64::from(self.llc.ways) * self.llc.line.0)).expect("checked: at most 1 GiB")
+        u32::try_from(self.llc.size.0 / (u64::from(self.llc.ways) * self.llc.line.0))
+            .expect("checked: at most 1 GiB")
     }
 
     /// Page colours of the shared cache: pages of different colours share no set. In a sliced cache
@@ -403,8 +446,8 @@ impl Platform {
         (self.llc_sets() / self.lines_per_page()).max(1)
     }
 
-    /// Pages of one colour that the shared cache holds: its ways in each slice. In a sliced cache the pages of a colour must
-    /// be spread evenly over the slices' hash.
+    /// Pages of one colour that the shared cache holds: its ways in each slice. In a sliced cache
+    /// the pages of a colour must be spread evenly over the slices' hash.
     pub fn pages_per_colour(&self) -> u32 {
         self.llc.ways * (self.pages_per_way() / self.colours()).max(1)
     }
@@ -428,7 +471,10 @@ impl Platform {
 
     /// What a profile depends on: two platforms with equal geometry can share profiles.
     pub fn geometry(&self) -> String {
-        let l2 = self.l2.as_ref().map_or("none".to_owned(), |c| format!("{}/{}/{}", c.size.0, c.ways, c.latency.0));
+        let l2 = self
+            .l2
+            .as_ref()
+            .map_or("none".to_owned(), |c| format!("{}/{}/{}", c.size.0, c.ways, c.latency.0));
         format!(
             "l1i {}/{} l1d {}/{} l2 {l2} llc {}/{}/{} line {} page {} cpi {} clock {} lmax {}",
             self.l1i.size.0,

@@ -32,7 +32,9 @@ fn impossible_boards_are_refused() {
         ("\"1.5 GHz\"", "1500000000", "with its unit"),
     ] {
         assert!(text.contains(from), "the preset no longer has {from}");
-        let error = Platform::parse(Path::new("x.toml"), &text.replacen(from, to, 1)).unwrap_err().to_string();
+        let error = Platform::parse(Path::new("x.toml"), &text.replacen(from, to, 1))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains(expect), "{error}");
         assert_eq!(error.lines().count(), 1, "{error}");
     }

@@ -1,4 +1,5 @@
-//! What was seen of a scheduler of levels and windows, and of real-time threads beside a scheduler of solocore.
+//! What was seen of a scheduler of levels and windows, and of real-time threads beside a scheduler
+//! of solocore.
 
 use serde::{Deserialize, Serialize};
 
@@ -81,7 +82,9 @@ impl RunLost {
             ("nobody of the plan", self.idle_ns),
         ];
         let some = all.iter().filter(|(_, ns)| *ns > 0);
-        some.map(|(who, ns)| format!("{who} {:.3} ms", *ns as f64 / 1e6)).collect::<Vec<_>>().join(", ")
+        some.map(|(who, ns)| format!("{who} {:.3} ms", *ns as f64 / 1e6))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 }
 

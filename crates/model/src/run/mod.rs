@@ -1,8 +1,10 @@
-//! What solocore did on a real machine and saw there: of every scheme, at the end of a run and while it goes on.
+//! What solocore did on a real machine and saw there: of every scheme, at the end of a run and
+//! while it goes on.
 //!
-//! Rule: whatever takes part in a run says what it saw in a section of its own, which is absent where it took no part: regulation (whose fields
-//! stand at the top), a scheduler of levels or of VCPUs, tasks, clients, shares by hardware. `solocore run`, `exec` and `vcpu serve` write
-//! it; `report`, `top` and `--metrics` read it. Times of jobs count from the begin.
+//! Rule: whatever takes part in a run says what it saw in a section of its own, which is absent
+//! where it took no part: regulation (whose fields stand at the top), a scheduler of levels or of
+//! VCPUs, tasks, clients, shares by hardware. `solocore run`, `exec` and `vcpu serve` write it;
+//! `report`, `top` and `--metrics` read it. Times of jobs count from the begin.
 
 mod clients;
 mod levels;
@@ -13,7 +15,9 @@ mod vcpus;
 pub use clients::{RunClient, RunClientTransfer, RunLock, RunLockCore};
 pub use levels::{RunIntruder, RunLevelCpu, RunLevelIntruder, RunLevelTask, RunLevels, RunLost};
 pub use regulation::{RunCore, RunRegulation, RunSpan, RunWrites};
-pub use tasks::{RunConfined, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer, RunWindow};
+pub use tasks::{
+    RunConfined, RunGroup, RunInterrupts, RunJob, RunLocked, RunTask, RunTransfer, RunWindow,
+};
 pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
 use crate::plan::{Plan, Scheme};
@@ -22,7 +26,8 @@ use serde::{Deserialize, Serialize};
 /// Written at the head of the file.
 pub const FORMAT: &str = "solocore-run/2";
 /// What stood there before there was one format for all schemes.
-const OLDER: &[&str] = &["solocore-run/1", "solocore-levels/1", "solocore-vcpus/1", "solocore-run-vcpus/1"];
+const OLDER: &[&str] =
+    &["solocore-run/1", "solocore-levels/1", "solocore-vcpus/1", "solocore-run-vcpus/1"];
 
 /// Was this at the head of a run's file of an older solocore, which this one does not read?
 #[must_use]
@@ -133,15 +138,19 @@ impl RunResult {
         match &self.regulation {
             Some(regulation) => regulation.check(),
             None if self.levels.is_some() || self.vcpus.is_some() => Ok(()),
-            None => Err("it has no period or no cores, and no scheduler of levels or VCPUs".to_owned()),
+            None => {
+                Err("it has no period or no cores, and no scheduler of levels or VCPUs".to_owned())
+            }
         }
     }
 
     /// Which transfers nobody came for.
     #[must_use]
     pub fn unattended(&self) -> Option<String> {
-        let alone: Vec<&str> = self.transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
-        (!alone.is_empty()).then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
+        let alone: Vec<&str> =
+            self.transfers.iter().filter(|t| t.clients == 0).map(|t| t.name.as_str()).collect();
+        (!alone.is_empty())
+            .then(|| format!("transfers that nobody attached for: {}", alone.join(", ")))
     }
 
     /// Makes times of jobs, which are those of a clock, count from the begin of the run.

@@ -121,7 +121,8 @@ impl RunThrottling {
     #[must_use]
     pub fn text(&self) -> String {
         format!(
-            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background time{}\n",
+            "\nmemory ({}): contended in {} of {} periods, at most {} cores without background \
+                time{}\n",
             self.source,
             self.contended,
             self.periods,

@@ -26,7 +26,8 @@ use toml::Spanned;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Sce {
-    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration out.
+    /// Slack on top of a partition's least duration, in percent, where the file leaves the duration
+    /// out.
     pub slack: u32,
 }
 
@@ -96,7 +97,9 @@ struct SystemFile {
     vcpu: Vec<Spanned<VcpuEntry>>,
 }
 
-fn some_tasks<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
+fn some_tasks<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<Spanned<TaskEntry>>, D::Error> {
     Vec::deserialize(deserializer)
 }
 
@@ -114,22 +117,35 @@ impl System {
     /// # Errors
     /// As [`System::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: SystemFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
-        let mut platform = Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
-            ModelError::Invalid { message, line: None, path: p } if p == Path::new("platform") => {
-                ModelError::Invalid { path: path.to_owned(), line: None, message }
-            }
-            other => other,
-        })?;
-        let at = |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
-        let whole = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
-        let on =
-            |line: usize, message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
-        let line_of =
-            |start: usize| text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1;
+        let file: SystemFile =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let mut platform =
+            Platform::find(&file.platform, files::parent_dir(path)).map_err(|e| match e {
+                ModelError::Invalid { message, line: None, path: p }
+                    if p == Path::new("platform") =>
+                {
+                    ModelError::Invalid { path: path.to_owned(), line: None, message }
+                }
+                other => other,
+            })?;
+        let at =
+            |offset: usize, message: String| ModelError::invalid_at(path, text, offset, message);
+        let whole =
+            |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let on = |line: usize, message: String| ModelError::Invalid {
+            path: path.to_owned(),
+            line: Some(line),
+            message,
+        };
+        let line_of = |start: usize| {
+            text.as_bytes()[..start.min(text.len())].iter().filter(|&&b| b == b'\n').count() + 1
+        };
         let (mut regulation, isolation) =
-            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of).map_err(|(line, m)| on(line, m))?;
-        regulation.settle_share(!file.core.is_empty() || !file.partition.is_empty() || file.task.len() > MOST_TASKS);
+            isolation(file.regulation, file.mc2, file.ipc, file.io, line_of)
+                .map_err(|(line, m)| on(line, m))?;
+        regulation.settle_share(
+            !file.core.is_empty() || !file.partition.is_empty() || file.task.len() > MOST_TASKS,
+        );
 
         if regulation.model() == Model::Sce {
             // The papers' figures, where the platform has them beside the sound ones.
@@ -139,12 +155,14 @@ impl System {
         let mut cores: Vec<CoreEntry> = Vec::new();
         for entry in &file.core {
             let core = entry.get_ref();
-            check_core(core, &cores, &regulation, &platform).map_err(|m| at(entry.span().start, m))?;
+            check_core(core, &cores, &regulation, &platform)
+                .map_err(|m| at(entry.span().start, m))?;
             cores.push(core.clone());
         }
         if file.task.is_empty() {
             return Err(whole(
-                "there is no [[task]]; add at least one with name, period and command (or wcet and misses)".to_owned(),
+                "there is no [[task]]; add at least one with name, period and command (or wcet and \
+                    misses)".to_owned(),
             ));
         }
         let sce = file.sce.as_ref().map_or_else(Sce::default, |s| *s.get_ref());
@@ -157,28 +175,35 @@ impl System {
             partition: file.partition,
         };
         let shares = Shares { regulation: &regulation, platform: &platform, cores: &cores };
-        let ima = partitions(path, text, sections, (sce, stated), shares).map_err(|(start, m)| at(start, m))?;
+        let ima = partitions(path, text, sections, (sce, stated), shares)
+            .map_err(|(start, m)| at(start, m))?;
         let mut tasks: Vec<Task> = Vec::new();
         for entry in file.task {
             let start = entry.span().start;
             let entry = entry.into_inner();
             let partition = partition_of(&entry, ima.as_ref()).map_err(|m| at(start, m))?;
-            let task = check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
-                .map_err(|m| at(start, m))?;
+            let task =
+                check_task(entry, line_of(start), &regulation, &platform, isolation.is_some())
+                    .map_err(|m| at(start, m))?;
             let task = Task { partition, ..task };
             if let Some(twin) = tasks.iter().find(|t| t.name == task.name) {
                 return Err(at(
                     start,
-                    format!("task `{}` is defined twice (first on line {}); rename one", task.name, twin.line),
+                    format!(
+                        "task `{}` is defined twice (first on line {}); rename one",
+                        task.name, twin.line
+                    ),
                 ));
             }
             tasks.push(task);
         }
         let with_priority = |t: &&Task| t.criticality != Criticality::D && t.priority.is_some();
-        let without = tasks.iter().find(|t| t.criticality != Criticality::D && t.priority.is_none());
+        let without =
+            tasks.iter().find(|t| t.criticality != Criticality::D && t.priority.is_none());
         if let (Some(a), Some(b)) = (tasks.iter().find(with_priority), without) {
             return Err(whole(format!(
-                "task `{}` (line {}) has a priority and `{}` (line {}) has none; give one to every task of level A to C, or to none",
+                "task `{}` (line {}) has a priority and `{}` (line {}) has none; give one to every \
+                    task of level A to C, or to none",
                 a.name, a.line, b.name, b.line
             )));
         }
@@ -186,7 +211,9 @@ impl System {
             check_windows(ima, &tasks).map_err(whole)?;
             if regulation.share() == Share::Optimal {
                 return Err(whole(
-                    "[[partition]]s have even or stated shares; remove share = \"optimal\" of [regulation]".to_owned(),
+                    "[[partition]]s have even or stated shares; remove share = \"optimal\" of \
+                        [regulation]"
+                        .to_owned(),
                 ));
             }
         }
@@ -194,25 +221,35 @@ impl System {
             if ima.is_some() {
                 return Err(on(
                     isolation.line,
-                    "[mc2] and [[partition]] are two ways to plan, of which one system has one; remove either"
+                    "[mc2] and [[partition]] are two ways to plan, of which one system has one; \
+                        remove either"
                         .to_owned(),
                 ));
             }
             let cores = regulation.active_cores.unwrap_or(platform.cores);
             isolation.check(&platform, cores, &tasks).map_err(|(line, m)| on(line, m))?;
         }
-        if let Some(p) =
-            ima.as_ref().filter(|_| regulation.policy == Policy::Maracas).and_then(|i| i.partitions.first())
+        if let Some(p) = ima
+            .as_ref()
+            .filter(|_| regulation.policy == Policy::Maracas)
+            .and_then(|i| i.partitions.first())
         {
             return Err(on(
                 p.line,
-                "[[partition]] and policy = \"maracas\" are two ways to plan, of which one system has one; remove either"
+                "[[partition]] and policy = \"maracas\" are two ways to plan, of which one system \
+                    has one; remove either"
                     .to_owned(),
             ));
         }
-        let settings = file.maracas.map(|m| (line_of(m.span().start), m)).map(|(line, m)| (m.into_inner(), line));
-        let entries =
-            file.vcpu.into_iter().map(|e| (line_of(e.span().start), e)).map(|(line, e)| (e.into_inner(), line));
+        let settings = file
+            .maracas
+            .map(|m| (line_of(m.span().start), m))
+            .map(|(line, m)| (m.into_inner(), line));
+        let entries = file
+            .vcpu
+            .into_iter()
+            .map(|e| (line_of(e.span().start), e))
+            .map(|(line, e)| (e.into_inner(), line));
         let active = regulation.active_cores.unwrap_or(platform.cores);
         let vcpus = Vcpus::of(regulation.policy, settings, entries.collect(), &tasks, active)
             .map_err(|(line, m)| if line == 0 { whole(m) } else { on(line, m) })?;
@@ -259,7 +296,8 @@ const MOST_TASKS: usize = 64;
 
 type Entries<T> = Vec<Spanned<T>>;
 
-/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates nothing.
+/// `[regulation]`, and `[mc2]` with its buffers. MC2 isolates by cache and banks; it regulates
+/// nothing.
 fn isolation(
     regulation: Option<Spanned<Regulation>>,
     mc2: Option<Spanned<Mc2>>,
@@ -268,7 +306,10 @@ fn isolation(
     line_of: impl Fn(usize) -> usize,
 ) -> Result<(Regulation, Option<Isolation>), (usize, String)> {
     let Some(mc2) = mc2 else {
-        let buffers = ipc.iter().map(|e| ("ipc", e.span().start)).chain(io.iter().map(|e| ("io", e.span().start)));
+        let buffers = ipc
+            .iter()
+            .map(|e| ("ipc", e.span().start))
+            .chain(io.iter().map(|e| ("io", e.span().start)));
         if let Some((what, start)) = buffers.min_by_key(|b| b.1) {
             return Err((
                 line_of(start),
@@ -282,7 +323,8 @@ fn isolation(
         None => Regulation { policy: Policy::None, ..Regulation::default() },
         Some(r) if r.get_ref().policy == Policy::None => r.into_inner(),
         Some(r) => {
-            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and regulates nothing; set policy = \"none\", or remove one of the two";
+            let message = "[regulation] has a policy, but [mc2] isolates by cache and banks and \
+                regulates nothing; set policy = \"none\", or remove one of the two";
             return Err((line_of(r.span().start), message.to_owned()));
         }
     };
@@ -290,8 +332,16 @@ fn isolation(
     let isolation = Isolation {
         settings: mc2.into_inner(),
         line,
-        ipc: ipc.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
-        io: io.into_iter().map(|e| (lines(e.span().start), e)).map(|(line, e)| (e.into_inner(), line)).collect(),
+        ipc: ipc
+            .into_iter()
+            .map(|e| (lines(e.span().start), e))
+            .map(|(line, e)| (e.into_inner(), line))
+            .collect(),
+        io: io
+            .into_iter()
+            .map(|e| (lines(e.span().start), e))
+            .map(|(line, e)| (e.into_inner(), line))
+            .collect(),
     };
     Ok((regulation, Some(isolation)))
 }
@@ -305,7 +355,8 @@ struct Shares<'a> {
 }
 
 impl Shares<'_> {
-    /// Cores for partitions, and the bandwidth of the I/O core: the last active core, where there are devices.
+    /// Cores for partitions, and the bandwidth of the I/O core: the last active core, where there
+    /// are devices.
     fn of(&self, devices: bool) -> Result<(u32, Bandwidth), String> {
         let active = self.regulation.active_cores.unwrap_or(self.platform.cores);
         let even = Bandwidth(self.platform.guaranteed_bandwidth().0 / u64::from(active));
@@ -313,16 +364,21 @@ impl Shares<'_> {
             return Ok((active, even));
         }
         if active < 2 {
-            return Err("there are [[device]]s, but only one core is active: the last one is the I/O core, which runs no partition; raise active_cores".to_owned());
+            return Err("there are [[device]]s, but only one core is active: the last one is the \
+                I/O core, which runs no partition; raise active_cores"
+                .to_owned());
         }
         let io = active - 1;
         let stated = self.cores.iter().find(|c| c.id == io).and_then(|c| c.bandwidth);
         match (self.regulation.share(), stated) {
             (Share::Explicit, None) => Err(format!(
-                "[regulation] share = \"explicit\", but core {io}, the I/O core, states no bandwidth; add [[core]] id = {io} with one"
+                "[regulation] share = \"explicit\", but core {io}, the I/O core, states no \
+                    bandwidth; add [[core]] id = {io} with one"
             )),
             (Share::Explicit, Some(share)) if share.0 > even.0 => Err(format!(
-                "core {io}, the I/O core, states {share}, but each line of a device may wait for one of every other core, so that at most {even} can be promised; state that or less"
+                "core {io}, the I/O core, states {share}, but each line of a device may wait for \
+                    one of every other core, so that at most {even} can be promised; state that or \
+                    less"
             )),
             (Share::Explicit, Some(share)) => Ok((io, share)),
             (Share::Even | Share::Optimal, _) => Ok((io, even)),
@@ -349,19 +405,25 @@ fn partitions(
         ];
         return match others.into_iter().flatten().next() {
             None => Ok(None),
-            Some((start, what)) => {
-                Err((start, format!("{what} is for systems with partitions; add a [[partition]], or remove it")))
-            }
+            Some((start, what)) => Err((
+                start,
+                format!("{what} is for systems with partitions; add a [[partition]], or remove it"),
+            )),
         };
     }
     let start = sections.partition[0].span().start;
     if sce.slack > 1000 {
-        return Err((stated.unwrap_or(0), format!("[sce] slack = {} percent; give 0 to 1000", sce.slack)));
+        return Err((
+            stated.unwrap_or(0),
+            format!("[sce] slack = {} percent; give 0 to 1000", sce.slack),
+        ));
     }
     if shares.regulation.policy == Policy::Dynamic {
         return Err((
             start,
-            "partitions cannot be planned for with [regulation] policy = \"dynamic\"; use \"memguard\"".to_owned(),
+            "partitions cannot be planned for with [regulation] policy = \"dynamic\"; use \
+                \"memguard\""
+                .to_owned(),
         ));
     }
     let (cores, share) = shares.of(!sections.device.is_empty()).map_err(|m| (start, m))?;
@@ -371,10 +433,12 @@ fn partitions(
 /// Where the planner is to choose a duration, there must be something to choose it for.
 fn check_windows(ima: &Instance, tasks: &[Task]) -> Result<(), String> {
     for (at, p) in ima.partitions.iter().enumerate() {
-        let analysed = tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
+        let analysed =
+            tasks.iter().any(|t| t.partition == Some(at) && t.criticality != Criticality::D);
         if p.duration_ns == 0 && !analysed {
             return Err(format!(
-                "partition `{}` (line {}) has no duration, and no task of level A to C to find one for; add duration",
+                "partition `{}` (line {}) has no duration, and no task of level A to C to find one \
+                    for; add duration",
                 p.name, p.line
             ));
         }
@@ -412,10 +476,18 @@ misses = 100
     #[test]
     fn bad_input_names_line_and_remedy() {
         for (from, to, expect) in [
-            ("\"100 ms\"", "100", "s.toml:6:10: invalid type: integer `100`, expected a time with its unit"),
+            (
+                "\"100 ms\"",
+                "100",
+                "s.toml:6:10: invalid type: integer `100`, expected a time with its unit",
+            ),
             ("\"100 ms\"", "\"0 ms\"", "s.toml:6:10: a period"),
             ("\"100 ms\"", "\"-5 ms\"", "negative"),
-            ("\"100 ms\"", "\"5 ms\"", "s.toml:3: task `a` is wider than its period: wcet 10 ms > period 5 ms"),
+            (
+                "\"100 ms\"",
+                "\"5 ms\"",
+                "s.toml:3: task `a` is wider than its period: wcet 10 ms > period 5 ms",
+            ),
             ("core = 0", "core = 8", "cores 0 to 7"),
             ("core = 0", "core = -1", "s.toml:5:8"),
             ("core = 0", "cor = 0", "unknown field `cor`"),
@@ -427,7 +499,11 @@ misses = 100
                 "defined twice",
             ),
             ("misses = 100", "misses = 100\n[[core]]\nid = 9", "core 9 is out of range"),
-            ("misses = 100", "misses = 100\n[[core]]\nid = 0\nbandwidth=\"1 MB/s\"", "share = \"explicit\""),
+            (
+                "misses = 100",
+                "misses = 100\n[[core]]\nid = 0\nbandwidth=\"1 MB/s\"",
+                "share = \"explicit\"",
+            ),
             ("name = \"a\"", "name = \"a", "s.toml:4"),
         ] {
             let error = error_of(&GOOD.replacen(from, to, 1));

@@ -34,8 +34,8 @@ pub enum Share {
     Optimal,
 }
 
-/// What is chosen for, once every deadline is met: the largest safe budgets of the policy `dynamic` (the first two), or shares (`share =
-/// "optimal"`, the others).
+/// What is chosen for, once every deadline is met: the largest safe budgets of the policy `dynamic`
+/// (the first two), or shares (`share = "optimal"`, the others).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Objective {
@@ -47,7 +47,8 @@ pub enum Objective {
     BestEffort,
     /// The largest response time, as a part of its deadline, is as small as possible.
     Margin,
-    /// The largest execution time beside the other cores, as a multiple of the time alone, is as small as possible.
+    /// The largest execution time beside the other cores, as a multiple of the time alone, is as
+    /// small as possible.
     Bounds,
 }
 
@@ -66,7 +67,8 @@ pub enum Model {
     /// (`solocore_analysis::interference`).
     #[default]
     Sound,
-    /// That of the papers: one request of each core, served in turn (single-core-equivalence, eq. (1)).
+    /// That of the papers: one request of each core, served in turn (single-core-equivalence, eq.
+    /// (1)).
     Sce,
 }
 
@@ -89,23 +91,25 @@ pub struct Regulation {
     /// The regulation period `P`.
     #[serde(deserialize_with = "positive_time")]
     pub period: Time,
-    /// Even, explicit or optimal budgets. Where the file says nothing, [`Regulation::settle_share`] decides.
+    /// Even, explicit or optimal budgets. Where the file says nothing, [`Regulation::settle_share`]
+    /// decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<Share>,
     /// What the bounds take the memory for; default: sound, or `sce` where `carry_in = false`.
     pub model: Option<Model>,
-    /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true` beside `model = "sce"` adds what
-    /// eq. (1) leaves out of its own memory model.
+    /// Charge the budget that an earlier task may have drained. `false` is eq. (1) alone; `true`
+    /// beside `model = "sce"` adds what eq. (1) leaves out of its own memory model.
     pub carry_in: Option<bool>,
     /// Cores that may access memory (`m`); default: all cores of the platform.
     pub active_cores: Option<u32>,
     /// What budgets of the policy `dynamic`, or optimal shares, are chosen for.
     pub objective: Option<Objective>,
-    /// With optimal shares: no analysed task's execution time beside the other cores may be more than this multiple of its time alone, in
-    /// thousandths. In the file a number, as 2.0.
+    /// With optimal shares: no analysed task's execution time beside the other cores may be more
+    /// than this multiple of its time alone, in thousandths. In the file a number, as 2.0.
     #[serde(rename = "slowdown", with = "thousandths")]
     pub slowdown_permille: Option<u64>,
-    /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while somebody holds the lock.
+    /// Under the policy `bwlock`: what a core may transfer for tasks that are not real-time while
+    /// somebody holds the lock.
     pub lock_bandwidth: Option<Bandwidth>,
 }
 
@@ -121,10 +125,11 @@ impl Regulation {
         self.share.unwrap_or_default()
     }
 
-    /// Optimal shares where nothing is said, if the policy has budgets that can be chosen and nothing `else_stated` speaks against it: even ones
-    /// otherwise.
+    /// Optimal shares where nothing is said, if the policy has budgets that can be chosen and
+    /// nothing `else_stated` speaks against it: even ones otherwise.
     pub(super) fn settle_share(&mut self, else_stated: bool) {
-        let chosen = self.policy == Policy::Memguard && self.model() == Model::Sound && !else_stated;
+        let chosen =
+            self.policy == Policy::Memguard && self.model() == Model::Sound && !else_stated;
         self.share.get_or_insert(if chosen { Share::Optimal } else { Share::Even });
     }
 
@@ -166,21 +171,31 @@ pub struct CoreEntry {
 
 pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> Result<(), String> {
     if regulation.policy == Policy::Maracas && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"maracas\" has none of; remove it, and give [[vcpu]]s".to_owned());
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
+            \"maracas\" has none of; remove it, and give [[vcpu]]s"
+            .to_owned());
     }
     if regulation.policy == Policy::Bwlock && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"bwlock\" has none of; remove it, and give lock_bandwidth".to_owned());
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
+            \"bwlock\" has none of; remove it, and give lock_bandwidth"
+            .to_owned());
     }
     if regulation.lock_bandwidth.is_some() && regulation.policy != Policy::Bwlock {
-        return Err("[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it".to_owned());
+        return Err(
+            "[regulation] lock_bandwidth needs policy = \"bwlock\"; set that, or remove it"
+                .to_owned(),
+        );
     }
     if regulation.policy == Policy::Dynamic && regulation.share() == Share::Explicit {
-        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \"dynamic\" has none of; remove it".to_owned());
+        return Err("[regulation] share = \"explicit\" is for budgets per core, which policy = \
+            \"dynamic\" has none of; remove it"
+            .to_owned());
     }
     check_objective(regulation)?;
     if regulation.model == Some(Model::Sound) && regulation.carry_in == Some(false) {
         return Err(
-            "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; remove one of the two"
+            "[regulation] carry_in = false is eq. (1) alone, which model = \"sound\" is not; \
+                remove one of the two"
                 .to_owned(),
         );
     }
@@ -197,12 +212,16 @@ pub(super) fn check_regulation(regulation: &Regulation, platform: &Platform) -> 
         ));
     }
     if regulation.period.ps() > 1_000_000_000_000 {
-        return Err(format!("[regulation] period = {} is above one second; 1 ms is usual", regulation.period));
+        return Err(format!(
+            "[regulation] period = {} is above one second; 1 ms is usual",
+            regulation.period
+        ));
     }
     match regulation.active_cores {
-        Some(n) if n == 0 || n > platform.cores => {
-            Err(format!("[regulation] active_cores = {n}, but {} has {} cores", platform.name, platform.cores))
-        }
+        Some(n) if n == 0 || n > platform.cores => Err(format!(
+            "[regulation] active_cores = {n}, but {} has {} cores",
+            platform.name, platform.cores
+        )),
         _ => Ok(()),
     }
 }
@@ -212,25 +231,33 @@ fn check_objective(regulation: &Regulation) -> Result<(), String> {
     let optimal = regulation.share() == Share::Optimal;
     if optimal && regulation.policy != Policy::Memguard {
         return Err(
-            "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, or remove it"
+            "[regulation] share = \"optimal\" chooses budgets of policy = \"memguard\"; set that, \
+                or remove it"
                 .to_owned(),
         );
     }
     if optimal && regulation.model() == Model::Sce {
         return Err(
-            "[regulation] share = \"optimal\" needs model = \"sound\"; remove model and carry_in, or set share = \"even\"".to_owned()
+            "[regulation] share = \"optimal\" needs model = \"sound\"; remove model and carry_in, \
+                or set share = \"even\""
+                .to_owned(),
         );
     }
     if regulation.slowdown_permille.is_some() && !optimal {
-        return Err("[regulation] slowdown needs share = \"optimal\"; set that, or remove it".to_owned());
+        return Err(
+            "[regulation] slowdown needs share = \"optimal\"; set that, or remove it".to_owned()
+        );
     }
     match regulation.objective {
         Some(o) if o.of_shares() && !optimal => {
-            Err("[regulation] objective = \"best_effort\", \"margin\" or \"bounds\" needs share = \"optimal\"; set that, or remove it"
+            Err("[regulation] objective = \"best_effort\", \"margin\" or \"bounds\" needs share = \
+                \"optimal\"; set that, or remove it"
                 .to_owned())
         }
         Some(o) if !o.of_shares() && regulation.policy != Policy::Dynamic => {
-            Err("[regulation] objective = \"max_min\" or \"total_bandwidth\" needs policy = \"dynamic\"; remove it".to_owned())
+            Err("[regulation] objective = \"max_min\" or \"total_bandwidth\" needs policy = \
+                \"dynamic\"; remove it"
+                .to_owned())
         }
         _ => Ok(()),
     }
@@ -258,7 +285,9 @@ mod thousandths {
             None => return Ok(None),
             Some(Given::Number(factor)) => factor,
             Some(Given::Other(_)) => {
-                return Err(serde::de::Error::custom("slowdown is not a number; 2.0 is a usual one"));
+                return Err(serde::de::Error::custom(
+                    "slowdown is not a number; 2.0 is a usual one",
+                ));
             }
         };
         if !(1.0..=1000.0).contains(&factor) {
@@ -279,19 +308,28 @@ pub(super) fn check_core(
 ) -> Result<(), String> {
     let active = regulation.active_cores.unwrap_or(platform.cores);
     if core.id >= active {
-        return Err(format!("core {} is out of range: {} has cores 0 to {}", core.id, platform.name, active - 1));
+        return Err(format!(
+            "core {} is out of range: {} has cores 0 to {}",
+            core.id,
+            platform.name,
+            active - 1
+        ));
     }
     if seen.iter().any(|c| c.id == core.id) {
         return Err(format!("core {} is described twice; merge the two tables", core.id));
     }
     if core.bandwidth.is_some() && regulation.share() != Share::Explicit {
         return Err(format!(
-            "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, or remove the bandwidth",
+            "core {} states a bandwidth, which needs [regulation] share = \"explicit\"; set that, \
+                or remove the bandwidth",
             core.id
         ));
     }
     if core.bandwidth.is_some_and(|b| b.0 == 0) {
-        return Err(format!("core {} has bandwidth zero, so nothing could run there; give it some", core.id));
+        return Err(format!(
+            "core {} has bandwidth zero, so nothing could run there; give it some",
+            core.id
+        ));
     }
     Ok(())
 }

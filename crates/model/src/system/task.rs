@@ -73,7 +73,8 @@ pub struct CurvePoint {
 /// Where a task's execution time and misses come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Demand {
-    /// Stated in the file: time alone with the cache the plan gives it, and residual misses of one job.
+    /// Stated in the file: time alone with the cache the plan gives it, and residual misses of one
+    /// job.
     Given {
         /// `C`.
         wcet: Time,
@@ -105,7 +106,8 @@ pub struct Task {
     pub demand: Demand,
     /// 1 is highest; default: rate monotonic.
     pub priority: Option<u32>,
-    /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for the largest safe number.
+    /// Under the policy `dynamic`: accesses of all soft cores together during one job; `None` for
+    /// the largest safe number.
     pub soft_budget: Option<u64>,
     /// Index of its partition, in a system with partitions.
     pub partition: Option<usize>,
@@ -118,27 +120,35 @@ pub struct Task {
 /// The keys of a task that only `[mc2]` reads. Fills in `wcet` and `misses`: those with all ways.
 fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
     let name = &t.name;
-    let given = !t.wcet_by_ways.is_empty() || !t.misses_by_ways.is_empty() || t.average.is_some() || t.reload.is_some();
+    let given = !t.wcet_by_ways.is_empty()
+        || !t.misses_by_ways.is_empty()
+        || t.average.is_some()
+        || t.reload.is_some();
     if given && !mc2 {
         return Err(format!(
-            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read under [mc2] only; add an [mc2] table, or remove them"
+            "task `{name}`: wcet_by_ways, misses_by_ways, average and reload are read under [mc2] \
+                only; add an [mc2] table, or remove them"
         ));
     }
     if mc2 && t.curve.is_some() {
         return Err(format!(
-            "task `{name}`: curve is by locked pages, and [mc2] locks none; give wcet_by_ways with misses_by_ways"
+            "task `{name}`: curve is by locked pages, and [mc2] locks none; give wcet_by_ways with \
+                misses_by_ways"
         ));
     }
-    let (times, misses) = (std::mem::take(&mut t.wcet_by_ways), std::mem::take(&mut t.misses_by_ways));
+    let (times, misses) =
+        (std::mem::take(&mut t.wcet_by_ways), std::mem::take(&mut t.misses_by_ways));
     if !times.is_empty() || !misses.is_empty() {
         if t.wcet.is_some() || t.misses.is_some() {
             return Err(format!(
-                "task `{name}`: give wcet with misses, or wcet_by_ways with misses_by_ways; remove one pair"
+                "task `{name}`: give wcet with misses, or wcet_by_ways with misses_by_ways; remove \
+                    one pair"
             ));
         }
         if times.len() != misses.len() {
             return Err(format!(
-                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for as many ways",
+                "task `{name}`: wcet_by_ways has {} entries, misses_by_ways {}; give both for as \
+                    many ways",
                 times.len(),
                 misses.len()
             ));
@@ -148,7 +158,8 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
             || times.contains(&Time::default())
         {
             return Err(format!(
-                "task `{name}`: wcet_by_ways and misses_by_ways must not grow with the ways, nor a time be 0; correct the numbers"
+                "task `{name}`: wcet_by_ways and misses_by_ways must not grow with the ways, nor a \
+                    time be 0; correct the numbers"
             ));
         }
         (t.wcet, t.misses) = (times.last().copied(), misses.last().copied());
@@ -156,12 +167,18 @@ fn check_shape(t: &mut TaskEntry, mc2: bool) -> Result<TaskShape, String> {
     let average = t.average.unwrap_or(1.0);
     if !(average > 0.0 && average <= 1.0) {
         return Err(format!(
-            "task `{name}`: average = {average}; give the mean over the longest execution time, above 0 and at most 1"
+            "task `{name}`: average = {average}; give the mean over the longest execution time, \
+                above 0 and at most 1"
         ));
     }
     #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to a million")]
     let average_millionths = (average * f64::from(TaskShape::WHOLE)).ceil() as u32;
-    Ok(TaskShape { wcet_by_ways: times, misses_by_ways: misses, average_millionths, reload: t.reload })
+    Ok(TaskShape {
+        wcet_by_ways: times,
+        misses_by_ways: misses,
+        average_millionths,
+        reload: t.reload,
+    })
 }
 
 /// The partition that a task names.
@@ -171,12 +188,14 @@ pub(super) fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Opti
         (None, None) => return Ok(None),
         (None, Some(p)) => {
             return Err(format!(
-                "task `{name}` is of partition `{p}`, but there is no [[partition]]; add it, or remove the key"
+                "task `{name}` is of partition `{p}`, but there is no [[partition]]; add it, or \
+                    remove the key"
             ));
         }
         (Some(_), None) => {
             return Err(format!(
-                "task `{name}` names no partition; add partition = \"...\" (in a system with partitions every task has one)"
+                "task `{name}` names no partition; add partition = \"...\" (in a system with \
+                    partitions every task has one)"
             ));
         }
         (Some(ima), Some(p)) => (&ima.partitions, p),
@@ -188,7 +207,8 @@ pub(super) fn partition_of(t: &TaskEntry, ima: Option<&Instance>) -> Result<Opti
     })?;
     if t.core.is_some() {
         return Err(format!(
-            "task `{name}` states a core, but runs where its partition does; state the core of `{wanted}`"
+            "task `{name}` states a core, but runs where its partition does; state the core of \
+                `{wanted}`"
         ));
     }
     Ok(Some(found))
@@ -215,7 +235,9 @@ pub(super) fn check_task(
         ));
     }
     if t.period.is_none() && t.criticality != Criticality::D {
-        return Err(format!("task `{name}` has no period; add period = \"100 ms\" (only level D may go without)"));
+        return Err(format!(
+            "task `{name}` has no period; add period = \"100 ms\" (only level D may go without)"
+        ));
     }
     if t.period.is_none() && t.deadline.is_some() {
         return Err(format!("task `{name}` has a deadline but no period; add the period"));
@@ -225,33 +247,43 @@ pub(super) fn check_task(
     }
     if t.soft_budget.is_some() && regulation.policy != Policy::Dynamic {
         return Err(format!(
-            "task `{name}`: soft_budget needs [regulation] policy = \"dynamic\"; set that, or remove it"
+            "task `{name}`: soft_budget needs [regulation] policy = \"dynamic\"; set that, or \
+                remove it"
         ));
     }
     let soft_budget = match &t.soft_budget {
         Some(_) if t.criticality == Criticality::D => {
-            return Err(format!("task `{name}` is best effort, which limits nobody; remove its soft_budget"));
+            return Err(format!(
+                "task `{name}` is best effort, which limits nobody; remove its soft_budget"
+            ));
         }
         Some(SoftBudget::Accesses(n)) if (1..1 << 32).contains(n) => Some(*n),
         Some(SoftBudget::Accesses(n)) => {
             return Err(format!(
-                "task `{name}`: soft_budget = {n} is not 1 to 4294967295; give so many accesses, or \"max\""
+                "task `{name}`: soft_budget = {n} is not 1 to 4294967295; give so many accesses, \
+                    or \"max\""
             ));
         }
         Some(SoftBudget::Named(word)) if word != "max" => {
-            return Err(format!("task `{name}`: soft_budget = \"{word}\"; give a number of accesses, or \"max\""));
+            return Err(format!(
+                "task `{name}`: soft_budget = \"{word}\"; give a number of accesses, or \"max\""
+            ));
         }
         Some(SoftBudget::Named(_)) | None => None,
     };
-    let beyond = t.criticality != Criticality::D && t.deadline.zip(t.period).is_some_and(|(d, p)| d > p);
+    let beyond =
+        t.criticality != Criticality::D && t.deadline.zip(t.period).is_some_and(|(d, p)| d > p);
     if regulation.policy == Policy::Dynamic && beyond {
         return Err(format!(
-            "task `{name}` has a deadline beyond its period, which policy = \"dynamic\" does not cover; lower it"
+            "task `{name}` has a deadline beyond its period, which policy = \"dynamic\" does not \
+                cover; lower it"
         ));
     }
     let limit = Time::from_ns(24 * 3600 * 1_000_000_000);
     if [t.period, t.deadline, t.wcet].into_iter().flatten().any(|v| v > limit) {
-        return Err(format!("task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"));
+        return Err(format!(
+            "task `{name}`: a period, deadline or wcet above 24 hours is surely a slip of the unit"
+        ));
     }
     if let Some(points) = &t.curve {
         check_curve(name, points, &t)?;
@@ -261,22 +293,31 @@ pub(super) fn check_task(
         (Some(wcet), Some(misses), _, None) => Demand::Given { wcet, misses },
         (Some(_), None, _, _) => {
             return Err(format!(
-                "task `{name}` gives wcet without misses; add misses = N, the DRAM accesses of one job"
+                "task `{name}` gives wcet without misses; add misses = N, the DRAM accesses of one \
+                    job"
             ));
         }
-        (None, Some(_), _, _) => return Err(format!("task `{name}` gives misses without wcet; add wcet = \"10 ms\"")),
+        (None, Some(_), _, _) => {
+            return Err(format!("task `{name}` gives misses without wcet; add wcet = \"10 ms\""));
+        }
         (Some(_), Some(_), _, Some(_)) | (None, None, Some(_), Some(_)) => {
-            return Err(format!("task `{name}`: give one of profile, command, or wcet with misses"));
+            return Err(format!(
+                "task `{name}`: give one of profile, command, or wcet with misses"
+            ));
         }
         (None, None, None, Some(path)) => Demand::Profile(path),
         (None, None, Some(command), None) => {
             if command.first().is_none_or(String::is_empty) {
-                return Err(format!("task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"));
+                return Err(format!(
+                    "task `{name}`: command is empty; write command = [\"./program\", \"argument\"]"
+                ));
             }
             Demand::Command(command)
         }
         (None, None, None, None) => {
-            return Err(format!("task `{name}` has neither command nor wcet and misses; add one of them"));
+            return Err(format!(
+                "task `{name}` has neither command nor wcet and misses; add one of them"
+            ));
         }
     };
     let widest = match &demand {
@@ -287,7 +328,9 @@ pub(super) fn check_task(
     if let (Some(wcet), Some(period)) = (widest, t.period)
         && wcet > period
     {
-        return Err(format!("task `{name}` is wider than its period: wcet {wcet} > period {period}"));
+        return Err(format!(
+            "task `{name}` is wider than its period: wcet {wcet} > period {period}"
+        ));
     }
     Ok(Task {
         deadline: t.deadline.or(t.period),
@@ -307,23 +350,29 @@ pub(super) fn check_task(
 /// A curve never rises.
 fn check_curve(name: &str, points: &[CurvePoint], t: &TaskEntry) -> Result<(), String> {
     if t.wcet.is_some() || t.misses.is_some() || t.command.is_some() || t.profile.is_some() {
-        return Err(format!("task `{name}`: give curve alone; it states wcet and misses for 0, 1, 2... locked pages"));
+        return Err(format!(
+            "task `{name}`: give curve alone; it states wcet and misses for 0, 1, 2... locked pages"
+        ));
     }
     if points.is_empty() || points.len() > 1 << 20 {
         return Err(format!(
-            "task `{name}`: curve has {} points; give one for each number of locked pages, from 0 on",
+            "task `{name}`: curve has {} points; give one for each number of locked pages, from 0 \
+                on",
             points.len()
         ));
     }
     let rises = points.windows(2).position(|p| p[1].wcet > p[0].wcet || p[1].misses > p[0].misses);
     if let Some(at) = rises {
         return Err(format!(
-            "task `{name}`: curve rises from {at} to {} locked pages; a page more never costs; correct the point",
+            "task `{name}`: curve rises from {at} to {} locked pages; a page more never costs; \
+                correct the point",
             at + 1
         ));
     }
     if points[0].wcet > Time::from_ns(24 * 3600 * 1_000_000_000) {
-        return Err(format!("task `{name}`: a wcet above 24 hours is surely a slip of the unit; correct it"));
+        return Err(format!(
+            "task `{name}`: a wcet above 24 hours is surely a slip of the unit; correct it"
+        ));
     }
     Ok(())
 }

@@ -1,10 +1,13 @@
 //! A system file as text, with keys changed that the file on disk keeps.
 //!
-//! Problem: "what would the plan be with another period" should not need a second file, and what is refused in a file must be refused here in the
-//! same words. Rule: a change `KEY=VALUE` edits the text, and the text is read as every system file is. `KEY` is a dotted path: tables by key
-//! (`regulation.period`), elements of arrays by their `name` or `id` (`task.canny.period`, `core.2.bandwidth`), others by number from 0. A
-//! value is TOML; what is none is a string, so that `1 ms` needs no quotes. A key that is not there is added, and so is the `[[core]]` that it
-//! is for. Values are replaced where they stand and lines that are added are not counted, so that errors name the lines of the file.
+//! Problem: "what would the plan be with another period" should not need a second file, and what is
+//! refused in a file must be refused here in the same words. Rule: a change `KEY=VALUE` edits the
+//! text, and the text is read as every system file is. `KEY` is a dotted path: tables by key
+//! (`regulation.period`), elements of arrays by their `name` or `id` (`task.canny.period`,
+//! `core.2.bandwidth`), others by number from 0. A value is TOML; what is none is a string, so that
+//! `1 ms` needs no quotes. A key that is not there is added, and so is the `[[core]]` that it is
+//! for. Values are replaced where they stand and lines that are added are not counted, so that
+//! errors name the lines of the file.
 //! Does not cover: removing a key, and adding elements of arrays other than `[[core]]`.
 
 use super::System;
@@ -39,21 +42,22 @@ impl SystemText {
         Self { path: path.to_owned(), text, added: Vec::new() }
     }
 
-    /// With one key changed: `change` is `KEY=VALUE`. Whether the result is a system, [`SystemText::system`] tells.
+    /// With one key changed: `change` is `KEY=VALUE`. Whether the result is a system,
+    /// [`SystemText::system`] tells.
     ///
     /// # Errors
     /// When the file has no place for the key, or is no TOML.
     pub fn with(&self, change: &str) -> Result<Self, ModelError> {
-        let root = DeTable::parse(&self.text).map_err(|e| ModelError::from_toml(&self.path, &self.text, &e))?;
-        let edit = edit(&self.text, root.get_ref(), change).map_err(|message| ModelError::Invalid {
-            path: self.path.clone(),
-            line: None,
-            message,
+        let root = DeTable::parse(&self.text)
+            .map_err(|e| ModelError::from_toml(&self.path, &self.text, &e))?;
+        let edit = edit(&self.text, root.get_ref(), change).map_err(|message| {
+            ModelError::Invalid { path: self.path.clone(), line: None, message }
         })?;
         let mut out = self.clone();
         out.text.replace_range(edit.at.clone(), &edit.text);
         if edit.adds_line {
-            out.added.push(line(&self.text, edit.at.start) + usize::from(!edit.text.ends_with('\n')));
+            out.added
+                .push(line(&self.text, edit.at.start) + usize::from(!edit.text.ends_with('\n')));
         }
         Ok(out)
     }
@@ -63,8 +67,8 @@ impl SystemText {
     /// # Errors
     /// As [`System::load`].
     pub fn system(&self) -> Result<System, ModelError> {
-        let mut system =
-            System::parse(&self.path, &self.text).map_err(|e| e.on_lines(|line| self.line_of_file(line)))?;
+        let mut system = System::parse(&self.path, &self.text)
+            .map_err(|e| e.on_lines(|line| self.line_of_file(line)))?;
         for task in &mut system.tasks {
             task.line = self.line_of_file(task.line);
         }
@@ -73,7 +77,11 @@ impl SystemText {
 
     /// The file's line for one of the text; an added line counts as the one before it.
     fn line_of_file(&self, line: usize) -> usize {
-        self.added.iter().rev().fold(line, |line, &added| if line >= added { line - 1 } else { line }).max(1)
+        self.added
+            .iter()
+            .rev()
+            .fold(line, |line, &added| if line >= added { line - 1 } else { line })
+            .max(1)
     }
 }
 
@@ -101,13 +109,17 @@ impl Edit {
 
 /// A value as TOML: what is none is a string.
 fn toml_of(value: &str) -> String {
-    value.parse::<toml::Value>().unwrap_or_else(|_| toml::Value::String(value.to_owned())).to_string()
+    value
+        .parse::<toml::Value>()
+        .unwrap_or_else(|_| toml::Value::String(value.to_owned()))
+        .to_string()
 }
 
 /// A table on the way to a key.
 struct Here<'a> {
     text: &'a str,
-    /// Where it begins: at its header, its brace, or its name in a dotted key; `None` for the whole file.
+    /// Where it begins: at its header, its brace, or its name in a dotted key; `None` for the whole
+    /// file.
     at: Option<Range<usize>>,
     table: &'a DeTable<'a>,
     /// The keys up to it, each with its dot.
@@ -116,7 +128,10 @@ struct Here<'a> {
 
 fn edit(text: &str, root: &DeTable, change: &str) -> Result<Edit, String> {
     if change.contains(char::is_control) {
-        return Err("a change is one line, KEY=VALUE; remove line breaks and other control characters".to_owned());
+        return Err(
+            "a change is one line, KEY=VALUE; remove line breaks and other control characters"
+                .to_owned(),
+        );
     }
     if !change.contains('=') {
         return Err(no_value(change));
@@ -136,13 +151,15 @@ fn in_table(here: &Here, rest: &str) -> Result<Edit, String> {
     };
     let (key, after) = (rest[..end].trim(), &rest[end + 1..]);
     if key.is_empty() {
-        return Err(format!("there is no key in `{path}{rest}`; write KEY=VALUE, like regulation.period=2 ms"));
+        return Err(format!(
+            "there is no key in `{path}{rest}`; write KEY=VALUE, like regulation.period=2 ms"
+        ));
     }
     let found = here.table.iter().find(|(k, _)| k.get_ref() == key).map(|(_, value)| value);
     match (found, &rest[end..=end]) {
-        (Some(value), "=") if has_header(here.text, value) => {
-            Err(format!("`{path}{key}` is a table; name one of its keys, like regulation.period=2 ms"))
-        }
+        (Some(value), "=") if has_header(here.text, value) => Err(format!(
+            "`{path}{key}` is a table; name one of its keys, like regulation.period=2 ms"
+        )),
         (Some(value), "=") => Ok(Edit::replace(value.span(), after)),
         (Some(value), _) => in_value(here.text, value, &format!("{path}{key}."), after),
         (None, "=") => Ok(add_key(here, key, after)),
@@ -154,14 +171,18 @@ fn in_table(here: &Here, rest: &str) -> Result<Edit, String> {
 fn has_header(text: &str, value: &Spanned<DeValue>) -> bool {
     match value.get_ref() {
         DeValue::Table(_) => !text[value.span()].starts_with('{'),
-        DeValue::Array(all) => all.iter().next().is_some_and(|v| v.get_ref().is_table() && has_header(text, v)),
+        DeValue::Array(all) => {
+            all.iter().next().is_some_and(|v| v.get_ref().is_table() && has_header(text, v))
+        }
         _ => false,
     }
 }
 
 fn in_value(text: &str, value: &Spanned<DeValue>, path: &str, rest: &str) -> Result<Edit, String> {
     match value.get_ref() {
-        DeValue::Table(table) => in_table(&Here { text, at: Some(value.span()), table, path: path.to_owned() }, rest),
+        DeValue::Table(table) => {
+            in_table(&Here { text, at: Some(value.span()), table, path: path.to_owned() }, rest)
+        }
         DeValue::Array(all) => {
             let all: Vec<&Spanned<DeValue>> = all.iter().collect();
             in_array(text, &all, path, rest)
@@ -172,7 +193,9 @@ fn in_value(text: &str, value: &Spanned<DeValue>, path: &str, rest: &str) -> Res
 
 /// What an element of an array is called: its name, its id, or its number.
 fn name_of(at: usize, element: &DeValue) -> String {
-    let key = |key: &str| element.as_table()?.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v.get_ref());
+    let key = |key: &str| {
+        element.as_table()?.iter().find(|(k, _)| k.get_ref() == key).map(|(_, v)| v.get_ref())
+    };
     match (key("name"), key("id")) {
         (Some(DeValue::String(name)), _) => name.to_string(),
         (_, Some(DeValue::Integer(id))) => id.to_string(),
@@ -182,7 +205,8 @@ fn name_of(at: usize, element: &DeValue) -> String {
 
 /// Names may have dots: the longest that fits counts.
 fn in_array(text: &str, all: &[&Spanned<DeValue>], path: &str, rest: &str) -> Result<Edit, String> {
-    let names: Vec<String> = all.iter().enumerate().map(|(at, e)| name_of(at, e.get_ref())).collect();
+    let names: Vec<String> =
+        all.iter().enumerate().map(|(at, e)| name_of(at, e.get_ref())).collect();
     let after = |name: &str| rest.strip_prefix(name).filter(|r| r.starts_with(['.', '=']));
     let fitting = names.iter().enumerate().filter_map(|(at, name)| Some((at, name, after(name)?)));
     let Some((at, name, after)) = fitting.max_by_key(|(_, name, _)| name.len()) else {
@@ -196,7 +220,9 @@ fn in_array(text: &str, all: &[&Spanned<DeValue>], path: &str, rest: &str) -> Re
     match (after.strip_prefix('.'), after.strip_prefix('=')) {
         (Some(rest), _) => in_value(text, all[at], &format!("{path}{name}."), rest),
         (None, Some(new)) if !has_header(text, all[at]) => Ok(Edit::replace(all[at].span(), new)),
-        _ => Err(format!("`{path}{name}` is a table; name one of its keys, like {path}{name}.period=2 ms")),
+        _ => Err(format!(
+            "`{path}{name}` is a table; name one of its keys, like {path}{name}.period=2 ms"
+        )),
     }
 }
 
@@ -229,17 +255,23 @@ fn add_table(here: &Here, key: &str, rest: &str) -> Result<Edit, String> {
             let text = format!("\n[{key}]\n{} = {}\n", inner.trim(), toml_of(value));
             Ok(Edit::insert(here.text.len(), text, false))
         }
-        _ => Err(format!("there is no `{path}{key}` in the file; correct the key, or add it to the file")),
+        _ => Err(format!(
+            "there is no `{path}{key}` in the file; correct the key, or add it to the file"
+        )),
     }
 }
 
 /// A `[[core]]` with one key more.
 fn new_core(text: &str, id: &str, rest: &str) -> Result<Edit, String> {
     let Some((key, value)) = rest.split_once('=').filter(|(key, _)| !key.contains('.')) else {
-        return Err(format!("`core.{id}.{rest}` has no value; write KEY=VALUE, like core.0.bandwidth=200 MB/s"));
+        return Err(format!(
+            "`core.{id}.{rest}` has no value; write KEY=VALUE, like core.0.bandwidth=200 MB/s"
+        ));
     };
     if id.parse::<u32>().is_err() {
-        return Err(format!("`core.{id}`: a core is named by its number; write it like core.0.bandwidth=200 MB/s"));
+        return Err(format!(
+            "`core.{id}`: a core is named by its number; write it like core.0.bandwidth=200 MB/s"
+        ));
     }
     let new = format!("\n[[core]]\nid = {id}\n{} = {}\n", key.trim(), toml_of(value));
     Ok(Edit::insert(text.len(), new, false))
@@ -250,9 +282,11 @@ mod tests {
     use super::*;
     use crate::units::Time;
 
-    const FILE: &str = "platform = \"p4080\" # the board\n[regulation] # shared\nperiod = \"1 ms\"\n\
+    const FILE: &str = "platform = \"p4080\" # the board\n[regulation] # shared\nperiod = \"1 \
+        ms\"\n\
         [[task]]\nname = \"a\"\nperiod = \"100 ms\"\nwcet = \"1 ms\"\nmisses = 10\n\
-        [[task]]\nname = \"a.b\"\nperiod = \"50 ms\"\ncurve = [{ wcet = \"2 ms\", misses = 9 }, { wcet = \"1 ms\", misses = 3 }]\n";
+        [[task]]\nname = \"a.b\"\nperiod = \"50 ms\"\ncurve = [{ wcet = \"2 ms\", misses = 9 }, { \
+        wcet = \"1 ms\", misses = 3 }]\n";
 
     fn changed(changes: &[&str]) -> Result<SystemText, String> {
         let start = SystemText::new(Path::new("s.toml"), FILE.to_owned());
@@ -265,7 +299,9 @@ mod tests {
     }
 
     fn refusal(changes: &[&str]) -> String {
-        changed(changes).and_then(|text| text.system().map(drop).map_err(|e| e.to_string())).unwrap_err()
+        changed(changes)
+            .and_then(|text| text.system().map(drop).map_err(|e| e.to_string()))
+            .unwrap_err()
     }
 
     #[test]
@@ -274,12 +310,20 @@ mod tests {
         assert_eq!(system(&["regulation.period=2 ms"]).regulation.period, ms(2));
         assert_eq!(system(&["regulation.active_cores=3"]).regulation.active_cores, Some(3));
         assert_eq!(system(&["task.a.period=20 ms"]).tasks[0].period, Some(ms(20)));
-        assert_eq!(system(&["task.a.b.period=20 ms"]).tasks[1].period, Some(ms(20)), "a name with a dot");
+        assert_eq!(
+            system(&["task.a.b.period=20 ms"]).tasks[1].period,
+            Some(ms(20)),
+            "a name with a dot"
+        );
         assert_eq!(system(&["task.a.core=5"]).tasks[0].core, Some(5));
         assert_eq!(system(&["platform=raspberry-pi-4"]).platform.name, "raspberry-pi-4");
         let curve = &system(&["task.a.b.curve.1.misses=2"]).tasks[1].demand;
         assert!(format!("{curve:?}").ends_with("misses: 2 }])"), "{curve:?}");
-        let two = system(&["regulation.share=explicit", "core.2.bandwidth=100 MB/s", "core.2.write_bandwidth=10 MB/s"]);
+        let two = system(&[
+            "regulation.share=explicit",
+            "core.2.bandwidth=100 MB/s",
+            "core.2.write_bandwidth=10 MB/s",
+        ]);
         assert_eq!((two.cores[0].id, two.cores[0].bandwidth.unwrap().0), (2, 100_000_000));
         assert!(two.cores[0].write_bandwidth.is_some());
         // The last word counts.
@@ -290,7 +334,11 @@ mod tests {
     fn tables_that_are_not_there_are_added() {
         let bare = FILE.replace("[regulation] # shared\nperiod = \"1 ms\"\n", "");
         let of = |text: &str, change: &str| {
-            SystemText::new(Path::new("s.toml"), text.to_owned()).with(change).unwrap().system().unwrap()
+            SystemText::new(Path::new("s.toml"), text.to_owned())
+                .with(change)
+                .unwrap()
+                .system()
+                .unwrap()
         };
         assert_eq!(of(&bare, "regulation.period=2 ms").regulation.period, Time::from_ns(2_000_000));
         let dotted = format!("regulation.period = \"1 ms\"\n{bare}");
@@ -303,7 +351,8 @@ mod tests {
     fn lines_are_those_of_the_file() {
         let system = system(&["regulation.active_cores=3", "task.a.core=1"]);
         assert_eq!(system.tasks.iter().map(|t| t.line).collect::<Vec<_>>(), [4, 9]);
-        let beside = refusal(&["regulation.active_cores=3", "task.a.core=1", "task.a.b.priority=0"]);
+        let beside =
+            refusal(&["regulation.active_cores=3", "task.a.core=1", "task.a.b.priority=0"]);
         assert!(beside.starts_with("s.toml:9: task `a.b`: priority 0"), "{beside}");
         let value = refusal(&["task.a.core=1", "task.a.b.period=1"]);
         assert!(value.starts_with("s.toml:11:10: "), "a value in its place: {value}");

@@ -1,12 +1,15 @@
 //! Even budgets: how much each core may do in a period.
 //!
-//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with large budgets a task that mostly computes
-//! suffers from its neighbours in every period, with small ones a task that mostly reads waits for its own core's next period. Where a
-//! board counts write-backs, a part of the budget can be kept for writes, which hold others up longer.
-//! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each, where writes can be counted, of
-//! several parts for writes), the largest with which the geometric mean of the analysed tasks' longest executions beside the other cores
-//! is at most [`TOLERANCE`] above the least that there is; a quarter of the largest at least, unless deadlines need less. Where one of them exceeds its deadline, or all of them together the cores'
-//! time, what counts is by how much. Not covered: budgets that differ between cores.
+//! Problem: a core's budget lets its own tasks proceed, and holds up those of the others: with
+//! large budgets a task that mostly computes suffers from its neighbours in every period, with
+//! small ones a task that mostly reads waits for its own core's next period. Where a board counts
+//! write-backs, a part of the budget can be kept for writes, which hold others up longer.
+//! Rule: of a ladder of budgets up to the largest that each core can surely use up (and for each,
+//! where writes can be counted, of several parts for writes), the largest with which the geometric
+//! mean of the analysed tasks' longest executions beside the other cores is at most [`TOLERANCE`]
+//! above the least that there is; a quarter of the largest at least, unless deadlines need less.
+//! Where one of them exceeds its deadline, or all of them together the cores' time, what counts is
+//! by how much. Not covered: budgets that differ between cores.
 
 use crate::core_plan::CoreBounds;
 use crate::resources::Resources;
@@ -17,10 +20,20 @@ use solocore_model::{System, Time};
 
 /// Steps of the ladder, in parts of 24 of the largest budget.
 const STEPS: u64 = 24;
-/// Where writes have a part of their own: the whole budget over that for both kinds, and the part, in percent. Reads cost the others
-/// less, so that there may be more.
-const WRITES: [(u64, u64); 10] =
-    [(100, 10), (100, 20), (100, 30), (100, 40), (100, 50), (200, 10), (200, 20), (200, 30), (200, 40), (200, 50)];
+/// Where writes have a part of their own: the whole budget over that for both kinds, and the part,
+/// in percent. Reads cost the others less, so that there may be more.
+const WRITES: [(u64, u64); 10] = [
+    (100, 10),
+    (100, 20),
+    (100, 30),
+    (100, 40),
+    (100, 50),
+    (200, 10),
+    (200, 20),
+    (200, 30),
+    (200, 40),
+    (200, 50),
+];
 /// What a larger budget may cost in the bounds, as a factor.
 const TOLERANCE: f64 = 1.02;
 /// Budgets with which something does not fit come after all others.
@@ -29,15 +42,23 @@ const MISFIT: f64 = 1e12;
 /// The resources with even budgets chosen, where the system asks for them.
 pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources {
     // Optimal shares begin from even ones.
-    let even = system.regulation.policy == Policy::Memguard && system.regulation.share() != Share::Explicit;
+    let even = system.regulation.policy == Policy::Memguard
+        && system.regulation.share() != Share::Explicit;
     let stated = resources.write_budgets.iter().any(Option::is_some);
-    let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else { return resources };
-    if !even || resources.model == Model::Sce || resources.stalls.is_empty() || !work.iter().any(Work::hard) {
+    let Some(largest) = resources.budgets.as_ref().and_then(|b| b.first()).copied() else {
+        return resources;
+    };
+    if !even
+        || resources.model == Model::Sce
+        || resources.stalls.is_empty()
+        || !work.iter().any(Work::hard)
+    {
         return resources;
     }
     let cores = resources.cores as usize;
     let apart = resources.platform.dram.counts_writes && system.windows().is_none() && !stated;
-    let tasks: Vec<Asker> = work.iter().filter(|w| w.hard()).map(|w| Asker::of(w, &resources)).collect();
+    let tasks: Vec<Asker> =
+        work.iter().filter(|w| w.hard()).map(|w| Asker::of(w, &resources)).collect();
     let mut tried = resources.clone();
     let mut found: Vec<Found> = Vec::new();
     for step in (1..=STEPS).rev() {
@@ -54,7 +75,8 @@ pub fn choose(system: &System, work: &[Work], resources: Resources) -> Resources
             }
         }
     }
-    // Less than a quarter of the largest only where deadlines need it: what no task is promised is to have something, too.
+    // Less than a quarter of the largest only where deadlines need it: what no task is promised is
+    // to have something, too.
     let usual = |f: &Found| f.0 * 4 >= largest;
     if found.iter().any(|f| usual(f) && f.1 < MISFIT) {
         found.retain(usual);

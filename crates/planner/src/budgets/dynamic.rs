@@ -1,13 +1,18 @@
-//! Plans for dynamic budgets: which cores are hard, and what the soft ones may do while each hard task runs.
+//! Plans for dynamic budgets: which cores are hard, and what the soft ones may do while each hard
+//! task runs.
 //!
-//! Problem: analysed tasks share the memory with cores that promise nothing. Rule (dynamic-budgeting, sections III and IV, as corrected in
-//! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores together make `B_i`
-//! accesses. Stated budgets are kept; the others are the largest with which every deadline is met.
-//! Placement: analysed tasks without a core go to the first core, in order, on which all analysed tasks are still safe with
-//! the least budgets, heaviest first: as few hard cores as possible. Best effort goes to soft cores only, as nothing
-//! limits it on a hard one. At least one core stays soft where there is best effort.
+//! Problem: analysed tasks share the memory with cores that promise nothing. Rule
+//! (dynamic-budgeting, sections III and IV, as corrected in
+//! `solocore_analysis::memory::dynamic_budget`): each job of an analysed task lets all soft cores
+//! together make `B_i` accesses. Stated budgets are kept; the others are the largest with which
+//! every deadline is met.
+//! Placement: analysed tasks without a core go to the first core, in order, on which all analysed
+//! tasks are still safe with the least budgets, heaviest first: as few hard cores as possible. Best
+//! effort goes to soft cores only, as nothing limits it on a hard one. At least one core stays soft
+//! where there is best effort.
 //!
-//! Not covered: best effort under analysed tasks on one core; budgets that differ between soft cores.
+//! Not covered: best effort under analysed tasks on one core; budgets that differ between soft
+//! cores.
 
 use crate::core_plan::CorePlan;
 use crate::error::PlanError;
@@ -28,7 +33,8 @@ pub struct Budgeted {
     pub index: usize,
     /// `B_i`.
     pub budget: u64,
-    /// Its bounds; `None` if some analysed task may miss its deadline: then nothing is known of the others.
+    /// Its bounds; `None` if some analysed task may miss its deadline: then nothing is known of the
+    /// others.
     pub bound: Option<TaskBound>,
     /// How they came about.
     pub derivation: Option<Derivation>,
@@ -92,10 +98,18 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
     for (task, &t) in tasks.iter_mut().zip(&order) {
         task.budget = system.tasks[t].soft_budget.unwrap_or(least);
     }
-    let words = |e: solocore_analysis::memory::dynamic_budget::BudgetError| PlanError(e.to_string());
+    let words =
+        |e: solocore_analysis::memory::dynamic_budget::BudgetError| PlanError(e.to_string());
     if tasks.is_empty() {
         let switch_accesses = memory.switch_accesses;
-        return Ok(Dynamic { placement, cores, tasks: Vec::new(), fails: None, soft, switch_accesses });
+        return Ok(Dynamic {
+            placement,
+            cores,
+            tasks: Vec::new(),
+            fails: None,
+            soft,
+            switch_accesses,
+        });
     }
     if let Some(best) = largest_budgets_of(&tasks, &free, &memory, objective).map_err(words)? {
         // More than a counter holds is as good as no limit.
@@ -116,8 +130,9 @@ pub fn plan(system: &System, work: &[Work], resources: &Resources) -> Result<Dyn
     Ok(Dynamic { placement, cores, tasks, fails, soft, switch_accesses: memory.switch_accesses })
 }
 
-/// When a budget comes into force, soft cores may have accesses under way. In the papers' model: each as many reads as it has miss registers,
-/// and a dirty line pushed out for each. Under the interference model: all that can be left in the queues.
+/// When a budget comes into force, soft cores may have accesses under way. In the papers' model:
+/// each as many reads as it has miss registers, and a dirty line pushed out for each. Under the
+/// interference model: all that can be left in the queues.
 fn memory(soft: &[bool], resources: &Resources) -> Memory {
     if resources.model == Model::Sce {
         let cores = soft.iter().filter(|&&s| s).count() as u64;
@@ -150,15 +165,17 @@ fn cores(placement: &[u32], work: &[Work], resources: &Resources) -> (Vec<CorePl
 
 /// The analysed tasks, highest priority first, and their numbers in the system; budgets 0.
 ///
-/// A job that is preempted reads its lines again and may push out as many dirty ones each time it returns; a job that preempts
-/// may push out the dirty lines of the one below it. The former is `reload_ps`, the latter a part of its `wcet_ps`.
+/// A job that is preempted reads its lines again and may push out as many dirty ones each time it
+/// returns; a job that preempts may push out the dirty lines of the one below it. The former is
+/// `reload_ps`, the latter a part of its `wcet_ps`.
 fn hard_tasks(
     placement: &[u32],
     cores: &[CorePlan],
     work: &[Work],
     resources: &Resources,
 ) -> (Vec<HardTask>, Vec<usize>) {
-    let mut order: Vec<usize> = (0..work.len()).filter(|&t| work[t].hard() && placement[t] < resources.cores).collect();
+    let mut order: Vec<usize> =
+        (0..work.len()).filter(|&t| work[t].hard() && placement[t] < resources.cores).collect();
     order.sort_by_key(|&t| work[t].priority);
     let lines = |t: usize| work[t].demand.lines().min(resources.platform.private_lines());
     let tasks = order
@@ -178,10 +195,14 @@ fn hard_tasks(
             // An access of lower priority may be under way at its release.
             let blocking = if pushed.is_some() { resources.blocking_ps() } else { 0 };
             HardTask {
-                wcet_ps: wcet_ps.saturating_add(resources.access_ps(pushed.unwrap_or(0))).saturating_add(blocking),
+                wcet_ps: wcet_ps
+                    .saturating_add(resources.access_ps(pushed.unwrap_or(0)))
+                    .saturating_add(blocking),
                 period_ps: work[t].task.period.map_or(u64::MAX, |p| p.ps()),
                 deadline_ps,
-                misses: misses.saturating_add(pushed.unwrap_or(0)).saturating_add(preemptions.saturating_mul(reload)),
+                misses: misses
+                    .saturating_add(pushed.unwrap_or(0))
+                    .saturating_add(preemptions.saturating_mul(reload)),
                 core,
                 budget: 0,
                 reload_ps: resources.access_ps(reload),
@@ -197,7 +218,8 @@ const NOWHERE: u32 = u32::MAX;
 fn place(system: &System, work: &[Work], resources: &Resources) -> Result<Vec<u32>, PlanError> {
     let mut placed: Vec<u32> = work.iter().map(|w| w.task.core.unwrap_or(NOWHERE)).collect();
     let best_effort = work.iter().any(|w| !w.hard());
-    let mut open: Vec<usize> = (0..work.len()).filter(|&t| placed[t] == NOWHERE && work[t].hard()).collect();
+    let mut open: Vec<usize> =
+        (0..work.len()).filter(|&t| placed[t] == NOWHERE && work[t].hard()).collect();
     let load = |t: usize| {
         let period = work[t].task.period.map_or(u64::MAX, |p| p.ps());
         work[t].wcet_ps(0, resources) as f64 / period as f64
@@ -240,16 +262,22 @@ fn place_best_effort(
     resources: &Resources,
     mut placed: Vec<u32>,
 ) -> Result<Vec<u32>, PlanError> {
-    let hard_on = |placed: &[u32], core: u32| (0..work.len()).find(|&t| placed[t] == core && work[t].hard());
+    let hard_on =
+        |placed: &[u32], core: u32| (0..work.len()).find(|&t| placed[t] == core && work[t].hard());
     for task in (0..work.len()).filter(|&t| !work[t].hard()) {
         if placed[task] == NOWHERE {
             let soft = (0..resources.cores).filter(|&c| hard_on(&placed, c).is_none());
             let count = |core: u32| placed.iter().filter(|&&c| c == core).count();
-            placed[task] = soft.min_by_key(|&c| (count(c), c)).ok_or_else(|| no_core(system, task))?;
+            placed[task] =
+                soft.min_by_key(|&c| (count(c), c)).ok_or_else(|| no_core(system, task))?;
         } else if let Some(other) = hard_on(&placed, placed[task]) {
             return Err(PlanError(format!(
-                "line {}: task `{}` is best effort on core {} beside `{}`, where no dynamic budget limits it; place it on a core without tasks of level A to C",
-                system.tasks[task].line, system.tasks[task].name, placed[task], system.tasks[other].name
+                "line {}: task `{}` is best effort on core {} beside `{}`, where no dynamic budget \
+                    limits it; place it on a core without tasks of level A to C",
+                system.tasks[task].line,
+                system.tasks[task].name,
+                placed[task],
+                system.tasks[other].name
             )));
         }
     }
@@ -258,7 +286,8 @@ fn place_best_effort(
 
 fn no_core(system: &System, task: usize) -> PlanError {
     PlanError(format!(
-        "line {}: there is no core for task `{}`: under dynamic budgets tasks of level A to C and best effort need different cores; free one",
+        "line {}: there is no core for task `{}`: under dynamic budgets tasks of level A to C and \
+            best effort need different cores; free one",
         system.tasks[task].line, system.tasks[task].name
     ))
 }

@@ -1,8 +1,9 @@
 //! Plans in which each core has a budget of memory accesses.
 //!
-//! Rule: tasks without a core go to the least loaded core on which all stay schedulable, heaviest first (worst fit); response times per core
-//! decide. Even budgets are chosen by [`choose`]: the largest with which the bounds are nearly as low as they can be. Budgets that follow
-//! the running task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
+//! Rule: tasks without a core go to the least loaded core on which all stay schedulable, heaviest
+//! first (worst fit); response times per core decide. Even budgets are chosen by [`choose`]: the
+//! largest with which the bounds are nearly as low as they can be. Budgets that follow the running
+//! task: `dynamic`. With `share = "optimal"`, `optimal` chooses cores, cache and budgets together.
 
 mod choose;
 mod dynamic;
@@ -26,7 +27,8 @@ use solocore_model::System;
 use solocore_model::plan::{Certificate, Plan, PlanCore, PlanTask};
 use solocore_model::system::{Model, Policy, Share};
 
-/// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a held bandwidth lock.
+/// Plans a system whose cores have budgets. `lock_budget`: accesses per period and core beside a
+/// held bandwidth lock.
 pub fn plan(
     system: &System,
     work: &[Work],
@@ -47,12 +49,14 @@ pub fn plan(
     Ok(plan)
 }
 
-/// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running task? Response times are looked for up to
-/// the deadlines only; of optimal shares, the first that will do are good enough.
+/// Would [`plan`] find that every task meets its deadline, where budgets do not follow the running
+/// task? Response times are looked for up to the deadlines only; of optimal shares, the first that
+/// will do are good enough.
 pub fn schedulable(system: &System, work: &[Work], mut resources: Resources) -> bool {
     resources.verdict_only = true;
     if system.regulation.share() == Share::Optimal {
-        let (_, (_, cores, _)) = optimal_shares(system, work, &resources, false, &|best| best.meets());
+        let (_, (_, cores, _)) =
+            optimal_shares(system, work, &resources, false, &|best| best.meets());
         if fits(&cores) {
             return true;
         }
@@ -89,21 +93,28 @@ fn optimal_shares(
     endless: bool,
     stop: &dyn Fn(&optimal::Value) -> bool,
 ) -> (optimal::Why, Placed) {
-    let optimal::Found { best, why } = optimal::choose(system, work, even, &place(work, even), endless, stop);
+    let optimal::Found { best, why } =
+        optimal::choose(system, work, even, &place(work, even), endless, stop);
     let placement = best.candidate.placement;
     let (cores, resources) = with_known_rivals(best.cores, &placement, work, best.resources);
     (why, (placement, cores, resources))
 }
 
 /// The plan with these shares; with even ones where only they meet all deadlines.
-fn with_optimal_shares(system: &System, work: &[Work], even: Resources, patience: Patience<'_>) -> Plan {
+fn with_optimal_shares(
+    system: &System,
+    work: &[Work],
+    even: Resources,
+    patience: Patience<'_>,
+) -> Plan {
     let (why, (placement, cores, resources)) =
         optimal_shares(system, work, &even, patience.endless, &|_| (patience.stop)());
     if !fits(&cores) {
         let (placement, cores, resources) = worst_fit(work, even);
         if fits(&cores) {
             let mut plan = assemble(system, work, &placement, &cores, &resources);
-            let reason = "shares: even ones, as no others were found with which every deadline is met";
+            let reason =
+                "shares: even ones, as no others were found with which every deadline is met";
             plan.reasons.insert(0, reason.to_owned());
             plan.certificate = Some(Certificate { optimal: false, gap: 1.0 });
             return plan;
@@ -115,8 +126,8 @@ fn with_optimal_shares(system: &System, work: &[Work], even: Resources, patience
     plan
 }
 
-/// Where there is no best effort, the other cores make no more accesses than their jobs do. That holds if all of them end by their
-/// deadlines; if one may not, everything stays as it was.
+/// Where there is no best effort, the other cores make no more accesses than their jobs do. That
+/// holds if all of them end by their deadlines; if one may not, everything stays as it was.
 fn with_known_rivals(
     cores: Vec<CorePlan>,
     placement: &[u32],
@@ -130,12 +141,16 @@ fn with_known_rivals(
     let known = resources.with_jobs(&|core, costs| {
         let rivals = resources.rivals(core);
         let of = |&index: &usize| -> Option<Job> {
-            let other = rivals.contains(&placement[index]).then(|| cores.get(placement[index] as usize))??;
+            let other = rivals
+                .contains(&placement[index])
+                .then(|| cores.get(placement[index] as usize))??;
             let task = work[index].task;
             Some(Job {
                 period_ps: task.period?.ps(),
                 reach_ps: task.deadline?.ps(),
-                cost_ps: other.accesses_with_reloads(index, work, &resources)?.saturating_mul(costs.any_ps),
+                cost_ps: other
+                    .accesses_with_reloads(index, work, &resources)?
+                    .saturating_mul(costs.any_ps),
             })
         };
         (0..work.len()).collect::<Vec<_>>().iter().filter_map(of).collect()
@@ -151,8 +166,9 @@ fn place(work: &[Work], resources: &Resources) -> Vec<u32> {
     let on = |placed: &[Option<u32>], core: u32| -> Vec<usize> {
         (0..work.len()).filter(|&t| placed[t] == Some(core) && work[t].hard()).collect()
     };
-    let mut loads: Vec<f64> =
-        (0..resources.cores).map(|c| CorePlan::best(c, on(&placed, c), work, resources).utilization).collect();
+    let mut loads: Vec<f64> = (0..resources.cores)
+        .map(|c| CorePlan::best(c, on(&placed, c), work, resources).utilization)
+        .collect();
     let mut open: Vec<(usize, f64)> = (0..work.len())
         .filter(|&t| placed[t].is_none() && work[t].hard())
         .map(|t| (t, CorePlan::best(0, vec![t], work, resources).utilization))
@@ -175,22 +191,33 @@ fn place(work: &[Work], resources: &Resources) -> Vec<u32> {
     for task in 0..work.len() {
         if placed[task].is_none() {
             let count = |core: u32, hard: bool| {
-                (0..work.len()).filter(|&t| placed[t] == Some(core) && work[t].hard() == hard).count()
+                (0..work.len())
+                    .filter(|&t| placed[t] == Some(core) && work[t].hard() == hard)
+                    .count()
             };
-            let core = (0..resources.cores).min_by_key(|&c| (count(c, true) + count(c, false), count(c, true), c));
+            let core = (0..resources.cores)
+                .min_by_key(|&c| (count(c, true) + count(c, false), count(c, true), c));
             placed[task] = core;
         }
     }
     placed.into_iter().map(|core| core.unwrap_or(0)).collect()
 }
 
-fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan], resources: &Resources) -> Plan {
-    let margins: Vec<Margins> = cores.iter().map(|core| Margins::of(core, work, resources)).collect();
+fn assemble(
+    system: &System,
+    work: &[Work],
+    placement: &[u32],
+    cores: &[CorePlan],
+    resources: &Resources,
+) -> Plan {
+    let margins: Vec<Margins> =
+        cores.iter().map(|core| Margins::of(core, work, resources)).collect();
     let tasks: Vec<PlanTask> = work
         .iter()
         .enumerate()
         .map(|(index, w)| {
-            let (core, margins) = (&cores[placement[index] as usize], &margins[placement[index] as usize]);
+            let (core, margins) =
+                (&cores[placement[index] as usize], &margins[placement[index] as usize]);
             let derivation = margins.derivation(index, core.demand(index, w, resources));
             let waterfall = waterfall::on(core, index, w, resources);
             PlanTask { margin: margins.task(index), derivation, waterfall, ..core.task(index, w) }
@@ -211,9 +238,14 @@ fn assemble(system: &System, work: &[Work], placement: &[u32], cores: &[CorePlan
     plan
 }
 
-/// A plan for dynamic budgets. `C_sce` is how long a job can take with its stall when nothing of its core preempts it: the time for which its
-/// budget is in force.
-fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources: &Resources) -> Plan {
+/// A plan for dynamic budgets. `C_sce` is how long a job can take with its stall when nothing of
+/// its core preempts it: the time for which its budget is in force.
+fn assemble_dynamic(
+    system: &System,
+    work: &[Work],
+    dynamic: &Dynamic,
+    resources: &Resources,
+) -> Plan {
     let ns = |ps: u64| ps.div_ceil(1000);
     let tasks: Vec<PlanTask> = work
         .iter()
@@ -221,7 +253,9 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
         .map(|(index, w)| {
             let core = &dynamic.cores[dynamic.placement[index] as usize];
             let plain = core.task(index, w);
-            let Some(found) = dynamic.of(index) else { return PlanTask { schedulable: true, ..plain } };
+            let Some(found) = dynamic.of(index) else {
+                return PlanTask { schedulable: true, ..plain };
+            };
             let length = found.bound.map(|b| ns(b.length_ps));
             let c_sce_ns = length.unwrap_or(plain.wcet_ns).max(plain.wcet_ns);
             let (wcet_ps, _) = core.demand_of(index).unwrap_or_default();
@@ -238,22 +272,34 @@ fn assemble_dynamic(system: &System, work: &[Work], dynamic: &Dynamic, resources
                 schedulable: found.bound.is_some() && found.budget >= dynamic.soft_cores(),
                 soft_budget: Some(found.budget),
                 soft_budget_length_ns: length,
-                derivation: found.derivation.clone().map(|d| d.because(core.demand(index, w, resources))),
-                waterfall: waterfall
-                    .map_or_else(Vec::new, |b| waterfall::terms(w, plain.locked_pages.len(), resources, b)),
+                derivation: found
+                    .derivation
+                    .clone()
+                    .map(|d| d.because(core.demand(index, w, resources))),
+                waterfall: waterfall.map_or_else(Vec::new, |b| {
+                    waterfall::terms(w, plain.locked_pages.len(), resources, b)
+                }),
                 ..plain
             }
         })
         .collect();
     let utilization = |core: u32| {
         let share = |t: &PlanTask| t.c_sce_ns as f64 / t.period_ns.unwrap_or(u64::MAX) as f64;
-        tasks.iter().filter(|t| t.core == core && !t.best_effort()).map(share).fold(0.0, |sum, u| sum + u)
+        tasks
+            .iter()
+            .filter(|t| t.core == core && !t.best_effort())
+            .map(share)
+            .fold(0.0, |sum, u| sum + u)
     };
     let cores = dynamic
         .cores
         .iter()
         .zip(&dynamic.soft)
-        .map(|(c, &soft)| PlanCore { soft, utilization: utilization(c.core), ..plan_core(c, &tasks, resources) })
+        .map(|(c, &soft)| PlanCore {
+            soft,
+            utilization: utilization(c.core),
+            ..plan_core(c, &tasks, resources)
+        })
         .collect();
     let mut plan = whole(system, tasks, cores, resources, dynamic.schedulable());
     plan.reasons = explain::reasons(&plan, work, resources, Some(dynamic));

@@ -1,10 +1,10 @@
 //! Why a plan with levels is as it is, and what the next best would have cost.
 //!
-//! Problem: "core 2, three ways, buffer locked" convinces nobody. Rule: each choice is changed alone, everything else kept,
-//! and the same optimiser prices the result by what it makes least: the total utilization of level C, then what A and
-//! B take of the cores. A task moved to another
-//! core keeps all others where they are (they are bound there), and the ways are shared out anew; a region is made
-//! one way smaller; a buffer is moved; another scheme starts from nothing.
+//! Problem: "core 2, three ways, buffer locked" convinces nobody. Rule: each choice is changed
+//! alone, everything else kept, and the same optimiser prices the result by what it makes least:
+//! the total utilization of level C, then what A and B take of the cores. A task moved to another
+//! core keeps all others where they are (they are bound there), and the ways are shared out anew; a
+//! region is made one way smaller; a buffer is moved; another scheme starts from nothing.
 //!
 //! Not covered: two choices changed at once.
 
@@ -58,7 +58,8 @@ struct Pricing {
     chosen: Price,
 }
 
-/// What an allocation is judged by: utilization of level C, then what A and B take of the cores (C-PETs).
+/// What an allocation is judged by: utilization of level C, then what A and B take of the cores
+/// (C-PETs).
 type Price = (f64, f64);
 
 fn price_of(split: &Split) -> Price {
@@ -78,7 +79,11 @@ fn cheapest<T>(offers: impl Iterator<Item = (T, Option<Price>)>) -> Option<(T, O
 fn price(chosen: Price, other: Option<Price>) -> String {
     let Some(other) = other else { return "not schedulable".to_owned() };
     let against = |now: f64, then: f64| {
-        let more = if now > SAME { format!(" ({:+.2} %)", (then / now - 1.0) * 100.0) } else { String::new() };
+        let more = if now > SAME {
+            format!(" ({:+.2} %)", (then / now - 1.0) * 100.0)
+        } else {
+            String::new()
+        };
         format!("{then:.4}{more}")
     };
     let same = |now: f64, then: f64| (then - now).abs() < SAME;
@@ -102,22 +107,28 @@ impl Pricing {
         let own = found.isolation.settings.scheme;
         let (mut offers, mut failing) = (Vec::new(), Vec::new());
         for scheme in BufferScheme::ALL.into_iter().filter(|s| *s != own) {
-            match self.allocator.allocate(&found.translated.system, scheme_of(scheme)?, Objective::LeastLevelC) {
+            match self.allocator.allocate(
+                &found.translated.system,
+                scheme_of(scheme)?,
+                Objective::LeastLevelC,
+            ) {
                 Answer::Allocation(a) => offers.push((scheme, Some(price_of(&a.split)))),
                 Answer::None | Answer::Undecided => failing.push(scheme.name()),
             }
         }
         let best = cheapest(offers.into_iter());
-        let mut next_best = best.map_or("no other scheme is schedulable".to_owned(), |(scheme, offer)| {
-            format!("{}: {}", scheme.name(), price(self.chosen, offer))
-        });
+        let mut next_best = best
+            .map_or("no other scheme is schedulable".to_owned(), |(scheme, offer)| {
+                format!("{}: {}", scheme.name(), price(self.chosen, offer))
+            });
         if best.is_some() && !failing.is_empty() {
             next_best += &format!("; not schedulable: {}", failing.join(", "));
         }
         Ok(Choice {
             of: "buffers".to_owned(),
             chosen: own.name().to_owned(),
-            why: "the scheme of [mc2]; O|opt, its default, has the choices of all others but R|R".to_owned(),
+            why: "the scheme of [mc2]; O|opt, its default, has the choices of all others but R|R"
+                .to_owned(),
             next_best,
         })
     }
@@ -130,12 +141,23 @@ impl Pricing {
         let split = &found.allocation.split;
         let ways = split.cores[core];
         let of = format!("ways of core {core}");
-        let choice =
-            |why: String, next_best: String| Choice { of: of.clone(), chosen: ways.to_string(), why, next_best };
+        let choice = |why: String, next_best: String| Choice {
+            of: of.clone(),
+            chosen: ways.to_string(),
+            why,
+            next_best,
+        };
         let load = self.demand(core, 1, ways, split.locked);
         if ways == 0 {
-            let why = if load > 0.0 { "its tasks fit without any" } else { "no task of level A or B is on it" };
-            return choice(why.to_owned(), "one way: taken from others, for nothing they need".to_owned());
+            let why = if load > 0.0 {
+                "its tasks fit without any"
+            } else {
+                "no task of level A or B is on it"
+            };
+            return choice(
+                why.to_owned(),
+                "one way: taken from others, for nothing they need".to_owned(),
+            );
         }
         let why = format!("A and B take {load:.3} of the core with them (B-PETs)");
         let less = |check: usize| self.demand(core, check, ways - 1, split.locked);
@@ -152,7 +174,10 @@ impl Pricing {
         let more = less(2) - self.demand(core, 2, ways, split.locked);
         let total = self.problem.total.get(split.level_c + 1).copied();
         let other = total.map(|total| (total, self.chosen.1 + more));
-        choice(why, format!("{} ways, one more for level C: {}", ways - 1, price(self.chosen, other)))
+        choice(
+            why,
+            format!("{} ways, one more for level C: {}", ways - 1, price(self.chosen, other)),
+        )
     }
 
     fn region_of_c(&self, found: &Found) -> Choice {
@@ -166,15 +191,25 @@ impl Pricing {
             format!("none: {} is the least (least_ways_of_c)", self.problem.least_c)
         } else {
             let total = self.problem.total.get(ways - 1).copied();
-            format!("{} ways: {}", ways - 1, price(self.chosen, total.map(|total| (total, self.chosen.1))))
+            format!(
+                "{} ways: {}",
+                ways - 1,
+                price(self.chosen, total.map(|total| (total, self.chosen.1)))
+            )
         };
-        Choice { of: "ways of level C and the OS".to_owned(), chosen: ways.to_string(), why, next_best }
+        Choice {
+            of: "ways of level C and the OS".to_owned(),
+            chosen: ways.to_string(),
+            why,
+            next_best,
+        }
     }
 
     fn region_of_locked(&self, found: &Found) -> Choice {
         let split = &found.allocation.split;
         let (now, other) = if split.locked > 0 { (split.locked, split.locked - 1) } else { (0, 1) };
-        let saved = |locked: usize| -> f64 { self.problem.saved.iter().map(|s| s[locked][1]).sum() };
+        let saved =
+            |locked: usize| -> f64 { self.problem.saved.iter().map(|s| s[locked][1]).sum() };
         let why = if now > 0 {
             format!("locked buffers save {:.4} of the cores (B-PETs)", saved(now))
         } else {
@@ -214,17 +249,21 @@ impl Pricing {
             "stated".to_owned()
         } else if !partners.is_empty() && found.allocation.kind == Kind::Together {
             format!(
-                "with {}, which it exchanges messages with (CE), on the core with most room for them",
+                "with {}, which it exchanges messages with (CE), on the core with most room for \
+                    them",
                 partners.join(", ")
             )
         } else {
             "worst fit: the core with most room when its turn came".to_owned()
         };
-        let others =
-            (0..s.cores).filter(|&other| other != core).map(|other| (other, Self::moved(found, &[(at, other)])));
+        let others = (0..s.cores)
+            .filter(|&other| other != core)
+            .map(|other| (other, Self::moved(found, &[(at, other)])));
         let next_best = match cheapest(others) {
             None => "there is no other core".to_owned(),
-            Some((_, None)) => "any other core: not schedulable, with all others where they are".to_owned(),
+            Some((_, None)) => {
+                "any other core: not schedulable, with all others where they are".to_owned()
+            }
             Some((other, u)) => format!("core {other}: {}", price(self.chosen, u)),
         };
         Choice { of: found.task(at).name.clone(), chosen: format!("core {core}"), why, next_best }
@@ -235,20 +274,28 @@ impl Pricing {
         let (from, to) = (&found.task(e.sender).name, &found.task(e.receiver).name);
         let us = |ps: u64| format!("{:.3} us", ps as f64 / 1e6);
         let [send, receive] = found.translated.bypass_ps[edge];
-        let uncached = format!("SBP: {} more per job of {from} and {} of {to}", us(send), us(receive));
+        let uncached =
+            format!("SBP: {} more per job of {from} and {} of {to}", us(send), us(receive));
         let together = || {
             let on = |task: usize| found.core(task).unwrap_or(0);
             let moves = [(e.sender, on(e.receiver)), (e.receiver, on(e.sender))];
             let best = cheapest(moves.iter().map(|m| ((), Self::moved(found, &[*m]))));
-            format!("CE, with one of them moved to the other's core: {}", price(self.chosen, best.and_then(|b| b.1)))
+            format!(
+                "CE, with one of them moved to the other's core: {}",
+                price(self.chosen, best.and_then(|b| b.1))
+            )
         };
         let (chosen, why, next_best) = match found.method(edge) {
-            Method::Together => {
-                ("CE", "both tasks are on one core, so that its bank and ways hold the buffer".to_owned(), uncached)
-            }
-            Method::Locked => {
-                ("CL", "among the buffers that save most per byte in the locked ways".to_owned(), uncached)
-            }
+            Method::Together => (
+                "CE",
+                "both tasks are on one core, so that its bank and ways hold the buffer".to_owned(),
+                uncached,
+            ),
+            Method::Locked => (
+                "CL",
+                "among the buffers that save most per byte in the locked ways".to_owned(),
+                uncached,
+            ),
             Method::Bypass => (
                 "SBP",
                 format!(
@@ -271,7 +318,8 @@ impl Pricing {
         let (s, a) = (&found.translated.system, &found.allocation);
         let mut flipped = found.own_bank.clone();
         flipped[at] = !flipped[at];
-        let split = self.allocator.with_buffers(s, a.kind, a.scheme.ipc, &flipped, Objective::LeastLevelC);
+        let split =
+            self.allocator.with_buffers(s, a.kind, a.scheme.ipc, &flipped, Objective::LeastLevelC);
         let place = |own: bool| match found.core(at) {
             Some(core) if own => format!("bank {core}, that of its core"),
             _ => "the banks of level C".to_owned(),
@@ -280,7 +328,8 @@ impl Pricing {
         let why = match (a.scheme.io == Io::PerBuffer, bounded(found)) {
             (false, _) => format!("the rule of {}", found.isolation.settings.scheme.name()),
             (true, true) => {
-                "bounds take each access as the slowest there is, in whichever bank: its own keeps level C's banks free"
+                "bounds take each access as the slowest there is, in whichever bank: its own keeps \
+                    level C's banks free"
                     .to_owned()
             }
             (true, false) => "its copying against what DMA costs the others in the bank".to_owned(),
@@ -301,7 +350,8 @@ pub fn derivation(found: &Found, at: usize) -> Derivation {
     let task = &found.translated.system.tasks[at];
     let pets = &found.checked.tasks[at].pets;
     Derivation::new(
-        "PET_B = time alone with its ways + waits for the memory + preemptions + buffers + interrupts; PET_A = pet_scale*PET_B; PET_C = average*PET_B",
+        "PET_B = time alone with its ways + waits for the memory + preemptions + buffers + \
+            interrupts; PET_A = pet_scale*PET_B; PET_C = average*PET_B",
         "mc2-os-isolation, sections 2 and 6.1; planner::levels::translate",
     )
     .input("level", format!("{:?}", task.level))
@@ -322,7 +372,8 @@ pub fn derivation(found: &Found, at: usize) -> Derivation {
 pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<String>, PlanError> {
     let (s, split) = (&found.translated.system, &found.allocation.split);
     let mut out = vec![
-        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on what is left, D best effort".to_owned(),
+        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on what \
+            is left, D best effort".to_owned(),
         format!(
             "PETs: level B the longest time, level A {} of it, level C the stated average; {}",
             found.isolation.settings.pet_scale,
@@ -336,14 +387,18 @@ pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<Stri
     if plan.schedulable {
         let cores: Vec<String> = split.cores[..s.cores].iter().map(usize::to_string).collect();
         out.push(format!(
-            "cache: {} ways: {} for levels A and B of the cores, {} for locked buffers, {} for level C and the OS",
+            "cache: {} ways: {} for levels A and B of the cores, {} for locked buffers, {} for \
+                level C and the OS",
             found.translated.machine.ways,
             cores.join(" + "),
             split.locked,
             split.level_c
         ));
         for choice in plan.levels().iter().flat_map(|levels| &levels.choices) {
-            out.push(format!("{}: {}: {}; next best: {}", choice.of, choice.chosen, choice.why, choice.next_best));
+            out.push(format!(
+                "{}: {}: {}; next best: {}",
+                choice.of, choice.chosen, choice.why, choice.next_best
+            ));
         }
     }
     out.push(verdict(found, plan, faults)?);
@@ -356,14 +411,17 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
         return Ok(match late {
             None => "verdict: levels A and B meet their deadlines".to_owned(),
             Some(ns) => format!(
-                "verdict: levels A and B meet their deadlines, level C is late by at most {:.3} ms; its utilization is {:.4}",
+                "verdict: levels A and B meet their deadlines, level C is late by at most {:.3} \
+                    ms; its utilization is {:.4}",
                 ns as f64 / 1e6,
                 level_c(found)
             ),
         });
     }
     if matches!(found.answer, Answer::Undecided) {
-        return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand".to_owned());
+        return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that \
+            there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand"
+            .to_owned());
     }
     let allocated = matches!(found.answer, Answer::Allocation(_));
     if let Some(fault) = faults.first().filter(|_| allocated) {
@@ -372,11 +430,13 @@ fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, Plan
     if allocated {
         let verdict = &found.checked.verdict;
         return Ok(format!(
-            "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); lower the demand"
+            "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); \
+                lower the demand"
         ));
     }
     Ok(format!(
-        "verdict: not schedulable: {}; spread or shorten the tasks, lengthen periods, give more ways, or move tasks to a lower level",
+        "verdict: not schedulable: {}; spread or shorten the tasks, lengthen periods, give more \
+            ways, or move tasks to a lower level",
         shortage(found)?
     ))
 }
@@ -389,13 +449,16 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     allocator.load(s);
     let problems = allocator.problems(s, scheme);
     let Some(problem) = problems.last() else { return Ok("no problem".to_owned()) };
-    let fits = |core: usize, ways: usize| (0..3).all(|check| problem.demand[core][check][ways] <= 1.0 - MARGIN);
+    let fits = |core: usize, ways: usize| {
+        (0..3).all(|check| problem.demand[core][check][ways] <= 1.0 - MARGIN)
+    };
     let mut needed = Vec::new();
     for core in 0..s.cores {
         let Some(ways) = (0..=p.ways).find(|&ways| fits(core, ways)) else {
             let most = |check: usize| problem.demand[core][check][p.ways];
             return Ok(format!(
-                "core {core} is overloaded even with all {} ways (level A {:.3} by A-PETs, A and B {:.3} by B-PETs)",
+                "core {core} is overloaded even with all {} ways (level A {:.3} by A-PETs, A and B \
+                    {:.3} by B-PETs)",
                 p.ways,
                 most(0),
                 most(1)
@@ -416,9 +479,11 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
     let level_c = p.ways - sum;
     let left: f64 = (0..s.cores).map(|core| 1.0 - problem.demand[core][2][needed[core]]).sum();
     Ok(format!(
-        "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its largest tasks leave it no bound on tardiness ({} needed of that)",
+        "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its \
+            largest tasks leave it no bound on tardiness ({} needed of that)",
         problem.total[level_c],
-        problem.margin[level_c].map_or("a job does not fit its period".to_owned(), |m| format!("{m:.3}"))
+        problem.margin[level_c]
+            .map_or("a job does not fit its period".to_owned(), |m| format!("{m:.3}"))
     ))
 }
 
@@ -426,29 +491,48 @@ fn shortage(found: &Found) -> Result<String, PlanError> {
 pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
     let p = &found.system.platform;
     let mut out = vec![
-        "levels A and B are released together at time 0 and then with their periods; tasks poll, none suspends itself".to_owned(),
-        "pages of core k's tasks of levels A and B lie in DRAM bank k, and the ways are enforced; banks are not interleaved".to_owned(),
-        "the tardiness bound of level C holds while no job of any level exceeds its level-C PET".to_owned(),
+        "levels A and B are released together at time 0 and then with their periods; tasks poll, \
+            none suspends itself"
+            .to_owned(),
+        "pages of core k's tasks of levels A and B lie in DRAM bank k, and the ways are enforced; \
+            banks are not interleaved"
+            .to_owned(),
+        "the tardiness bound of level C holds while no job of any level exceeds its level-C PET"
+            .to_owned(),
     ];
     if bounded(found) {
         out.push(match found.system.regulation.model() {
             Model::Sce => format!(
-                "L_max = {} bounds the service of one DRAM access; each core has one under way at a time, and the memory serves cores and devices in turn (model = \"sce\")",
+                "L_max = {} bounds the service of one DRAM access; each core has one under way at \
+                    a time, and the memory serves cores and devices in turn (model = \"sce\")",
                 p.dram.latency_max
             ),
             Model::Sound => format!(
-                "L_max = {} bounds one DRAM access by itself; what others can add to it follows from their miss registers, posted writes and the controller of docs/dram.md",
+                "L_max = {} bounds one DRAM access by itself; what others can add to it follows \
+                    from their miss registers, posted writes and the controller of docs/dram.md",
                 p.dram.latency_max
             ),
         });
     } else {
-        out.push("the stated times were measured under contention for everything that is not isolated; [mc2.costs] are this board's".to_owned());
+        out.push(
+            "the stated times were measured under contention for everything that is not \
+            isolated; [mc2.costs] are this board's"
+                .to_owned(),
+        );
     }
     if demands.iter().any(|d| matches!(d, Demand::Profiled { .. })) {
-        out.push("a profiled job's misses by ways are those of the profiled run under LRU, with pages of colours in the order of first touch".to_owned());
+        out.push(
+            "a profiled job's misses by ways are those of the profiled run under LRU, with \
+            pages of colours in the order of first touch"
+                .to_owned(),
+        );
     }
     if demands.iter().any(|d| matches!(d, Demand::Given { .. })) {
-        out.push("stated times hold with the planned ways and include messages within the core and what a preemption costs beyond `reload`".to_owned());
+        out.push(
+            "stated times hold with the planned ways and include messages within the core and \
+            what a preemption costs beyond `reload`"
+                .to_owned(),
+        );
     }
     if found.system.tasks.iter().any(|t| t.criticality == Criticality::D) && !bounded(found) {
         out.push("level D makes no more traffic than the measurements had".to_owned());

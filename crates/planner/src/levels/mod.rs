@@ -1,10 +1,11 @@
 //! Plans for systems with `[mc2]`: criticality levels on isolated hardware.
 //!
-//! Problem: place tasks of levels A and B, put message and I/O buffers into banks, and share out the ways of the cache, so
-//! that A and B meet their deadlines, the tardiness of C is bounded and its utilization is least. Rule: [`optimiser`] (the paper's
-//! section 6.1) does all that; [`translate`] puts a system into its
-//! terms, and what it calls schedulable is worked out again, task by task, by the independent check (`verify`) before
-//! anything is promised. Each choice is priced against its alternatives by the same functions ([`choices`]).
+//! Problem: place tasks of levels A and B, put message and I/O buffers into banks, and share out
+//! the ways of the cache, so that A and B meet their deadlines, the tardiness of C is bounded and
+//! its utilization is least. Rule: [`optimiser`] (the paper's section 6.1) does all that;
+//! [`translate`] puts a system into its terms, and what it calls schedulable is worked out again,
+//! task by task, by the independent check (`verify`) before anything is promised. Each choice is
+//! priced against its alternatives by the same functions ([`choices`]).
 //!
 //! Not covered: choosing among boards, levels or periods; regulating bandwidth.
 
@@ -90,8 +91,10 @@ impl Found<'_> {
     /// Tasks of levels A and B of a core, in whole picoseconds, rounded up; B by period.
     fn on_core(&self, core: usize, level: Level) -> Vec<(usize, Mc2Task)> {
         let s = &self.translated.system;
-        let own = (0..s.starts[1]).filter(|&at| self.core(at) == Some(core) && s.tasks[at].level == level);
-        let mut out: Vec<(usize, Mc2Task)> = own.map(|at| (at, picoseconds(&self.checked.tasks[at]))).collect();
+        let own = (0..s.starts[1])
+            .filter(|&at| self.core(at) == Some(core) && s.tasks[at].level == level);
+        let mut out: Vec<(usize, Mc2Task)> =
+            own.map(|at| (at, picoseconds(&self.checked.tasks[at]))).collect();
         out.sort_by_key(|(at, task)| (task.period, *at));
         out
     }
@@ -99,7 +102,10 @@ impl Found<'_> {
 
 fn picoseconds(task: &Mc2Task) -> Mc2Task {
     let up = |fs: u64| fs.div_ceil(1000);
-    Mc2Task { period: task.period / 1000, pets: Pets { a: up(task.pets.a), b: up(task.pets.b), c: up(task.pets.c) } }
+    Mc2Task {
+        period: task.period / 1000,
+        pets: Pets { a: up(task.pets.a), b: up(task.pets.b), c: up(task.pets.c) },
+    }
 }
 
 /// Plans a system with `[mc2]`.
@@ -112,8 +118,9 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
     check_banks(&found)?;
     let (tables, responses, faults) = tables(&found);
     let schedulable = found.schedulable() && faults.is_empty();
-    let tasks: Vec<PlanTask> =
-        (0..system.tasks.len()).map(|index| plan_task(&found, demands, index, &responses, schedulable)).collect();
+    let tasks: Vec<PlanTask> = (0..system.tasks.len())
+        .map(|index| plan_task(&found, demands, index, &responses, schedulable))
+        .collect();
     let cores = (0..system.active_cores()).map(|core| plan_core(&found, core)).collect();
     let choices = if schedulable { choices::all(&found)? } else { Vec::new() };
     let mc2 = LevelsPlan { choices, ..isolation_plan(&found, tables) };
@@ -144,7 +151,9 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         .tasks
         .iter()
         .zip(system.tasks.iter().zip(demands))
-        .flat_map(|(t, (task, demand))| warnings(t, &Work { task, demand, priority: t.priority }, &plan))
+        .flat_map(|(t, (task, demand))| {
+            warnings(t, &Work { task, demand, priority: t.priority }, &plan)
+        })
         .collect();
     let last = plan.reasons.len().saturating_sub(1);
     plan.reasons.splice(last..last, warnings);
@@ -170,8 +179,9 @@ fn optimise<'a>(
         // Not schedulable: an even split, for its figures.
         _ => Allocation { scheme: fixed_io(scheme), kind: Kind::Apart, split: even(translated) },
     };
-    let own_bank =
-        (0..s.starts[1]).map(|at| s.tasks[at].io.is_some() && allocator.own_bank(s, &allocation, at)).collect();
+    let own_bank = (0..s.starts[1])
+        .map(|at| s.tasks[at].io.is_some() && allocator.own_bank(s, &allocation, at))
+        .collect();
     let checked = verify::check(s, &mut allocator, &allocation);
     let locked_from = allocator.placed(s, allocation.kind).locked_from.clone();
     Ok(Found { system, isolation, translated, answer, allocation, checked, own_bank, locked_from })
@@ -184,7 +194,13 @@ pub(crate) fn fixed_io(scheme: Scheme) -> Scheme {
 
 fn even(translated: &Translated) -> Split {
     let (ways, cores) = (translated.machine.ways, translated.system.cores);
-    let mut split = Split { cores: [0; MOST_CORES], level_c: 0, locked: 0, level_c_utilization: 0.0, taken: 0.0 };
+    let mut split = Split {
+        cores: [0; MOST_CORES],
+        level_c: 0,
+        locked: 0,
+        level_c_utilization: 0.0,
+        taken: 0.0,
+    };
     let each = ways / (cores + 1);
     split.cores[..cores].fill(each);
     split.level_c = ways - each * cores;
@@ -201,19 +217,23 @@ fn check_banks(found: &Found) -> Result<(), PlanError> {
             .map(|e| u64::from(found.translated.system.edges[e].bytes));
         let io = (0..found.own_bank.len())
             .filter(|&at| found.own_bank[at] && found.core(at) == Some(core))
-            .flat_map(|at| found.isolation.io.iter().filter(move |(io, _)| io.task == found.task(at).name))
+            .flat_map(|at| {
+                found.isolation.io.iter().filter(move |(io, _)| io.task == found.task(at).name)
+            })
             .map(|(io, _)| io.size.0);
         let used = messages.chain(io).fold(0u64, u64::saturating_add);
         if used > bank.0 {
             return Err(PlanError(format!(
-                "the buffers of core {core} have {used} bytes, but its bank holds {bank}; make them smaller, or choose scheme = \"C|C\""
+                "the buffers of core {core} have {used} bytes, but its bank holds {bank}; make \
+                    them smaller, or choose scheme = \"C|C\""
             )));
         }
     }
     Ok(())
 }
 
-/// Level A of each core, the longest response of its tasks (by the optimiser's index), and what went wrong.
+/// Level A of each core, the longest response of its tasks (by the optimiser's index), and what
+/// went wrong.
 fn tables(found: &Found) -> (Vec<LevelsTable>, Vec<Option<u64>>, Vec<String>) {
     let (mut tables, mut faults) = (Vec::new(), Vec::new());
     let mut responses = vec![None; found.translated.shapes.len()];
@@ -241,13 +261,15 @@ fn tables(found: &Found) -> (Vec<LevelsTable>, Vec<Option<u64>>, Vec<String>) {
     (tables, responses, faults)
 }
 
-/// Bound on the response of a task of level B, ns: with each other task of its core and level whose period is not longer.
+/// Bound on the response of a task of level B, ns: with each other task of its core and level whose
+/// period is not longer.
 fn response_b(found: &Found, at: usize) -> Option<u64> {
     let core = found.core(at)?;
     let a: Vec<Mc2Task> = found.on_core(core, Level::A).into_iter().map(|(_, task)| task).collect();
     let all = found.on_core(core, Level::B);
     let own = all.iter().find(|(i, _)| *i == at)?.1;
-    let mut b: Vec<Mc2Task> = all.iter().filter(|(i, t)| *i != at && t.period <= own.period).map(|(_, t)| *t).collect();
+    let mut b: Vec<Mc2Task> =
+        all.iter().filter(|(i, t)| *i != at && t.period <= own.period).map(|(_, t)| *t).collect();
     b.push(own);
     // The test of the whole core promises the period in any case.
     let bound = analysis::level_b_response(&a, &b, b.len() - 1, &analysis::Noise::default());
@@ -325,7 +347,10 @@ fn plan_task(
             Criticality::C | Criticality::D => {
                 let late = found.checked.tardiness.and_then(|t| t.of(&found.checked.tasks[at]));
                 out.tardiness_ns = late.map(|fs| fs.div_ceil(FS_PER_NS));
-                out.wcrt_ns = out.tardiness_ns.zip(period_ns).map(|(late, period)| late.saturating_add(period));
+                out.wcrt_ns = out
+                    .tardiness_ns
+                    .zip(period_ns)
+                    .map(|(late, period)| late.saturating_add(period));
             }
         }
     }
@@ -333,12 +358,15 @@ fn plan_task(
     out
 }
 
-/// Execution time and DRAM transactions of a job alone, with its ways and what its message buffers add.
+/// Execution time and DRAM transactions of a job alone, with its ways and what its message buffers
+/// add.
 fn alone(found: &Found, at: usize) -> (u64, u64) {
     let shape = &found.translated.shapes[at];
     let ways = found.ways(at);
     let mut out = (shape.alone(ways), shape.misses.get(ways).copied().unwrap_or(0));
-    for (e, edge) in found.translated.system.edges[..found.translated.system.bound_edges].iter().enumerate() {
+    for (e, edge) in
+        found.translated.system.edges[..found.translated.system.bound_edges].iter().enumerate()
+    {
         let outside = matches!(found.method(e), Method::Bypass | Method::LevelC);
         if outside && (edge.sender == at || edge.receiver == at) {
             let lines = found.translated.lines[e];
@@ -456,14 +484,21 @@ fn messages(found: &Found) -> Vec<LevelsMessage> {
         let (ipc, method) = (&found.isolation.ipc[t.edges[e]].0, found.method(e));
         let core = found.core(t.system.edges[e].sender).and_then(|core| u32::try_from(core).ok());
         let bank = core.filter(|_| method == Method::Together);
-        LevelsMessage { from: ipc.from.clone(), to: ipc.to.clone(), bytes: ipc.size.0, method, bank }
+        LevelsMessage {
+            from: ipc.from.clone(),
+            to: ipc.to.clone(),
+            bytes: ipc.size.0,
+            method,
+            bank,
+        }
     };
     order.into_iter().map(message).collect()
 }
 
 fn io(found: &Found) -> Vec<LevelsIo> {
     let entry = |io: &solocore_model::levels::Io| {
-        let at = (0..found.own_bank.len()).find(|&at| found.task(at).name == io.task && found.own_bank[at]);
+        let at = (0..found.own_bank.len())
+            .find(|&at| found.task(at).name == io.task && found.own_bank[at]);
         LevelsIo {
             task: io.task.clone(),
             device: io.device.clone(),
@@ -481,15 +516,18 @@ fn io(found: &Found) -> Vec<LevelsIo> {
 fn explain(found: &Found) -> Derivation {
     let s = &found.translated.system;
     let of = |core: usize, level: Level| -> Vec<Mc2Task> {
-        let own = (0..s.starts[1]).filter(|&at| found.core(at) == Some(core) && s.tasks[at].level == level);
+        let own = (0..s.starts[1])
+            .filter(|&at| found.core(at) == Some(core) && s.tasks[at].level == level);
         let mut out: Vec<Mc2Task> = own.map(|at| found.checked.tasks[at]).collect();
         out.sort_by_key(|t| t.period);
         out
     };
     let levels: Vec<(Vec<Mc2Task>, Vec<Mc2Task>)> =
         (0..s.cores).map(|core| (of(core, Level::A), of(core, Level::B))).collect();
-    let cores: Vec<analysis::Core> =
-        levels.iter().map(|(a, b)| analysis::Core { a, b, noise: analysis::Noise::default() }).collect();
+    let cores: Vec<analysis::Core> = levels
+        .iter()
+        .map(|(a, b)| analysis::Core { a, b, noise: analysis::Noise::default() })
+        .collect();
     analysis::explain(&cores, &found.checked.tasks[s.starts[1]..])
 }
 

@@ -1,8 +1,9 @@
 //! The time table of level A on one core.
 //!
-//! Rule: the jobs of one hyperperiod, released at multiples of their periods, get slots of their level-A PET in all, by
-//! earliest deadline first (ties by number). With `sum C/T <= 1` each ends by its deadline (Liu and Layland 1973); slots are
-//! cut only where a job with an earlier deadline is released. Times are whole nanoseconds, PETs rounded up.
+//! Rule: the jobs of one hyperperiod, released at multiples of their periods, get slots of their
+//! level-A PET in all, by earliest deadline first (ties by number). With `sum C/T <= 1` each ends
+//! by its deadline (Liu and Layland 1973); slots are cut only where a job with an earlier deadline
+//! is released. Times are whole nanoseconds, PETs rounded up.
 //!
 //! Not covered: tables that must not cut a job.
 
@@ -34,13 +35,19 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
         for (i, job) in jobs.iter().enumerate() {
             if now.is_multiple_of(job.period_ns) && (now == 0 || release[i] != now) {
                 if left[i] > 0 {
-                    return Err(format!("the time table of core {core} has no room for task {}", job.task));
+                    return Err(format!(
+                        "the time table of core {core} has no room for task {}",
+                        job.task
+                    ));
                 }
                 (release[i], left[i]) = (now, job.pet_ns);
             }
         }
-        let next = jobs.iter().map(|j| (now / j.period_ns + 1) * j.period_ns).min().unwrap_or(frame_ns);
-        let ready = (0..jobs.len()).filter(|&i| left[i] > 0).min_by_key(|&i| (release[i] + jobs[i].period_ns, i));
+        let next =
+            jobs.iter().map(|j| (now / j.period_ns + 1) * j.period_ns).min().unwrap_or(frame_ns);
+        let ready = (0..jobs.len())
+            .filter(|&i| left[i] > 0)
+            .min_by_key(|&i| (release[i] + jobs[i].period_ns, i));
         let Some(i) = ready else {
             now = next;
             continue;
@@ -49,12 +56,17 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
         left[i] -= end - now;
         let task = u32::try_from(jobs[i].task).unwrap_or(u32::MAX);
         match slots.last_mut() {
-            Some(last) if last.task == task && last.end_ns == now && release[i] <= last.start_ns => last.end_ns = end,
+            Some(last)
+                if last.task == task && last.end_ns == now && release[i] <= last.start_ns =>
+            {
+                last.end_ns = end
+            }
             _ => slots.push(Slot { start_ns: now, end_ns: end, task }),
         }
         if slots.len() > MOST_SLOTS {
             return Err(format!(
-                "the time table of core {core} needs more than {MOST_SLOTS} slots; use periods that are nearer to each other at level A"
+                "the time table of core {core} needs more than {MOST_SLOTS} slots; use periods \
+                    that are nearer to each other at level A"
             ));
         }
         if left[i] == 0 {
@@ -63,7 +75,9 @@ pub fn build(core: u32, jobs: &[Job]) -> Result<(LevelsTable, Vec<u64>), String>
         now = end;
     }
     match left.iter().position(|&l| l > 0) {
-        Some(i) => Err(format!("the time table of core {core} has no room for task {}", jobs[i].task)),
+        Some(i) => {
+            Err(format!("the time table of core {core} has no room for task {}", jobs[i].task))
+        }
         None => Ok((LevelsTable { core, frame_ns, slots }, response)),
     }
 }
@@ -92,7 +106,9 @@ mod tests {
     fn every_job_has_its_pet_between_release_and_deadline() {
         let mut state = 1u64;
         let mut next = |n: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) % n
         };
         let mut built = 0;
@@ -115,9 +131,16 @@ mod tests {
             for (i, job) in jobs.iter().enumerate() {
                 for k in 0..frame / job.period_ns {
                     let (from, to) = (k * job.period_ns, (k + 1) * job.period_ns);
-                    let own = table.slots.iter().filter(|s| s.task as usize == i && s.start_ns < to && s.end_ns > from);
+                    let own = table
+                        .slots
+                        .iter()
+                        .filter(|s| s.task as usize == i && s.start_ns < to && s.end_ns > from);
                     let inside = own.clone().all(|s| s.start_ns >= from && s.end_ns <= to);
-                    assert!(inside && own.clone().map(|s| s.end_ns - s.start_ns).sum::<u64>() == job.pet_ns);
+                    assert!(
+                        inside
+                            && own.clone().map(|s| s.end_ns - s.start_ns).sum::<u64>()
+                                == job.pet_ns
+                    );
                     assert!(own.map(|s| s.end_ns - from).max().unwrap() <= response[i]);
                 }
             }

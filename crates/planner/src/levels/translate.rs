@@ -1,27 +1,32 @@
 //! From a system file to what the optimiser works on.
 //!
-//! Problem: the optimiser knows shares of an idle time; a real task has execution times by ways, stated or from its profile,
-//! messages of so many bytes and devices of so many bytes per second. Rule: a task's time with `w` ways becomes
-//! `flat + steep*curve[w]` exactly, shares of its time with all ways. Level-B PET: that time; level A: `pet_scale` of it;
-//! level C: `average` of it.
+//! Problem: the optimiser knows shares of an idle time; a real task has execution times by ways,
+//! stated or from its profile, messages of so many bytes and devices of so many bytes per second.
+//! Rule: a task's time with `w` ways becomes `flat + steep*curve[w]` exactly, shares of its time
+//! with all ways. Level-B PET: that time; level A: `pet_scale` of it; level C: `average` of it.
 //!
 //! With `contention = "bounded"` everything that can lengthen a job is in it:
-//! * each DRAM access takes `L_max`, and as much longer as anything that other cores and devices do can make it
-//!   (`solocore_analysis::interference`, request-driven, all banks shared); with `model = "sce"` it waits for one access of each other core
-//!   and of each device;
-//! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's accesses;
-//! * of a profiled task, each fetched line may push out a dirty one that another task left (at most the lines of the ways
-//!   and of the private caches);
+//! * each DRAM access takes `L_max`, and as much longer as anything that other cores and devices do
+//!   can make it (`solocore_analysis::interference`, request-driven, all banks shared); with
+//!   `model = "sce"` it waits for one access of each other core and of each device;
+//! * the memory refreshes: an access may wait for that, each refresh holds up one of a job's
+//!   accesses;
+//! * of a profiled task, each fetched line may push out a dirty one that another task left (at most
+//!   the lines of the ways and of the private caches);
 //! * the ways of level C are shared by tasks that run at once, so that no hit in them is counted;
-//! * each piece in which a job executes waits for an access under way, and pays the longest reload of any task that it may
-//!   preempt; a job of level A also its own, once per further piece. It is in at most `T/T_min` pieces, `T_min` the least
-//!   period of level A: its slots are cut at releases only, all multiples of `T_min`;
-//! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to write it and once to read
-//!   it; a cacheable one may be evicted as often. Stated times of messages and reloads are taken to be all memory.
+//! * each piece in which a job executes waits for an access under way, and pays the longest reload
+//!   of any task that it may preempt; a job of level A also its own, once per further piece. It is
+//!   in at most `T/T_min` pieces, `T_min` the least period of level A: its slots are cut at
+//!   releases only, all multiples of `T_min`;
+//! * a buffer outside the own bank and ways (SBP, C) is accessed in DRAM, line by line, once to
+//!   write it and once to read it; a cacheable one may be evicted as often. Stated times of
+//!   messages and reloads are taken to be all memory.
 //!
-//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices as the paper does.
+//! With "measured", the stated times have all that but buffers and DMA, which `[mc2.costs]` prices
+//! as the paper does.
 //!
-//! Not covered: what the kernel itself does for a message or a transfer; state it in the execution times.
+//! Not covered: what the kernel itself does for a message or a transfer; state it in the execution
+//! times.
 
 use super::optimiser::Machine;
 use super::optimiser::curve::saturation;
@@ -61,7 +66,12 @@ pub struct Shape {
 impl Shape {
     /// Alone with so many ways; with one where there must be one.
     pub fn alone(&self, ways: usize) -> u64 {
-        self.alone_ps.get(ways).copied().flatten().or(self.alone_ps.get(1).copied().flatten()).unwrap_or(0)
+        self.alone_ps
+            .get(ways)
+            .copied()
+            .flatten()
+            .or(self.alone_ps.get(1).copied().flatten())
+            .unwrap_or(0)
     }
 
     fn whole(&self) -> u64 {
@@ -129,14 +139,20 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// What accesses cost beside the other cores and the devices, each of which has one line under way.
+    /// What accesses cost beside the other cores and the devices, each of which has one line under
+    /// way.
     fn interference(system: &System, devices: usize) -> Option<interference::Costs> {
         let own = memory::core(&system.platform);
         let others = std::iter::repeat_n(own, system.active_cores().saturating_sub(1) as usize)
             .chain(std::iter::repeat_n(Requester { reads: 1, writes: 1 }, devices))
             .collect();
         let cache_mshrs = system.platform.llc.mshrs.map(u64::from);
-        memory::of(&system.platform).ok()?.costs(&Sharing { own, others, private: false, cache_mshrs })
+        memory::of(&system.platform).ok()?.costs(&Sharing {
+            own,
+            others,
+            private: false,
+            cache_mshrs,
+        })
     }
 
     /// One access, with what others add.
@@ -150,8 +166,8 @@ impl<'a> Memory<'a> {
         accesses.saturating_mul(self.access_ps).max(alone_ps)
     }
 
-    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at most one per period and one
-    /// under way at either end.
+    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at
+    /// most one per period and one under way at either end.
     fn with_refresh(&self, time: u64, accesses: u64) -> u64 {
         let [length, period] = self.refresh;
         if !self.bounded || period == 0 {
@@ -168,7 +184,8 @@ impl<'a> Memory<'a> {
         }
     }
 
-    /// Accesses of a profiled job's reload after a preemption: each useful line read, and one written back for it.
+    /// Accesses of a profiled job's reload after a preemption: each useful line read, and one
+    /// written back for it.
     fn reload_accesses(&self, demand: &Demand) -> u64 {
         let shared = self.platform.llc.size.0 / self.platform.llc.line.0;
         2 * demand.lines().min(self.platform.private_lines() + shared)
@@ -199,20 +216,37 @@ impl<'a> Memory<'a> {
             }
             Demand::Profiled { profile, .. } => {
                 let shared = self.bounded && task.criticality == Criticality::C;
-                let by_ways = profile.by_ways.get(..w.min(profile.by_ways.len())).and_then(<[u64]>::last).copied();
+                let by_ways = profile
+                    .by_ways
+                    .get(..w.min(profile.by_ways.len()))
+                    .and_then(<[u64]>::last)
+                    .copied();
                 let misses = by_ways.filter(|_| !shared).unwrap_or_else(|| profile.llc_accesses());
                 let p = self.platform;
                 let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
                 let memory = misses.saturating_mul(self.latency_ps);
-                let alone = p.cycles_to_ps(profile.private_cycles).saturating_add(look_ups).saturating_add(memory);
-                let lines = if shared { u64::MAX } else { u64::from(p.llc_sets()) * w as u64 + p.private_lines() };
+                let alone = p
+                    .cycles_to_ps(profile.private_cycles)
+                    .saturating_add(look_ups)
+                    .saturating_add(memory);
+                let lines = if shared {
+                    u64::MAX
+                } else {
+                    u64::from(p.llc_sets()) * w as u64 + p.private_lines()
+                };
                 (Some(alone), misses, if self.bounded { misses.min(lines) } else { 0 })
             }
         }
     }
 
     fn shape(&self, index: usize, task: &Task, demand: &Demand, fixed_ps: u64) -> Shape {
-        let mut shape = Shape { index, alone_ps: Vec::new(), misses: Vec::new(), contended_ps: Vec::new(), fixed_ps };
+        let mut shape = Shape {
+            index,
+            alone_ps: Vec::new(),
+            misses: Vec::new(),
+            contended_ps: Vec::new(),
+            fixed_ps,
+        };
         for w in 0..=self.ways {
             let (alone, misses, left) = self.with_ways(task, demand, w);
             let waits = misses.saturating_mul(self.access_ps() - self.latency_ps);
@@ -221,7 +255,9 @@ impl<'a> Memory<'a> {
             shape.misses.push(misses);
             // One more: the access of what ran before.
             let accesses = misses.saturating_add(left).saturating_add(1);
-            shape.contended_ps.push(alone.map(|t| self.with_refresh(t.saturating_add(more), accesses)));
+            shape
+                .contended_ps
+                .push(alone.map(|t| self.with_refresh(t.saturating_add(more), accesses)));
         }
         shape
     }
@@ -257,7 +293,8 @@ pub fn translate(system: &System, isolation: &Isolation, demands: &[Demand]) -> 
 
 /// Analysed tasks: level A, then B, then C, each in the order of the file.
 fn by_level(tasks: &[Task]) -> Vec<usize> {
-    let level = |wanted: Criticality| (0..tasks.len()).filter(move |&i| tasks[i].criticality == wanted);
+    let level =
+        |wanted: Criticality| (0..tasks.len()).filter(move |&i| tasks[i].criticality == wanted);
     level(Criticality::A).chain(level(Criticality::B)).chain(level(Criticality::C)).collect()
 }
 
@@ -267,7 +304,8 @@ fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -
     let task = &tasks[index];
     let level_a = |i: usize| tasks[i].criticality == Criticality::A;
     let reload = |i: usize| memory.reload_ps(&tasks[i], &demands[i]);
-    let preempted = |i: &usize| *i != index && matches!(tasks[*i].criticality, Criticality::B | Criticality::C);
+    let preempted =
+        |i: &usize| *i != index && matches!(tasks[*i].criticality, Criticality::B | Criticality::C);
     let below = (0..tasks.len()).filter(preempted).map(reload).max().unwrap_or(0);
     let shortest = (0..tasks.len()).filter(|&i| level_a(i)).filter_map(|i| tasks[i].period).min();
     let pieces = match (task.period, shortest) {
@@ -277,7 +315,10 @@ fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -
     // An access of what ran before may be under way as the piece begins.
     let under_way = memory.under_way_ps;
     let own = reload(index).saturating_mul(pieces - 1);
-    pieces.saturating_mul(below.saturating_add(under_way)).saturating_add(own).saturating_add(ROUNDING_PS)
+    pieces
+        .saturating_mul(below.saturating_add(under_way))
+        .saturating_add(own)
+        .saturating_add(ROUNDING_PS)
 }
 
 fn machine(system: &System, isolation: &Isolation) -> Machine {
@@ -312,15 +353,16 @@ impl Translated {
             };
             let period = task.period.map_or(1.0, |p| p.ps() as f64);
             let (flat, steep, curve) = curve(shape);
-            let io = isolation.io.iter().find(|(io, _)| io.task == task.name).map(|(io, _)| IoBuffer {
-                copy_share: io.copy,
-                mb_per_s: io.bandwidth.0 as f64 / 1e6,
-                penalty: if_measured(io.copy * costs.io_copy),
-                direct: io.direct,
-                bank: 0,
-                long: false,
-                short: false,
-            });
+            let io =
+                isolation.io.iter().find(|(io, _)| io.task == task.name).map(|(io, _)| IoBuffer {
+                    copy_share: io.copy,
+                    mb_per_s: io.bandwidth.0 as f64 / 1e6,
+                    penalty: if_measured(io.copy * costs.io_copy),
+                    direct: io.direct,
+                    bank: 0,
+                    long: false,
+                    short: false,
+                });
             let s = &mut self.system;
             s.dma += io.map_or(0.0, |io| io.mb_per_s);
             s.tasks.push(SystemTask {
@@ -343,7 +385,8 @@ impl Translated {
             }
         }
         let s = &mut self.system;
-        let first = |level: Level| s.tasks.iter().position(|t| t.level >= level).unwrap_or(s.tasks.len());
+        let first =
+            |level: Level| s.tasks.iter().position(|t| t.level >= level).unwrap_or(s.tasks.len());
         s.starts = [first(Level::B), first(Level::C)];
         s.bus_load = saturation(s.dma, self.machine.dma_saturation_mb_per_s);
         let [b, c] = s.starts;
@@ -352,7 +395,13 @@ impl Translated {
     }
 
     /// Messages of levels A and B first, as the optimiser wants them.
-    fn add_messages(&mut self, system: &System, isolation: &Isolation, memory: &Memory, costs: &Costs) {
+    fn add_messages(
+        &mut self,
+        system: &System,
+        isolation: &Isolation,
+        memory: &Memory,
+        costs: &Costs,
+    ) {
         let of = |name: &str| self.shapes.iter().position(|s| system.tasks[s.index].name == name);
         let ends: Vec<(usize, usize, usize)> = isolation
             .ipc
@@ -361,12 +410,15 @@ impl Translated {
             .filter_map(|(at, (ipc, _))| Some((at, of(&ipc.from)?, of(&ipc.to)?)))
             .collect();
         let bound = self.system.starts[1];
-        let (first, last): (Vec<_>, Vec<_>) = ends.into_iter().partition(|&(_, from, _)| from < bound);
+        let (first, last): (Vec<_>, Vec<_>) =
+            ends.into_iter().partition(|&(_, from, _)| from < bound);
         self.system.bound_edges = first.len();
         for (at, sender, receiver) in first.into_iter().chain(last) {
             let ipc = &isolation.ipc[at].0;
             let lines = ipc.size.0.div_ceil(system.platform.llc.line.0);
-            let alone = |stated: Option<Time>| stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps);
+            let alone = |stated: Option<Time>| {
+                stated.map_or(lines.saturating_mul(memory.latency_ps), Time::ps)
+            };
             let alone = [ipc.send, ipc.receive].map(alone);
             let time = alone.map(|t| memory.with_refresh(memory.all_waiting(t), u64::MAX));
             let evicted = memory.with_refresh(lines.saturating_mul(memory.access_ps()), lines);
@@ -409,7 +461,8 @@ impl Translated {
             while at < s.order.len() {
                 let task = s.order[at];
                 for edge in &s.edges[..s.bound_edges] {
-                    for (one, other) in [(edge.sender, edge.receiver), (edge.receiver, edge.sender)] {
+                    for (one, other) in [(edge.sender, edge.receiver), (edge.receiver, edge.sender)]
+                    {
                         if one == task && !std::mem::replace(&mut seen[other], true) {
                             s.order.push(other);
                         }
@@ -431,13 +484,15 @@ fn curve(shape: &Shape) -> (f64, f64, [f64; SIZES]) {
     let mut out = [NEVER; SIZES];
     for (out, time) in out.iter_mut().zip(&shape.contended_ps) {
         // Without gain from ways, DMA to the bank is felt in full at every size.
-        *out = time.map_or(NEVER, |t| if most > least { (t - least) as f64 / (most - least) as f64 } else { 1.0 });
+        *out = time.map_or(NEVER, |t| {
+            if most > least { (t - least) as f64 / (most - least) as f64 } else { 1.0 }
+        });
     }
     ((least as f64 + shape.fixed_ps as f64) / whole, steep, out)
 }
 
-/// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd number both have the
-/// one in the middle.
+/// Marks the half of a level's I/O tasks with the longest and with the shortest periods; of an odd
+/// number both have the one in the middle.
 fn mark_halves(tasks: &mut [SystemTask]) {
     let mut order: Vec<usize> = (0..tasks.len()).filter(|&i| tasks[i].io.is_some()).collect();
     order.sort_by(|&i, &j| tasks[i].period_ms.total_cmp(&tasks[j].period_ms).then(i.cmp(&j)));

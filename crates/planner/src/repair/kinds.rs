@@ -25,7 +25,8 @@ const PERIODS: [u64; 13] = [
     50_000_000,
     100_000_000,
 ];
-/// Tasks that may miss their deadlines, and as many that preempt them: of more, no single one decides.
+/// Tasks that may miss their deadlines, and as many that preempt them: of more, no single one
+/// decides.
 const TASKS: usize = 8;
 
 /// One kind of change.
@@ -89,12 +90,20 @@ impl Steps {
 
     fn number(&self, at: u64) -> Option<u64> {
         let step = step_of(self.from);
-        if self.up { above(self.from, self.from.saturating_mul(MOST), step)(at) } else { below(self.from, step)(at) }
+        if self.up {
+            above(self.from, self.from.saturating_mul(MOST), step)(at)
+        } else {
+            below(self.from, step)(at)
+        }
     }
 
     fn count(&self) -> u64 {
         let step = step_of(self.from);
-        if self.up { self.from.saturating_mul(MOST) / step - self.from / step } else { (self.from.max(1) - 1) / step }
+        if self.up {
+            self.from.saturating_mul(MOST) / step - self.from / step
+        } else {
+            (self.from.max(1) - 1) / step
+        }
     }
 
     /// The distance of neighbours.
@@ -122,13 +131,15 @@ fn steps(key: String, from: u64, up: bool, show: fn(u64) -> String, meaning: Str
 
 /// All kinds for a plan that is not schedulable, the most promising first.
 pub fn of(system: &System, plan: &Plan) -> Vec<Kind> {
-    let late: Vec<usize> = (0..plan.tasks.len()).filter(|&t| !plan.tasks[t].schedulable).take(TASKS).collect();
+    let late: Vec<usize> =
+        (0..plan.tasks.len()).filter(|&t| !plan.tasks[t].schedulable).take(TASKS).collect();
     let preempts = |t: usize, other: usize| {
         let (own, other) = (&plan.tasks[t], &plan.tasks[other]);
         other.core == own.core && other.priority < own.priority && !other.best_effort()
     };
-    let above =
-        (0..plan.tasks.len()).filter(|t| !late.contains(t) && late.iter().any(|&l| preempts(l, *t))).take(TASKS);
+    let above = (0..plan.tasks.len())
+        .filter(|t| !late.contains(t) && late.iter().any(|&l| preempts(l, *t)))
+        .take(TASKS);
     let mut out = shares(system);
     for &t in &late {
         out.extend(of_late_task(&system.tasks[t], &plan.tasks[t], system));
@@ -156,7 +167,11 @@ fn shares(system: &System) -> Vec<Kind> {
         out.push(listed("regulation.policy", ["memguard"], "a budget for each core (policy {})"));
     }
     if r.policy == Policy::Memguard && r.share() != Share::Optimal && r.model() == Model::Sound {
-        out.push(listed("regulation.share", ["optimal"], "cores, cache and budgets chosen together (share {})"));
+        out.push(listed(
+            "regulation.share",
+            ["optimal"],
+            "cores, cache and budgets chosen together (share {})",
+        ));
     }
     if r.share() == Share::Explicit {
         out.push(listed("regulation.share", ["even"], "the same budget for each core (share {})"));
@@ -168,7 +183,10 @@ fn shares(system: &System) -> Vec<Kind> {
 fn cores(system: &System) -> [Kind; 2] {
     let (now, most) = (system.active_cores(), system.platform.cores);
     let key = "regulation.active_cores";
-    [listed(key, (1..now).rev(), "{} active cores, not more"), listed(key, now + 1..=most, "{} active cores")]
+    [
+        listed(key, (1..now).rev(), "{} active cores, not more"),
+        listed(key, now + 1..=most, "{} active cores"),
+    ]
 }
 
 /// Nearest first, by ratio.
@@ -183,7 +201,8 @@ fn periods(now_ns: u64) -> Vec<String> {
 fn of_late_task(task: &Task, planned: &PlanTask, system: &System) -> Vec<Kind> {
     let name = &task.name;
     let mut out = Vec::new();
-    // Dynamic budgets bound nothing once one task fails; elsewhere no deadline helps where there is no bound.
+    // Dynamic budgets bound nothing once one task fails; elsewhere no deadline helps where there is
+    // no bound.
     let bounded = planned.wcrt_ns.is_some() || system.regulation.policy == Policy::Dynamic;
     if let Some(deadline) = task.deadline.filter(|_| bounded) {
         let meaning = format!("deadline {{}} for task {name}");
@@ -223,7 +242,13 @@ fn capacities(system: &System) -> Vec<Kind> {
     let all = system.vcpus().map_or(&[][..], |v| &v.vcpus);
     let of = |up: bool, words: &str, v: &Vcpu| {
         let meaning = format!("capacity {words}{{}} for VCPU {}", v.name);
-        steps(format!("vcpu.{}.capacity", v.name), v.capacity_ns.saturating_mul(1000), up, time, meaning)
+        steps(
+            format!("vcpu.{}.capacity", v.name),
+            v.capacity_ns.saturating_mul(1000),
+            up,
+            time,
+            meaning,
+        )
     };
     all.iter().take(TASKS).flat_map(|v| [of(true, "", v), of(false, "at most ", v)]).collect()
 }
@@ -236,9 +261,13 @@ fn bandwidths(system: &System, plan: &Plan) -> Vec<Kind> {
         let meaning = format!("{words}{{}} on core {id}");
         steps(format!("core.{id}.bandwidth"), from, up, bandwidth, meaning)
     };
-    let stated = |id: u32| system.cores.iter().find(|c| c.id == id).and_then(|c| c.bandwidth).map(|b| b.0);
+    let stated =
+        |id: u32| system.cores.iter().find(|c| c.id == id).and_then(|c| c.bandwidth).map(|b| b.0);
     let now = |id: u32, planned: Option<u64>| stated(id).or(planned).filter(|&b| b > 0);
-    let more = more.iter().filter_map(|c| Some(of(c.id, now(c.id, c.bandwidth_bytes_per_s)?, true, "")));
-    let less = less.iter().filter_map(|c| Some(of(c.id, now(c.id, c.bandwidth_bytes_per_s)?, false, "at most ")));
+    let more =
+        more.iter().filter_map(|c| Some(of(c.id, now(c.id, c.bandwidth_bytes_per_s)?, true, "")));
+    let less = less
+        .iter()
+        .filter_map(|c| Some(of(c.id, now(c.id, c.bandwidth_bytes_per_s)?, false, "at most ")));
     more.chain(less).collect()
 }

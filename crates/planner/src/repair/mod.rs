@@ -1,11 +1,17 @@
-//! What would help: for a plan that is not schedulable, the least change of each kind with which it is.
+//! What would help: for a plan that is not schedulable, the least change of each kind with which it
+//! is.
 //!
-//! Problem: "lengthen periods, or spread the tasks" is no answer to "by how much, and which". Rule: each kind of change is one key of the system
-//! file and values in order of their distance from the file's. A value does when the planner says so of the changed file ([`trials`]), and
-//! [`search`] finds the least that does, in steps of three digits of the file's value. What is printed is itself what was planned.
-//! Kinds: optimal shares, active cores, the regulation period; of a task that may miss its deadline, the deadline, period, core, and what it
-//! states of its jobs; of a core with such a task, its bandwidth; the capacities of VCPUs; then the other cores' bandwidths, and the same of the tasks that preempt it.
-//! Does not cover: two changes together; locked pages, which no key of a file states; time tables and levels.
+//! Problem: "lengthen periods, or spread the tasks" is no answer to "by how much, and which". Rule:
+//! each kind of change is one key of the system file and values in order of their distance from the
+//! file's. A value does when the planner says so of the changed file ([`trials`]), and [`search`]
+//! finds the least that does, in steps of three digits of the file's value. What is printed is
+//! itself what was planned.
+//! Kinds: optimal shares, active cores, the regulation period; of a task that may miss its
+//! deadline, the deadline, period, core, and what it states of its jobs; of a core with such a
+//! task, its bandwidth; the capacities of VCPUs; then the other cores' bandwidths, and the same of
+//! the tasks that preempt it.
+//! Does not cover: two changes together; locked pages, which no key of a file states; time tables
+//! and levels.
 
 mod kinds;
 mod search;
@@ -28,9 +34,15 @@ pub struct Advice {
     pub note: Option<String>,
 }
 
-/// Looks for changes with which an unschedulable `plan` is schedulable. `text` is what `system` was read from, and `demands` are those of its
-/// tasks. `stop` ends the search early.
-pub fn repair(text: &SystemText, system: &System, demands: &[Demand], plan: &Plan, stop: &dyn Fn() -> bool) -> Advice {
+/// Looks for changes with which an unschedulable `plan` is schedulable. `text` is what `system` was
+/// read from, and `demands` are those of its tasks. `stop` ends the search early.
+pub fn repair(
+    text: &SystemText,
+    system: &System,
+    demands: &[Demand],
+    plan: &Plan,
+    stop: &dyn Fn() -> bool,
+) -> Advice {
     if plan.schedulable || !trials::covers(system) {
         return Advice { repairs: Vec::new(), note: None };
     }
@@ -75,10 +87,12 @@ fn least(kind: &Kind, trials: &mut Trials) -> Result<Option<u64>, Cut> {
 fn note(repairs: &[Repair], cut: bool, made: u64) -> Option<String> {
     match (cut, repairs.is_empty()) {
         (true, _) => Some(format!(
-            "repair: the search for changes that would do was cut after {made} plannings, as more would take long; others may do as well, and --what-if tries one"
+            "repair: the search for changes that would do was cut after {made} plannings, as more \
+                would take long; others may do as well, and --what-if tries one"
         )),
         (false, true) => Some(format!(
-            "repair: no change of a single key that was tried makes the system schedulable ({made} plannings); change several, or shed load"
+            "repair: no change of a single key that was tried makes the system schedulable ({made} \
+                plannings); change several, or shed load"
         )),
         (false, false) => None,
     }

@@ -1,11 +1,14 @@
 //! The least change that does.
 //!
-//! Problem: a planning answers for one value only, and may refuse a value. Rule ([`least`]): values are numbered from 0, the smallest change, and the
-//! value of the file, which is known not to do, stands before them. Where the largest change and those at a quarter, half and three quarters of
-//! it do not do, none is taken to. Else steps of doubling length find the first value that does or is refused, and bisection the edge before it.
-//! The value found does, and the one before it does not.
-//! The planner's choices are not monotone in every value: a smaller change may do where the ones around it do not. So what lies before the edge is
-//! asked one by one as well ([`nearer`]), as far as plannings go.
+//! Problem: a planning answers for one value only, and may refuse a value. Rule ([`least`]): values
+//! are numbered from 0, the smallest change, and the value of the file, which is known not to do,
+//! stands before them. Where the largest change and those at a quarter, half and three quarters of
+//! it do not do, none is taken to. Else steps of doubling length find the first value that does or
+//! is refused, and bisection the edge before it. The value found does, and the one before it does
+//! not.
+//! The planner's choices are not monotone in every value: a smaller change may do where the ones
+//! around it do not. So what lies before the edge is asked one by one as well ([`nearer`]), as far
+//! as plannings go.
 //! Does not cover: values that do where all of the four do not.
 
 /// What a planning says of a value.
@@ -24,7 +27,10 @@ pub enum Answer {
 pub struct Cut;
 
 /// The number of the least change of `count` that does; `None` if there is none.
-pub fn least(count: u64, mut ask: impl FnMut(u64) -> Result<Answer, Cut>) -> Result<Option<u64>, Cut> {
+pub fn least(
+    count: u64,
+    mut ask: impl FnMut(u64) -> Result<Answer, Cut>,
+) -> Result<Option<u64>, Cut> {
     let mut far = None;
     for quarters in (1..=4).rev() {
         let at = (count.saturating_mul(quarters) / 4).saturating_sub(1);
@@ -126,7 +132,11 @@ mod tests {
         let mut left = 3;
         let answer = least(1000, |at| {
             left -= 1;
-            if left == 0 { Err(Cut) } else { Ok(if at == 999 { Answer::Meets } else { Answer::Misses }) }
+            if left == 0 {
+                Err(Cut)
+            } else {
+                Ok(if at == 999 { Answer::Meets } else { Answer::Misses })
+            }
         });
         assert_eq!(answer, Err(Cut));
     }

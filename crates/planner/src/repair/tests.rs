@@ -21,7 +21,8 @@ struct Case {
 impl Case {
     fn of(text: &SystemText) -> Option<Self> {
         let system = text.system().ok()?;
-        let demands: Vec<Demand> = system.tasks.iter().filter_map(|t| Demand::stated(&t.demand)).collect();
+        let demands: Vec<Demand> =
+            system.tasks.iter().filter_map(|t| Demand::stated(&t.demand)).collect();
         let plan = plan(&system, &demands).ok()?;
         Some(Self { text: text.clone(), system, demands, plan })
     }
@@ -34,7 +35,8 @@ impl Case {
         repair(&self.text, &self.system, &self.demands, &self.plan, &|| false).repairs
     }
 
-    /// Is the system schedulable with this change? By a whole planning, which is not the one of the search.
+    /// Is the system schedulable with this change? By a whole planning, which is not the one of the
+    /// search.
     fn with(&self, key: &str, value: &str) -> bool {
         let text = self.text.with(&format!("{key}={value}")).unwrap();
         Self::of(&text).is_some_and(|case| case.plan.schedulable)
@@ -43,17 +45,23 @@ impl Case {
 
 fn task(name: &str, core: u32, period_ms: u32, wcet_us: u32, misses: u32) -> String {
     format!(
-        "[[task]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period_ms} ms\"\nwcet = \"{wcet_us} us\"\nmisses = {misses}\n"
+        "[[task]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period_ms} ms\"\nwcet = \
+            \"{wcet_us} us\"\nmisses = {misses}\n"
     )
 }
 
 const BOARD: &str = "platform = \"core-i5-2500k\"\n";
 const EVEN: &str = "[regulation]\nshare = \"even\"\n";
-const SOFT: &str = "[[task]]\nname = \"soft\"\ncore = 3\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = 100000\n";
+const SOFT: &str =
+    "[[task]]\nname = \"soft\"\ncore = 3\ncriticality = \"D\"\nwcet = \"20 ms\"\nmisses = 100000\n";
 
 /// Two tasks on one core that is too slow for both.
 fn overloaded() -> String {
-    format!("{BOARD}{EVEN}{}{}{SOFT}", task("hi", 0, 50, 10_000, 20_000), task("lo", 0, 100, 30_000, 60_000))
+    format!(
+        "{BOARD}{EVEN}{}{}{SOFT}",
+        task("hi", 0, 50, 10_000, 20_000),
+        task("lo", 0, 100, 30_000, 60_000)
+    )
 }
 
 /// The least change by trying all values in order.
@@ -68,13 +76,18 @@ fn the_least_is_that_of_a_scan() {
     assert!(!case.plan.schedulable);
     let repairs = case.repairs();
     let steps: Vec<&Repair> = repairs.iter().filter(|r| r.step.is_some()).collect();
-    for key in ["task.lo.deadline", "task.lo.period", "task.lo.wcet", "task.lo.misses", "task.hi.period"] {
+    for key in
+        ["task.lo.deadline", "task.lo.period", "task.lo.wcet", "task.lo.misses", "task.hi.period"]
+    {
         let found = steps.iter().find(|r| r.change == key).map(|r| r.value.clone());
         assert_eq!(found, by_scan(&case, key), "{key}");
     }
     assert!(steps.len() >= 3, "{repairs:?}");
     for listed in ["task.lo.core", "regulation.share"] {
-        assert!(repairs.iter().any(|r| r.change == listed && r.step.is_none()), "{listed} of {repairs:?}");
+        assert!(
+            repairs.iter().any(|r| r.change == listed && r.step.is_none()),
+            "{listed} of {repairs:?}"
+        );
     }
     // Core 1 is the first that does; the lists are in order.
     assert!(repairs.iter().any(|r| r.change == "task.lo.core" && r.value == "1"));
@@ -83,10 +96,16 @@ fn the_least_is_that_of_a_scan() {
 
 #[test]
 fn explicit_budgets_are_moved_by_the_least_amount() {
-    let head = format!("{BOARD}[regulation]\nshare = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"60 MB/s\"\n");
+    let head = format!(
+        "{BOARD}[regulation]\nshare = \"explicit\"\n[[core]]\nid = 0\nbandwidth = \"60 MB/s\"\n"
+    );
     let case = Case::new(&format!("{head}{}{SOFT}", task("a", 0, 100, 30_000, 80_000)));
     assert!(!case.plan.schedulable);
-    let found = case.repairs().into_iter().find(|r| r.change == "core.0.bandwidth").expect("more bandwidth would do");
+    let found = case
+        .repairs()
+        .into_iter()
+        .find(|r| r.change == "core.0.bandwidth")
+        .expect("more bandwidth would do");
     assert_eq!(Some(&found.value), by_scan(&case, "core.0.bandwidth").as_ref());
     assert!(found.value.ends_with(" MB/s") && found.meaning.ends_with("on core 0"), "{found:?}");
 }
@@ -98,7 +117,8 @@ fn a_schedulable_plan_has_none_and_a_hopeless_one_says_so() {
     assert!(advice.repairs.is_empty() && advice.note.is_none());
     let tasks: String = (0..9).map(|i| task(&format!("t{i}"), i % 4, 100, 90_000, 1000)).collect();
     let hopeless = Case::new(&format!("{BOARD}{EVEN}{tasks}"));
-    let advice = repair(&hopeless.text, &hopeless.system, &hopeless.demands, &hopeless.plan, &|| false);
+    let advice =
+        repair(&hopeless.text, &hopeless.system, &hopeless.demands, &hopeless.plan, &|| false);
     assert!(advice.repairs.is_empty(), "{advice:?}");
     assert!(advice.note.is_some_and(|n| n.starts_with("repair: no change of a single key")));
 }
@@ -143,7 +163,8 @@ fn refusals_are_answers() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// What the search takes for the verdict is the plan's, and each change does, but not the value a step nearer to the file's.
+    /// What the search takes for the verdict is the plan's, and each change does, but not the value
+    /// a step nearer to the file's.
     #[test]
     fn every_repair_does_and_a_step_less_does_not(
         tasks in prop::collection::vec((0u32..3, 20u32..120, 2u32..60, 0u32..60), 2..5),

@@ -1,7 +1,8 @@
 //! Plannings of changed systems, counted.
 //!
-//! Rule: a change is tried the way a user would try it: the text of the file is changed, read and planned as a whole. The number of plannings is
-//! limited, and for large systems their work, but never by a clock: a plan says the same on every machine.
+//! Rule: a change is tried the way a user would try it: the text of the file is changed, read and
+//! planned as a whole. The number of plannings is limited, and for large systems their work, but
+//! never by a clock: a plan says the same on every machine.
 
 use super::search::{Answer, Cut};
 use crate::demand::Demand;
@@ -17,8 +18,9 @@ const WORK: u64 = 400_000;
 /// What it takes to read the file again.
 const READ: u64 = 20;
 
-/// The parts of work of one planning, fitted to measured times: worst fit tries tasks beside tasks and hands out their pages, and optimal shares
-/// do that for some sixty candidates in up to sixteen rounds.
+/// The parts of work of one planning, fitted to measured times: worst fit tries tasks beside tasks
+/// and hands out their pages, and optimal shares do that for some sixty candidates in up to sixteen
+/// rounds.
 fn work_of(system: &System, pages: u64) -> u64 {
     let tasks = system.tasks.len() as u64;
     let shares = if system.regulation.share() == Share::Optimal { 100 } else { 1 };
@@ -39,7 +41,8 @@ pub struct Trials<'a> {
 
 impl<'a> Trials<'a> {
     pub fn new(text: &'a SystemText, demands: &[Demand], stop: &'a dyn Fn() -> bool) -> Self {
-        let pages = demands.iter().map(|d| d.page_accesses().count() as u64).fold(0, u64::saturating_add);
+        let pages =
+            demands.iter().map(|d| d.page_accesses().count() as u64).fold(0, u64::saturating_add);
         Self { text, demands: demands.to_vec(), stop, pages, spent: 0, answers: HashMap::new() }
     }
 
@@ -85,7 +88,8 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// Are the changes of this search those of the system's scheme? Time tables and levels are searched too long for one planning.
+/// Are the changes of this search those of the system's scheme? Time tables and levels are searched
+/// too long for one planning.
 pub fn covers(system: &System) -> bool {
     matches!(system.scheme, Scheme::Budgets | Scheme::Vcpus(_))
 }

@@ -1,8 +1,9 @@
 //! Step 1: does the board have what the method needs, and what follows where it has not?
 //!
-//! Rule: single-core-equivalence, section 3.1, step 1: last-level cache partitioning and locking, counters for MemGuard; and from
-//! section 2.1 private DRAM banks, from section 3.2 a known `L_max`. Counters are those that the instruction set's architecture
-//! defines; the platform file names none. Not covered: whether the operating system lets one use them (`solocore doctor`).
+//! Rule: single-core-equivalence, section 3.1, step 1: last-level cache partitioning and locking,
+//! counters for MemGuard; and from section 2.1 private DRAM banks, from section 3.2 a known
+//! `L_max`. Counters are those that the instruction set's architecture defines; the platform file
+//! names none. Not covered: whether the operating system lets one use them (`solocore doctor`).
 
 use crate::resources::Resources;
 use solocore_model::plan::windows::{HardwareItem, Has};
@@ -19,7 +20,14 @@ fn yes_if(holds: bool) -> Has {
 
 /// Each question with its answer and what follows.
 pub fn check(system: &System, r: &Resources) -> Vec<HardwareItem> {
-    vec![cache(system, r), room(system, r), banks(system, r), latency(system), counters(system), io_core(system, r)]
+    vec![
+        cache(system, r),
+        room(system, r),
+        banks(system, r),
+        latency(system),
+        counters(system),
+        io_core(system, r),
+    ]
 }
 
 fn cache(system: &System, r: &Resources) -> HardwareItem {
@@ -28,9 +36,14 @@ fn cache(system: &System, r: &Resources) -> HardwareItem {
     let follows = match llc.partition {
         Partition::Lock => "pages are prefetched and stay until they are unlocked".to_owned(),
         Partition::Way => format!(
-            "there is no lock instruction; each core has {ways} ways of its own by masks, and one of them is kept for what is not locked"
+            "there is no lock instruction; each core has {ways} ways of its own by masks, and one \
+                of them is kept for what is not locked"
         ),
-        Partition::Colour => "there is no lock instruction; each core has page colours of its own, and one of them is kept for what is not locked".to_owned(),
+        Partition::Colour => {
+            "there is no lock instruction; each core has page colours of its own, \
+            and one of them is kept for what is not locked"
+                .to_owned()
+        }
     };
     let has = if llc.partition == Partition::Lock { Has::Yes } else { Has::No };
     item("the last-level cache can be locked", has, follows)
@@ -40,7 +53,8 @@ fn room(system: &System, r: &Resources) -> HardwareItem {
     let p = &system.platform;
     let follows = match r.lock_capacity {
         0 => format!(
-            "{} ways and {} colours leave {} cores nothing to lock pages in: every access that leaves the private caches counts as a miss",
+            "{} ways and {} colours leave {} cores nothing to lock pages in: every access that \
+                leaves the private caches counts as a miss",
             p.llc.ways,
             p.colours(),
             r.cores
@@ -58,9 +72,12 @@ fn room(system: &System, r: &Resources) -> HardwareItem {
 fn banks(system: &System, r: &Resources) -> HardwareItem {
     let total = system.platform.total_banks();
     let follows = match r.banks(0) {
-        Some((_, each)) => format!("{total} banks over {} cores: each has {each} of its own", r.cores),
+        Some((_, each)) => {
+            format!("{total} banks over {} cores: each has {each} of its own", r.cores)
+        }
         None => format!(
-            "{total} banks are fewer than {} cores: they are shared, and L_max must bound an access whose row another core has closed",
+            "{total} banks are fewer than {} cores: they are shared, and L_max must bound an \
+                access whose row another core has closed",
             r.cores
         ),
     };
@@ -79,16 +96,23 @@ fn latency(system: &System) -> HardwareItem {
 
 fn counters(system: &System) -> HardwareItem {
     let (has, which) = match system.platform.isa {
-        Isa::X86_64 | Isa::I386 => (Has::Yes, "the architectural event of last-level misses (event 2Eh, umask 41h)"),
+        Isa::X86_64 | Isa::I386 => {
+            (Has::Yes, "the architectural event of last-level misses (event 2Eh, umask 41h)")
+        }
         Isa::Aarch64 => (Has::Yes, "PMUv3's common event 17h, L2D_CACHE_REFILL"),
         Isa::Powerpc if system.platform.name == "p4080" => {
             (Has::Yes, "the P4080's event processing unit, which the paper counts with")
         }
-        Isa::Arm => (Has::Unknown, "no architected event of last-level misses per core; an outer cache may count them"),
+        Isa::Arm => (
+            Has::Unknown,
+            "no architected event of last-level misses per core; an outer cache may count them",
+        ),
         _ => (Has::Unknown, "no architected event of last-level misses"),
     };
     let follows = match system.regulation.policy {
-        Policy::None => "not needed: the system file asks for no regulation, and every access is charged with one of each other core".to_owned(),
+        Policy::None => "not needed: the system file asks for no regulation, and every access is \
+            charged with one of each other core"
+            .to_owned(),
         _ => match has {
             Has::Yes => format!("{which}: budgets can be enforced"),
             _ => format!("{which}: the plan holds only where something else enforces the budgets"),
@@ -102,7 +126,8 @@ fn io_core(system: &System, r: &Resources) -> HardwareItem {
     let follows = match (devices, r.cores) {
         (0, m) => format!("no devices: all {m} active cores run partitions"),
         (n, m) => format!(
-            "{n} devices: core {} moves their data and runs no partition; its DMA is paced to its share of the bandwidth",
+            "{n} devices: core {} moves their data and runs no partition; its DMA is paced to its \
+                share of the bandwidth",
             m - 1
         ),
     };

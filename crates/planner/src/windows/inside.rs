@@ -1,9 +1,11 @@
-//! Step 5, one partition: which pages its tasks lock, how long its window must be, and the tasks' response times.
+//! Step 5, one partition: which pages its tasks lock, how long its window must be, and the tasks'
+//! response times.
 //!
-//! Rule: the recurrence of `solocore_analysis::window`. Each window pays for what its core's former user left behind (a drained
-//! budget and an access under way; foreign lines in the private caches, and a refill of them) and for prefetch and lock of its
-//! pages (single-core-equivalence, sections 2.3 and 5.0): each line is read, and may push out a dirty line that another
-//! partition had locked there. A page is locked only where it saves more accesses than its prefetch costs.
+//! Rule: the recurrence of `solocore_analysis::window`. Each window pays for what its core's former
+//! user left behind (a drained budget and an access under way; foreign lines in the private caches,
+//! and a refill of them) and for prefetch and lock of its pages (single-core-equivalence, sections
+//! 2.3 and 5.0): each line is read, and may push out a dirty line that another partition had locked
+//! there. A page is locked only where it saves more accesses than its prefetch costs.
 //! Not covered: several partitions that share locked pages.
 
 use crate::core_plan::{CoreBounds, Level, TaskPlan, preemption_accesses};
@@ -78,8 +80,9 @@ impl<'a> Inside<'a> {
 
     /// Its tasks, highest priority first, best effort last.
     pub fn tasks(&self) -> Vec<usize> {
-        let mut order: Vec<usize> =
-            (0..self.work.len()).filter(|&t| self.work[t].task.partition == Some(self.index)).collect();
+        let mut order: Vec<usize> = (0..self.work.len())
+            .filter(|&t| self.work[t].task.partition == Some(self.index))
+            .collect();
         order.sort_by_key(|&t| self.work[t].priority);
         order
     }
@@ -119,7 +122,10 @@ impl<'a> Inside<'a> {
         // Its own tasks leave dirty lines behind as well, for each other and for their next jobs.
         let foreign = self.cached_lines().saturating_add(others.private_lines).min(private);
         let refill = if others.any { 2 * own.min(private) } else { 0 };
-        Start { prefetch: lines.saturating_add(lines.min(others.locked_lines)), refill: refill.saturating_add(foreign) }
+        Start {
+            prefetch: lines.saturating_add(lines.min(others.locked_lines)),
+            refill: refill.saturating_add(foreign),
+        }
     }
 
     /// Its windows on a core, of this length.
@@ -153,8 +159,13 @@ impl<'a> Inside<'a> {
         let bounds = self.bounds(core);
         let windows = self.windows(core, self.unit_ns, locked, others);
         let most = self.longest_ns().saturating_mul(PS);
-        let least =
-            least_duration(&levels, &windows, &|asked| bounds.stall(asked), self.unit_ns.saturating_mul(PS), most)?;
+        let least = least_duration(
+            &levels,
+            &windows,
+            &|asked| bounds.stall(asked),
+            self.unit_ns.saturating_mul(PS),
+            most,
+        )?;
         Some(least / PS)
     }
 
@@ -162,11 +173,14 @@ impl<'a> Inside<'a> {
     fn fits(&self, core: u32, duration_ns: u64, locked: &Locked, others: Others) -> bool {
         let levels: Vec<Vec<Task>> = self.levels(core, locked).iter().map(tasks_of).collect();
         let bounds = self.bounds(core);
-        schedulable(&levels, &self.windows(core, duration_ns, locked, others), &|asked| bounds.stall(asked))
+        schedulable(&levels, &self.windows(core, duration_ns, locked, others), &|asked| {
+            bounds.stall(asked)
+        })
     }
 
-    /// The pages that give the least duration among those tried: greedily by accesses saved per second, with more weight for the
-    /// task that alone would need the longest window; and none at all.
+    /// The pages that give the least duration among those tried: greedily by accesses saved per
+    /// second, with more weight for the task that alone would need the longest window; and none at
+    /// all.
     pub fn lock(&self, core: u32, others: Others) -> (Locked, Option<u64>) {
         let mut best = (Locked::new(), self.least_ns(core, &Locked::new(), others));
         let mut weights: HashMap<usize, u64> = self.hard().into_iter().map(|t| (t, 1)).collect();
@@ -191,15 +205,28 @@ impl<'a> Inside<'a> {
     }
 
     /// The task with the least relative room in this window.
-    fn critical(&self, core: u32, locked: &Locked, others: Others, least: Option<u64>) -> Option<usize> {
+    fn critical(
+        &self,
+        core: u32,
+        locked: &Locked,
+        others: Others,
+        least: Option<u64>,
+    ) -> Option<usize> {
         let windows = self.windows(core, least.unwrap_or(self.longest_ns()), locked, others);
         let bounds = self.bounds(core);
         let room = |level: &Level| {
             let tasks = tasks_of(level);
             let last = tasks.last()?;
             let limit = last.deadline_ps.saturating_mul(4);
-            let response = response_time(&tasks, tasks.len() - 1, &windows, &|asked| bounds.stall(asked), limit);
-            let share = u128::from(response.unwrap_or(limit)) * 1_000_000 / u128::from(last.deadline_ps.max(1));
+            let response = response_time(
+                &tasks,
+                tasks.len() - 1,
+                &windows,
+                &|asked| bounds.stall(asked),
+                limit,
+            );
+            let share = u128::from(response.unwrap_or(limit)) * 1_000_000
+                / u128::from(last.deadline_ps.max(1));
             Some((share, std::cmp::Reverse(level.index)))
         };
         self.levels(core, locked).iter().filter_map(room).max().map(|(_, index)| index.0)
@@ -211,13 +238,17 @@ impl<'a> Inside<'a> {
         let cost = u128::from(lines + lines.min(others.locked_lines)) * 1_000_000_000_000
             / u128::from(self.partition.period_ns);
         let room = usize::try_from(self.resources.lock_capacity).unwrap_or(usize::MAX);
-        let curves: HashMap<usize, Vec<u64>> =
-            self.hard().into_iter().map(|t| (t, self.work[t].demand.page_accesses().take(room).collect())).collect();
+        let curves: HashMap<usize, Vec<u64>> = self
+            .hard()
+            .into_iter()
+            .map(|t| (t, self.work[t].demand.page_accesses().take(room).collect()))
+            .collect();
         let gain = |task: usize, at: usize| -> Option<u128> {
             let accesses = u128::from(*curves.get(&task)?.get(at)?);
             let period = u128::from(self.work[task].task.period?.ps() / PS).max(1);
             let saved = accesses * 1_000_000_000_000 / period;
-            (saved > cost).then(|| (saved - cost) * u128::from(weights.get(&task).copied().unwrap_or(1)))
+            (saved > cost)
+                .then(|| (saved - cost) * u128::from(weights.get(&task).copied().unwrap_or(1)))
         };
         let mut heap: BinaryHeap<_> =
             curves.keys().filter_map(|&t| gain(t, 0).map(|g| (g, std::cmp::Reverse(t)))).collect();
@@ -234,7 +265,13 @@ impl<'a> Inside<'a> {
     }
 
     /// The numbers of all its tasks in these windows.
-    pub fn results(&self, core: u32, duration_ns: u64, locked: &Locked, others: Others) -> Vec<TaskPlan> {
+    pub fn results(
+        &self,
+        core: u32,
+        duration_ns: u64,
+        locked: &Locked,
+        others: Others,
+    ) -> Vec<TaskPlan> {
         let bounds = self.bounds(core);
         let windows = self.windows(core, duration_ns, locked, others);
         let (order, levels) = (self.tasks(), self.levels(core, locked));
@@ -245,7 +282,13 @@ impl<'a> Inside<'a> {
             let response_ps = level.and_then(|l| {
                 let tasks = tasks_of(l);
                 let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100);
-                response_time(&tasks, tasks.len() - 1, &windows, &|asked| bounds.stall(asked), limit)
+                response_time(
+                    &tasks,
+                    tasks.len() - 1,
+                    &windows,
+                    &|asked| bounds.stall(asked),
+                    limit,
+                )
             });
             let late = !matches!((response_ps, w.task.deadline), (Some(r), Some(d)) if r <= d.ps());
             let misses = w.demand.misses(k);
@@ -254,8 +297,15 @@ impl<'a> Inside<'a> {
                 locked: k,
                 wcet_ps: w.wcet_ps(k, self.resources),
                 misses,
-                stall_ps: bounds.stall(w.asked(k, self.resources)).saturating_add(bounds.once(false)),
-                crpd_ps: bounds.resources.access_ps(preemption_accesses(index, &order, self.work, self.resources)),
+                stall_ps: bounds
+                    .stall(w.asked(k, self.resources))
+                    .saturating_add(bounds.once(false)),
+                crpd_ps: bounds.resources.access_ps(preemption_accesses(
+                    index,
+                    &order,
+                    self.work,
+                    self.resources,
+                )),
                 response_ps,
                 meets: !(w.hard() && late),
             }
@@ -299,19 +349,27 @@ impl<'a> Inside<'a> {
         let own = *levels.iter().find(|l| l.index == index)?.tasks.last()?;
         let passes = |change: &dyn Fn(&Task) -> Option<Task>| {
             let changed = |l: &Level| -> Option<Vec<Task>> {
-                l.tasks.iter().map(|(t, task)| if *t == index { change(task) } else { Some(*task) }).collect()
+                l.tasks
+                    .iter()
+                    .map(|(t, task)| if *t == index { change(task) } else { Some(*task) })
+                    .collect()
             };
             let levels: Option<Vec<Vec<Task>>> = levels.iter().map(changed).collect();
-            levels.is_some_and(|levels| schedulable(&levels, &windows, &|asked| bounds.stall(asked)))
+            levels
+                .is_some_and(|levels| schedulable(&levels, &windows, &|asked| bounds.stall(asked)))
         };
         let k = locked.get(&index).copied().unwrap_or(0);
         let mu = self.work[index].demand.misses(k);
-        let wcet =
-            largest_passing(0, own.1.deadline_ps, own.1.wcet_ps, |wcet_ps| passes(&|t| Some(Task { wcet_ps, ..*t })));
+        let wcet = largest_passing(0, own.1.deadline_ps, own.1.wcet_ps, |wcet_ps| {
+            passes(&|t| Some(Task { wcet_ps, ..*t }))
+        });
         let misses = largest_passing(0, MOST_MISSES, mu, |n| {
             passes(&|t| t.with_misses(t.misses, (t.misses - mu).checked_add(n)?))
         });
-        Some(TaskMargin { wcet_ns: wcet.passes.map(|ps| ps / PS), misses: misses.fails.and(misses.passes) })
+        Some(TaskMargin {
+            wcet_ns: wcet.passes.map(|ps| ps / PS),
+            misses: misses.fails.and(misses.passes),
+        })
     }
 }
 

@@ -1,10 +1,13 @@
-//! The single-core-equivalence method: from partitions of single-core systems to a multicore time table with a proof.
+//! The single-core-equivalence method: from partitions of single-core systems to a multicore time
+//! table with a proof.
 //!
-//! Problem: IMA partitions that each had a chip (or a share of one) are to run side by side, with their tasks' deadlines kept and
-//! their I/O free of conflicts. Rule: single-core-equivalence, section 3.1: (1) does the board have what is needed (`hardware`),
-//! (2) even shares of cache, banks and bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of
-//! windows and I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window (`inside`), and back to (3) where it
-//! fails (`rounds`). Not covered: moving tasks between partitions, changing periods.
+//! Problem: IMA partitions that each had a chip (or a share of one) are to run side by side, with
+//! their tasks' deadlines kept and their I/O free of conflicts. Rule: single-core-equivalence,
+//! section 3.1: (1) does the board have what is needed (`hardware`), (2) even shares of cache,
+//! banks and bandwidth (`crate::resources`), (3) partitions to cores with slack, (4) offsets of
+//! windows and I/O ([`solver`]), (5) lockdown, C_sce and schedulability inside each window
+//! (`inside`), and back to (3) where it fails (`rounds`). Not covered: moving tasks between
+//! partitions, changing periods.
 
 mod hardware;
 mod inside;
@@ -70,14 +73,20 @@ pub fn plan(
 /// Pages and least durations, against the worst that other partitions may leave, and alone.
 fn choices(ima: &Instance, inside: &[Inside], resources: &Resources) -> Vec<Choice> {
     // Where budgets differ, a partition without a core is given the smallest.
-    let budget = |core: &u32| resources.budgets.as_ref().map_or(0, |b| b.get(*core as usize).copied().unwrap_or(0));
+    let budget = |core: &u32| {
+        resources.budgets.as_ref().map_or(0, |b| b.get(*core as usize).copied().unwrap_or(0))
+    };
     let worst = (0..ima.cores).min_by_key(budget).unwrap_or(0);
     let lines = u64::from(resources.platform.lines_per_page());
     let choose = |own: &Inside| {
-        let others: Vec<&Inside> = inside.iter().filter(|q| q.index != own.index && near(own, q)).collect();
+        let others: Vec<&Inside> =
+            inside.iter().filter(|q| q.index != own.index && near(own, q)).collect();
         let all = Others {
             any: others.iter().any(|q| !q.tasks().is_empty()),
-            locked_lines: others.iter().map(|q| q.lockable().saturating_mul(lines)).fold(0, u64::saturating_add),
+            locked_lines: others
+                .iter()
+                .map(|q| q.lockable().saturating_mul(lines))
+                .fold(0, u64::saturating_add),
             private_lines: others.iter().map(|q| q.cached_lines()).fold(0, u64::saturating_add),
         };
         let core = own.partition.core.unwrap_or(worst);
@@ -141,7 +150,9 @@ impl Found<'_> {
         let bounds = inside.bounds(core);
         let of = |n: u64| {
             let alone = bounds.resources.access_ps(n);
-            alone.saturating_add(bounds.stall(Asked { work_ps: alone, ..Asked::accesses(n) })).div_ceil(PS)
+            alone
+                .saturating_add(bounds.stall(Asked { work_ps: alone, ..Asked::accesses(n) }))
+                .div_ceil(PS)
         };
         PlanPartition {
             name: inside.partition.name.clone(),
@@ -177,7 +188,11 @@ impl Found<'_> {
             lock_capacity_pages: r.lock_capacity,
             // One partition's at a time.
             locked_pages: on.map(pages).max().unwrap_or(0),
-            utilization: tasks.iter().filter(|t| t.core == core && !t.best_effort()).map(share).fold(0.0, |a, b| a + b),
+            utilization: tasks
+                .iter()
+                .filter(|t| t.core == core && !t.best_effort())
+                .map(share)
+                .fold(0.0, |a, b| a + b),
             banks: r.banks(core),
             soft: false,
             margin: None,
@@ -199,7 +214,8 @@ fn transfers(ima: &Instance) -> Vec<PlanTransfer> {
                     bytes: t.bytes,
                     block_bytes: dma.map(|d| d.block),
                     block_ps: dma.map(|d| {
-                        let moving = (u128::from(d.block) * 1_000_000_000_000).div_ceil(u128::from(d.bus));
+                        let moving =
+                            (u128::from(d.block) * 1_000_000_000_000).div_ceil(u128::from(d.bus));
                         u64::try_from(moving).unwrap_or(u64::MAX).saturating_add(d.wait_ps)
                     }),
                 });

@@ -1,11 +1,14 @@
-//! Steps 3 to 5, again and again: durations with slack, partitions to cores, I/O, verification; and a log of it.
+//! Steps 3 to 5, again and again: durations with slack, partitions to cores, I/O, verification; and
+//! a log of it.
 //!
-//! Rule: single-core-equivalence, section 3.1: where step 4 or 5 fails, back to step 3 with another allocation. Stated durations
-//! stay as they are. Others begin with the slack asked for; when no allocation has a table with it, half of it, then none.
-//! Allocations: worst fit by decreasing share on the cores where no pair collides; then whatever cores the search for offsets
-//! finds. The least durations are found first, against the worst that other partitions may leave behind, as they depend on
-//! neither cores nor offsets; step 5 verifies with the neighbours that a core really has.
-//! Searches end after a fixed number of steps, so that a plan depends on the system alone and not on the machine.
+//! Rule: single-core-equivalence, section 3.1: where step 4 or 5 fails, back to step 3 with another
+//! allocation. Stated durations stay as they are. Others begin with the slack asked for; when no
+//! allocation has a table with it, half of it, then none.
+//! Allocations: worst fit by decreasing share on the cores where no pair collides; then whatever
+//! cores the search for offsets finds. The least durations are found first, against the worst that
+//! other partitions may leave behind, as they depend on neither cores nor offsets; step 5 verifies
+//! with the neighbours that a core really has. Searches end after a fixed number of steps, so that
+//! a plan depends on the system alone and not on the machine.
 //! Not covered: slack that differs between partitions.
 
 use super::inside::{Inside, Locked, Others};
@@ -16,7 +19,8 @@ use solocore_model::plan::windows::Round;
 use solocore_model::time_table::Row;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// How often a search asks whether to go on, at most: about ten seconds of work where nothing is found nor proved.
+/// How often a search asks whether to go on, at most: about ten seconds of work where nothing is
+/// found nor proved.
 const ASKS: u64 = 40_000;
 
 /// What is known of a partition before it has a core.
@@ -90,7 +94,11 @@ impl Rounds<'_> {
         }
         slacks.dedup();
         let stated = self.ima.partitions.iter().all(|p| p.core.is_some());
-        let allocations = if stated { &[Allocation::Stated][..] } else { &[Allocation::WorstFit, Allocation::Search] };
+        let allocations = if stated {
+            &[Allocation::Stated][..]
+        } else {
+            &[Allocation::WorstFit, Allocation::Search]
+        };
         let (mut log, mut furthest): (Vec<Round>, Option<Attempt>) = (Vec::new(), None);
         for slack in slacks {
             for &allocation in allocations {
@@ -117,10 +125,16 @@ impl Rounds<'_> {
 
     fn nothing(&self) -> Attempt {
         let durations_ns = self.ima.partitions.iter().map(|p| p.duration_ns).collect();
-        Attempt { step: 3, durations_ns, cores: self.ima.partitions.iter().map(|p| p.core).collect(), rows: Vec::new() }
+        Attempt {
+            step: 3,
+            durations_ns,
+            cores: self.ima.partitions.iter().map(|p| p.core).collect(),
+            rows: Vec::new(),
+        }
     }
 
-    /// A stated duration that is too short even for the partition alone on a core: no allocation helps.
+    /// A stated duration that is too short even for the partition alone on a core: no allocation
+    /// helps.
     fn hopeless(&self) -> bool {
         let short = |(p, c): (&solocore_model::instance::Partition, &Choice)| {
             p.duration_ns > 0 && c.alone_ns.is_none_or(|least| least > p.duration_ns)
@@ -136,7 +150,12 @@ impl Rounds<'_> {
         }
     }
 
-    fn steps(&self, attempt: &mut Attempt, slack: u32, allocation: Allocation) -> Result<String, Failed> {
+    fn steps(
+        &self,
+        attempt: &mut Attempt,
+        slack: u32,
+        allocation: Allocation,
+    ) -> Result<String, Failed> {
         self.durations(attempt, slack)?;
         if allocation == Allocation::WorstFit {
             self.worst_fit(attempt)?;
@@ -156,19 +175,24 @@ impl Rounds<'_> {
             let (name, period) = (&inside.partition.name, time(inside.partition.period_ns));
             let longest = inside.longest_ns();
             let wanted = choice.least_ns.map(|least| {
-                let wanted = u64::try_from(u128::from(least) * u128::from(100 + slack) / 100).unwrap_or(u64::MAX);
+                let wanted = u64::try_from(u128::from(least) * u128::from(100 + slack) / 100)
+                    .unwrap_or(u64::MAX);
                 wanted.div_ceil(inside.unit_ns).saturating_mul(inside.unit_ns)
             });
             attempt.durations_ns[at] = wanted.unwrap_or(longest).clamp(1, longest.max(1));
             let why = match (choice.least_ns, wanted) {
                 (Some(least), Some(wanted)) if wanted > longest => format!(
-                    "partition `{name}`: {} and {slack} percent of slack exceed its period {period} less margin by {}",
+                    "partition `{name}`: {} and {slack} percent of slack exceed its period \
+                        {period} less margin by {}",
                     time(least),
                     time(wanted - longest)
                 ),
                 (Some(_), _) => continue,
                 (None, _) => {
-                    format!("partition `{name}`: no window of its period {period} is long enough for its tasks' C_sce")
+                    format!(
+                        "partition `{name}`: no window of its period {period} is long enough for \
+                            its tasks' C_sce"
+                    )
                 }
             };
             failed.get_or_insert(Failed(3, why));
@@ -180,19 +204,27 @@ impl Rounds<'_> {
     fn worst_fit(&self, attempt: &mut Attempt) -> Result<(), Failed> {
         let parts = &self.ima.partitions;
         let slot = |p: usize| attempt.durations_ns[p].saturating_add(self.ima.margin.processing_ns);
-        let share = |p: usize| u128::from(slot(p)) * 1_000_000_000_000 / u128::from(parts[p].period_ns);
+        let share =
+            |p: usize| u128::from(slot(p)) * 1_000_000_000_000 / u128::from(parts[p].period_ns);
         let mut open: Vec<usize> = (0..parts.len()).filter(|&p| parts[p].core.is_none()).collect();
         open.sort_by_key(|&p| (std::cmp::Reverse(share(p)), p));
         let mut cores: Vec<Option<u32>> = parts.iter().map(|p| p.core).collect();
         for p in open {
-            let on = |core: u32| (0..parts.len()).filter(|&q| cores[q] == Some(core)).collect::<Vec<_>>();
+            let on = |core: u32| {
+                (0..parts.len()).filter(|&q| cores[q] == Some(core)).collect::<Vec<_>>()
+            };
             let load = |core: u32| on(core).into_iter().map(share).sum::<u128>();
-            let apart = |q: &usize| slot(p).saturating_add(slot(*q)) <= gcd(parts[p].period_ns, parts[*q].period_ns);
-            let fits = |core: &u32| load(*core) + share(p) <= 1_000_000_000_000 && on(*core).iter().all(apart);
+            let apart = |q: &usize| {
+                slot(p).saturating_add(slot(*q)) <= gcd(parts[p].period_ns, parts[*q].period_ns)
+            };
+            let fits = |core: &u32| {
+                load(*core) + share(p) <= 1_000_000_000_000 && on(*core).iter().all(apart)
+            };
             let chosen = (0..self.ima.cores).filter(fits).min_by_key(|&core| (load(core), core));
             let Some(core) = chosen else {
                 let why = format!(
-                    "partition `{}` ({} every {}) has no core where its windows are apart from those of the others",
+                    "partition `{}` ({} every {}) has no core where its windows are apart from \
+                        those of the others",
                     parts[p].name,
                     time(slot(p)),
                     time(parts[p].period_ns)
@@ -206,7 +238,11 @@ impl Rounds<'_> {
     }
 
     /// Step 4: offsets of windows and I/O.
-    fn offsets(&self, attempt: &mut Attempt, allocation: Allocation) -> Result<&'static str, Failed> {
+    fn offsets(
+        &self,
+        attempt: &mut Attempt,
+        allocation: Allocation,
+    ) -> Result<&'static str, Failed> {
         let mut ima = self.ima.clone();
         for (at, p) in ima.partitions.iter_mut().enumerate() {
             p.duration_ns = attempt.durations_ns[at];
@@ -225,7 +261,8 @@ impl Rounds<'_> {
             Answer::NotFound(left) => Err(Failed(
                 4,
                 format!(
-                    "no table was found, and no proof that there is none; the best partial one leaves {left} partitions out"
+                    "no table was found, and no proof that there is none; the best partial one \
+                        leaves {left} partitions out"
                 ),
             )),
         }
@@ -236,12 +273,17 @@ impl Rounds<'_> {
         for (at, inside) in self.inside.iter().enumerate() {
             let others = neighbours(self.inside, self.choices, &attempt.cores, at);
             let core = attempt.cores[at].unwrap_or(0);
-            let results = inside.results(core, attempt.durations_ns[at], &self.choices[at].locked, others);
+            let results =
+                inside.results(core, attempt.durations_ns[at], &self.choices[at].locked, others);
             let Some(late) = results.iter().find(|t| !t.meets) else { continue };
             let least = inside.least_ns(core, &self.choices[at].locked, others);
             let by = match least {
                 Some(least) => {
-                    format!("{} are needed, {} more", time(least), time(least.saturating_sub(attempt.durations_ns[at])))
+                    format!(
+                        "{} are needed, {} more",
+                        time(least),
+                        time(least.saturating_sub(attempt.durations_ns[at]))
+                    )
                 }
                 None => "no window of this period is long enough".to_owned(),
             };
@@ -258,9 +300,17 @@ impl Rounds<'_> {
     }
 }
 
-/// What the other partitions leave for partition `own`: those on its core, or all where cores are not known.
-pub fn neighbours(inside: &[Inside], choices: &[Choice], cores: &[Option<u32>], own: usize) -> Others {
-    let near = |q: &usize| *q != own && (cores[own].is_none() || cores[*q].is_none() || cores[*q] == cores[own]);
+/// What the other partitions leave for partition `own`: those on its core, or all where cores are
+/// not known.
+pub fn neighbours(
+    inside: &[Inside],
+    choices: &[Choice],
+    cores: &[Option<u32>],
+    own: usize,
+) -> Others {
+    let near = |q: &usize| {
+        *q != own && (cores[own].is_none() || cores[*q].is_none() || cores[*q] == cores[own])
+    };
     let near: Vec<usize> = (0..inside.len()).filter(near).collect();
     let lines = |q: &usize| {
         let pages: u64 = choices[*q].locked.values().map(|&k| k as u64).sum();

@@ -37,7 +37,12 @@ fn hardware(item: &HardwareItem) -> String {
 }
 
 fn round(n: usize, round: &Round) -> String {
-    let head = format!("round {}: step 3 with {} percent of slack, {}", n + 1, round.slack_percent, round.allocation);
+    let head = format!(
+        "round {}: step 3 with {} percent of slack, {}",
+        n + 1,
+        round.slack_percent,
+        round.allocation
+    );
     if round.found {
         return format!("{head}; {}", round.outcome);
     }
@@ -55,7 +60,8 @@ fn partition(p: &PlanPartition) -> String {
         None => "no window of its period is long enough for its tasks".to_owned(),
     };
     format!(
-        "partition `{}`: {} {} every {} ({}); {least}; each window starts with {} pages to prefetch and lock ({} accesses, at most {}) and loses at most {} to what ran before",
+        "partition `{}`: {} {} every {} ({}); {least}; each window starts with {} pages to \
+            prefetch and lock ({} accesses, at most {}) and loses at most {} to what ran before",
         p.name,
         p.core.map_or("no core,".to_owned(), |c| format!("core {c},")),
         time(p.duration_ns),
@@ -70,11 +76,16 @@ fn partition(p: &PlanPartition) -> String {
 
 fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
     if plan.schedulable {
-        return "verdict: the table is free of conflicts and every analysed task meets its deadline in its partition's windows".to_owned();
+        return "verdict: the table is free of conflicts and every analysed task meets its deadline \
+            in its partition's windows".to_owned();
     }
-    let last = sce.rounds.last().map_or("nothing was tried".to_owned(), |r| format!("step {}: {}", r.step, r.outcome));
+    let last = sce
+        .rounds
+        .last()
+        .map_or("nothing was tried".to_owned(), |r| format!("step {}: {}", r.step, r.outcome));
     format!(
-        "verdict: not schedulable after {} rounds; {last}; more or faster chips are needed, or longer windows, shorter tasks, fewer misses, longer ages",
+        "verdict: not schedulable after {} rounds; {last}; more or faster chips are needed, or \
+            longer windows, shorter tasks, fewer misses, longer ages",
         sce.rounds.len()
     )
 }
@@ -82,13 +93,20 @@ fn verdict(plan: &Plan, sce: &WindowsPlan) -> String {
 /// Adds what the verdict of a system with partitions rests on.
 pub fn assume(plan: &mut Plan, ima: &Instance) {
     let more = [
-        "windows begin at their place in the table or up to the margin later, last their whole duration, and are not interrupted by other partitions",
-        "jobs whose period is a multiple of their partition's arrive as a window begins; deadlines count from there",
-        "as a window begins, its locked pages are prefetched and locked before its tasks run; the cost of lock instructions themselves is not charged",
+        "windows begin at their place in the table or up to the margin later, last their whole \
+            duration, and are not interrupted by other partitions",
+        "jobs whose period is a multiple of their partition's arrive as a window begins; deadlines \
+            count from there",
+        "as a window begins, its locked pages are prefetched and locked before its tasks run; the \
+            cost of lock instructions themselves is not charged",
     ];
     plan.assumptions.extend(more.map(str::to_owned));
     if !ima.devices.is_empty() {
-        plan.assumptions.push("transfers of a stated time, like paced ones, keep to the I/O core's share of memory bandwidth, one request at a time".to_owned());
+        plan.assumptions.push(
+            "transfers of a stated time, like paced ones, keep to the I/O core's \
+            share of memory bandwidth, one request at a time"
+                .to_owned(),
+        );
         plan.assumptions.push("physical input and output takes no memory bandwidth".to_owned());
     }
 }

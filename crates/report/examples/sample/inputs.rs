@@ -1,10 +1,12 @@
-//! Hand-made inputs: five tasks on eight cores, one of them best effort without a period, one with a hostile name.
+//! Hand-made inputs: five tasks on eight cores, one of them best effort without a period, one with
+//! a hostile name.
 
 use solocore_model::Platform;
 use solocore_model::plan::waterfall::{Cause, Term};
 use solocore_model::plan::{self, Plan, PlanCore, PlanRegulation, PlanTask, Scheme, Verdict};
 use solocore_model::profile::{
-    self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef, WorkingSet,
+    self, BandwidthSeries, FunctionProfile, Level, PageName, PageProfile, Profile, TraceRef,
+    WorkingSet,
 };
 use solocore_model::results::{self, Activity, CoreResult, Mode, Segment, SimResult, TaskResult};
 use solocore_model::system::{Criticality, Model, Policy, Share};
@@ -43,8 +45,22 @@ fn rows() -> Vec<Row> {
     };
     use Criticality::{A, B, C, D};
     vec![
-        row("tracking", 0, A, Some(100 * MS), [23_412_345, 81_234_567, 41_000_001, 62_345_678], 217),
-        row("disparity", 1, A, Some(1_000 * MS), [312_000_000, 1_204_500_000, 520_250_000, 801_000_000], 96),
+        row(
+            "tracking",
+            0,
+            A,
+            Some(100 * MS),
+            [23_412_345, 81_234_567, 41_000_001, 62_345_678],
+            217,
+        ),
+        row(
+            "disparity",
+            1,
+            A,
+            Some(1_000 * MS),
+            [312_000_000, 1_204_500_000, 520_250_000, 801_000_000],
+            96,
+        ),
         row("imu-filter", 2, B, Some(5 * MS), [412_345, 903_210, 498_001, 700_123], 0),
         row(HOSTILE, 0, C, Some(200 * MS), [1_250_000, 9_870_000, 2_003_456, 3_900_000], 12),
         row(
@@ -62,7 +78,8 @@ fn rows() -> Vec<Row> {
 pub fn sample() -> Sample {
     let rows = rows();
     let result = |mode, pick: fn(&Row) -> u64| sim_result(&rows, mode, pick);
-    let profiles = vec![("tracking".to_owned(), long_profile()), (HOSTILE.to_owned(), short_profile())];
+    let profiles =
+        vec![("tracking".to_owned(), long_profile()), (HOSTILE.to_owned(), short_profile())];
     Sample {
         plan: plan(&rows, &profiles),
         results: [
@@ -83,10 +100,14 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
         tasks: rows.iter().map(|r| plan_task(r, profiles)).collect(),
         cores: (0..8).map(plan_core).collect(),
         reasons: vec![
-            "budget: BW_min = 64 B / 49.6 ns = 1.29 GB/s, shared evenly between 8 cores: Q = 2520 accesses per 1 ms"
+            "budget: BW_min = 64 B / 49.6 ns = 1.29 GB/s, shared evenly between 8 cores: Q = 2520 \
+                accesses per 1 ms"
                 .to_owned(),
             "ways: 32 ways over 8 cores, 4 each; 64 pages can be locked per core".to_owned(),
-            format!("core 0: {HOSTILE} below tracking by rate-monotonic priority; R = 66.2 ms <= 200 ms"),
+            format!(
+                "core 0: {HOSTILE} below tracking by rate-monotonic priority; R = 66.2 ms <= \
+                200 ms"
+            ),
         ],
         assumptions: vec![
             "No DMA master is active beyond its share.".to_owned(),
@@ -132,7 +153,8 @@ fn plan_task(row: &Row, profiles: &[(String, Profile)]) -> PlanTask {
         core: row.core,
         criticality: row.level,
         wcet_ns: row.solo_ns + 5000,
-        misses: profile.map_or(20_000, |p| p.residual_misses(usize::try_from(row.locked).expect("small"))),
+        misses: profile
+            .map_or(20_000, |p| p.residual_misses(usize::try_from(row.locked).expect("small"))),
         stall_ns: row.bound_ns - row.solo_ns - 5000,
         c_sce_ns: row.bound_ns,
         wcrt_ns: analysed.then_some(row.bound_ns + row.bound_ns / 10),
@@ -195,7 +217,12 @@ fn sim_result(rows: &[Row], mode: Mode, pick: fn(&Row) -> u64) -> SimResult {
         }
     };
     let throttled = |id| if mode == Mode::Managed && id == 5 { 60 * MS } else { 0 };
-    let core = |id| CoreResult { id, accesses: 100_000, throttled_ns: throttled(id), max_accesses_per_period: 2520 };
+    let core = |id| CoreResult {
+        id,
+        accesses: 100_000,
+        throttled_ns: throttled(id),
+        max_accesses_per_period: 2520,
+    };
     SimResult {
         format: results::FORMAT.to_owned(),
         mode,
@@ -220,7 +247,13 @@ fn timeline(managed: bool) -> Vec<Segment> {
     push(0, 3, end, end + 2 * MS, Activity::Run);
     push(1, 1, 0, 120 * MS, Activity::Run);
     for job in 0..24 {
-        push(2, 2, job * 5 * MS, job * 5 * MS + if managed { 498_001 } else { 903_210 }, Activity::Run);
+        push(
+            2,
+            2,
+            job * 5 * MS,
+            job * 5 * MS + if managed { 498_001 } else { 903_210 },
+            Activity::Run,
+        );
     }
     for period in 0..12 {
         let start = period * 10 * MS;
@@ -235,7 +268,8 @@ fn timeline(managed: bool) -> Vec<Segment> {
 }
 
 fn long_profile() -> Profile {
-    let lockdown: Vec<u64> = (0..3000_u64).map(|k| 120_000 + 574_093 * 150 / (150 + k * k / 60)).collect();
+    let lockdown: Vec<u64> =
+        (0..3000_u64).map(|k| 120_000 + 574_093 * 150 / (150 + k * k / 60)).collect();
     let page = |k: u64| PageProfile {
         name: page_name(k),
         references: 900_000 / (k + 1),
@@ -251,7 +285,12 @@ fn long_profile() -> Profile {
         llc_accesses: 300_000 >> i,
         share: 0.5 / f64::from(1_u32 << i),
     };
-    let names = ["gradient", "interpolate_subpixel_window_with_bilinear_weights<float, 21>", "main", "memcpy"];
+    let names = [
+        "gradient",
+        "interpolate_subpixel_window_with_bilinear_weights<float, 21>",
+        "main",
+        "memcpy",
+    ];
     Profile {
         lockdown,
         pages: (0..40).map(page).collect(),
@@ -265,8 +304,12 @@ fn long_profile() -> Profile {
 }
 
 fn short_profile() -> Profile {
-    let level =
-        |name: &str, accesses, misses| Level { name: name.to_owned(), accesses, misses, writebacks: misses / 3 };
+    let level = |name: &str, accesses, misses| Level {
+        name: name.to_owned(),
+        accesses,
+        misses,
+        writebacks: misses / 3,
+    };
     Profile {
         format: profile::FORMAT.to_owned(),
         command: vec!["./tracking".to_owned(), "a.pgm".to_owned(), HOSTILE.to_owned()],
@@ -295,6 +338,11 @@ fn short_profile() -> Profile {
         pages: Vec::new(),
         functions: Vec::new(),
         bandwidth: BandwidthSeries::default(),
-        trace: Some(TraceRef { file: PathBuf::from("t.bin"), records: 1, cycles: 1, truncated: true }),
+        trace: Some(TraceRef {
+            file: PathBuf::from("t.bin"),
+            records: 1,
+            cycles: 1,
+            truncated: true,
+        }),
     }
 }

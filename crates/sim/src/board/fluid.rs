@@ -1,16 +1,20 @@
 //! A board in whole intervals: every program is measured alone on the request-level machine first.
 //!
-//! Rule. Programs with the same ways and the same colours share a part of the shared cache; different ones have parts of
-//! their own. A program is measured with an eighth, a quarter, half and all of its ways, once in a process for each
-//! combination of machine, description, ways, and places of its pages (`fluid::measured_once`). It is measured on pages of its
-//! own draw among those allowed, in the lowest ways, with a seed of its own: what comes out depends neither on who asked first nor
-//! on the board's seed. (Seeds draw orders and pages; how a program behaves on average does not depend on them.)
-//! Not covered: parts that overlap without being equal; which banks a program uses (the memory curve is for all of them).
+//! Rule. Programs with the same ways and the same colours share a part of the shared cache;
+//! different ones have parts of their own. A program is measured with an eighth, a quarter, half
+//! and all of its ways, once in a process for each combination of machine, description, ways, and
+//! places of its pages (`fluid::measured_once`). It is measured on pages of its own draw among
+//! those allowed, in the lowest ways, with a seed of its own: what comes out depends neither on who
+//! asked first nor on the board's seed. (Seeds draw orders and pages; how a program behaves on
+//! average does not depend on them.) Not covered: parts that overlap without being equal; which
+//! banks a program uses (the memory curve is for all of them).
 
 use super::{Board, BoardError, Placed};
 use crate::fluid::board::calibrate_on;
 use crate::fluid::calibrate::Calibration;
-use crate::fluid::{Fluid, FluidConfig, FluidDevice, FluidError, FluidProgram, FluidStream, GoOn, measured_once};
+use crate::fluid::{
+    Fluid, FluidConfig, FluidDevice, FluidError, FluidProgram, FluidStream, GoOn, measured_once,
+};
 use crate::hardware::{Hardware, Notice, ProgramId};
 use crate::kernel::{Kernel, KernelConfig, KernelError};
 use crate::machine::{DmaSpec, Machine, MachineConfig};
@@ -38,14 +42,16 @@ fn failed(error: impl std::fmt::Display) -> FluidError {
 }
 
 impl Board {
-    /// The system in whole intervals. `go_on` is asked while programs are measured, and stops that by answering false.
+    /// The system in whole intervals. `go_on` is asked while programs are measured, and stops that
+    /// by answering false.
     ///
     /// # Errors
-    /// As [`Board::requests`]; also for programs that were given as workloads and not as descriptions;
-    /// [`KernelError::Interrupted`].
+    /// As [`Board::requests`]; also for programs that were given as workloads and not as
+    /// descriptions; [`KernelError::Interrupted`].
     pub fn fluid(self, kernel: KernelConfig, go_on: GoOn<'_>) -> Result<Kernel<Fluid>, BoardError> {
         let layout = self.config.layout()?;
-        let way = self.config.llc.size.0 / (u64::from(self.config.llc.ways) * self.config.llc.line.0);
+        let way =
+            self.config.llc.size.0 / (u64::from(self.config.llc.ways) * self.config.llc.line.0);
         let share = |lines: u64, colours: &Option<Vec<u32>>| {
             colours.as_ref().map_or(lines, |c| lines * c.len() as u64 / layout.colours().max(1))
         };
@@ -62,7 +68,8 @@ impl Board {
             (program.name, program.partition) = (task.name.clone(), partition);
             programs.push(program);
         }
-        let lines = |(ways, colours): &Part| share(u64::from(ways.count_ones()) * way, colours).max(1);
+        let lines =
+            |(ways, colours): &Part| share(u64::from(ways.count_ones()) * way, colours).max(1);
         let mut config = FluidConfig::of(&self.config)?;
         config.partitions = parts.iter().map(lines).collect();
         let line = self.config.llc.line.0;
@@ -92,11 +99,19 @@ impl<'a> Measured<'a> {
 
     /// Everything that the measurement depends on.
     fn key(&self) -> String {
-        let kinds: Vec<(usize, PageKind)> =
-            self.placed.space.kinds.chunk_by(|a, b| a == b).map(|run| (run.len(), run[0])).collect();
+        let kinds: Vec<(usize, PageKind)> = self
+            .placed
+            .space
+            .kinds
+            .chunk_by(|a, b| a == b)
+            .map(|run| (run.len(), run[0]))
+            .collect();
         let ways = self.placed.space.ways.count_ones();
         let places = &self.placed.places;
-        format!("{:?}\n{:?}\n{:?}\n{ways} {kinds:?}\n{places:?}", self.config, self.spec, self.context)
+        format!(
+            "{:?}\n{:?}\n{:?}\n{ways} {kinds:?}\n{places:?}",
+            self.config, self.spec, self.context
+        )
     }
 
     /// Pages among those that its regions may have.
@@ -110,7 +125,9 @@ impl<'a> Measured<'a> {
                 Some(given) => frames.extend(given.iter().take(count as usize)),
                 None => {
                     let banks = place.banks.as_deref();
-                    frames.extend(allocator.take(count, banks, place.colours.as_deref()).map_err(failed)?);
+                    frames.extend(
+                        allocator.take(count, banks, place.colours.as_deref()).map_err(failed)?,
+                    );
                 }
             }
         }
@@ -121,13 +138,15 @@ impl<'a> Measured<'a> {
     fn measure(&self, way: u64, go_on: GoOn<'_>) -> Result<FluidProgram, FluidError> {
         let space = self.space()?;
         let all = u64::from(space.ways.count_ones()).max(1);
-        let mut shares: Vec<u64> = [8, 4, 2, 1].iter().map(|part| (all / part).max(1) * way).collect();
+        let mut shares: Vec<u64> =
+            [8, 4, 2, 1].iter().map(|part| (all / part).max(1) * way).collect();
         shares.dedup();
         let make = || Ok((self.spec.build(&self.context).map_err(failed)?.program, space.clone()));
         let mut options = Calibration::new(shares);
         let has_jobs = self.spec.build(&self.context).is_ok_and(|w| w.has_jobs);
         if has_jobs && let Some(job_ps) = job(&self.config, make()?, go_on)? {
-            // The first job warms up, and the next one at least is measured whole, also if it takes half as long again.
+            // The first job warms up, and the next one at least is measured whole, also if it takes
+            // half as long again.
             options.warm_ps = options.warm_ps.max(job_ps);
             options.horizon_ps = options.horizon_ps.max(job_ps.saturating_add(job_ps / 2));
             options.sample_ps = options.sample_ps.max(job_ps / 256);
@@ -142,7 +161,11 @@ const LONGEST_JOB_PS: u64 = 1_000_000_000_000;
 const ASK_PS: u64 = 1_000_000_000;
 
 /// Time of the first job alone, if there are jobs.
-fn job(config: &MachineConfig, made: (Box<dyn Program>, Space), go_on: GoOn<'_>) -> Result<Option<u64>, FluidError> {
+fn job(
+    config: &MachineConfig,
+    made: (Box<dyn Program>, Space),
+    go_on: GoOn<'_>,
+) -> Result<Option<u64>, FluidError> {
     let mut machine = Machine::new(config.clone(), vec![made], vec![]).map_err(failed)?;
     machine.dispatch(0, Some(ProgramId(0)), 0);
     // Long enough for every job that is short; whether a longer one ends is seen by its signal.

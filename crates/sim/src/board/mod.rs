@@ -1,9 +1,10 @@
 //! A simulated system under construction: programs and where their pages lie, devices, tasks.
 //!
-//! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks and colours on one machine under one
-//! kernel. Rule: a [`Board`] hands out page frames (each once, at random from the seed among those allowed, as a
-//! bank-aware allocator does: PALLOC, SCE section 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or
-//! over [`Fluid`](crate::fluid::Fluid) (`fluid`). The order of the calls and the seed decide everything.
+//! Problem: an experiment, a scenario file and a plan all need programs with pages in chosen banks
+//! and colours on one machine under one kernel. Rule: a [`Board`] hands out page frames (each once,
+//! at random from the seed among those allowed, as a bank-aware allocator does: PALLOC, SCE section
+//! 2.1), and at the end becomes a [`Kernel`] over the request-level [`Machine`] or over
+//! [`Fluid`](crate::fluid::Fluid) (`fluid`). The order of the calls and the seed decide everything.
 
 mod fluid;
 
@@ -59,7 +60,8 @@ pub struct Place {
     pub banks: Option<Vec<u32>>,
     /// Page colours of the shared cache; `None`: any.
     pub colours: Option<Vec<u32>>,
-    /// These frames and no others, one for each page: memory that two programs, or a program and a device, share.
+    /// These frames and no others, one for each page: memory that two programs, or a program and a
+    /// device, share.
     pub frames: Option<Vec<u64>>,
     /// How they are cached.
     pub kind: PageKind,
@@ -147,7 +149,9 @@ impl Board {
     /// What a workload must know, with a seed of its own for the next program.
     #[must_use]
     pub fn context(&self, base_dir: &Path) -> BuildContext {
-        let own = self.seed.wrapping_add((self.programs.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        let own = self
+            .seed
+            .wrapping_add((self.programs.len() as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         BuildContext::new(&self.platform, own, base_dir)
     }
 
@@ -163,7 +167,12 @@ impl Board {
     ///
     /// # Errors
     /// As [`Board::add`].
-    pub fn add_at(&mut self, name: &str, spec: &WorkloadSpec, place: &Place) -> Result<usize, BoardError> {
+    pub fn add_at(
+        &mut self,
+        name: &str,
+        spec: &WorkloadSpec,
+        place: &Place,
+    ) -> Result<usize, BoardError> {
         self.add_regions(name, spec, place, &[])
     }
 
@@ -181,7 +190,8 @@ impl Board {
         self.add_spec(name, spec, Path::new("."), place, regions)
     }
 
-    /// As [`Board::add_regions`], with the directory that file names in the workload are relative to.
+    /// As [`Board::add_regions`], with the directory that file names in the workload are relative
+    /// to.
     ///
     /// # Errors
     /// As [`Board::add_regions`].
@@ -201,8 +211,8 @@ impl Board {
         Ok(index)
     }
 
-    /// As [`Board::add_regions`], for a workload that is built already. [`Board::fluid`] cannot measure it: it has no way
-    /// to make it again.
+    /// As [`Board::add_regions`], for a workload that is built already. [`Board::fluid`] cannot
+    /// measure it: it has no way to make it again.
     ///
     /// # Errors
     /// As [`Board::add_regions`].
@@ -224,7 +234,10 @@ impl Board {
                 });
             }
         }
-        let mut space = Space { ways: u64::MAX >> (64 - self.platform.llc.ways.clamp(1, 64)), ..Space::default() };
+        let mut space = Space {
+            ways: u64::MAX >> (64 - self.platform.llc.ways.clamp(1, 64)),
+            ..Space::default()
+        };
         let mut places = Vec::with_capacity(known.len());
         for (region, pages) in &known {
             let at = regions.iter().find(|(n, _)| n == region).map_or(place, |(_, p)| p);
@@ -235,7 +248,14 @@ impl Board {
         }
         let id = ProgramId(u32::try_from(self.programs.len()).unwrap_or(u32::MAX));
         let colours = place.colours.clone();
-        self.programs.push(Placed { program: workload.program, space, regions: known, places, colours, recipe: None });
+        self.programs.push(Placed {
+            program: workload.program,
+            space,
+            regions: known,
+            places,
+            colours,
+            recipe: None,
+        });
         self.tasks.push(TaskSpec::new(name, id));
         Ok(self.tasks.len() - 1)
     }
@@ -245,7 +265,12 @@ impl Board {
         if let Some(frames) = &place.frames {
             return match frames.get(..pages as usize) {
                 Some(frames) => Ok(frames.to_vec()),
-                None => Err(memory(Full { wanted: pages, banks: None, colours: None, had: frames.len() as u64 })),
+                None => Err(memory(Full {
+                    wanted: pages,
+                    banks: None,
+                    colours: None,
+                    had: frames.len() as u64,
+                })),
             };
         }
         let allocator = match &mut self.allocator {

@@ -1,4 +1,5 @@
-//! The interval machine of a request-level one: its configuration, its programs, and how far apart the two are.
+//! The interval machine of a request-level one: its configuration, its programs, and how far apart
+//! the two are.
 
 use super::calibrate::{Calibration, Setting, calibrate};
 use super::curve::MemoryCurve;
@@ -18,13 +19,15 @@ fn way_lines(config: &MachineConfig) -> u64 {
 }
 
 impl FluidConfig {
-    /// The interval machine of a request-level one, with a shared cache in one part. Measures its memory at the first call.
+    /// The interval machine of a request-level one, with a shared cache in one part. Measures its
+    /// memory at the first call.
     ///
     /// # Errors
     /// When the memory's values are impossible.
     pub fn of(config: &MachineConfig) -> Result<Self, FluidError> {
         let lines = way_lines(config) * u64::from(config.llc.ways);
-        let refill = u128::from(config.llc.latency.0) * 1_000_000_000_000 / u128::from(config.frequency.max(1));
+        let refill = u128::from(config.llc.latency.0) * 1_000_000_000_000
+            / u128::from(config.frequency.max(1));
         Ok(Self {
             cores: config.cores as usize,
             partitions: vec![lines],
@@ -39,13 +42,17 @@ impl Calibration {
     #[must_use]
     pub fn of(config: &MachineConfig) -> Self {
         let all = config.llc.ways;
-        let ways = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48].into_iter().filter(|&w| w < all).chain([all]);
+        let ways = [1, 2, 3, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48]
+            .into_iter()
+            .filter(|&w| w < all)
+            .chain([all]);
         Self::new(ways.map(|w| u64::from(w) * way_lines(config)).collect())
     }
 }
 
-/// Lines of a program that so many ways hold, if its lines are spread over the sets by chance (Poisson): the sum over the
-/// sets of the lines in each, the ways at most. Only additions, multiplications and divisions: the same on every machine.
+/// Lines of a program that so many ways hold, if its lines are spread over the sets by chance
+/// (Poisson): the sum over the sets of the lines in each, the ways at most. Only additions,
+/// multiplications and divisions: the same on every machine.
 fn held(lines: u64, sets: u64, ways: u64) -> u64 {
     let mean = lines as f64 / sets.max(1) as f64;
     // Far more lines than ways fill every set; and the series would not fit.
@@ -97,7 +104,8 @@ pub fn calibrate_on(
         let space = make()?.1;
         let lines = space.frames.len() as u64 * (config.page / config.llc.line.0.max(1));
         let sets = sets_of(config, &space)?;
-        options.holds = rising(options.cache_lines.iter().map(|l| held(lines, sets, l / way.max(1))));
+        options.holds =
+            rising(options.cache_lines.iter().map(|l| held(lines, sets, l / way.max(1))));
     }
     calibrate(name, &curve, &options, go_on, |setting: Setting| {
         let (program, mut space) = make()?;
@@ -112,7 +120,8 @@ pub fn calibrate_on(
         space.ways = (0..u64::BITS).map(keep).sum();
         let mut config = config.clone();
         config.overhead_ps += setting.extra_ps;
-        Machine::new(config, vec![(program, space)], vec![]).map_err(|e| FluidError::Calibration(e.to_string()))
+        Machine::new(config, vec![(program, space)], vec![])
+            .map_err(|e| FluidError::Calibration(e.to_string()))
     })
 }
 
@@ -128,7 +137,8 @@ pub fn error(
     horizon_ps: u64,
 ) -> Result<Report, FluidError> {
     let made = programs.iter().map(|(_, make)| make()).collect::<Result<Vec<_>, _>>()?;
-    let mut exact = Machine::new(config.clone(), made, vec![]).map_err(|e| FluidError::Calibration(e.to_string()))?;
+    let mut exact = Machine::new(config.clone(), made, vec![])
+        .map_err(|e| FluidError::Calibration(e.to_string()))?;
     let known: Vec<FluidProgram> = programs.iter().map(|(p, _)| p.clone()).collect();
     let mut fluid = Fluid::new(fluid, &known, &[])?;
     Ok(compare(&mut exact, &mut fluid, programs.len(), warm_ps, horizon_ps))
@@ -148,19 +158,24 @@ mod tests {
         let machine = MachineConfig::of(&platform, 1).unwrap();
         let fluid = FluidConfig::of(&machine).unwrap();
         let ms = 1_000_000_000;
-        let options = Calibration { warm_ps: ms, horizon_ps: ms, ..Calibration::new(vec![8192, 98_304]) };
+        let options =
+            Calibration { warm_ps: ms, horizon_ps: ms, ..Calibration::new(vec![8192, 98_304]) };
         for (kind, cores) in [("bandwidth", 3u64), ("latency", 4)] {
             let build = |core: u64| -> Result<(Box<dyn Program>, Space), FluidError> {
                 let spec: WorkloadSpec = toml::from_str(&format!("kind = \"{kind}\"")).unwrap();
-                let workload = spec.build(&BuildContext::new(&platform, core + 1, Path::new("."))).unwrap();
-                let frame = |page: u64| ((core << 14) + page).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 21);
+                let workload =
+                    spec.build(&BuildContext::new(&platform, core + 1, Path::new("."))).unwrap();
+                let frame = |page: u64| {
+                    ((core << 14) + page).wrapping_mul(0x9e37_79b9_7f4a_7c15) % (1 << 21)
+                };
                 let frames = (0..u64::from(workload.program.pages())).map(frame).collect();
                 Ok((workload.program, Space { frames, kinds: vec![], ways: 0xfff }))
             };
             let program = calibrate_on(&machine, kind, &options, &|| true, &|| build(0)).unwrap();
             let makers: Vec<_> = (0..cores).map(|core| move || build(core)).collect();
             for count in [1, makers.len()] {
-                let programs: Vec<_> = makers[..count].iter().map(|m| (program.clone(), m as Maker<'_>)).collect();
+                let programs: Vec<_> =
+                    makers[..count].iter().map(|m| (program.clone(), m as Maker<'_>)).collect();
                 let report = error(&machine, &fluid, &programs, ms, ms).unwrap();
                 let limit = if count == 1 { 5 } else { 100 };
                 assert!(report.worst_permille() <= limit, "{kind} {count}: {report:?}");

@@ -1,13 +1,15 @@
 //! Who holds how much of a shared cache.
 //!
-//! Rule. Each program holds so many lines of its partition, at most its footprint. Its misses fill; while lines are free they
-//! are taken, then lines are lost: by each holder in proportion to its lines and to the square of their age, the age being
-//! the time since it last ran plus the time in which it goes once through what it holds. (LRU evicts the oldest; with equal
-//! ages this is what random replacement does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.)
-//! The misses of a program follow from what it holds, in [`LEVELS`] steps with a hysteresis of half a step, so that
-//! rates are constant for a while. Steps of time are implicit: stable for any length.
+//! Rule. Each program holds so many lines of its partition, at most its footprint. Its misses fill;
+//! while lines are free they are taken, then lines are lost: by each holder in proportion to its
+//! lines and to the square of their age, the age being the time since it last ran plus the time in
+//! which it goes once through what it holds. (LRU evicts the oldest; with equal ages this is what
+//! random replacement does. Footprints and fill rates: Xiang et al., "HOTL", ASPLOS 2013.) The
+//! misses of a program follow from what it holds, in [`LEVELS`] steps with a hysteresis of half a
+//! step, so that rates are constant for a while. Steps of time are implicit: stable for any length.
 //!
-//! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines between programs.
+//! Not covered: single sets (conflicts beyond those in the calibration), and sharing of lines
+//! between programs.
 
 /// Steps of a program's share of its footprint.
 pub(super) const LEVELS: usize = 64;
@@ -58,7 +60,8 @@ impl Share {
         let exact = (x + 0.25) as usize;
         let level = self.level as f64;
         // Down only half a step below its lower edge.
-        let new = if exact > self.level || x < level - 0.5 { exact.min(LEVELS) } else { self.level };
+        let new =
+            if exact > self.level || x < level - 0.5 { exact.min(LEVELS) } else { self.level };
         std::mem::replace(&mut self.level, new) != new
     }
 }
@@ -148,7 +151,8 @@ fn until_level(s: &Share, net: f64) -> Option<u64> {
     (wait < 1e15).then(|| (wait as u64 + 1).max(SHORTEST_PS))
 }
 
-/// Lines lost a ps for each line held and unit of weight, once nothing is free; the free lines; and the lines filled a ps.
+/// Lines lost a ps for each line held and unit of weight, once nothing is free; the free lines; and
+/// the lines filled a ps.
 fn losses(shares: &[Share], members: &[usize], capacity: f64, now_ps: u64) -> (f64, f64, f64) {
     let (mut fills, mut weights, mut held) = (0.0, 0.0, 0.0);
     for s in members.iter().map(|&i| &shares[i]) {

@@ -1,11 +1,13 @@
 //! Phases of a program, measured on a machine that computes every request.
 //!
-//! Rule. The program runs alone, once for each share of the cache that makes a difference and each of three memory latencies. Its stream of
-//! operations is the same each time, so progress (cycles of computation plus accesses) says where it is. The run with the
-//! whole cache and no added latency cuts it into samples; neighbours whose rates differ little become one phase. In
-//! the other runs the counters at the same progress are read off, between samples linearly. Time against latency then gives
-//! each phase's slope (from the two added latencies) and what is not overlapped; the locality is that whose
-//! idle latency is what the measured latency leaves without the program's own queue.
+//! Rule. The program runs alone, once for each share of the cache that makes a difference and each
+//! of three memory latencies. Its stream of operations is the same each time, so progress (cycles
+//! of computation plus accesses) says where it is. The run with the whole cache and no added
+//! latency cuts it into samples; neighbours whose rates differ little become one phase. In the
+//! other runs the counters at the same progress are read off, between samples linearly. Time
+//! against latency then gives each phase's slope (from the two added latencies) and what is not
+//! overlapped; the locality is that whose idle latency is what the measured latency leaves without
+//! the program's own queue.
 //!
 //! Works with any [`Hardware`], the interval machine included.
 //!
@@ -38,8 +40,8 @@ pub struct Calibration {
     pub phases: usize,
     /// Shares of the cache to measure, rising; the last is the whole of it.
     pub cache_lines: Vec<u64>,
-    /// Lines that the program holds in each of these shares, rising, if that is known: sets are filled unevenly. Otherwise the
-    /// shares themselves.
+    /// Lines that the program holds in each of these shares, rising, if that is known: sets are
+    /// filled unevenly. Otherwise the shares themselves.
     pub holds: Vec<u64>,
     /// Lines of the private caches, if the program fills them.
     pub private_lines: u64,
@@ -110,8 +112,19 @@ struct Span {
 /// Counters in a fixed order, for differences and interpolation.
 fn values(p: &Point) -> [u64; 9] {
     let c = &p.counters;
-    let head = [c.compute_cycles, c.accesses, c.llc_accesses, c.llc_misses, c.dram_reads, c.dram_writes];
-    [head[0], head[1], head[2], head[3], head[4], head[5], c.busy_ps, p.occupancy_ps, p.uncore_reads]
+    let head =
+        [c.compute_cycles, c.accesses, c.llc_accesses, c.llc_misses, c.dram_reads, c.dram_writes];
+    [
+        head[0],
+        head[1],
+        head[2],
+        head[3],
+        head[4],
+        head[5],
+        c.busy_ps,
+        p.occupancy_ps,
+        p.uncore_reads,
+    ]
 }
 
 fn span(from: &[f64; 9], to: &[f64; 9]) -> Span {
@@ -158,7 +171,8 @@ fn run<H: Hardware>(
     }
     if until_progress < u64::MAX {
         return Err(FluidError::Calibration(format!(
-            "with less cache or more latency, the program did not get as far in {until_ps} ps as in the reference run; lower horizon_ps"
+            "with less cache or more latency, the program did not get as far in {until_ps} ps as \
+                in the reference run; lower horizon_ps"
         )));
     }
     Ok(points)
@@ -169,7 +183,8 @@ fn at_progress(points: &[Point], progress: u64) -> [f64; 9] {
     let after = points.partition_point(|p| p.progress() < progress).min(points.len() - 1);
     let (a, b) = (&points[after.saturating_sub(1)], &points[after]);
     let whole = b.progress().saturating_sub(a.progress());
-    let x = if whole > 0 { progress.saturating_sub(a.progress()) as f64 / whole as f64 } else { 1.0 };
+    let x =
+        if whole > 0 { progress.saturating_sub(a.progress()) as f64 / whole as f64 } else { 1.0 };
     let x = if x < 1.0 { x } else { 1.0 };
     let (a, b) = (values(a), values(b));
     std::array::from_fn(|i| a[i] as f64 + (b[i] - a[i]) as f64 * x)
@@ -181,7 +196,8 @@ type Cut = (u64, Option<Signal>);
 /// Where the program is cut: whole jobs where it has jobs, else the time that was asked for.
 fn cuts(points: &[Point], options: &Calibration) -> Result<Vec<Cut>, FluidError> {
     let warm = |p: &Point| p.counters.busy_ps >= options.warm_ps;
-    let ends: Vec<usize> = (0..points.len()).filter(|&i| points[i].signal == Some(Signal::JobEnd)).collect();
+    let ends: Vec<usize> =
+        (0..points.len()).filter(|&i| points[i].signal == Some(Signal::JobEnd)).collect();
     let first = ends.iter().copied().find(|&i| warm(&points[i]));
     let (first, last) = match (first, ends.last()) {
         (Some(first), Some(&last)) if first < last => (first, last),
@@ -198,7 +214,9 @@ fn cuts(points: &[Point], options: &Calibration) -> Result<Vec<Cut>, FluidError>
         let first = cuts.len() == 1;
         match cuts.last_mut() {
             // A signal and a sample at one place; two signals are two cuts.
-            Some(cut) if cut.0 == p.progress() && (p.signal.is_none() || cut.1.is_none() && !first) => {
+            Some(cut)
+                if cut.0 == p.progress() && (p.signal.is_none() || cut.1.is_none() && !first) =>
+            {
                 cut.1 = cut.1.or(p.signal);
             }
             _ => cuts.push((p.progress(), p.signal)),
@@ -262,10 +280,14 @@ pub fn calibrate<H: Hardware>(
     mut make: impl FnMut(Setting) -> Result<H, FluidError>,
 ) -> Result<FluidProgram, FluidError> {
     let Some(&whole) = options.cache_lines.last() else {
-        return Err(FluidError::Calibration("cache_lines is empty; give the shares to measure".to_owned()));
+        return Err(FluidError::Calibration(
+            "cache_lines is empty; give the shares to measure".to_owned(),
+        ));
     };
     if options.sample_ps == 0 || !options.cache_lines.is_sorted_by(|a, b| a < b) {
-        return Err(FluidError::Calibration("sample_ps is 0, or cache_lines do not rise".to_owned()));
+        return Err(FluidError::Calibration(
+            "sample_ps is 0, or cache_lines do not rise".to_owned(),
+        ));
     }
     let until = options.warm_ps.saturating_add(options.horizon_ps);
     let mut hardware = make(Setting { cache_lines: whole, extra_ps: 0 })?;
@@ -299,8 +321,9 @@ fn lines(spans: &[Span]) -> f64 {
     spans.iter().map(|s| s.misses + s.writes).sum()
 }
 
-/// Adds to the phases what they ask with each share of the cache. A share that moves as many lines as the next larger one
-/// is like it, and is not measured at other latencies: a single way shows effects of its own.
+/// Adds to the phases what they ask with each share of the cache. A share that moves as many lines
+/// as the next larger one is like it, and is not measured at other latencies: a single way shows
+/// effects of its own.
 fn measure_shares(
     curve: &MemoryCurve,
     options: &Calibration,
@@ -311,7 +334,11 @@ fn measure_shares(
 ) -> Result<(), FluidError> {
     let whole = options.cache_lines.len() - 1;
     let with_whole = spans(reference, cuts);
-    let least = if whole > 0 { spans(&run_with(options.cache_lines[0], 0)?, cuts) } else { with_whole.clone() };
+    let least = if whole > 0 {
+        spans(&run_with(options.cache_lines[0], 0)?, cuts)
+    } else {
+        with_whole.clone()
+    };
     // If the least share is as good as the whole, so are those between.
     let streams = lines(&least) <= 1.02 * lines(&with_whole);
     let mut above = f64::NEG_INFINITY;
@@ -376,7 +403,8 @@ fn demand(curve: &MemoryCurve, cache_lines: u64, [none, some, more]: [&Span; 3])
     }
 }
 
-/// The locality, in thousandths, whose idle latency is nearest to the measured one without the program's own queue.
+/// The locality, in thousandths, whose idle latency is nearest to the measured one without the
+/// program's own queue.
 fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
     let lines = s.reads + s.writes;
     if s.reads < 1.0 || s.busy_ps < 1.0 {
@@ -398,7 +426,9 @@ fn locality(curve: &MemoryCurve, s: &Span) -> u32 {
 /// Drops shares of the cache beyond the least one that is as good as the whole.
 fn trim(phases: &mut [Phase]) {
     let shares = phases[0].demands.len();
-    let misses = |i: usize| phases.iter().map(|p| p.demands[i].llc_misses + p.demands[i].dram_writes).sum::<u64>();
+    let misses = |i: usize| {
+        phases.iter().map(|p| p.demands[i].llc_misses + p.demands[i].dram_writes).sum::<u64>()
+    };
     let enough = misses(shares - 1) + misses(shares - 1) / 50 + misses(0) / 100;
     let keep = (0..shares).find(|&i| misses(i) <= enough).unwrap_or(shares - 1);
     // What misses just as much with the whole streams through it, and fills it.

@@ -1,8 +1,10 @@
 //! How fast a memory is for each kind of traffic: measured once for each memory, then looked up.
 //!
-//! Rule. A kind of traffic is a share of writes and a locality (0: uniform over all lines, 1: four streams in banks of their
-//! own). Of each, `solocore-dram` gives the time of a line when it is offered more than it takes, and the read latency at
-//! an eighth of that, less the wait at that load; kinds between those measured are interpolated. What sources do to each other is in `solve`.
+//! Rule. A kind of traffic is a share of writes and a locality (0: uniform over all lines, 1: four
+//! streams in banks of their own). Of each, `solocore-dram` gives the time of a line when it is
+//! offered more than it takes, and the read latency at an eighth of that, less the wait at that
+//! load; kinds between those measured are interpolated. What sources do to each other is in
+//! `solve`.
 //!
 //! Not covered: which banks a source uses (all traffic is spread over all banks).
 
@@ -33,7 +35,10 @@ pub struct Kind {
 impl Kind {
     fn mix(&self, other: &Self, share: f64) -> Self {
         let mix = |a: f64, b: f64| a + (b - a) * share;
-        Self { line_ps: mix(self.line_ps, other.line_ps), idle_ps: mix(self.idle_ps, other.idle_ps) }
+        Self {
+            line_ps: mix(self.line_ps, other.line_ps),
+            idle_ps: mix(self.idle_ps, other.idle_ps),
+        }
     }
 }
 
@@ -73,8 +78,10 @@ impl MemoryCurve {
         let mut one = spec.clone();
         one.organisation.channels = 1;
         let alone = one.check().is_ok();
-        let (spec, channels) = if alone { (&one, f64::from(spec.organisation.channels)) } else { (spec, 1.0) };
-        let measure = |pattern, eighths| measure_kind(spec, row_hit_cap, pattern, eighths, channels);
+        let (spec, channels) =
+            if alone { (&one, f64::from(spec.organisation.channels)) } else { (spec, 1.0) };
+        let measure =
+            |pattern, eighths| measure_kind(spec, row_hit_cap, pattern, eighths, channels);
         let mut kinds = [[Kind { line_ps: 0.0, idle_ps: 0.0 }; WRITES.len()]; 2];
         for (row, pattern) in kinds.iter_mut().zip([Pattern::Random, Pattern::Stream4]) {
             for (kind, eighths) in row.iter_mut().zip(WRITES) {
@@ -84,7 +91,8 @@ impl MemoryCurve {
         Ok(Self { kinds })
     }
 
-    /// A memory by hand: every kind of traffic takes `idle_ps` when idle and `line_ps` a line at the peak.
+    /// A memory by hand: every kind of traffic takes `idle_ps` when idle and `line_ps` a line at
+    /// the peak.
     #[must_use]
     pub fn uniform(idle_ps: u64, line_ps: u64) -> Self {
         let kind = Kind { line_ps: line_ps.max(1) as f64, idle_ps: idle_ps as f64 };
@@ -112,7 +120,8 @@ fn measure_kind(
     let line = spec.organisation.line_bytes() as f64;
     let run = |bytes_per_s: f64, requests: u64| {
         let writes = fraction(u128::from(eighths), 8);
-        let traffic = Traffic { pattern, load: Bandwidth(bytes_per_s as u64), writes, requests, seed: 1 };
+        let traffic =
+            Traffic { pattern, load: Bandwidth(bytes_per_s as u64), writes, requests, seed: 1 };
         let report = traffic::run(spec, row_hit_cap, &traffic, &mut Silent);
         let report = report.map_err(|e| FluidError::Calibration(e.to_string()))?;
         report.ok_or_else(|| FluidError::Calibration("the traffic was stopped".to_owned()))

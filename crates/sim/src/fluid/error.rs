@@ -1,7 +1,9 @@
-//! How far the interval machine is from the request-level one: the same programs on both, for some milliseconds.
+//! How far the interval machine is from the request-level one: the same programs on both, for some
+//! milliseconds.
 //!
-//! Rule. Program i has core i for itself; after a warm-up, the throughput of each (progress: cycles of computation plus accesses)
-//! and the mean read latency of the memory are compared over a horizon. docs/simulator.md has the figures.
+//! Rule. Program i has core i for itself; after a warm-up, the throughput of each (progress: cycles
+//! of computation plus accesses) and the mean read latency of the memory are compared over a
+//! horizon. docs/simulator.md has the figures.
 
 use crate::hardware::{Hardware, Notice, ProgramId};
 
@@ -62,7 +64,12 @@ pub fn compare(
     Report { programs, exact_latency_ps, fluid_latency_ps }
 }
 
-fn measure(hardware: &mut dyn Hardware, programs: usize, warm_ps: u64, horizon_ps: u64) -> (Vec<u64>, u64) {
+fn measure(
+    hardware: &mut dyn Hardware,
+    programs: usize,
+    warm_ps: u64,
+    horizon_ps: u64,
+) -> (Vec<u64>, u64) {
     let id = |i: usize| ProgramId(u32::try_from(i).unwrap_or(u32::MAX));
     (0..programs).for_each(|i| hardware.dispatch(i, Some(id(i)), 0));
     let until = |hardware: &mut dyn Hardware, at: u64| {

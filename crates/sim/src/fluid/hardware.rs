@@ -93,7 +93,9 @@ impl Hardware for Fluid {
 
     fn core(&self, core: usize) -> Counters {
         let c = &self.cores[core];
-        c.program.map_or(c.before, |p| sum(c.before, minus(self.tasks[p].counters(self.now_ps), c.dispatched)))
+        c.program.map_or(c.before, |p| {
+            sum(c.before, minus(self.tasks[p].counters(self.now_ps), c.dispatched))
+        })
     }
 
     fn program(&self, program: ProgramId) -> Counters {
@@ -108,7 +110,8 @@ impl Hardware for Fluid {
             total.reads += c.dram_reads;
             total.writes += c.dram_writes;
             total.device += if device { c.transactions() } else { 0 };
-            total.read_occupancy_ps = total.read_occupancy_ps.saturating_add(task.occupancy_ps(self.now_ps));
+            total.read_occupancy_ps =
+                total.read_occupancy_ps.saturating_add(task.occupancy_ps(self.now_ps));
         }
         total
     }

@@ -1,14 +1,18 @@
-//! The interval machine: the same interface as the request-level one, for minutes of simulated time.
+//! The interval machine: the same interface as the request-level one, for minutes of simulated
+//! time.
 //!
-//! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the kernel, the end of a
-//! phase, a counter's overflow, the end of an overhead or a transfer, a change of somebody's share of the cache) every program
-//! goes at a constant rate, and the rates are the fixed point of what each asks of the memory at a latency and the
-//! latency at what they ask together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the
-//! request-level machine ([`calibrate`]). Who holds how much of the shared cache is in `cache`, counting in `task`.
-//! Results do not depend on how [`Hardware::advance`] cuts time, and are the same on every machine.
+//! Problem: five minutes of four cores are 10^11 accesses. Rule: between two events (a timer of the
+//! kernel, the end of a phase, a counter's overflow, the end of an overhead or a transfer, a change
+//! of somebody's share of the cache) every program goes at a constant rate, and the rates are the
+//! fixed point of what each asks of the memory at a latency and the latency at what they ask
+//! together (`solve`, [`curve`]). Programs are cycles of phases ([`program`]), measured on the
+//! request-level machine ([`calibrate`]). Who holds how much of the shared cache is in `cache`,
+//! counting in `task`. Results do not depend on how [`Hardware::advance`] cuts time, and are the
+//! same on every machine.
 //!
-//! Not covered: which banks and channels a program uses beyond what it does alone; a core that waits for data and so takes an
-//! interrupt late (some 100 ns); hits of one program on another's lines; invalidations by devices. [`error`] measures what all this costs.
+//! Not covered: which banks and channels a program uses beyond what it does alone; a core that
+//! waits for data and so takes an interrupt late (some 100 ns); hits of one program on another's
+//! lines; invalidations by devices. [`error`] measures what all this costs.
 
 pub mod board;
 mod cache;
@@ -120,7 +124,11 @@ impl Fluid {
     ///
     /// # Errors
     /// What is wrong with the configuration, a program or a device.
-    pub fn new(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice]) -> Result<Self, FluidError> {
+    pub fn new(
+        config: &FluidConfig,
+        programs: &[FluidProgram],
+        devices: &[FluidDevice],
+    ) -> Result<Self, FluidError> {
         check(config, programs, devices)?;
         let table = Table::new(programs, devices, &config.curve, config.refill_line_ps);
         let share = |(p, e): (&FluidProgram, &table::Entry)| Share {
@@ -156,7 +164,8 @@ impl Fluid {
         Ok(fluid)
     }
 
-    /// Moves a program to another part of the shared cache, where it holds nothing yet (page colours that change).
+    /// Moves a program to another part of the shared cache, where it holds nothing yet (page
+    /// colours that change).
     ///
     /// # Errors
     /// When there is no such program or part.
@@ -164,7 +173,8 @@ impl Fluid {
         let index = program.0 as usize;
         if index >= self.tasks.len() || partition >= self.caches.capacity.len() {
             return Err(FluidError::Config(format!(
-                "relocate: there is no program {index} or no partition {partition}; there are {} and {}",
+                "relocate: there is no program {index} or no partition {partition}; there are {} \
+                    and {}",
                 self.tasks.len(),
                 self.caches.capacity.len()
             )));
@@ -209,7 +219,8 @@ impl Fluid {
             }
         }
         let devices = self.table.devices;
-        let running = self.devices.iter().enumerate().filter_map(|(i, d)| d.order.map(|(_, into)| (i, into)));
+        let running =
+            self.devices.iter().enumerate().filter_map(|(i, d)| d.order.map(|(_, into)| (i, into)));
         set.extend(running.map(|(i, into)| (devices + 2 * i + usize::from(into)) as u32));
         set.sort_unstable();
         self.solved.clear();
@@ -223,7 +234,8 @@ impl Fluid {
     }
 
     fn unit_of(&self, program: usize) -> usize {
-        self.table.programs[program].unit(self.tasks[program].phase, self.caches.shares[program].level)
+        self.table.programs[program]
+            .unit(self.tasks[program].phase, self.caches.shares[program].level)
     }
 
     /// Time and latency of a unit that runs, ps.
@@ -239,7 +251,14 @@ impl Fluid {
             let (time, latency) = self.rate(unit);
             let counts = self.table.counts[unit];
             let (period, latency) = (round_up(time), latency as u64);
-            self.tasks[p].run(self.now_ps, period, latency, counts.lines, counts.misses, counts.reads);
+            self.tasks[p].run(
+                self.now_ps,
+                period,
+                latency,
+                counts.lines,
+                counts.misses,
+                counts.reads,
+            );
             let share = &mut self.caches.shares[p];
             share.running = true;
             share.fills = counts.misses as f64 / 65536.0 / period as f64;
@@ -250,7 +269,14 @@ impl Fluid {
             let unit = self.table.devices + 2 * i + usize::from(into);
             let (time, latency) = self.solved[self.set.partition_point(|&u| (u as usize) < unit)];
             let period = round_up(time * lines as f64 / DEVICE_LINES);
-            device.task.run(self.now_ps, period, latency as u64, lines << 16, 0, self.table.counts[unit].reads);
+            device.task.run(
+                self.now_ps,
+                period,
+                latency as u64,
+                lines << 16,
+                0,
+                self.table.counts[unit].reads,
+            );
             device.plan();
         }
     }
@@ -277,7 +303,9 @@ impl Fluid {
     fn lines(&self, core: usize) -> u64 {
         let c = &self.cores[core];
         let before = c.before.transactions();
-        c.program.map_or(before, |p| before + self.tasks[p].lines(self.now_ps) - c.dispatched.transactions())
+        c.program.map_or(before, |p| {
+            before + self.tasks[p].lines(self.now_ps) - c.dispatched.transactions()
+        })
     }
 
     /// Takes the program off a core.
@@ -338,14 +366,29 @@ impl Fluid {
     }
 
     /// Enters a phase on a core; if it is no other than before, nobody else's rate changes.
-    fn enter_running(&mut self, core: usize, program: usize, phase: usize, position: u64, before: usize) {
-        let same = !self.stale && self.unit_of(program) == before && phase == self.tasks[program].phase;
+    fn enter_running(
+        &mut self,
+        core: usize,
+        program: usize,
+        phase: usize,
+        position: u64,
+        before: usize,
+    ) {
+        let same =
+            !self.stale && self.unit_of(program) == before && phase == self.tasks[program].phase;
         self.enter(program, phase, position);
         if same {
             let (time, latency) = self.rate(before);
             let counts = self.table.counts[before];
             let period = round_up(time);
-            self.tasks[program].run(self.now_ps, period, latency as u64, counts.lines, counts.misses, counts.reads);
+            self.tasks[program].run(
+                self.now_ps,
+                period,
+                latency as u64,
+                counts.lines,
+                counts.misses,
+                counts.reads,
+            );
             self.plan(core);
         } else {
             self.stale = true;
@@ -408,12 +451,18 @@ fn round_up(ps: f64) -> u64 {
     if (whole as f64) < ps || whole == 0 { whole + 1 } else { whole }
 }
 
-fn check(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice]) -> Result<(), FluidError> {
+fn check(
+    config: &FluidConfig,
+    programs: &[FluidProgram],
+    devices: &[FluidDevice],
+) -> Result<(), FluidError> {
     if !(1..=256).contains(&config.cores) {
         return Err(FluidError::Config(format!("cores = {}; give 1 to 256", config.cores)));
     }
     if config.partitions.is_empty() || config.partitions.iter().any(|&l| l == 0 || l > 1 << 40) {
-        return Err(FluidError::Config("partitions: give one at least, each of 1 to 2^40 lines".to_owned()));
+        return Err(FluidError::Config(
+            "partitions: give one at least, each of 1 to 2^40 lines".to_owned(),
+        ));
     }
     if config.refill_line_ps > 1_000_000_000 {
         return Err(FluidError::Config("refill_line_ps is above a millisecond".to_owned()));
@@ -422,7 +471,11 @@ fn check(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice
         let refuse = |message| FluidError::Program { index, name: p.name.clone(), message };
         p.check().map_err(refuse)?;
         if p.partition >= config.partitions.len() {
-            return Err(refuse(format!("partition = {}; there are {}", p.partition, config.partitions.len())));
+            return Err(refuse(format!(
+                "partition = {}; there are {}",
+                p.partition,
+                config.partitions.len()
+            )));
         }
     }
     for (index, d) in devices.iter().enumerate() {
@@ -430,7 +483,8 @@ fn check(config: &FluidConfig, programs: &[FluidProgram], devices: &[FluidDevice
             return Err(FluidError::Device {
                 index,
                 name: d.name.clone(),
-                message: "give outstanding of 1 at least and line_ps of a second at most".to_owned(),
+                message: "give outstanding of 1 at least and line_ps of a second at most"
+                    .to_owned(),
             });
         }
     }

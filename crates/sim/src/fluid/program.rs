@@ -1,11 +1,13 @@
 //! What the interval machine knows of a program: phases, and what each asks of the memory.
 //!
-//! Rule. A phase is a piece of the program with about constant rates. Alone, with reads that take L from arrival at the
-//! controller to data, it takes `max(least, serial + n L / k)`: n its DRAM reads (or writes, if it only writes), k how
-//! many are outstanding. `serial` is what is not overlapped with memory, `least` what computation takes at any memory speed.
-//! [`super::calibrate`] finds the numbers; [`Phase::new`] makes them by hand.
+//! Rule. A phase is a piece of the program with about constant rates. Alone, with reads that take L
+//! from arrival at the controller to data, it takes `max(least, serial + n L / k)`: n its DRAM
+//! reads (or writes, if it only writes), k how many are outstanding. `serial` is what is not
+//! overlapped with memory, `least` what computation takes at any memory speed. [`super::calibrate`]
+//! finds the numbers; [`Phase::new`] makes them by hand.
 //!
-//! Not covered: differences between the passes of a program that repeats (the phases repeat exactly).
+//! Not covered: differences between the passes of a program that repeats (the phases repeat
+//! exactly).
 
 use crate::program::Signal;
 use thiserror::Error;
@@ -60,8 +62,8 @@ pub struct Demand {
     pub dram_writes: u64,
     /// Time of the phase that no memory can shorten, ps.
     pub least_ps: u64,
-    /// Time of the phase that is not overlapped with DRAM, ps; negative where the line of time against latency, steep only
-    /// at long latencies, cuts the axis below zero.
+    /// Time of the phase that is not overlapped with DRAM, ps; negative where the line of time
+    /// against latency, steep only at long latencies, cuts the axis below zero.
     pub serial_ps: i64,
     /// Mean read latency of the program alone, ps; `None` takes what the memory curve says.
     pub latency_ps: Option<u64>,
@@ -80,16 +82,24 @@ pub struct Phase {
     pub accesses: u64,
     /// Accesses to the shared cache.
     pub llc_accesses: u64,
-    /// What it asks of memory, by rising share of the cache; one alone means that the cache makes no difference.
+    /// What it asks of memory, by rising share of the cache; one alone means that the cache makes
+    /// no difference.
     pub demands: Vec<Demand>,
     /// What it tells the kernel at its end.
     pub end: Option<Signal>,
 }
 
 impl Phase {
-    /// A phase by hand: `compute_cycles` of a core with `frequency_hz`, and DRAM traffic, `concurrency` reads at a time.
+    /// A phase by hand: `compute_cycles` of a core with `frequency_hz`, and DRAM traffic,
+    /// `concurrency` reads at a time.
     #[must_use]
-    pub fn new(compute_cycles: u64, frequency_hz: u64, reads: u64, writes: u64, concurrency: u32) -> Self {
+    pub fn new(
+        compute_cycles: u64,
+        frequency_hz: u64,
+        reads: u64,
+        writes: u64,
+        concurrency: u32,
+    ) -> Self {
         let ps = u128::from(compute_cycles) * 1_000_000_000_000 / u128::from(frequency_hz.max(1));
         let demand = Demand {
             llc_misses: reads,
@@ -126,7 +136,8 @@ pub struct FluidProgram {
     pub name: String,
     /// Its phases, again and again.
     pub phases: Vec<Phase>,
-    /// Lines of the private caches that it reads again from the shared cache after another program had the core.
+    /// Lines of the private caches that it reads again from the shared cache after another program
+    /// had the core.
     pub private_lines: u64,
     /// Part of the shared cache that it fills, an index into [`super::FluidConfig::partitions`].
     pub partition: usize,
@@ -150,15 +161,22 @@ impl FluidProgram {
         let sizes = |p: &Phase| p.demands.iter().map(|d| d.cache_lines).collect::<Vec<_>>();
         let expected = sizes(first);
         if expected.is_empty() || !expected.is_sorted() {
-            return Err("phase 0: demands must be given by cache_lines that do not fall, one at least".to_owned());
+            return Err(
+                "phase 0: demands must be given by cache_lines that do not fall, one at least"
+                    .to_owned(),
+            );
         }
         for (i, phase) in self.phases.iter().enumerate() {
             if sizes(phase) != expected {
-                return Err(format!("phase {i}: its demands are for other cache_lines than those of phase 0"));
+                return Err(format!(
+                    "phase {i}: its demands are for other cache_lines than those of phase 0"
+                ));
             }
             phase.check().map_err(|m| format!("phase {i}: {m}"))?;
         }
-        let work = |p: &Phase| p.compute_cycles + p.accesses + p.demands[0].least_ps + p.demands[0].dram_reads;
+        let work = |p: &Phase| {
+            p.compute_cycles + p.accesses + p.demands[0].least_ps + p.demands[0].dram_reads
+        };
         if self.phases.iter().all(|p| work(p) == 0) {
             return Err("no phase has any work; give computation or reads".to_owned());
         }
@@ -170,30 +188,42 @@ impl Phase {
     fn check(&self) -> Result<(), String> {
         let counts = [("compute_cycles", self.compute_cycles), ("accesses", self.accesses)];
         let counts = counts.into_iter().chain([("llc_accesses", self.llc_accesses)]);
-        let of_demands = self
-            .demands
-            .iter()
-            .flat_map(|d| [("llc_misses", d.llc_misses), ("dram_reads", d.dram_reads), ("dram_writes", d.dram_writes)]);
+        let of_demands = self.demands.iter().flat_map(|d| {
+            [
+                ("llc_misses", d.llc_misses),
+                ("dram_reads", d.dram_reads),
+                ("dram_writes", d.dram_writes),
+            ]
+        });
         for (key, value) in counts.chain(of_demands) {
             if value > MOST {
-                return Err(format!("{key} = {value}; give at most 2^44, in several phases if need be"));
+                return Err(format!(
+                    "{key} = {value}; give at most 2^44, in several phases if need be"
+                ));
             }
         }
         for d in &self.demands {
             if d.least_ps > LONGEST_PS || d.serial_ps.unsigned_abs() > LONGEST_PS {
                 return Err(format!(
-                    "least_ps = {}, serial_ps = {}; give an hour at most, in several phases if need be",
+                    "least_ps = {}, serial_ps = {}; give an hour at most, in several phases if \
+                        need be",
                     d.least_ps, d.serial_ps
                 ));
             }
             if d.concurrency_milli < 1000 && d.dram_reads + d.dram_writes > 0 {
-                return Err(format!("concurrency_milli = {}; give 1000 (one at a time) or more", d.concurrency_milli));
+                return Err(format!(
+                    "concurrency_milli = {}; give 1000 (one at a time) or more",
+                    d.concurrency_milli
+                ));
             }
             if d.locality_milli > 1000 {
                 return Err(format!("locality_milli = {}; give 0 to 1000", d.locality_milli));
             }
             if d.latency_ps.is_some_and(|l| l > 1_000_000_000) {
-                return Err("latency_ps is above a millisecond; give the latency alone on the machine".to_owned());
+                return Err(
+                    "latency_ps is above a millisecond; give the latency alone on the machine"
+                        .to_owned(),
+                );
             }
         }
         Ok(())

@@ -1,19 +1,23 @@
 //! How fast sources of traffic go together: the fixed point of rates and latency.
 //!
-//! Rule. A source repeats a unit of work that takes T = max(least, line + slope L) at read latency L, and moves lines in it that
-//! take the memory `service` ps at its peak rate. Utilisation u is the sum of service / T; the backlog B the sum of
-//! L service / T: the lines under way (Little's law) with the time that each takes. A request waits d = u B: what a
-//! newcomer finds in the queue, thinned out by as much as the memory works on several requests at once while it is
-//! not full. The latency of each source is its own idle one plus d. Alone, each source takes exactly what was measured.
+//! Rule. A source repeats a unit of work that takes T = max(least, line + slope L) at read latency
+//! L, and moves lines in it that take the memory `service` ps at its peak rate. Utilisation u is
+//! the sum of service / T; the backlog B the sum of L service / T: the lines under way (Little's
+//! law) with the time that each takes. A request waits d = u B: what a newcomer finds in the queue,
+//! thinned out by as much as the memory works on several requests at once while it is not full. The
+//! latency of each source is its own idle one plus d. Alone, each source takes exactly what was
+//! measured.
 //!
-//! As each L is at least d, d = u B is at least u^2 d, so u is at most 1: rates never sum to more than the peak. A
-//! further source adds to u and to B, so the greatest solution d rises: company never helps anybody.
-//! One source of constant rate gives L = idle / (1 - u^2): 71 ns for random reads of DDR3-1333 at 5 GB/s, as docs/dram.md.
-//! Found by false position (Illinois) in a bracket, with IEEE additions, multiplications, divisions and comparisons in a fixed
-//! order: the same on every machine.
+//! As each L is at least d, d = u B is at least u^2 d, so u is at most 1: rates never sum to more
+//! than the peak. A further source adds to u and to B, so the greatest solution d rises: company
+//! never helps anybody. One source of constant rate gives L = idle / (1 - u^2): 71 ns for random
+//! reads of DDR3-1333 at 5 GB/s, as docs/dram.md. Found by false position (Illinois) in a bracket,
+//! with IEEE additions, multiplications, divisions and comparisons in a fixed order: the same on
+//! every machine.
 //!
-//! Source: approximate mean value analysis of closed queueing networks (Schweitzer 1979; Lazowska et al., Quantitative
-//! System Performance, 1984, chapter 6); the factor u is ours, checked against the request-level machine (docs/simulator.md).
+//! Source: approximate mean value analysis of closed queueing networks (Schweitzer 1979; Lazowska
+//! et al., Quantitative System Performance, 1984, chapter 6); the factor u is ours, checked against
+//! the request-level machine (docs/simulator.md).
 
 use super::curve::Kind;
 
@@ -42,7 +46,8 @@ pub(super) struct Work {
     pub concurrency: f64,
 }
 
-/// Most of the memory that a source alone can have: what measured more takes the memory to be faster by so much.
+/// Most of the memory that a source alone can have: what measured more takes the memory to be
+/// faster by so much.
 const MOST_ALONE: f64 = 0.98;
 
 impl Unit {
@@ -102,8 +107,8 @@ fn excess(units: &[Unit], wait: f64) -> f64 {
 /// Accuracy of the wait, ps.
 const CLOSE: f64 = 1e-4;
 
-/// How long requests of sources that run together wait, ps: the upper end of the last bracket, where the memory is asked for no more
-/// than it gives.
+/// How long requests of sources that run together wait, ps: the upper end of the last bracket,
+/// where the memory is asked for no more than it gives.
 pub(super) fn wait_ps(units: &[Unit]) -> f64 {
     let (mut low, mut high) = (0.0, 100_000.0);
     let mut at_low = excess(units, low);
@@ -125,7 +130,11 @@ pub(super) fn wait_ps(units: &[Unit]) -> f64 {
             break;
         }
         let half = (low + high) / 2.0;
-        let guess = if round % 4 == 3 { half } else { (low * at_high - high * at_low) / (at_high - at_low) };
+        let guess = if round % 4 == 3 {
+            half
+        } else {
+            (low * at_high - high * at_low) / (at_high - at_low)
+        };
         let guess = if guess > low && guess < high { guess } else { half };
         let at = excess(units, guess);
         if at > 0.0 {

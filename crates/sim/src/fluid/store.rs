@@ -1,10 +1,12 @@
 //! Programs that have been measured, kept for the life of the process.
 //!
-//! Problem: measuring a program takes a second, and a figure runs the same programs on dozens of boards. Rule: a key says
-//! everything that a measurement depends on; the first who asks measures, whoever asks meanwhile waits, everybody gets the same.
-//! As the key is complete, it does not matter who asks first.
+//! Problem: measuring a program takes a second, and a figure runs the same programs on dozens of
+//! boards. Rule: a key says everything that a measurement depends on; the first who asks measures,
+//! whoever asks meanwhile waits, everybody gets the same. As the key is complete, it does not
+//! matter who asks first.
 //!
-//! Not covered: files that change while the process runs. Nothing is forgotten: a program is some kilobytes.
+//! Not covered: files that change while the process runs. Nothing is forgotten: a program is some
+//! kilobytes.
 
 use super::program::{FluidError, FluidProgram};
 use std::collections::BTreeMap;
@@ -24,7 +26,8 @@ pub fn measured_once(
     static KNOWN: OnceLock<Mutex<BTreeMap<String, Slot>>> = OnceLock::new();
     // A slot is written whole, so one that a panic has poisoned is as good as any.
     let slot = {
-        let mut known = KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
+        let mut known =
+            KNOWN.get_or_init(Mutex::default).lock().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(known.entry(key).or_default())
     };
     let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
@@ -60,7 +63,13 @@ mod tests {
     #[test]
     fn a_failure_is_not_kept() {
         let key = || "store::tests: b".to_owned();
-        assert_eq!(measured_once(key(), || Err(FluidError::Interrupted)), Err(FluidError::Interrupted));
-        assert_eq!(measured_once(key(), || Ok(FluidProgram::default())), Ok(FluidProgram::default()));
+        assert_eq!(
+            measured_once(key(), || Err(FluidError::Interrupted)),
+            Err(FluidError::Interrupted)
+        );
+        assert_eq!(
+            measured_once(key(), || Ok(FluidProgram::default())),
+            Ok(FluidProgram::default())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Programs and devices turned into numbers for every phase and share of the cache, and solved sets of them kept.
+//! Programs and devices turned into numbers for every phase and share of the cache, and solved sets
+//! of them kept.
 
 use super::FluidDevice;
 use super::cache::LEVELS;
@@ -58,7 +59,12 @@ pub(super) struct Table {
 const KEPT: usize = 1 << 18;
 
 impl Table {
-    pub fn new(programs: &[FluidProgram], devices: &[FluidDevice], curve: &MemoryCurve, refill_line_ps: u64) -> Self {
+    pub fn new(
+        programs: &[FluidProgram],
+        devices: &[FluidDevice],
+        curve: &MemoryCurve,
+        refill_line_ps: u64,
+    ) -> Self {
         let mut table = Self {
             units: Vec::new(),
             counts: Vec::new(),
@@ -189,10 +195,12 @@ struct Blend {
 
 impl Blend {
     fn at(demands: &[Demand], lines: f64) -> Self {
-        let after = demands.iter().position(|d| d.cache_lines as f64 >= lines).unwrap_or(demands.len() - 1);
+        let after =
+            demands.iter().position(|d| d.cache_lines as f64 >= lines).unwrap_or(demands.len() - 1);
         let (a, b) = (&demands[after.saturating_sub(1)], &demands[after]);
         let span = b.cache_lines as f64 - a.cache_lines as f64;
-        let x = if span > 0.0 { ((lines - a.cache_lines as f64) / span).clamp(0.0, 1.0) } else { 1.0 };
+        let x =
+            if span > 0.0 { ((lines - a.cache_lines as f64) / span).clamp(0.0, 1.0) } else { 1.0 };
         let mix = |a: f64, b: f64| if x >= 1.0 { b } else { a + (b - a) * x };
         // What is given for no traffic says nothing.
         let idle = |d: &Demand| d.dram_reads + d.dram_writes == 0;
@@ -210,7 +218,9 @@ impl Blend {
             least_ps: mix(a.least_ps as f64, b.least_ps as f64),
             serial_ps: mix(a.serial_ps as f64, b.serial_ps as f64),
             latency_ps: ka.latency_ps.zip(kb.latency_ps).map(|(a, b)| mix(a as f64, b as f64)),
-            concurrency: mix(f64::from(ka.concurrency_milli), f64::from(kb.concurrency_milli)).max(1000.0) / 1000.0,
+            concurrency: mix(f64::from(ka.concurrency_milli), f64::from(kb.concurrency_milli))
+                .max(1000.0)
+                / 1000.0,
             locality: mix(f64::from(ka.locality_milli), f64::from(kb.locality_milli)) / 1000.0,
         }
     }

@@ -1,9 +1,10 @@
 //! Where a program is, and what it has counted.
 //!
-//! Rule. A position within a phase is a 48-bit fraction; it moves from an anchor at a constant speed until the rates change, so
-//! the state at any time does not depend on how often anybody looked. Counts that a phase fixes are the floor of
-//! their part; DRAM lines and misses, whose rates change with the share of the cache, are summed in units of 2^-64 without
-//! rounding. Reads are the integer part of their share of the lines, so reads and writes both only grow.
+//! Rule. A position within a phase is a 48-bit fraction; it moves from an anchor at a constant
+//! speed until the rates change, so the state at any time does not depend on how often anybody
+//! looked. Counts that a phase fixes are the floor of their part; DRAM lines and misses, whose
+//! rates change with the share of the cache, are summed in units of 2^-64 without rounding. Reads
+//! are the integer part of their share of the lines, so reads and writes both only grow.
 
 use crate::hardware::Counters;
 
@@ -87,7 +88,8 @@ impl Task {
         let position = self.position(at_ps);
         let lines = self.lines_at(position);
         let (dram_reads, _) = self.reads_at(lines);
-        let misses = self.misses + u128::from(position - self.position) * u128::from(self.counts.misses);
+        let misses =
+            self.misses + u128::from(position - self.position) * u128::from(self.counts.misses);
         Counters {
             compute_cycles: self.start.compute_cycles + part(self.counts.compute_cycles, position),
             busy_ps: self.busy_ps + if self.runs() { at_ps - self.anchor_ps } else { 0 },
@@ -118,10 +120,21 @@ impl Task {
         (self.position, self.anchor_ps) = (position, now_ps);
     }
 
-    /// Goes on at another speed: `period_ps` for the whole phase. Nothing happens if all is as before.
-    pub fn run(&mut self, now_ps: u64, period_ps: u64, latency_ps: u64, lines: u64, misses: u64, reads: u128) {
-        let speed = u64::try_from((1u128 << 64) / u128::from(period_ps.max(2))).unwrap_or(u64::MAX).max(1);
-        let same = (self.speed, self.latency_ps, self.counts.lines, self.counts.misses, self.counts.reads);
+    /// Goes on at another speed: `period_ps` for the whole phase. Nothing happens if all is as
+    /// before.
+    pub fn run(
+        &mut self,
+        now_ps: u64,
+        period_ps: u64,
+        latency_ps: u64,
+        lines: u64,
+        misses: u64,
+        reads: u128,
+    ) {
+        let speed =
+            u64::try_from((1u128 << 64) / u128::from(period_ps.max(2))).unwrap_or(u64::MAX).max(1);
+        let same =
+            (self.speed, self.latency_ps, self.counts.lines, self.counts.misses, self.counts.reads);
         if same == (speed, latency_ps, lines, misses, reads) {
             return;
         }
@@ -136,7 +149,8 @@ impl Task {
         self.speed = 0;
     }
 
-    /// Goes to a phase, at a position, with the counts of that phase; it runs on from there if it ran.
+    /// Goes to a phase, at a position, with the counts of that phase; it runs on from there if it
+    /// ran.
     pub fn enter(&mut self, now_ps: u64, phase: usize, position: u64, counts: Counts) {
         self.sync(now_ps);
         let done = self.counters(now_ps);
@@ -151,7 +165,8 @@ impl Task {
         self.counts.compute_cycles = counts.compute_cycles;
         self.counts.accesses = counts.accesses;
         self.counts.llc_accesses = counts.llc_accesses;
-        (self.counts.lines, self.counts.misses, self.counts.reads) = (counts.lines, counts.misses, counts.reads);
+        (self.counts.lines, self.counts.misses, self.counts.reads) =
+            (counts.lines, counts.misses, counts.reads);
         if self.speed > 0 {
             self.speed = 1;
         }

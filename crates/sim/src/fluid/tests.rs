@@ -1,5 +1,5 @@
-//! What must hold for any mixture of programs: counts are phases executed, overflows are exact, rates stay below the peak, nobody
-//! gains from company, and time can be cut anywhere.
+//! What must hold for any mixture of programs: counts are phases executed, overflows are exact,
+//! rates stay below the peak, nobody gains from company, and time can be cut anywhere.
 
 use super::counters::minus;
 use super::*;
@@ -72,15 +72,24 @@ fn counts_are_phases_executed() {
     for jobs in 1..=20 {
         fluid.dispatch(0, Some(ProgramId(0)), 1000);
         let notice = fluid.advance(u64::MAX);
-        assert_eq!(notice, Some(Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::JobEnd }));
+        assert_eq!(
+            notice,
+            Some(Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::JobEnd })
+        );
         assert_eq!(fluid.running(0), None);
         let c = fluid.program(ProgramId(0));
         assert_eq!(c.compute_cycles, jobs * 1_323_457);
-        assert_eq!((c.accesses, c.llc_misses, c.transactions()), (jobs * 51_007, jobs * 51_007, jobs * 76_110));
+        assert_eq!(
+            (c.accesses, c.llc_misses, c.transactions()),
+            (jobs * 51_007, jobs * 51_007, jobs * 76_110)
+        );
         assert!(c.dram_reads.abs_diff(jobs * 51_007) <= jobs);
         assert_eq!(c, fluid.core(0));
         let (other, uncore) = (fluid.core(1), fluid.uncore());
-        assert_eq!((uncore.reads, uncore.writes), (c.dram_reads + other.dram_reads, c.dram_writes + other.dram_writes));
+        assert_eq!(
+            (uncore.reads, uncore.writes),
+            (c.dram_reads + other.dram_reads, c.dram_writes + other.dram_writes)
+        );
         assert_eq!(c.busy_ps + jobs * 1000, fluid.now_ps());
     }
 }
@@ -112,7 +121,10 @@ fn overheads_add_up() {
     assert_eq!(fluid.advance(9000), None);
     assert_eq!(fluid.program(ProgramId(1)).busy_ps, 0);
     assert_eq!(fluid.advance(10_000), None);
-    assert_eq!((fluid.program(ProgramId(0)).busy_ps, fluid.program(ProgramId(1)).busy_ps), (0, 1000));
+    assert_eq!(
+        (fluid.program(ProgramId(0)).busy_ps, fluid.program(ProgramId(1)).busy_ps),
+        (0, 1000)
+    );
     // And without one of its own, a dispatch waits for what is left.
     fluid.dispatch(0, Some(ProgramId(1)), 6000);
     fluid.dispatch(0, Some(ProgramId(0)), 0);
@@ -148,7 +160,10 @@ fn overflows_come_at_the_very_count() {
     assert!(seen > 1000, "{seen}");
     fluid.arm(1, Some(0));
     let now = fluid.now_ps();
-    assert_eq!((fluid.advance(u64::MAX), fluid.now_ps()), (Some(Notice::Overflow { core: 1 }), now));
+    assert_eq!(
+        (fluid.advance(u64::MAX), fluid.now_ps()),
+        (Some(Notice::Overflow { core: 1 }), now)
+    );
 }
 
 #[test]
@@ -163,7 +178,11 @@ fn rates_stay_below_the_peak_and_company_never_helps() {
         assert!(each <= before, "{cores}: {each} after {before}");
         before = each;
         assert!(fluid.uncore().reads <= 10 * MS / 6_500);
-        assert!(cores < 4 || fluid.uncore().reads > 10 * MS / 6_500 * 9 / 10, "{}", fluid.uncore().reads);
+        assert!(
+            cores < 4 || fluid.uncore().reads > 10 * MS / 6_500 * 9 / 10,
+            "{}",
+            fluid.uncore().reads
+        );
     }
 }
 
@@ -190,7 +209,8 @@ fn a_cache_fills_and_is_lost_again() {
     assert!((14_000..80_000).contains(&cold.llc_misses), "{cold:?}");
     // In another part of the cache the stream does no harm.
     let config = FluidConfig { partitions: vec![49_152, 49_152], ..config };
-    let mut fluid = Fluid::new(&config, &[walk(), FluidProgram { partition: 1, ..stream() }], &[]).unwrap();
+    let mut fluid =
+        Fluid::new(&config, &[walk(), FluidProgram { partition: 1, ..stream() }], &[]).unwrap();
     run(&mut fluid, 0, 20);
     run(&mut fluid, 1, 20);
     let warm = run(&mut fluid, 0, 5);
@@ -202,7 +222,8 @@ fn a_cache_fills_and_is_lost_again() {
 
 #[test]
 fn devices_move_their_lines_at_their_pace() {
-    let device = |stream| FluidDevice { name: "dma".to_owned(), line_ps: 100_000, outstanding: 4, stream };
+    let device =
+        |stream| FluidDevice { name: "dma".to_owned(), line_ps: 100_000, outstanding: 4, stream };
     let stream = FluidStream { into_memory: true, start_ps: MS, stop_ps: 2 * MS };
     let devices = [device(None), device(Some(stream))];
     let mut fluid = Fluid::new(&config(1), &[chase()], &devices).unwrap();
@@ -227,11 +248,17 @@ fn jobs_are_abandoned_and_bad_parts_refused() {
     assert!(fluid.advance(u64::MAX).is_some());
     assert_eq!(minus(fluid.program(ProgramId(0)), before).compute_cycles, 1_323_457);
 
-    let refused =
-        |programs: &[FluidProgram], config: &FluidConfig| Fluid::new(config, programs, &[]).unwrap_err().to_string();
+    let refused = |programs: &[FluidProgram], config: &FluidConfig| {
+        Fluid::new(config, programs, &[]).unwrap_err().to_string()
+    };
     assert!(refused(&[program("none", vec![])], &config(1)).contains("no phase"));
-    assert!(refused(&[program("empty", vec![Phase::new(0, GHZ, 0, 0, 1)])], &config(1)).contains("work"));
-    assert!(refused(&[FluidProgram { partition: 3, ..job() }], &config(1)).contains("partition = 3"));
+    assert!(
+        refused(&[program("empty", vec![Phase::new(0, GHZ, 0, 0, 1)])], &config(1))
+            .contains("work")
+    );
+    assert!(
+        refused(&[FluidProgram { partition: 3, ..job() }], &config(1)).contains("partition = 3")
+    );
     assert!(refused(&[job()], &FluidConfig { cores: 0, ..config(1) }).contains("cores = 0"));
 }
 
@@ -256,7 +283,8 @@ fn mock(step_ps: u64, shift: usize) -> (Vec<(u64, Notice)>, Vec<Counters>, Uncor
             }
         }
     }
-    let counters = (0..4).map(|p| fluid.program(ProgramId(p))).chain((0..3).map(|c| fluid.core(c))).collect();
+    let counters =
+        (0..4).map(|p| fluid.program(ProgramId(p))).chain((0..3).map(|c| fluid.core(c))).collect();
     (notices, counters, fluid.uncore())
 }
 
@@ -295,11 +323,16 @@ fn calibration_finds_the_phases_again() {
         let make = |s: calibrate::Setting| {
             let mut p = original.clone();
             for d in p.phases.iter_mut().flat_map(|p| &mut p.demands) {
-                d.serial_ps += (d.dram_reads * s.extra_ps * 1000 / u64::from(d.concurrency_milli)).cast_signed();
+                d.serial_ps += (d.dram_reads * s.extra_ps * 1000 / u64::from(d.concurrency_milli))
+                    .cast_signed();
             }
             Fluid::new(&config(1), &[p], &[])
         };
-        let options = Calibration { warm_ps: 3 * MS, horizon_ps: 9 * MS, ..Calibration::new(vec![8192, 98_304]) };
+        let options = Calibration {
+            warm_ps: 3 * MS,
+            horizon_ps: 9 * MS,
+            ..Calibration::new(vec![8192, 98_304])
+        };
         let found = calibrate("found", &curve, &options, &|| true, make).unwrap();
         assert_eq!(found.check(), Ok(()));
         assert!(found.phases.len() <= 70, "{}", found.phases.len());
@@ -308,6 +341,9 @@ fn calibration_finds_the_phases_again() {
         let mut exact = Fluid::new(&config(1), &[original], &[]).unwrap();
         let report = error::compare(&mut exact, &mut fluid, 1, MS, 50 * MS);
         assert!(report.worst_permille() <= 10, "{report:?}");
-        assert!(error::permille(report.exact_latency_ps, report.fluid_latency_ps).abs() <= 10, "{report:?}");
+        assert!(
+            error::permille(report.exact_latency_ps, report.fluid_latency_ps).abs() <= 10,
+            "{report:?}"
+        );
     }
 }

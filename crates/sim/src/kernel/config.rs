@@ -1,8 +1,10 @@
 //! What the kernel is given: tasks, a scheduler, a regulator, costs.
 //!
-//! Problem: the papers' systems differ in which scheduler and which regulator they have, and in what interrupts cost.
-//! Rule: a system has one scheduler and one regulator, in any combination; every number is an argument, costs are 0 unless
-//! stated. Times are picoseconds; where a policy counts nanoseconds, they must be whole ones.
+//! Problem: the papers' systems differ in which scheduler and which regulator they have, and in
+//! what interrupts cost.
+//! Rule: a system has one scheduler and one regulator, in any combination; every number is an
+//! argument, costs are 0 unless stated. Times are picoseconds; where a policy counts nanoseconds,
+//! they must be whole ones.
 
 use crate::hardware::{DeviceId, ProgramId, Transfer};
 pub use solocore_policy::criticality::Level;
@@ -31,7 +33,8 @@ pub enum KernelError {
     },
     /// Time stands still: a program gives signals without computing.
     #[error(
-        "at {at_ps} ps: a million events at one instant; does a program (last: `{task}`) signal without computing?"
+        "at {at_ps} ps: a million events at one instant; does a program (last: `{task}`) signal \
+            without computing?"
     )]
     Stuck {
         /// Task of the last event.
@@ -71,8 +74,8 @@ pub enum Release {
     /// The program runs whenever it may; where it has jobs, one follows the other.
     #[default]
     Background,
-    /// Job k arrives at `phase_ps + k * period_ps`, and is released up to `jitter_ps` later (uniform). Response times and
-    /// deadlines count from the arrival.
+    /// Job k arrives at `phase_ps + k * period_ps`, and is released up to `jitter_ps` later
+    /// (uniform). Response times and deadlines count from the arrival.
     Periodic {
         /// Time between arrivals.
         period_ps: u64,
@@ -81,7 +84,8 @@ pub enum Release {
         /// Largest delay of a release.
         jitter_ps: u64,
     },
-    /// The first job arrives at the start, each other one `min_ps` to `max_ps` after the one before (uniform).
+    /// The first job arrives at the start, each other one `min_ps` to `max_ps` after the one before
+    /// (uniform).
     Sporadic {
         /// Least time between arrivals.
         min_ps: u64,
@@ -128,8 +132,8 @@ pub struct TaskSpec {
     pub release: Release,
     /// Deadline from the arrival; `None` where none is promised.
     pub deadline_ps: Option<u64>,
-    /// Lower is more urgent; ties go to the lower index. Used by fixed priorities, inside partitions and VCPUs,
-    /// and as the order of dynamic budgets.
+    /// Lower is more urgent; ties go to the lower index. Used by fixed priorities, inside
+    /// partitions and VCPUs, and as the order of dynamic budgets.
     pub priority: u32,
     /// Level of a system with criticality levels.
     pub level: Option<Level>,
@@ -190,7 +194,8 @@ pub struct VcpuSpec {
     pub capacity_ps: u64,
     /// Period.
     pub period_ps: u64,
-    /// Its core; `None`: the one that `FIND_HOST_CPU` gives when it is created, in the order of the list.
+    /// Its core; `None`: the one that `FIND_HOST_CPU` gives when it is created, in the order of the
+    /// list.
     pub core: Option<usize>,
     /// Page colours it needs.
     pub colours: u64,
@@ -201,7 +206,8 @@ pub struct VcpuSpec {
 pub struct ThrottleSpec {
     /// By latency or by rate.
     pub rule: Rule,
-    /// Latency rule: mean latency of a read in ps (MAX_MEM_LAT); rate rule: transactions per period.
+    /// Latency rule: mean latency of a read in ps (MAX_MEM_LAT); rate rule: transactions per
+    /// period.
     pub threshold: u64,
     /// IDLE_MEM in thousandths.
     pub idle_per_mille: u32,
@@ -332,10 +338,12 @@ pub enum RegulatorSpec {
         max_budget: Option<u64>,
         /// While somebody does.
         min_budget: u64,
-        /// A change of the lock reaches other cores by IPI at once; otherwise at their next period (the paper) or switch.
+        /// A change of the lock reaches other cores by IPI at once; otherwise at their next period
+        /// (the paper) or switch.
         immediate: bool,
     },
-    /// Budgets per job of the hard tasks (dynamic-budgeting, section IV). The tasks' `budget`s say how much.
+    /// Budgets per job of the hard tasks (dynamic-budgeting, section IV). The tasks' `budget`s say
+    /// how much.
     Dynamic {
         /// Cores of the tasks with budgets, which are not limited.
         hard: Vec<usize>,
@@ -345,9 +353,12 @@ pub enum RegulatorSpec {
 }
 
 impl RegulatorSpec {
-    /// The static budgets that dynamic-budgeting compares itself with: each soft core has `accesses` in each period.
+    /// The static budgets that dynamic-budgeting compares itself with: each soft core has
+    /// `accesses` in each period.
     pub fn static_periodic(cores: usize, soft: &[usize], accesses: u64, period_ps: u64) -> Self {
-        let budget = |core| if soft.contains(&core) { Budget::Together(accesses) } else { Budget::Unlimited };
+        let budget = |core| {
+            if soft.contains(&core) { Budget::Together(accesses) } else { Budget::Unlimited }
+        };
         let cores = (0..cores).map(|core| (budget(core), Role::default())).collect();
         Self::MemGuard { period_ps, cores, sharing: Sharing::None, chunk: 1 }
     }
@@ -376,7 +387,8 @@ pub struct Costs {
     pub skid_transactions: u64,
 }
 
-/// Transfers that the kernel orders by the clock (single-core-equivalence, section 4: the I/O core's table).
+/// Transfers that the kernel orders by the clock (single-core-equivalence, section 4: the I/O
+/// core's table).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransferSpec {
     /// Who.
@@ -411,7 +423,9 @@ pub(super) fn span_ns(ps: u64, place: &str, what: &str) -> Result<u64, KernelErr
     if ps == 0 || !ps.is_multiple_of(1000) || ps / 1000 > 1 << 42 {
         return Err(KernelError::config(
             place,
-            format!("{what} of {ps} ps is not a whole number of nanoseconds from 1 ns to 73 minutes"),
+            format!(
+                "{what} of {ps} ps is not a whole number of nanoseconds from 1 ns to 73 minutes"
+            ),
         ));
     }
     Ok(ps / 1000)

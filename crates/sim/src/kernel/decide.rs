@@ -1,4 +1,5 @@
-//! The decision at the end of an instant: who runs where, who is stopped, what the hardware is told.
+//! The decision at the end of an instant: who runs where, who is stopped, what the hardware is
+//! told.
 
 use super::observer::{Observer, RunMode};
 use super::regulator::Message;
@@ -11,7 +12,8 @@ use crate::hardware::Hardware;
 use solocore_model::results::Activity;
 
 impl Core {
-    /// What the next dispatch costs: the part of the kernel's work that has not passed while nothing was dispatched.
+    /// What the next dispatch costs: the part of the kernel's work that has not passed while
+    /// nothing was dispatched.
     fn take_overhead(&mut self, now_ps: u64) -> u64 {
         std::mem::take(&mut self.untold_ps).min(self.overhead_until_ps.saturating_sub(now_ps))
     }
@@ -85,7 +87,9 @@ impl<H: Hardware> Kernel<H> {
     }
 
     fn enter(&mut self, core: usize, observer: &mut dyn Observer) {
-        let Some(Pick { task: Some(task), mode, .. }) = self.cores[core].planned.take() else { return };
+        let Some(Pick { task: Some(task), mode, .. }) = self.cores[core].planned.take() else {
+            return;
+        };
         if self.cores[core].chosen == Some(task) {
             self.change_mode(core, task, mode, observer);
             return;
@@ -122,7 +126,13 @@ impl<H: Hardware> Kernel<H> {
         observer.dispatched(core, Some(task), mode, self.now_ps);
     }
 
-    fn change_mode(&mut self, core: usize, task: usize, mode: RunMode, observer: &mut dyn Observer) {
+    fn change_mode(
+        &mut self,
+        core: usize,
+        task: usize,
+        mode: RunMode,
+        observer: &mut dyn Observer,
+    ) {
         if self.cores[core].mode == mode {
             return;
         }
@@ -189,7 +199,8 @@ impl<H: Hardware> Kernel<H> {
         let counters = self.hardware.core(core);
         let pending = counters.transactions() - c.reads - c.writes;
         let skid = self.costs.skid_transactions;
-        let sample = self.regulator.sample(core).map(|s| s.saturating_add(skid).saturating_sub(pending));
+        let sample =
+            self.regulator.sample(core).map(|s| s.saturating_add(skid).saturating_sub(pending));
         self.hardware.arm(core, sample);
     }
 
@@ -221,7 +232,8 @@ impl<H: Hardware> Kernel<H> {
             c.statistics.idle_ps += rest;
             return;
         };
-        *(if c.stopped { &mut c.statistics.throttled_ps } else { &mut c.statistics.busy_ps }) += rest;
+        *(if c.stopped { &mut c.statistics.throttled_ps } else { &mut c.statistics.busy_ps }) +=
+            rest;
         let t = &mut self.tasks[task];
         match c.mode {
             RunMode::Foreground => t.statistics.foreground_ps += now - from,

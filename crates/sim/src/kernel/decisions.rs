@@ -1,7 +1,9 @@
-//! Records what a scheduler of VCPUs decided and what ran, as a trace for `solocore check-trace`, beside a timeline.
+//! Records what a scheduler of VCPUs decided and what ran, as a trace for `solocore check-trace`,
+//! beside a timeline.
 //!
-//! Rule: decisions are the scheduler's calls of the policy, runs what the kernel put on the cores: two sources, so that the checker can
-//! compare them. Does not cover: other schedulers (their traces hold runs only), time that a regulator takes.
+//! Rule: decisions are the scheduler's calls of the policy, runs what the kernel put on the cores:
+//! two sources, so that the checker can compare them. Does not cover: other schedulers (their
+//! traces hold runs only), time that a regulator takes.
 
 use super::config::VcpuConfig;
 use super::observer::{Observer, RunMode, Timeline};
@@ -30,11 +32,22 @@ pub struct Decisions {
 impl Decisions {
     /// A timeline, without a trace.
     pub fn none(timeline: Timeline) -> Self {
-        Self { timeline, trace: None, vcpus: Vec::new(), running: Vec::new(), runnable: BTreeSet::new() }
+        Self {
+            timeline,
+            trace: None,
+            vcpus: Vec::new(),
+            running: Vec::new(),
+            runnable: BTreeSet::new(),
+        }
     }
 
     /// A trace of so many cores. `vcpus`: that of each task.
-    pub fn of_vcpus(timeline: Timeline, config: &VcpuConfig, vcpus: Vec<usize>, cores: usize) -> Self {
+    pub fn of_vcpus(
+        timeline: Timeline,
+        config: &VcpuConfig,
+        vcpus: Vec<usize>,
+        cores: usize,
+    ) -> Self {
         let background = match config.background {
             None => "none",
             Some(Background::LeastTime) => "least-time",
@@ -71,7 +84,14 @@ impl Decisions {
 }
 
 impl Observer for Decisions {
-    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {
+    fn stretch(
+        &mut self,
+        core: usize,
+        task: usize,
+        activity: Activity,
+        start_ps: u64,
+        end_ps: u64,
+    ) {
         self.timeline.stretch(core, task, activity, start_ps, end_ps);
     }
 
@@ -90,12 +110,21 @@ impl Observer for Decisions {
 
     fn dispatched(&mut self, core: usize, task: Option<usize>, _: RunMode, now_ps: u64) {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
-        let Some(before) = self.running.get_mut(core).map(|on| std::mem::replace(on, task)) else { return };
-        let event =
-            |event, task, a| Event { time_ns: now_ps / 1000, cpu: number(core), event, id: number(task), a, b: 0 };
+        let Some(before) = self.running.get_mut(core).map(|on| std::mem::replace(on, task)) else {
+            return;
+        };
+        let event = |event, task, a| Event {
+            time_ns: now_ps / 1000,
+            cpu: number(core),
+            event,
+            id: number(task),
+            a,
+            b: 0,
+        };
         if let Some(before) = before {
             // A task wants to go on if its VCPU does.
-            let goes_on = self.vcpus.get(before).is_some_and(|&v| self.runnable.contains(&number(v)));
+            let goes_on =
+                self.vcpus.get(before).is_some_and(|&v| self.runnable.contains(&number(v)));
             self.push(event(Kind::Stops, before, u64::from(goes_on)));
         }
         if let Some(task) = task {

@@ -50,7 +50,10 @@ impl<H: Hardware> Kernel<H> {
             Notice::Overflow { core } if self.costs.interrupt_delay_ps == 0 => self.overflow(core),
             Notice::Overflow { core } => {
                 self.cores[core].overflowing = true;
-                self.set_timer(Timer::Overflow(core), self.now_ps.saturating_add(self.costs.interrupt_delay_ps));
+                self.set_timer(
+                    Timer::Overflow(core),
+                    self.now_ps.saturating_add(self.costs.interrupt_delay_ps),
+                );
             }
             Notice::Signal { core, program, signal } => {
                 let Some(&Some(task)) = self.task_of.get(program.0 as usize) else { return };
@@ -85,14 +88,16 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// Tells the regulator what a core has made since it was last told. True if that used a budget up.
+    /// Tells the regulator what a core has made since it was last told. True if that used a budget
+    /// up.
     pub(super) fn account(&mut self, core: usize) -> bool {
         if !self.regulated {
             return false;
         }
         let counters = self.hardware.core(core);
         let c = &mut self.cores[core];
-        let made = Made { reads: counters.dram_reads - c.reads, writes: counters.dram_writes - c.writes };
+        let made =
+            Made { reads: counters.dram_reads - c.reads, writes: counters.dram_writes - c.writes };
         (c.reads, c.writes) = (counters.dram_reads, counters.dram_writes);
         self.touched.insert(core);
         self.regulator.account(core, made, self.now_ps / 1000, &mut self.touched)
@@ -109,7 +114,8 @@ impl<H: Hardware> Kernel<H> {
             let total = self.hardware.core(core).transactions();
             let c = &mut self.cores[core];
             let made = total - std::mem::replace(&mut c.period_start, total);
-            c.statistics.max_transactions_per_period = c.statistics.max_transactions_per_period.max(made);
+            c.statistics.max_transactions_per_period =
+                c.statistics.max_transactions_per_period.max(made);
             if let Some(task) = c.chosen {
                 self.still_recovers(task);
             }
@@ -124,7 +130,8 @@ impl<H: Hardware> Kernel<H> {
         }
     }
 
-    /// A period begins: a job that came back goes on paying for that only if refilling its caches took a part of the last one.
+    /// A period begins: a job that came back goes on paying for that only if refilling its caches
+    /// took a part of the last one.
     fn still_recovers(&mut self, task: usize) {
         let t = &mut self.tasks[task];
         let Some(job) = t.job.as_mut().filter(|job| job.recovering) else { return };

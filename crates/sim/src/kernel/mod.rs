@@ -1,16 +1,20 @@
-//! The kernel of a simulated system: releases jobs, lets a scheduler choose and a regulator stop, and counts.
+//! The kernel of a simulated system: releases jobs, lets a scheduler choose and a regulator stop,
+//! and counts.
 //!
-//! Problem: the papers' systems run the same programs on the same boards, under five schedulers and three regulators. Rule:
-//! this module is mechanism only (timers, releases, dispatch, counters, costs, statistics) over any [`Hardware`]; every
-//! decision is a call of `solocore-policy`, in [`config::SchedulerSpec`]'s and [`config::RegulatorSpec`]'s implementations.
+//! Problem: the papers' systems run the same programs on the same boards, under five schedulers and
+//! three regulators. Rule: this module is mechanism only (timers, releases, dispatch, counters,
+//! costs, statistics) over any [`Hardware`]; every decision is a call of `solocore-policy`, in
+//! [`config::SchedulerSpec`]'s and [`config::RegulatorSpec`]'s implementations.
 //!
-//! Order of an instant: all notices of the hardware, then timers (regulation period, messages, overflows, budgets, releases,
-//! wake-ups, transfers, schedulers' timers; lower number first), and when none is due any more, one decision: dirty cores
-//! pick, tasks leave and enter cores, jobs start, regulators answer, the hardware is told. A notice that comes at the same time
-//! afterwards starts another round. The same configuration and seed give the same calls, on any machine.
+//! Order of an instant: all notices of the hardware, then timers (regulation period, messages,
+//! overflows, budgets, releases, wake-ups, transfers, schedulers' timers; lower number first), and
+//! when none is due any more, one decision: dirty cores pick, tasks leave and enter cores, jobs
+//! start, regulators answer, the hardware is told. A notice that comes at the same time afterwards
+//! starts another round. The same configuration and seed give the same calls, on any machine.
 //!
-//! Not covered: interrupts that are disabled, nested interrupts (costs of one instant add up), blocking between tasks, the
-//! time that a core needs to stop while it waits for data (the hardware's; statistics count from the decision).
+//! Not covered: interrupts that are disabled, nested interrupts (costs of one instant add up),
+//! blocking between tasks, the time that a core needs to stop while it waits for data (the
+//! hardware's; statistics count from the decision).
 
 pub mod config;
 mod cores;
@@ -48,7 +52,8 @@ use std::collections::VecDeque;
 use task::Task;
 use timers::Timers;
 
-/// Progress is told at least once in so much simulated time, and in so many rounds: within a second of ours or so.
+/// Progress is told at least once in so much simulated time, and in so many rounds: within a second
+/// of ours or so.
 const MIN_STEP_PS: u64 = 1_000_000;
 const MAX_STEP_PS: u64 = 10_000_000_000;
 const MAX_ROUNDS: u32 = 1 << 12;
@@ -64,7 +69,8 @@ struct Core {
     stopped: bool,
     /// What the hardware runs.
     dispatched: Option<usize>,
-    /// The hardware waits for a dispatch: the program has given a signal, or an interrupt has a cost.
+    /// The hardware waits for a dispatch: the program has given a signal, or an interrupt has a
+    /// cost.
     redispatch: bool,
     /// The last task chosen.
     last_task: Option<usize>,
@@ -127,8 +133,9 @@ pub struct Kernel<H: Hardware> {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// Runs until `until_ps`, and can be called again with a later time. `progress` is called now and then with the time,
-    /// and stops the run by answering false. What is due at `until_ps` by timers belongs to the next call.
+    /// Runs until `until_ps`, and can be called again with a later time. `progress` is called now
+    /// and then with the time, and stops the run by answering false. What is due at `until_ps` by
+    /// timers belongs to the next call.
     ///
     /// # Errors
     /// [`KernelError::Stuck`] or [`KernelError::Interrupted`].
@@ -138,7 +145,8 @@ impl<H: Hardware> Kernel<H> {
         observer: &mut dyn Observer,
         progress: &mut dyn FnMut(u64) -> bool,
     ) -> Result<(), KernelError> {
-        // The hardware comes back now and then even if nothing happens, so that progress can be told.
+        // The hardware comes back now and then even if nothing happens, so that progress can be
+        // told.
         let step_ps = (until_ps.saturating_sub(self.now_ps) / 100).clamp(MIN_STEP_PS, MAX_STEP_PS);
         let mut here = 0;
         let (mut rounds, mut reported_ps) = (0u32, self.now_ps);
@@ -155,7 +163,8 @@ impl<H: Hardware> Kernel<H> {
             if self.now_ps > before {
                 here = 0;
             } else if here > STUCK {
-                let task = self.tasks.get(self.last_task).map(|t| t.spec.name.clone()).unwrap_or_default();
+                let task =
+                    self.tasks.get(self.last_task).map(|t| t.spec.name.clone()).unwrap_or_default();
                 return Err(KernelError::Stuck { task, at_ps: self.now_ps });
             }
             rounds += 1;
@@ -178,7 +187,8 @@ impl<H: Hardware> Kernel<H> {
         loop {
             self.events += 1;
             self.notice(notice, observer);
-            // All notices of an instant come before its timers: a job that ends when another is released has ended.
+            // All notices of an instant come before its timers: a job that ends when another is
+            // released has ended.
             match self.hardware.advance(self.now_ps) {
                 Some(next) => notice = next,
                 None => return,
@@ -217,7 +227,11 @@ impl<H: Hardware> Kernel<H> {
             let counters = self.hardware.core(core);
             let c = &mut self.cores[core];
             let most = &mut c.statistics.max_transactions_per_period;
-            *most = (*most).max(if self.period_ps.is_some() { counters.transactions() - c.period_start } else { 0 });
+            *most = (*most).max(if self.period_ps.is_some() {
+                counters.transactions() - c.period_start
+            } else {
+                0
+            });
             c.statistics.counters = counters;
         }
         let (now, modes) = (self.now_ps, self.modes);

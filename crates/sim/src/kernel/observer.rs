@@ -67,7 +67,15 @@ pub trait Observer {
     /// Something else reached the kernel.
     fn noticed(&mut self, notice: Notice, now_ps: u64) {}
     /// A core did one thing, with one task on it, over this stretch.
-    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {}
+    fn stretch(
+        &mut self,
+        core: usize,
+        task: usize,
+        activity: Activity,
+        start_ps: u64,
+        end_ps: u64,
+    ) {
+    }
 }
 
 /// Watches nothing.
@@ -122,7 +130,14 @@ impl Observer for Timeline {
         self.scheduled(Event { time_ns: now_ps / 1000, cpu, event, id, a, b: 0 });
     }
 
-    fn stretch(&mut self, core: usize, task: usize, activity: Activity, start_ps: u64, end_ps: u64) {
+    fn stretch(
+        &mut self,
+        core: usize,
+        task: usize,
+        activity: Activity,
+        start_ps: u64,
+        end_ps: u64,
+    ) {
         let (start_ns, end_ns) = (start_ps / 1000, end_ps.min(self.limit_ps) / 1000);
         let (Ok(core), Ok(task)) = (u32::try_from(core), u32::try_from(task)) else { return };
         if start_ps < self.limit_ps && end_ns > start_ns && self.segments.len() < self.most {

@@ -26,7 +26,10 @@ impl<H: Hardware> Kernel<H> {
     pub(super) fn plan_release(&mut self, task: usize) {
         self.tasks[task].plan_release();
         let at = self.tasks[task].next_release_ps;
-        self.set_timer(Timer::Release(task), if self.tasks[task].next_arrival_ps == NEVER { NEVER } else { at });
+        self.set_timer(
+            Timer::Release(task),
+            if self.tasks[task].next_arrival_ps == NEVER { NEVER } else { at },
+        );
     }
 
     /// The release timer of a task.
@@ -107,8 +110,10 @@ impl<H: Hardware> Kernel<H> {
         t.statistics.deadline_misses += u64::from(late);
         t.statistics.execution.add(execution_ps);
         t.statistics.response.add(self.now_ps - job.arrival_ps);
-        let next =
-            t.waiting.pop_front().or((t.spec.release == Release::Background && !t.stopped).then_some(self.now_ps));
+        let next = t
+            .waiting
+            .pop_front()
+            .or((t.spec.release == Release::Background && !t.stopped).then_some(self.now_ps));
         observer.job_finished(JobReport {
             task,
             core,
@@ -128,7 +133,8 @@ impl<H: Hardware> Kernel<H> {
             }
             None => self.schedule(observer, |s, call| s.unready(task, call)),
         }
-        let released = self.triggers.job_end.iter().filter(|&&(by, _)| by == task).map(|&(_, t)| t).collect();
+        let released =
+            self.triggers.job_end.iter().filter(|&&(by, _)| by == task).map(|&(_, t)| t).collect();
         self.trigger(released);
     }
 
@@ -192,18 +198,35 @@ impl<H: Hardware> Kernel<H> {
     /// A program passed a mark.
     pub(super) fn mark(&mut self, task: usize, mark: u32, observer: &mut dyn Observer) {
         observer.marked(task, mark, self.now_ps);
-        let actions = self.tasks[task].spec.on_mark.iter().filter(|&&(m, _)| m == mark).map(|&(_, action)| action);
+        let actions = self.tasks[task]
+            .spec
+            .on_mark
+            .iter()
+            .filter(|&&(m, _)| m == mark)
+            .map(|&(_, action)| action);
         for Action::Transfer(device, order) in actions.collect::<Vec<_>>() {
             self.order(device, order);
         }
-        let released = self.triggers.mark.iter().filter(|&&(by, _)| by == (task, mark)).map(|&(_, t)| t).collect();
+        let released = self
+            .triggers
+            .mark
+            .iter()
+            .filter(|&&(by, _)| by == (task, mark))
+            .map(|&(_, t)| t)
+            .collect();
         self.trigger(released);
     }
 
     /// A device has done what it was told.
     pub(super) fn transferred(&mut self, device: DeviceId) {
         self.devices.done(&mut self.hardware, device);
-        let released = self.triggers.transferred.iter().filter(|&&(by, _)| by == device).map(|&(_, t)| t).collect();
+        let released = self
+            .triggers
+            .transferred
+            .iter()
+            .filter(|&&(by, _)| by == device)
+            .map(|&(_, t)| t)
+            .collect();
         self.trigger(released);
     }
 
@@ -211,8 +234,13 @@ impl<H: Hardware> Kernel<H> {
     pub(super) fn monitor(&mut self, observer: &mut dyn Observer) {
         let Some(period) = self.monitor_ps else { return };
         self.set_timer(Timer::Monitor, self.now_ps.saturating_add(period));
-        let cores: Vec<u64> = (0..self.cores.len()).map(|c| self.hardware.core(c).transactions()).collect();
-        let tasks: Vec<u64> = self.tasks.iter().map(|t| self.hardware.program(t.spec.program).transactions()).collect();
+        let cores: Vec<u64> =
+            (0..self.cores.len()).map(|c| self.hardware.core(c).transactions()).collect();
+        let tasks: Vec<u64> = self
+            .tasks
+            .iter()
+            .map(|t| self.hardware.program(t.spec.program).transactions())
+            .collect();
         let uncore = self.hardware.uncore();
         let readings = super::scheduler::Readings { uncore, cores: &cores, tasks: &tasks };
         self.schedule(observer, |s, call| s.monitor(&readings, call));

@@ -108,7 +108,10 @@ fn triggers(tasks: &[TaskSpec]) -> Result<Triggers, KernelError> {
         let Release::Triggered { by, .. } = spec.release else { continue };
         match by {
             Trigger::JobEnd(source) | Trigger::Mark(source, _) if source >= tasks.len() => {
-                let what = format!("is released by task {source}, but there are {} tasks; correct it", tasks.len());
+                let what = format!(
+                    "is released by task {source}, but there are {} tasks; correct it",
+                    tasks.len()
+                );
                 return Err(KernelError::task(spec, what));
             }
             Trigger::JobEnd(source) => all.job_end.push((source, t)),
@@ -122,19 +125,32 @@ fn triggers(tasks: &[TaskSpec]) -> Result<Triggers, KernelError> {
 fn check_task(task: &TaskSpec) -> Result<(), KernelError> {
     let what = match &task.release {
         Release::Periodic { period_ps: 0, .. } => "has a period of 0; give it one",
-        Release::Sporadic { min_ps: 0, .. } => "has a least time between arrivals of 0; give it one",
-        Release::Sporadic { min_ps, max_ps } if max_ps < min_ps => "has max_ps below min_ps; exchange them",
+        Release::Sporadic { min_ps: 0, .. } => {
+            "has a least time between arrivals of 0; give it one"
+        }
+        Release::Sporadic { min_ps, max_ps } if max_ps < min_ps => {
+            "has max_ps below min_ps; exchange them"
+        }
         Release::At(times) if !times.is_sorted() => "has release times out of order; sort them",
         _ if task.deadline_ps == Some(0) => "has a deadline of 0; give it one, or none",
-        _ if task.stop_ps.is_some_and(|stop| stop <= task.start_ps) => "stops before it starts; exchange the times",
+        _ if task.stop_ps.is_some_and(|stop| stop <= task.start_ps) => {
+            "stops before it starts; exchange the times"
+        }
         _ => return Ok(()),
     };
     Err(KernelError::task(task, what))
 }
 
-fn check(config: &KernelConfig, tasks: &[TaskSpec], cores: usize) -> Result<Vec<Option<usize>>, KernelError> {
+fn check(
+    config: &KernelConfig,
+    tasks: &[TaskSpec],
+    cores: usize,
+) -> Result<Vec<Option<usize>>, KernelError> {
     if cores == 0 || cores > solocore_policy::MAX_CPUS {
-        return Err(KernelError::config("board", format!("has {cores} cores; 1 to 256 are possible")));
+        return Err(KernelError::config(
+            "board",
+            format!("has {cores} cores; 1 to 256 are possible"),
+        ));
     }
     let mut task_of: Vec<Option<usize>> = Vec::new();
     for (t, task) in tasks.iter().enumerate() {
@@ -153,7 +169,10 @@ fn check(config: &KernelConfig, tasks: &[TaskSpec], cores: usize) -> Result<Vec<
     }
     for (at, transfer) in config.transfers.iter().enumerate() {
         if transfer.period_ps == 0 || transfer.order.lines == 0 {
-            return Err(KernelError::config(format!("transfer {at}"), "has a period or a length of 0; give it one"));
+            return Err(KernelError::config(
+                format!("transfer {at}"),
+                "has a period or a length of 0; give it one",
+            ));
         }
     }
     Ok(task_of)
@@ -182,11 +201,16 @@ fn core(now_ps: u64, counters: crate::hardware::Counters) -> Core {
 }
 
 impl<H: Hardware> Kernel<H> {
-    /// A system at the hardware's present time, with nothing dispatched. Tables and periods count from time 0.
+    /// A system at the hardware's present time, with nothing dispatched. Tables and periods count
+    /// from time 0.
     ///
     /// # Errors
     /// [`KernelError`]: what does not fit, where, and what to do.
-    pub fn new(hardware: H, config: KernelConfig, tasks: Vec<TaskSpec>) -> Result<Self, KernelError> {
+    pub fn new(
+        hardware: H,
+        config: KernelConfig,
+        tasks: Vec<TaskSpec>,
+    ) -> Result<Self, KernelError> {
         let (now_ps, count) = (hardware.now_ps(), hardware.cores());
         let task_of = check(&config, &tasks, count)?;
         let triggers = triggers(&tasks)?;
@@ -197,7 +221,11 @@ impl<H: Hardware> Kernel<H> {
         let mut kernel = Self {
             now_ps,
             start_ps: now_ps,
-            tasks: tasks.into_iter().enumerate().map(|(t, spec)| Task::new(spec, config.seed, t)).collect(),
+            tasks: tasks
+                .into_iter()
+                .enumerate()
+                .map(|(t, spec)| Task::new(spec, config.seed, t))
+                .collect(),
             task_of,
             cores,
             period_ps: regulator.period_ps().or(config.observe_period_ps),

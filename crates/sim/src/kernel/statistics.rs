@@ -1,10 +1,12 @@
 //! What is kept of a run: memory does not depend on the simulated time.
 //!
-//! Execution time of a job: the time it was chosen to run (being throttled and interrupted included), less the switch to it
-//! and less what another task's preemption cost: accesses that [`Program::resumed`](crate::program::Program::resumed) adds,
-//! where the hardware reports their time, and throttling from its return to the next regulation period, by
-//! budget that others had used.
-//! Response time: from arrival to end. Percentiles come from buckets of at most 1/32 of their value.
+//! Execution time of a job: the time it was chosen to run (being throttled and interrupted
+//! included), less the switch to it and less what another task's preemption cost: accesses that
+//! [`Program::resumed`](crate::program::Program::resumed) adds, where the hardware reports their
+//! time, and throttling from its return to the next regulation period, by budget that others had
+//! used.
+//! Response time: from arrival to end. Percentiles come from buckets of at most 1/32 of their
+//! value.
 
 use crate::hardware::{Counters, Uncore};
 
@@ -75,7 +77,8 @@ impl Distribution {
         u64::try_from(self.sum_ps / u128::from(self.count.max(1))).unwrap_or(u64::MAX)
     }
 
-    /// A value, and how many do not exceed it, for each that occurs: the top of its bucket, at most 1/32 too large.
+    /// A value, and how many do not exceed it, for each that occurs: the top of its bucket, at most
+    /// 1/32 too large.
     pub fn cumulative(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
         let used = self.buckets.iter().enumerate().filter(|(_, n)| **n > 0);
         used.scan(0, |seen, (at, &n)| {
@@ -84,7 +87,8 @@ impl Distribution {
         })
     }
 
-    /// A value that `per_mille` thousandths of all do not exceed: the top of its bucket, at most 1/32 too large.
+    /// A value that `per_mille` thousandths of all do not exceed: the top of its bucket, at most
+    /// 1/32 too large.
     pub fn percentile_ps(&self, per_mille: u32) -> u64 {
         let rank = (u128::from(self.count) * u128::from(per_mille.min(1000))).div_ceil(1000).max(1);
         let mut seen = 0u128;
@@ -105,7 +109,8 @@ pub struct TaskStatistics {
     pub name: String,
     /// Jobs that finished.
     pub jobs: u64,
-    /// Jobs that finished late, were given up, were dropped, or are open at the end although their deadline has passed.
+    /// Jobs that finished late, were given up, were dropped, or are open at the end although their
+    /// deadline has passed.
     pub deadline_misses: u64,
     /// Jobs that the policy gave up (level A).
     pub abandoned: u64,

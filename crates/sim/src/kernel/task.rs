@@ -18,7 +18,8 @@ pub struct Job {
     /// Has it ever run?
     pub started: bool,
     pub execution_ps: u64,
-    /// Back from a preemption, and since then every regulation period has had a part of what that costs.
+    /// Back from a preemption, and since then every regulation period has had a part of what that
+    /// costs.
     pub recovering: bool,
     /// The hardware's figure when the job began.
     pub recovered_ps: u64,
@@ -28,7 +29,14 @@ pub struct Job {
 
 impl Job {
     pub fn new(arrival_ps: u64) -> Self {
-        Self { arrival_ps, started: false, execution_ps: 0, recovering: false, recovered_ps: 0, recovered_seen_ps: 0 }
+        Self {
+            arrival_ps,
+            started: false,
+            execution_ps: 0,
+            recovering: false,
+            recovered_ps: 0,
+            recovered_seen_ps: 0,
+        }
     }
 }
 
@@ -95,12 +103,15 @@ impl Task {
         let (arrival, jitter) = match &self.spec.release {
             Release::Background => (if k == 0 { start } else { NEVER }, 0),
             &Release::Periodic { period_ps, phase_ps, jitter_ps } => {
-                let arrival =
-                    period_ps.checked_mul(k).and_then(|t| t.checked_add(phase_ps)).and_then(|t| t.checked_add(start));
+                let arrival = period_ps
+                    .checked_mul(k)
+                    .and_then(|t| t.checked_add(phase_ps))
+                    .and_then(|t| t.checked_add(start));
                 (arrival.unwrap_or(NEVER), jitter_ps)
             }
             &Release::Sporadic { min_ps, max_ps } => {
-                let gap = if k == 0 { 0 } else { min_ps.saturating_add(self.draw(max_ps - min_ps)) };
+                let gap =
+                    if k == 0 { 0 } else { min_ps.saturating_add(self.draw(max_ps - min_ps)) };
                 (if k == 0 { start } else { self.next_arrival_ps.saturating_add(gap) }, 0)
             }
             Release::Triggered { .. } => (NEVER, 0),
@@ -113,7 +124,8 @@ impl Task {
         self.next_arrival_ps = if ends { NEVER } else { arrival };
         let jitter = if jitter == 0 { 0 } else { self.draw(jitter) };
         // Jobs are released in the order of their arrivals.
-        self.next_release_ps = self.next_arrival_ps.saturating_add(jitter).max(self.next_release_ps);
+        self.next_release_ps =
+            self.next_arrival_ps.saturating_add(jitter).max(self.next_release_ps);
     }
 
     /// What a scheduler must know of a job that arrived then.

@@ -1,6 +1,6 @@
-//! A board for tests: every access takes the same time and is a DRAM transaction, every cycle 1 ns, so that schedules can
-//! be worked out by hand. A core that waits for an access takes no interrupt; a program that goes on elsewhere meanwhile begins there
-//! when its data are there.
+//! A board for tests: every access takes the same time and is a DRAM transaction, every cycle 1 ns,
+//! so that schedules can be worked out by hand. A core that waits for an access takes no interrupt;
+//! a program that goes on elsewhere meanwhile begins there when its data are there.
 
 use crate::hardware::{Counters, DeviceId, Hardware, Notice, ProgramId, Transfer, Uncore};
 use crate::program::{Op, OpKind, Signal};
@@ -70,7 +70,12 @@ impl TestBoard {
             armed: None,
             counters: Counters::default(),
         };
-        let script = |ops: &Vec<Op>| Script { ops: ops.clone(), at: 0, left_ps: None, counters: Counters::default() };
+        let script = |ops: &Vec<Op>| Script {
+            ops: ops.clone(),
+            at: 0,
+            left_ps: None,
+            counters: Counters::default(),
+        };
         Self {
             now_ps: 0,
             latency_ps: latency_ns * NS,
@@ -83,7 +88,8 @@ impl TestBoard {
         }
     }
 
-    /// What each core ran when, in ns: (core, program, start, end), stretches of 0 left out, up to now.
+    /// What each core ran when, in ns: (core, program, start, end), stretches of 0 left out, up to
+    /// now.
     pub fn runs(&self) -> Vec<(usize, u32, u64, u64)> {
         let mut open: Vec<Option<(u32, u64)>> = vec![None; self.cores.len()];
         let mut runs: Vec<(usize, u32, u64, u64)> = Vec::new();
@@ -106,7 +112,9 @@ impl TestBoard {
     fn busy(&mut self, core: usize) {
         let c = &mut self.cores[core];
         let passed = self.now_ps - std::mem::replace(&mut c.since_ps, self.now_ps);
-        if let (Some(p), true) = (c.program, c.doing == Doing::Computing || c.doing == Doing::Waiting) {
+        if let (Some(p), true) =
+            (c.program, c.doing == Doing::Computing || c.doing == Doing::Waiting)
+        {
             c.counters.busy_ps += passed;
             self.scripts[p].counters.busy_ps += passed;
         }
@@ -196,8 +204,13 @@ impl TestBoard {
                 let left = self.cores[core].program;
                 self.cores[core].doing = Doing::Nothing;
                 self.start(core, program, overhead);
-                let next = self.cores.iter().position(|c| c.expected.is_some_and(|(p, _)| Some(p) == left));
-                if let Some((next, (p, overhead))) = next.and_then(|n| self.cores[n].expected.map(|e| (n, e))) {
+                let next = self
+                    .cores
+                    .iter()
+                    .position(|c| c.expected.is_some_and(|(p, _)| Some(p) == left));
+                if let Some((next, (p, overhead))) =
+                    next.and_then(|n| self.cores[n].expected.map(|e| (n, e)))
+                {
                     self.start(next, Some(p), overhead);
                 }
             }
@@ -290,7 +303,12 @@ impl Hardware for TestBoard {
     fn uncore(&self) -> Uncore {
         let sum = |f: fn(&Counters) -> u64| self.cores.iter().map(|c| f(&c.counters)).sum::<u64>();
         let reads = sum(|c| c.dram_reads);
-        Uncore { reads, writes: sum(|c| c.dram_writes), device: 0, read_occupancy_ps: reads * self.latency_ps }
+        Uncore {
+            reads,
+            writes: sum(|c| c.dram_writes),
+            device: 0,
+            read_occupancy_ps: reads * self.latency_ps,
+        }
     }
 
     fn transfer(&mut self, device: DeviceId, order: Transfer) {

@@ -1,7 +1,8 @@
 //! The kernel's timers: a fixed number of slots, each off or set to one time.
 //!
-//! Setting a slot again replaces its time, so that memory does not grow with the simulated time however often a
-//! scheduler changes its mind. Slots that are due at one time fire in the order of their numbers.
+//! Setting a slot again replaces its time, so that memory does not grow with the simulated time
+//! however often a scheduler changes its mind. Slots that are due at one time fire in the order of
+//! their numbers.
 
 /// Off.
 pub const NEVER: u64 = u64::MAX;

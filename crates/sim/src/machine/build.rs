@@ -5,8 +5,8 @@ use super::core::{Core, CoreShape};
 use super::key::{DIRECT_KIND, ORDERED};
 use super::loaded::Loaded;
 use super::{
-    Clock, Controller, Counters, Device, DmaSpec, Kinds, Layout, Machine, MachineConfig, MachineError, NEVER, Resting,
-    Seat, Shared, State,
+    Clock, Controller, Counters, Device, DmaSpec, Kinds, Layout, Machine, MachineConfig,
+    MachineError, NEVER, Resting, Seat, Shared, State,
 };
 use crate::program::{PageKind, Program, Space};
 use solocore_cache::private::Private;
@@ -19,7 +19,8 @@ impl Machine {
     /// A machine at time 0 with empty caches and closed rows; nothing is dispatched.
     ///
     /// # Errors
-    /// [`MachineError`]: a value of `config` is impossible, or a program or device does not fit the machine.
+    /// [`MachineError`]: a value of `config` is impossible, or a program or device does not fit the
+    /// machine.
     pub fn new(
         config: MachineConfig,
         programs: Vec<(Box<dyn Program>, Space)>,
@@ -47,15 +48,20 @@ impl Machine {
         let way_ps = clock.ps(config.llc.latency.0) + config.overhead_ps;
         let count = |n: usize| u16::try_from(n).ok().filter(|&n| n < 1 << 14);
         let (cores, engines) = (count(config.cores as usize).unwrap_or(1), count(devices.len()));
-        let engines = engines.ok_or_else(|| config_error("devices", "more than 16383; give fewer"))?;
-        let memory = Controller::new(&config.memory, config.row_hit_cap, config.llc.line.0, cores, engines)?;
+        let engines =
+            engines.ok_or_else(|| config_error("devices", "more than 16383; give fewer"))?;
+        let memory =
+            Controller::new(&config.memory, config.row_hit_cap, config.llc.line.0, cores, engines)?;
         Ok(Self {
             seats: (0..cores).map(|_| seat(&config, kinds)).collect(),
             next: vec![NEVER; usize::from(cores)],
             programs: programs.collect(),
             shared: shared_cache(&config),
             controller: memory,
-            devices: devices.into_iter().map(|d| Device::new(d, lines_per_page, config.llc.line.0)).collect(),
+            devices: devices
+                .into_iter()
+                .map(|d| Device::new(d, lines_per_page, config.llc.line.0))
+                .collect(),
             notices: VecDeque::new(),
             answers: Vec::new(),
             kinds,
@@ -121,17 +127,29 @@ fn check_program(
     let fail = |message: String| Err(MachineError::Program { program: index, message });
     let (pages, frames) = (program.pages() as usize, space.frames.len());
     if frames < pages || frames == 0 {
-        return fail(format!("{frames} page frames for {pages} pages; give one for each, and at least one"));
+        return fail(format!(
+            "{frames} page frames for {pages} pages; give one for each, and at least one"
+        ));
     }
     if space.kinds.len() > frames {
-        return fail(format!("{} kinds of pages for {frames} frames; give at most as many", space.kinds.len()));
+        return fail(format!(
+            "{} kinds of pages for {frames} frames; give at most as many",
+            space.kinds.len()
+        ));
     }
     if let Some(frame) = space.frames.iter().find(|&&f| f >= layout.frames()) {
-        return fail(format!("page frame {frame}; the memory has the frames 0 to {}", layout.frames() - 1));
+        return fail(format!(
+            "page frame {frame}; the memory has the frames 0 to {}",
+            layout.frames() - 1
+        ));
     }
     let ways = config.llc.ways;
     if space.ways & !(u64::MAX >> (64 - ways)) != 0 {
-        return fail(format!("the way mask {:#x}; the shared cache has the ways 0 to {}", space.ways, ways - 1));
+        return fail(format!(
+            "the way mask {:#x}; the shared cache has the ways 0 to {}",
+            space.ways,
+            ways - 1
+        ));
     }
     Ok(())
 }
@@ -139,11 +157,15 @@ fn check_program(
 fn check_device(layout: &Layout, spec: &DmaSpec) -> Result<(), MachineError> {
     let fail = |message: String| Err(MachineError::Device { name: spec.name.clone(), message });
     if spec.frames.is_empty() || spec.frames.iter().any(|&f| f >= layout.frames()) {
-        return fail(format!("its buffer needs at least one page frame, all from 0 to {}", layout.frames() - 1));
+        return fail(format!(
+            "its buffer needs at least one page frame, all from 0 to {}",
+            layout.frames() - 1
+        ));
     }
     if spec.block_lines == 0 || spec.outstanding == 0 || spec.outstanding > 1024 {
         return fail(format!(
-            "block_lines = {}, outstanding = {}; give at least 1, and at most 1024 lines outstanding",
+            "block_lines = {}, outstanding = {}; give at least 1, and at most 1024 lines \
+                outstanding",
             spec.block_lines, spec.outstanding
         ));
     }

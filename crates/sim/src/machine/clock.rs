@@ -1,13 +1,15 @@
 //! The core clock against picoseconds, in whole numbers.
 //!
-//! Rule: a core counts its own cycles; cycle `n` begins at `n * 10^12 / f` ps, taken with 32 fractional bits, so no error
-//! adds up from cycle to cycle. For a frequency that does not divide 10^12 Hz it is a cycle off
-//! after more than 10^11 cycles. It is the same on every machine, and grows with the cycle.
+//! Rule: a core counts its own cycles; cycle `n` begins at `n * 10^12 / f` ps, taken with 32
+//! fractional bits, so no error adds up from cycle to cycle. For a frequency that does not divide
+//! 10^12 Hz it is a cycle off after more than 10^11 cycles. It is the same on every machine, and
+//! grows with the cycle.
 
 /// Converts between a core's cycles and picoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Clock {
-    /// Picoseconds of a cycle, times 2^32, rounded up, so that cycles that begin at a whole picosecond do.
+    /// Picoseconds of a cycle, times 2^32, rounded up, so that cycles that begin at a whole
+    /// picosecond do.
     period: u64,
     /// Cycles of a picosecond, times 2^64.
     rate: u64,
@@ -18,7 +20,10 @@ impl Clock {
     pub fn new(hertz: u64) -> Self {
         let f = u128::from(hertz.max(1));
         let low = |v: u128| u64::try_from(v).unwrap_or(u64::MAX);
-        Self { period: low((1_000_000_000_000u128 << 32).div_ceil(f)), rate: low((f << 64) / 1_000_000_000_000) }
+        Self {
+            period: low((1_000_000_000_000u128 << 32).div_ceil(f)),
+            rate: low((f << 64) / 1_000_000_000_000),
+        }
     }
 
     /// Begin of a cycle.
@@ -30,7 +35,10 @@ impl Clock {
 
     /// The first cycle that begins at or after `ps`.
     #[inline]
-    #[allow(clippy::cast_possible_truncation, reason = "the upper half of a product of two 64-bit numbers")]
+    #[allow(
+        clippy::cast_possible_truncation,
+        reason = "the upper half of a product of two 64-bit numbers"
+    )]
     pub fn at_or_after(self, ps: u64) -> u64 {
         let mut cycle = ((u128::from(ps) * u128::from(self.rate)) >> 64) as u64;
         while self.ps(cycle) < ps {

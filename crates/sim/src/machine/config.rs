@@ -1,10 +1,12 @@
 //! What a machine is made of, and where its pages lie.
 //!
-//! Rule: [`MachineConfig::of`] takes everything from a platform; its fields are public, so that experiments vary one of them.
-//! The memory is the one that `dram.memory` names, with the platform's channels, ranks, banks, row and capacity put in. Banks
-//! are given out by page (PALLOC, SCE section 2.1), so where the memory's own order puts the channel below the column, and
-//! there are several channels, the channel goes above it: a page then lies in one bank of one channel. A memory file whose map
-//! has XOR functions is taken as it is; [`Layout::one_bank`] says what came of it.
+//! Rule: [`MachineConfig::of`] takes everything from a platform; its fields are public, so that
+//! experiments vary one of them. The memory is the one that `dram.memory` names, with the
+//! platform's channels, ranks, banks, row and capacity put in. Banks are given out by page (PALLOC,
+//! SCE section 2.1), so where the memory's own order puts the channel below the column, and there
+//! are several channels, the channel goes above it: a page then lies in one bank of one channel. A
+//! memory file whose map has XOR functions is taken as it is; [`Layout::one_bank`] says what came
+//! of it.
 
 use solocore_dram::{AddressMap, OfPlatform, Spec};
 use solocore_model::platform::{L1, L2, Llc, Pipeline};
@@ -110,8 +112,8 @@ pub struct MachineConfig {
     pub row_hit_cap: Option<u32>,
     /// Controller and interconnect time of a request, spent before it queues, in ps.
     pub overhead_ps: u64,
-    /// How far a core may run ahead of the others within its private caches, in ps: the most by which a dispatch that
-    /// answers another core's notice can be late.
+    /// How far a core may run ahead of the others within its private caches, in ps: the most by
+    /// which a dispatch that answers another core's notice can be late.
     pub quantum_ps: u64,
     /// Seed of random replacement.
     pub seed: u64,
@@ -162,7 +164,10 @@ impl MachineConfig {
             return fail("llc.line", format!("{line} bytes; give a power of two from 16 to 1024"));
         }
         if !self.page.is_power_of_two() || !(line..=65536).contains(&self.page) {
-            return fail("page", format!("{} bytes; give a power of two from a line to 64 KiB", self.page));
+            return fail(
+                "page",
+                format!("{} bytes; give a power of two from a line to 64 KiB", self.page),
+            );
         }
         if !(1..=64).contains(&self.pipeline.mshrs) {
             return fail("pipeline.mshrs", format!("{}; give 1 to 64", self.pipeline.mshrs));
@@ -172,31 +177,46 @@ impl MachineConfig {
         }
         let l2 = self.l2.as_ref().map(|c| ("l2.size", c.size.0, c.ways, 1, c.latency.0));
         let llc = ("llc.size", self.llc.size.0, self.llc.ways, self.llc.slices, self.llc.latency.0);
-        let first = [("l1i.size", &self.l1i), ("l1d.size", &self.l1d)].map(|(key, c)| (key, c.size.0, c.ways, 1, 0));
+        let first = [("l1i.size", &self.l1i), ("l1d.size", &self.l1d)]
+            .map(|(key, c)| (key, c.size.0, c.ways, 1, 0));
         for (key, size, ways, slices, latency) in first.into_iter().chain(l2).chain([llc]) {
             self.check_cache(key, size, ways, slices)?;
             if latency > 1_000_000 {
                 return fail(key, format!("a latency of {latency} cycles; give at most 1000000"));
             }
         }
-        self.memory.check().map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
+        self.memory
+            .check()
+            .map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
         if self.memory.organisation.capacity() < self.page {
             return fail("dram.capacity", "the memory holds no page".to_owned());
         }
         Ok(())
     }
 
-    fn check_cache(&self, key: &'static str, size: u64, ways: u32, slices: u32) -> Result<(), MachineError> {
+    fn check_cache(
+        &self,
+        key: &'static str,
+        size: u64,
+        ways: u32,
+        slices: u32,
+    ) -> Result<(), MachineError> {
         let sets = sets(size, ways, self.llc.line.0);
         let whole = sets * u64::from(ways) * self.llc.line.0 == size;
         if !(1..=64).contains(&ways) || !whole || !sets.is_power_of_two() || size > 1 << 30 {
             return Err(config_error(
                 key,
-                format!("{size} bytes in {ways} ways is not a power-of-two number of sets of 1 to 64 ways"),
+                format!(
+                    "{size} bytes in {ways} ways is not a power-of-two number of sets of 1 to 64 \
+                        ways"
+                ),
             ));
         }
         if !slices.is_power_of_two() || u64::from(slices) > sets {
-            return Err(config_error("llc.slices", format!("{slices}; give a power of two up to the sets, {sets}")));
+            return Err(config_error(
+                "llc.slices",
+                format!("{slices}; give a power of two up to the sets, {sets}"),
+            ));
         }
         let bits = (sets / u64::from(slices)).trailing_zeros();
         // A tag and the kind of its page fit in 31 bits, and not all of them are set.
@@ -204,7 +224,8 @@ impl MachineConfig {
             return Err(config_error(
                 "dram.capacity",
                 format!(
-                    "{} bytes are too many for tags of 29 bits in {key}; give less memory or more sets",
+                    "{} bytes are too many for tags of 29 bits in {key}; give less memory or more \
+                        sets",
                     self.capacity()
                 ),
             ));
@@ -231,7 +252,8 @@ impl MachineConfig {
         let map = AddressMap::new(o, &self.memory.map)
             .map_err(|(key, message)| config_error("dram.memory", format!("{key}: {message}")))?;
         let lines = self.page / self.llc.line.0;
-        let sets = sets(self.llc.size.0, self.llc.ways, self.llc.line.0) / u64::from(self.llc.slices.max(1));
+        let sets = sets(self.llc.size.0, self.llc.ways, self.llc.line.0)
+            / u64::from(self.llc.slices.max(1));
         let mut layout = Layout {
             map,
             page: self.page,
@@ -242,7 +264,8 @@ impl MachineConfig {
             colours: (sets / lines).max(1),
             one_bank: true,
         };
-        // Place is linear in the address bits, so what holds for the first page holds for every page.
+        // Place is linear in the address bits, so what holds for the first page holds for every
+        // page.
         layout.one_bank = layout.banks_of(0).len() == 1;
         Ok(layout)
     }
@@ -285,8 +308,8 @@ impl Layout {
         self.colours
     }
 
-    /// Does every page lie in one bank? If not, the address map interleaves channels, ranks or banks below the page,
-    /// and banks cannot be given out by page.
+    /// Does every page lie in one bank? If not, the address map interleaves channels, ranks or
+    /// banks below the page, and banks cannot be given out by page.
     #[must_use]
     pub fn one_bank(&self) -> bool {
         self.one_bank
@@ -301,7 +324,8 @@ impl Layout {
     /// All banks of a frame, in order.
     #[must_use]
     pub fn banks_of(&self, frame: u64) -> Vec<u32> {
-        let lines = (0..self.page / self.line).map(|i| self.bank_at(frame * self.page + i * self.line));
+        let lines =
+            (0..self.page / self.line).map(|i| self.bank_at(frame * self.page + i * self.line));
         let mut banks: Vec<u32> = lines.collect();
         banks.sort_unstable();
         banks.dedup();

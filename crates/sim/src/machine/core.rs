@@ -1,12 +1,13 @@
 //! A core: runs its program through its private caches until it needs something shared.
 //!
-//! Rule: time is counted in core cycles. Between two uses of the shared cache nothing that others do can matter, so the core
-//! runs on by itself, as far as the machine lets it. It stops where it needs the shared cache ([`Stop::Shared`]), data that
-//! are under way, or room in its window: once it has computed `window` cycles past the issue of its oldest unfinished posted
-//! load, it waits for that load. Lines are in the private caches from the moment they are asked for; an access to one that
-//! is still under way joins its miss register.
-//! A fill asks the second level first; what falls out follows, then what fell out of the first level, as in the cache
-//! model of the profiler.
+//! Rule: time is counted in core cycles. Between two uses of the shared cache nothing that others
+//! do can matter, so the core runs on by itself, as far as the machine lets it. It stops where it
+//! needs the shared cache ([`Stop::Shared`]), data that are under way, or room in its window: once
+//! it has computed `window` cycles past the issue of its oldest unfinished posted load, it waits
+//! for that load. Lines are in the private caches from the moment they are asked for; an access to
+//! one that is still under way joins its miss register.
+//! A fill asks the second level first; what falls out follows, then what fell out of the first
+//! level, as in the cache model of the profiler.
 
 use super::key::{DIRECT_KIND, Kinds, ORDERED};
 use super::loaded::Loaded;
@@ -43,7 +44,8 @@ pub(super) struct Pending {
     pub what: What,
 }
 
-/// Most uses of the shared cache that one access causes: a snoop, a fill, a line from each private level.
+/// Most uses of the shared cache that one access causes: a snoop, a fill, a line from each private
+/// level.
 pub(super) const PENDING: usize = 4;
 
 /// Why a core stopped.
@@ -69,7 +71,8 @@ pub(super) struct Core {
     /// It may compute up to here before its oldest load must be there.
     window_limit: u64,
     window: u64,
-    /// What a fill is for, and whether the core waits for data, by kind of operation: tables, as kinds alternate.
+    /// What a fill is for, and whether the core waits for data, by kind of operation: tables, as
+    /// kinds alternate.
     hows: [How; 8],
     waits: u32,
     l2_latency: u64,
@@ -85,7 +88,8 @@ pub(super) struct Core {
     pub pending_count: usize,
     /// Where the data are under way that the core must have after what is pending.
     pub then_wait: Option<u8>,
-    /// What this program has done on this core since it was dispatched; time and computation are added at its end.
+    /// What this program has done on this core since it was dispatched; time and computation are
+    /// added at its end.
     pub live: Counters,
 }
 
@@ -117,7 +121,9 @@ fn hows(window: u64) -> [How; 8] {
 
 /// The kinds of operation whose data the core waits for, bit by bit.
 fn waits(window: u64) -> u32 {
-    1 << OpKind::LoadWait as u32 | 1 << OpKind::Fetch as u32 | u32::from(window == 0) << OpKind::Load as u32
+    1 << OpKind::LoadWait as u32
+        | 1 << OpKind::Fetch as u32
+        | u32::from(window == 0) << OpKind::Load as u32
 }
 
 /// Numbers of a core.
@@ -166,7 +172,8 @@ impl Core {
         self.pending_count += usize::from(needed);
     }
 
-    /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond `now`.
+    /// Runs to where it must stop; accesses beyond cycle `limit` are left, ordered ones beyond
+    /// `now`.
     pub fn run(&mut self, program: &mut Loaded, now: u64, limit: u64) -> Stop {
         loop {
             if let Some(stop) = self.stretch(program, limit) {
@@ -195,7 +202,8 @@ impl Core {
             let kind = op.kind();
             match kind {
                 OpKind::Compute => {
-                    (self.cycle, self.computed, program.at) = (when, self.computed + gap, program.at + 1);
+                    (self.cycle, self.computed, program.at) =
+                        (when, self.computed + gap, program.at + 1);
                     continue;
                 }
                 OpKind::Signal => return Stop::Signal,
@@ -215,8 +223,8 @@ impl Core {
         }
     }
 
-    /// Operations on pages that nobody else uses, up to something that [`Core::run`] has to see to: no time left, a signal,
-    /// another page, the end of the buffer.
+    /// Operations on pages that nobody else uses, up to something that [`Core::run`] has to see to:
+    /// no time left, a signal, another page, the end of the buffer.
     #[inline(always)]
     fn stretch(&mut self, program: &mut Loaded, limit: u64) -> Option<Stop> {
         if program.direct {

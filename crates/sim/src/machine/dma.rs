@@ -1,10 +1,11 @@
 //! DMA engines: blocks of lines, wait states, lines under way.
 //!
-//! Rule: an engine sends the lines of a block, never more than `outstanding` at once; when the last of the block has been
-//! moved it waits `wait_ps`, then begins the next. A read is moved when its data are there, a write when the memory controller
-//! has taken it. A stream with a rate begins its blocks at least the time of a block apart (remainders carried); blocks that
-//! the memory delays are not caught up. Lines go to DRAM, past the caches; the machine invalidates the copies of a line
-//! that a device writes.
+//! Rule: an engine sends the lines of a block, never more than `outstanding` at once; when the last
+//! of the block has been moved it waits `wait_ps`, then begins the next. A read is moved when its
+//! data are there, a write when the memory controller has taken it. A stream with a rate begins its
+//! blocks at least the time of a block apart (remainders carried); blocks that the memory delays
+//! are not caught up. Lines go to DRAM, past the caches; the machine invalidates the copies of a
+//! line that a device writes.
 //! Not covered: devices that read dirty lines out of caches, descriptors and their traffic.
 
 use super::config::{DmaSpec, Stream};
@@ -101,7 +102,8 @@ impl Device {
         } else if self.in_flight == 0 {
             // The end of an order needs no wait.
             let more = self.work.is_some_and(|w| w.to_send > 0);
-            self.next_ps = if more { now.saturating_add(self.wait_ps).max(self.due_ps) } else { now };
+            self.next_ps =
+                if more { now.saturating_add(self.wait_ps).max(self.due_ps) } else { now };
         }
     }
 
@@ -141,7 +143,8 @@ impl Device {
         self.block_left -= 1;
         self.in_flight += 1;
         self.work = Some(work);
-        self.next_ps = if self.block_left > 0 && self.in_flight < self.outstanding { now } else { NEVER };
+        self.next_ps =
+            if self.block_left > 0 && self.in_flight < self.outstanding { now } else { NEVER };
         Action::Send { line, into_memory: work.into_memory }
     }
 
@@ -162,8 +165,11 @@ impl Device {
     /// When may the block after this one begin?
     fn begin_block(&mut self, now: u64) {
         let ordered = self.work.is_some_and(|w| w.ordered);
-        let Some(rate) = self.stream.and_then(|s| s.bytes_per_s).filter(|_| !ordered) else { return };
-        let time = u128::from(self.block_lines * self.line) * 1_000_000_000_000 + u128::from(self.due_rest);
+        let Some(rate) = self.stream.and_then(|s| s.bytes_per_s).filter(|_| !ordered) else {
+            return;
+        };
+        let time = u128::from(self.block_lines * self.line) * 1_000_000_000_000
+            + u128::from(self.due_rest);
         let late = now > self.due_ps;
         self.due_ps = now.saturating_add(u64::try_from(time / u128::from(rate)).unwrap_or(NEVER));
         self.due_rest = if late { 0 } else { u64::try_from(time % u128::from(rate)).unwrap_or(0) };

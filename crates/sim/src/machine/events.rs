@@ -1,8 +1,11 @@
-//! What happens at an event: uses of the shared cache, answers of the memory, devices, dispatches that take hold.
+//! What happens at an event: uses of the shared cache, answers of the memory, devices, dispatches
+//! that take hold.
 
 use super::core::{How, PENDING, Pending, Stop, What};
 use super::dma::Action;
-use super::{Counters, Machine, NEVER, Notice, PENDING_WRITES, ProgramId, Seat, State, WRITE_BUFFER, sum};
+use super::{
+    Counters, Machine, NEVER, Notice, PENDING_WRITES, ProgramId, Seat, State, WRITE_BUFFER, sum,
+};
 use crate::hardware::DeviceId;
 use crate::program::PageKind;
 use solocore_cache::private::NONE;
@@ -78,11 +81,13 @@ impl Machine {
         }
     }
 
-    /// Goes on after an access: a waiting dispatch takes hold, or the core runs on, but not past a notice.
+    /// Goes on after an access: a waiting dispatch takes hold, or the core runs on, but not past a
+    /// notice.
     #[inline]
     fn go_on(&mut self, core: usize, now: u64) {
         let seat = &mut self.seats[core];
-        // The interrupt comes before the next access: without this cycle, all that are due at this instant would be made first.
+        // The interrupt comes before the next access: without this cycle, all that are due at this
+        // instant would be made first.
         seat.core.cycle += u64::from(std::mem::take(&mut seat.interrupted));
         if seat.switch.is_some() {
             let from = self.now.max(self.clock.ps(seat.core.cycle));
@@ -95,7 +100,8 @@ impl Machine {
         }
     }
 
-    /// Everything that an access needs of the shared cache, if there is room for what may come of it.
+    /// Everything that an access needs of the shared cache, if there is room for what may come of
+    /// it.
     fn use_shared(&mut self, core: usize) {
         let seat = &mut self.seats[core];
         let event = seat.event;
@@ -134,8 +140,11 @@ impl Machine {
     #[cold]
     fn needs_register(&self, core: usize) -> bool {
         let core = &self.seats[core].core;
-        let joins = |p: &Pending| !self.kinds.is_uncached(p.key) && core.mshrs.find(p.key).is_some();
-        core.pending[..core.pending_count].iter().any(|p| matches!(p.what, What::Read(_)) && !joins(p))
+        let joins =
+            |p: &Pending| !self.kinds.is_uncached(p.key) && core.mshrs.find(p.key).is_some();
+        core.pending[..core.pending_count]
+            .iter()
+            .any(|p| matches!(p.what, What::Read(_)) && !joins(p))
     }
 
     /// A fill; the register whose data the core waits for.
@@ -192,7 +201,8 @@ impl Machine {
         None
     }
 
-    /// An access to a cached page in the shared cache; a dirty line that falls out goes to DRAM. Was it a hit?
+    /// An access to a cached page in the shared cache; a dirty line that falls out goes to DRAM.
+    /// Was it a hit?
     #[inline]
     fn shared_access(&mut self, core: usize, key: u64, write: bool, ways: u64) -> bool {
         let looked = self.shared.access(key, write, ways);
@@ -343,7 +353,8 @@ impl Machine {
         (resting.on, resting.has_run) = (Some(core), true);
         seat.switch = None;
         seat.last = Some(program);
-        seat.recovers_since_ps = if loaded.at < loaded.recovered_at { self.clock.ps(start) } else { NEVER };
+        seat.recovers_since_ps =
+            if loaded.at < loaded.recovered_at { self.clock.ps(start) } else { NEVER };
         seat.loaded = Some((program, loaded));
         seat.core.cycle = start;
         seat.core.live = Counters::default();
@@ -377,8 +388,9 @@ impl Machine {
     }
 
     fn hand_over(&mut self, from: usize, program: ProgramId, at_ps: u64) {
-        let waits =
-            |seat: &Seat| seat.state == State::Program && seat.switch.is_some_and(|s| s.target == Some(program));
+        let waits = |seat: &Seat| {
+            seat.state == State::Program && seat.switch.is_some_and(|s| s.target == Some(program))
+        };
         let found = (0..self.seats.len()).find(|&other| other != from && waits(&self.seats[other]));
         if let Some(other) = found {
             let from_ps = at_ps.max(self.clock.ps(self.seats[other].core.cycle));

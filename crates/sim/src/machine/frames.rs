@@ -1,7 +1,8 @@
 //! Page frames by where they lie in DRAM.
 //!
-//! Rule: bank and row of an address are linear in its bits over GF(2), also where the map has XOR functions. So the frames of a bank and row
-//! are one solution plus every combination of the frame bits that change neither; elimination finds both.
+//! Rule: bank and row of an address are linear in its bits over GF(2), also where the map has XOR
+//! functions. So the frames of a bank and row are one solution plus every combination of the frame
+//! bits that change neither; elimination finds both.
 
 use super::Layout;
 
@@ -83,7 +84,10 @@ mod tests {
                 for (bank, row) in [(0, 0), (layout.banks() - 1, 5), (1, layout.rows() - 1)] {
                     let frames = layout.frames_of(bank, row);
                     assert_eq!(frames.len() as u64 * each, layout.frames(), "{name}");
-                    assert!(frames.iter().all(|&f| layout.bank(f) == bank && layout.row(f) == row), "{name}");
+                    assert!(
+                        frames.iter().all(|&f| layout.bank(f) == bank && layout.row(f) == row),
+                        "{name}"
+                    );
                 }
                 assert_eq!(layout.frames_of(0, layout.rows()), Vec::<u64>::new(), "{name}");
                 assert_eq!(layout.frames_of(layout.banks(), 0), Vec::<u64>::new(), "{name}");

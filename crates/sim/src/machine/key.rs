@@ -1,13 +1,16 @@
 //! Line keys: a physical line number with how its page is treated above it.
 //!
-//! Because the kind is part of the key, every cache hands it back with the lines it evicts, and nothing is looked up. The
-//! low bits are those of the line number, so sets are chosen as by a physical address.
+//! Because the kind is part of the key, every cache hands it back with the lines it evicts, and
+//! nothing is looked up. The low bits are those of the line number, so sets are chosen as by a
+//! physical address.
 
 use crate::program::PageKind;
 
-/// In a page's key: the frame is used by others too, and its accesses are made in the order of time.
+/// In a page's key: the frame is used by others too, and its accesses are made in the order of
+/// time.
 pub(super) const ORDERED: u64 = 1 << 63;
-/// In a page's key: its accesses take the slow path (ordered, or past the private caches). Keys are below it.
+/// In a page's key: its accesses take the slow path (ordered, or past the private caches). Keys are
+/// below it.
 pub(super) const DIRECT_KIND: u64 = 1 << 62;
 
 /// Packs and unpacks keys.

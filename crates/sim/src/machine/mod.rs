@@ -1,34 +1,42 @@
-//! The machine, request by request: cores with private caches and miss registers, a shared cache, DRAM, DMA engines.
+//! The machine, request by request: cores with private caches and miss registers, a shared cache,
+//! DRAM, DMA engines.
 //!
-//! Problem: experiments need the time of every miss under contention, with the regulators' interrupts in between, at tens of
-//! millions of accesses a second. Rule: whatever is shared (shared cache, DRAM, devices) sees accesses in the order of time.
-//! Between two such accesses a core depends on nobody, so it runs on through its private caches in one go and says when it
-//! needs something shared. Each core keeps the time of its next event; the earliest of these, of the DRAM's and of the
-//! devices' comes next, at equal times DRAM, then devices, then cores by number. Idle time and long computations cost one event.
+//! Problem: experiments need the time of every miss under contention, with the regulators'
+//! interrupts in between, at tens of millions of accesses a second. Rule: whatever is shared
+//! (shared cache, DRAM, devices) sees accesses in the order of time. Between two such accesses a
+//! core depends on nobody, so it runs on through its private caches in one go and says when it
+//! needs something shared. Each core keeps the time of its next event; the earliest of these, of
+//! the DRAM's and of the devices' comes next, at equal times DRAM, then devices, then cores by
+//! number. Idle time and long computations cost one event.
 //!
-//! Costs. An operation costs its cycles; a hit in the first level nothing more. In the second level or the shared cache a
-//! hit costs its latency if the core waits for it, nothing if it is posted. A fill from DRAM costs the look-up of the shared
-//! cache, the overhead of controller and interconnect (both before it queues), and the DRAM (docs/dram.md). Each fill holds a
-//! miss register; a core with none free stalls before its next fill is looked up, whether it would hit or not. Dirty lines
-//! travel down as posted writes and are counted on the core whose access pushed them out; a core with
-//! more than [`WRITE_BUFFER`] of them in front of the controller stalls before its next use of the shared cache.
-//! A line is in a cache from the moment it is asked for; only its own core waits for its data.
-//! As in a profile, `llc_accesses` are fills asked for by the private caches and `llc_misses` those that go to DRAM; lines
-//! written back are in neither.
+//! Costs. An operation costs its cycles; a hit in the first level nothing more. In the second level
+//! or the shared cache a hit costs its latency if the core waits for it, nothing if it is posted. A
+//! fill from DRAM costs the look-up of the shared cache, the overhead of controller and
+//! interconnect (both before it queues), and the DRAM (docs/dram.md). Each fill holds a miss
+//! register; a core with none free stalls before its next fill is looked up, whether it would hit
+//! or not. Dirty lines travel down as posted writes and are counted on the core whose access pushed
+//! them out; a core with more than [`WRITE_BUFFER`] of them in front of the controller stalls
+//! before its next use of the shared cache. A line is in a cache from the moment it is asked for;
+//! only its own core waits for its data. As in a profile, `llc_accesses` are fills asked for by the
+//! private caches and `llc_misses` those that go to DRAM; lines written back are in neither.
 //!
-//! Sharing. Frames that several programs or a device use are kept coherent: their accesses are made in the order of time, a
-//! write takes the line out of the other cores' private caches, a read first moves another core's dirty line to the
-//! shared cache. Messages cost no time. A device's write takes the line out of all caches; a device's read goes to DRAM.
+//! Sharing. Frames that several programs or a device use are kept coherent: their accesses are made
+//! in the order of time, a write takes the line out of the other cores' private caches, a read
+//! first moves another core's dirty line to the shared cache. Messages cost no time. A device's
+//! write takes the line out of all caches; a device's read goes to DRAM.
 //!
-//! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time that [`Hardware::advance`] was given.
-//! So a dispatch that answers a notice of another core or device can take hold up to a quantum late, and counters read at such
-//! a notice can be up to a quantum ahead; a core's own notices are exact, and so is everything at the time that `advance` was
-//! given. A snooped line can have left a cache up to a quantum early. Without dispatches the result does not depend on how
-//! `advance` is called.
+//! Error of the order. A core runs at most `quantum_ps` ahead, and never beyond the time that
+//! [`Hardware::advance`] was given. So a dispatch that answers a notice of another core or device
+//! can take hold up to a quantum late, and counters read at such a notice can be up to a quantum
+//! ahead; a core's own notices are exact, and so is everything at the time that `advance` was
+//! given. A snooped line can have left a cache up to a quantum early. Without dispatches the result
+//! does not depend on how `advance` is called.
 //!
-//! Locked pages always hit; the ways they take must be kept out of the masks by the caller. With lines shorter than a burst of
-//! the DRAM (32 B on a 64-bit channel), two lines share a burst, and a read of one is answered from a waiting write of the other.
-//! Not covered: prefetchers, TLBs, wrong-path accesses, ports and banks of caches, time of coherence messages.
+//! Locked pages always hit; the ways they take must be kept out of the masks by the caller. With
+//! lines shorter than a burst of the DRAM (32 B on a 64-bit channel), two lines share a burst, and
+//! a read of one is answered from a waiting write of the other.
+//! Not covered: prefetchers, TLBs, wrong-path accesses, ports and banks of caches, time of
+//! coherence messages.
 
 mod build;
 mod clock;
@@ -60,7 +68,8 @@ const NEVER: u64 = u64::MAX;
 /// Lines that a core may have written that the memory controller has not taken yet.
 pub const WRITE_BUFFER: u32 = solocore_model::platform::Pipeline::WRITE_BUFFER;
 
-/// Most lines that one access can send to DRAM: each of its uses of the shared cache one, and a fill that stores one more.
+/// Most lines that one access can send to DRAM: each of its uses of the shared cache one, and a
+/// fill that stores one more.
 const PENDING_WRITES: u32 = self::core::PENDING as u32 + 1;
 
 /// What a core does at its next event, or waits for.
@@ -162,7 +171,10 @@ pub struct Machine {
 
 impl std::fmt::Debug for Machine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Machine").field("now_ps", &self.now).field("cores", &self.seats.len()).finish_non_exhaustive()
+        f.debug_struct("Machine")
+            .field("now_ps", &self.now)
+            .field("cores", &self.seats.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -183,7 +195,8 @@ impl Machine {
         (best, which)
     }
 
-    /// The event of a core, and more of its events while nothing else comes before or with them; all before `bound`.
+    /// The event of a core, and more of its events while nothing else comes before or with them;
+    /// all before `bound`.
     #[inline]
     fn core_events(&mut self, core: usize, at_ps: u64, bound: u64) {
         self.now = at_ps;
@@ -192,7 +205,11 @@ impl Machine {
             let alone = self.seats[core].switch.is_none();
             self.core_event(core);
             let next = self.next[core];
-            if !alone || next >= bound || next >= self.controller.next_ps() || !self.notices.is_empty() {
+            if !alone
+                || next >= bound
+                || next >= self.controller.next_ps()
+                || !self.notices.is_empty()
+            {
                 return;
             }
             self.now = next;
@@ -217,7 +234,8 @@ impl Machine {
         let Some((_, loaded)) = &seat.loaded else { return Counters::default() };
         let core = &seat.core;
         let mut partly = 0;
-        if matches!(seat.state, State::Run | State::Signal) && self.now > self.clock.ps(core.cycle) {
+        if matches!(seat.state, State::Run | State::Signal) && self.now > self.clock.ps(core.cycle)
+        {
             partly = core.progress(loaded, self.clock.at_or_before(self.now));
         }
         Counters {
@@ -249,14 +267,15 @@ impl Hardware for Machine {
         self.now
     }
 
-    /// A program that another core has not let go of yet begins when it does. A dispatch before an earlier one has taken
-    /// hold replaces it; their overheads add up.
+    /// A program that another core has not let go of yet begins when it does. A dispatch before an
+    /// earlier one has taken hold replaces it; their overheads add up.
     fn dispatch(&mut self, core: usize, program: Option<ProgramId>, overhead_ps: u64) {
         let now = self.now;
         let seat = &mut self.seats[core];
         seat.running = program;
         let before = seat.switch.map_or(0, |s| s.overhead_ps);
-        seat.switch = Some(Switch { target: program, overhead_ps: before + overhead_ps, asked_ps: now });
+        seat.switch =
+            Some(Switch { target: program, overhead_ps: before + overhead_ps, asked_ps: now });
         match seat.state {
             State::Run | State::Signal => {
                 if let Some((_, loaded)) = &mut seat.loaded {
@@ -311,7 +330,11 @@ impl Hardware for Machine {
                 self.now = device_at;
                 self.device_event(device);
             } else {
-                self.core_events(core, core_at, then.min(device_at).min(until_ps.saturating_add(1)));
+                self.core_events(
+                    core,
+                    core_at,
+                    then.min(device_at).min(until_ps.saturating_add(1)),
+                );
             }
         }
     }

@@ -10,13 +10,21 @@ pub(super) struct Mshrs {
     keys: [u64; 64],
     /// Computation of the core when the load was issued.
     pub issued: [u64; 64],
-    /// Busy registers by the lowest bits of their key: nearly all lines are in none, which this says without a search.
+    /// Busy registers by the lowest bits of their key: nearly all lines are in none, which this
+    /// says without a search.
     by_key: [u8; 256],
 }
 
 impl Mshrs {
     pub fn new(count: u32) -> Self {
-        Self { busy: 0, loads: 0, all: u64::MAX >> (64 - count), keys: [0; 64], issued: [0; 64], by_key: [0; 256] }
+        Self {
+            busy: 0,
+            loads: 0,
+            all: u64::MAX >> (64 - count),
+            keys: [0; 64],
+            issued: [0; 64],
+            by_key: [0; 256],
+        }
     }
 
     #[inline]

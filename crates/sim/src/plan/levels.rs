@@ -1,13 +1,16 @@
 //! Runs a plan with criticality levels (`[mc2]`).
 //!
-//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides who runs, in both modes. Under the plan,
-//! levels A and B have their core's bank and ways, level C, best effort and the OS the other banks and the ways that are
-//! theirs, and devices write where the plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks
-//! are not interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a profiled task of level A or
-//! B, page `n` in the order of first touch has colour `n` of the cache, as its misses by ways were counted.
+//! Rule: the levels' scheduler (`criticality.h`) with the plan's time tables and PETs decides who
+//! runs, in both modes. Under the plan, levels A and B have their core's bank and ways, level C,
+//! best effort and the OS the other banks and the ways that are theirs, and devices write where the
+//! plan puts their buffers. Unmanaged, pages lie anywhere and all share all ways. Banks are not
+//! interleaved in either mode, as on the paper's board (mc2-os-isolation, section 2). Of a profiled
+//! task of level A or B, page `n` in the order of first touch has colour `n` of the cache, as its
+//! misses by ways were counted.
 //!
-//! A stated task makes the DRAM accesses that are stated for its ways, those to message buffers outside its core among
-//! them, all in its own pages. Each device has one access under way, as the bounds assume.
+//! A stated task makes the DRAM accesses that are stated for its ways, those to message buffers
+//! outside its core among them, all in its own pages. Each device has one access under way, as the
+//! bounds assume.
 //!
 //! Not covered: what the tasks write to each other; interrupts.
 
@@ -48,7 +51,9 @@ pub(super) fn region(plan: &Plan, mc2: &LevelsPlan, task: &PlanTask) -> (Vec<u32
 
 /// Banks of level C and the OS.
 fn shared_banks(plan: &Plan, mc2: &LevelsPlan) -> Vec<u32> {
-    (0..plan.platform.total_banks()).filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank)).collect()
+    (0..plan.platform.total_banks())
+        .filter(|bank| mc2.cores.iter().all(|core| core.bank != *bank))
+        .collect()
 }
 
 /// Adds a task's program and returns its index.
@@ -62,7 +67,12 @@ pub fn add(
 ) -> Result<usize, SimError> {
     let frames = stand_in.map(|s| s.frames.clone());
     if options.mode != Mode::Managed {
-        return Ok(board.add_workload(&task.name, workload, &Place { frames, ..Place::default() }, &[])?);
+        return Ok(board.add_workload(
+            &task.name,
+            workload,
+            &Place { frames, ..Place::default() },
+            &[],
+        )?);
     }
     let (banks, ways) = region(plan, mc2, task);
     let hard = matches!(task.criticality, Criticality::A | Criticality::B);
@@ -116,7 +126,9 @@ pub fn dress(mc2: &LevelsPlan, task: &PlanTask, spec: &mut TaskSpec) {
     spec.pet_ps = pet_ns.map(|ns| ns.saturating_mul(PS));
     spec.core = (level != Level::C).then_some(task.core as usize);
     spec.release = match task.period_ns {
-        Some(period) => Release::Periodic { period_ps: period.saturating_mul(PS), phase_ps: 0, jitter_ps: 0 },
+        Some(period) => {
+            Release::Periodic { period_ps: period.saturating_mul(PS), phase_ps: 0, jitter_ps: 0 }
+        }
         None => Release::Background,
     };
 }
@@ -148,13 +160,21 @@ pub fn scheduler(mc2: &LevelsPlan, added: &[usize]) -> SchedulerSpec {
 
 /// What a trace of decisions says of itself, with the decisions.
 pub fn trace(plan: &Plan, events: Vec<Event>) -> SchedTrace {
-    let about =
-        [("scheduler", "levels".to_owned()), ("source", "sim".to_owned()), ("cpus", plan.cores.len().to_string())];
+    let about = [
+        ("scheduler", "levels".to_owned()),
+        ("source", "sim".to_owned()),
+        ("cpus", plan.cores.len().to_string()),
+    ];
     SchedTrace { about: about.map(|(key, value)| (key.to_owned(), value)).into(), events }
 }
 
 /// The devices, each moving its stream all the time.
-pub fn devices(plan: &Plan, mc2: &LevelsPlan, options: &Options, board: &mut Board) -> Result<(), BoardError> {
+pub fn devices(
+    plan: &Plan,
+    mc2: &LevelsPlan,
+    options: &Options,
+    board: &mut Board,
+) -> Result<(), BoardError> {
     let managed = options.mode == Mode::Managed;
     for io in &mc2.io {
         let banks = match io.bank.filter(|_| io.direct) {
@@ -162,7 +182,8 @@ pub fn devices(plan: &Plan, mc2: &LevelsPlan, options: &Options, board: &mut Boa
             None => shared_banks(plan, mc2),
         };
         let place = if managed { Place::banks(&banks) } else { Place::default() };
-        let pages = u32::try_from(io.bytes.div_ceil(plan.platform.page.0).max(1)).unwrap_or(u32::MAX);
+        let pages =
+            u32::try_from(io.bytes.div_ceil(plan.platform.page.0).max(1)).unwrap_or(u32::MAX);
         let frames = board.pages(&io.device, pages, &place)?;
         board.device(DmaSpec {
             name: io.device.clone(),

@@ -1,8 +1,10 @@
 //! Runs a plan: the same tasks alone, together on the plain machine, or together under the plan.
 //!
-//! Rule: what the plan promises to isolate is set up on the simulated board as the plan says (banks, locked pages, ways, budgets), and
-//! nothing else; a plan with partitions runs by its time table (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task
-//! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds count on none.
+//! Rule: what the plan promises to isolate is set up on the simulated board as the plan says
+//! (banks, locked pages, ways, budgets), and nothing else; a plan with partitions runs by its time
+//! table (`partitions`), one with criticality levels by `levels`, one with VCPUs by `vcpus`. A task
+//! that is promised a deadline gets no hit in the shared cache outside its locked pages: the bounds
+//! count on none.
 
 mod levels;
 mod options;
@@ -14,7 +16,9 @@ pub use stand_in::{StandIn, banks, layout};
 
 use crate::board::{Board, BoardError, Place};
 use crate::hardware::Hardware;
-use crate::kernel::config::{Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget};
+use crate::kernel::config::{
+    Budget, RegulatorSpec, Release, Role, SchedulerSpec, Sharing, TaskBudget,
+};
 use crate::kernel::{Decisions, KernelConfig, KernelResult, Timeline};
 use crate::program::PageKind;
 use crate::windows::{self, Execution};
@@ -68,7 +72,8 @@ pub fn simulate_traced(
 /// As [`simulate`], with other programs in place of some tasks' own.
 ///
 /// # Errors
-/// [`SimError`]; also when a stand-in has no task, or frames outside the banks that the plan gives the task.
+/// [`SimError`]; also when a stand-in has no task, or frames outside the banks that the plan gives
+/// the task.
 pub fn simulate_with(
     plan: &Plan,
     options: &Options,
@@ -111,7 +116,8 @@ fn solo(
     sum.ok_or_else(|| SimError::Input("the plan has no tasks".to_owned()))
 }
 
-/// Ways of each core that locking leaves to its best-effort tasks: consecutive ones, core after core.
+/// Ways of each core that locking leaves to its best-effort tasks: consecutive ones, core after
+/// core.
 fn free_ways(plan: &Plan) -> Vec<u64> {
     let per_way = u64::from(plan.platform.pages_per_way());
     let mut first = 0;
@@ -157,7 +163,10 @@ fn run(
         levels::devices(plan, mc2, options, &mut board)?;
     }
     // Unmanaged, there are no VCPUs either.
-    let vcpus = plan.vcpus().filter(|_| options.mode == Mode::Managed).map(|planned| vcpus::config(plan, planned));
+    let vcpus = plan
+        .vcpus()
+        .filter(|_| options.mode == Mode::Managed)
+        .map(|planned| vcpus::config(plan, planned));
     let of_task: Vec<usize> = added.iter().map(|&at| vcpus::of_task(plan, at)).collect();
     if vcpus.is_some() {
         of_task.iter().enumerate().for_each(|(task, &vcpu)| board.task(task).vcpu = Some(vcpu));
@@ -192,11 +201,16 @@ fn run(
         let requests = requests(&kernel);
         let result = kernel.finish(&mut timeline);
         let trace = levels::trace(plan, timeline.take_decisions());
-        return Ok((finished(plan, options, &result, &added, (requests, timeline), None), Some(trace)));
+        return Ok((
+            finished(plan, options, &result, &added, (requests, timeline), None),
+            Some(trace),
+        ));
     }
     let Some(execution) = execution else {
         let mut watch = match vcpus.filter(|_| traced) {
-            Some(vcpus) => Decisions::of_vcpus(timeline, &vcpus, of_task, kernel.hardware().cores()),
+            Some(vcpus) => {
+                Decisions::of_vcpus(timeline, &vcpus, of_task, kernel.hardware().cores())
+            }
             None => Decisions::none(timeline),
         };
         kernel.run(end, &mut watch, &mut step).map_err(BoardError::from)?;
@@ -248,7 +262,8 @@ fn finished(
                 if segment.activity == Activity::Run {
                     segment.activity = Activity::Prefetch;
                 }
-                let name = plan.windows().and_then(|s| s.partitions.get(partition)).map(|p| &p.name);
+                let name =
+                    plan.windows().and_then(|s| s.partitions.get(partition)).map(|p| &p.name);
                 plan.tasks.iter().position(|t| t.partition.as_ref() == name).unwrap_or(0)
             }
         };
@@ -267,18 +282,24 @@ fn add(
 ) -> Result<(), SimError> {
     let core = task.core as usize;
     let Some(planned) = plan.cores.get(core) else {
-        return Err(SimError::Input(format!("task `{}` is on core {core}, which the plan lacks", task.name)));
+        return Err(SimError::Input(format!(
+            "task `{}` is on core {core}, which the plan lacks",
+            task.name
+        )));
     };
     let managed = options.mode == Mode::Managed;
     let spec = match &task.profile {
         // The bounds let an analysed task wait for each of its reads. Nobody says that others do.
-        Some(file) => {
-            WorkloadSpec::Profile(ProfileParams { file: file.clone(), streams: task.best_effort(), job: None })
-        }
+        Some(file) => WorkloadSpec::Profile(ProfileParams {
+            file: file.clone(),
+            streams: task.best_effort(),
+            job: None,
+        }),
         None => {
             // Without the plan nothing is locked.
             let unlocked = task.unlocked.filter(|_| !managed);
-            let (wcet_ns, misses) = unlocked.map_or((task.wcet_ns, task.misses), |u| (u.wcet_ns, u.misses));
+            let (wcet_ns, misses) =
+                unlocked.map_or((task.wcet_ns, task.misses), |u| (u.wcet_ns, u.misses));
             WorkloadSpec::Spread(Spread {
                 wcet: Some(Time::from_ps(wcet_ns.saturating_mul(PS))),
                 misses: Some(misses),
@@ -301,11 +322,13 @@ fn add(
         return Ok(());
     }
     let private = managed && plan.cores.iter().all(|c| c.banks.is_some());
-    let banks = planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
+    let banks =
+        planned.banks.filter(|_| private).map(|(first, count)| (first..first + count).collect());
     // The bounds count on no hit outside the locked pages; best effort may have them.
     let kind = if managed && !task.best_effort() { PageKind::Bypass } else { PageKind::Cached };
     let kind = stand_in.and_then(|s| s.kind).unwrap_or(kind);
-    let place = Place { banks, frames: stand_in.map(|s| s.frames.clone()), kind, ..Place::default() };
+    let place =
+        Place { banks, frames: stand_in.map(|s| s.frames.clone()), kind, ..Place::default() };
     let names = workload.page_names.clone();
     let index = board.add_workload(&task.name, workload, &place, &[])?;
     let locked: HashSet<&PageName> = task.locked_pages.iter().filter(|_| managed).collect();
@@ -352,11 +375,14 @@ fn regulator(plan: &Plan, mode: Mode) -> RegulatorSpec {
         return RegulatorSpec::None;
     }
     // The plan's budget counts reads and write-backs together, unless a part of it is for these.
-    let budget = |c: &solocore_model::plan::PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
-        (None, _) => Budget::Unlimited,
-        (Some(all), None) => Budget::Together(all),
-        (Some(all), Some(writes)) => Budget::Apart { reads: all.saturating_sub(writes), writes },
-    };
+    let budget =
+        |c: &solocore_model::plan::PlanCore| match (c.budget_accesses, c.write_budget_accesses) {
+            (None, _) => Budget::Unlimited,
+            (Some(all), None) => Budget::Together(all),
+            (Some(all), Some(writes)) => {
+                Budget::Apart { reads: all.saturating_sub(writes), writes }
+            }
+        };
     RegulatorSpec::MemGuard {
         period_ps: plan.regulation.period_ns * PS,
         // Cores beyond the plan's run nothing.
@@ -388,7 +414,11 @@ fn results(plan: &Plan, options: &Options, result: &KernelResult, added: &[usize
             moet_ns: t.execution.max_ps().div_ceil(PS),
             acet_ns: t.execution.mean_ps() / PS,
             max_response_ns: t.response.max_ps().div_ceil(PS),
-            execution_ns: t.execution.cumulative().map(|(ps, jobs)| (ps.div_ceil(PS), jobs)).collect(),
+            execution_ns: t
+                .execution
+                .cumulative()
+                .map(|(ps, jobs)| (ps.div_ceil(PS), jobs))
+                .collect(),
             accesses: t.counters.transactions(),
             ..tasks[at].clone()
         };

@@ -1,7 +1,7 @@
 //! How a plan is simulated, and why it could not be.
 //!
-//! Problem: partitions, levels and VCPUs set a board up from the same choices. Rule: all take [`Options`] and fail with [`SimError`]; a plan
-//! counts in ns, the simulator in ps ([`PS`]).
+//! Problem: partitions, levels and VCPUs set a board up from the same choices. Rule: all take
+//! [`Options`] and fail with [`SimError`]; a plan counts in ns, the simulator in ps ([`PS`]).
 
 use crate::board::BoardError;
 use crate::kernel::KernelError;

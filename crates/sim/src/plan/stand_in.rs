@@ -1,13 +1,16 @@
 //! Other programs in place of a plan's own: attacks on its bounds.
 //!
-//! Problem: a plan promises its bounds for every program that keeps to the stated numbers, and the programs that `sim` makes by itself
-//! are mild: random pages, misses evenly spread. Rule: a [`StandIn`] is a program for one task and the page frames that it lies in. Core,
-//! priority, release, budget and window stay the plan's. Under the plan, its frames must lie in the banks that the plan gives the
-//! task, as the plan promises private banks; without private banks any frame will do.
+//! Problem: a plan promises its bounds for every program that keeps to the stated numbers, and the
+//! programs that `sim` makes by itself are mild: random pages, misses evenly spread. Rule: a
+//! [`StandIn`] is a program for one task and the page frames that it lies in. Core, priority,
+//! release, budget and window stay the plan's. Under the plan, its frames must lie in the banks
+//! that the plan gives the task, as the plan promises private banks; without private banks any
+//! frame will do.
 //!
-//! Who gives an analysed task a stand-in answers for its numbers: a job makes at most the plan's `misses` DRAM transactions, and
-//! takes at most `wcet` alone. Best effort may do anything.
-//! Not covered: the prefetch programs and DMA engines of partitions, and the devices of levels, which stay the plan's.
+//! Who gives an analysed task a stand-in answers for its numbers: a job makes at most the plan's
+//! `misses` DRAM transactions, and takes at most `wcet` alone. Best effort may do anything.
+//! Not covered: the prefetch programs and DMA engines of partitions, and the devices of levels,
+//! which stay the plan's.
 
 use super::levels;
 use super::options::{Options, SimError};
@@ -82,18 +85,25 @@ pub(super) fn check(plan: &Plan, options: &Options, stand_ins: &[StandIn]) -> Re
     for stand_in in stand_ins {
         let Some(task) = plan.tasks.get(stand_in.task) else {
             let (at, count) = (stand_in.task, plan.tasks.len());
-            return Err(SimError::Input(format!("a stand-in is for task {at}, but the plan has {count} tasks")));
+            return Err(SimError::Input(format!(
+                "a stand-in is for task {at}, but the plan has {count} tasks"
+            )));
         };
         if taken.contains(&stand_in.task) {
-            return Err(SimError::Input(format!("task `{}` has two stand-ins; give it one", task.name)));
+            return Err(SimError::Input(format!(
+                "task `{}` has two stand-ins; give it one",
+                task.name
+            )));
         }
         taken.push(stand_in.task);
         let banks = banks(plan, stand_in.task).filter(|_| options.mode == Mode::Managed);
         // As the board's own allocator, which goes by a frame's first line.
-        let outside = |frame: &&u64| banks.as_ref().is_some_and(|b| !b.contains(&layout.bank(**frame)));
+        let outside =
+            |frame: &&u64| banks.as_ref().is_some_and(|b| !b.contains(&layout.bank(**frame)));
         if let Some(frame) = stand_in.frames.iter().find(outside) {
             return Err(SimError::Input(format!(
-                "the stand-in of task `{}` has page frame {frame} in bank {}, which is not its own; the plan gives it the banks {:?}",
+                "the stand-in of task `{}` has page frame {frame} in bank {}, which is not its \
+                    own; the plan gives it the banks {:?}",
                 task.name,
                 layout.bank(*frame),
                 banks.unwrap_or_default()

@@ -1,8 +1,9 @@
 //! Runs a plan with VCPUs.
 //!
-//! Rule: the VCPU scheduler (`vcpu.h`) with the plan's VCPUs on the plan's cores, numbered as on Linux: the best-effort VCPU of each core
-//! first, by core, then the plan's in its order. Tasks that are bound to none run in the best-effort VCPU of their core. Switches and
-//! timers cost nothing here, so that what the plan allows for them is slack.
+//! Rule: the VCPU scheduler (`vcpu.h`) with the plan's VCPUs on the plan's cores, numbered as on
+//! Linux: the best-effort VCPU of each core first, by core, then the plan's in its order. Tasks
+//! that are bound to none run in the best-effort VCPU of their core. Switches and timers cost
+//! nothing here, so that what the plan allows for them is slack.
 
 use super::options::PS;
 use crate::kernel::config::{Background, Balancing, Rule, ThrottleSpec, VcpuConfig, VcpuSpec};
@@ -12,7 +13,8 @@ use solocore_model::vcpus::{self, Throttle};
 /// Number of a task's VCPU.
 pub fn of_task(plan: &Plan, task: usize) -> usize {
     let Some(task) = plan.tasks.get(task) else { return 0 };
-    let bound = plan.vcpus().and_then(|p| p.vcpus.iter().position(|v| v.tasks.contains(&task.name)));
+    let bound =
+        plan.vcpus().and_then(|p| p.vcpus.iter().position(|v| v.tasks.contains(&task.name)));
     bound.map_or(task.core as usize, |v| plan.cores.len() + v)
 }
 
@@ -27,8 +29,10 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         colours,
     };
     let best_effort = (0..cores).map(|core| spec(core, rules.best_effort_ns, 0));
-    let planned = vcpus.iter().map(|v| spec(v.core as usize, (v.capacity_ns, v.period_ns), v.colours));
-    let stays = |at: &usize| at.checked_sub(cores).is_none_or(|v| vcpus.get(v).is_some_and(|v| v.fixed));
+    let planned =
+        vcpus.iter().map(|v| spec(v.core as usize, (v.capacity_ns, v.period_ns), v.colours));
+    let stays =
+        |at: &usize| at.checked_sub(cores).is_none_or(|v| vcpus.get(v).is_some_and(|v| v.fixed));
     VcpuConfig {
         vcpus: best_effort.chain(planned).collect(),
         background: match rules.background {
@@ -39,7 +43,11 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         },
         strict: rules.strict,
         throttle: rules.throttle.map(|t| throttle(plan, &t)),
-        balancing: if rules.balance_ns.is_some() { Balancing::Full { limit: 1 } } else { Balancing::Static },
+        balancing: if rules.balance_ns.is_some() {
+            Balancing::Full { limit: 1 }
+        } else {
+            Balancing::Static
+        },
         fixed: (0..cores + vcpus.len()).filter(stays).collect(),
         replenishments: Some(rules.replenishments),
         // Cores of the board beyond the plan's run nothing.
@@ -53,8 +61,12 @@ fn throttle(plan: &Plan, t: &Throttle) -> ThrottleSpec {
     let (rule, threshold) = match (t.max_latency, t.max_rate) {
         (Some(latency), _) => (Rule::Latency, latency.ps()),
         (None, rate) => {
-            let bytes = u128::from(rate.map_or(0, |r| r.0)) * u128::from(t.period.ps()) / 1_000_000_000_000;
-            (Rule::Rate, u64::try_from(bytes / u128::from(plan.platform.llc.line.0)).unwrap_or(u64::MAX))
+            let bytes =
+                u128::from(rate.map_or(0, |r| r.0)) * u128::from(t.period.ps()) / 1_000_000_000_000;
+            (
+                Rule::Rate,
+                u64::try_from(bytes / u128::from(plan.platform.llc.line.0)).unwrap_or(u64::MAX),
+            )
         }
     };
     ThrottleSpec {

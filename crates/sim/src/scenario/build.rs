@@ -1,14 +1,14 @@
 //! From a scenario to a board and a kernel configuration.
 
 use super::{
-    BackgroundEntry, DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry, Resolution, Scenario, SchedulerEntry,
-    SharingEntry, TableEntry, TaskEntry, ThrottleEntry, VcpuScheduler,
+    BackgroundEntry, DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry, Resolution, Scenario,
+    SchedulerEntry, SharingEntry, TableEntry, TaskEntry, ThrottleEntry, VcpuScheduler,
 };
 use crate::board::{Board, BoardError, Place};
 use crate::kernel::KernelConfig;
 use crate::kernel::config::{
-    Background, Balancing, Budget, CoreTable, Costs, Level, RegulatorSpec, Release, Role, Rule, SchedulerSpec, Sharing,
-    TaskBudget, ThrottleSpec, VcpuConfig, VcpuSpec, Window,
+    Background, Balancing, Budget, CoreTable, Costs, Level, RegulatorSpec, Release, Role, Rule,
+    SchedulerSpec, Sharing, TaskBudget, ThrottleSpec, VcpuConfig, VcpuSpec, Window,
 };
 use crate::machine::{DmaSpec, Stream};
 use solocore_model::system::Criticality;
@@ -32,20 +32,27 @@ pub struct Prepared {
 /// The file, the line of the table at fault, what is wrong and what to do.
 pub fn prepare(scenario: &Scenario) -> Result<Prepared, ModelError> {
     let s = &scenario.simulation;
-    let mut board = Board::new(&scenario.platform, s.seed).map_err(|e| refused(scenario, None, &e))?;
+    let mut board =
+        Board::new(&scenario.platform, s.seed).map_err(|e| refused(scenario, None, &e))?;
     board.config.row_hit_cap = match &s.row_hit_cap {
         None => board.config.row_hit_cap,
         Some(HitCap::Number(n)) => Some(*n),
         Some(HitCap::Off(word)) if word == "off" => None,
         Some(HitCap::Off(word)) => {
-            return Err(invalid(scenario, None, format!("row_hit_cap = \"{word}\"; give a number or \"off\"")));
+            return Err(invalid(
+                scenario,
+                None,
+                format!("row_hit_cap = \"{word}\"; give a number or \"off\""),
+            ));
         }
     };
     check_names(scenario)?;
     for (at, (task, line)) in scenario.tasks.iter().enumerate() {
         add_task(scenario, &mut board, at, task).map_err(|what| match what {
             Fault::Board(e) => refused(scenario, Some(*line), &e),
-            Fault::Words(message) => invalid(scenario, Some(*line), format!("task `{}`: {message}", task.name)),
+            Fault::Words(message) => {
+                invalid(scenario, Some(*line), format!("task `{}`: {message}", task.name))
+            }
         })?;
     }
     for (device, line) in &scenario.devices {
@@ -92,7 +99,11 @@ fn check_names(scenario: &Scenario) -> Result<(), ModelError> {
                 return Err(invalid(scenario, *line, "a name is empty; give it one".to_owned()));
             }
             if names[..at].iter().any(|(other, _)| other == name) {
-                return Err(invalid(scenario, *line, format!("`{name}` is there twice; rename one")));
+                return Err(invalid(
+                    scenario,
+                    *line,
+                    format!("`{name}` is there twice; rename one"),
+                ));
             }
         }
     }
@@ -108,7 +119,12 @@ fn place(entry: &PlaceEntry) -> Place {
     }
 }
 
-fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry) -> Result<(), Fault> {
+fn add_task(
+    scenario: &Scenario,
+    board: &mut Board,
+    at: usize,
+    entry: &TaskEntry,
+) -> Result<(), Fault> {
     let base = files::parent_dir(&scenario.path);
     let has_jobs = entry.workload.build(&board.context(base))?.has_jobs;
     if entry.period.is_some() && entry.sporadic.is_some() {
@@ -116,30 +132,42 @@ fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry
     }
     if (entry.period.is_some() || entry.sporadic.is_some()) && !has_jobs {
         return Err(Fault::Words(
-            "is released in jobs, but its workload never ends; give the workload a job, like job = { passes = 1 }"
+            "is released in jobs, but its workload never ends; give the workload a job, like job = \
+                { passes = 1 }"
                 .to_owned(),
         ));
     }
     let cores = scenario.platform.cores;
     if let Some(core) = entry.core.filter(|&c| c >= cores as usize) {
-        let message =
-            format!("is on core {core}, but the board has cores 0 to {}; place it on one of these", cores - 1);
+        let message = format!(
+            "is on core {core}, but the board has cores 0 to {}; place it on one of these",
+            cores - 1
+        );
         return Err(Fault::Words(message));
     }
-    let regions: Vec<(&str, Place)> = entry.regions.iter().map(|(name, e)| (name.as_str(), place(e))).collect();
-    let index = board.add_spec(&entry.name, &entry.workload, base, &place(&entry.place), &regions)?;
+    let regions: Vec<(&str, Place)> =
+        entry.regions.iter().map(|(name, e)| (name.as_str(), place(e))).collect();
+    let index =
+        board.add_spec(&entry.name, &entry.workload, base, &place(&entry.place), &regions)?;
     if let Some(ways) = &entry.ways {
         let all = board.platform().llc.ways;
         let mask = ways.mask().filter(|m| all >= 64 || m >> all == 0);
         let Some(mask) = mask else {
-            return Err(Fault::Words(format!("has ways beyond the {all} of the shared cache; name 0 to {}", all - 1)));
+            return Err(Fault::Words(format!(
+                "has ways beyond the {all} of the shared cache; name 0 to {}",
+                all - 1
+            )));
         };
         board.space(index).ways = mask;
     }
     let vcpu = match &entry.vcpu {
         None => None,
         Some(name) => match scenario.vcpus.iter().position(|v| &v.name == name) {
-            None => return Err(Fault::Words(format!("its VCPU `{name}` is no [[vcpu]]; add one of that name"))),
+            None => {
+                return Err(Fault::Words(format!(
+                    "its VCPU `{name}` is no [[vcpu]]; add one of that name"
+                )));
+            }
             found => found,
         },
     };
@@ -159,7 +187,8 @@ fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry
     task.vcpu = vcpu;
     task.partition = entry.partition;
     task.realtime = entry.realtime;
-    task.budget = entry.budget.map(|b| TaskBudget { accesses: b.accesses, length_ps: b.length.ps() });
+    task.budget =
+        entry.budget.map(|b| TaskBudget { accesses: b.accesses, length_ps: b.length.ps() });
     task.start_ps = entry.start.ps();
     task.stop_ps = entry.stop.map(Time::ps);
     Ok(())
@@ -167,12 +196,15 @@ fn add_task(scenario: &Scenario, board: &mut Board, at: usize, entry: &TaskEntry
 
 fn release(entry: &TaskEntry) -> Release {
     match (entry.period, entry.sporadic) {
-        (Some(period), _) => {
-            Release::Periodic { period_ps: period.ps(), phase_ps: entry.phase.ps(), jitter_ps: entry.jitter.ps() }
-        }
-        (None, Some(least)) => {
-            Release::Sporadic { min_ps: least.ps(), max_ps: entry.sporadic_max.unwrap_or(least).ps() }
-        }
+        (Some(period), _) => Release::Periodic {
+            period_ps: period.ps(),
+            phase_ps: entry.phase.ps(),
+            jitter_ps: entry.jitter.ps(),
+        },
+        (None, Some(least)) => Release::Sporadic {
+            min_ps: least.ps(),
+            max_ps: entry.sporadic_max.unwrap_or(least).ps(),
+        },
         (None, None) => Release::Background,
     }
 }
@@ -181,11 +213,16 @@ fn release(entry: &TaskEntry) -> Release {
 fn rate_monotonic(scenario: &Scenario, at: usize) -> u32 {
     let key = |t: &TaskEntry| t.period.or(t.sporadic).map_or(u64::MAX, Time::ps);
     let own = key(&scenario.tasks[at].0);
-    let before = scenario.tasks.iter().enumerate().filter(|(i, (t, _))| (key(t), *i) < (own, at)).count();
+    let before =
+        scenario.tasks.iter().enumerate().filter(|(i, (t, _))| (key(t), *i) < (own, at)).count();
     u32::try_from(before).unwrap_or(u32::MAX)
 }
 
-fn add_device(scenario: &Scenario, board: &mut Board, entry: &DeviceEntry) -> Result<(), BoardError> {
+fn add_device(
+    scenario: &Scenario,
+    board: &mut Board,
+    entry: &DeviceEntry,
+) -> Result<(), BoardError> {
     let (page, line) = (scenario.platform.page.0, scenario.platform.llc.line.0);
     let pages = u32::try_from(entry.buffer.0.div_ceil(page).max(1)).unwrap_or(u32::MAX);
     let frames = board.pages(&entry.name, pages, &place(&entry.place))?;
@@ -207,7 +244,8 @@ fn add_device(scenario: &Scenario, board: &mut Board, entry: &DeviceEntry) -> Re
 }
 
 fn scheduler(scenario: &Scenario) -> Result<SchedulerSpec, String> {
-    let tables = || scenario.tables.iter().map(|t| table(scenario, t)).collect::<Result<Vec<_>, String>>();
+    let tables =
+        || scenario.tables.iter().map(|t| table(scenario, t)).collect::<Result<Vec<_>, String>>();
     let spec = match &scenario.scheduler {
         SchedulerEntry::FixedPriority => SchedulerSpec::FixedPriority,
         SchedulerEntry::GlobalEdf => SchedulerSpec::GlobalEdf,
@@ -216,7 +254,11 @@ fn scheduler(scenario: &Scenario) -> Result<SchedulerSpec, String> {
         SchedulerEntry::Vcpu(v) => return Ok(SchedulerSpec::Vcpu(vcpus(scenario, v)?)),
     };
     if !scenario.tables.is_empty() {
-        return Err("there are [[table]]s, but the scheduler is neither `levels` nor `time_table`; remove them or choose one of these".to_owned());
+        return Err(
+            "there are [[table]]s, but the scheduler is neither `levels` nor `time_table`; \
+            remove them or choose one of these"
+                .to_owned(),
+        );
     }
     Ok(spec)
 }
@@ -224,9 +266,14 @@ fn scheduler(scenario: &Scenario) -> Result<SchedulerSpec, String> {
 fn table(scenario: &Scenario, entry: &TableEntry) -> Result<CoreTable, String> {
     let window = |w: &super::WindowEntry| {
         let id = match (&w.task, w.partition) {
-            (Some(name), None) => scenario.tasks.iter().position(|(t, _)| &t.name == name).ok_or_else(|| {
-                format!("the table of core {} has a window of `{name}`, which is no task", entry.core)
-            })?,
+            (Some(name), None) => {
+                scenario.tasks.iter().position(|(t, _)| &t.name == name).ok_or_else(|| {
+                    format!(
+                        "the table of core {} has a window of `{name}`, which is no task",
+                        entry.core
+                    )
+                })?
+            }
             (None, Some(partition)) => partition,
             _ => {
                 return Err(format!(
@@ -258,7 +305,11 @@ fn vcpus(scenario: &Scenario, v: &VcpuScheduler) -> Result<VcpuConfig, String> {
         },
         strict: v.strict,
         throttle: v.throttle.as_ref().map(|t| throttle(scenario, t)).transpose()?,
-        balancing: if v.migrations == 0 { Balancing::Static } else { Balancing::Full { limit: v.migrations } },
+        balancing: if v.migrations == 0 {
+            Balancing::Static
+        } else {
+            Balancing::Full { limit: v.migrations }
+        },
         fixed: Vec::new(),
         replenishments: None,
         colours: v.colours.clone(),
@@ -295,12 +346,15 @@ fn regulator(scenario: &Scenario) -> Result<RegulatorSpec, String> {
             if bandwidth.len() > cores {
                 let given = bandwidth.len();
                 return Err(format!(
-                    "[regulation]: bandwidth of {given} cores, but the board has {cores}; leave some out"
+                    "[regulation]: bandwidth of {given} cores, but the board has {cores}; leave \
+                        some out"
                 ));
             }
             let role = Role { hard: !reclaim, predict: *reclaim, reclaim: *reclaim };
             let core = |core: usize| match bandwidth.get(core) {
-                Some(Limit::Rate(rate)) => (Budget::Together(lines(scenario, *rate, *period)), role),
+                Some(Limit::Rate(rate)) => {
+                    (Budget::Together(lines(scenario, *rate, *period)), role)
+                }
                 _ => (Budget::Unlimited, Role::default()),
             };
             let sharing = match sharing {
@@ -315,12 +369,14 @@ fn regulator(scenario: &Scenario) -> Result<RegulatorSpec, String> {
                 chunk: 32,
             }
         }
-        RegulationEntry::Bwlock { period, max_bandwidth, min_bandwidth, immediate } => RegulatorSpec::BwLock {
-            period_ps: period.ps(),
-            max_budget: max_bandwidth.map(|b| lines(scenario, b, *period)),
-            min_budget: lines(scenario, *min_bandwidth, *period),
-            immediate: *immediate,
-        },
+        RegulationEntry::Bwlock { period, max_bandwidth, min_bandwidth, immediate } => {
+            RegulatorSpec::BwLock {
+                period_ps: period.ps(),
+                max_budget: max_bandwidth.map(|b| lines(scenario, b, *period)),
+                min_budget: lines(scenario, *min_bandwidth, *period),
+                immediate: *immediate,
+            }
+        }
         RegulationEntry::Dynamic { hard, soft } => {
             RegulatorSpec::Dynamic { hard: hard.indices(), soft: soft.indices() }
         }

@@ -1,6 +1,7 @@
 //! The tables of a scenario file.
 //!
-//! Problem: a mistyped key would be a default without a word. Rule: every table is a type that refuses unknown keys.
+//! Problem: a mistyped key would be a default without a word. Rule: every table is a type that
+//! refuses unknown keys.
 
 use super::ranges::Ranges;
 use crate::program::PageKind;
@@ -45,7 +46,8 @@ pub struct Simulation {
     pub window: Option<Cycles>,
     /// In place of the platform's replacement.
     pub replacement: Option<Replacement>,
-    /// Transactions of each core are counted in periods of this length, where the regulator has none.
+    /// Transactions of each core are counted in periods of this length, where the regulator has
+    /// none.
     pub count_period: Option<Time>,
 }
 
@@ -156,7 +158,8 @@ pub enum RegulationEntry {
         /// Regulation period.
         #[serde(default = "one_millisecond")]
         period: Time,
-        /// Bandwidth of each core, by number, or "unlimited"; the cores that are left out are not limited.
+        /// Bandwidth of each core, by number, or "unlimited"; the cores that are left out are not
+        /// limited.
         bandwidth: Vec<Limit>,
         /// Cores that give away what they are not expected to use, and may take from it.
         #[serde(default)]
@@ -202,7 +205,9 @@ impl<'de> Deserialize<'de> for Limit {
         if text == "unlimited" {
             return Ok(Self::Unlimited);
         }
-        text.parse().map(Self::Rate).map_err(|e| serde::de::Error::custom(format!("{e}; or \"unlimited\"")))
+        text.parse()
+            .map(Self::Rate)
+            .map_err(|e| serde::de::Error::custom(format!("{e}; or \"unlimited\"")))
     }
 }
 

@@ -1,10 +1,11 @@
 //! A scenario file, and its reader.
 //!
-//! Problem: a message about a table needs the line where it stands. Rule: tasks and devices keep their lines; the platform is checked
-//! with what the file puts in its place.
+//! Problem: a message about a table needs the line where it stands. Rule: tasks and devices keep
+//! their lines; the platform is checked with what the file puts in its place.
 
 use super::entries::{
-    CostsEntry, DeviceEntry, RegulationEntry, SchedulerEntry, Simulation, TableEntry, TaskEntry, VcpuEntry,
+    CostsEntry, DeviceEntry, RegulationEntry, SchedulerEntry, Simulation, TableEntry, TaskEntry,
+    VcpuEntry,
 };
 use serde::Deserialize;
 use solocore_model::{ModelError, Platform, files};
@@ -76,16 +77,20 @@ impl Scenario {
     /// # Errors
     /// As [`Scenario::load`].
     pub fn parse(path: &Path, text: &str) -> Result<Self, ModelError> {
-        let file: ScenarioFile = toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
+        let file: ScenarioFile =
+            toml::from_str(text).map_err(|e| ModelError::from_toml(path, text, &e))?;
         let mut platform = Platform::find(&file.simulation.platform, files::parent_dir(path))?;
         let s = &file.simulation;
         platform.pipeline.mshrs = s.mshrs.unwrap_or(platform.pipeline.mshrs);
         platform.pipeline.window = s.window.unwrap_or(platform.pipeline.window);
         platform.llc.replacement = s.replacement.unwrap_or(platform.llc.replacement);
-        let invalid = |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
+        let invalid =
+            |message: String| ModelError::Invalid { path: path.to_owned(), line: None, message };
         platform.check().map_err(|e| invalid(format!("[simulation]: {e}")))?;
         if file.task.is_empty() {
-            return Err(invalid("it has no [[task]]; add one with a name and a workload".to_owned()));
+            return Err(invalid(
+                "it has no [[task]]; add one with a name and a workload".to_owned(),
+            ));
         }
         let line = |offset: usize| text[..offset.min(text.len())].lines().count().max(1);
         Ok(Self {

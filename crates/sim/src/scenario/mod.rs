@@ -1,10 +1,13 @@
-//! A simulation described in TOML: board, programs, where their pages lie, scheduler, regulator, devices.
+//! A simulation described in TOML: board, programs, where their pages lie, scheduler, regulator,
+//! devices.
 //!
-//! Problem: `system.toml` says what must hold and leaves the rest to the planner; a study wants to say everything itself, also what
-//! no planner would choose. Rule: a file with a `[simulation]` table is a scenario; nothing in it is planned or proved. Names
-//! are those of `kernel::config`, quantities carry their units, unknown keys are refused.
+//! Problem: `system.toml` says what must hold and leaves the rest to the planner; a study wants to
+//! say everything itself, also what no planner would choose. Rule: a file with a `[simulation]`
+//! table is a scenario; nothing in it is planned or proved. Names are those of `kernel::config`,
+//! quantities carry their units, unknown keys are refused.
 //!
-//! Not covered: overriding a platform's numbers beyond the few of `[simulation]` (give a platform file instead).
+//! Not covered: overriding a platform's numbers beyond the few of `[simulation]` (give a platform
+//! file instead).
 
 mod build;
 mod entries;
@@ -14,9 +17,9 @@ mod run;
 
 pub use build::{Prepared, prepare};
 pub use entries::{
-    BackgroundEntry, BudgetEntry, CacheEntry, CostsEntry, DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry,
-    Resolution, SchedulerEntry, SharingEntry, Simulation, TableEntry, TaskEntry, ThrottleEntry, VcpuEntry,
-    VcpuScheduler, WindowEntry,
+    BackgroundEntry, BudgetEntry, CacheEntry, CostsEntry, DeviceEntry, HitCap, Limit, PlaceEntry,
+    RegulationEntry, Resolution, SchedulerEntry, SharingEntry, Simulation, TableEntry, TaskEntry,
+    ThrottleEntry, VcpuEntry, VcpuScheduler, WindowEntry,
 };
 pub use file::Scenario;
 pub use ranges::Ranges;

@@ -15,7 +15,9 @@ impl Ranges {
     /// As a mask; `None` when a number is 64 or more.
     #[must_use]
     pub fn mask(&self) -> Option<u64> {
-        self.0.iter().try_fold(0, |mask, &n| 1u64.checked_shl(n).filter(|_| n < 64).map(|bit| mask | bit))
+        self.0
+            .iter()
+            .try_fold(0, |mask, &n| 1u64.checked_shl(n).filter(|_| n < 64).map(|bit| mask | bit))
     }
 
     /// As indices.
@@ -36,7 +38,9 @@ impl std::str::FromStr for Ranges {
             let (first, last) = part.split_once('-').unwrap_or((part, part));
             let (first, last) = (number(first)?, number(last)?);
             if first > last {
-                return Err(format!("`{part}` in `{text}` goes backwards; write the smaller number first"));
+                return Err(format!(
+                    "`{part}` in `{text}` goes backwards; write the smaller number first"
+                ));
             }
             out.extend(first..=last);
         }

@@ -95,7 +95,8 @@ pub struct ScenarioResult {
     pub sched_trace: Option<SchedTrace>,
 }
 
-/// Runs it for its duration, with a timeline of the first stretch, and a trace of VCPUs' decisions if `traced`; `progress` is told the share done and stops it by returning false.
+/// Runs it for its duration, with a timeline of the first stretch, and a trace of VCPUs' decisions
+/// if `traced`; `progress` is told the share done and stops it by returning false.
 ///
 /// # Errors
 /// What the file asks for and the board cannot do, with the file's name.
@@ -114,13 +115,18 @@ pub fn run(
     let Prepared { board, kernel, resolution, duration_ps } = prepared;
     let timeline = Timeline::new(timeline_ns.saturating_mul(PS), MOST_SEGMENTS);
     let watch = match &kernel.scheduler {
-        SchedulerSpec::Vcpu(config) if traced => {
-            Decisions::of_vcpus(timeline, config, vcpus_of(scenario), board.platform().cores as usize)
-        }
+        SchedulerSpec::Vcpu(config) if traced => Decisions::of_vcpus(
+            timeline,
+            config,
+            vcpus_of(scenario),
+            board.platform().cores as usize,
+        ),
         _ => Decisions::none(timeline),
     };
     let (result, watch) = match resolution {
-        Resolution::Requests => finish(board.requests(kernel).map_err(named)?, duration_ps, watch, progress),
+        Resolution::Requests => {
+            finish(board.requests(kernel).map_err(named)?, duration_ps, watch, progress)
+        }
         Resolution::Fluid => {
             let kernel = board.fluid(kernel, &|| progress(0.0)).map_err(named)?;
             finish(kernel, duration_ps, watch, progress)
@@ -137,7 +143,8 @@ pub fn run(
 
 /// VCPU of each task.
 fn vcpus_of(scenario: &Scenario) -> Vec<usize> {
-    let of = |name: &Option<String>| scenario.vcpus.iter().position(|v| Some(&v.name) == name.as_ref());
+    let of =
+        |name: &Option<String>| scenario.vcpus.iter().position(|v| Some(&v.name) == name.as_ref());
     scenario.tasks.iter().map(|(task, _)| of(&task.vcpu).unwrap_or(usize::MAX)).collect()
 }
 

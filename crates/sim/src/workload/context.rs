@@ -1,7 +1,8 @@
 //! What a workload must know of the platform it is for.
 //!
-//! Problem: parameters in bytes, instructions and times become lines and cycles only on a platform. Rule: a [`BuildContext`] has the few
-//! numbers for that, so that a program depends on nothing else of the board.
+//! Problem: parameters in bytes, instructions and times become lines and cycles only on a platform.
+//! Rule: a [`BuildContext`] has the few numbers for that, so that a program depends on nothing else
+//! of the board.
 
 use solocore_model::Platform;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,13 @@
 //! Programs that copy or convert buffers: messages and video frames.
 //!
-//! Problem: MC2 section 5 measures what the place of a shared buffer costs the functions that copy from it or to it:
-//! `load_msg()`, `do_msg_fill()`, copying a video frame, converting it to grey. Rule: a block (a message, a frame) is
-//! moved in units; a unit loads some words of the source, computes, and stores some words of the target. Source and target
-//! lie in different regions, so that placement decides what each costs.
+//! Problem: MC2 section 5 measures what the place of a shared buffer costs the functions that copy
+//! from it or to it: `load_msg()`, `do_msg_fill()`, copying a video frame, converting it to grey.
+//! Rule: a block (a message, a frame) is moved in units; a unit loads some words of the source,
+//! computes, and stores some words of the target. Source and target lie in different regions, so
+//! that placement decides what each costs.
 //!
-//! Accesses are words, not lines: in an uncached buffer (selective LLC bypass) each of them is a DRAM transaction, and
-//! where caches hold it, all but the first of a line hit.
+//! Accesses are words, not lines: in an uncached buffer (selective LLC bypass) each of them is a
+//! DRAM transaction, and where caches hold it, all but the first of a line hit.
 
 use super::jobs::{BATCH, Pattern};
 use crate::program::{Op, OpKind, Signal};
@@ -75,8 +76,12 @@ impl Copy {
         }
         match self.header {
             Header::None => {}
-            Header::New => out.push(Op::access(OpKind::Store, 1, self.start(&self.target) / self.line)),
-            Header::Taken => out.push(Op::access(OpKind::LoadWait, 1, self.start(&self.source) / self.line)),
+            Header::New => {
+                out.push(Op::access(OpKind::Store, 1, self.start(&self.target) / self.line))
+            }
+            Header::Taken => {
+                out.push(Op::access(OpKind::LoadWait, 1, self.start(&self.source) / self.line))
+            }
         }
     }
 

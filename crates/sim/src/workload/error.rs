@@ -1,4 +1,5 @@
-//! Why a workload could not be built: which key or which place in which file, and what would be right.
+//! Why a workload could not be built: which key or which place in which file, and what would be
+//! right.
 
 use solocore_model::ModelError;
 use std::path::{Path, PathBuf};

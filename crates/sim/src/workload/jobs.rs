@@ -1,11 +1,12 @@
 //! Cuts an endless pattern of accesses into jobs.
 //!
-//! Problem: the same pattern serves as an endless co-runner and as a task whose jobs have a length. Rule: a pattern knows
-//! only its passes; [`Jobs`] counts passes, accesses or cycles and puts [`Signal::JobEnd`] where a job ends, exactly. A
-//! refill never reaches beyond the end of a job, so what a machine has in hand belongs to one job.
+//! Problem: the same pattern serves as an endless co-runner and as a task whose jobs have a length.
+//! Rule: a pattern knows only its passes; [`Jobs`] counts passes, accesses or cycles and puts
+//! [`Signal::JobEnd`] where a job ends, exactly. A refill never reaches beyond the end of a job, so
+//! what a machine has in hand belongs to one job.
 //!
-//! Jobs of accesses or cycles go on through the pattern where the last one stopped, as a program does that
-//! is looked at every so often; jobs of passes start at the beginning of a pass.
+//! Jobs of accesses or cycles go on through the pattern where the last one stopped, as a program
+//! does that is looked at every so often; jobs of passes start at the beginning of a pass.
 
 use crate::program::{Entry, Op, OpKind, Program, Signal};
 
@@ -14,7 +15,8 @@ pub(super) const BATCH: u64 = 256;
 
 /// A stream without jobs.
 pub(super) trait Pattern: Send {
-    /// Appends operations: at least one, about [`BATCH`], none beyond the end of a pass. Says whether a pass ended.
+    /// Appends operations: at least one, about [`BATCH`], none beyond the end of a pass. Says
+    /// whether a pass ended.
     fn fill(&mut self, out: &mut Vec<Op>) -> bool;
 
     /// Goes to the beginning of a pass.

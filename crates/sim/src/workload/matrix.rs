@@ -1,9 +1,10 @@
 //! Matrix of the DIS stressmarks: solves `Ax = b` by conjugate gradients, `A` sparse.
 //!
-//! Source: MC2 section 5.2, Table 2 ("DIS stressmark suite program. Solve the equation Ax = b"). The paper gives no sizes. Here a row
-//! has a fixed number of non-zeros in columns drawn by the seed, the same in every iteration, stored by rows (8-byte values,
-//! 4-byte columns). An iteration is the product `q = Ap`, which gathers from `p`, then two dot products and three vector
-//! updates. Arrays that are read in order give one access a line; gathers one each.
+//! Source: MC2 section 5.2, Table 2 ("DIS stressmark suite program. Solve the equation Ax = b").
+//! The paper gives no sizes. Here a row has a fixed number of non-zeros in columns drawn by the
+//! seed, the same in every iteration, stored by rows (8-byte values, 4-byte columns). An iteration
+//! is the product `q = Ap`, which gathers from `p`, then two dot products and three vector updates.
+//! Arrays that are read in order give one access a line; gathers one each.
 
 use super::jobs::{BATCH, Pattern};
 use crate::program::{Op, OpKind};
@@ -29,7 +30,14 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
-    pub(super) fn new(dimension: u64, row: u64, iterations: u64, gap: u64, line: u64, seed: u64) -> Self {
+    pub(super) fn new(
+        dimension: u64,
+        row: u64,
+        iterations: u64,
+        gap: u64,
+        line: u64,
+        seed: u64,
+    ) -> Self {
         Self { dimension, row, iterations, gap, line, seed, at: (0, 0) }
     }
 
@@ -38,7 +46,9 @@ impl Matrix {
         let round = |bytes: u64| bytes.div_ceil(line).checked_mul(line);
         let cells = dimension.checked_mul(row)?;
         let vectors = round(dimension.checked_mul(VALUE)?)?.checked_mul(4)?;
-        round(cells.checked_mul(VALUE)?)?.checked_add(round(cells.checked_mul(COLUMN)?)?)?.checked_add(vectors)
+        round(cells.checked_mul(VALUE)?)?
+            .checked_add(round(cells.checked_mul(COLUMN)?)?)?
+            .checked_add(vectors)
     }
 
     fn vector_lines(&self) -> u64 {
@@ -48,7 +58,9 @@ impl Matrix {
     /// First line of the columns, and of vector `n`: x, r, p, q.
     fn vector(&self, n: u64) -> u64 {
         let cells = self.dimension * self.row;
-        (cells * VALUE).div_ceil(self.line) + (cells * COLUMN).div_ceil(self.line) + n * self.vector_lines()
+        (cells * VALUE).div_ceil(self.line)
+            + (cells * COLUMN).div_ceil(self.line)
+            + n * self.vector_lines()
     }
 
     fn product_row(&self, row: u64, out: &mut Vec<Op>) {
@@ -85,7 +97,9 @@ impl Matrix {
         ];
         let (phase, line) = (step / self.vector_lines(), step % self.vector_lines());
         let words = self.line / VALUE;
-        for &(kind, vector) in STEPS.get(usize::try_from(phase).unwrap_or(0)).copied().unwrap_or_default() {
+        for &(kind, vector) in
+            STEPS.get(usize::try_from(phase).unwrap_or(0)).copied().unwrap_or_default()
+        {
             // A line is a handful of elements, each worth its cycles.
             out.push(Op::access(kind, self.gap * words.max(1), self.vector(vector) + line));
         }

@@ -1,15 +1,17 @@
 //! The programs of the papers, recorded programs, and their descriptions in TOML.
 //!
-//! Problem: an experiment says "m_jump beside three hogs", not operations. Rule: a [`WorkloadSpec`] names a kind and its
-//! parameters, with the papers' figures as defaults; [`WorkloadSpec::build`] checks them and makes a [`Workload`]: the
-//! [`Program`], and the named regions of its pages, which placement may put into different frames, banks or page kinds.
-//! [`describe`] lists the kinds with source, parameters and defaults.
+//! Problem: an experiment says "m_jump beside three hogs", not operations. Rule: a [`WorkloadSpec`]
+//! names a kind and its parameters, with the papers' figures as defaults; [`WorkloadSpec::build`]
+//! checks them and makes a [`Workload`]: the [`Program`], and the named regions of its pages, which
+//! placement may put into different frames, banks or page kinds. [`describe`] lists the kinds with
+//! source, parameters and defaults.
 //!
-//! What decides a stream: description, platform geometry and seed; integers only, but for shares and rates written as
-//! fractions, which are rounded to whole numbers before anything runs.
+//! What decides a stream: description, platform geometry and seed; integers only, but for shares
+//! and rates written as fractions, which are rounded to whole numbers before anything runs.
 //!
-//! Not covered: instruction fetches of the synthetic programs (their code fits the first-level cache); self-modifying behaviour, that is,
-//! programs that react to time. Patterns are in `walk`, jobs in `jobs`, the papers' programs in `build` and `presets`.
+//! Not covered: instruction fetches of the synthetic programs (their code fits the first-level
+//! cache); self-modifying behaviour, that is, programs that react to time. Patterns are in `walk`,
+//! jobs in `jobs`, the papers' programs in `build` and `presets`.
 
 mod build;
 mod context;
@@ -37,9 +39,10 @@ pub use text::to_text;
 /// The parameters of each kind.
 pub mod params {
     pub use super::spec::{
-        Access, BandwidthHog, Canny, Compute, Cortex, Distribution, Eembc, EembcTask, EntryPoint, Hog, Kernel, Latency,
-        Libquantum, Lock, MJump, Matrix, Message, Mwalk, Pattern, Phases, Profile, ProfileLike, SceBenchmark, Section,
-        Spread, SsdLoad, Subject, Synthetic, Trace, Video,
+        Access, BandwidthHog, Canny, Compute, Cortex, Distribution, Eembc, EembcTask, EntryPoint,
+        Hog, Kernel, Latency, Libquantum, Lock, MJump, Matrix, Message, Mwalk, Pattern, Phases,
+        Profile, ProfileLike, SceBenchmark, Section, Spread, SsdLoad, Subject, Synthetic, Trace,
+        Video,
     };
 }
 
@@ -67,8 +70,9 @@ impl Workload {
         Self { program, page_names: Vec::new(), locks: false, has_jobs: false, regions }
     }
 
-    /// Its pages by name, in order and without gaps: `data`, and where a program shares a buffer with a device or another
-    /// program, `buffer`. A profiled program has a range for every run of pages of one region.
+    /// Its pages by name, in order and without gaps: `data`, and where a program shares a buffer
+    /// with a device or another program, `buffer`. A profiled program has a range for every run of
+    /// pages of one region.
     #[must_use]
     pub fn regions(&self) -> Vec<(String, Range<u32>)> {
         self.regions.clone()

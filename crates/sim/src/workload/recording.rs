@@ -1,6 +1,7 @@
 //! What a trace is read into.
 //!
-//! Problem: recorded streams and text traces are replayed alike. Rule: both become a [`Recording`]: operations, and where its jobs end.
+//! Problem: recorded streams and text traces are replayed alike. Rule: both become a [`Recording`]:
+//! operations, and where its jobs end.
 
 use crate::program::{Op, OpKind, Signal};
 

@@ -1,9 +1,10 @@
 //! Programs that were recorded: the streams of `solocore profile`, and text traces of others.
 //!
-//! Problem: a real program's accesses are neither random nor regular. Rule: a recording is replayed operation by operation;
-//! a pass is one job of it. A stream of `solocore profile` enters at the shared cache, because the private caches were
-//! modelled when it was recorded; what a preemption costs them is therefore added here: the last lines that the job read,
-//! as many as they hold, are read again (as the bounds charge it).
+//! Problem: a real program's accesses are neither random nor regular. Rule: a recording is replayed
+//! operation by operation; a pass is one job of it. A stream of `solocore profile` enters at the
+//! shared cache, because the private caches were modelled when it was recorded; what a preemption
+//! costs them is therefore added here: the last lines that the job read, as many as they hold, are
+//! read again (as the bounds charge it).
 //!
 //! Not covered: a program whose accesses depend on time. Text traces are described in `text`.
 
@@ -75,7 +76,9 @@ impl Pattern for Replay {
             if seen.len() == self.reload {
                 break;
             }
-            if matches!(op.kind(), OpKind::Load | OpKind::LoadWait | OpKind::Fetch) && seen.insert(op.line()) {
+            if matches!(op.kind(), OpKind::Load | OpKind::LoadWait | OpKind::Fetch)
+                && seen.insert(op.line())
+            {
                 out.push(Op::access(OpKind::LoadWait, 0, op.line()));
             }
         }
@@ -85,8 +88,9 @@ impl Pattern for Replay {
 
 /// Reads any trace file; the first bytes tell which kind it is.
 pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry), WorkloadError> {
-    let io =
-        |e: std::io::Error| WorkloadError::trace(path, None, format!("cannot read: {e}; give the name of a trace"));
+    let io = |e: std::io::Error| {
+        WorkloadError::trace(path, None, format!("cannot read: {e}; give the name of a trace"))
+    };
     let mut file = File::open(path).map_err(io)?;
     let mut head = Vec::new();
     (&mut file).take(8).read_to_end(&mut head).map_err(io)?;
@@ -96,7 +100,9 @@ pub(super) fn open(path: &Path, ctx: &BuildContext) -> Result<(Recording, Entry)
     }
     let input: Box<dyn Read> = match head.as_slice() {
         [0x1f, 0x8b, ..] => Box::new(flate2::read::MultiGzDecoder::new(BufReader::new(file))),
-        [0x28, 0xb5, 0x2f, 0xfd, ..] => Box::new(zstd::stream::read::Decoder::new(file).map_err(io)?),
+        [0x28, 0xb5, 0x2f, 0xfd, ..] => {
+            Box::new(zstd::stream::read::Decoder::new(file).map_err(io)?)
+        }
         _ => Box::new(file),
     };
     Ok((text::read(path, BufReader::new(input), ctx)?, Entry::Private))
@@ -109,7 +115,8 @@ struct Expected {
     pages: u32,
 }
 
-/// Reads a stream that `solocore profile` recorded. With `streams`, reads that go on with one are not waited for.
+/// Reads a stream that `solocore profile` recorded. With `streams`, reads that go on with one are
+/// not waited for.
 fn recorded(
     path: &Path,
     file: File,
@@ -121,7 +128,10 @@ fn recorded(
     let mut record = 0u64;
     let outcome = trace::read(BufReader::new(file), |a| {
         record += 1;
-        if a.line >= ctx.max_lines() || ops.len() >= MAX_OPS || !(last..MAX_CYCLE).contains(&a.at_cycles) {
+        if a.line >= ctx.max_lines()
+            || ops.len() >= MAX_OPS
+            || !(last..MAX_CYCLE).contains(&a.at_cycles)
+        {
             fault.get_or_insert((record, a));
             return;
         }
@@ -137,7 +147,10 @@ fn recorded(
         let message = if ops.len() >= MAX_OPS {
             format!("is longer than {MAX_OPS} operations; record a shorter run")
         } else {
-            format!("line {:#x} at cycle {} is out of range or order; record it again", a.line, a.at_cycles)
+            format!(
+                "line {:#x} at cycle {} is out of range or order; record it again",
+                a.line, a.at_cycles
+            )
         };
         return Err(WorkloadError::trace(path, Some(format!("record {record}")), message));
     }
@@ -155,13 +168,18 @@ fn recorded(
         pages = expected.pages;
     }
     if ops.is_empty() {
-        return Err(WorkloadError::trace(path, None, "has no records; record a run that accesses memory".to_owned()));
+        return Err(WorkloadError::trace(
+            path,
+            None,
+            "has no records; record a run that accesses memory".to_owned(),
+        ));
     }
     let jobs = vec![ops.len()];
     Ok(Recording { ops, jobs, pages })
 }
 
-/// Reads a profile and its trace, and says which page is which. With `streams`, reads that go on with one are not waited for.
+/// Reads a profile and its trace, and says which page is which. With `streams`, reads that go on
+/// with one are not waited for.
 pub(super) fn profile(
     path: &Path,
     streams: bool,
@@ -181,8 +199,9 @@ pub(super) fn profile(
     let trace = files::parent_dir(path).join(&reference.file);
     let cycles = if reference.truncated { reference.cycles } else { profile.private_cycles };
     let pages = u32::try_from(profile.pages.len()).unwrap_or(u32::MAX);
-    let file = File::open(&trace)
-        .map_err(|e| WorkloadError::trace(&trace, None, format!("cannot read: {e}; give the name of a trace")))?;
+    let file = File::open(&trace).map_err(|e| {
+        WorkloadError::trace(&trace, None, format!("cannot read: {e}; give the name of a trace"))
+    })?;
     let expected = Expected { records: reference.records, cycles, pages };
     let recording = recorded(&trace, file, ctx, Some(&expected), streams.then(Streams::new))?;
     let mut names = vec![None; profile.pages.len()];

@@ -1,17 +1,20 @@
 //! Programs that are a sequence of sections, again and again.
 //!
-//! Problem: an application uses memory in phases: some functions stream, some compute, a few are worth protecting
-//! (BWLOCK sections 2 and 5). Rule: a section has a number of accesses in one order over one array, an exact amount of
-//! computation spread evenly over them, an exact share of writes, and may lie inside a memory-performance critical section.
-//! Most of the papers' synthetic programs are one such section.
+//! Problem: an application uses memory in phases: some functions stream, some compute, a few are
+//! worth protecting (BWLOCK sections 2 and 5). Rule: a section has a number of accesses in one
+//! order over one array, an exact amount of computation spread evenly over them, an exact share of
+//! writes, and may lie inside a memory-performance critical section. Most of the papers' synthetic
+//! programs are one such section.
 //!
-//! Not covered: control flow that depends on data, and accesses to several arrays within one section.
+//! Not covered: control flow that depends on data, and accesses to several arrays within one
+//! section.
 
 use super::jobs::{BATCH, Pattern};
 use super::walk::Walk;
 use crate::program::{Op, OpKind, Signal};
 
-/// Spreads `extra` units over `of` steps as evenly as whole numbers allow, exactly `extra` in each round of `of`.
+/// Spreads `extra` units over `of` steps as evenly as whole numbers allow, exactly `extra` in each
+/// round of `of`.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Even {
     extra: u64,
@@ -92,7 +95,9 @@ impl Section {
     /// `total` cycles over all steps of a pass instead, exactly.
     pub(super) fn total_cycles(mut self, total: u64) -> Self {
         match total.checked_div(self.steps) {
-            Some(each) => (self.cycles, self.remainder) = (each, Even::new(total % self.steps, self.steps)),
+            Some(each) => {
+                (self.cycles, self.remainder) = (each, Even::new(total % self.steps, self.steps))
+            }
             None => self.compute = total,
         }
         self

@@ -1,13 +1,15 @@
 //! Workloads as TOML describes them: `kind = "latency"`, `size = "16 MiB"`, ...
 //!
-//! One definition of each parameter gives its parsing, its default, and its line in [`super::describe`]. Defaults are
-//! the papers' figures; where a paper gives none, the comment says assumed. Long, as it is one table: every workload with its parameters.
+//! One definition of each parameter gives its parsing, its default, and its line in
+//! [`super::describe`]. Defaults are the papers' figures; where a paper gives none, the comment
+//! says assumed. Long, as it is one table: every workload with its parameters.
 
 use serde::{Deserialize, Serialize};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};
 use std::path::PathBuf;
 
-/// How long a job is; without one, a program has no jobs and never ends (a recorded or stated task: one pass).
+/// How long a job is; without one, a program has no jobs and never ends (a recorded or stated task:
+/// one pass).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Job {
@@ -120,8 +122,8 @@ choice! {
 }
 
 choice! {
-    /// Subjects in the manner of the six CortexSuite programs of BWLOCK Fig. 3. The text names clustering and liblinear; the
-    /// others are assumed.
+    /// Subjects in the manner of the six CortexSuite programs of BWLOCK Fig. 3. The text names
+    /// clustering and liblinear; the others are assumed.
     Subject {
         /// Spectral clustering.
         Clustering = "clustering",
@@ -155,7 +157,8 @@ choice! {
 }
 
 choice! {
-    /// EEMBC AutoBench programs (dynamic budgeting Table I; the table lists aifftr twice, the second is taken for aiifft).
+    /// EEMBC AutoBench programs (dynamic budgeting Table I; the table lists aifftr twice, the
+    /// second is taken for aiifft).
     Eembc {
         /// Angle to time conversion.
         A2time = "a2time",
@@ -269,7 +272,8 @@ params! {
         access: Access = Access::Read,
         /// Cycles of an access.
         gap: Cycles = Cycles(4),
-        /// At most so many bytes of accessed lines a second, by longer gaps; needs no stalls to hold.
+        /// At most so many bytes of accessed lines a second, by longer gaps; needs no stalls to
+        /// hold.
         rate: Option<Bandwidth> = None,
     }
 }
@@ -285,7 +289,8 @@ params! {
         delay: Cycles = Cycles(0),
         /// Cycles of the loop itself. Assumed.
         gap: Cycles = Cycles(4),
-        /// Each write waits until the line of the one before has come: one request under way, as Table II implies.
+        /// Each write waits until the line of the one before has come: one request under way, as
+        /// Table II implies.
         dependent: bool = false,
     }
 }
@@ -305,7 +310,8 @@ params! {
     Hog {
         /// Array.
         size: Bytes = mib(2),
-        /// Cycles of an integer of 4 bytes; a line is one access after those of its integers. Assumed.
+        /// Cycles of an integer of 4 bytes; a line is one access after those of its integers.
+        /// Assumed.
         gap: Cycles = Cycles(1),
     }
 }
@@ -417,8 +423,9 @@ params! {
 params! {
     /// Sections in turn; a pass is all of them.
     Phases {
-        /// (required) `[[sections]]`, each with: name, region ("data"), size, accesses, cycles (all of the section), pattern,
-        /// stride, writes (share of the accesses, 0 to 1), update (loads and stores each line), lock.
+        /// (required) `[[sections]]`, each with: name, region ("data"), size, accesses, cycles (all
+        /// of the section), pattern, stride, writes (share of the accesses, 0 to 1), update (loads
+        /// and stores each line), lock.
         sections: Vec<Section> = Vec::new(),
     }
 }
@@ -464,7 +471,8 @@ params! {
         benchmark: Eembc = Eembc::Bitmnp,
         /// Execution time alone, misses included.
         wcet: Time = Time::from_ns(100_000_000),
-        /// Share of `wcet` that misses take at miss rate 1 (canrdr), 0 to 1; others in proportion. Assumed.
+        /// Share of `wcet` that misses take at miss rate 1 (canrdr), 0 to 1; others in proportion.
+        /// Assumed.
         memory: f64 = 0.2,
     }
 }
@@ -500,9 +508,11 @@ params! {
 params! {
     /// A recorded stream; a pass is a job of it.
     Trace {
-        /// (required) A trace of `solocore profile`, or text (plain, gzip or zstd), relative to the file that names it.
+        /// (required) A trace of `solocore profile`, or text (plain, gzip or zstd), relative to the
+        /// file that names it.
         file: PathBuf = PathBuf::new(),
-        /// "private" or "shared". Default: private for text; a trace of `solocore profile` is always shared.
+        /// "private" or "shared". Default: private for text; a trace of `solocore profile` is
+        /// always shared.
         entry: Option<EntryPoint> = None,
     }
 }
@@ -632,7 +642,8 @@ kinds! {
     Compute(Compute) = "compute", "MARACAS section VI-A, Fig. 4";
     /// A sequence of sections, described one by one.
     Phases(Phases) = "phases", "BWLOCK sections 2 and 5";
-    /// A program in the manner of CortexSuite, with locks around its most memory-intensive functions.
+    /// A program in the manner of CortexSuite, with locks around its most memory-intensive
+    /// functions.
     Cortex(Cortex) = "cortex", "BWLOCK section 5, Table 1, Fig. 3";
     /// Edge detection in five steps over an image.
     Canny(Canny) = "canny", "MARACAS section VI-B, Fig. 7";

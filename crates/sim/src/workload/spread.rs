@@ -1,10 +1,11 @@
 //! Tasks of which only computation and number of misses are known.
 //!
-//! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic budgeting Tables I and II;
-//! tasks with `wcet` and `misses` in a system file). Rule: the computation of a job is cut into equal slots, with misses
-//! between them: one each, or several at once; or one at a random point of each slot. Cycles and misses of every job are exact.
-//! The core waits for each miss, but for those that would not fit into the stated time one after another: they are
-//! prefetched, evenly spread. Not covered: how a real program's misses bunch.
+//! Problem: an analysis or a table gives execution times and miss counts, not programs (dynamic
+//! budgeting Tables I and II; tasks with `wcet` and `misses` in a system file). Rule: the
+//! computation of a job is cut into equal slots, with misses between them: one each, or several at
+//! once; or one at a random point of each slot. Cycles and misses of every job are exact. The core
+//! waits for each miss, but for those that would not fit into the stated time one after another:
+//! they are prefetched, evenly spread. Not covered: how a real program's misses bunch.
 
 use super::jobs::{BATCH, Pattern};
 use super::sections::Even;
@@ -31,13 +32,29 @@ pub(super) struct Spread {
 }
 
 impl Spread {
-    /// `cycles` of computation and `misses` misses a job, `burst` at once (at least 1); with `jitter`, each at a random point
-    /// of its slot.
-    pub(super) fn new(cycles: u64, misses: u64, burst: u64, jitter: Option<Random>, walk: Walk) -> Self {
+    /// `cycles` of computation and `misses` misses a job, `burst` at once (at least 1); with
+    /// `jitter`, each at a random point of its slot.
+    pub(super) fn new(
+        cycles: u64,
+        misses: u64,
+        burst: u64,
+        jitter: Option<Random>,
+        walk: Walk,
+    ) -> Self {
         let slots = misses.div_ceil(burst) + 1;
         let remainder = Even::new(cycles % slots, slots);
         let ahead = Even::new(0, misses.max(1));
-        Self { misses, burst, slot: cycles / slots, remainder, ahead, jitter, walk, done: 0, owed: 0 }
+        Self {
+            misses,
+            burst,
+            slot: cycles / slots,
+            remainder,
+            ahead,
+            jitter,
+            walk,
+            done: 0,
+            owed: 0,
+        }
     }
 
     /// So many of the misses are prefetched.

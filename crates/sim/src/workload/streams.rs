@@ -1,11 +1,15 @@
 //! Reads that need no earlier read's data: those of arrays that a program walks through.
 //!
-//! Problem: a recording says what was read, not whose data an address came from; a core that waits for every read makes a program that copies
-//! memory ten times slower than it is, and so a harmless neighbour. Rule: a read of the line after one that a recent read was of goes on with a stream: its
-//! address is counted up, and comes from no data. So the core need not wait for it, as far as its window and its miss registers reach.
-//! Not covered: independent reads in another order; reads that follow pointers which happen to lie side by side.
+//! Problem: a recording says what was read, not whose data an address came from; a core that waits
+//! for every read makes a program that copies memory ten times slower than it is, and so a harmless
+//! neighbour. Rule: a read of the line after one that a recent read was of goes on with a stream:
+//! its address is counted up, and comes from no data. So the core need not wait for it, as far as
+//! its window and its miss registers reach.
+//! Not covered: independent reads in another order; reads that follow pointers which happen to lie
+//! side by side.
 
-/// Streams followed at a time: two for each of the eight pointers that a loop holds in registers. Assumed.
+/// Streams followed at a time: two for each of the eight pointers that a loop holds in registers.
+/// Assumed.
 const STREAMS: usize = 16;
 
 /// The streams of a recording so far.
@@ -39,7 +43,8 @@ mod tests {
         // Two arrays in turn, and one that is walked downwards.
         let arrays = (0..100u64).flat_map(|i| [i, 1000 + i, 5000 - i]);
         let waited: Vec<u64> = arrays.filter(|&line| !streams.goes_on(line)).collect();
-        let expected: Vec<u64> = [0, 1000, 5000].into_iter().chain((1..100).map(|i| 5000 - i)).collect();
+        let expected: Vec<u64> =
+            [0, 1000, 5000].into_iter().chain((1..100).map(|i| 5000 - i)).collect();
         assert_eq!(waited, expected);
         let mut streams = Streams::new();
         assert!((0..100u64).all(|i| !streams.goes_on(i * 7919 % 6007)));

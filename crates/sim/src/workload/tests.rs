@@ -1,4 +1,5 @@
-//! Each workload's stream has the properties that it claims. Long, as all of them are tried by the same few helpers.
+//! Each workload's stream has the properties that it claims. Long, as all of them are tried by the
+//! same few helpers.
 
 use super::*;
 use crate::program::{Entry, Op, OpKind, Signal};
@@ -36,7 +37,10 @@ fn operations(workload: &mut Workload, count: usize) -> Vec<Op> {
         workload.program.refill(&mut out);
         assert!((1..2000).contains(&(out.len() - before)), "a refill of {}", out.len() - before);
         let ends = out[before..].iter().rposition(|&op| recording::ends_job(op));
-        assert!(ends.is_none_or(|at| at == out.len() - before - 1), "a refill goes beyond the end of a job");
+        assert!(
+            ends.is_none_or(|at| at == out.len() - before - 1),
+            "a refill goes beyond the end of a job"
+        );
     }
     out
 }
@@ -69,12 +73,17 @@ fn lines(ops: &[Op]) -> BTreeSet<u64> {
 
 /// A description of each kind, small; files are written to `dir`.
 fn examples(dir: &Path) -> Vec<String> {
-    std::fs::write(dir.join("t.csv"), "cycles,kind,address\n3,load,64\n9,compute\n0,job\n2,w,0x1000\nend,4\n").unwrap();
+    std::fs::write(
+        dir.join("t.csv"),
+        "cycles,kind,address\n3,load,64\n9,compute\n0,job\n2,w,0x1000\nend,4\n",
+    )
+    .unwrap();
     let mut examples = Vec::new();
     for d in describe() {
         let more = match d.kind {
             "phases" => {
-                "sections = [{ size = \"1 MiB\", accesses = 5000, cycles = \"70000 cycles\", writes = 0.25, lock = true }, \
+                "sections = [{ size = \"1 MiB\", accesses = 5000, cycles = \"70000 cycles\", \
+                    writes = 0.25, lock = true }, \
                  { cycles = \"99 cycles\" }]"
             }
             "profile-like" => "wcet = \"1 ms\"\nmisses = 1000",
@@ -107,7 +116,8 @@ fn every_kind_builds_stays_in_its_pages_and_repeats() {
         assert_eq!(next, pages, "{toml}");
         assert!(ops == operations(&mut spec.build(&at(1)).unwrap(), 300_000), "{toml}");
         let other = operations(&mut spec.build(&at(2)).unwrap(), 300_000);
-        let drawn = ["latency", "mwalk", "synthetic", "matrix", "cortex", "eembc"].contains(&spec.kind());
+        let drawn =
+            ["latency", "mwalk", "synthetic", "matrix", "cortex", "eembc"].contains(&spec.kind());
         assert_eq!(ops != other, drawn, "{toml}");
     }
 }
@@ -137,12 +147,16 @@ fn chases_cover_every_line_once_in_each_cycle() {
     for (kind, size, count) in
         [("latency", 3 << 20, 49152), ("mwalk", 1 << 20, 16384), ("sce-benchmark", 1 << 20, 16384)]
     {
-        let mut w = build(&format!("kind = \"{kind}\"\nsize = \"{size} B\"\njob = {{ passes = 1 }}"));
+        let mut w =
+            build(&format!("kind = \"{kind}\"\nsize = \"{size} B\"\njob = {{ passes = 1 }}"));
         let jobs = jobs_of(&mut w, 3);
         for job in &jobs {
             assert_eq!((job.len(), lines(job).len()), (count, count), "{kind}");
             assert_eq!(job, &jobs[0], "{kind}");
-            assert!(job.iter().all(|op| op.kind() == if kind == "mwalk" { OpKind::Store } else { OpKind::LoadWait }));
+            assert!(
+                job.iter().all(|op| op.kind()
+                    == if kind == "mwalk" { OpKind::Store } else { OpKind::LoadWait })
+            );
         }
     }
 }
@@ -182,9 +196,20 @@ fn a_rate_limits_a_bandwidth_hog() {
 
 #[test]
 fn jobs_have_their_exact_length() {
-    for kind in ["latency", "synthetic", "matrix", "framecopy", "message-receiver", "libquantum", "compute", "canny"] {
+    for kind in [
+        "latency",
+        "synthetic",
+        "matrix",
+        "framecopy",
+        "message-receiver",
+        "libquantum",
+        "compute",
+        "canny",
+    ] {
         for n in [1, 7, 255, 256, 257, 1000] {
-            for job in jobs_of(&mut build(&format!("kind = \"{kind}\"\njob = {{ accesses = {n} }}")), 20) {
+            for job in
+                jobs_of(&mut build(&format!("kind = \"{kind}\"\njob = {{ accesses = {n} }}")), 20)
+            {
                 assert_eq!(accesses(&job).len(), n, "{kind}");
             }
             let mut w = build(&format!("kind = \"{kind}\"\njob = {{ cycles = \"{n} cycles\" }}"));
@@ -200,9 +225,11 @@ fn cutting_jobs_loses_nothing() {
     for toml in ["kind = \"matrix\"", "kind = \"cortex\"", "kind = \"message-sender\""] {
         let whole = accesses(&operations(&mut build(toml), 60_000));
         for job in ["accesses = 77", "cycles = \"1001 cycles\""] {
-            let cut = accesses(&operations(&mut build(&format!("{toml}\njob = {{ {job} }}")), 60_000));
+            let cut =
+                accesses(&operations(&mut build(&format!("{toml}\njob = {{ {job} }}")), 60_000));
             // Only the gaps differ: a job of cycles may end within one.
-            let same = whole.iter().zip(&cut).all(|(a, b)| (a.kind(), a.line()) == (b.kind(), b.line()));
+            let same =
+                whole.iter().zip(&cut).all(|(a, b)| (a.kind(), a.line()) == (b.kind(), b.line()));
             assert!(same, "{toml} {job}");
         }
     }
@@ -210,9 +237,14 @@ fn cutting_jobs_loses_nothing() {
 
 #[test]
 fn an_abandoned_job_is_followed_by_the_first_operation_of_a_job() {
-    for kind in
-        ["latency", "m_jump", "hog", "matrix", "cortex\"\nlock = \"2", "spread\"\nwcet = \"1 ms\"\nmisses = \"x"]
-    {
+    for kind in [
+        "latency",
+        "m_jump",
+        "hog",
+        "matrix",
+        "cortex\"\nlock = \"2",
+        "spread\"\nwcet = \"1 ms\"\nmisses = \"x",
+    ] {
         let toml = format!("kind = \"{kind}\"\njob = {{ passes = 1 }}").replace("\"x\"", "5000");
         let first = operations(&mut build(&toml), 2000);
         let mut w = build(&toml);
@@ -220,7 +252,9 @@ fn an_abandoned_job_is_followed_by_the_first_operation_of_a_job() {
         w.program.abandon_job();
         let after = operations(&mut w, 2000);
         // A function that does not go through its whole array goes on there; the rest begins anew.
-        let shape = |op: &Op| (op.kind(), op.cycles(), if kind.starts_with("cortex") { 0 } else { op.line() });
+        let shape = |op: &Op| {
+            (op.kind(), op.cycles(), if kind.starts_with("cortex") { 0 } else { op.line() })
+        };
         assert!(first[..2000].iter().map(shape).eq(after[..2000].iter().map(shape)), "{toml}");
         // The first job after it is whole.
         let mut fresh = build(&toml);
@@ -236,7 +270,10 @@ fn an_abandoned_job_is_followed_by_the_first_operation_of_a_job() {
 #[test]
 fn messages_move_between_their_regions() {
     for (kind, to_buffer) in [("message-sender", true), ("message-receiver", false)] {
-        let toml = format!("kind = \"{kind}\"\nsize = \"1 KiB\"\nmessages = 3\nmarks = true\njob = {{ passes = 1 }}");
+        let toml = format!(
+            "kind = \"{kind}\"\nsize = \"1 KiB\"\nmessages = 3\nmarks = true\njob = \
+                {{ passes = 1 }}"
+        );
         let mut w = build(&toml);
         let buffer = w.region("buffer").unwrap();
         let jobs = jobs_of(&mut w, 6);
@@ -256,8 +293,11 @@ fn messages_move_between_their_regions() {
             }
             // 256 words, and the header of the buffer.
             assert_eq!((loads, stores), (256, 256 + usize::from(to_buffer)), "{kind}");
-            let marks: Vec<_> =
-                job.iter().filter(|op| op.kind() == OpKind::Signal).map(|op| op.signal_value()).collect();
+            let marks: Vec<_> = job
+                .iter()
+                .filter(|op| op.kind() == OpKind::Signal)
+                .map(|op| op.signal_value())
+                .collect();
             assert_eq!(marks, [Signal::Mark(0), Signal::Mark(1)]);
         }
         // 1 KiB and 24 B of header are 17 lines.
@@ -276,7 +316,8 @@ fn frames_are_copied_and_converted() {
         let jobs = jobs_of(&mut w, 5);
         let count = |kind| jobs[0].iter().filter(|op| op.kind() == kind).count();
         assert_eq!((count(OpKind::Load), count(OpKind::Store)), (loads, stores));
-        let read: BTreeSet<u64> = jobs[0].iter().filter(|op| op.kind() == OpKind::Load).map(|op| op.line()).collect();
+        let read: BTreeSet<u64> =
+            jobs[0].iter().filter(|op| op.kind() == OpKind::Load).map(|op| op.line()).collect();
         assert_eq!(read, (0..9600).collect());
         assert!(jobs[0] != jobs[1] && jobs[0] == jobs[4]);
     }
@@ -297,15 +338,24 @@ fn sections_have_their_cycles_writes_and_locks() {
     assert!(w.locks);
     assert_eq!(w.regions(), [("data".to_owned(), 0..256), ("table".to_owned(), 256..288)]);
     for job in jobs_of(&mut w, 3) {
-        assert_eq!(job.iter().map(|op| op.cycles()).sum::<u64>(), 10_001 + 777 + 3_000_000_000 + 2048);
+        assert_eq!(
+            job.iter().map(|op| op.cycles()).sum::<u64>(),
+            10_001 + 777 + 3_000_000_000 + 2048
+        );
         assert_eq!((job[0], job[4001]), (Op::signal(Signal::Lock), Op::signal(Signal::Unlock)));
         let first = &job[1..4001];
         assert_eq!(first.iter().filter(|op| op.kind() == OpKind::Store).count(), 1000);
         // Evenly: one in each four.
-        assert!(first.chunks(4).all(|c| c.iter().filter(|op| op.kind() == OpKind::Store).count() == 1));
+        assert!(
+            first.chunks(4).all(|c| c.iter().filter(|op| op.kind() == OpKind::Store).count() == 1)
+        );
         assert_eq!(job[4002], Op::compute(777));
         let updates = accesses(&job[4003..]);
-        assert!(updates[..2000].chunks(2).all(|c| c[0].line() == c[1].line() && c[1].kind() == OpKind::Store));
+        assert!(
+            updates[..2000]
+                .chunks(2)
+                .all(|c| c[0].line() == c[1].line() && c[1].kind() == OpKind::Store)
+        );
         assert_eq!(lines(&updates[2000..]).len(), 2048);
     }
 }
@@ -332,7 +382,10 @@ fn cortex_locks_as_many_functions_as_told() {
         let under_lock = if lock == "C" { functions.len() } else { locks };
         assert_eq!(
             inside,
-            200 * functions[..under_lock].iter().map(|f| usize::try_from(f.accesses).unwrap()).sum::<usize>()
+            200 * functions[..under_lock]
+                .iter()
+                .map(|f| usize::try_from(f.accesses).unwrap())
+                .sum::<usize>()
         );
     }
 }
@@ -355,15 +408,22 @@ fn stated_tasks_have_their_misses_and_cycles() {
     }
     for spread in ["even", "random", "bursts"] {
         for misses in [0u64, 1, 63, 64, 65, 1000] {
-            let toml = format!("kind = \"profile-like\"\nspread = \"{spread}\"\nwcet = \"1 ms\"\nmisses = {misses}");
+            let toml = format!(
+                "kind = \"profile-like\"\nspread = \"{spread}\"\nwcet = \"1 ms\"\nmisses = {misses}"
+            );
             for job in jobs_of(&mut build(&toml), 4) {
                 assert_eq!(accesses(&job).len() as u64, misses);
-                assert_eq!(job.iter().map(|op| op.cycles()).sum::<u64>(), left(1000, misses), "{toml}");
+                assert_eq!(
+                    job.iter().map(|op| op.cycles()).sum::<u64>(),
+                    left(1000, misses),
+                    "{toml}"
+                );
             }
         }
     }
     let rate = |benchmark: &str| {
-        let mut w = build(&format!("kind = \"eembc\"\nwcet = \"10 ms\"\nbenchmark = \"{benchmark}\""));
+        let mut w =
+            build(&format!("kind = \"eembc\"\nwcet = \"10 ms\"\nbenchmark = \"{benchmark}\""));
         accesses(&jobs_of(&mut w, 1)[0]).len() as f64
     };
     assert!((rate("pntrch") / rate("canrdr") - 2.306).abs() < 0.001);
@@ -401,9 +461,18 @@ fn impossible_values_name_their_key() {
         ("kind = \"ssd-load\"\ninterval = \"0 s\"", "interval"),
         ("kind = \"phases\"", "sections"),
         ("kind = \"phases\"\nsections = [{ accesses = 5 }]", "sections[0].size"),
-        ("kind = \"phases\"\nsections = [{ cycles = \"5 cycles\", writes = 2.0 }]", "sections[0].writes"),
-        ("kind = \"phases\"\nsections = [{ cycles = \"5 cycles\", writes = nan }]", "sections[0].writes"),
-        ("kind = \"phases\"\nsections = [{ cycles = \"5 cycles\" }]\njob = { accesses = 3 }", "job.accesses"),
+        (
+            "kind = \"phases\"\nsections = [{ cycles = \"5 cycles\", writes = 2.0 }]",
+            "sections[0].writes",
+        ),
+        (
+            "kind = \"phases\"\nsections = [{ cycles = \"5 cycles\", writes = nan }]",
+            "sections[0].writes",
+        ),
+        (
+            "kind = \"phases\"\nsections = [{ cycles = \"5 cycles\" }]\njob = { accesses = 3 }",
+            "job.accesses",
+        ),
         ("kind = \"cortex\"\nlock = \"1\"\njob = { accesses = 3 }", "job.accesses"),
         ("kind = \"spread\"\nmisses = 3", "wcet"),
         ("kind = \"profile-like\"\nmisses = 3", "wcet"),
@@ -420,7 +489,8 @@ fn impossible_values_name_their_key() {
 /// Builds a trace from bytes.
 fn traced(dir: &Path, bytes: &[u8]) -> Result<Workload, WorkloadError> {
     std::fs::write(dir.join("trace"), bytes).unwrap();
-    parse("kind = \"trace\"\nfile = \"trace\"").build(&BuildContext { base_dir: dir.to_owned(), ..context(1) })
+    parse("kind = \"trace\"\nfile = \"trace\"")
+        .build(&BuildContext { base_dir: dir.to_owned(), ..context(1) })
 }
 
 fn gzip(bytes: &[u8]) -> Vec<u8> {
@@ -440,7 +510,11 @@ fn zst(bytes: &[u8]) -> Vec<u8> {
 fn recorded(count: u64) -> (Vec<Access>, Vec<u8>) {
     let kinds = [Kind::Read, Kind::Write, Kind::Fetch];
     let list: Vec<Access> = (0..count)
-        .map(|i| Access { at_cycles: i * i * 1000, line: i * 7919 % 1000, kind: kinds[(i % 3) as usize] })
+        .map(|i| Access {
+            at_cycles: i * i * 1000,
+            line: i * 7919 % 1000,
+            kind: kinds[(i % 3) as usize],
+        })
         .collect();
     let (mut bytes, mut encoder) = (Vec::new(), Encoder::default());
     list.iter().for_each(|&a| encoder.push(a, &mut bytes).unwrap());
@@ -451,8 +525,10 @@ fn recorded(count: u64) -> (Vec<Access>, Vec<u8>) {
 #[test]
 fn traces_round_trip() {
     let dir = tempfile::tempdir().unwrap();
-    let mut w =
-        build("kind = \"phases\"\nsections = [{ size = \"8 KiB\", accesses = 300, cycles = \"2000000000 cycles\" }]");
+    let mut w = build(
+        "kind = \"phases\"\nsections = \
+            [{ size = \"8 KiB\", accesses = 300, cycles = \"2000000000 cycles\" }]",
+    );
     let ops = operations(&mut w, 300);
     let text = to_text(&ops, 64);
     for bytes in [text.clone().into_bytes(), gzip(text.as_bytes()), zst(text.as_bytes())] {
@@ -470,20 +546,21 @@ fn traces_round_trip() {
             back.push((at, op.line(), op.kind()));
         }
     }
-    let expected: Vec<_> = list.iter().map(|a| (a.at_cycles, a.line, OpKind::recorded(a.kind))).collect();
+    let expected: Vec<_> =
+        list.iter().map(|a| (a.at_cycles, a.line, OpKind::recorded(a.kind))).collect();
     assert_eq!(back, expected);
 }
 
 #[test]
 fn text_traces_number_pages_and_split_jobs() {
     let dir = tempfile::tempdir().unwrap();
-    let text =
-        "# by hand\r\n\n5,load,0x7fff0000f040\n1,store,0x1000\n0,job\n2,f,0x7fff0000f000\n9,line,64\n4,c\nend,6\n";
+    let text = "# by hand\r\n\n5,load,0x7fff0000f040\n1,store,0x1000\n0,job\n2,f,0x7fff0000f000\n9,line,64\n4,c\nend,6\n";
     let mut w = traced(dir.path(), text.as_bytes()).unwrap();
     assert_eq!(w.program.pages(), 3);
     let jobs = jobs_of(&mut w, 3);
     assert_eq!(jobs[0], [Op::access(OpKind::Load, 5, 1), Op::access(OpKind::Store, 1, 64)]);
-    let second = [Op::access(OpKind::Fetch, 2, 0), Op::access(OpKind::StoreLine, 9, 129), Op::compute(4)];
+    let second =
+        [Op::access(OpKind::Fetch, 2, 0), Op::access(OpKind::StoreLine, 9, 129), Op::compute(4)];
     assert_eq!(jobs[1], second);
     assert_eq!(jobs[2], jobs[0]);
 }
@@ -498,7 +575,8 @@ fn damaged_traces_are_refused() {
         let mut good = traced(dir.path(), &whole).unwrap();
         let good = jobs_of(&mut good, 1);
         for cut in 0..whole.len() {
-            let error = traced(dir.path(), &whole[..cut]).map(|_| ()).expect_err("a cut trace").to_string();
+            let error =
+                traced(dir.path(), &whole[..cut]).map(|_| ()).expect_err("a cut trace").to_string();
             assert!(error.contains("trace") && error.lines().count() == 1, "{error}");
         }
         if whole == text.as_bytes() {
@@ -509,7 +587,10 @@ fn damaged_traces_are_refused() {
             bad[at] ^= 0x10;
             // Headers have bits without a meaning: a flip there may pass if the data are whole.
             let outcome = traced(dir.path(), &bad);
-            assert!(outcome.is_err() || jobs_of(&mut outcome.unwrap(), 1) == good, "bit flipped at {at}");
+            assert!(
+                outcome.is_err() || jobs_of(&mut outcome.unwrap(), 1) == good,
+                "bit flipped at {at}"
+            );
         }
     }
     for (text, reason) in [
@@ -583,12 +664,16 @@ fn profiles_replay_their_trace_by_region() {
     assert_eq!(w.regions(), [("heap".to_owned(), 0..10), ("stack".to_owned(), 10..16)]);
     assert_eq!(w.page_names.len(), 16);
     let job = &jobs_of(&mut w, 1)[0];
-    assert_eq!((accesses(job).len(), job.iter().map(|op| op.cycles()).sum::<u64>()), (300, 100_000_000));
+    assert_eq!(
+        (accesses(job).len(), job.iter().map(|op| op.cycles()).sum::<u64>()),
+        (300, 100_000_000)
+    );
     assert!(profile(299, &geometry).unwrap_err().to_string().contains("300 records"));
     assert!(profile(300, "other").unwrap_err().to_string().contains("not for this platform's"));
 }
 
-/// Time that this thread had a processor, where the system tells; so that other work does not count.
+/// Time that this thread had a processor, where the system tells; so that other work does not
+/// count.
 fn processor_seconds(started: std::time::Instant) -> f64 {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
     let ns = text.split(' ').next().and_then(|n| n.parse::<u64>().ok());

@@ -1,7 +1,8 @@
 //! Traces as text: one operation a line, `cycles,kind,address`.
 //!
-//! Problem: traces come from many tools, and a trace that was cut short replays as a shorter program without a word. Rule:
-//! comma-separated text that a line of awk can write, and a last line that counts the others.
+//! Problem: traces come from many tools, and a trace that was cut short replays as a shorter
+//! program without a word. Rule: comma-separated text that a line of awk can write, and a last line
+//! that counts the others.
 //!
 //! ```text
 //! cycles,kind,address
@@ -13,11 +14,13 @@
 //! end,5
 //! ```
 //!
-//! `cycles` is the computation since the line before, the access's own included. Kinds: `load` (the core goes on), `wait`
-//! (a load whose data the next operation needs), `store`, `line` (a store of a whole line, not read first), `fetch`,
-//! `compute` and `job` (end of a job), which have no address; first letters do as well (`l` is `load`). Addresses are bytes, decimal or `0x`; each
-//! counts for the line it lies in, and pages are numbered in order of first touch. Empty lines, lines that begin with `#`,
-//! and a heading are skipped. `end` counts operations. Plain, gzip or zstd.
+//! `cycles` is the computation since the line before, the access's own included. Kinds: `load` (the
+//! core goes on), `wait` (a load whose data the next operation needs), `store`, `line` (a store of
+//! a whole line, not read first), `fetch`, `compute` and `job` (end of a job), which have no
+//! address; first letters do as well (`l` is `load`). Addresses are bytes, decimal or `0x`; each
+//! counts for the line it lies in, and pages are numbered in order of first touch. Empty lines,
+//! lines that begin with `#`, and a heading are skipped. `end` counts operations. Plain, gzip or
+//! zstd.
 //!
 //! Not covered: locks and other signals; accesses that cross a line.
 
@@ -54,13 +57,23 @@ struct Reader<'a> {
 }
 
 /// Reads a text trace.
-pub(super) fn read(path: &Path, mut input: impl BufRead, ctx: &BuildContext) -> Result<Recording, WorkloadError> {
-    let mut reader =
-        Reader { ctx, pages: FxHashMap::default(), recording: Recording::default(), count: 0, ended: false };
+pub(super) fn read(
+    path: &Path,
+    mut input: impl BufRead,
+    ctx: &BuildContext,
+) -> Result<Recording, WorkloadError> {
+    let mut reader = Reader {
+        ctx,
+        pages: FxHashMap::default(),
+        recording: Recording::default(),
+        count: 0,
+        ended: false,
+    };
     let (mut line, mut number) = (Vec::new(), 0u64);
     loop {
         number += 1;
-        let refuse = |message: String| WorkloadError::trace(path, Some(format!("line {number}")), message);
+        let refuse =
+            |message: String| WorkloadError::trace(path, Some(format!("line {number}")), message);
         line.clear();
         let length = (&mut input)
             .take(MAX_LINE as u64)
@@ -70,14 +83,19 @@ pub(super) fn read(path: &Path, mut input: impl BufRead, ctx: &BuildContext) -> 
             break;
         }
         if line.last() != Some(&b'\n') {
-            let what = if length == MAX_LINE { "is too long" } else { "has no end; the file is cut short" };
+            let what = if length == MAX_LINE {
+                "is too long"
+            } else {
+                "has no end; the file is cut short"
+            };
             return Err(refuse(what.to_owned()));
         }
         let text = std::str::from_utf8(&line).map_err(|_| refuse("is not text".to_owned()))?;
         reader.line(text.trim()).map_err(refuse)?;
     }
     if !reader.ended {
-        let message = format!("has no last line `end,{}`; it is cut short, or add that line", reader.count);
+        let message =
+            format!("has no last line `end,{}`; it is cut short, or add that line", reader.count);
         return Err(WorkloadError::trace(path, None, message));
     }
     reader.finish().map_err(|message| WorkloadError::trace(path, None, message))
@@ -85,7 +103,10 @@ pub(super) fn read(path: &Path, mut input: impl BufRead, ctx: &BuildContext) -> 
 
 impl Reader<'_> {
     fn line(&mut self, text: &str) -> Result<(), String> {
-        if text.is_empty() || text.starts_with('#') || (self.count == 0 && text == "cycles,kind,address") {
+        if text.is_empty()
+            || text.starts_with('#')
+            || (self.count == 0 && text == "cycles,kind,address")
+        {
             return Ok(());
         }
         if self.ended {
@@ -104,7 +125,10 @@ impl Reader<'_> {
             let said = number(second)?;
             return match third {
                 None if said == self.count => Ok(()),
-                _ => Err(format!("`{text}`, but {} operations came before; the file is incomplete", self.count)),
+                _ => Err(format!(
+                    "`{text}`, but {} operations came before; the file is incomplete",
+                    self.count
+                )),
             };
         }
         let cycles = number(first)?;
@@ -136,7 +160,9 @@ impl Reader<'_> {
             return Ok(());
         }
         let Some((_, access)) = KINDS.iter().find(|(name, _)| is(name)) else {
-            return Err(format!("unknown kind `{kind}`; it is load, wait, store, fetch, line, compute or job"));
+            return Err(format!(
+                "unknown kind `{kind}`; it is load, wait, store, fetch, line, compute or job"
+            ));
         };
         let address = number(address.ok_or_else(|| format!("`{kind}` needs an address"))?)?;
         let new = u32::try_from(self.pages.len()).unwrap_or(u32::MAX);
@@ -190,7 +216,12 @@ pub fn to_text(ops: &[Op], line_bytes: u64) -> String {
             OpKind::Signal => continue,
             kind => {
                 let name = KINDS.iter().find(|(_, k)| *k == kind).map_or("load", |(name, _)| name);
-                writeln!(text, "{},{name},{:#x}", op.cycles(), u128::from(op.line()) * u128::from(line_bytes))
+                writeln!(
+                    text,
+                    "{},{name},{:#x}",
+                    op.cycles(),
+                    u128::from(op.line()) * u128::from(line_bytes)
+                )
             }
         };
         count += 1;

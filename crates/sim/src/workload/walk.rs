@@ -1,12 +1,13 @@
 //! Orders in which a program visits the lines of an array.
 //!
-//! Problem: the papers' programs differ mostly in the order of their accesses. Rule: a walk visits lines `base` to
-//! `base + lines`; sequentially, in jumps, in a fixed random order, or at random with repetition. All but the last
-//! visit every line exactly once in `lines` steps, and go round and round.
+//! Problem: the papers' programs differ mostly in the order of their accesses. Rule: a walk visits
+//! lines `base` to `base + lines`; sequentially, in jumps, in a fixed random order, or at random
+//! with repetition. All but the last visit every line exactly once in `lines` steps, and go round
+//! and round.
 //!
-//! A fixed random order is a permutation computed from the step number (a bijection on the next power of two: odd
-//! multiplications and shifted exclusive ors; numbers beyond the array are skipped). It is the cycle that a
-//! pointer chase through a shuffled list takes, without the list.
+//! A fixed random order is a permutation computed from the step number (a bijection on the next
+//! power of two: odd multiplications and shifted exclusive ors; numbers beyond the array are
+//! skipped). It is the cycle that a pointer chase through a shuffled list takes, without the list.
 
 use solocore_dram::random::Random;
 
@@ -159,17 +160,23 @@ mod tests {
     #[test]
     fn a_shuffled_order_has_no_pattern() {
         let lines = 1 << 14;
-        let order = visit(&mut Walk::new(0, lines, Order::Shuffled(Permutation::new(lines, 1))), lines);
+        let order =
+            visit(&mut Walk::new(0, lines, Order::Shuffled(Permutation::new(lines, 1))), lines);
         let near = order.windows(2).filter(|w| w[0].abs_diff(w[1]) < 16).count();
         assert!(near < 100, "{near} steps to a neighbour; chance gives about 31");
         // The low bits do not count round, as those of a congruential generator would.
         let repeats = order.windows(129).filter(|w| w[0] & 127 == w[128] & 127).count();
-        assert!((60..250).contains(&repeats), "{repeats} equal low bits 128 steps apart; chance gives about 127");
+        assert!(
+            (60..250).contains(&repeats),
+            "{repeats} equal low bits 128 steps apart; chance gives about 127"
+        );
     }
 
     #[test]
     fn seeds_differ_and_repeat() {
-        let of = |seed| visit(&mut Walk::new(0, 1000, Order::Shuffled(Permutation::new(1000, seed))), 1000);
+        let of = |seed| {
+            visit(&mut Walk::new(0, 1000, Order::Shuffled(Permutation::new(1000, seed))), 1000)
+        };
         assert_eq!(of(1), of(1));
         assert_ne!(of(1), of(2));
     }

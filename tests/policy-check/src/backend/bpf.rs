@@ -1,10 +1,14 @@
-//! The C of `policy/` in the kernel: compiled by clang, checked by the BPF verifier, translated by the JIT, and
-//! called through `BPF_PROG_RUN` (`policy/tests/bpf/drive.bpf.c`). Programs are compiled when the tests run, not
-//! when this crate is built, so that one run can try several compilers and a build needs none of them.
+//! The C of `policy/` in the kernel: compiled by clang, checked by the BPF verifier, translated by
+//! the JIT, and called through `BPF_PROG_RUN` (`policy/tests/bpf/drive.bpf.c`). Programs are
+//! compiled when the tests run, not when this crate is built, so that one run can try several
+//! compilers and a build needs none of them.
 
 use super::Backend;
 use crate::{Answer, Event};
-use libbpf_rs::{MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program, ProgramInput, libbpf_sys, set_print};
+use libbpf_rs::{
+    MapCore, MapFlags, Object, ObjectBuilder, PrintLevel, Program, ProgramInput, libbpf_sys,
+    set_print,
+};
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -25,7 +29,8 @@ impl Clang {
             .output()
             .map_err(|e| format!("{} does not run: {e}", command.display()))?;
         let text = String::from_utf8_lossy(&output.stdout);
-        let version = text.split("clang version ").nth(1).and_then(|rest| rest.split_whitespace().next());
+        let version =
+            text.split("clang version ").nth(1).and_then(|rest| rest.split_whitespace().next());
         match version {
             Some(version) if output.status.success() => {
                 Ok(Self { command: command.to_owned(), name: format!("clang {version}") })
@@ -34,8 +39,8 @@ impl Clang {
         }
     }
 
-    /// The compilers that this machine has: `$CLANG`, or else `clang`; and `clang-19`, which knows newer tricks
-    /// than the clang 14 of Debian 12. The error says how to get one.
+    /// The compilers that this machine has: `$CLANG`, or else `clang`; and `clang-19`, which knows
+    /// newer tricks than the clang 14 of Debian 12. The error says how to get one.
     pub fn installed() -> Result<Vec<Self>, String> {
         let first = std::env::var_os("CLANG").map_or_else(|| PathBuf::from("clang"), PathBuf::from);
         let mut found: Vec<Self> = Vec::new();
@@ -57,13 +62,15 @@ impl Clang {
         &self.name
     }
 
-    /// Compiles the test program of a mechanism; returns the object file's bytes, so that nothing is left behind.
+    /// Compiles the test program of a mechanism; returns the object file's bytes, so that nothing
+    /// is left behind.
     fn compile(&self, policy: &Path, mechanism: &str) -> Result<Vec<u8>, String> {
         let output = Command::new(&self.command)
             .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror", "-ffreestanding"])
             .arg("-I")
             .arg(policy.join("include"))
-            // Debian keeps <asm/types.h> there, and clang does not look for it when the target is BPF.
+            // Debian keeps <asm/types.h> there, and clang does not look for it when the target is
+            // BPF.
             .arg(format!("-I/usr/include/{}-linux-gnu", std::env::consts::ARCH))
             .arg(format!("-DSC_MECHANISM={mechanism}"))
             .arg("-c")
@@ -75,7 +82,8 @@ impl Clang {
             return Ok(output.stdout);
         }
         let text = String::from_utf8_lossy(&output.stderr);
-        let hint = if text.contains("bpf/bpf_helpers.h") { " (apt-get install libbpf-dev)" } else { "" };
+        let hint =
+            if text.contains("bpf/bpf_helpers.h") { " (apt-get install libbpf-dev)" } else { "" };
         Err(format!("{} refuses drive.bpf.c for {mechanism}{hint}:\n{text}", self.name))
     }
 }
@@ -106,7 +114,9 @@ pub fn available() -> Result<(), String> {
     };
     if fd < 0 {
         let error = std::io::Error::from_raw_os_error(-fd);
-        return Err(format!("the kernel refuses bpf(): {error} (root, or CAP_BPF and CAP_PERFMON, is needed)"));
+        return Err(format!(
+            "the kernel refuses bpf(): {error} (root, or CAP_BPF and CAP_PERFMON, is needed)"
+        ));
     }
     // SAFETY: the call above returned this descriptor, and nothing else has it.
     drop(unsafe { OwnedFd::from_raw_fd(fd) });
@@ -123,8 +133,9 @@ pub struct BpfProgram {
 impl BpfProgram {
     /// Compiles and loads; an error holds the end of what the compiler or the verifier said.
     pub fn load(clang: &Clang, policy: &Path, mechanism: &str) -> Result<Self, String> {
-        let object = load_object(&clang.compile(policy, mechanism)?)
-            .map_err(|e| format!("the verifier refuses {mechanism} as compiled by {}: {e}", clang.name))?;
+        let object = load_object(&clang.compile(policy, mechanism)?).map_err(|e| {
+            format!("the verifier refuses {mechanism} as compiled by {}: {e}", clang.name)
+        })?;
         let program = object.progs().next().ok_or("drive.bpf.c holds no program")?;
         let verified_insns = verified_insns(&program);
         Ok(Self { name: format!("BPF ({})", clang.name), object, verified_insns })
@@ -141,8 +152,13 @@ fn verified_insns(program: &Program) -> u32 {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut length = u32::try_from(size_of_val(&info)).unwrap_or(0);
     // SAFETY: the kernel writes at most `length` bytes, which are those of `info`.
-    let result =
-        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_fd().as_raw_fd(), &raw mut info, &raw mut length) };
+    let result = unsafe {
+        libbpf_sys::bpf_prog_get_info_by_fd(
+            program.as_fd().as_raw_fd(),
+            &raw mut info,
+            &raw mut length,
+        )
+    };
     if result == 0 { info.verified_insns } else { 0 }
 }
 
@@ -176,9 +192,15 @@ impl Backend for BpfProgram {
     }
 
     fn replay(&self, events: &[Event], answers: &mut Vec<Answer>) -> Result<(), String> {
-        let world = self.object.maps().find(|m| m.name() == "world").ok_or("drive.bpf.c holds no map `world`")?;
+        let world = self
+            .object
+            .maps()
+            .find(|m| m.name() == "world")
+            .ok_or("drive.bpf.c holds no map `world`")?;
         let zeros = vec![0; world.value_size() as usize];
-        world.update(&0u32.to_ne_bytes(), &zeros, MapFlags::ANY).map_err(|e| format!("the world stays old: {e}"))?;
+        world
+            .update(&0u32.to_ne_bytes(), &zeros, MapFlags::ANY)
+            .map_err(|e| format!("the world stays old: {e}"))?;
         let program = self.object.progs_mut().next().ok_or("drive.bpf.c holds no program")?;
         for event in events {
             let mut call = encode(event);
@@ -201,7 +223,9 @@ fn encode(event: &Event) -> [u8; 2 * BYTES] {
     let mut call = [0xa5; 2 * BYTES];
     call[..4].copy_from_slice(&event.op.to_ne_bytes());
     call[4..8].copy_from_slice(&event.id.to_ne_bytes());
-    for (word, value) in call[8..BYTES].chunks_exact_mut(8).zip([event.now, event.a, event.b, event.c, event.d]) {
+    for (word, value) in
+        call[8..BYTES].chunks_exact_mut(8).zip([event.now, event.a, event.b, event.c, event.d])
+    {
         word.copy_from_slice(&value.to_ne_bytes());
     }
     call
@@ -231,7 +255,8 @@ mod tests {
     fn the_context_is_an_event_and_an_answer() {
         let event = Event { op: 1, id: 2, now: 3, a: 4, b: 5, c: 6, d: 7 };
         let call = encode(&event);
-        let words: Vec<u64> = call.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap())).collect();
+        let words: Vec<u64> =
+            call.chunks_exact(8).map(|w| u64::from_ne_bytes(w.try_into().unwrap())).collect();
         assert_eq!(call[..8], [1u32.to_ne_bytes(), 2u32.to_ne_bytes()].concat());
         assert_eq!(words[1..6], [3, 4, 5, 6, 7]);
         assert_eq!(decode(&call).word, [0xa5a5_a5a5_a5a5_a5a5; 6]);

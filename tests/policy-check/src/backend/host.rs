@@ -9,7 +9,14 @@ const _: () = assert!(size_of::<Event>() == 48 && size_of::<Answer>() == 48);
 unsafe extern "C" {
     fn sc_host_world_size(mechanism: u32) -> u64;
     fn sc_host_drive(mechanism: u32, world: *mut u8, event: *const Event, answer: *mut Answer);
-    fn sc_host_repeat(m: u32, worlds: *mut u8, stride: u64, world_count: u32, events: *const Event, count: u32) -> u64;
+    fn sc_host_repeat(
+        m: u32,
+        worlds: *mut u8,
+        stride: u64,
+        world_count: u32,
+        events: *const Event,
+        count: u32,
+    ) -> u64;
 }
 
 /// A mechanism whose driver is compiled in.
@@ -54,10 +61,17 @@ impl HostWorlds {
     pub fn repeat(&mut self, events: &[Event]) -> u64 {
         let count = u32::try_from(events.len()).unwrap_or(u32::MAX);
         let stride = self.stride as u64;
-        // SAFETY: the memory holds `self.count` worlds `stride` bytes apart, which C alone has written since
-        // it was zeroed; the slice holds `count` events or more.
+        // SAFETY: the memory holds `self.count` worlds `stride` bytes apart, which C alone has
+        // written since it was zeroed; the slice holds `count` events or more.
         unsafe {
-            sc_host_repeat(self.driver.index, self.memory.start.as_ptr(), stride, self.count, events.as_ptr(), count)
+            sc_host_repeat(
+                self.driver.index,
+                self.memory.start.as_ptr(),
+                stride,
+                self.count,
+                events.as_ptr(),
+                count,
+            )
         }
     }
 }
@@ -65,9 +79,12 @@ impl HostWorlds {
 impl World for HostWorlds {
     fn apply(&mut self, event: &Event) -> Answer {
         let mut answer = Answer { word: [u64::MAX; 6] };
-        // SAFETY: the memory begins with a world of this mechanism, which C alone has written since it was zeroed;
-        // event and answer have C's layout (asserted above) and live through the call.
-        unsafe { sc_host_drive(self.driver.index, self.memory.start.as_ptr(), event, &raw mut answer) };
+        // SAFETY: the memory begins with a world of this mechanism, which C alone has written since
+        // it was zeroed; event and answer have C's layout (asserted above) and live through the
+        // call.
+        unsafe {
+            sc_host_drive(self.driver.index, self.memory.start.as_ptr(), event, &raw mut answer)
+        };
         answer
     }
 }
@@ -80,7 +97,8 @@ struct Zeroed {
 
 impl Zeroed {
     fn new(size: usize) -> Self {
-        let layout = Layout::from_size_align(size.max(64), 64).expect("a world is far below isize::MAX");
+        let layout =
+            Layout::from_size_align(size.max(64), 64).expect("a world is far below isize::MAX");
         // SAFETY: the size is not zero.
         let start = unsafe { alloc_zeroed(layout) };
         Self { start: NonNull::new(start).unwrap_or_else(|| handle_alloc_error(layout)), layout }

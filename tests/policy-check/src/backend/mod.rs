@@ -13,8 +13,8 @@ pub trait Backend {
     /// How reports call it.
     fn name(&self) -> &str;
 
-    /// Appends the answers of a fresh world to these events. An error says why the event after the last
-    /// answer has none.
+    /// Appends the answers of a fresh world to these events. An error says why the event after the
+    /// last answer has none.
     fn replay(&self, events: &[Event], answers: &mut Vec<Answer>) -> Result<(), String>;
 }
 
@@ -36,7 +36,8 @@ impl Backend for Local {
         self.name
     }
 
-    /// A panic of the world is its answer's error (where panics unwind, that is not in release builds).
+    /// A panic of the world is its answer's error (where panics unwind, that is not in release
+    /// builds).
     fn replay(&self, events: &[Event], answers: &mut Vec<Answer>) -> Result<(), String> {
         quietly(|| {
             let mut world = (self.world)();
@@ -50,14 +51,15 @@ thread_local! {
     static CAUGHT: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Runs `work`; a panic becomes an error with its message and place, and prints nothing, so that shrinking
-/// (thousands of panics) stays readable.
+/// Runs `work`; a panic becomes an error with its message and place, and prints nothing, so that
+/// shrinking (thousands of panics) stays readable.
 fn quietly(work: impl FnOnce()) -> Result<(), String> {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let default = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let caught = CAUGHT.with_borrow_mut(|text| text.as_mut().map(|t| *t = info.to_string()).is_some());
+            let caught = CAUGHT
+                .with_borrow_mut(|text| text.as_mut().map(|t| *t = info.to_string()).is_some());
             // Where a panic aborts, nobody would report it later.
             if !caught || cfg!(panic = "abort") {
                 default(info);

@@ -45,12 +45,24 @@ fn core(l: &mut BwLock, e: &Event) -> Option<[u64; 6]> {
         6 => {
             let began = u64::from(l.tick(e.id, e.now)?);
             let go = u64::from(!l.throttled(e.id)?);
-            return Some([go, began, l.used(e.id)?, l.budget(e.id)?, l.holders(), l.next_ns(e.id)?]);
+            return Some([
+                go,
+                began,
+                l.used(e.id)?,
+                l.budget(e.id)?,
+                l.holders(),
+                l.next_ns(e.id)?,
+            ]);
         }
         _ => l.update(e.id)?,
     };
-    let (go, used, budget, sample) = (u64::from(go), l.used(e.id)?, l.budget(e.id)?, l.sample(e.id)?);
-    Some(if e.op == 4 { [1, go, budget, used, l.holders(), sample] } else { [go, sample, used, budget, 0, 0] })
+    let (go, used, budget, sample) =
+        (u64::from(go), l.used(e.id)?, l.budget(e.id)?, l.sample(e.id)?);
+    Some(if e.op == 4 {
+        [1, go, budget, used, l.holders(), sample]
+    } else {
+        [go, sample, used, budget, 0, 0]
+    })
 }
 
 impl World for Binding {

@@ -33,12 +33,19 @@ impl World for Binding {
                 let core = u32::try_from(e.b).unwrap_or(u32::MAX);
                 answer([level.is_some_and(|level| w.add(e.id, level, core, e.c, e.d)).into()])
             }
-            2 => answer([u32::try_from(e.c).is_ok_and(|task| w.slot(e.id, e.a, e.b, task, e.d)).into()]),
+            2 => answer([u32::try_from(e.c)
+                .is_ok_and(|task| w.slot(e.id, e.a, e.b, task, e.d))
+                .into()]),
             3 => w.release(e.id, e.now).map_or(Answer::default(), |s| answer([1, state(s)])),
             4 => answer([w.complete(e.id, e.now).into()]),
             5 => w.pick(e.id, e.now).map_or(Answer::default(), |choice| {
                 let level = choice.level.map_or(4, |level| level as u64);
-                answer([choice.task.unwrap_or(u32::MAX).into(), level, choice.until_ns, w.overruns()])
+                answer([
+                    choice.task.unwrap_or(u32::MAX).into(),
+                    level,
+                    choice.until_ns,
+                    w.overruns(),
+                ])
             }),
             6 => w.task(e.id).map_or(Answer::default(), |t| {
                 let running = t.running().unwrap_or(u32::MAX).into();

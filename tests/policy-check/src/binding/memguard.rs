@@ -36,7 +36,9 @@ impl Binding {
             2 => Sharing::Proportional,
             _ => return Answer::default(),
         };
-        let Some(cores) = u32::try_from(e.d).ok().filter(|&n| n as usize <= CORES) else { return Answer::default() };
+        let Some(cores) = u32::try_from(e.d).ok().filter(|&n| n as usize <= CORES) else {
+            return Answer::default();
+        };
         self.shared = MemGuard::new(e.a, e.b, sharing, cores);
         self.limit = cores as usize;
         answer([self.shared.is_some().into()])
@@ -72,7 +74,14 @@ impl World for Binding {
                 let began = c.replenish(g, e.now);
                 let pools = g.pool(Kind::Read) << 32 | g.pool(Kind::Write);
                 let freed = throttled && !c.throttled();
-                answer([began.into(), freed.into(), c.budget(Kind::Read), c.budget(Kind::Write), c.next_ns(), pools])
+                answer([
+                    began.into(),
+                    freed.into(),
+                    c.budget(Kind::Read),
+                    c.budget(Kind::Write),
+                    c.next_ns(),
+                    pools,
+                ])
             }
             4 => {
                 let go = c.resume(g);
@@ -81,7 +90,14 @@ impl World for Binding {
             5 => answer([kind(e.a).is_some_and(|kind| c.request(kind, e.b)).into()]),
             6 => {
                 let [r, w] = [Kind::Read, Kind::Write];
-                answer([c.used(r), c.used(w), c.budget(r), c.budget(w), c.predicted(r), c.predicted(w)])
+                answer([
+                    c.used(r),
+                    c.used(w),
+                    c.budget(r),
+                    c.budget(w),
+                    c.predicted(r),
+                    c.predicted(w),
+                ])
             }
             _ => Answer::default(),
         }

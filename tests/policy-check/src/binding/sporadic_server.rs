@@ -39,7 +39,12 @@ impl World for Binding {
         }
         let first = server.replenishments().next().unwrap_or_default();
         let amount = if e.op == 1 { 0 } else { first.amount_ns };
-        answer([server.available_ns(e.now), server.next_ns(), server.replenishments().len() as u64, amount])
+        answer([
+            server.available_ns(e.now),
+            server.next_ns(),
+            server.replenishments().len() as u64,
+            amount,
+        ])
     }
 }
 

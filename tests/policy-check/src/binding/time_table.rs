@@ -20,7 +20,12 @@ impl World for Binding {
             1 => answer([u32::try_from(e.c).is_ok_and(|id| table.append(e.a, e.b, id)).into()]),
             2 => {
                 let slot = table.lookup(e.now);
-                answer([slot.id.unwrap_or(u32::MAX).into(), slot.edge_ns, slot.start_ns, slot.frame])
+                answer([
+                    slot.id.unwrap_or(u32::MAX).into(),
+                    slot.edge_ns,
+                    slot.start_ns,
+                    slot.frame,
+                ])
             }
             _ => Answer::default(),
         }

@@ -31,7 +31,13 @@ fn state(core: &Core, id: u32) -> Answer {
         State::Background => 3,
     };
     let server = v.server();
-    answer([state, v.background_ns(), server.available_ns(core.last_ns()), server.next_ns(), v.foreground_ns()])
+    answer([
+        state,
+        v.background_ns(),
+        server.available_ns(core.last_ns()),
+        server.next_ns(),
+        v.foreground_ns(),
+    ])
 }
 
 fn pick(core: &Core) -> Answer {
@@ -40,7 +46,13 @@ fn pick(core: &Core) -> Answer {
         Mode::Foreground(id) => (id, 1),
         Mode::Background(id) => (id, 2),
     };
-    answer([current.into(), mode, core.until_ns(), core.with_budget() as u64, core.waiting() as u64])
+    answer([
+        current.into(),
+        mode,
+        core.until_ns(),
+        core.with_budget() as u64,
+        core.waiting() as u64,
+    ])
 }
 
 impl World for Binding {
@@ -49,7 +61,11 @@ impl World for Binding {
             return if e.op == 0 { self.init(e) } else { Answer::default() };
         };
         let done = match e.op {
-            1 => return answer([config(e).is_some_and(|config| core.add(e.id, config, e.now)).into()]),
+            1 => {
+                return answer([config(e)
+                    .is_some_and(|config| core.add(e.id, config, e.now))
+                    .into()]);
+            }
             2 => core.remove(e.id, e.now),
             3 => core.wake(e.id, e.now),
             4 => core.block(e.id, e.now),
@@ -77,7 +93,13 @@ impl World for Binding {
                 self.taken = taken.or(self.taken.take());
                 there
             }
-            12 => return answer([self.taken.as_ref().is_some_and(|vcpu| core.put(e.id, vcpu, e.now)).into()]),
+            12 => {
+                return answer([self
+                    .taken
+                    .as_ref()
+                    .is_some_and(|vcpu| core.put(e.id, vcpu, e.now))
+                    .into()]);
+            }
             _ => false,
         };
         if done { pick(core) } else { Answer::default() }

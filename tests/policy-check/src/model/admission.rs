@@ -1,6 +1,7 @@
-//! Reference model of the admission tests: Liu and Layland, JACM 1973 (RMS bound), which MARACAS (RTSS 2016),
-//! section II-A, applies to each core; Bini, Buttazzo and Buttazzo, IEEE ToC 2003 (hyperbolic bound); Joseph
-//! and Pandya 1986, Audsley et al. 1993 (response times, constrained deadlines).
+//! Reference model of the admission tests: Liu and Layland, JACM 1973 (RMS bound), which MARACAS
+//! (RTSS 2016), section II-A, applies to each core; Bini, Buttazzo and Buttazzo, IEEE ToC 2003
+//! (hyperbolic bound); Joseph and Pandya 1986, Audsley et al. 1993 (response times, constrained
+//! deadlines).
 
 use super::sporadic_server::MAX_SPAN;
 use crate::{Answer, Event, World};
@@ -11,7 +12,8 @@ const MAX_RTA_STEPS: u32 = 4096;
 /// 1 in fixed point.
 pub const ONE: u64 = 1 << 32;
 
-/// C / T rounded up in units of 2^-32: both are first scaled, rounding against the task, until T has 31 bits.
+/// C / T rounded up in units of 2^-32: both are first scaled, rounding against the task, until T
+/// has 31 bits.
 pub fn utilization(capacity: u64, period: u64) -> u64 {
     let shift = (0..).find(|shift| period >> shift < 1 << 31).expect("64 shifts empty any word");
     let scaled = u128::from(capacity).div_ceil(1 << shift);
@@ -19,8 +21,8 @@ pub fn utilization(capacity: u64, period: u64) -> u64 {
     u64::try_from(u).expect("C <= T")
 }
 
-/// floor(n (2^(1/n) - 1) 2^32); from 17 on the limit, ln 2. Exact: the fraction is never within 10^-4 of 0
-/// or 1 but for n = 1, and a double is exact to 10^-5 here.
+/// floor(n (2^(1/n) - 1) 2^32); from 17 on the limit, ln 2. Exact: the fraction is never within
+/// 10^-4 of 0 or 1 but for n = 1, and a double is exact to 10^-5 here.
 pub fn rms_bound(tasks: u64) -> u64 {
     match tasks {
         0 | 1 => ONE,
@@ -47,7 +49,8 @@ struct Task {
 fn hyperbolic(tasks: &[Task]) -> bool {
     let mut product: u128 = 1 << 30;
     for task in tasks {
-        product = (product * u128::from(ONE + utilization(task.capacity, task.period))).div_ceil(u128::from(ONE));
+        product = (product * u128::from(ONE + utilization(task.capacity, task.period)))
+            .div_ceil(u128::from(ONE));
         if product > 1 << 31 {
             return false;
         }
@@ -135,7 +138,10 @@ mod tests {
     use super::*;
 
     fn set(tasks: &[(u64, u64)]) -> Vec<Task> {
-        tasks.iter().map(|&(capacity, period)| Task { capacity, period, deadline: period }).collect()
+        tasks
+            .iter()
+            .map(|&(capacity, period)| Task { capacity, period, deadline: period })
+            .collect()
     }
 
     #[test]

@@ -1,8 +1,9 @@
-//! Reference model of VCPU load balancing: MARACAS (RTSS 2016), section V, Algorithm 2 (slack per VCPU), and
-//! section V-B (colours).
+//! Reference model of VCPU load balancing: MARACAS (RTSS 2016), section V, Algorithm 2 (slack per
+//! VCPU), and section V-B (colours).
 //!
-//! Corrected: FIND_HOST_CPU answers the source when nobody else will do (the paper's `host` is undefined), and
-//! the source wins ties. Nothing is cached: the sums of a core are added up whenever they are asked for.
+//! Corrected: FIND_HOST_CPU answers the source when nobody else will do (the paper's `host` is
+//! undefined), and the source wins ties. Nothing is cached: the sums of a core are added up
+//! whenever they are asked for.
 
 use super::admission::{ONE, rms_bound, utilization, valid};
 use crate::{Answer, Event, World};
@@ -53,7 +54,8 @@ impl System {
         let vcpu = self.vcpus[&id];
         let mut host = vcpu.core;
         for core in 0..self.free.len() {
-            if core != vcpu.core && self.schedulable(core, vcpu) && self.spv(core) > self.spv(host) {
+            if core != vcpu.core && self.schedulable(core, vcpu) && self.spv(core) > self.spv(host)
+            {
                 host = core;
             }
         }
@@ -81,9 +83,12 @@ impl System {
 
     /// REBALANCE of the paper, at most `limit` moves: (moves, last VCPU moved, destination).
     fn rebalance(&mut self, src: usize, limit: u64) -> (u64, Option<u32>, usize) {
-        let here: Vec<u32> = self.vcpus.iter().filter(|(_, vcpu)| vcpu.core == src).map(|(&id, _)| id).collect();
+        let here: Vec<u32> =
+            self.vcpus.iter().filter(|(_, vcpu)| vcpu.core == src).map(|(&id, _)| id).collect();
         let free = |id: &u32| !self.vcpus[id].fixed;
-        let Some(smallest) = here.iter().copied().filter(free).min_by_key(|id| (self.vcpus[id].u, *id)) else {
+        let Some(smallest) =
+            here.iter().copied().filter(free).min_by_key(|id| (self.vcpus[id].u, *id))
+        else {
             return (0, None, src);
         };
         let dst = self.find_host(smallest);
@@ -99,8 +104,10 @@ impl System {
                 break;
             }
             let u = self.vcpus[&id].u;
-            let (after_dst, after_src) = (slack(dst_u + u, dst_count + 1), slack(src_u - u, src_count - 1));
-            let worse = after_dst < after_src && imbalance.is_some_and(|old| after_src - after_dst >= old);
+            let (after_dst, after_src) =
+                (slack(dst_u + u, dst_count + 1), slack(src_u - u, src_count - 1));
+            let worse =
+                after_dst < after_src && imbalance.is_some_and(|old| after_src - after_dst >= old);
             if worse || self.vcpus[&id].fixed || !self.schedulable(dst, self.vcpus[&id]) {
                 continue;
             }
@@ -121,12 +128,22 @@ impl System {
     }
 
     fn add(&mut self, event: &Event) -> bool {
-        let Some(core) = usize::try_from(event.c).ok().filter(|&core| core < self.free.len()) else { return false };
+        let Some(core) = usize::try_from(event.c).ok().filter(|&core| core < self.free.len())
+        else {
+            return false;
+        };
         let short = self.cache_aware && self.free[core] < event.d;
-        if event.id >= MAX_TASKS || self.vcpus.contains_key(&event.id) || !valid(event.a, event.b) || short {
+        if event.id >= MAX_TASKS
+            || self.vcpus.contains_key(&event.id)
+            || !valid(event.a, event.b)
+            || short
+        {
             return false;
         }
-        self.vcpus.insert(event.id, Vcpu { u: utilization(event.a, event.b), colours: event.d, core, fixed: false });
+        self.vcpus.insert(
+            event.id,
+            Vcpu { u: utilization(event.a, event.b), colours: event.d, core, fixed: false },
+        );
         self.take_colours(core, event.d);
         true
     }
@@ -157,7 +174,8 @@ impl World for Model {
         let Some(system) = self.system.as_mut() else {
             if event.op == 0 && (1..=MAX_CPUS).contains(&event.a) {
                 let free = vec![0; usize::try_from(event.a).expect("at most 8")];
-                self.system = Some(System { cache_aware: event.b != 0, free, vcpus: BTreeMap::new() });
+                self.system =
+                    Some(System { cache_aware: event.b != 0, free, vcpus: BTreeMap::new() });
                 out.word[0] = 1;
             }
             return out;
@@ -172,7 +190,9 @@ impl World for Model {
             2 => out.word[0] = u64::from(system.add(event)),
             3 => out.word[0] = u64::from(system.remove(event.id)),
             4 if is_core => out.word = system.balance(id, event.a),
-            5 if system.vcpus.contains_key(&event.id) => out.word[0] = system.find_host(event.id) as u64,
+            5 if system.vcpus.contains_key(&event.id) => {
+                out.word[0] = system.find_host(event.id) as u64
+            }
             6 if is_core => {
                 let (u, count) = system.load(id);
                 out.word[..4].copy_from_slice(&[slack(u, count), u, count, system.free[id]]);
@@ -200,7 +220,8 @@ mod tests {
 
     /// `vcpus`: (C of 16, core).
     fn system(cores: usize, vcpus: &[(u64, usize)]) -> System {
-        let mut system = System { cache_aware: false, free: vec![0; cores], vcpus: BTreeMap::new() };
+        let mut system =
+            System { cache_aware: false, free: vec![0; cores], vcpus: BTreeMap::new() };
         for (id, &(capacity, core)) in (0..).zip(vcpus) {
             let event = Event { id, a: capacity, b: 16, c: core as u64, ..Event::default() };
             assert!(system.add(&event));
@@ -215,7 +236,8 @@ mod tests {
         assert_eq!(system.trigger(), 0);
     }
 
-    /// Core 0: 4 + 4 of 16, core 1 is empty. Moving the first: both have 12 of 16 for one VCPU; balanced.
+    /// Core 0: 4 + 4 of 16, core 1 is empty. Moving the first: both have 12 of 16 for one VCPU;
+    /// balanced.
     #[test]
     fn an_empty_core_takes_half() {
         let mut system = system(2, &[(4, 0), (4, 0)]);
@@ -227,7 +249,8 @@ mod tests {
     fn an_overloaded_core_sheds_what_fits() {
         // Core 0: 9 + 8 + 2; core 1: 4. SPV 0 and 12; bound of two is 13.25 of 16.
         let mut system = system(2, &[(9, 0), (8, 0), (2, 0), (4, 1)]);
-        // Host of VCPU 2 is core 1. VCPU 0: d' = 3/2, s' = 6/2: 1.5 < 12: moved, and d' <= s' ends it.
+        // Host of VCPU 2 is core 1. VCPU 0: d' = 3/2, s' = 6/2: 1.5 < 12: moved, and d' <= s' ends
+        // it.
         assert_eq!(system.rebalance(0, 9), (1, Some(0), 1));
         assert_eq!(system.load(1), (13 * ONE / 16, 2));
     }

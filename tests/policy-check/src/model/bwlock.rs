@@ -1,9 +1,10 @@
-//! BWLOCK: while a real-time task is in a memory-performance critical section (holds the bandwidth lock), every core
-//! that runs something else is held to a minimum of bandwidth (bwlock, section 3, rules 1 and 2, algorithm 1).
+//! BWLOCK: while a real-time task is in a memory-performance critical section (holds the bandwidth
+//! lock), every core that runs something else is held to a minimum of bandwidth (bwlock, section 3,
+//! rules 1 and 2, algorithm 1).
 //!
-//! Holders are counted whenever they are asked for. A core's budget is the one that its counter was programmed with:
-//! by the last switch, tick or update of that core, as in the paper's period handler; a lock that is taken or
-//! released elsewhere, and accounting, do not change it.
+//! Holders are counted whenever they are asked for. A core's budget is the one that its counter was
+//! programmed with: by the last switch, tick or update of that core, as in the paper's period
+//! handler; a lock that is taken or released elsewhere, and accounting, do not change it.
 
 use crate::{Answer, Event, World};
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ impl System {
             return None;
         }
         let next_ns = event.now.min(MAX_TIME) + period;
-        let cores = (0..cores).map(|_| Core { current: None, used: 0, next_ns, budget: max }).collect();
+        let cores =
+            (0..cores).map(|_| Core { current: None, used: 0, next_ns, budget: max }).collect();
         Some(System { period, max, min, tasks: BTreeMap::new(), cores })
     }
 
@@ -64,7 +66,9 @@ impl System {
 
     /// The number of cores whose running task holds the lock: nr_bwlocked_cores() of algorithm 1.
     fn holders(&self) -> u64 {
-        (0..self.cores.len()).filter(|&core| self.current(core).is_some_and(|task| task.depth > 0)).count() as u64
+        (0..self.cores.len())
+            .filter(|&core| self.current(core).is_some_and(|task| task.depth > 0))
+            .count() as u64
     }
 
     /// Rules 1 and 2.
@@ -134,14 +138,23 @@ impl System {
             Ok(id) if self.tasks.contains_key(&id) => Some(id),
             _ => return [0; 6],
         };
-        let elsewhere = |(other, state): (usize, &Core)| other != core && next.is_some() && state.current == next;
+        let elsewhere = |(other, state): (usize, &Core)| {
+            other != core && next.is_some() && state.current == next
+        };
         if self.cores.iter().enumerate().any(elsewhere) {
             return [0; 6];
         }
         self.charge(core, accesses);
         self.cores[core].current = next;
         self.program(core);
-        [1, self.verdict(core), self.budget(core), self.cores[core].used, self.holders(), self.sample(core)]
+        [
+            1,
+            self.verdict(core),
+            self.budget(core),
+            self.cores[core].used,
+            self.holders(),
+            self.sample(core),
+        ]
     }
 
     fn look(&self, core: usize) -> [u64; 6] {
@@ -220,7 +233,8 @@ pub fn world() -> Box<dyn World> {
 mod tests {
     use super::*;
 
-    /// Two cores, a period of 1000, at most 100 accesses, at least 10; task 1 is real-time, task 2 is not.
+    /// Two cores, a period of 1000, at most 100 accesses, at least 10; task 1 is real-time, task 2
+    /// is not.
     fn system() -> System {
         let init = Event { a: 1000, b: 100, c: 10, d: 2, ..Event::default() };
         let mut system = System::new(&init).expect("a valid configuration");
@@ -252,7 +266,11 @@ mod tests {
         assert_eq!(system.switch(0, 1, 0)[4], 1);
         assert_eq!(system.switch(1, 1, 0), [0; 6], "runs elsewhere");
         assert_eq!(system.lock(1), [1, 2, 1, 0, 0, 0]);
-        assert_eq!(system.switch(0, u64::from(NONE), 7)[3..5], [0, 0], "a real-time task's accesses are not charged");
+        assert_eq!(
+            system.switch(0, u64::from(NONE), 7)[3..5],
+            [0, 0],
+            "a real-time task's accesses are not charged"
+        );
         assert_eq!(system.switch(0, 1, 3)[3..5], [3, 1], "the idle task's are");
         assert_eq!(system.exit(1), [1, 0, 0, 0, 0, 0]);
         assert_eq!(system.exit(1), [0; 6]);

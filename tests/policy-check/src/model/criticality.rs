@@ -1,6 +1,7 @@
-//! Reference model of mixed-criticality scheduling: MC2 as in the mc2-os-isolation paper, section 2 and
-//! Fig. 1: Level A by a table per core, Level B rate-monotonic per core, Level C global EDF, Level D best
-//! effort; levels are strictly ordered. Each level's budget is the task's PET at that level.
+//! Reference model of mixed-criticality scheduling: MC2 as in the mc2-os-isolation paper, section 2
+//! and Fig. 1: Level A by a table per core, Level B rate-monotonic per core, Level C global EDF,
+//! Level D best effort; levels are strictly ordered. Each level's budget is the task's PET at that
+//! level.
 //!
 //! Every pick looks at every task.
 
@@ -65,10 +66,25 @@ impl System {
         let Event { id, a: level, b: core, c: period, d: pet, .. } = *event;
         let core_valid = level == C || core < self.cores.len() as u64;
         let pet_valid = level == D || span(pet);
-        if id >= MAX_TASKS || self.tasks.contains_key(&id) || level > D || !core_valid || !span(period) || !pet_valid {
+        if id >= MAX_TASKS
+            || self.tasks.contains_key(&id)
+            || level > D
+            || !core_valid
+            || !span(period)
+            || !pet_valid
+        {
             return false;
         }
-        let task = Task { level, core, period, pet, state: State::Idle, used: 0, deadline: 0, overruns: 0 };
+        let task = Task {
+            level,
+            core,
+            period,
+            pet,
+            state: State::Idle,
+            used: 0,
+            deadline: 0,
+            overruns: 0,
+        };
         self.tasks.insert(id, task);
         true
     }
@@ -77,7 +93,10 @@ impl System {
         let Event { a: start, b: end, c: id, d: frame, .. } = *event;
         let Some(core) = self.cores.get_mut(event.id as usize) else { return false };
         let Ok(id) = u32::try_from(id) else { return false };
-        let here = self.tasks.get(&id).is_some_and(|task| task.level == A && task.core == u64::from(event.id));
+        let here = self
+            .tasks
+            .get(&id)
+            .is_some_and(|task| task.level == A && task.core == u64::from(event.id));
         let follows = core.slots.last().is_none_or(|last| last.1 <= start);
         let same_frame = core.slots.is_empty() || core.frame == frame;
         let full = core.slots.len() == MAX_TASKS as usize;
@@ -138,7 +157,9 @@ impl System {
 
     /// A job that has had its budget ends (A) or waits for its next release (B, C).
     fn enforce(&mut self, core: usize) {
-        let Some(task) = self.cores[core].running.and_then(|id| self.tasks.get_mut(&id)) else { return };
+        let Some(task) = self.cores[core].running.and_then(|id| self.tasks.get_mut(&id)) else {
+            return;
+        };
         if task.level != D && task.used >= task.pet {
             task.overruns += 1;
             task.state = if task.level == A { State::Idle } else { State::Suspended };
@@ -155,20 +176,28 @@ impl System {
         if let Some(slot) = slots.iter().find(|slot| (slot.0..slot.1).contains(&offset)) {
             return (Some(slot.2), begin + slot.1);
         }
-        let next = slots.iter().find(|slot| slot.0 > offset).map_or(begin + frame + first.0, |slot| begin + slot.0);
+        let next = slots
+            .iter()
+            .find(|slot| slot.0 > offset)
+            .map_or(begin + frame + first.0, |slot| begin + slot.0);
         (None, next)
     }
 
     fn choose(&self, core: usize, slot: Option<u32>) -> Option<u32> {
         let ready = |level| {
-            let of_level = move |(_, task): &(&u32, &Task)| task.state == State::Ready && task.level == level;
+            let of_level =
+                move |(_, task): &(&u32, &Task)| task.state == State::Ready && task.level == level;
             self.tasks.iter().filter(of_level)
         };
         let here = |(_, task): &(&u32, &Task)| task.core == core as u64;
         let free = |(id, _): &(&u32, &Task)| self.runs_on(**id).is_none_or(|other| other == core);
         let table_driven = ready(A).map(|(&id, _)| id).find(|id| slot == Some(*id));
-        let rate_monotonic = || ready(B).filter(here).min_by_key(|(id, task)| (task.period, **id)).map(|(&id, _)| id);
-        let global_edf = || ready(C).filter(free).min_by_key(|(id, task)| (task.deadline, **id)).map(|(&id, _)| id);
+        let rate_monotonic = || {
+            ready(B).filter(here).min_by_key(|(id, task)| (task.period, **id)).map(|(&id, _)| id)
+        };
+        let global_edf = || {
+            ready(C).filter(free).min_by_key(|(id, task)| (task.deadline, **id)).map(|(&id, _)| id)
+        };
         let best_effort = || ready(D).find(here).map(|(&id, _)| id);
         table_driven.or_else(rate_monotonic).or_else(global_edf).or_else(best_effort)
     }
@@ -221,7 +250,9 @@ impl World for Model {
                 }
             }
             4 => out.word[0] = u64::from(system.complete(event.id, event.now)),
-            5 if (event.id as usize) < system.cores.len() => out = system.pick(event.id as usize, event.now),
+            5 if (event.id as usize) < system.cores.len() => {
+                out = system.pick(event.id as usize, event.now)
+            }
             6 => out = system.state(event.id),
             _ => {}
         }
@@ -243,12 +274,18 @@ mod tests {
         world.apply(&Event { op, id, now, a, b, c, d }).word
     }
 
-    /// Two cores. 0: A on core 0, slot 10..20 of 100. 1: B on core 0, T 50, PET 5. 2, 3: C. 4: D on core 0.
+    /// Two cores. 0: A on core 0, slot 10..20 of 100. 1: B on core 0, T 50, PET 5. 2, 3: C. 4: D on
+    /// core 0.
     fn example() -> Box<dyn World> {
         let mut w = world();
         assert_eq!(apply(&mut *w, 0, 0, 0, [2, 0, 0, 0])[0], 1);
-        for (id, task) in (0..).zip([[A, 0, 100, 10], [B, 0, 50, 5], [C, 0, 200, 30], [C, 0, 100, 30], [D, 0, 100, 0]])
-        {
+        for (id, task) in (0..).zip([
+            [A, 0, 100, 10],
+            [B, 0, 50, 5],
+            [C, 0, 200, 30],
+            [C, 0, 100, 30],
+            [D, 0, 100, 0],
+        ]) {
             assert_eq!(apply(&mut *w, 1, id, 0, task)[0], 1);
         }
         assert_eq!(apply(&mut *w, 2, 0, 0, [10, 20, 0, 100])[0], 1);
@@ -262,7 +299,8 @@ mod tests {
     fn levels_are_ordered() {
         let mut w = example();
         assert_eq!(apply(&mut *w, 5, 0, 0, [0; 4]), [1, 1, 5, 0, 0, 0]);
-        // B's budget is used up: suspended. C 3 has the earlier deadline; the table's slot comes at 10.
+        // B's budget is used up: suspended. C 3 has the earlier deadline; the table's slot comes at
+        // 10.
         assert_eq!(apply(&mut *w, 5, 0, 5, [0; 4]), [3, 2, 10, 1, 0, 0]);
         // The other core takes the other C.
         assert_eq!(apply(&mut *w, 5, 1, 5, [0; 4]), [2, 2, 35, 1, 0, 0]);

@@ -1,6 +1,7 @@
-//! Dynamic budgeting: while hard task i executes, a soft core may make B_i accesses; when the task finishes before
-//! its worst case, the soft core is free until the time A_i that the task might have taken has passed
-//! (dynamic-budgeting, sections III and IV, algorithm 1, with the extension to several hard cores of IV.B).
+//! Dynamic budgeting: while hard task i executes, a soft core may make B_i accesses; when the task
+//! finishes before its worst case, the soft core is free until the time A_i that the task might
+//! have taken has passed (dynamic-budgeting, sections III and IV, algorithm 1, with the extension
+//! to several hard cores of IV.B).
 
 use crate::{Answer, Event, World};
 use std::collections::BTreeMap;
@@ -102,14 +103,22 @@ impl SoftCore {
     }
 
     fn decide(&self) -> [u64; 6] {
-        let heads: Vec<Entry> = self.lists.values().filter_map(|list| list.values().next().copied()).collect();
-        let limit = heads.iter().filter(|head| !head.finished).map(|head| head.left).min().unwrap_or(UNLIMITED);
-        let timeout = heads.iter().map(|head| self.last_ns + head.left_ns).min().unwrap_or(UNLIMITED);
+        let heads: Vec<Entry> =
+            self.lists.values().filter_map(|list| list.values().next().copied()).collect();
+        let limit = heads
+            .iter()
+            .filter(|head| !head.finished)
+            .map(|head| head.left)
+            .min()
+            .unwrap_or(UNLIMITED);
+        let timeout =
+            heads.iter().map(|head| self.last_ns + head.left_ns).min().unwrap_or(UNLIMITED);
         [u64::from(limit > 0), limit, limit.clamp(1, MAX_SAMPLE), timeout, 0, 0]
     }
 
     fn entry(&self, id: u32) -> [u64; 6] {
-        self.active(id).map_or([0; 6], |entry| [1, entry.left, entry.left_ns, u64::from(entry.finished), 0, 0])
+        self.active(id)
+            .map_or([0; 6], |entry| [1, entry.left, entry.left_ns, u64::from(entry.finished), 0, 0])
     }
 }
 
@@ -122,7 +131,8 @@ impl World for DynamicBudget {
     fn apply(&mut self, event: &Event) -> Answer {
         let Some(core) = &mut self.core else {
             if event.op == 0 {
-                self.core = Some(SoftCore { last_ns: event.now.min(MAX_TIME), ..SoftCore::default() });
+                self.core =
+                    Some(SoftCore { last_ns: event.now.min(MAX_TIME), ..SoftCore::default() });
             }
             return Answer { word: [u64::from(self.core.is_some()), 0, 0, 0, 0, 0] };
         };
@@ -169,7 +179,8 @@ mod tests {
         [word[0], word[1], word[3]]
     }
 
-    /// Figure 1: task 2 starts, is preempted by task 1, which finishes early; then task 2 finishes early.
+    /// Figure 1: task 2 starts, is preempted by task 1, which finishes early; then task 2 finishes
+    /// early.
     #[test]
     fn flodin_figure_1() {
         // B_1 = 20 for A_1 = 40 ns; B_2 = 50 for A_2 = 100 ns.
@@ -186,7 +197,8 @@ mod tests {
         assert_eq!(at(&mut *core, 140, EVENT, 0, 7), [1, UNLIMITED, UNLIMITED]);
     }
 
-    /// Figure 2: two hard cores; the smallest of the heads' budgets counts, and a depleted one stops the core.
+    /// Figure 2: two hard cores; the smallest of the heads' budgets counts, and a depleted one
+    /// stops the core.
     #[test]
     fn flodin_figure_2() {
         // tau_1 with D = 2, tau_2 with D = 3, in units of 100 ns; R = D.

@@ -1,4 +1,5 @@
-//! A priority queue of ids by key (any textbook's min-heap): the smallest key first, of equal keys the lowest id.
+//! A priority queue of ids by key (any textbook's min-heap): the smallest key first, of equal keys
+//! the lowest id.
 //!
 //! The queue holds each id once. Pushing what is there and removing what is not there is refused.
 
@@ -32,10 +33,11 @@ impl Heap {
         }
     }
 
-    /// Whether it was done, then the heap as it is afterwards: the top's id and key, the number of members, and
-    /// whether `id` is one of them.
+    /// Whether it was done, then the heap as it is afterwards: the top's id and key, the number of
+    /// members, and whether `id` is one of them.
     fn look(&self, done: bool, id: u32) -> Answer {
-        let (key, top) = self.order.first().map_or((UNLIMITED, NONE), |&(key, top)| (key, u64::from(top)));
+        let (key, top) =
+            self.order.first().map_or((UNLIMITED, NONE), |&(key, top)| (key, u64::from(top)));
         let there = u64::from(self.key.contains_key(&id));
         Answer { word: [u64::from(done), top, key, self.order.len() as u64, there, 0] }
     }

@@ -1,11 +1,11 @@
-//! MemGuard: each core may make Q memory accesses per period and is then stopped until the next one; what a core
-//! is not predicted to need goes to a pool that others may reclaim from; when every core has used what it
-//! reserved, the rest of the period is free for all (spare) or a further round starts (proportional)
-//! (single-core-equivalence, section 2.2).
+//! MemGuard: each core may make Q memory accesses per period and is then stopped until the next
+//! one; what a core is not predicted to need goes to a pool that others may reclaim from; when
+//! every core has used what it reserved, the rest of the period is free for all (spare) or a
+//! further round starts (proportional) (single-core-equivalence, section 2.2).
 //!
 //! Where `policy-spec` leaves a choice:
-//! * the core whose account completes a round answers SC_GO_ALL even if it stays throttled itself, because the
-//!   others must be told; the throttled word tells the difference;
+//! * the core whose account completes a round answers SC_GO_ALL even if it stays throttled itself,
+//!   because the others must be told; the throttled word tells the difference;
 //! * a chunk is a number of accesses, and as such at most SC_MAX_ACCESSES;
 //! * the prediction of a kind without limit stands still.
 
@@ -132,7 +132,8 @@ impl Core {
                 kind.budget = UNLIMITED;
                 continue;
             }
-            kind.budget = if donates { kind.predicted.clamp(1, kind.reservation) } else { kind.reservation };
+            kind.budget =
+                if donates { kind.predicted.clamp(1, kind.reservation) } else { kind.reservation };
             pool.donate(self.epoch, kind.reservation - kind.budget);
         }
     }
@@ -182,13 +183,25 @@ impl System {
             && sharing <= 2
             && (1..=MAX_CPUS).contains(&cores);
         let core = (0..cores.min(MAX_CPUS)).map(|_| None).collect();
-        valid.then(|| System { period, chunk, sharing, cores, pool: Default::default(), done: Done::default(), core })
+        valid.then(|| System {
+            period,
+            chunk,
+            sharing,
+            cores,
+            pool: Default::default(),
+            done: Done::default(),
+            core,
+        })
     }
 
     fn add(&mut self, event: &Event) -> [u64; 6] {
         let &Event { a: reads, b: writes, c: flags, .. } = event;
         let slot = &mut self.core[event.id as usize];
-        if slot.is_some() || !valid_budget(reads) || !valid_budget(writes) || flags > HARD + PREDICT + RECLAIM {
+        if slot.is_some()
+            || !valid_budget(reads)
+            || !valid_budget(writes)
+            || flags > HARD + PREDICT + RECLAIM
+        {
             return [0; 6];
         }
         let mut core = Core {
@@ -241,7 +254,8 @@ impl System {
         }
         let reserved = kind.reserved(core.round);
         if reclaims {
-            let target = if kind.used < reserved { reserved } else { kind.used.saturating_add(chunk) };
+            let target =
+                if kind.used < reserved { reserved } else { kind.used.saturating_add(chunk) };
             let want = target.saturating_sub(kind.budget).min(MAX_ACCESSES);
             kind.budget += self.pool[k].take(core.epoch, want);
             if kind.used < kind.budget {
@@ -288,7 +302,14 @@ impl System {
         }
         let amounts = self.pool[0].amount << 32 | self.pool[1].amount;
         let [reads, writes] = &core.kind;
-        [u64::from(began), u64::from(was_throttled), reads.budget, writes.budget, core.next_ns, amounts]
+        [
+            u64::from(began),
+            u64::from(was_throttled),
+            reads.budget,
+            writes.budget,
+            core.next_ns,
+            amounts,
+        ]
     }
 
     fn resume(&mut self, event: &Event) -> [u64; 6] {
@@ -315,7 +336,14 @@ impl System {
     fn state(&self, event: &Event) -> [u64; 6] {
         self.core[event.id as usize].as_ref().map_or([0; 6], |core| {
             let [reads, writes] = &core.kind;
-            [reads.used, writes.used, reads.budget, writes.budget, reads.predicted, writes.predicted]
+            [
+                reads.used,
+                writes.used,
+                reads.budget,
+                writes.budget,
+                reads.predicted,
+                writes.predicted,
+            ]
         })
     }
 }

@@ -1,7 +1,8 @@
-//! The ready tasks of one core with distinct priorities (any fixed-priority scheduler, Liu and Layland 1973):
-//! a set of ranks, of which the lowest runs.
+//! The ready tasks of one core with distinct priorities (any fixed-priority scheduler, Liu and
+//! Layland 1973): a set of ranks, of which the lowest runs.
 //!
-//! Adding what is there and removing what is not there does nothing and answers that nothing was done.
+//! Adding what is there and removing what is not there does nothing and answers that nothing was
+//! done.
 
 use crate::{Answer, Event, World};
 use std::collections::BTreeSet;

@@ -1,7 +1,8 @@
-//! Reference model of the sporadic server: Stanovich, Baker, Wang and Harbour, "Defects of the POSIX
-//! Sporadic Server and How to Correct Them", RTAS 2010, section V (the corrected server: replenishments are
-//! split, merged only when back to back, and postponed when the list is full), with the bounded list of
-//! Danish, Li and West, RTAS 2011. MARACAS (RTSS 2016), section II-A, uses it for each VCPU.
+//! Reference model of the sporadic server: Stanovich, Baker, Wang and Harbour, "Defects of the
+//! POSIX Sporadic Server and How to Correct Them", RTAS 2010, section V (the corrected server:
+//! replenishments are split, merged only when back to back, and postponed when the list is full),
+//! with the bounded list of Danish, Li and West, RTAS 2011. MARACAS (RTSS 2016), section II-A, uses
+//! it for each VCPU.
 //!
 //! The list is a `Vec` of (time, amount); the head is at index 0.
 
@@ -52,7 +53,13 @@ impl Server {
             return None;
         }
         let chunks = vec![Chunk { time: clock(now), amount: capacity }];
-        Some(Self { capacity, period, strict: flags & 1 != 0, limit: usize::try_from(limit).ok()?, chunks })
+        Some(Self {
+            capacity,
+            period,
+            strict: flags & 1 != 0,
+            limit: usize::try_from(limit).ok()?,
+            chunks,
+        })
     }
 
     /// Is the bound to hold in every sliding window?
@@ -65,8 +72,8 @@ impl Server {
         self.period
     }
 
-    /// Joins to the head what follows back to back or overlaps: the time at which the later chunk comes is
-    /// reached while the head is used, so nothing is supplied early.
+    /// Joins to the head what follows back to back or overlaps: the time at which the later chunk
+    /// comes is reached while the head is used, so nothing is supplied early.
     fn merge(&mut self) {
         while self.chunks.len() > 1 && self.chunks[1].time <= self.chunks[0].end() {
             let next = self.chunks.remove(1);
@@ -86,7 +93,8 @@ impl Server {
         self.chunks[0].time
     }
 
-    /// It has become runnable at `now` or, when strict, is dispatched: what it uses counts from now on.
+    /// It has become runnable at `now` or, when strict, is dispatched: what it uses counts from now
+    /// on.
     pub fn wake(&mut self, now: u64) {
         if self.chunks[0].time < clock(now) {
             self.chunks[0].time = clock(now);
@@ -105,7 +113,8 @@ impl Server {
                 self.chunks.remove(0);
                 self.append(back, head.amount);
             } else {
-                self.chunks[0] = Chunk { time: head.time.saturating_add(used), amount: head.amount - used };
+                self.chunks[0] =
+                    Chunk { time: head.time.saturating_add(used), amount: head.amount - used };
                 self.append(back, used);
                 used = 0;
             }
@@ -154,7 +163,11 @@ impl World for Model {
         match event.op {
             1 => {
                 server.wake(now);
-                out.word[..3].copy_from_slice(&[server.available(now), server.next_time(), server.chunks.len() as u64]);
+                out.word[..3].copy_from_slice(&[
+                    server.available(now),
+                    server.next_time(),
+                    server.chunks.len() as u64,
+                ]);
             }
             2 | 3 => {
                 if event.op == 2 {
@@ -202,8 +215,8 @@ mod tests {
         assert_eq!((server.available(39), server.available(40)), (0, 4));
     }
 
-    /// Premature replenishment (Stanovich et al., section IV-B): what was used at 0 and at 10 must not come
-    /// back together at 40.
+    /// Premature replenishment (Stanovich et al., section IV-B): what was used at 0 and at 10 must
+    /// not come back together at 40.
     #[test]
     fn replenishments_are_not_merged_early() {
         let mut server = Server::new(0, 10, 40, 0, 8).unwrap();
@@ -216,7 +229,8 @@ mod tests {
         assert_eq!(server.available(44), 0);
     }
 
-    /// Waking late pulls together what is due or comes while it runs; nothing is lost (amplification).
+    /// Waking late pulls together what is due or comes while it runs; nothing is lost
+    /// (amplification).
     #[test]
     fn a_late_wake_merges_what_can_be_reached() {
         let mut server = Server::new(0, 10, 40, 0, 8).unwrap();

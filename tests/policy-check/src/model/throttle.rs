@@ -1,6 +1,8 @@
-//! Reference model of latency-based memory throttling: MARACAS (RTSS 2016), section IV, Algorithm 1.
+//! Reference model of latency-based memory throttling: MARACAS (RTSS 2016), section IV, Algorithm
+//! 1.
 //!
-//! Corrected: cores with equal virtual times are ordered by their number (the paper's `<=` throttled all).
+//! Corrected: cores with equal virtual times are ordered by their number (the paper's `<=`
+//! throttled all).
 
 use crate::{Answer, Event, World};
 
@@ -34,7 +36,8 @@ struct Throttle {
 
 impl Throttle {
     fn new(event: &Event) -> Option<Self> {
-        let valid = (1..=MAX_CPUS).contains(&event.a) && event.b <= RATE && event.c >= 1 && event.d <= 1000;
+        let valid =
+            (1..=MAX_CPUS).contains(&event.a) && event.b <= RATE && event.c >= 1 && event.d <= 1000;
         valid.then(|| Self {
             rule: event.b,
             threshold: event.c,
@@ -63,7 +66,8 @@ impl Throttle {
             self.high = self.high.max(current);
         }
         let clamp = |requests: u64| u128::from(requests.min(1 << 53));
-        let less_traffic = clamp(current) * 1000 <= clamp(self.high) * u128::from(self.idle_per_mille);
+        let less_traffic =
+            clamp(current) * 1000 <= clamp(self.high) * u128::from(self.idle_per_mille);
         if contended && self.throttled < self.cpus.len() {
             if self.throttled == 0 {
                 self.high = current;
@@ -78,7 +82,8 @@ impl Throttle {
         Answer { word: [self.throttled as u64, current, self.high, u64::from(contended), 0, 0] }
     }
 
-    /// `IS_BG_SCHED`: the n - num_throttle cores with the least virtual time may use background time.
+    /// `IS_BG_SCHED`: the n - num_throttle cores with the least virtual time may use background
+    /// time.
     fn allowed(&self, id: usize) -> bool {
         let mut order: Vec<usize> = (0..self.cpus.len()).collect();
         order.sort_by_key(|&cpu| (self.cpus[cpu].vtime(), cpu));
@@ -138,7 +143,8 @@ mod tests {
         Throttle::new(&Event { a: 2, b: rule, c: threshold, d: idle, ..Event::default() }).unwrap()
     }
 
-    /// Fig. 3: r1 is in the queue from 0 to 2, r2 and r3 from 1 to 5: occupancy 2 + 4 + 4 = 10, requests 3.
+    /// Fig. 3: r1 is in the queue from 0 to 2, r2 and r3 from 1 to 5: occupancy 2 + 4 + 4 = 10,
+    /// requests 3.
     #[test]
     fn figure_3() {
         assert!(throttle(0, 3, 0).contended(10, 3)); // 3.33 cycles per request

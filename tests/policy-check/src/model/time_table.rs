@@ -1,5 +1,5 @@
-//! Time tables: what level A runs at which offset of a major frame that repeats (mc2-os-isolation, section 2:
-//! a table-driven cyclic executive per core).
+//! Time tables: what level A runs at which offset of a major frame that repeats (mc2-os-isolation,
+//! section 2: a table-driven cyclic executive per core).
 //!
 //! Looked up by walking along the table, frame by frame.
 

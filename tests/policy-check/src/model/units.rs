@@ -1,5 +1,6 @@
-//! Accesses per period from bytes per second, and back (single-core-equivalence, section 2.2: a reservation of
-//! 1 GB/s is 16384 misses of 64 bytes in each millisecond, where GB is 2^30 and the millisecond 2^-10 s).
+//! Accesses per period from bytes per second, and back (single-core-equivalence, section 2.2: a
+//! reservation of 1 GB/s is 16384 misses of 64 bytes in each millisecond, where GB is 2^30 and the
+//! millisecond 2^-10 s).
 //!
 //! The exact rational, rounded down; what does not fit 64 bits is 2^64 - 1.
 
@@ -25,7 +26,8 @@ fn events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64 {
     saturate(u128::from(bytes_per_s) * u128::from(period_ns) / (NS_PER_S * u128::from(line)))
 }
 
-/// floor(events * line * 1e9 / period), by whole periods' worth of bytes and the rest, which keeps it in 128 bits.
+/// floor(events * line * 1e9 / period), by whole periods' worth of bytes and the rest, which keeps
+/// it in 128 bits.
 fn bytes_per_s(events: u64, line: u64, period_ns: u64) -> u128 {
     if line == 0 || period_ns == 0 {
         return 0;
@@ -67,7 +69,8 @@ mod tests {
 
     #[test]
     fn a_gigabyte_per_second_is_16384_lines_per_1024th_of_a_second() {
-        // 2^30 bytes/s, 64 bytes, 976562.5 ns would be 2^-10 s: two of those periods are a whole number of ns.
+        // 2^30 bytes/s, 64 bytes, 976562.5 ns would be 2^-10 s: two of those periods are a whole
+        // number of ns.
         assert_eq!(events(1 << 30, 64, 1_953_125), 2 * 16384);
         // In a true millisecond: 1073741824 / 64 / 1000 = 16777.2
         assert_eq!(events(1 << 30, 64, 1_000_000), 16777);

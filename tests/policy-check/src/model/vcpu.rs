@@ -1,7 +1,9 @@
-//! Reference model of a core's VCPU scheduler: MARACAS (RTSS 2016), sections II-A (each VCPU is a sporadic
-//! server, VCPUs are ordered rate-monotonically) and III (background time and its three policies).
+//! Reference model of a core's VCPU scheduler: MARACAS (RTSS 2016), sections II-A (each VCPU is a
+//! sporadic server, VCPUs are ordered rate-monotonically) and III (background time and its three
+//! policies).
 //!
-//! Nothing is kept that can be computed: who is in the foreground is asked of each server when it matters.
+//! Nothing is kept that can be computed: who is in the foreground is asked of each server when it
+//! matters.
 
 use super::sporadic_server::{Server, clock};
 use crate::{Answer, Event, World};
@@ -100,9 +102,12 @@ impl Core {
     fn pick(&mut self) -> Answer {
         let now = self.last;
         let (foreground, waiting) = self.sides();
-        let replenishment = waiting.iter().map(|&id| self.replenished(id)).min().unwrap_or(u64::MAX);
+        let replenishment =
+            waiting.iter().map(|&id| self.replenished(id)).min().unwrap_or(u64::MAX);
         let mut until = replenishment;
-        if let Some(id) = foreground.iter().copied().min_by_key(|id| (self.vcpus[id].server.period(), *id)) {
+        if let Some(id) =
+            foreground.iter().copied().min_by_key(|id| (self.vcpus[id].server.period(), *id))
+        {
             let dispatched = (self.current, self.mode) != (Some(id), FOREGROUND);
             let server = &mut self.vcpus.get_mut(&id).expect("it was just found").server;
             if dispatched && server.strict() {
@@ -116,7 +121,9 @@ impl Core {
         }
         let current = self.current.map_or(NONE, u64::from);
         self.until = until;
-        Answer { word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0] }
+        Answer {
+            word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0],
+        }
     }
 
     fn add(&mut self, event: &Event) -> u64 {
@@ -126,9 +133,11 @@ impl Core {
         let now = clock(event.now).max(self.last);
         let Some(server) = Server::new(now, event.a, event.b, event.c, event.d) else { return 0 };
         self.settle(now);
-        let vcpu = Vcpu { server, runnable: false, background_ns: 0, foreground_ns: 0, intensity: 0 };
+        let vcpu =
+            Vcpu { server, runnable: false, background_ns: 0, foreground_ns: 0, intensity: 0 };
         self.vcpus.insert(event.id, vcpu);
-        // The newcomer is blocked, but time has gone on. The answer does not tell whom this picks: ask again.
+        // The newcomer is blocked, but time has gone on. The answer does not tell whom this picks:
+        // ask again.
         self.pick();
         1
     }
@@ -167,7 +176,10 @@ impl Core {
         if self.paused && self.mode == FOREGROUND {
             let running = self.current.and_then(|id| self.vcpus.get_mut(&id));
             // What a strict server uses comes back a period after it was used.
-            running.filter(|vcpu| vcpu.server.strict()).into_iter().for_each(|vcpu| vcpu.server.wake(now));
+            running
+                .filter(|vcpu| vcpu.server.strict())
+                .into_iter()
+                .for_each(|vcpu| vcpu.server.wake(now));
         }
         self.paused = false;
         self.pick()
@@ -192,7 +204,9 @@ impl Core {
         self.paused = true;
         let (foreground, waiting) = self.sides();
         let current = self.current.map_or(NONE, u64::from);
-        Answer { word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0] }
+        Answer {
+            word: [current, self.mode, until, foreground.len() as u64, waiting.len() as u64, 0],
+        }
     }
 
     fn state(&mut self, id: u32) -> Answer {
@@ -204,7 +218,16 @@ impl Core {
             (true, 0) => 3,
             (true, _) => 2,
         };
-        Answer { word: [state, vcpu.background_ns, available, vcpu.server.next_time(), vcpu.foreground_ns, 0] }
+        Answer {
+            word: [
+                state,
+                vcpu.background_ns,
+                available,
+                vcpu.server.next_time(),
+                vcpu.foreground_ns,
+                0,
+            ],
+        }
     }
 }
 

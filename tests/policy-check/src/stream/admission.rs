@@ -1,11 +1,13 @@
-//! Random task sets: small, large, harmonic, just at a bound, and such that response times converge slowly.
+//! Random task sets: small, large, harmonic, just at a bound, and such that response times converge
+//! slowly.
 
 use super::heap::{Step, steps};
 use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
 
 /// Names of the operations.
-pub const OPERATIONS: Operations = &["init", "add", "utilization", "rms", "hyperbolic", "rta", "clear"];
+pub const OPERATIONS: Operations =
+    &["init", "add", "utilization", "rms", "hyperbolic", "rta", "clear"];
 
 const MAX_SPAN: u64 = 1 << 42;
 const NONE: u64 = 0xffff_ffff;
@@ -136,14 +138,15 @@ fn demand(tasks: &[Task], i: usize, t: u64) -> u64 {
     tasks[i].0 + higher.sum::<u64>()
 }
 
-/// Lehoczky, Sha and Ding: it fits if demand is met at an activation of a higher priority until D, or at D.
-/// `None` where these are too many.
+/// Lehoczky, Sha and Ding: it fits if demand is met at an activation of a higher priority until D,
+/// or at D. `None` where these are too many.
 fn fits(tasks: &[Task], i: usize) -> Option<bool> {
     let deadline = tasks[i].2;
     if tasks[..i].iter().map(|other| deadline / other.1).sum::<u64>() > 300 {
         return None;
     }
-    let activations = tasks[..i].iter().flat_map(|other| (1..=deadline / other.1).map(move |k| k * other.1));
+    let activations =
+        tasks[..i].iter().flat_map(|other| (1..=deadline / other.1).map(move |k| k * other.1));
     Some(activations.chain([deadline]).any(|t| demand(tasks, i, t) <= t))
 }
 
@@ -174,12 +177,16 @@ fn check_bounds(tasks: &[Task], op: u32, admitted: bool) -> Result<(), String> {
 fn check_response(tasks: &[Task], i: usize, verdict: u64, response: u64) -> Result<(), String> {
     let prefix = &tasks[..=i];
     match verdict {
-        1 if response > tasks[i].2 || demand(tasks, i, response) != response => Err("R is no solution".into()),
+        1 if response > tasks[i].2 || demand(tasks, i, response) != response => {
+            Err("R is no solution".into())
+        }
         1 if fits(tasks, i) == Some(false) => Err("it does not fit".into()),
         0 if fits(tasks, i) == Some(true) => Err("it fits".into()),
         0 => {
-            let rate_monotonic = prefix.is_sorted_by_key(|task| task.1) && prefix.iter().all(|task| task.1 == task.2);
-            let bounds = as_double(exact_sum(prefix)) < bound(i + 1) - 1e-9 || product(prefix) < 2.0 - 1e-9;
+            let rate_monotonic = prefix.is_sorted_by_key(|task| task.1)
+                && prefix.iter().all(|task| task.1 == task.2);
+            let bounds =
+                as_double(exact_sum(prefix)) < bound(i + 1) - 1e-9 || product(prefix) < 2.0 - 1e-9;
             if rate_monotonic && bounds { Err("the bounds admit it".into()) } else { Ok(()) }
         }
         1 | 2 => Ok(()),
@@ -189,7 +196,11 @@ fn check_response(tasks: &[Task], i: usize, verdict: u64, response: u64) -> Resu
 
 fn check_add(tasks: &mut Vec<Task>, event: &Event, answer: u64) -> Result<(), String> {
     let deadline = if event.c == 0 { event.b } else { event.c };
-    let valid = 1 <= event.a && event.a <= event.b && event.b <= MAX_SPAN && deadline <= event.b && tasks.len() < 64;
+    let valid = 1 <= event.a
+        && event.a <= event.b
+        && event.b <= MAX_SPAN
+        && deadline <= event.b
+        && tasks.len() < 64;
     let expected = if valid { tasks.len() as u64 } else { NONE };
     if valid {
         tasks.push((event.a, event.b, deadline));
@@ -197,9 +208,10 @@ fn check_add(tasks: &mut Vec<Task>, event: &Event, answer: u64) -> Result<(), St
     if answer == expected { Ok(()) } else { Err(format!("it should be {expected}")) }
 }
 
-/// Nothing is admitted that exact arithmetic refuses, little is refused that it admits (rounding), the RMS bound
-/// implies the hyperbolic one but for rounding, either implies that every response time fits, and a response time
-/// is a solution of its equation and agrees with the test at the scheduling points.
+/// Nothing is admitted that exact arithmetic refuses, little is refused that it admits (rounding),
+/// the RMS bound implies the hyperbolic one but for rounding, either implies that every response
+/// time fits, and a response time is a solution of its equation and agrees with the test at the
+/// scheduling points.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut tasks = Vec::new();
     let mut ready = false;

@@ -120,7 +120,8 @@ impl Ledger {
         if moves == 0 {
             return if (last, dst) == (NONE, NONE) { Ok(()) } else { Err("moved, and not".into()) };
         }
-        let Some(to) = usize::try_from(dst).ok().filter(|&to| to < self.load.len() && dst != src) else {
+        let Some(to) = usize::try_from(dst).ok().filter(|&to| to < self.load.len() && dst != src)
+        else {
             return Err("moved to where it was, or to nowhere".into());
         };
         if moves > limit || src_spv == u64::MAX || dst_spv == u64::MAX {
@@ -170,12 +171,19 @@ impl Ledger {
         if (answer == NONE) != self.vcpus.is_empty() {
             return Err("nobody to wake though there are VCPUs, or the reverse".into());
         }
-        let slack = |load: &Option<(u64, u64)>| load.map(|(u, count)| ONE.saturating_sub(u) / count.max(1));
+        let slack =
+            |load: &Option<(u64, u64)>| load.map(|(u, count)| ONE.saturating_sub(u) / count.max(1));
         let loaded = |core: usize| self.load[core].is_some_and(|(_, count)| count > 0);
-        let chosen = usize::try_from(answer).ok().filter(|&core| core < self.load.len() && loaded(core));
+        let chosen =
+            usize::try_from(answer).ok().filter(|&core| core < self.load.len() && loaded(core));
         let Some(chosen) = chosen else { return Ok(()) };
-        let less = |core: &usize| loaded(*core) && slack(&self.load[*core]) < slack(&self.load[chosen]);
-        if (0..self.load.len()).any(|core| less(&core)) { Err("another core has less slack".into()) } else { Ok(()) }
+        let less =
+            |core: &usize| loaded(*core) && slack(&self.load[*core]) < slack(&self.load[chosen]);
+        if (0..self.load.len()).any(|core| less(&core)) {
+            Err("another core has less slack".into())
+        } else {
+            Ok(())
+        }
     }
 
     fn place(&mut self, id: u32, answer: u64) -> Result<(), String> {
@@ -209,12 +217,16 @@ impl Ledger {
                 if before.is_none() { Err("removed what was not there".into()) } else { Ok(()) }
             }
             4 if is_core => self.rebalance(u64::from(event.id), event.a, word),
-            5 if self.vcpus.contains_key(&event.id) && word[0] >= self.load.len() as u64 => Err("no such core".into()),
+            5 if self.vcpus.contains_key(&event.id) && word[0] >= self.load.len() as u64 => {
+                Err("no such core".into())
+            }
             5 => Ok(()),
             6 if is_core => self.look(core, word),
             7 => self.trigger(word[0]),
             8 => self.place(event.id, word[0]),
-            9 if (word[0] == 1) != self.vcpus.contains_key(&event.id) => Err("fixed what is not there".into()),
+            9 if (word[0] == 1) != self.vcpus.contains_key(&event.id) => {
+                Err("fixed what is not there".into())
+            }
             9 => {
                 self.fixed.remove(&event.id);
                 self.fixed.extend((event.a != 0 && word[0] == 1).then_some(event.id));
@@ -226,8 +238,8 @@ impl Ledger {
     }
 }
 
-/// No core that a VCPU was moved to is above its bound, VCPUs are neither lost nor made, no core is emptied, and
-/// the core with the least slack is the one to wake.
+/// No core that a VCPU was moved to is above its bound, VCPUs are neither lost nor made, no core is
+/// emptied, and the core with the least slack is the one to wake.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let open = |event: &Event| {
         let cores = usize::try_from(event.a).map_err(|error| error.to_string())?;

@@ -6,14 +6,16 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Names of the operations.
-pub const OPERATIONS: Operations = &["init", "task", "lock", "unlock", "switch", "account", "tick", "update", "exit"];
+pub const OPERATIONS: Operations =
+    &["init", "task", "lock", "unlock", "switch", "account", "tick", "update", "exit"];
 
 const NONE: u64 = 0xffff_ffff;
 const UNLIMITED: u64 = u64::MAX;
 const MAX_SPAN: u64 = 1 << 42;
 const MAX_SAMPLE: u64 = 0x7fff_ffff;
 
-/// The beginning: init, sometimes after one that is refused, and eight tasks, every other one real-time.
+/// The beginning: init, sometimes after one that is refused, and eight tasks, every other one
+/// real-time.
 fn set_up(config: &[u32; 8]) -> (Vec<Event>, u64) {
     let period = match config[0] % 16 {
         0..=11 => 1000,
@@ -21,7 +23,8 @@ fn set_up(config: &[u32; 8]) -> (Vec<Event>, u64) {
         13 => MAX_SPAN,
         _ => 1 + u64::from(config[0] / 16),
     };
-    let max = [100, UNLIMITED, 20, 1, 0xffff_ffff, 60, 200, 1 + u64::from(config[1])][config[1] as usize % 8];
+    let max = [100, UNLIMITED, 20, 1, 0xffff_ffff, 60, 200, 1 + u64::from(config[1])]
+        [config[1] as usize % 8];
     let min = (1 + u64::from(config[2] % 40)).min(max);
     let cores = 1 + u64::from(config[3] % 8);
     let now = if config[4].is_multiple_of(2) { 0 } else { u64::from(config[4]) };
@@ -72,9 +75,12 @@ fn decode(step: &Step, clock: &mut Clock, cores: u64) -> Event {
         180..=213 => Event { op: 6, id: core, ..event },
         214..=235 => Event { op: 7, id: core, ..event },
         236..=241 => Event { op: 8, id: task, ..event },
-        242..=252 => {
-            Event { op: 1, id: task, a: u64::from(step.x.is_multiple_of(16)) * 2 + u64::from(task % 2), ..event }
-        }
+        242..=252 => Event {
+            op: 1,
+            id: task,
+            a: u64::from(step.x.is_multiple_of(16)) * 2 + u64::from(task % 2),
+            ..event
+        },
         253 => Event { a: 1, b: 1, c: 1, d: 1, ..event },
         254.. => Event { op: u32::from(step.size), id: core, ..event },
     }
@@ -119,7 +125,10 @@ impl Book {
             return ensure(verdict == 1, "rule 1: a real-time task is stopped");
         }
         if self.holders() > 0 {
-            ensure((verdict == 0) == (used >= self.min), "rule 2: not held to the minimum while a lock is held")
+            ensure(
+                (verdict == 0) == (used >= self.min),
+                "rule 2: not held to the minimum while a lock is held",
+            )
         } else {
             ensure(
                 (verdict == 0) == (self.max != UNLIMITED && used >= self.max),
@@ -151,9 +160,13 @@ impl Book {
             }
             4 if core && word[0] == 1 => {
                 let next = u32::try_from(event.a).ok().filter(|&task| u64::from(task) != NONE);
-                ensure(next.is_none_or(|task| self.tasks.contains_key(&task)), "no such task runs")?;
+                ensure(
+                    next.is_none_or(|task| self.tasks.contains_key(&task)),
+                    "no such task runs",
+                )?;
                 self.current[event.id as usize] = next;
-                let places = self.current.iter().filter(|&&task| next.is_some() && task == next).count();
+                let places =
+                    self.current.iter().filter(|&&task| next.is_some() && task == next).count();
                 ensure(places <= 1, "a task runs on two cores")?;
                 ensure(word[4] == self.holders() && word[4] <= count, "holders are wrong")?;
                 ensure((1..=MAX_SAMPLE).contains(&word[5]), "a sample out of range")?;
@@ -161,8 +174,12 @@ impl Book {
             }
             5 | 7 if core => {
                 ensure((1..=MAX_SAMPLE).contains(&word[1]), "a sample out of range")?;
-                let real_time = self.current[event.id as usize].and_then(|task| self.tasks.get(&task));
-                ensure(word[0] == 1 || !real_time.is_some_and(|task| task.0), "rule 1: a real-time task is stopped")?;
+                let real_time =
+                    self.current[event.id as usize].and_then(|task| self.tasks.get(&task));
+                ensure(
+                    word[0] == 1 || !real_time.is_some_and(|task| task.0),
+                    "rule 1: a real-time task is stopped",
+                )?;
                 if event.op == 7 {
                     self.rules(event.id, word[0], word[2])?;
                 }
@@ -174,7 +191,10 @@ impl Book {
             }
             8 if word[0] == 1 => {
                 self.tasks.remove(&event.id);
-                self.current.iter_mut().filter(|task| **task == Some(event.id)).for_each(|task| *task = None);
+                self.current
+                    .iter_mut()
+                    .filter(|task| **task == Some(event.id))
+                    .for_each(|task| *task = None);
                 ensure(word[1] == self.holders(), "holders are wrong")?;
             }
             _ => {}
@@ -183,12 +203,14 @@ impl Book {
     }
 }
 
-/// A real-time task is never told to stop (rule 1); while a lock is held, whoever else is asked is stopped at the
-/// minimum (rule 2), and without one at the maximum and not before; as many cores hold as run tasks that do.
+/// A real-time task is never told to stop (rule 1); while a lock is held, whoever else is asked is
+/// stopped at the minimum (rule 2), and without one at the maximum and not before; as many cores
+/// hold as run tasks that do.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut book = Book::default();
     for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        book.see(event, &answer.word).map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
+        book.see(event, &answer.word)
+            .map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
     }
     Ok(())
 }

@@ -7,7 +7,8 @@ use proptest::prelude::*;
 use std::collections::BTreeMap;
 
 /// Names of the operations.
-pub const OPERATIONS: Operations = &["init", "task", "slot", "release", "complete", "pick", "state"];
+pub const OPERATIONS: Operations =
+    &["init", "task", "slot", "release", "complete", "pick", "state"];
 
 const MAX_TIME: u64 = 1 << 62;
 const MAX_SPAN: u64 = 1 << 42;
@@ -48,7 +49,11 @@ fn slot(step: &Step, tasks: &[Event], cursor: &mut [u64], frame: u64) -> Event {
         251..=253 => (start.saturating_sub(1), end),
         _ => (start, frame + 1),
     };
-    let d = if step.pace < 252 { frame } else { [0, frame + 1, MAX_SPAN + 1, 1][usize::from(step.pace) % 4] };
+    let d = if step.pace < 252 {
+        frame
+    } else {
+        [0, frame + 1, MAX_SPAN + 1, 1][usize::from(step.pace) % 4]
+    };
     if chosen.a == 0 && b <= frame && a < b {
         cursor[core] = cursor[core].max(b);
     }
@@ -93,7 +98,8 @@ fn decode((config, steps): ([u32; 8], Vec<Step>)) -> Vec<Event> {
     events.push(Event { now: start, a: u64::from(cores), ..Event::default() });
     let setup = (ids as usize).min(steps.len());
     events.extend((0..).zip(&steps[..setup]).map(|(id, step)| task(step, id, u64::from(cores))));
-    let tasks: Vec<Event> = events.iter().filter(|event| event.op == 1 && event.a == 0).copied().collect();
+    let tasks: Vec<Event> =
+        events.iter().filter(|event| event.op == 1 && event.a == 0).copied().collect();
     let slots = (config[5] % 24) as usize;
     let frame = [40, 60, 25, 100][config[6] as usize % 4];
     let mut cursor = vec![0; cores as usize];
@@ -101,7 +107,8 @@ fn decode((config, steps): ([u32; 8], Vec<Step>)) -> Vec<Event> {
         events.extend(steps.iter().take(slots).map(|step| slot(step, &tasks, &mut cursor, frame)));
     }
     let mut clock = Clock::new(start, [2, 5, 12][config[7] as usize % 3], config[7] / 4 % 8 == 7);
-    events.extend(steps[setup..].iter().map(|step| decode_step(step, clock.next(step), cores, ids)));
+    events
+        .extend(steps[setup..].iter().map(|step| decode_step(step, clock.next(step), cores, ids)));
     events
 }
 
@@ -149,7 +156,8 @@ impl Ledger {
         task.ready = true;
         task.used = 0;
         // Deadline of level C; others keep their period.
-        task.key = if task.level == 2 { event.now.min(MAX_TIME) + task.period } else { task.period };
+        task.key =
+            if task.level == 2 { event.now.min(MAX_TIME) + task.period } else { task.period };
     }
 
     /// Time passes on a core.
@@ -202,14 +210,19 @@ impl Ledger {
     /// The highest level with work for this core, and the smallest (key, id) of it.
     fn best(&self, core: usize, now: u64) -> (u64, u64) {
         let slot = self.slot(core, now);
-        let elsewhere = |id| (0..self.cores.len()).any(|other| other != core && self.cores[other].running == Some(id));
+        let elsewhere = |id| {
+            (0..self.cores.len())
+                .any(|other| other != core && self.cores[other].running == Some(id))
+        };
         let eligible = |id: u32, task: &Task| match task.level {
             0 => slot == Some(id),
             2 => !elsewhere(id),
             _ => task.core == core as u64,
         };
         let ready = self.tasks.iter().filter(|(id, task)| task.ready && eligible(**id, task));
-        let order = |(id, task): (&u32, &Task)| (task.level, if task.level == 3 { 0 } else { task.key }, *id);
+        let order = |(id, task): (&u32, &Task)| {
+            (task.level, if task.level == 3 { 0 } else { task.key }, *id)
+        };
         ready.map(order).min().map_or((NONE, 4), |(level, _, id)| (u64::from(id), level))
     }
 
@@ -233,9 +246,12 @@ impl Ledger {
         if until <= now {
             return Err("it would be asked again at once".into());
         }
-        // Between now and then the table does not change (looked at one tick before, and in the middle).
+        // Between now and then the table does not change (looked at one tick before, and in the
+        // middle).
         let quiet = [now + (until - now) / 2, until - 1];
-        if until != u64::MAX && quiet.iter().any(|&then| self.slot(core, then) != self.slot(core, now)) {
+        if until != u64::MAX
+            && quiet.iter().any(|&then| self.slot(core, then) != self.slot(core, now))
+        {
             return Err("the table changes before that".into());
         }
         if let Some(task) = id.and_then(|id| self.tasks.get(&id)).filter(|task| task.level < 3)
@@ -266,7 +282,11 @@ impl Ledger {
             2 if word[0] == 1 => {
                 let core = &mut self.cores[event.id as usize];
                 core.frame = event.d;
-                core.slots.push((event.a, event.b, u32::try_from(event.c).map_err(|error| error.to_string())?));
+                core.slots.push((
+                    event.a,
+                    event.b,
+                    u32::try_from(event.c).map_err(|error| error.to_string())?,
+                ));
                 Ok(())
             }
             3 if word[0] == 1 => {
@@ -282,8 +302,9 @@ impl Ledger {
     }
 }
 
-/// Whenever a core is asked: a ready Level-A job runs in its slot, A goes before B before C before D, no task runs
-/// on two cores, budgets are enforced, and the answer holds until the time it names.
+/// Whenever a core is asked: a ready Level-A job runs in its slot, A goes before B before C before
+/// D, no task runs on two cores, budgets are enforced, and the answer holds until the time it
+/// names.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let open = |event: &Event| {
         let origin = event.now.min(MAX_TIME);

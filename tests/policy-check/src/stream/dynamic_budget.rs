@@ -14,7 +14,8 @@ const MAX_TIME: u64 = 1 << 62;
 const MAX_SPAN: u64 = 1 << 42;
 const MAX_SAMPLE: u64 = 0x7fff_ffff;
 
-/// Six tasks on up to three hard cores, with budgets of tens of accesses and lengths of hundreds of ns.
+/// Six tasks on up to three hard cores, with budgets of tens of accesses and lengths of hundreds of
+/// ns.
 fn set_up(config: &[u32; 8]) -> Vec<Event> {
     let now = if config[0].is_multiple_of(2) { 0 } else { u64::from(config[0]) };
     let mut events = Vec::new();
@@ -33,7 +34,11 @@ fn set_up(config: &[u32; 8]) -> Vec<Event> {
 }
 
 fn define(step: &Step, event: Event) -> Event {
-    let a = if step.x.is_multiple_of(16) { 255 + u64::from(step.x >> 4) % 2 } else { u64::from(step.x % 3) };
+    let a = if step.x.is_multiple_of(16) {
+        255 + u64::from(step.x >> 4) % 2
+    } else {
+        u64::from(step.x % 3)
+    };
     let c = [1 + u64::from(step.delta % 300), 0, MAX_SPAN, MAX_SPAN + 1][(step.pace >> 6) as usize];
     Event { op: 1, a, b: amount(step, 40), c, ..event }
 }
@@ -63,7 +68,8 @@ fn decode(step: &Step, clock: &mut Clock) -> Event {
 pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
     let decode = |(config, steps): ([u32; 8], Vec<Step>)| {
         let mut events = set_up(&config);
-        let mut clock = Clock::new(u64::from(config[0] % 2) * u64::from(config[0]), 60, config[5] % 16 == 15);
+        let mut clock =
+            Clock::new(u64::from(config[0] % 2) * u64::from(config[0]), 60, config[5] % 16 == 15);
         events.extend(steps.iter().map(|step| decode(step, &mut clock)));
         events
     };
@@ -77,7 +83,8 @@ struct Spent {
     accesses: u64,
     left_ns: u64,
     finished: bool,
-    /// Every access was reported by itself, and made while the core was told to go on for an unfinished task.
+    /// Every access was reported by itself, and made while the core was told to go on for an
+    /// unfinished task.
     one_by_one: bool,
 }
 
@@ -137,15 +144,24 @@ impl Book {
         let heads: Vec<Spent> = self.heads().iter().map(|key| self.active[key]).collect();
         ensure((1..=MAX_SAMPLE).contains(&sample), "a sample out of range")?;
         let spent = heads.iter().any(|head| !head.finished && head.accesses >= head.budget);
-        ensure((verdict == 0) == spent, "stopped, or not, though a budget in force is used up, or is not")?;
+        ensure(
+            (verdict == 0) == spent,
+            "stopped, or not, though a budget in force is used up, or is not",
+        )?;
         for head in heads.iter().filter(|head| !head.finished) {
-            ensure(limit <= head.budget.saturating_sub(head.accesses), "more is allowed than a budget has left")?;
+            ensure(
+                limit <= head.budget.saturating_sub(head.accesses),
+                "more is allowed than a budget has left",
+            )?;
         }
         if heads.iter().all(|head| head.finished) {
             ensure(limit == UNLIMITED, "a limit though no task that could suffer executes")?;
         }
         ensure(timeout > self.now, "a budget in force has expired")?;
-        ensure(heads.is_empty() == (timeout == UNLIMITED), "a timeout of nothing, or none of a budget")?;
+        ensure(
+            heads.is_empty() == (timeout == UNLIMITED),
+            "a timeout of nothing, or none of a budget",
+        )?;
         let over = heads.iter().any(|head| head.one_by_one && head.accesses > head.budget);
         ensure(!over, "accesses one by one, while told to go on, exceed a budget")?;
         self.went = verdict == 1;
@@ -161,7 +177,8 @@ impl Book {
         let task = self.tasks.get(&event.id).copied();
         match (event.op, task) {
             (1, _) if word[0] == 1 => {
-                let active = task.is_some_and(|(core, ..)| self.active.contains_key(&(core, event.id)));
+                let active =
+                    task.is_some_and(|(core, ..)| self.active.contains_key(&(core, event.id)));
                 self.tasks.insert(event.id, (event.a, event.b, event.c));
                 ensure(!active, "a task is defined anew while its budget is in force")
             }
@@ -175,7 +192,9 @@ impl Book {
             }
             (3, _) if event.id < MAX_TASKS => {
                 self.pass(event);
-                if let Some(spent) = task.and_then(|(core, ..)| self.active.get_mut(&(core, event.id))) {
+                if let Some(spent) =
+                    task.and_then(|(core, ..)| self.active.get_mut(&(core, event.id)))
+                {
                     spent.finished = true;
                 }
                 self.decision(word)
@@ -186,7 +205,10 @@ impl Book {
             }
             (5, Some((core, ..))) => {
                 let active = self.active.contains_key(&(core, event.id));
-                ensure((word[0] == 1) == active, "a budget is in force too long, or not long enough")
+                ensure(
+                    (word[0] == 1) == active,
+                    "a budget is in force too long, or not long enough",
+                )
             }
             (2 | 3, None) => ensure(*word == [0; 6], "an undefined task"),
             _ => Ok(()),
@@ -194,12 +216,14 @@ impl Book {
     }
 }
 
-/// From the start of a task to its expiry, accesses under its budget are at most the budget before the core is told
-/// to stop, unless the task has finished; and the core is stopped for no other reason.
+/// From the start of a task to its expiry, accesses under its budget are at most the budget before
+/// the core is told to stop, unless the task has finished; and the core is stopped for no other
+/// reason.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut book = Book::default();
     for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        book.see(event, &answer.word).map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
+        book.see(event, &answer.word)
+            .map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
     }
     Ok(())
 }

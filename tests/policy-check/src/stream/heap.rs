@@ -1,5 +1,6 @@
-//! Random use of the heap; and what the random streams of several mechanisms are made of: steps of plain integers
-//! that a mechanism reads as it likes. All zeros is the simplest step, so that shrinking simplifies.
+//! Random use of the heap; and what the random streams of several mechanisms are made of: steps of
+//! plain integers that a mechanism reads as it likes. All zeros is the simplest step, so that
+//! shrinking simplifies.
 
 use crate::{Answer, Event, Operations};
 use proptest::collection::vec;
@@ -32,15 +33,10 @@ pub(super) struct Step {
 
 /// About `length` steps, and eight numbers to configure the world by.
 pub(super) fn steps(length: usize) -> impl Strategy<Value = ([u32; 8], Vec<Step>)> {
-    let step = any::<(u8, u8, u8, u8, u32, u32)>().prop_map(|(op, id, pace, size, delta, x)| Step {
-        op,
-        id,
-        pace,
-        size,
-        delta,
-        x,
-    });
-    // Sixteen parts of any length up to an eighth: the sum is near `length`, and shrinks to nothing.
+    let step = any::<(u8, u8, u8, u8, u32, u32)>()
+        .prop_map(|(op, id, pace, size, delta, x)| Step { op, id, pace, size, delta, x });
+    // Sixteen parts of any length up to an eighth: the sum is near `length`, and shrinks to
+    // nothing.
     let parts = vec(vec(step, 0..=length.div_ceil(8)), 16);
     (any::<[u32; 8]>(), parts).prop_map(|(config, parts)| (config, parts.concat()))
 }
@@ -53,12 +49,14 @@ pub(super) struct Clock {
 }
 
 impl Clock {
-    /// Most steps are of at most `typical` ns; only with `extreme` does a rare one lead to the end of time.
+    /// Most steps are of at most `typical` ns; only with `extreme` does a rare one lead to the end
+    /// of time.
     pub(super) fn new(now: u64, typical: u64, extreme: bool) -> Self {
         Clock { now, typical: typical.max(1), extreme }
     }
 
-    /// The time of the next event: mostly a little later, sometimes the same or much later, rarely earlier.
+    /// The time of the next event: mostly a little later, sometimes the same or much later, rarely
+    /// earlier.
     pub(super) fn next(&mut self, step: &Step) -> u64 {
         let delta = u64::from(step.delta);
         let ahead = match step.pace {
@@ -118,13 +116,15 @@ fn decode(step: &Step, ids: u32) -> Event {
 pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
     let events = |(config, steps): ([u32; 8], Vec<Step>)| {
         let ids = [4, 16, 100, 254][config[0] as usize % 4];
-        std::iter::once(Event::default()).chain(steps.iter().map(|step| decode(step, ids))).collect()
+        std::iter::once(Event::default())
+            .chain(steps.iter().map(|step| decode(step, ids)))
+            .collect()
     };
     steps(length).prop_map(events).boxed()
 }
 
-/// The top is a member, none that was just pushed is smaller, the number of members counts what was done, and
-/// between pushes what is on top only grows.
+/// The top is a member, none that was just pushed is smaller, the number of members counts what was
+/// done, and between pushes what is on top only grows.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut members: HashMap<u32, u64> = HashMap::new();
     let mut top: Option<(u64, u32)> = None;
@@ -155,7 +155,8 @@ pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
         if count != members.len() as u64 || (there == 1) != members.contains_key(&event.id) {
             return fail("wrong members");
         }
-        let now_top = u32::try_from(id).ok().filter(|id| members.get(id) == Some(&key)).map(|id| (key, id));
+        let now_top =
+            u32::try_from(id).ok().filter(|id| members.get(id) == Some(&key)).map(|id| (key, id));
         if now_top.is_none() && !(members.is_empty() && id == NONE) {
             return fail("the top is not a member with that key");
         }

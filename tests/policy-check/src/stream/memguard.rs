@@ -5,7 +5,8 @@ use crate::{Answer, Event, Operations};
 use proptest::prelude::*;
 
 /// Names of the operations.
-pub const OPERATIONS: Operations = &["init", "core", "account", "replenish", "resume", "request", "state"];
+pub const OPERATIONS: Operations =
+    &["init", "core", "account", "replenish", "resume", "request", "state"];
 
 const UNLIMITED: u64 = u64::MAX;
 const MAX_ACCESSES: u64 = 0xffff_ffff;
@@ -35,10 +36,18 @@ fn set_up(config: &[u32; 8]) -> (Vec<Event>, u64, u32) {
         13 => MAX_SPAN,
         _ => 1 + u64::from(config[0] / 16),
     };
-    let chunk = [1, 10, 5, 3, 1 + u64::from(config[1]), 20, 2, MAX_ACCESSES][config[1] as usize % 8];
+    let chunk =
+        [1, 10, 5, 3, 1 + u64::from(config[1]), 20, 2, MAX_ACCESSES][config[1] as usize % 8];
     let cores = 1 + config[2] % 8;
     let now = if config[3].is_multiple_of(4) { 0 } else { u64::from(config[3]) };
-    let init = Event { now, a: period, b: chunk, c: u64::from(config[4] % 3), d: u64::from(cores), ..Event::default() };
+    let init = Event {
+        now,
+        a: period,
+        b: chunk,
+        c: u64::from(config[4] % 3),
+        d: u64::from(cores),
+        ..Event::default()
+    };
     let mut events = Vec::new();
     match config[5] % 16 {
         0 => events.push(Event { a: 0, ..init }),
@@ -92,7 +101,14 @@ fn decode(step: &Step, clock: &mut Clock, cores: u32, events: &mut Vec<Event>) {
         238..=252 => events.push(Event { op: 6, ..event }),
         253 => {
             let (a, b) = (reservation(step.x), amount(step, 30));
-            events.push(Event { op: 1, now: clock.next(step), a, b, c: u64::from(step.delta % 9), ..event });
+            events.push(Event {
+                op: 1,
+                now: clock.next(step),
+                a,
+                b,
+                c: u64::from(step.delta % 9),
+                ..event
+            });
         }
         254 => events.push(Event { op: 0, a: 1000, b: 1, d: 1, ..event }),
         255 => events.push(Event { op: u32::from(step.size), ..event }),
@@ -150,7 +166,8 @@ impl Book {
     fn add(&mut self, event: &Event) {
         let q = [event.a, event.b];
         let next_ns = event.now.min(MAX_TIME) + self.period;
-        self.core[event.id as usize] = Some(Core { flags: event.c, q, budget: q, next_ns, ..Core::default() });
+        self.core[event.id as usize] =
+            Some(Core { flags: event.c, q, budget: q, next_ns, ..Core::default() });
     }
 
     fn account(&mut self, event: &Event, word: &[u64; 6]) -> Check {
@@ -185,8 +202,11 @@ impl Book {
         core.throttled = throttled == 1;
         if verdict == 2 && self.sharing != SPARE {
             let other = 1 - k;
-            core.budget[other] =
-                if core.q[other] == UNLIMITED { UNLIMITED } else { core.budget[other] + core.q[other] };
+            core.budget[other] = if core.q[other] == UNLIMITED {
+                UNLIMITED
+            } else {
+                core.budget[other] + core.q[other]
+            };
         }
         Ok(())
     }
@@ -199,8 +219,14 @@ impl Book {
         ensure(next_ns > now, "the next period is not in the future")?;
         ensure(began == 1 || next_ns == core.next_ns, "the next period moves")?;
         if began == 1 {
-            ensure((next_ns - core.next_ns).is_multiple_of(period) && next_ns - now <= period, "periods drift")?;
-            ensure(was_throttled == u64::from(core.throttled), "a stopped core is not told, or one that ran is")?;
+            ensure(
+                (next_ns - core.next_ns).is_multiple_of(period) && next_ns - now <= period,
+                "periods drift",
+            )?;
+            ensure(
+                was_throttled == u64::from(core.throttled),
+                "a stopped core is not told, or one that ran is",
+            )?;
             let begun = (next_ns - core.next_ns) / period;
             core.epoch += begun;
             // The pool's own number is left behind as well.
@@ -212,16 +238,21 @@ impl Book {
             core.budget = [reads, writes];
             for k in 0..2 {
                 core.q[k] = core.request[k].take().unwrap_or(core.q[k]);
-                let full = core.flags & HARD != 0 || core.flags & PREDICT == 0 || core.q[k] == UNLIMITED;
-                let fits = if full { core.budget[k] == core.q[k] } else { (1..=core.q[k]).contains(&core.budget[k]) };
+                let full =
+                    core.flags & HARD != 0 || core.flags & PREDICT == 0 || core.q[k] == UNLIMITED;
+                let fits = if full {
+                    core.budget[k] == core.q[k]
+                } else {
+                    (1..=core.q[k]).contains(&core.budget[k])
+                };
                 ensure(fits, "a wrong budget at the start of a period")?;
             }
         }
         self.conserved(word[5])
     }
 
-    /// With all cores in the same period and nothing lost: what was granted and what is in the pool is what was
-    /// reserved.
+    /// With all cores in the same period and nothing lost: what was granted and what is in the pool
+    /// is what was reserved.
     fn conserved(&mut self, pool: u64) -> Check {
         let cores: Vec<&Core> = self.core.iter().flatten().collect();
         let newest = cores.iter().map(|core| core.epoch).max().unwrap_or(0);
@@ -234,7 +265,8 @@ impl Book {
             let limited = || cores.iter().filter(|core| core.q[k] != UNLIMITED);
             let reserved: u128 = limited().map(|core| u128::from(core.q[k])).sum();
             let granted: u128 = limited().map(|core| u128::from(core.budget[k])).sum();
-            // A pool that is full loses; and one that no core has touched since is of an old period.
+            // A pool that is full loses; and one that no core has touched since is of an old
+            // period.
             if reserved <= u128::from(MAX_ACCESSES) && limited().next().is_some() {
                 ensure(granted + u128::from(pool) == reserved, "budgets are not conserved")?;
             }
@@ -245,12 +277,16 @@ impl Book {
     fn resume(&mut self, event: &Event, word: &[u64; 6]) -> Check {
         let &[verdict, reads, writes, round, ..] = word;
         let Some(core) = &mut self.core[event.id as usize] else { return Ok(()) };
-        ensure((1..=MAX_SAMPLE).contains(&reads) && (1..=MAX_SAMPLE).contains(&writes), "a sample out of range")?;
+        ensure(
+            (1..=MAX_SAMPLE).contains(&reads) && (1..=MAX_SAMPLE).contains(&writes),
+            "a sample out of range",
+        )?;
         ensure(round >= core.round, "a round ends")?;
         if round > core.round && self.sharing != SPARE {
             for k in 0..2 {
                 let more = core.q[k] * (round - core.round);
-                core.budget[k] = if core.q[k] == UNLIMITED { UNLIMITED } else { core.budget[k] + more };
+                core.budget[k] =
+                    if core.q[k] == UNLIMITED { UNLIMITED } else { core.budget[k] + more };
             }
         }
         core.round = round;
@@ -293,12 +329,14 @@ impl Book {
     }
 }
 
-/// Budgets are conserved within a period, no core overruns its budget by more than the accesses of one report, a
-/// hard core has its reservation before it is stopped, and periods neither drift nor begin early.
+/// Budgets are conserved within a period, no core overruns its budget by more than the accesses of
+/// one report, a hard core has its reservation before it is stopped, and periods neither drift nor
+/// begin early.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut book = Book::default();
     for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
-        book.see(event, &answer.word).map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
+        book.see(event, &answer.word)
+            .map_err(|what| format!("event {at} {event:?}: {what}: {answer:?}"))?;
     }
     Ok(())
 }

@@ -16,8 +16,8 @@ pub mod vcpu;
 
 use crate::{Answer, Event};
 
-/// Follows the answers with a ledger of what must hold: `open` makes it where the first event is accepted, `apply` checks each
-/// one after that.
+/// Follows the answers with a ledger of what must hold: `open` makes it where the first event is
+/// accepted, `apply` checks each one after that.
 ///
 /// # Errors
 /// The first event whose answer breaks a rule, with its place.

@@ -33,8 +33,9 @@ pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
         };
         Event { op, id: rank(step), ..Event::default() }
     };
-    let events =
-        move |(_, steps): (_, Vec<Step>)| std::iter::once(Event::default()).chain(steps.iter().map(event)).collect();
+    let events = move |(_, steps): (_, Vec<Step>)| {
+        std::iter::once(Event::default()).chain(steps.iter().map(event)).collect()
+    };
     steps(length).prop_map(events).boxed()
 }
 

@@ -1,5 +1,5 @@
-//! Random use of a sporadic server; every other stream uses it as a strict scheduler does: woken at each
-//! dispatch, run for at most what was available, charged when it stops.
+//! Random use of a sporadic server; every other stream uses it as a strict scheduler does: woken at
+//! each dispatch, run for at most what was available, charged when it stops.
 
 use super::heap::{Clock, Step, amount, steps};
 use crate::{Answer, Event, Operations, model};
@@ -106,7 +106,8 @@ fn strict(steps: &[Step], mut now: u64, parameters: [u64; 4], events: &mut Vec<E
 fn decode((config, steps): ([u32; 8], Vec<Step>)) -> Vec<Event> {
     let is_strict = config[0] % 2 == 0;
     let mut parameters = parameters(config[1], config[2], (config[3] % 256) as u8, is_strict);
-    let start = [0, 0, 1000, u64::from(config[4]), MAX_TIME - 5 * u64::from(config[4])][config[5] as usize % 5];
+    let start = [0, 0, 1000, u64::from(config[4]), MAX_TIME - 5 * u64::from(config[4])]
+        [config[5] as usize % 5];
     let mut events = vec![Event { op: 3, ..Event::default() }, init(parameters, start)];
     parameters[0] = parameters[0].clamp(1, MAX_SPAN);
     parameters[1] = parameters[1].clamp(parameters[0], MAX_SPAN);
@@ -137,7 +138,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// What will have been supplied in the `period` that ends at `end` if it runs from `start` on until then.
+    /// What will have been supplied in the `period` that ends at `end` if it runs from `start` on
+    /// until then.
     pub(super) fn offer(&self, start: u64, end: u64, period: u64) -> u64 {
         let begin = end.saturating_sub(period);
         let recent = self.runs.iter().rev().take_while(|run| run.1 > begin);
@@ -168,7 +170,8 @@ struct Ledger {
     limit: u64,
     head: u64,
     count: u64,
-    /// Every charge so far was of a run that began with a wake and was not longer than what was available.
+    /// Every charge so far was of a run that began with a wake and was not longer than what was
+    /// available.
     proper: bool,
     /// The last wake, if only reads followed: (time, available).
     woken: Option<(u64, u64)>,
@@ -188,7 +191,9 @@ impl Ledger {
             return Err("the head went back in time".into());
         }
         if available > self.capacity || (available > 0) != (head <= now) {
-            return Err("more than the capacity, or budget before its time, or none when it is due".into());
+            return Err(
+                "more than the capacity, or budget before its time, or none when it is due".into(),
+            );
         }
         if event.op != 1 && available > 0 && available != word[3] {
             return Err("what is available is not the head's amount".into());
@@ -216,7 +221,9 @@ impl Ledger {
 
     fn charge(&mut self, event: &Event) -> Result<(), String> {
         let run = self.woken.take().filter(|(start, available)| {
-            event.a <= *available && start.checked_add(event.a) == Some(event.now) && event.now <= MAX_TIME
+            event.a <= *available
+                && start.checked_add(event.a) == Some(event.now)
+                && event.now <= MAX_TIME
         });
         let Some((start, _)) = run.filter(|_| self.proper) else {
             self.proper = false;
@@ -233,7 +240,11 @@ impl Ledger {
         let [_, amount, sum, ..] = *word;
         let there = u64::from(event.id) < self.count || (self.count == 0 && event.id == 0);
         if sum == 0 {
-            return if there && self.count > 0 { Err("an entry is missing".into()) } else { Ok(()) };
+            return if there && self.count > 0 {
+                Err("an entry is missing".into())
+            } else {
+                Ok(())
+            };
         }
         if sum != self.capacity || amount == 0 || amount > sum {
             return Err("amounts do not sum to the capacity".into());
@@ -242,8 +253,9 @@ impl Ledger {
     }
 }
 
-/// Amounts sum to C, the list is bounded, its head never goes back; and when it is woken at each dispatch and
-/// never overrun, no window of T supplies more than C, and it is full again one period after it last ran.
+/// Amounts sum to C, the list is bounded, its head never goes back; and when it is woken at each
+/// dispatch and never overrun, no window of T supplies more than C, and it is full again one period
+/// after it last ran.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut ledger: Option<Ledger> = None;
     for (at, (event, answer)) in events.iter().zip(answers).enumerate() {
@@ -252,7 +264,15 @@ pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
                 let head = event.now.min(MAX_TIME);
                 let (capacity, period, limit) = (event.a, event.b, event.d);
                 let proper = head == event.now;
-                ledger = Some(Ledger { capacity, period, limit, head, last_wake: head, proper, ..Ledger::default() });
+                ledger = Some(Ledger {
+                    capacity,
+                    period,
+                    limit,
+                    head,
+                    last_wake: head,
+                    proper,
+                    ..Ledger::default()
+                });
             }
             continue;
         };

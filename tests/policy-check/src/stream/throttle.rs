@@ -92,8 +92,12 @@ impl Ledger {
         }
         let expected = match self.rule {
             0 if event.b == 0 => false,
-            // occupancy / requests >= threshold; with saturation the largest occupancy counts as reached.
-            0 => event.a == u64::MAX || u128::from(event.a) / u128::from(event.b) >= u128::from(self.threshold),
+            // occupancy / requests >= threshold; with saturation the largest occupancy counts as
+            // reached.
+            0 => {
+                event.a == u64::MAX
+                    || u128::from(event.a) / u128::from(event.b) >= u128::from(self.threshold)
+            }
             _ => event.b >= self.threshold,
         };
         if (contended == 1) != expected || contended > 1 {
@@ -127,7 +131,8 @@ impl Ledger {
         if word[1] != cores as u64 - self.throttled {
             return Err("not exactly n - num_throttle cores are allowed".into());
         }
-        let ahead = (0..cores).filter(|&other| (self.vtime(other), other) < (self.vtime(cpu), cpu)).count();
+        let ahead =
+            (0..cores).filter(|&other| (self.vtime(other), other) < (self.vtime(cpu), cpu)).count();
         if (word[0] == 1) != ((ahead as u64) < cores as u64 - self.throttled) {
             return Err("a core with more virtual time is preferred".into());
         }
@@ -145,7 +150,8 @@ impl Ledger {
         match event.op {
             1 => self.staged[cpu] = event.a,
             3 => {
-                self.background[cpu] = self.background[cpu].saturating_add(event.a).min(0xffff_ffff);
+                self.background[cpu] =
+                    self.background[cpu].saturating_add(event.a).min(0xffff_ffff);
                 if word[0] != self.vtime(cpu) {
                     return Err(format!("the virtual time is {}", self.vtime(cpu)));
                 }
@@ -156,8 +162,8 @@ impl Ledger {
     }
 }
 
-/// num_throttle goes by single steps and at most to n, exactly n - num_throttle cores are allowed, namely those
-/// with the least virtual time.
+/// num_throttle goes by single steps and at most to n, exactly n - num_throttle cores are allowed,
+/// namely those with the least virtual time.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let open = |event: &Event| {
         let zeros = vec![0; usize::try_from(event.a).map_err(|error| error.to_string())?];

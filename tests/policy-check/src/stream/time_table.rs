@@ -49,7 +49,11 @@ fn decode((config, steps): ([u32; 8], Vec<Step>)) -> Vec<Event> {
         4..=6 => u64::from(config[3]),
         _ => MAX_TIME - u64::from(config[3] % 3),
     };
-    let bad = if config[4] % 8 == 7 { [0, MAX_SPAN + 1, UNLIMITED][config[5] as usize % 3] } else { frame };
+    let bad = if config[4] % 8 == 7 {
+        [0, MAX_SPAN + 1, UNLIMITED][config[5] as usize % 3]
+    } else {
+        frame
+    };
     let mut events = vec![
         Event { now: origin, a: bad, ..Event::default() },
         Event { op: 2, now: origin, ..Event::default() },
@@ -61,7 +65,11 @@ fn decode((config, steps): ([u32; 8], Vec<Step>)) -> Vec<Event> {
     let mut clock = Clock::new(origin.saturating_sub(frame), frame / 6, config[7] % 8 == 7);
     events.extend(steps.iter().skip(slots).map(|step| match step.op {
         0..=250 => Event { op: 2, now: clock.next(step), ..Event::default() },
-        251 => Event { op: 2, now: origin.saturating_add(u64::from(step.x) % (3 * frame)), ..Event::default() },
+        251 => Event {
+            op: 2,
+            now: origin.saturating_add(u64::from(step.x) % (3 * frame)),
+            ..Event::default()
+        },
         252 | 253 => entry(step, &mut cursor, frame),
         254 => Event { a: frame, ..Event::default() },
         255 => Event { op: u32::from(step.id), now: clock.next(step), ..Event::default() },

@@ -32,12 +32,14 @@ fn event(step: &Step) -> Event {
 
 /// Random events.
 pub fn events(length: usize) -> BoxedStrategy<Vec<Event>> {
-    let events =
-        |(_, steps): (_, Vec<Step>)| std::iter::once(Event::default()).chain(steps.iter().map(event)).collect();
+    let events = |(_, steps): (_, Vec<Step>)| {
+        std::iter::once(Event::default()).chain(steps.iter().map(event)).collect()
+    };
     steps(length).prop_map(events).boxed()
 }
 
-/// Is `low * x <= y < (low + 1) * x`? By the definition of a quotient rounded down, not by dividing.
+/// Is `low * x <= y < (low + 1) * x`? By the definition of a quotient rounded down, not by
+/// dividing.
 fn is_floor(low: u64, x: u128, y: u128) -> bool {
     match u128::from(low).checked_mul(x) {
         Some(product) => product <= y && y - product < x,
@@ -45,7 +47,8 @@ fn is_floor(low: u64, x: u128, y: u128) -> bool {
     }
 }
 
-/// The answers are the exact quotients, rounded down, wherever the exact products fit 128 bits; or they saturate.
+/// The answers are the exact quotients, rounded down, wherever the exact products fit 128 bits; or
+/// they saturate.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let mut ready = false;
     for (at, (event, answer)) in events.iter().zip(answers).enumerate() {

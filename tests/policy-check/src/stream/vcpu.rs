@@ -1,5 +1,5 @@
-//! Random VCPUs on a core; in every other stream the scheduler is punctual: it is asked again no later than it
-//! wanted to be.
+//! Random VCPUs on a core; in every other stream the scheduler is punctual: it is asked again no
+//! later than it wanted to be.
 
 use super::follow;
 use super::heap::{Clock, Step, steps};
@@ -50,7 +50,9 @@ fn decode_step(step: &Step, now: u64, ids: u32) -> Event {
         196..=199 => (11, 0),
         200..=203 => (2, 0),
         204..=214 => (6, u64::from(step.size > 100)),
-        215..=222 => (7, [u64::from(step.x) % 4, u64::from(step.x), u64::MAX][usize::from(step.size) / 120]),
+        215..=222 => {
+            (7, [u64::from(step.x) % 4, u64::from(step.x), u64::MAX][usize::from(step.size) / 120])
+        }
         223..=241 => (8, 0),
         242..=244 => (9, 0),
         245..=250 => (10, 0),
@@ -61,11 +63,17 @@ fn decode_step(step: &Step, now: u64, ids: u32) -> Event {
     Event { op, id, now, a, ..Event::default() }
 }
 
-/// Adding a VCPU picks, but does not answer whom: mostly it is asked for at once. What is taken is mostly put back.
+/// Adding a VCPU picks, but does not answer whom: mostly it is asked for at once. What is taken is
+/// mostly put back.
 fn push(event: Event, step: &Step, events: &mut Vec<Event>) {
     events.push(event);
     if event.op == 11 && step.x % 8 != 7 {
-        events.push(Event { op: 12, id: event.id ^ u32::from(step.x % 3 == 2), now: event.now, ..Event::default() });
+        events.push(Event {
+            op: 12,
+            id: event.id ^ u32::from(step.x % 3 == 2),
+            now: event.now,
+            ..Event::default()
+        });
     }
     if matches!(event.op, 1 | 11 | 12) && step.pace < 240 {
         events.push(Event { op: 5, now: event.now, ..Event::default() });
@@ -89,7 +97,8 @@ fn punctual(steps: &[Step], ids: u32, typical: u64, events: &mut Vec<Event>) {
             _ => u64::MAX,
         };
         // With nothing to wait for, a long pause.
-        let latest = if until == u64::MAX { now.saturating_add(delta % (8 * typical)) } else { until };
+        let latest =
+            if until == u64::MAX { now.saturating_add(delta % (8 * typical)) } else { until };
         now = now.saturating_add(ahead).min(latest.max(now)).min(MAX_TIME);
         let before = events.len();
         push(decode_step(step, now, ids), step, events);
@@ -203,7 +212,10 @@ impl Ledger {
     fn change(&mut self, event: &Event) {
         match event.op {
             2 => drop(self.vcpus.remove(&event.id)),
-            11 => self.taken = self.vcpus.remove(&event.id).map(|vcpu| Vcpu { runnable: false, ..vcpu }),
+            11 => {
+                self.taken =
+                    self.vcpus.remove(&event.id).map(|vcpu| Vcpu { runnable: false, ..vcpu })
+            }
             3 | 4 => self.vcpus.get_mut(&event.id).expect("it is there").runnable = event.op == 3,
             6 => self.allowed = event.a != 0,
             _ => {}
@@ -217,7 +229,9 @@ impl Ledger {
     /// Who should be given background time: nobody has budget, so all that are runnable wait.
     fn background(&self, word: &[u64; 6]) -> bool {
         let runnable = || self.vcpus.iter().filter(|(_, vcpu)| vcpu.runnable);
-        let least = |key: fn(&Vcpu) -> u64| runnable().min_by_key(|(id, vcpu)| (key(vcpu), **id)).map(|(id, _)| *id);
+        let least = |key: fn(&Vcpu) -> u64| {
+            runnable().min_by_key(|(id, vcpu)| (key(vcpu), **id)).map(|(id, _)| *id)
+        };
         let chosen = word[0];
         if runnable().any(|(_, vcpu)| !vcpu.counted) {
             return true;
@@ -237,12 +251,16 @@ impl Ledger {
             return Err("the runnable VCPUs are not all in the two queues".into());
         }
         let chosen = u32::try_from(current).ok().and_then(|id| self.vcpus.get(&id));
-        if (mode == 0) != (current == NONE) || (mode != 0 && chosen.is_none_or(|vcpu| !vcpu.runnable)) {
+        if (mode == 0) != (current == NONE)
+            || (mode != 0 && chosen.is_none_or(|vcpu| !vcpu.runnable))
+        {
             return Err("what is picked is not runnable".into());
         }
         match mode {
             0 if foreground > 0 => return Err("idle with budget waiting: a lost wake-up".into()),
-            0 if waiting > 0 && self.allowed => return Err("idle though background time is allowed".into()),
+            0 if waiting > 0 && self.allowed => {
+                return Err("idle though background time is allowed".into());
+            }
             1 if foreground == 0 => return Err("foreground without budget".into()),
             2 if foreground > 0 => return Err("background before foreground".into()),
             2 if !self.allowed => return Err("background time though it is not allowed".into()),
@@ -250,7 +268,8 @@ impl Ledger {
             0..=2 => {}
             _ => return Err("no such mode".into()),
         }
-        let first = runnable().min_by_key(|(id, vcpu)| (vcpu.period, **id)).map(|(id, _)| u64::from(*id));
+        let first =
+            runnable().min_by_key(|(id, vcpu)| (vcpu.period, **id)).map(|(id, _)| u64::from(*id));
         if mode == 1 && waiting == 0 && first != Some(current) {
             return Err("not the shortest period".into());
         }
@@ -292,7 +311,10 @@ impl Ledger {
             return if state == 0 { Ok(()) } else { Err("a state of what is absent".into()) };
         };
         if vcpu.counted && (background, foreground) != (vcpu.background, vcpu.foreground) {
-            return Err(format!("it ran {} ns in the foreground, {} behind", vcpu.foreground, vcpu.background));
+            return Err(format!(
+                "it ran {} ns in the foreground, {} behind",
+                vcpu.foreground, vcpu.background
+            ));
         }
         if available > vcpu.capacity || (state == 1) == vcpu.runnable || state == 0 || state > 3 {
             return Err("wrong state".into());
@@ -333,9 +355,9 @@ impl Ledger {
     }
 }
 
-/// Foreground time of STRICT VCPUs is at most C in any window of T (while the scheduler is punctual), foreground
-/// goes before background, nobody with budget waits while the core idles, background time goes to whom the policy
-/// favours, and all time is accounted for.
+/// Foreground time of STRICT VCPUs is at most C in any window of T (while the scheduler is
+/// punctual), foreground goes before background, nobody with budget waits while the core idles,
+/// background time goes to whom the policy favours, and all time is accounted for.
 pub fn invariants(events: &[Event], answers: &[Answer]) -> Result<(), String> {
     let open = |event: &Event| {
         let last = event.now.min(MAX_TIME);

@@ -1,12 +1,12 @@
 //! Mounts the imitation: `resctrl-double DIRECTORY [SETTING=VALUE]...`, until SIGTERM or SIGINT.
 //!
-//! Settings: cpu=intel|broadwell|arm, cpus=N, ways=N, least=N, shareable=HEX, closids=N, caches=0,1, cdp=1, mib=1, no-mba=1, rmids=N.
-//! Says `ready` on standard output when it is mounted.
+//! Settings: cpu=intel|broadwell|arm, cpus=N, ways=N, least=N, shareable=HEX, closids=N,
+//! caches=0,1, cdp=1, mib=1, no-mba=1, rmids=N. Says `ready` on standard output when it is mounted.
 
 use fuser::{
-    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner, MountOption,
-    OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+    Config, Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
+    LockOwner, MountOption, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
+    ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow, WriteFlags,
 };
 use solocore_resctrl_double::{Double, Hardware, Kind};
 use std::collections::BTreeMap;
@@ -192,14 +192,24 @@ impl Filesystem for Mount {
         }
     }
 
-    fn readdir(&self, _: &Request, number: INodeNo, _: FileHandle, offset: u64, mut reply: ReplyDirectory) {
+    fn readdir(
+        &self,
+        _: &Request,
+        number: INodeNo,
+        _: FileHandle,
+        offset: u64,
+        mut reply: ReplyDirectory,
+    ) {
         let mut state = self.state();
         let path = state.path(number);
         let Some(entries) = state.double.list(&path) else { return reply.error(Errno::ENOENT) };
-        for (at, (name, kind)) in entries.into_iter().enumerate().skip(usize::try_from(offset).unwrap_or(0)) {
+        for (at, (name, kind)) in
+            entries.into_iter().enumerate().skip(usize::try_from(offset).unwrap_or(0))
+        {
             let child = if path.is_empty() { name.clone() } else { format!("{path}/{name}") };
             let number = INodeNo(state.number(&child));
-            let kind = if kind == Kind::Directory { FileType::Directory } else { FileType::RegularFile };
+            let kind =
+                if kind == Kind::Directory { FileType::Directory } else { FileType::RegularFile };
             if reply.add(number, at as u64 + 1, kind, name) {
                 break;
             }
@@ -211,7 +221,9 @@ impl Filesystem for Mount {
 fn hardware(settings: &[String]) -> Result<Hardware, String> {
     let mut h = Hardware::intel();
     for setting in settings {
-        let (key, value) = setting.split_once('=').ok_or_else(|| format!("{setting}: it is written SETTING=VALUE"))?;
+        let (key, value) = setting
+            .split_once('=')
+            .ok_or_else(|| format!("{setting}: it is written SETTING=VALUE"))?;
         let number = || value.parse::<u32>().map_err(|e| format!("{setting}: {e}"));
         match key {
             "cpu" => {
@@ -225,14 +237,21 @@ fn hardware(settings: &[String]) -> Result<Hardware, String> {
             "cpus" => h.cpus = number()?,
             "ways" => h.ways = number()?.min(32),
             "least" => h.least_bits = number()?,
-            "shareable" => h.shareable = u32::from_str_radix(value, 16).map_err(|e| format!("{setting}: {e}"))?,
+            "shareable" => {
+                h.shareable =
+                    u32::from_str_radix(value, 16).map_err(|e| format!("{setting}: {e}"))?
+            }
             "closids" => h.closids = number()?,
             "caches" => h.caches = value.split(',').filter_map(|c| c.parse().ok()).collect(),
             "cdp" => h.cdp = number()? == 1,
             "mib" => h.bandwidth.iter_mut().for_each(|b| b.in_mib = value == "1"),
             "no-mba" => h.bandwidth = None,
             "rmids" => h.rmids = number()?,
-            _ => return Err(format!("{setting}: no such setting; they are at the head of the source")),
+            _ => {
+                return Err(format!(
+                    "{setting}: no such setting; they are at the head of the source"
+                ));
+            }
         }
     }
     Ok(h)
@@ -289,7 +308,9 @@ fn main() -> ExitCode {
             }
         }
         Err(e) => {
-            eprintln!("resctrl-double: {directory}: {e}; it needs /dev/fuse and the right to mount");
+            eprintln!(
+                "resctrl-double: {directory}: {e}; it needs /dev/fuse and the right to mount"
+            );
             ExitCode::from(3)
         }
     }

@@ -1,9 +1,11 @@
-//! `solocore analyze`: a test on every task set of a corpus, in constant memory, on all cores, in order.
+//! `solocore analyze`: a test on every task set of a corpus, in constant memory, on all cores, in
+//! order.
 //!
-//! Problem: corpora have millions of lines, more than memory holds, and the answers must come in the order of the lines.
-//! Rule: one thread cuts the corpus into batches of lines, one per core answers batches, and the main thread prints them
-//! in order. Each batch brings a channel for its answer; the channels queue up in order, and both queues are bounded.
-//! A line that has no answer gets a reason in its place.
+//! Problem: corpora have millions of lines, more than memory holds, and the answers must come in
+//! the order of the lines.
+//! Rule: one thread cuts the corpus into batches of lines, one per core answers batches, and the
+//! main thread prints them in order. Each batch brings a channel for its answer; the channels queue
+//! up in order, and both queues are bounded. A line that has no answer gets a reason in its place.
 
 mod verdict;
 
@@ -77,7 +79,10 @@ pub fn run(args: &AnalyzeArgs) -> Result<ExitCode, Failure> {
         eprintln!("{} task sets, {repeat} times on one thread: {rate:.0} task sets/s", total.sets);
     }
     if total.refused > 0 {
-        eprintln!("solocore: {} lines have no answer; their reasons are in the output", total.refused);
+        eprintln!(
+            "solocore: {} lines have no answer; their reasons are in the output",
+            total.refused
+        );
     }
     Ok(ExitCode::from(if total.refused > 0 { 2 } else { 0 }))
 }
@@ -87,7 +92,10 @@ fn open(corpus: &Path) -> Result<Box<dyn Read + Send>, Failure> {
         return Ok(Box::new(io::stdin()));
     }
     let refused = |e: io::Error| {
-        Failure::Input(format!("{}: cannot read: {e}; give a file with one task set a line", corpus.display()))
+        Failure::Input(format!(
+            "{}: cannot read: {e}; give a file with one task set a line",
+            corpus.display()
+        ))
     };
     let file = File::open(corpus).map_err(refused)?;
     if file.metadata().map_err(refused)?.is_dir() {
@@ -96,8 +104,13 @@ fn open(corpus: &Path) -> Result<Box<dyn Read + Send>, Failure> {
     Ok(Box::new(file))
 }
 
-/// Cuts the corpus into batches. Ends when it ends, cannot be read, or nobody takes batches any more.
-fn read(input: Box<dyn Read + Send>, give: &SyncSender<Work>, queue: &SyncSender<Result<Receiver<Done>, io::Error>>) {
+/// Cuts the corpus into batches. Ends when it ends, cannot be read, or nobody takes batches any
+/// more.
+fn read(
+    input: Box<dyn Read + Send>,
+    give: &SyncSender<Work>,
+    queue: &SyncSender<Result<Receiver<Done>, io::Error>>,
+) {
     let mut input = BufReader::with_capacity(BATCH_BYTES, input);
     let mut number = 0;
     loop {
@@ -138,7 +151,8 @@ fn batch(input: &mut BufReader<Box<dyn Read + Send>>, number: &mut u64) -> io::R
     Ok(batch)
 }
 
-/// Appends a line without its end. `None` at the end of the input; `Some(true)` if it is too long, and cut short.
+/// Appends a line without its end. `None` at the end of the input; `Some(true)` if it is too long,
+/// and cut short.
 fn line(input: &mut impl BufRead, text: &mut Vec<u8>) -> io::Result<Option<bool>> {
     let (begin, mut any) = (text.len(), false);
     loop {
@@ -179,7 +193,12 @@ fn answer_batch(batch: &Batch, analyst: &mut Analyst, style: Style, repeat: Opti
         let text = &batch.text[begin..line.end];
         begin = line.end;
         let answered = if line.long {
-            verdict::refuse("longer than 16 MiB; give one task set a line", line.number, style, &mut done.out);
+            verdict::refuse(
+                "longer than 16 MiB; give one task set a line",
+                line.number,
+                style,
+                &mut done.out,
+            );
             false
         } else {
             analyst.answer(text, line.number, style, &mut done.out)
@@ -211,21 +230,31 @@ fn time(analyst: &mut Analyst, sets: &[TaskSet], repeat: u64) -> Duration {
 }
 
 /// Prints the answers in order; the sum of all.
-fn print_all(queued: &Receiver<Result<Receiver<Done>, io::Error>>, corpus: &Path) -> Result<Done, Failure> {
+fn print_all(
+    queued: &Receiver<Result<Receiver<Done>, io::Error>>,
+    corpus: &Path,
+) -> Result<Done, Failure> {
     let mut out = io::stdout().lock();
     let mut total = Done { out: Vec::new(), refused: 0, sets: 0, spent: Duration::ZERO };
     while let Some(answered) = receive(queued)? {
         let answered = answered.map_err(|e| {
-            Failure::Input(format!("{}: cannot read: {e}; the answers so far are complete", corpus.display()))
+            Failure::Input(format!(
+                "{}: cannot read: {e}; the answers so far are complete",
+                corpus.display()
+            ))
         })?;
         let Some(done) = receive(&answered)? else {
-            return Err(Failure::Machine("a thread ended before its answers; report the corpus".to_owned()));
+            return Err(Failure::Machine(
+                "a thread ended before its answers; report the corpus".to_owned(),
+            ));
         };
         match out.write_all(&done.out).and_then(|()| out.flush()) {
             // `| head`: nobody wants the rest.
             Err(e) if e.kind() == io::ErrorKind::BrokenPipe => break,
             Err(e) => {
-                let why = format!("standard output: cannot write: {e}; free some space or print elsewhere");
+                let why = format!(
+                    "standard output: cannot write: {e}; free some space or print elsewhere"
+                );
                 return Err(Failure::Machine(why));
             }
             Ok(()) => {}

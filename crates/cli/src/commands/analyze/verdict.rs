@@ -2,7 +2,9 @@
 
 use crate::args::AnalyzeTest;
 use serde::Serialize;
-use solocore_analysis::multiprocessor::{bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response, tardiness};
+use solocore_analysis::multiprocessor::{
+    bar, bcl, bcl_iterative, ffdbf, gedf, gfb, response, tardiness,
+};
 use solocore_analysis::uniprocessor::{self, edf, plain};
 use solocore_analysis::{Derivation, TaskSet, TaskSetError};
 use std::io::Write;
@@ -66,7 +68,8 @@ impl Analyst {
             }
             AnalyzeTest::Tardiness => {
                 let bounds = tardiness::bounds(set, tardiness::PriorityPoint::Deadline)?;
-                let none_late = bounds.as_ref().is_some_and(|b| b.tardiness.iter().all(|t| *t == 0));
+                let none_late =
+                    bounds.as_ref().is_some_and(|b| b.tardiness.iter().all(|t| *t == 0));
                 self.keep(bounds.map(|b| b.tardiness));
                 Ok(none_late)
             }
@@ -94,15 +97,22 @@ impl Analyst {
             AnalyzeTest::GedfFfdbf => ffdbf::schedulable_explained(set),
             AnalyzeTest::GedfRta => response::schedulable_explained(set),
             AnalyzeTest::Gedf => gedf::schedulable_explained(set),
-            AnalyzeTest::Tardiness => tardiness::bounds_explained(set, tardiness::PriorityPoint::Deadline),
+            AnalyzeTest::Tardiness => {
+                tardiness::bounds_explained(set, tardiness::PriorityPoint::Deadline)
+            }
         }
     }
 
-    /// Answers a line that is not blank. Appends one line of JSON, or some of text, to `out`; false if the line is refused.
+    /// Answers a line that is not blank. Appends one line of JSON, or some of text, to `out`; false
+    /// if the line is refused.
     pub fn answer(&mut self, line: &[u8], number: u64, style: Style, out: &mut Vec<u8>) -> bool {
         let answered = parse(line).and_then(|set| {
             let schedulable = self.decide(&set).map_err(|e| e.to_string())?;
-            let derivation = if style.explain { Some(self.explain(&set).map_err(|e| e.to_string())?) } else { None };
+            let derivation = if style.explain {
+                Some(self.explain(&set).map_err(|e| e.to_string())?)
+            } else {
+                None
+            };
             self.write(schedulable, derivation, number, style, out);
             Ok(())
         });
@@ -112,7 +122,14 @@ impl Analyst {
         answered.is_ok()
     }
 
-    fn write(&self, schedulable: bool, derivation: Option<Derivation>, number: u64, style: Style, out: &mut Vec<u8>) {
+    fn write(
+        &self,
+        schedulable: bool,
+        derivation: Option<Derivation>,
+        number: u64,
+        style: Style,
+        out: &mut Vec<u8>,
+    ) {
         let late = self.test == AnalyzeTest::Tardiness;
         let bounds = Some(self.bounds.as_slice());
         if !style.text {
@@ -121,7 +138,8 @@ impl Analyst {
             return;
         }
         let verdict = if schedulable { "schedulable" } else { "not shown to be schedulable" };
-        let each: Vec<String> = self.bounds.iter().map(|b| b.map_or("-".to_owned(), |b| b.to_string())).collect();
+        let each: Vec<String> =
+            self.bounds.iter().map(|b| b.map_or("-".to_owned(), |b| b.to_string())).collect();
         let what = if late { "tardiness" } else { "response" };
         // Writing to memory cannot fail.
         let _ = writeln!(out, "line {number}: {verdict}; {what} {}", each.join(" "));
@@ -145,7 +163,8 @@ pub fn parse(line: &[u8]) -> Result<TaskSet, String> {
         // A line has but one line; its number in the corpus is said elsewhere.
         text.replacen(" at line 1 column ", " at column ", 1)
     })?;
-    // The decoder also takes arrays of values for objects, where nothing says which number is which.
+    // The decoder also takes arrays of values for objects, where nothing says which number is
+    // which.
     if line.iter().filter(|byte| **byte == b'[').count() != 1 {
         return Err("tasks must be one array of objects, with names for all numbers".to_owned());
     }
@@ -197,7 +216,8 @@ mod tests {
         every_test(GOOD.as_bytes());
     }
 
-    /// Bytes flipped, cut, doubled and replaced by digits: nothing panics, every line has an answer or a reason.
+    /// Bytes flipped, cut, doubled and replaced by digits: nothing panics, every line has an answer
+    /// or a reason.
     #[test]
     fn broken_lines_are_refused_or_answered() {
         let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -237,7 +257,8 @@ mod tests {
                     format!(r#"{{"wcet":{},"period":{},"deadline":{c}}}"#, a.min(b), a.max(b))
                 })
                 .collect();
-            let line = format!(r#"{{"cores":{},"tasks":[{}]}}"#, rng.random_range(0..4), tasks.join(","));
+            let line =
+                format!(r#"{{"cores":{},"tasks":[{}]}}"#, rng.random_range(0..4), tasks.join(","));
             every_test(line.as_bytes());
         }
     }

@@ -1,4 +1,5 @@
-//! `solocore bench bandwidth`: reads or writes each line of a piece of memory in order, again and again.
+//! `solocore bench bandwidth`: reads or writes each line of a piece of memory in order, again and
+//! again.
 
 use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
@@ -60,7 +61,8 @@ const PIECE: usize = 4096 * LINE;
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.place.take()?;
-    let mut memory = if args.huge_pages { Mapping::huge(args.memory)? } else { Mapping::new(args.memory)? };
+    let mut memory =
+        if args.huge_pages { Mapping::huge(args.memory)? } else { Mapping::new(args.memory)? };
     let access = if args.access == Kind::Read { Access::Read } else { Access::Write };
     walk::pass(&mut memory, Access::Write);
     let limit = (args.time > 0).then(|| Duration::from_secs(args.time));

@@ -1,7 +1,8 @@
 //! `solocore bench banks`: do rows of one DRAM bank delay each other here?
 //!
-//! Rule: pairs of lines that the map puts into one bank, and pairs of two banks, are read in turn past the caches. A difference counts
-//! if a pair of one bank is slower than one of two in four cases of five, and by three in a hundred.
+//! Rule: pairs of lines that the map puts into one bank, and pairs of two banks, are read in turn
+//! past the caches. A difference counts if a pair of one bank is slower than one of two in four
+//! cases of five, and by three in a hundred.
 //! Source: single-core-equivalence 2.3 (PALLOC: private banks).
 
 use super::output::{Output, above, median, show};
@@ -51,15 +52,20 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let map = Map::read(&args.map)?;
     if map.banks.is_empty() {
         let path = args.map.display();
-        return Err(Failure::Input(format!("{path}: there is no bank function; make a map with `solocore space map`")));
+        return Err(Failure::Input(format!(
+            "{path}: there is no bank function; make a map with `solocore space map`"
+        )));
     }
     let bytes = usize::try_from(args.memory.0).ok().filter(|b| (16 << 20..1 << 40).contains(b));
-    let bytes =
-        bytes.ok_or_else(|| Failure::Input("--memory: too little or too much; give from 16 MiB to 1 TiB".into()))?;
+    let bytes = bytes.ok_or_else(|| {
+        Failure::Input("--memory: too little or too much; give from 16 MiB to 1 TiB".into())
+    })?;
     let mut probe = Probe::new(bytes, 8192, args.seed)?;
     let (mut same, mut different) = measure(&mut probe, &map, args.pairs as usize);
     if same.is_empty() {
-        return Err(Failure::Machine("no two lines lie in one bank of the map; give more --memory".into()));
+        return Err(Failure::Machine(
+            "no two lines lie in one bank of the map; give more --memory".into(),
+        ));
     }
     let chance = above(&same, &different);
     let (same_ns, different_ns) = (median(&mut same), median(&mut different));
@@ -80,10 +86,16 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         row("two banks", different_ns),
     ];
     let verdict = if separated { "banks separate" } else { "no separation seen" };
-    show(args.format, &report, &rows, &format!("{verdict}: one bank is slower in {:.1} % of cases\n", chance * 100.0))
+    show(
+        args.format,
+        &report,
+        &rows,
+        &format!("{verdict}: one bank is slower in {:.1} % of cases\n", chance * 100.0),
+    )
 }
 
-/// Times of pairs of one bank, and of two, taken in turn so that what else the machine does falls on both.
+/// Times of pairs of one bank, and of two, taken in turn so that what else the machine does falls
+/// on both.
 fn measure(probe: &mut Probe, map: &Map, pairs: usize) -> (Vec<f64>, Vec<f64>) {
     let addresses = probe.addresses().to_vec();
     let banks: Vec<u32> = addresses.iter().map(|&a| values(&map.banks, a)).collect();
@@ -94,7 +106,9 @@ fn measure(probe: &mut Probe, map: &Map, pairs: usize) -> (Vec<f64>, Vec<f64>) {
             let b = (a + distance) % addresses.len();
             if banks[a] == banks[b] && same.len() < pairs {
                 same.push(probe.time(a, b));
-                let other = (1..addresses.len()).map(|i| (b + i) % addresses.len()).find(|&o| banks[o] != banks[a]);
+                let other = (1..addresses.len())
+                    .map(|i| (b + i) % addresses.len())
+                    .find(|&o| banks[o] != banks[a]);
                 if let Some(other) = other {
                     different.push(probe.time(a, other));
                 }

@@ -1,9 +1,12 @@
-//! `solocore bench camera`: frames of a V4L2 device straight into pinned buffers of a list (MC2's frame buffers, section 4.3).
+//! `solocore bench camera`: frames of a V4L2 device straight into pinned buffers of a list (MC2's
+//! frame buffers, section 4.3).
 //!
-//! Rule: the device gets the buffers as user pointers; each frame is looked at and its buffer handed over again. With --coloured the
-//! buffers' pages come from two lists of a coloured pool, as those of `bench io-load`, and their frames are looked up again while the
-//! device has them: a page in a wrong one is a failure.
-//! Does not cover: what becomes of the picture; devices that only know buffers of their own are refused.
+//! Rule: the device gets the buffers as user pointers; each frame is looked at and its buffer
+//! handed over again. With --coloured the buffers' pages come from two lists of a coloured pool, as
+//! those of `bench io-load`, and their frames are looked up again while the device has them: a page
+//! in a wrong one is a failure.
+//! Does not cover: what becomes of the picture; devices that only know buffers of their own are
+//! refused.
 
 use super::io_load::ColouredFrames;
 use super::output::{Output, Place, UNPLACED, show};
@@ -52,7 +55,8 @@ struct Outcome {
     placed: bool,
     frames: u32,
     frames_per_s: f64,
-    /// Pages of all buffers, how many of them the device wrote to, and how many lay in wrong frames while it had them.
+    /// Pages of all buffers, how many of them the device wrote to, and how many lay in wrong frames
+    /// while it had them.
     pages: usize,
     written_pages: usize,
     wrong_pages: usize,
@@ -63,13 +67,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let frame_bytes = frame_bytes(&args.device)?;
     let level_c_buffers = (args.buffers * args.level_c + 50) / 100;
     let core = List::Core(args.place.cpu.unwrap_or(0));
-    let lists: Vec<List> = (0..args.buffers).map(|i| if i < level_c_buffers { List::LevelC } else { core }).collect();
+    let lists: Vec<List> =
+        (0..args.buffers).map(|i| if i < level_c_buffers { List::LevelC } else { core }).collect();
     let coloured = args
         .coloured
         .then(|| ColouredFrames::new(&args.map, None, frame_bytes.saturating_mul(lists.len())))
         .transpose()?;
     let frames: &dyn Frames = coloured.as_ref().map_or(&AnyFrames, |c| c as &dyn Frames);
-    let buffers = lists.iter().map(|&list| frames.frames(list, frame_bytes)).collect::<Result<Vec<_>, _>>()?;
+    let buffers = lists
+        .iter()
+        .map(|&list| frames.frames(list, frame_bytes))
+        .collect::<Result<Vec<_>, _>>()?;
     let mut camera = Camera::open(&args.device, buffers)?;
     let mut outcome = Outcome {
         format: "solocore-bench-camera/1",
@@ -105,7 +113,16 @@ fn written(buffer: &Mapping) -> usize {
 }
 
 fn report(args: &Args, o: &Outcome) -> Result<ExitCode, Failure> {
-    let head = ["frames", "bytes a frame", "frames/s", "buffers", "in level C", "pages", "written", "wrong"];
+    let head = [
+        "frames",
+        "bytes a frame",
+        "frames/s",
+        "buffers",
+        "in level C",
+        "pages",
+        "written",
+        "wrong",
+    ];
     let row = vec![
         o.frames.to_string(),
         o.frame_bytes.to_string(),

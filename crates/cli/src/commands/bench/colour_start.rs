@@ -1,8 +1,9 @@
 //! `solocore bench colour-start`: what it costs a program to start, and run, in its colours.
 //!
-//! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end, with all that solocore does; the ratio
-//! is the median of those of neighbouring runs, so that what else the machine does falls on both. A program that is started again in
-//! the same colours gets what it gave back itself; --before starts it in others first, whose frames are then in the way.
+//! Rule: the same command plain and under `solocore exec --colors`, in turn, from start to end,
+//! with all that solocore does; the ratio is the median of those of neighbouring runs, so that what
+//! else the machine does falls on both. A program that is started again in the same colours gets
+//! what it gave back itself; --before starts it in others first, whose frames are then in the way.
 
 use super::output::{Output, median, show};
 use crate::fail::Failure;
@@ -17,7 +18,8 @@ pub struct Args {
     /// Its colours.
     #[arg(long = "colors", alias = "colours", value_name = "LIST", default_value = "0-7")]
     colours: String,
-    /// Before each coloured start that is timed, start it in these: what they give back then comes first, and is of no use.
+    /// Before each coloured start that is timed, start it in these: what they give back then comes
+    /// first, and is of no use.
     #[arg(long, value_name = "LIST")]
     before: Option<String>,
     /// What `solocore exec` gets beside.
@@ -47,7 +49,8 @@ struct Report {
 }
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
-    let standard = ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"].map(OsString::from).to_vec();
+    let standard =
+        ["dd", "if=/dev/zero", "of=/dev/null", "bs=64M", "count=1"].map(OsString::from).to_vec();
     let program = if args.command.is_empty() { &standard } else { &args.command };
     let coloured = arguments(args, &args.colours, program);
     let before = args.before.as_ref().map(|colours| arguments(args, colours, program));
@@ -65,7 +68,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
             ratios.push(moved / plain);
         }
     }
-    let (plain_ms, coloured_ms, ratio) = (median(&mut times[0]), median(&mut times[1]), median(&mut ratios));
+    let (plain_ms, coloured_ms, ratio) =
+        (median(&mut times[0]), median(&mut times[1]), median(&mut ratios));
     let report = Report {
         format: "solocore-bench-colour-start/2",
         plain_ms,
@@ -83,7 +87,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         row("coloured", coloured_ms),
     ];
     let below = format!(
-        "coloured takes {ratio:.2} times as long (median of {} neighbouring runs; half of them {:.2} to {:.2})\n",
+        "coloured takes {ratio:.2} times as long (median of {} neighbouring runs; half of them \
+            {:.2} to {:.2})\n",
         args.runs, report.ratio_from, report.ratio_to
     );
     show(args.format, &report, &rows, &below)
@@ -108,13 +113,23 @@ fn time(program: &std::ffi::OsStr, arguments: &[OsString]) -> Result<f64, Failur
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .output()
-        .map_err(|e| Failure::Input(format!("cannot run {}: {e}; is it there, and in PATH?", program.display())))?;
+        .map_err(|e| {
+            Failure::Input(format!(
+                "cannot run {}: {e}; is it there, and in PATH?",
+                program.display()
+            ))
+        })?;
     let took = begin.elapsed().as_secs_f64() * 1e3;
     if done.status.success() {
         return Ok(took);
     }
     let said = String::from_utf8_lossy(&done.stderr);
-    let last = said.lines().last().unwrap_or("it said nothing").trim_start_matches("solocore: ").to_owned();
+    let last = said
+        .lines()
+        .last()
+        .unwrap_or("it said nothing")
+        .trim_start_matches("solocore: ")
+        .to_owned();
     // What solocore exec finds wrong is wrong here, too.
     Err(if done.status.code() == Some(2) { Failure::Input(last) } else { Failure::Machine(last) })
 }

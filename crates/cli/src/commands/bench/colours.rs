@@ -1,7 +1,9 @@
-//! `solocore bench colours`: does a neighbour in the same cache colours slow a program here, and one in other colours not?
+//! `solocore bench colours`: does a neighbour in the same cache colours slow a program here, and
+//! one in other colours not?
 //!
-//! Rule: a thread follows a chain of lines over pages of eight colours; a thread on another CPU writes through pages of the same
-//! colours, of others, or rests. The three take turns, so that what else the machine does falls on all.
+//! Rule: a thread follows a chain of lines over pages of eight colours; a thread on another CPU
+//! writes through pages of the same colours, of others, or rests. The three take turns, so that
+//! what else the machine does falls on all.
 //! Source: maracas IV-D, mc2-os-isolation 3.2.
 //! Does not cover: what other guests do in a cache that this one does not own.
 
@@ -54,18 +56,23 @@ const END: u8 = 3;
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let cpus = machine::online_cpus()?;
     let [first, second, ..] = cpus[..] else {
-        return Err(Failure::Machine("one CPU has no neighbour; run it on a machine with two".into()));
+        return Err(Failure::Machine(
+            "one CPU has no neighbour; run it on a machine with two".into(),
+        ));
     };
     let limit = |name: &str, bytes: Bytes| {
         let bytes = usize::try_from(bytes.0).ok().filter(|b| (1 << 16..1 << 31).contains(b));
-        bytes.ok_or_else(|| Failure::Input(format!("{name}: too little or too much; give from 64 KiB to 2 GiB")))
+        bytes.ok_or_else(|| {
+            Failure::Input(format!("{name}: too little or too much; give from 64 KiB to 2 GiB"))
+        })
     };
     let (size, neighbour) = (limit("--size", args.size)?, limit("--neighbour", args.neighbour)?);
     let map = map_of(&args.map, true)?;
     let choices = quarters(&map)?;
     // A quarter of the colours, with a little to spare.
     let mut pool = Pool::new((size + neighbour) * 5, false, &choices)?;
-    // A mapping is of pages that lie anywhere, and the kernel limits how many may be put side by side.
+    // A mapping is of pages that lie anywhere, and the kernel limits how many may be put side by
+    // side.
     let mut mine = pool.map(0, size)?;
     let mut shared = pool.map(0, neighbour)?;
     let mut other = pool.map(1, neighbour)?;
@@ -87,7 +94,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         what.store(END, Relaxed);
     });
     let [rest, others, shareds] = &mut times;
-    let separated = super::output::above(shareds, others) >= 0.8 && median(shareds) > 1.05 * median(others);
+    let separated =
+        super::output::above(shareds, others) >= 0.8 && median(shareds) > 1.05 * median(others);
     let report = Report {
         format: "solocore-bench-colours/1",
         colours: map.colour_count(),
@@ -115,7 +123,8 @@ fn quarters(map: &Map) -> Result<[Choice; 2], Failure> {
             "the map has {count} colours, and four are needed; give another (--map)"
         )));
     }
-    let quarter = |from: u32| Choice::new(map, Some(&(from..from + count / 4).collect::<Vec<_>>()), None);
+    let quarter =
+        |from: u32| Choice::new(map, Some(&(from..from + count / 4).collect::<Vec<_>>()), None);
     Ok([quarter(0)?, quarter(count / 4 * 3)?])
 }
 
@@ -129,7 +138,8 @@ impl Chain {
     fn over(memory: &mut Mapping) -> Self {
         let lines = memory.bytes() / 64;
         let (start, mut order) = (memory.address(), (0..lines).collect::<Vec<usize>>());
-        // A full period over a power of two would keep to the low bits; a shuffle by a fixed generator does not.
+        // A full period over a power of two would keep to the low bits; a shuffle by a fixed
+        // generator does not.
         let mut seed = 0x9e37_79b9_7f4a_7c15u64;
         for i in (1..lines).rev() {
             seed ^= seed << 13;
@@ -150,7 +160,8 @@ impl Chain {
         let begin = Instant::now();
         let mut at = self.first;
         for _ in 0..rounds * self.lines {
-            // SAFETY: every line of the chain holds the address of the next, in memory that outlives this.
+            // SAFETY: every line of the chain holds the address of the next, in memory that
+            // outlives this.
             at = unsafe { (at as *const usize).read_volatile() };
         }
         std::hint::black_box(at);

@@ -1,10 +1,13 @@
-//! `solocore bench io-load`: MC2's Load-Generator (sections 5.3 and 5.4): reads of a file at an interval, straight into pinned buffers.
+//! `solocore bench io-load`: MC2's Load-Generator (sections 5.3 and 5.4): reads of a file at an
+//! interval, straight into pinned buffers.
 //!
-//! Rule: each read is released an interval after the one before and takes the file's next piece, from the beginning again at its end;
-//! one that takes longer than the interval delays the next, which is counted. Buffers are placed as a plan says, a share of them in
-//! level C's list and the rest in the core's.
-//! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and level C's, by cache colour: the colours
-//! that stand for the core's ways in the plan, or half of them. Without it they are any pages, and the output says so.
+//! Rule: each read is released an interval after the one before and takes the file's next piece,
+//! from the beginning again at its end; one that takes longer than the interval delays the next,
+//! which is counted. Buffers are placed as a plan says, a share of them in level C's list and the
+//! rest in the core's.
+//! With --coloured the pages come from a pool of two lists, the core's (for levels A and B) and
+//! level C's, by cache colour: the colours that stand for the core's ways in the plan, or half of
+//! them. Without it they are any pages, and the output says so.
 
 use super::output::{Output, Place, UNPLACED, show};
 use crate::args::space::MapArgs;
@@ -112,7 +115,9 @@ fn pieces(args: &Args) -> Result<Vec<Piece>, Failure> {
             let Some(io) = buffers.iter().find(|io| io.task == *task) else {
                 let names: Vec<&str> = buffers.iter().map(|io| io.task.as_str()).collect();
                 let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
-                return Err(wrong(format!("task `{task}` has no I/O buffer in it; those that have: {names}")));
+                return Err(wrong(format!(
+                    "task `{task}` has no I/O buffer in it; those that have: {names}"
+                )));
             };
             let of = plan.tasks.iter().find(|t| t.name == *task).map_or(0, |t| t.core);
             let list = if io.bank.is_some() { List::Core(of) } else { List::LevelC };
@@ -131,7 +136,9 @@ fn pieces(args: &Args) -> Result<Vec<Piece>, Failure> {
 fn checked(pieces: Vec<Piece>) -> Result<Vec<Piece>, Failure> {
     let bytes: usize = pieces.iter().fold(0, |all, p| all.saturating_add(p.bytes));
     if bytes == 0 || bytes > 1 << 30 {
-        return Err(Failure::Input("--size: between 1 byte and 1 GiB; give for example \"400 KB\"".to_owned()));
+        return Err(Failure::Input(
+            "--size: between 1 byte and 1 GiB; give for example \"400 KB\"".to_owned(),
+        ));
     }
     Ok(pieces)
 }
@@ -159,7 +166,11 @@ impl Drop for Lent {
 
 impl ColouredFrames {
     /// By the colours that stand for a task's ways in a plan, or by half of all.
-    pub(super) fn new(map: &MapArgs, task: Option<(&Path, &str)>, bytes: usize) -> Result<Self, Failure> {
+    pub(super) fn new(
+        map: &MapArgs,
+        task: Option<(&Path, &str)>,
+        bytes: usize,
+    ) -> Result<Self, Failure> {
         let map = map_of(map, true)?;
         let all = map.colour_count();
         let (core, banks) = match task {
@@ -168,8 +179,12 @@ impl ColouredFrames {
             None => ((0..all / 2).collect(), None),
         };
         let rest: Vec<u32> = (0..all).filter(|colour| !core.contains(colour)).collect();
-        let choices = [Choice::new(&map, Some(&core), banks.as_deref())?, Choice::new(&map, Some(&rest), None)?];
-        // Enough for all of it in the smaller list, with room for frames that are not spread evenly.
+        let choices = [
+            Choice::new(&map, Some(&core), banks.as_deref())?,
+            Choice::new(&map, Some(&rest), None)?,
+        ];
+        // Enough for all of it in the smaller list, with room for frames that are not spread
+        // evenly.
         let least = choices.iter().map(Choice::share).fold(1.0, f64::min).max(1e-3);
         #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "at most 2 TiB")]
         let wanted = (bytes as f64 / least * 1.5) as usize + (16 << 20);
@@ -245,21 +260,28 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let file = DirectFile::open(&args.file)?;
     if file.bytes < bytes as u64 {
         return Err(Failure::Input(format!(
-            "{}: it has {} bytes, a read takes {bytes}; name a larger file, or give a smaller --size",
+            "{}: it has {} bytes, a read takes {bytes}; name a larger file, or give a smaller \
+                --size",
             args.file.display(),
             file.bytes
         )));
     }
     if args.interval.ns_ceil() == 0 || args.duration.ns_ceil() < args.interval.ns_ceil() {
         return Err(Failure::Input(
-            "--duration is shorter than --interval, or that is 0; give for example \"2 s\" and \"10 ms\"".to_owned(),
+            "--duration is shorter than --interval, or that is 0; give for example \"2 s\" and \
+                \"10 ms\""
+                .to_owned(),
         ));
     }
     args.place.take()?;
     let task = args.plan.as_deref().zip(args.task.as_deref());
-    let frames: Box<dyn Frames> =
-        if args.coloured { Box::new(ColouredFrames::new(&args.map, task, bytes)?) } else { Box::new(AnyFrames) };
-    let buffers = pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<_, _>>()?;
+    let frames: Box<dyn Frames> = if args.coloured {
+        Box::new(ColouredFrames::new(&args.map, task, bytes)?)
+    } else {
+        Box::new(AnyFrames)
+    };
+    let buffers =
+        pieces.iter().map(|p| frames.frames(p.list, p.bytes)).collect::<Result<_, _>>()?;
     let mut reader = Reader::new(args.engine, buffers)?;
     let level_c_bytes = pieces.iter().filter(|p| p.list == List::LevelC).map(|p| p.bytes).sum();
     let mut outcome = Outcome {
@@ -280,10 +302,18 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     report(args, &outcome)
 }
 
-fn load(args: &Args, file: &DirectFile, reader: &mut Reader, outcome: &mut Outcome) -> Result<(), Failure> {
-    let (interval, duration) =
-        (Duration::from_nanos(args.interval.ns_ceil()), Duration::from_nanos(args.duration.ns_ceil()));
-    let (begun, mut release, mut offset, mut busy, mut moved) = (Instant::now(), Duration::ZERO, 0, 0u64, 0u64);
+fn load(
+    args: &Args,
+    file: &DirectFile,
+    reader: &mut Reader,
+    outcome: &mut Outcome,
+) -> Result<(), Failure> {
+    let (interval, duration) = (
+        Duration::from_nanos(args.interval.ns_ceil()),
+        Duration::from_nanos(args.duration.ns_ceil()),
+    );
+    let (begun, mut release, mut offset, mut busy, mut moved) =
+        (Instant::now(), Duration::ZERO, 0, 0u64, 0u64);
     while release < duration && !stopped() {
         let now = begun.elapsed();
         if now < release {
@@ -310,7 +340,8 @@ fn load(args: &Args, file: &DirectFile, reader: &mut Reader, outcome: &mut Outco
 }
 
 fn report(args: &Args, o: &Outcome) -> Result<ExitCode, Failure> {
-    let head = ["engine", "KiB a read", "in level C %", "reads", "late", "MB/s", "mean us", "max us"];
+    let head =
+        ["engine", "KiB a read", "in level C %", "reads", "late", "MB/s", "mean us", "max us"];
     let row = vec![
         o.engine.to_owned(),
         (o.bytes >> 10).to_string(),

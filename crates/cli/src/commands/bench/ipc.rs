@@ -1,11 +1,13 @@
-//! `solocore bench ipc`: what it takes to send and to receive a message, by its size and by where its buffers lie (MC2 Fig. 8).
+//! `solocore bench ipc`: what it takes to send and to receive a message, by its size and by where
+//! its buffers lie (MC2 Fig. 8).
 //!
-//! Rule: as the paper: Sender sends 100 messages, then Receiver takes them; then the core does other work; again and again. Each send
-//! and each receive is timed by itself. The buffers bypass the caches (sbp), are ordinary pages that both use from one core (ce),
-//! or are locked in the cache (cl); beside them, the kernel's own queues (sysv). Other CPUs write to memory meanwhile.
+//! Rule: as the paper: Sender sends 100 messages, then Receiver takes them; then the core does
+//! other work; again and again. Each send and each receive is timed by itself. The buffers bypass
+//! the caches (sbp), are ordinary pages that both use from one core (ce), or are locked in the
+//! cache (cl); beside them, the kernel's own queues (sysv). Other CPUs write to memory meanwhile.
 //! Source: mc2-os-isolation, section 5.1 and Fig. 8.
-//! Does not cover: banks: the pages of ce and sbp are whichever the kernel gave. What the paper times is the kernel's copy alone; a
-//! time of sysv here holds the system call as well.
+//! Does not cover: banks: the pages of ce and sbp are whichever the kernel gave. What the paper
+//! times is the kernel's copy alone; a time of sysv here holds the system call as well.
 
 use super::output::{Output, show};
 use crate::fail::Failure;
@@ -73,7 +75,8 @@ pub struct Args {
     /// What each of them writes again and again.
     #[arg(long, default_value = "64 MiB", value_name = "SIZE")]
     hog_size: Bytes,
-    /// What the core reads after each hundred ("the tasks' other activities") [default: what its private caches hold].
+    /// What the core reads after each hundred ("the tasks' other activities") [default: what its
+    /// private caches hold].
     #[arg(long, value_name = "SIZE")]
     other_work: Option<Bytes>,
     /// Draw the longest times here (SVG).
@@ -99,7 +102,8 @@ struct Times {
 struct Point {
     policy: &'static str,
     message_bytes: u32,
-    /// Sent before the first was received, where the kernel's queue holds fewer than were asked for.
+    /// Sent before the first was received, where the kernel's queue holds fewer than were asked
+    /// for.
     burst: u32,
     send: Times,
     receive: Times,
@@ -121,10 +125,19 @@ struct Outcome {
 
 fn times(clock: &Clock, samples: &mut [u64]) -> Times {
     samples.sort_unstable();
-    let at =
-        |share: usize| clock.net_ns(samples.get(samples.len().saturating_sub(1) * share / 100).copied().unwrap_or(0));
+    let at = |share: usize| {
+        clock.net_ns(
+            samples.get(samples.len().saturating_sub(1) * share / 100).copied().unwrap_or(0),
+        )
+    };
     let mean = samples.iter().map(|&t| clock.net_ns(t)).sum::<f64>() / samples.len().max(1) as f64;
-    Times { samples: samples.len(), max_ns: at(100), p99_ns: at(99), median_ns: at(50), mean_ns: mean }
+    Times {
+        samples: samples.len(),
+        max_ns: at(100),
+        p99_ns: at(99),
+        median_ns: at(50),
+        mean_ns: mean,
+    }
 }
 
 /// Where everything runs, and what runs beside.
@@ -153,7 +166,9 @@ fn setup(args: &Args) -> Result<Setup, Failure> {
     }
     let limited = |bytes: Bytes, option: &str| match usize::try_from(bytes.0) {
         Ok(n) if (4096..=4 << 30).contains(&n) => Ok(n),
-        _ => Err(Failure::Input(format!("{option} {bytes}: between 4 KiB and 4 GiB; give for example \"64 MiB\""))),
+        _ => Err(Failure::Input(format!(
+            "{option} {bytes}: between 4 KiB and 4 GiB; give for example \"64 MiB\""
+        ))),
     };
     let hog_bytes = limited(args.hog_size, "--hog-size")?;
     let private = Bytes(caches::here().private_bytes.clamp(1 << 20, 64 << 20));
@@ -173,7 +188,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     policies.sort_unstable();
     policies.dedup();
     let progress = Progress::new("sending and receiving");
-    let all: Vec<(Policy, u32)> = policies.iter().flat_map(|&p| args.sizes.iter().map(move |&s| (p, s))).collect();
+    let all: Vec<(Policy, u32)> =
+        policies.iter().flat_map(|&p| args.sizes.iter().map(move |&s| (p, s))).collect();
     let mut points = Vec::new();
     for (at, &(policy, size)) in all.iter().enumerate() {
         let measured = match policy {
@@ -252,10 +268,13 @@ fn ours(args: &Args, setup: &mut Setup, policy: Policy, size: u32) -> Result<Poi
         Policy::Cl => Place::Locked,
         _ => Place::Cached,
     };
-    let shape = Shape { lanes: 1, slots: args.messages.next_power_of_two(), message_bytes: size as usize };
+    let shape =
+        Shape { lanes: 1, slots: args.messages.next_power_of_two(), message_bytes: size as usize };
     let memory = Shared::new(&shape, place).map_err(queue_failure)?;
-    let (mut sender, mut receiver) =
-        (Sender::open(&memory).map_err(queue_failure)?, Receiver::open(&memory).map_err(queue_failure)?);
+    let (mut sender, mut receiver) = (
+        Sender::open(&memory).map_err(queue_failure)?,
+        Receiver::open(&memory).map_err(queue_failure)?,
+    );
     let _kept = (policy == Policy::Cl).then(|| lock(&memory, setup)).transpose()?;
     let mut message = vec![0x5au8; size as usize];
     let mut got = vec![0u8; size as usize];
@@ -273,7 +292,9 @@ fn ours(args: &Args, setup: &mut Setup, policy: Policy, size: u32) -> Result<Poi
             let received = receiver.receive(&mut got);
             let t = ticks() - begun;
             match received {
-                Ok(Some(length)) if length == size as usize && got[0] == n.to_le_bytes()[0] => Ok(t),
+                Ok(Some(length)) if length == size as usize && got[0] == n.to_le_bytes()[0] => {
+                    Ok(t)
+                }
                 Ok(_) => Err(queue_failure("another message came than was sent; this is a bug")),
                 Err(e) => Err(queue_failure(e)),
             }
@@ -290,7 +311,9 @@ fn lock(memory: &Shared, setup: &mut Setup) -> Result<Option<Reservation>, Failu
         // SAFETY: the queue's memory is mapped, and nobody uses it yet; reading changes nothing.
         let lines = unsafe { std::slice::from_raw_parts(at, bytes) };
         solocore_buffers::residency::flush(lines);
-        std::hint::black_box(lines.iter().step_by(solocore_buffers::LINE).fold(0u8, |sum, b| sum.wrapping_add(*b)));
+        std::hint::black_box(
+            lines.iter().step_by(solocore_buffers::LINE).fold(0u8, |sum, b| sum.wrapping_add(*b)),
+        );
         solocore_buffers::lockdown::demote(lines);
     };
     match Reservation::take(bytes as u64, caches::here().shared_bytes) {
@@ -314,18 +337,21 @@ fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> 
     let burst = u32::try_from(queue.capacity / longest).unwrap_or(u32::MAX).min(args.messages);
     if burst == 0 {
         return Err(Failure::Machine(format!(
-            "System V queues hold {} bytes here, less than one message; raise kernel.msgmnb, or leave sysv out",
+            "System V queues hold {} bytes here, less than one message; raise kernel.msgmnb, or \
+                leave sysv out",
             queue.capacity
         )));
     }
     if burst < args.messages {
         setup.notes.push(format!(
-            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more (kernel.msgmnb); run it as root for queues as large as they should be"
+            "sysv: {burst} messages of {size} bytes at a time, as its queue holds no more \
+                (kernel.msgmnb); run it as root for queues as large as they should be"
         ));
     }
     let failed = |e: std::io::Error| {
         Failure::Machine(format!(
-            "System V queue: {e}; messages of {size} bytes may exceed kernel.msgmax: give smaller --sizes"
+            "System V queue: {e}; messages of {size} bytes may exceed kernel.msgmax: give smaller \
+                --sizes"
         ))
     };
     let message = vec![0x5au8; longest];
@@ -351,32 +377,42 @@ fn kernels(args: &Args, setup: &mut Setup, size: u32) -> Result<Point, Failure> 
 
 fn draw(outcome: &Outcome) -> Result<String, Failure> {
     let mut charts = Vec::new();
-    for (title, of) in [("send", (|p: &Point| p.send) as fn(&Point) -> Times), ("receive", |p: &Point| p.receive)] {
+    for (title, of) in
+        [("send", (|p: &Point| p.send) as fn(&Point) -> Times), ("receive", |p: &Point| p.receive)]
+    {
         let mut names: Vec<&str> = outcome.points.iter().map(|p| p.policy).collect();
         names.dedup();
         let series = names.into_iter().map(|name| {
             let mine = outcome.points.iter().filter(|p| p.policy == name);
-            Series::new(name, mine.map(|p| (f64::from(p.message_bytes), of(p).p99_ns / 1e3)).collect())
+            Series::new(
+                name,
+                mine.map(|p| (f64::from(p.message_bytes), of(p).p99_ns / 1e3)).collect(),
+            )
         });
         let title = format!("Time to {title} a message, 99th of 100");
-        charts.push(Chart::lines(&title, "message, bytes", "time, us", series.collect()).logarithmic());
+        charts.push(
+            Chart::lines(&title, "message, bytes", "time, us", series.collect()).logarithmic(),
+        );
     }
     chart::svg(&charts).map_err(|e| Failure::Input(format!("--svg: {e}; give other sizes")))
 }
 
 fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
-    let head = ["policy", "bytes", "function", "samples", "max ns", "p99 ns", "median ns", "mean ns"];
+    let head =
+        ["policy", "bytes", "function", "samples", "max ns", "p99 ns", "median ns", "mean ns"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for point in &outcome.points {
         for (function, t) in [("send", point.send), ("receive", point.receive)] {
-            let mut row = vec![point.policy.to_owned(), point.message_bytes.to_string(), function.to_owned()];
+            let mut row =
+                vec![point.policy.to_owned(), point.message_bytes.to_string(), function.to_owned()];
             row.push(t.samples.to_string());
             row.extend([t.max_ns, t.p99_ns, t.median_ns, t.mean_ns].map(|ns| format!("{ns:.1}")));
             rows.push(row);
         }
     }
     let mut below = format!(
-        "\nCPU {} to {}, {} hogs, {} messages a round; {:.1} ns that the clock takes are taken off\n",
+        "\nCPU {} to {}, {} hogs, {} messages a round; {:.1} ns that the clock takes are taken \
+            off\n",
         outcome.cpu, outcome.receiver_cpu, outcome.hogs, outcome.messages, outcome.timer_ns
     );
     outcome.notes.iter().for_each(|note| below += &format!("note: {note}\n"));

@@ -1,4 +1,5 @@
-//! `solocore bench latency`: a chase through all lines of a piece of memory, each access waiting for the one before.
+//! `solocore bench latency`: a chase through all lines of a piece of memory, each access waiting
+//! for the one before.
 
 use super::output::{Output, Place, memory_size, show};
 use crate::fail::Failure;
@@ -50,7 +51,8 @@ struct Outcome {
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     args.place.take()?;
-    let memory = if args.huge_pages { Mapping::huge(args.memory)? } else { Mapping::new(args.memory)? };
+    let memory =
+        if args.huge_pages { Mapping::huge(args.memory)? } else { Mapping::new(args.memory)? };
     let bytes = memory.len();
     let mut random = Random::new(args.seed);
     let mut chase = Chase::new(memory, (!args.serial).then_some(&mut random))?;

@@ -1,9 +1,12 @@
-//! `solocore bench lockdown`: how much of a piece of memory is in the cache after a while, alone and beside hogs.
+//! `solocore bench lockdown`: how much of a piece of memory is in the cache after a while, alone
+//! and beside hogs.
 //!
-//! Rule: the memory is flushed and brought in line by line; then the same core reads other memory, twice as much as its private caches
-//! hold, so that what is left is in the shared one; then some time passes, beside hogs or not; then one line of each page is timed
-//! (crates/buffers, residency). All that a number of times, each timing other lines. Three ways to keep it: prefetching alone, ways that nobody else may allocate in, and the kernel's
-//! pseudo-locking, as far as this machine has them.
+//! Rule: the memory is flushed and brought in line by line; then the same core reads other memory,
+//! twice as much as its private caches hold, so that what is left is in the shared one; then some
+//! time passes, beside hogs or not; then one line of each page is timed (crates/buffers,
+//! residency). All that a number of times, each timing other lines. Three ways to keep it:
+//! prefetching alone, ways that nobody else may allocate in, and the kernel's pseudo-locking, as
+//! far as this machine has them.
 
 use super::output::{Output, show};
 use crate::fail::Failure;
@@ -32,7 +35,8 @@ pub struct Args {
     /// Hogs, one on each other CPU [default: as many as there are].
     #[arg(long, value_name = "N")]
     hogs: Option<usize>,
-    /// What each hog reads and writes again and again [default: twice the shared cache, at most 1 GiB].
+    /// What each hog reads and writes again and again [default: twice the shared cache, at most 1
+    /// GiB].
     #[arg(long, value_name = "SIZE")]
     hog_size: Option<Bytes>,
     /// CPU that locks and looks [default: the first].
@@ -103,10 +107,15 @@ fn setup(args: &Args) -> Result<Setup, Failure> {
     let usual = (2 * caches.shared_bytes).clamp(64 << 20, 1 << 30);
     let hog_bytes = usize::try_from(args.hog_size.map_or(usual, |b| b.0)).unwrap_or(usize::MAX);
     if !(4096..=4 << 30).contains(&hog_bytes) {
-        return Err(Failure::Input("--hog-size: between 4 KiB and 4 GiB; give for example \"256 MiB\"".to_owned()));
+        return Err(Failure::Input(
+            "--hog-size: between 4 KiB and 4 GiB; give for example \"256 MiB\"".to_owned(),
+        ));
     }
     if args.time.ns_ceil() > 60_000_000_000 {
-        return Err(Failure::Input(format!("--time {}: at most 60 s; give for example \"1 s\"", args.time)));
+        return Err(Failure::Input(format!(
+            "--time {}: at most 60 s; give for example \"1 s\"",
+            args.time
+        )));
     }
     Ok(Setup { bytes, hog_bytes, cpu, others: others[..hogs].to_vec(), caches })
 }
@@ -224,7 +233,11 @@ impl Looks<'_> {
     fn add(all: Residency, seen: Residency) -> Residency {
         let timed = all.timed + seen.timed;
         let sum = all.mean_ns * all.timed as f64 + seen.mean_ns * seen.timed as f64;
-        Residency { timed, resident: all.resident + seen.resident, mean_ns: sum / timed.max(1) as f64 }
+        Residency {
+            timed,
+            resident: all.resident + seen.resident,
+            mean_ns: sum / timed.max(1) as f64,
+        }
     }
 
     /// Lines that are in no cache: what the timing makes of them.
@@ -268,7 +281,9 @@ impl Looks<'_> {
 }
 
 fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
-    let mut rows = vec![["kept by", "hogs", "lines timed", "resident", "%", "mean ns"].map(str::to_owned).to_vec()];
+    let mut rows = vec![
+        ["kept by", "hogs", "lines timed", "resident", "%", "mean ns"].map(str::to_owned).to_vec(),
+    ];
     for case in &outcome.cases {
         rows.push(vec![
             case.method.to_owned(),
@@ -280,7 +295,8 @@ fn report(args: &Args, outcome: &Outcome) -> Result<ExitCode, Failure> {
         ]);
     }
     let mut below = format!(
-        "\n{} KiB; a line just read takes {:.0} ns, one in the shared cache {:.0} ns, a flushed one {:.0} ns; {:.1} % of those just read count as gone\n",
+        "\n{} KiB; a line just read takes {:.0} ns, one in the shared cache {:.0} ns, a flushed \
+            one {:.0} ns; {:.1} % of those just read count as gone\n",
         outcome.bytes >> 10,
         outcome.hit_ns,
         outcome.shared_ns,

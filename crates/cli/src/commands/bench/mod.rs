@@ -20,53 +20,71 @@ use std::process::ExitCode;
 pub enum Bench {
     /// How fast memory is read or written, in order (IsolBench's `bandwidth`, its flags).
     #[command(
-        after_help = "Examples:\n  solocore bench bandwidth -m 8192 -a read -t 1 -c 2\n  solocore bench bandwidth -m 64M -a write -t 0 -c 1 &    # a hog, until it is ended"
+        after_help = "Examples:\n  solocore bench bandwidth -m 8192 -a read -t 1 -c 2\n  solocore \
+            bench bandwidth -m 64M -a write -t 0 -c 1 &    # a hog, until it is ended"
     )]
     Bandwidth(bandwidth::Args),
     /// How long an access takes that waits for the one before (IsolBench's `latency`, its flags).
     #[command(
-        after_help = "Examples:\n  solocore bench latency -m 65536 -c 0\n  solocore bench latency -m 65536 -s -i 10 --format json"
+        after_help = "Examples:\n  solocore bench latency -m 65536 -c 0\n  solocore bench latency \
+            -m 65536 -s -i 10 --format json"
     )]
     Latency(latency::Args),
     /// Times to send and to receive a message by size and by where its buffers lie (MC2 Fig. 8).
     #[command(
-        after_help = "Examples:\n  solocore bench ipc\n  solocore bench ipc --sizes 64,4096 --policies sbp,ce --hogs 0 --format json\n  solocore bench ipc --format csv --svg ipc.svg"
+        after_help = "Examples:\n  solocore bench ipc\n  solocore bench ipc --sizes 64,4096 \
+            --policies sbp,ce --hogs 0 --format json\n  solocore bench ipc --format csv --svg \
+            ipc.svg"
     )]
     Ipc(ipc::Args),
     /// How much of locked memory stays in the cache, alone and beside programs that fill it.
     #[command(
-        after_help = "Examples:\n  solocore bench lockdown\n  solocore bench lockdown --size \"4 MiB\" --time \"2 s\" --format json\n\nWays of its own it has as root, where the CPU has resctrl; elsewhere pages are prefetched, and what stays is what nobody replaced."
+        after_help = "Examples:\n  solocore bench lockdown\n  solocore bench lockdown --size \"4 \
+            MiB\" --time \"2 s\" --format json\n\nWays of its own it has as root, where the CPU \
+            has resctrl; elsewhere pages are prefetched, and what stays is what nobody replaced."
     )]
     Lockdown(lockdown::Args),
     /// Reads of a file at an interval, straight into pinned buffers (MC2's Load-Generator).
     #[command(
-        after_help = "Examples:\n  solocore bench io-load disk.img\n  solocore bench io-load disk.img --size \"400 KB\" --interval \"2 ms\" --engine uring -c 1\n  solocore bench io-load disk.img --plan plan.json --task video"
+        after_help = "Examples:\n  solocore bench io-load disk.img\n  solocore bench io-load \
+            disk.img --size \"400 KB\" --interval \"2 ms\" --engine uring -c 1\n  solocore bench \
+            io-load disk.img --plan plan.json --task video"
     )]
     IoLoad(io_load::Args),
     /// Frames of a V4L2 device, straight into pinned buffers.
     #[command(
-        after_help = "Examples:\n  solocore bench camera /dev/video0\n  solocore bench camera /dev/video0 --coloured --level-c 50\n\nNeeds a driver that takes user pointers. Exit code 1: a page lay in a frame of another list."
+        after_help = "Examples:\n  solocore bench camera /dev/video0\n  solocore bench camera \
+            /dev/video0 --coloured --level-c 50\n\nNeeds a driver that takes user pointers. Exit \
+            code 1: a page lay in a frame of another list."
     )]
     Camera(camera::Args),
     /// Getting and putting back pages and objects of a coloured pool, beside mmap and munmap.
     #[command(
-        after_help = "Examples:\n  solocore bench pool\n  solocore bench pool --memory \"256 MiB\" --format json\n\nWith the frames of this machine as root, else with made-up ones: the lists do not know the difference."
+        after_help = "Examples:\n  solocore bench pool\n  solocore bench pool --memory \"256 MiB\" \
+            --format json\n\nWith the frames of this machine as root, else with made-up ones: the \
+            lists do not know the difference."
     )]
     Pool(pool::Args),
     /// Reading two rows of one DRAM bank in turn, beside rows of two banks.
     #[command(
-        after_help = "Examples:\n  solocore bench banks --map map.txt\n  solocore bench banks --map map.txt --format json\n\nNeeds root and a map with banks (`solocore space map`). Says so where the times do not differ."
+        after_help = "Examples:\n  solocore bench banks --map map.txt\n  solocore bench banks \
+            --map map.txt --format json\n\nNeeds root and a map with banks (`solocore space map`). \
+            Says so where the times do not differ."
     )]
     Banks(banks::Args),
     /// Reading memory whose cache colours a neighbour shares, beside colours of one's own.
     #[command(
-        after_help = "Examples:\n  solocore bench colours\n  solocore bench colours --size \"8 MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where the times do not differ.",
+        after_help = "Examples:\n  solocore bench colours\n  solocore bench colours --size \"8 \
+            MiB\" --neighbour \"128 MiB\" --format json\n\nNeeds root and two CPUs. Says so where \
+            the times do not differ.",
         alias = "colors"
     )]
     Colours(colours::Args),
     /// Starting a program coloured, beside its plain start.
     #[command(
-        after_help = "Examples:\n  solocore bench colour-start\n  solocore bench colour-start --colors 0-15 --runs 20\n  solocore bench colour-start --colors 0-7 -- ./detect a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills.",
+        after_help = "Examples:\n  solocore bench colour-start\n  solocore bench colour-start \
+            --colors 0-15 --runs 20\n  solocore bench colour-start --colors 0-7 -- ./detect \
+            a.pgm\n\nNeeds root. Without a command: dd with a buffer of 64 MiB, which it fills.",
         alias = "color-start"
     )]
     ColourStart(colour_start::Args),

@@ -10,7 +10,8 @@ use solocore_model::files;
 use std::process::ExitCode;
 
 /// Below the figures of a bench whose buffers nobody placed.
-pub const UNPLACED: &str = "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
+pub const UNPLACED: &str =
+    "\nnote: the pages are whichever the kernel gave: no coloured pool places them\n";
 
 /// How results are printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -34,10 +35,17 @@ impl From<BufferError> for Failure {
 }
 
 /// Prints a result: the whole as JSON, or its rows; text has what is said below them as well.
-pub fn show(format: Output, whole: &impl Serialize, rows: &[Vec<String>], below: &str) -> Result<ExitCode, Failure> {
+pub fn show(
+    format: Output,
+    whole: &impl Serialize,
+    rows: &[Vec<String>],
+    below: &str,
+) -> Result<ExitCode, Failure> {
     match format {
         Output::Json => print(&files::to_json(whole))?,
-        Output::Csv => print(&rows.iter().map(|r| format!("{}\n", r.join(","))).collect::<String>())?,
+        Output::Csv => {
+            print(&rows.iter().map(|r| format!("{}\n", r.join(","))).collect::<String>())?
+        }
         Output::Text => print(&format!("{}{below}", table::render(rows)))?,
     }
     Ok(ExitCode::SUCCESS)
@@ -45,7 +53,8 @@ pub fn show(format: Output, whole: &impl Serialize, rows: &[Vec<String>], below:
 
 /// IsolBench's sizes: KiB, or MiB and GiB with M and G; also ours, like "4 MiB".
 pub fn memory_size(text: &str) -> Result<usize, String> {
-    let wrong = || format!("`{text}` is no size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
+    let wrong =
+        || format!("`{text}` is no size; write KiB as a number (8192), 8M, 1G, or \"8 MiB\"");
     let (number, unit) = match text.chars().last() {
         Some('M' | 'm') => (&text[..text.len() - 1], 1 << 20),
         Some('G' | 'g') => (&text[..text.len() - 1], 1 << 30),
@@ -56,7 +65,8 @@ pub fn memory_size(text: &str) -> Result<usize, String> {
         Ok(n) => n.checked_mul(unit),
         Err(_) => text.parse::<solocore_model::Bytes>().ok().map(|b| b.0),
     };
-    let bytes = bytes.and_then(|b| usize::try_from(b).ok()).filter(|&b| (4096..=1 << 40).contains(&b));
+    let bytes =
+        bytes.and_then(|b| usize::try_from(b).ok()).filter(|&b| (4096..=1 << 40).contains(&b));
     bytes.ok_or_else(wrong)
 }
 
@@ -92,7 +102,8 @@ impl Place {
         if let Some(priority) = self.rt_priority {
             let parameters = libc::sched_param { sched_priority: priority };
             // SAFETY: the structure lives through the call.
-            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0 {
+            if unsafe { libc::sched_setscheduler(0, libc::SCHED_FIFO, &raw const parameters) } != 0
+            {
                 return failed(format!("-r {priority}"));
             }
         }

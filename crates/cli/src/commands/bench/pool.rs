@@ -48,15 +48,17 @@ struct Report {
 
 pub fn run(args: &Args) -> Result<ExitCode, Failure> {
     let bytes = usize::try_from(args.memory.0).ok().filter(|b| (8 << 20..1 << 40).contains(b));
-    let bytes =
-        bytes.ok_or_else(|| Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into()))?;
+    let bytes = bytes.ok_or_else(|| {
+        Failure::Input("--memory: such a pool is of no use; give from 8 MiB to 1 TiB".into())
+    })?;
     let choices = thirds();
     // Where frames are hidden, or there is less memory, the lists are the same with others.
     let pool = Pool::new(bytes, true, &choices).ok();
     let real_frames = pool.is_some();
     if !real_frames {
         eprintln!(
-            "solocore: note: frames are hidden or memory is short, so frames are made up; run it as root for real ones"
+            "solocore: note: frames are hidden or memory is short, so frames are made up; run it \
+                as root for real ones"
         );
     }
     let mut rows = Vec::new();
@@ -82,7 +84,8 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         });
     }
     let frames: Vec<u64> = (0..(bytes / 4096) as u64).collect();
-    let mut lists = Lists::new(choices.len(), &frames, |frame| choices.iter().position(|c| c.allows(frame)));
+    let mut lists =
+        Lists::new(choices.len(), &frames, |frame| choices.iter().position(|c| c.allows(frame)));
     measure("page: get and put", args.requests, &mut |n| {
         for _ in 0..n {
             if let Ok(block) = lists.get(0, 0) {
@@ -114,11 +117,17 @@ pub fn run(args: &Args) -> Result<ExitCode, Failure> {
         }
     });
     black_box(kept);
-    measure("mmap, a write and munmap of a page", args.requests / 20, &mut |n| (0..n).for_each(|_| plain_page()));
-    let table: Vec<Vec<String>> = std::iter::once(["what", "ns, median", "ns, least"].map(str::to_owned).to_vec())
-        .chain(rows.iter().map(|r| vec![r.what.to_owned(), format!("{:.1}", r.ns), format!("{:.1}", r.least_ns)]))
-        .collect();
-    let report = Report { format: "solocore-bench-pool/1", real_frames, memory_bytes: args.memory.0, rows };
+    measure("mmap, a write and munmap of a page", args.requests / 20, &mut |n| {
+        (0..n).for_each(|_| plain_page())
+    });
+    let table: Vec<Vec<String>> =
+        std::iter::once(["what", "ns, median", "ns, least"].map(str::to_owned).to_vec())
+            .chain(rows.iter().map(|r| {
+                vec![r.what.to_owned(), format!("{:.1}", r.ns), format!("{:.1}", r.least_ns)]
+            }))
+            .collect();
+    let report =
+        Report { format: "solocore-bench-pool/1", real_frames, memory_bytes: args.memory.0, rows };
     show(args.format, &report, &table, "")
 }
 

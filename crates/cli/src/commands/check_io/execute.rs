@@ -1,7 +1,8 @@
-//! Executes a table with jitter: every instance starts late by a random part of its margin and then takes its full duration.
+//! Executes a table with jitter: every instance starts late by a random part of its margin and then
+//! takes its full duration.
 //!
-//! What must hold of every execution: the order along each chain, and nothing overlaps. Jitter is a hash of seed, execution,
-//! activity and instance, so that it can be asked for in any order.
+//! What must hold of every execution: the order along each chain, and nothing overlaps. Jitter is a
+//! hash of seed, execution, activity and instance, so that it can be asked for in any order.
 
 use super::expected::{Key, Slot, path};
 use super::violation::{Violation, at};
@@ -40,14 +41,20 @@ impl Execution {
 }
 
 /// The first violation of the first execution that has one.
-pub fn executions(instance: &Instance, slots: &[Slot], count: u64, seed: u64) -> Result<Option<Violation>, Failure> {
+pub fn executions(
+    instance: &Instance,
+    slots: &[Slot],
+    count: u64,
+    seed: u64,
+) -> Result<Option<Violation>, Failure> {
     let mut on: BTreeMap<&str, Vec<&Slot>> = BTreeMap::new();
     for slot in slots {
         on.entry(&slot.resource).or_default().push(slot);
     }
     let by_key: HashMap<Key, &Slot> = slots.iter().map(|s| (s.key, s)).collect();
     for run in 0..count {
-        let execution = Execution { seed: seed.wrapping_add(run.wrapping_mul(0xD1B5_4A32_D192_ED03)) };
+        let execution =
+            Execution { seed: seed.wrapping_add(run.wrapping_mul(0xD1B5_4A32_D192_ED03)) };
         for slots in on.values() {
             if stopped() {
                 return Err(Failure::Interrupted);
@@ -58,7 +65,8 @@ pub fn executions(instance: &Instance, slots: &[Slot], count: u64, seed: u64) ->
         }
         for (n, p) in instance.partitions.iter().enumerate() {
             for k in 0..p.chains.len() {
-                let path: Vec<&Slot> = path(n, k + 1).iter().filter_map(|key| by_key.get(key).copied()).collect();
+                let path: Vec<&Slot> =
+                    path(n, k + 1).iter().filter_map(|key| by_key.get(key).copied()).collect();
                 if let Some(v) = path.windows(2).find_map(|w| order(&execution, w[0], w[1])) {
                     return Ok(Some(v));
                 }

@@ -4,11 +4,13 @@ use super::violation::{Violation, at};
 use solocore_model::Instance;
 use solocore_model::instance::Transfer;
 
-/// What an activity is of: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the order of precedence).
+/// What an activity is of: partition, chain (from 1; 0 for processing) and stage (0 to 4, in the
+/// order of precedence).
 pub type Key = (usize, usize, usize);
 
 /// Names of the stages.
-pub const STAGES: [&str; 5] = ["physical-input", "device-input", "processing", "device-output", "physical-output"];
+pub const STAGES: [&str; 5] =
+    ["physical-input", "device-input", "processing", "device-output", "physical-output"];
 /// The stage of processing.
 pub const PROCESSING: usize = 2;
 
@@ -33,7 +35,8 @@ pub struct Slot {
     pub line: usize,
 }
 
-/// What the instance says of an activity: duration, margin, period, resource (none where the table chooses the core).
+/// What the instance says of an activity: duration, margin, period, resource (none where the table
+/// chooses the core).
 pub struct Expected {
     pub key: Key,
     pub length: u64,
@@ -48,7 +51,13 @@ pub fn activities(instance: &Instance) -> Vec<Expected> {
     for (n, p) in instance.partitions.iter().enumerate() {
         let mut push = |chain, stage, duration: u64, margin, resource| {
             let key = (n, chain, stage);
-            all.push(Expected { key, length: duration + margin, margin, period: p.period_ns, resource });
+            all.push(Expected {
+                key,
+                length: duration + margin,
+                margin,
+                period: p.period_ns,
+                resource,
+            });
         };
         push(0, PROCESSING, p.duration_ns, instance.margin.processing_ns, None);
         for (k, chain) in p.chains.iter().enumerate() {
@@ -69,7 +78,9 @@ pub fn activities(instance: &Instance) -> Vec<Expected> {
 
 /// Bytes at bus speed, and a wait after each block; a time as it is.
 fn transfer(instance: &Instance, t: &Transfer) -> u64 {
-    let (Some(bytes), Some(dma)) = (t.bytes, instance.devices[t.device].dma) else { return t.transfer_ns };
+    let (Some(bytes), Some(dma)) = (t.bytes, instance.devices[t.device].dma) else {
+        return t.transfer_ns;
+    };
     let ps_per_s = 1_000_000_000_000u128;
     let (bytes, bus, block) = (u128::from(bytes), u128::from(dma.bus), u128::from(dma.block));
     let moving = (bytes * ps_per_s).div_ceil(bus);
@@ -82,7 +93,9 @@ fn transfer(instance: &Instance, t: &Transfer) -> u64 {
 pub fn pinned(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
     let wrong = |s: &&Slot| {
         s.key.2 == PROCESSING
-            && instance.partitions[s.key.0].core.is_some_and(|core| s.resource != format!("core {core}"))
+            && instance.partitions[s.key.0]
+                .core
+                .is_some_and(|core| s.resource != format!("core {core}"))
     };
     let say = |s: &Slot| Violation {
         time_ns: s.offset,
@@ -105,7 +118,8 @@ pub fn chains(instance: &Instance, slots: &[Slot]) -> Vec<Violation> {
     let mut found = Vec::new();
     for (n, p) in instance.partitions.iter().enumerate() {
         for (k, chain) in p.chains.iter().enumerate() {
-            let path: Vec<&Slot> = path(n, k + 1).iter().filter_map(|key| by_key.get(key).copied()).collect();
+            let path: Vec<&Slot> =
+                path(n, k + 1).iter().filter_map(|key| by_key.get(key).copied()).collect();
             for pair in path.windows(2) {
                 found.extend(order(pair[0], pair[1]));
             }

@@ -1,8 +1,9 @@
 //! `solocore check-io`: does a table keep all rules of its instance?
 //!
-//! Problem: a solver that errs would pass a check that errs the same way. Rule: written from the definition
-//! (single-core-equivalence, section 2.4) by unrolling the hyperperiod of each resource, with no code of the solver; what
-//! is shared is the reading of the instance file. Durations, margins and resources of activities are worked out anew.
+//! Problem: a solver that errs would pass a check that errs the same way. Rule: written from the
+//! definition (single-core-equivalence, section 2.4) by unrolling the hyperperiod of each resource,
+//! with no code of the solver; what is shared is the reading of the instance file. Durations,
+//! margins and resources of activities are worked out anew.
 
 mod execute;
 mod expected;
@@ -39,30 +40,41 @@ pub fn run(args: &CheckIoArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!found.is_empty())))
 }
 
-/// The instance, or that of a system file; what such a file leaves to the planner is taken from the plan.
+/// The instance, or that of a system file; what such a file leaves to the planner is taken from the
+/// plan.
 fn instance_of(args: &CheckIoArgs) -> Result<Instance, Failure> {
     let text = files::read_text(&args.instance)?;
     if !toml::from_str::<toml::Table>(&text).is_ok_and(|t| t.contains_key("platform")) {
         return Ok(Instance::parse(&args.instance, &text)?);
     }
-    let bad = |path: &std::path::Path, what: &str| Failure::Input(format!("{}: {what}", path.display()));
+    let bad =
+        |path: &std::path::Path, what: &str| Failure::Input(format!("{}: {what}", path.display()));
     let Scheme::Windows(mut instance) = System::parse(&args.instance, &text)?.scheme else {
-        return Err(bad(&args.instance, "is a system without partitions; there is no table to check"));
+        return Err(bad(
+            &args.instance,
+            "is a system without partitions; there is no table to check",
+        ));
     };
-    let plan: Plan = files::read_json(&args.table)
-        .map_err(|e| Failure::Input(format!("{e}; with a system file, give the plan that was made of it")))?;
+    let plan: Plan = files::read_json(&args.table).map_err(|e| {
+        Failure::Input(format!("{e}; with a system file, give the plan that was made of it"))
+    })?;
     let Some(sce) = plan.windows().filter(|s| !s.table.is_empty()) else {
-        return Err(bad(&args.table, "is no plan with a time table; make one with `solocore plan`"));
+        return Err(bad(
+            &args.table,
+            "is no plan with a time table; make one with `solocore plan`",
+        ));
     };
     for p in instance.partitions.iter_mut().filter(|p| p.duration_ns == 0) {
-        p.duration_ns = sce.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
+        p.duration_ns =
+            sce.partitions.iter().find(|q| q.name == p.name).map_or(0, |q| q.duration_ns);
     }
     Ok(*instance)
 }
 
 fn document(first: Option<&Violation>, count: usize, effort: Effort) -> serde_json::Value {
-    let violation =
-        first.map(|v| json!({"rule": v.rule, "time_ns": v.time_ns, "lines": v.lines, "message": v.message}));
+    let violation = first.map(
+        |v| json!({"rule": v.rule, "time_ns": v.time_ns, "lines": v.lines, "message": v.message}),
+    );
     json!({
         "holds": first.is_none(),
         "violation": violation,
@@ -77,10 +89,15 @@ fn text(args: &CheckIoArgs, slots: &[Slot], first: Option<&Violation>, effort: E
         let line = v.lines.first().map_or(String::new(), |l| format!(":{l}"));
         return format!("{}{line}: {}\n", args.table.display(), v.message);
     }
-    let mut out = format!("all rules hold: {} activities, {} instances unrolled", slots.len(), effort.instances);
+    let mut out = format!(
+        "all rules hold: {} activities, {} instances unrolled",
+        slots.len(),
+        effort.instances
+    );
     if effort.long > 0 {
         out += &format!(
-            "; {} resources have too long a hyperperiod to unroll in full and were checked pair by pair as well",
+            "; {} resources have too long a hyperperiod to unroll in full and were checked pair by \
+                pair as well",
             effort.long
         );
     }

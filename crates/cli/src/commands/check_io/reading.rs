@@ -53,7 +53,11 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     let mut slots = Vec::with_capacity(table.activities.len());
     for (n, row) in table.activities.iter().enumerate() {
         let line = lines.get(n).copied().unwrap_or(1);
-        let refuse = |message: String| ModelError::Invalid { path: path.to_owned(), line: Some(line), message };
+        let refuse = |message: String| ModelError::Invalid {
+            path: path.to_owned(),
+            line: Some(line),
+            message,
+        };
         let key = key(row, &names).map_err(refuse)?;
         let Some(expected) = known.get(&key) else {
             return Err(refuse(format!(
@@ -63,7 +67,11 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
             .into());
         };
         if let Some(first) = seen.insert(key, line) {
-            return Err(refuse(format!("{} is there twice, first on line {first}; remove one", name(row))).into());
+            return Err(refuse(format!(
+                "{} is there twice, first on line {first}; remove one",
+                name(row)
+            ))
+            .into());
         }
         let slot = slot(row, expected, instance.cores, line).map_err(refuse)?;
         slots.push(slot);
@@ -71,7 +79,8 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
     if let Some(missing) = expected.iter().find(|e| !seen.contains_key(&e.key)) {
         let (p, _, stage) = missing.key;
         let message = format!(
-            "{} of `{}` is missing; every activity of the instance needs a line: add it, or schedule again",
+            "{} of `{}` is missing; every activity of the instance needs a line: add it, or \
+                schedule again",
             STAGES[stage], instance.partitions[p].name
         );
         return Err(ModelError::Invalid { path: path.to_owned(), line: None, message }.into());
@@ -83,10 +92,12 @@ pub fn slots(path: &Path, instance: &Instance) -> Result<Vec<Slot>, Failure> {
 fn table(path: &Path, text: &str) -> Result<(TableFile, Vec<usize>), ModelError> {
     let plan: Option<PlanFile> = serde_json::from_str(text).ok();
     if let Some(plan) = plan {
-        let start = text.rfind("\"table\"").and_then(|key| Some(key + text[key..].find('[')?)).unwrap_or(0);
+        let start =
+            text.rfind("\"table\"").and_then(|key| Some(key + text[key..].find('[')?)).unwrap_or(0);
         let before = text[..start].matches('\n').count();
         // As deep as in a table by itself.
-        let lines = lines(&format!("{{{}", &text[start..])).into_iter().map(|line| line + before).collect();
+        let lines =
+            lines(&format!("{{{}", &text[start..])).into_iter().map(|line| line + before).collect();
         return Ok((TableFile { activities: plan.sce.table }, lines));
     }
     let table = serde_json::from_str(text).map_err(|e| ModelError::from_json(path, &e))?;
@@ -108,7 +119,9 @@ fn key(row: &RowEntry, names: &HashMap<&str, usize>) -> Result<Key, String> {
         return Err(format!("`{}` is no stage; use one of {}", row.stage, STAGES.join(", ")));
     };
     match row.chain {
-        None if stage != PROCESSING => Err(format!("{} names no chain; give its number, from 1", name(row))),
+        None if stage != PROCESSING => {
+            Err(format!("{} names no chain; give its number, from 1", name(row)))
+        }
         Some(_) if stage == PROCESSING => {
             Err(format!("{} names a chain; processing serves all of them, write null", name(row)))
         }
@@ -120,11 +133,16 @@ fn slot(row: &RowEntry, expected: &Expected, cores: u32, line: usize) -> Result<
     let name = name(row);
     if row.duration_ns != expected.length {
         let (has, needs) = (at(row.duration_ns), at(expected.length));
-        return Err(format!("duration of {name} is {has}, but the instance says {needs}, margin included; correct it"));
+        return Err(format!(
+            "duration of {name} is {has}, but the instance says {needs}, margin included; correct \
+                it"
+        ));
     }
     if row.period_ns != expected.period {
         let (has, needs) = (at(row.period_ns), at(expected.period));
-        return Err(format!("period of {name} is {has}, but the instance says {needs}; correct it"));
+        return Err(format!(
+            "period of {name} is {has}, but the instance says {needs}; correct it"
+        ));
     }
     let right = match &expected.resource {
         Some(resource) => row.resource == *resource,
@@ -132,7 +150,8 @@ fn slot(row: &RowEntry, expected: &Expected, cores: u32, line: usize) -> Result<
     };
     if !right {
         let last = cores - 1;
-        let needs = expected.resource.clone().unwrap_or_else(|| format!("one of core 0 to core {last}"));
+        let needs =
+            expected.resource.clone().unwrap_or_else(|| format!("one of core 0 to core {last}"));
         return Err(format!("{name} is on `{}`, but belongs on {needs}; correct it", row.resource));
     }
     if row.offset_ns > LATEST_NS {
@@ -150,7 +169,8 @@ fn slot(row: &RowEntry, expected: &Expected, cores: u32, line: usize) -> Result<
     })
 }
 
-/// The lines on which the objects inside the outermost array start: strings are skipped, depth is counted.
+/// The lines on which the objects inside the outermost array start: strings are skipped, depth is
+/// counted.
 fn lines(text: &str) -> Vec<usize> {
     let (mut line, mut depth, mut string, mut escaped) = (1, 0u32, false, false);
     let mut out = Vec::new();
@@ -180,6 +200,9 @@ fn lines(text: &str) -> Vec<usize> {
 mod tests {
     #[test]
     fn finds_lines_past_strings() {
-        assert_eq!(super::lines("{\"activities\": [\n {\"a\": \"}{\\\"[\"},\n\n {\"b\": 1}]}"), [2, 4]);
+        assert_eq!(
+            super::lines("{\"activities\": [\n {\"a\": \"}{\\\"[\"},\n\n {\"b\": 1}]}"),
+            [2, 4]
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! Unrolls each resource's hyperperiod and looks for two instances at the same time.
 //!
-//! Instances are taken in the order of their starts from a heap with one entry per activity, so memory does not grow with the
-//! hyperperiod. From the largest offset on, the pattern repeats with the hyperperiod: one more is all there is to see.
+//! Instances are taken in the order of their starts from a heap with one entry per activity, so
+//! memory does not grow with the hyperperiod. From the largest offset on, the pattern repeats with
+//! the hyperperiod: one more is all there is to see.
 
 use super::expected::Slot;
 use super::violation::{Effort, Violation, at};
@@ -13,7 +14,8 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// Most instances unrolled on one resource, and on all together.
 const MOST_INSTANCES: u64 = 20_000_000;
 const MOST_IN_ALL: u64 = 60_000_000;
-/// Instances unrolled on a resource that has more than can be: enough to give an early violation its time.
+/// Instances unrolled on a resource that has more than can be: enough to give an early violation
+/// its time.
 const SAMPLE: u64 = 200_000;
 
 /// The first overlap of every resource.
@@ -37,7 +39,8 @@ pub fn overlaps(slots: &[Slot], effort: &mut Effort) -> Result<Vec<Violation>, F
     Ok(found)
 }
 
-/// The end of what must be looked at: the largest offset and one hyperperiod. None if it is too large a number.
+/// The end of what must be looked at: the largest offset and one hyperperiod. None if it is too
+/// large a number.
 fn horizon(slots: &[&Slot]) -> Option<u64> {
     let mut hyper = 1u64;
     for s in slots {
@@ -105,8 +108,9 @@ fn overlap(a: &Slot, b: &Slot, start: u64, until: u64) -> Violation {
     }
 }
 
-/// Any two whose starts can come closer than they are long. The differences of their starts are all numbers that differ from
-/// that of their offsets by a multiple of what both periods are a multiple of.
+/// Any two whose starts can come closer than they are long. The differences of their starts are all
+/// numbers that differ from that of their offsets by a multiple of what both periods are a multiple
+/// of.
 fn by_pairs(slots: &[&Slot]) -> Result<Option<Violation>, Failure> {
     for (n, a) in slots.iter().enumerate() {
         if stopped() {
@@ -125,7 +129,8 @@ fn by_pairs(slots: &[&Slot]) -> Result<Option<Violation>, Failure> {
                     rule: "overlap",
                     lines: vec![a.line, b.line],
                     message: format!(
-                        "overlap on {}: {} and {} (line {}) overlap at some time after {}, as their starts come within {} of each other",
+                        "overlap on {}: {} and {} (line {}) overlap at some time after {}, as \
+                            their starts come within {} of each other",
                         a.resource,
                         a.name,
                         b.name,

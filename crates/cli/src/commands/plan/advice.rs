@@ -9,19 +9,29 @@ pub fn repairs(repairs: &[Repair]) -> String {
         return String::new();
     }
     let row = |r: &Repair| {
-        let step = r.step.as_ref().map_or_else(String::new, |step| format!(" (in steps of {step})"));
-        vec![format!("  --what-if {}", quoted(&format!("{}={}", r.change, r.value))), format!("{}{step}", r.meaning)]
+        let step =
+            r.step.as_ref().map_or_else(String::new, |step| format!(" (in steps of {step})"));
+        vec![
+            format!("  --what-if {}", quoted(&format!("{}={}", r.change, r.value))),
+            format!("{}{step}", r.meaning),
+        ]
     };
     let rows: Vec<Vec<String>> = repairs.iter().map(row).collect();
     let width = rows.iter().map(|r| r[0].chars().count()).max().unwrap_or(0);
-    let line = |r: &Vec<String>| format!("{}{}  {}\n", r[0], " ".repeat(width - r[0].chars().count()), r[1]);
+    let line = |r: &Vec<String>| {
+        format!("{}{}  {}\n", r[0], " ".repeat(width - r[0].chars().count()), r[1])
+    };
     format!("\nit would do to change one of these:\n{}", rows.iter().map(line).collect::<String>())
 }
 
 /// As a shell reads one word.
 fn quoted(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "._=/-".contains(c);
-    if text.chars().all(plain) { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+    if text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', "'\\''"))
+    }
 }
 
 /// The tasks that a change concerns, before and after.
@@ -33,7 +43,8 @@ pub fn compared(what_if: &WhatIf) -> String {
     if what_if.tasks.is_empty() {
         return out + "cores, bounds and verdicts of all tasks are those of the file's own plan\n";
     }
-    let head = ["task", "core", "response ms", "verdict", "core then", "response ms then", "verdict then"];
+    let head =
+        ["task", "core", "response ms", "verdict", "core then", "response ms then", "verdict then"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     rows.extend(what_if.tasks.iter().map(row));
     out += &table::render(&rows);
@@ -43,9 +54,11 @@ pub fn compared(what_if: &WhatIf) -> String {
 fn row(c: &Compared) -> Vec<String> {
     let of = |o: &Option<Outcome>| match o {
         None => ["-", "-", "no such task"].map(str::to_owned),
-        Some(o) => {
-            [o.core.to_string(), table::ms(o.wcrt_ns), o.verdict.map_or("best effort".to_owned(), |v| v.to_string())]
-        }
+        Some(o) => [
+            o.core.to_string(),
+            table::ms(o.wcrt_ns),
+            o.verdict.map_or("best effort".to_owned(), |v| v.to_string()),
+        ],
     };
     std::iter::once(c.task.clone()).chain(of(&c.before)).chain(of(&c.after)).collect()
 }

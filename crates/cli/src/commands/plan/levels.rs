@@ -13,8 +13,11 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
     out.push('\n');
     out += &buffers(mc2);
     // The choices one by one are long; --explain has them.
-    let choice =
-        |reason: &String| mc2.choices.iter().any(|c| reason.starts_with(&format!("{}: {}: {}", c.of, c.chosen, c.why)));
+    let choice = |reason: &String| {
+        mc2.choices
+            .iter()
+            .any(|c| reason.starts_with(&format!("{}: {}: {}", c.of, c.chosen, c.why)))
+    };
     for reason in plan.reasons.iter().filter(|r| explain || !choice(r)) {
         out += &format!("- {reason}\n");
     }
@@ -33,8 +36,19 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
 }
 
 fn tasks(plan: &Plan, mc2: &LevelsPlan) -> String {
-    let head =
-        ["task", "level", "core", "ways", "alone ms", "mu", "PET ms", "period ms", "response ms", "late ms", "verdict"];
+    let head = [
+        "task",
+        "level",
+        "core",
+        "ways",
+        "alone ms",
+        "mu",
+        "PET ms",
+        "period ms",
+        "response ms",
+        "late ms",
+        "verdict",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &plan.tasks {
         let pets = mc2.pets_of(&t.name);
@@ -80,10 +94,24 @@ fn regions(plan: &Plan, mc2: &LevelsPlan) -> String {
         ]);
     }
     let dash = || "-".to_owned();
-    rows.push(vec!["locked buffers".to_owned(), ways(mc2.locked_ways), dash(), dash(), dash(), dash()]);
+    rows.push(vec![
+        "locked buffers".to_owned(),
+        ways(mc2.locked_ways),
+        dash(),
+        dash(),
+        dash(),
+        dash(),
+    ]);
     let banks = format!("{}-{}", mc2.cores.len(), plan.platform.total_banks().saturating_sub(1));
     let load = format!("{:.1} %", mc2.level_c_utilization * 100.0);
-    rows.push(vec!["level C and the OS".to_owned(), ways(mc2.level_c_ways), banks, dash(), dash(), load]);
+    rows.push(vec![
+        "level C and the OS".to_owned(),
+        ways(mc2.level_c_ways),
+        banks,
+        dash(),
+        dash(),
+        load,
+    ]);
     table::render(&rows)
 }
 

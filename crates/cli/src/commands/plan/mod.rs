@@ -25,7 +25,8 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
     let (text, system) = changed(text, &own, &args.what_if)?;
     check_method(args, &system)?;
     let demands = demands(&system, &args.profiling).map_err(|f| of_changes(&args.what_if, f))?;
-    let mut plan = planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
+    let mut plan =
+        planned(&system, &demands, args.time_limit).map_err(|f| of_changes(&args.what_if, f))?;
     let advice = solocore_planner::repair(&text, &system, &demands, &plan, &stopped);
     if stopped() {
         return Err(Failure::Interrupted);
@@ -48,7 +49,11 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode, Failure> {
 }
 
 /// The file with all changes, and its system.
-fn changed(file: SystemText, own: &System, changes: &[String]) -> Result<(SystemText, System), Failure> {
+fn changed(
+    file: SystemText,
+    own: &System,
+    changes: &[String],
+) -> Result<(SystemText, System), Failure> {
     if changes.is_empty() {
         return Ok((file, own.clone()));
     }
@@ -62,7 +67,8 @@ fn changed(file: SystemText, own: &System, changes: &[String]) -> Result<(System
 
 /// A failure that the options' changes are to blame for.
 fn of_changes(changes: &[String], failure: Failure) -> Failure {
-    let options: Vec<String> = changes.iter().map(|c| format!("--what-if {}", c.escape_debug())).collect();
+    let options: Vec<String> =
+        changes.iter().map(|c| format!("--what-if {}", c.escape_debug())).collect();
     if options.is_empty() { failure } else { failure.of(&options.join(" ")) }
 }
 
@@ -83,7 +89,8 @@ fn check_method(args: &PlanArgs, system: &System) -> Result<(), Failure> {
             "--method sce is for systems with partitions; add a [[partition]], or leave it out"
         }
         (Some(Method::Cores), true) => {
-            "--method cores knows no partitions, which this system has; leave it out, or remove the [[partition]]s"
+            "--method cores knows no partitions, which this system has; leave it out, or remove \
+                the [[partition]]s"
         }
         _ => return Ok(()),
     };
@@ -106,7 +113,9 @@ fn demands(system: &System, profiling: &Profiling) -> Result<Vec<Demand>, Failur
     let mut demands = Vec::new();
     for task in &system.tasks {
         let demand = demand(system, task, profiling, &mut cache);
-        demands.push(demand.map_err(|f| f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name)))?);
+        demands.push(demand.map_err(|f| {
+            f.of(&format!("{}:{}: task `{}`", path.display(), task.line, task.name))
+        })?);
         if stopped() {
             return Err(Failure::Interrupted);
         }
@@ -130,18 +139,26 @@ fn planned(system: &System, demands: &[Demand], limit: Option<Time>) -> Result<P
     if stopped() { Err(Failure::Interrupted) } else { Ok(plan) }
 }
 
-fn demand(system: &System, task: &Task, profiling: &Profiling, cache: &mut Option<Cache>) -> Result<Demand, Failure> {
+fn demand(
+    system: &System,
+    task: &Task,
+    profiling: &Profiling,
+    cache: &mut Option<Cache>,
+) -> Result<Demand, Failure> {
     if let Some(stated) = Demand::stated(&task.demand) {
         return Ok(stated);
     }
     match &task.demand {
-        system::Demand::Given { .. } | system::Demand::Curve(_) => unreachable!("the file states them"),
+        system::Demand::Given { .. } | system::Demand::Curve(_) => {
+            unreachable!("the file states them")
+        }
         system::Demand::Profile(file) => {
             let path = system.dir().join(file);
             let profile: Profile = files::read_json(&path)?;
             if profile.geometry != system.platform.geometry() {
                 return Err(Failure::Input(format!(
-                    "{} was made for the caches of {}, not those of {}; profile again with --platform {}",
+                    "{} was made for the caches of {}, not those of {}; profile again with \
+                        --platform {}",
                     path.display(),
                     profile.platform,
                     system.platform.name,
@@ -181,8 +198,18 @@ fn text_of(plan: &Plan, explain: bool) -> String {
 }
 
 fn text(plan: &Plan, explain: bool) -> String {
-    let head =
-        ["task", "core", "level", "C ms", "mu", "C_sce ms", "response ms", "deadline ms", "C may be ms", "verdict"];
+    let head = [
+        "task",
+        "core",
+        "level",
+        "C ms",
+        "mu",
+        "C_sce ms",
+        "response ms",
+        "deadline ms",
+        "C may be ms",
+        "verdict",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for t in &plan.tasks {
         rows.push(vec![
@@ -212,7 +239,11 @@ fn text(plan: &Plan, explain: bool) -> String {
         }
         out += &waterfall::text(t);
     }
-    let assumed = plan.tasks.iter().find(|t| !t.assumes.is_empty()).filter(|_| explain || plan.model == Model::Sce);
+    let assumed = plan
+        .tasks
+        .iter()
+        .find(|t| !t.assumes.is_empty())
+        .filter(|_| explain || plan.model == Model::Sce);
     for what in assumed.map_or(&[][..], |t| &t.assumes) {
         out += &format!("\n  assumed: {what}");
     }

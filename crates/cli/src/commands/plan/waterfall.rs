@@ -21,5 +21,10 @@ pub fn text(task: &PlanTask) -> String {
 
 /// Milliseconds with all digits, so that the column adds up.
 fn ms(ns: i64) -> String {
-    format!("{}{}.{:06}", if ns < 0 { "-" } else { "" }, ns.unsigned_abs() / 1_000_000, ns.unsigned_abs() % 1_000_000)
+    format!(
+        "{}{}.{:06}",
+        if ns < 0 { "-" } else { "" },
+        ns.unsigned_abs() / 1_000_000,
+        ns.unsigned_abs() % 1_000_000
+    )
 }

@@ -5,7 +5,8 @@ use solocore_model::run::{RunLevelCpu, RunLevelTask, RunLevels, RunResult};
 
 /// Jobs since the last look, and the longest times of all.
 fn row(task: &RunLevelTask, old: Option<&RunLevelTask>) -> Vec<String> {
-    let since = |of: fn(&RunLevelTask) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
+    let since =
+        |of: fn(&RunLevelTask) -> u64| of(task).saturating_sub(old.map_or(0, of)).to_string();
     let some = |ns: u64| table::ms((task.completed > 0).then_some(ns));
     vec![
         // A name may hold anything; a table holds one line each.
@@ -28,8 +29,16 @@ fn by_level(tasks: &[RunLevelTask]) -> Vec<RunLevelTask> {
     let mut levels: Vec<RunLevelTask> = Vec::new();
     for task in tasks {
         if !levels.iter().any(|l| l.level == task.level) {
-            let name = if task.level == "window" { "all windows".to_owned() } else { format!("level {}", task.level) };
-            levels.push(RunLevelTask { name, level: task.level.clone(), ..RunLevelTask::default() });
+            let name = if task.level == "window" {
+                "all windows".to_owned()
+            } else {
+                format!("level {}", task.level)
+            };
+            levels.push(RunLevelTask {
+                name,
+                level: task.level.clone(),
+                ..RunLevelTask::default()
+            });
         }
         let Some(level) = levels.iter_mut().find(|l| l.level == task.level) else { continue };
         level.jobs += task.jobs;
@@ -47,13 +56,27 @@ fn by_level(tasks: &[RunLevelTask]) -> Vec<RunLevelTask> {
 /// What happened since the last look.
 pub fn text(before: Option<&RunLevels>, run: &RunResult, now: &RunLevels) -> String {
     let old_tasks = before.map_or(&[][..], |b| &b.tasks);
-    let head =
-        ["task", "level", "core", "jobs", "done", "skipped", "late", "overruns", "start us", "longest ms", "tardy ms"];
+    let head = [
+        "task",
+        "level",
+        "core",
+        "jobs",
+        "done",
+        "skipped",
+        "late",
+        "overruns",
+        "start us",
+        "longest ms",
+        "tardy ms",
+    ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
-    for (tasks, old) in [(by_level(&now.tasks), by_level(old_tasks)), (now.tasks.clone(), old_tasks.to_vec())] {
+    for (tasks, old) in
+        [(by_level(&now.tasks), by_level(old_tasks)), (now.tasks.clone(), old_tasks.to_vec())]
+    {
         rows.extend(tasks.iter().map(|t| row(t, old.iter().find(|o| o.name == t.name))));
     }
-    let head = ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
+    let head =
+        ["CPU", "decisions", "mean us", "longest us", "timer late us", "intrusions", "lost ms"];
     let mut cpus = vec![head.map(str::to_owned).to_vec()];
     for c in &now.cpus {
         let old = before.and_then(|b| b.cpus.iter().find(|o| o.cpu == c.cpu));
@@ -99,19 +122,39 @@ mod tests {
             max_response_ns: 2_500_000,
             ..RunLevelTask::default()
         };
-        let run = RunResult { scheme: RunScheme::Levels, duration_ns: 2_000_000_000, ..RunResult::default() };
+        let run = RunResult {
+            scheme: RunScheme::Levels,
+            duration_ns: 2_000_000_000,
+            ..RunResult::default()
+        };
         let at = |jobs| RunLevels {
-            tasks: vec![task("pilot", "A", jobs, 0), task("rud\nder", "A", jobs / 2, 1), task("map", "C", 3, 2)],
-            cpus: vec![RunLevelCpu { cpu: 1, decisions: 10 * jobs, intrusions: 2, ..RunLevelCpu::default() }],
+            tasks: vec![
+                task("pilot", "A", jobs, 0),
+                task("rud\nder", "A", jobs / 2, 1),
+                task("map", "C", 3, 2),
+            ],
+            cpus: vec![RunLevelCpu {
+                cpu: 1,
+                decisions: 10 * jobs,
+                intrusions: 2,
+                ..RunLevelCpu::default()
+            }],
             intruders: vec![RunLevelIntruder {
-                seen: RunIntruder { name: "rude".to_owned(), policy: "SCHED_FIFO".into(), ..RunIntruder::default() },
+                seen: RunIntruder {
+                    name: "rude".to_owned(),
+                    policy: "SCHED_FIFO".into(),
+                    ..RunIntruder::default()
+                },
                 ..RunLevelIntruder::default()
             }],
             events_lost: None,
         };
         let text = text(Some(&at(100)), &run, &at(150));
         let cells = |name: &str| -> Vec<String> {
-            let line = text.lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("{name}: {text}"));
+            let line = text
+                .lines()
+                .find(|l| l.starts_with(name))
+                .unwrap_or_else(|| panic!("{name}: {text}"));
             line[name.len()..].split_whitespace().map(str::to_owned).collect()
         };
         assert_eq!(cells("level A ")[..6], ["A", "all", "75", "75", "0", "0"], "{text}");
@@ -119,7 +162,10 @@ mod tests {
         assert_eq!(cells("rud?der")[..4], ["A", "1", "25", "25"]);
         assert_eq!(cells("map")[..3], ["C", "all", "0"]);
         assert_eq!(cells("1 ")[0], "500");
-        assert!(text.contains("real-time thread beside the levels: rude (0, SCHED_FIFO 0)"), "{text}");
+        assert!(
+            text.contains("real-time thread beside the levels: rude (0, SCHED_FIFO 0)"),
+            "{text}"
+        );
         // The first look at another daemon shows all of it.
         assert!(super::text(None, &run, &at(100)).contains("150"));
     }

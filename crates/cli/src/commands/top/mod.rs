@@ -18,7 +18,10 @@ use std::time::{Duration, Instant};
 pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
     let every = Duration::from_nanos(args.every.ns_ceil());
     if every < Duration::from_millis(10) {
-        return Err(Failure::Input(format!("--every {} is below 10 ms; give for example \"1 s\"", args.every)));
+        return Err(Failure::Input(format!(
+            "--every {} is below 10 ms; give for example \"1 s\"",
+            args.every
+        )));
     }
     let mut before = look()?;
     let mut looks = 0;
@@ -47,7 +50,9 @@ fn wait(time: Duration) {
 fn look() -> Result<RunResult, Failure> {
     let text = status::ask()?;
     let run: RunResult = serde_json::from_str(&text).map_err(|e| {
-        Failure::Machine(format!("the running solocore answers what this one does not know: {e}; use the same version"))
+        Failure::Machine(format!(
+            "the running solocore answers what this one does not know: {e}; use the same version"
+        ))
     })?;
     Ok(run)
 }
@@ -59,14 +64,21 @@ fn shown(before: &RunResult, now: &RunResult) -> String {
         return levels::text(before.and_then(|b| b.levels.as_ref()), now, levels);
     }
     if let Some(vcpus) = &now.vcpus {
-        return format!("VCPUs, {:.1} s\n\n{}", now.duration_ns as f64 / 1e9, run_text::vcpus(vcpus));
+        return format!(
+            "VCPUs, {:.1} s\n\n{}",
+            now.duration_ns as f64 / 1e9,
+            run_text::vcpus(vcpus)
+        );
     }
     let regulated = |run: &RunResult| run.regulation.clone().unwrap_or_default();
     let before = before.filter(|b| b.regulation.is_some()).unwrap_or(now);
     text((before, &regulated(before)), (now, &regulated(now)))
 }
 
-fn text((before, old): (&RunResult, &RunRegulation), (now, new): (&RunResult, &RunRegulation)) -> String {
+fn text(
+    (before, old): (&RunResult, &RunRegulation),
+    (now, new): (&RunResult, &RunRegulation),
+) -> String {
     let head = ["CPU", "budget", "use", "most", "throttled %", "time %", "over", "longest ms"];
     let apart = new.cores.iter().any(|c| c.writes.is_some());
     let of_writes: &[&str] = if apart { &["write budget", "writes", "over"] } else { &[] };
@@ -95,8 +107,10 @@ fn text((before, old): (&RunResult, &RunRegulation), (now, new): (&RunResult, &R
         }
         rows.push(row);
     }
-    let alone: Vec<&str> = now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
-    let mut clients = now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
+    let alone: Vec<&str> =
+        now.transfers.iter().filter(|t| !t.attached).map(|t| t.name.as_str()).collect();
+    let mut clients =
+        now.lock.as_ref().map_or_else(String::new, |lock| clients(before, now, lock, elapsed));
     if !alone.is_empty() {
         clients += &format!("transfers without a driver: {}\n", alone.join(", "));
     }
@@ -116,7 +130,8 @@ fn groups(before: &RunResult, now: &RunResult, elapsed_ns: f64) -> String {
     if now.groups.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["group", "shares", "held KiB", "MB/s", "local MB/s"].map(str::to_owned).to_vec()];
+    let mut rows =
+        vec![["group", "shares", "held KiB", "MB/s", "local MB/s"].map(str::to_owned).to_vec()];
     for g in &now.groups {
         let old = before.groups.iter().find(|o| o.group == g.group);
         let rate = |of: fn(&RunGroup) -> Option<u64>| {
@@ -142,7 +157,11 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
     let head = ["client", "process", "thread", "user", "a second", "CPU", "state"];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for c in &lock.clients {
-        let old = before.lock.iter().flat_map(|l| &l.clients).find(|o| o.thread == c.thread && o.pid == c.pid);
+        let old = before
+            .lock
+            .iter()
+            .flat_map(|l| &l.clients)
+            .find(|o| o.thread == c.thread && o.pid == c.pid);
         // What a transfer does is slots, what a task does is jobs, what others do is sections.
         let count = |c: &RunClient| match (&c.transfer, &c.task) {
             (Some(transfer), _) => transfer.slots,
@@ -150,8 +169,10 @@ fn clients(before: &RunResult, now: &RunResult, lock: &RunLock, elapsed_ns: f64)
             (None, None) => u64::from(c.sections),
         };
         let made = count(c).saturating_sub(old.map_or(count(c), count)) as f64;
-        let seen = c.transfer.as_ref().and_then(|t| now.transfers.iter().find(|s| s.name == t.name));
-        let so_far = seen.map_or_else(String::new, |s| format!(", {} late and {} missed", s.late, s.missed));
+        let seen =
+            c.transfer.as_ref().and_then(|t| now.transfers.iter().find(|s| s.name == t.name));
+        let so_far =
+            seen.map_or_else(String::new, |s| format!(", {} late and {} missed", s.late, s.missed));
         let state = match (c.depth > 0, c.cut, c.cpu) {
             _ if c.transfer.as_ref().is_some_and(|t| t.inside) => "in its slot",
             (false, ..) if c.transfer.is_some() => "waits for its slot",
@@ -222,7 +243,8 @@ mod tests {
 
     #[test]
     fn a_look_shows_what_happened_since_the_last() {
-        let text = shown(&snapshot(1000, 5000, 1_000_000_000), &snapshot(2000, 22_000, 2_000_000_000));
+        let text =
+            shown(&snapshot(1000, 5000, 1_000_000_000), &snapshot(2000, 22_000, 2_000_000_000));
         let last = text.lines().last().unwrap();
         let cells: Vec<&str> = last.split_whitespace().collect();
         assert_eq!(cells, ["2", "20", "17.0", "20", "50.0", "25.0", "0", "1.001"]);
@@ -233,12 +255,17 @@ mod tests {
     fn writes_are_shown_apart() {
         let with = |periods, accesses, ns, writes| {
             let mut snapshot = snapshot(periods, accesses, ns);
-            let seen =
-                RunWrites { write_budget: 5, writes, periods_over_write_budget: writes / 1000, ..RunWrites::default() };
+            let seen = RunWrites {
+                write_budget: 5,
+                writes,
+                periods_over_write_budget: writes / 1000,
+                ..RunWrites::default()
+            };
             snapshot.regulation.as_mut().unwrap().cores[0].writes = Some(seen);
             snapshot
         };
-        let text = shown(&with(1000, 5000, 1_000_000_000, 100), &with(2000, 22_000, 2_000_000_000, 3100));
+        let text =
+            shown(&with(1000, 5000, 1_000_000_000, 100), &with(2000, 22_000, 2_000_000_000, 3100));
         let cells: Vec<&str> = text.lines().last().unwrap().split_whitespace().collect();
         assert_eq!(cells[8..], ["5", "3.0", "3"]);
     }
@@ -258,12 +285,20 @@ mod tests {
             ..RunClient::default()
         };
         let lock = |clients| RunLock { clients, ..RunLock::default() };
-        let clients =
-            |n| vec![client(11, n, 1, Some(0), false), client(12, 7, 1, None, false), client(13, 7, 1, Some(1), true)];
+        let clients = |n| {
+            vec![
+                client(11, n, 1, Some(0), false),
+                client(12, 7, 1, None, false),
+                client(13, 7, 1, Some(1), true),
+            ]
+        };
         let at = |n, ns| RunResult { lock: Some(lock(clients(n))), ..snapshot(1, 0, ns) };
         let text = shown(&at(100, 1_000_000_000), &at(150, 2_000_000_000));
         let lines: Vec<&str> = text.lines().rev().take(3).collect();
-        assert!(lines[2].starts_with("a?b") && lines[2].ends_with("holds") && lines[2].contains(" 50 "), "{text}");
+        assert!(
+            lines[2].starts_with("a?b") && lines[2].ends_with("holds") && lines[2].contains(" 50 "),
+            "{text}"
+        );
         assert!(lines[1].ends_with("released, as it does not run"), "{text}");
         assert!(lines[0].ends_with("held for too long, counts no more"), "{text}");
         let nobody = RunResult { lock: Some(lock(Vec::new())), ..snapshot(1, 0, 1) };

@@ -1,8 +1,9 @@
 //! Hill climbing with restarts over numbered choices.
 //!
-//! Rule: a point is one choice for each gene. From a start, a few genes change at a time, and the better point stays; equal ones replace
-//! each other, so that plateaus are crossed. Without progress for a while the climb starts anew, now from a random point, now from the best
-//! so far with many genes changed. The seed decides everything.
+//! Rule: a point is one choice for each gene. From a start, a few genes change at a time, and the
+//! better point stays; equal ones replace each other, so that plateaus are crossed. Without
+//! progress for a while the climb starts anew, now from a random point, now from the best so far
+//! with many genes changed. The seed decides everything.
 
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -16,8 +17,9 @@ const PATIENCE: u64 = 5;
 /// Draws of a point that was not tried before.
 const DRAWS: u32 = 30;
 
-/// Climbs with `budget` evaluations. `sizes` are the choices of each gene, `fixed` the genes that stay as in the starts, `starts` points to
-/// begin with (at least one). Returns the best point and its value; `value` is to be above zero where a point can be compared at all.
+/// Climbs with `budget` evaluations. `sizes` are the choices of each gene, `fixed` the genes that
+/// stay as in the starts, `starts` points to begin with (at least one). Returns the best point and
+/// its value; `value` is to be above zero where a point can be compared at all.
 pub fn climb(
     sizes: &[u16],
     fixed: &[usize],
@@ -27,7 +29,8 @@ pub fn climb(
     value: &mut dyn FnMut(&Genes) -> f64,
 ) -> (Genes, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let free: Vec<usize> = (0..sizes.len()).filter(|g| !fixed.contains(g) && sizes[*g] > 1).collect();
+    let free: Vec<usize> =
+        (0..sizes.len()).filter(|g| !fixed.contains(g) && sizes[*g] > 1).collect();
     let mut best: Option<(Genes, f64)> = None;
     let mut here: Option<(Genes, f64)> = None;
     let mut tried: HashSet<Genes> = HashSet::new();
@@ -82,7 +85,13 @@ fn steps(rng: &mut ChaCha8Rng) -> usize {
 }
 
 /// Changes so many genes, to a neighbour or to anything; all of them: anything.
-fn mutated(from: &Genes, sizes: &[u16], free: &[usize], count: usize, rng: &mut ChaCha8Rng) -> Genes {
+fn mutated(
+    from: &Genes,
+    sizes: &[u16],
+    free: &[usize],
+    count: usize,
+    rng: &mut ChaCha8Rng,
+) -> Genes {
     let mut to = from.clone();
     if count == usize::MAX {
         free.iter().for_each(|&g| to[g] = rng.random_range(0..sizes[g]));

@@ -1,8 +1,9 @@
 //! One evaluation: plan a system, run its attack under the plan, compare.
 //!
-//! Rule: what the plan promises is compared as in `bounds`, `windows`, `vcpus` and `levels`: responses with `wcrt_ns`; execution times, which
-//! the simulator tells apart from what preemptions cost, with `c_sce_ns` where that covers all the rest; and no deadline is missed where the plan says so.
-//! A job that has not ended counts with the time that it has been there.
+//! Rule: what the plan promises is compared as in `bounds`, `windows`, `vcpus` and `levels`:
+//! responses with `wcrt_ns`; execution times, which the simulator tells apart from what preemptions
+//! cost, with `c_sce_ns` where that covers all the rest; and no deadline is missed where the plan
+//! says so. A job that has not ended counts with the time that it has been there.
 
 use super::system::{Attack, Policy};
 use solocore_model::Platform;
@@ -28,18 +29,21 @@ pub enum Outcome {
     Bounded {
         /// Seen over bound.
         ratio: f64,
-        /// The same without what the victim computes: what a search climbs. It is above 1 where `ratio` is.
+        /// The same without what the victim computes: what a search climbs. It is above 1 where
+        /// `ratio` is.
         pressure: f64,
         /// A sentence with both numbers.
         what: String,
-        /// Transactions of a core in one period beyond its budget, at most: those that were under way when it was stopped.
+        /// Transactions of a core in one period beyond its budget, at most: those that were under
+        /// way when it was stopped.
         beyond_budget: u64,
     },
 }
 
 /// Simulated time of an attack: a few jobs, and the one that follows.
 pub fn duration_ns(attack: &Attack) -> u64 {
-    // Windows come at other times of the regulation's period each time, and short jobs at other times of a refresh.
+    // Windows come at other times of the regulation's period each time, and short jobs at other
+    // times of a refresh.
     let jobs = if attack.policy == Policy::Windows { 24 } else { 2 };
     let jobs_ns = jobs * attack.victim.period_ns + attack.victim.period_ns / 2;
     let last = attack.victim.phase_ns + jobs_ns.max(SHORTEST_NS);
@@ -69,14 +73,16 @@ pub fn planned(attack: &Attack, dir: &Path) -> Result<Plan, String> {
 pub fn simulated(attack: &Attack, plan: &Plan, duration_ns: u64) -> Result<SimResult, String> {
     let layout = solocore_sim::plan::layout(plan).map_err(|e| e.to_string())?;
     let options = Options { mode: Mode::Managed, duration_ns, seed: attack.seed, timeline_ns: 0 };
-    simulate_with(plan, &options, &attack.stand_ins(plan, &layout), &|_| true).map_err(|e| e.to_string())
+    simulate_with(plan, &options, &attack.stand_ins(plan, &layout), &|_| true)
+        .map_err(|e| e.to_string())
 }
 
 /// The largest seen over bound of all that the plan promises its analysed tasks, as a sentence.
 pub fn worst(attack: &Attack, plan: &Plan, result: &SimResult) -> (f64, String) {
     let mut worst = (0.0f64, "nothing ran".to_owned());
     for (planned, seen) in plan.tasks.iter().zip(&result.tasks) {
-        // It computes only, so that its bound is almost what is seen: no measure of anything, but a bound.
+        // It computes only, so that its bound is almost what is seen: no measure of anything, but a
+        // bound.
         let computes = planned.name.starts_with("hold");
         for (ratio, what) in compare(attack, plan, planned, seen, result.simulated_ns) {
             if ratio > worst.0 && (ratio > 1.0 || !computes) {
@@ -92,14 +98,19 @@ fn pressure(attack: &Attack, plan: &Plan, result: &SimResult) -> f64 {
     let own = attack.victim.compute_ns;
     let ratio = |(planned, seen): (&PlanTask, &TaskResult)| {
         let bound = planned.wcrt_ns.filter(|_| planned.name == "victim")?;
-        Some(seen.max_response_ns.saturating_sub(own) as f64 / bound.saturating_sub(own).max(1) as f64)
+        Some(
+            seen.max_response_ns.saturating_sub(own) as f64
+                / bound.saturating_sub(own).max(1) as f64,
+        )
     };
     plan.tasks.iter().zip(&result.tasks).filter_map(ratio).fold(f64::MIN_POSITIVE, f64::max)
 }
 
 fn beyond_budget(plan: &Plan, result: &SimResult) -> u64 {
     let cores = plan.cores.iter().zip(&result.cores);
-    let beyond = cores.filter_map(|(planned, seen)| seen.max_accesses_per_period.checked_sub(planned.budget_accesses?));
+    let beyond = cores.filter_map(|(planned, seen)| {
+        seen.max_accesses_per_period.checked_sub(planned.budget_accesses?)
+    });
     beyond.max().unwrap_or(0)
 }
 
@@ -109,7 +120,9 @@ pub fn evaluate(attack: &Attack, dir: &Path) -> Outcome {
         Ok(plan) => plan,
         Err(why) => return Outcome::Refused(why),
     };
-    if plan.windows().is_some_and(|s| s.table.is_empty()) || plan.tasks.iter().all(|t| t.wcrt_ns.is_none()) {
+    if plan.windows().is_some_and(|s| s.table.is_empty())
+        || plan.tasks.iter().all(|t| t.wcrt_ns.is_none())
+    {
         return Outcome::Unbounded;
     }
     match simulated(attack, &plan, duration_ns(attack)) {
@@ -143,7 +156,9 @@ fn compare(
             _ => attack.analysed_task(&planned.name).map_or(0, |a| a.phase_ns),
         };
         let so_far = duration_ns.saturating_sub(phase);
-        return Vec::from_iter((so_far > bound).then(|| ratio("unfinished response", so_far, bound)));
+        return Vec::from_iter(
+            (so_far > bound).then(|| ratio("unfinished response", so_far, bound)),
+        );
     }
     let mut out = vec![ratio("response", seen.max_response_ns, bound)];
     let alone = plan.tasks.iter().filter(|t| t.core == planned.core).count() == 1;
@@ -151,7 +166,12 @@ fn compare(
         // A window, or a VCPU that is let in, begins with what another left under way.
         Policy::Maracas => None,
         Policy::Windows => {
-            let home = plan.windows().unwrap().partitions.iter().find(|p| planned.partition.as_ref() == Some(&p.name));
+            let home = plan
+                .windows()
+                .unwrap()
+                .partitions
+                .iter()
+                .find(|p| planned.partition.as_ref() == Some(&p.name));
             home.map(|home| planned.c_sce_ns + (bound / home.period_ns + 1) * home.switch_ns)
         }
         Policy::Dynamic => (alone && planned.schedulable).then_some(planned.c_sce_ns),
@@ -162,7 +182,11 @@ fn compare(
     }
     if planned.schedulable && planned.broken_by(seen) {
         let deadline = planned.deadline_ns.unwrap_or(0);
-        out.push(ratio("deadline of a schedulable task", seen.max_response_ns.max(deadline + 1), deadline));
+        out.push(ratio(
+            "deadline of a schedulable task",
+            seen.max_response_ns.max(deadline + 1),
+            deadline,
+        ));
     }
     out
 }

@@ -1,12 +1,17 @@
-//! An adversary against the bounds: it searches for the programs, places and offsets that come nearest to them, or beyond.
+//! An adversary against the bounds: it searches for the programs, places and offsets that come
+//! nearest to them, or beyond.
 //!
-//! Problem: random systems with random pages come nowhere near a worst case, so that a bound can be wrong and no test shows it (issue 18).
-//! Rule: a point of the search is a whole system with the programs that run it ([`genes`]): board, cores, period and budgets, the victim's
-//! job, who is beside it, which rows of which banks everybody reads and writes, and when. Its value is the largest seen over bound of
-//! all that the plan promises ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. How a bound is computed plays no part.
+//! Problem: random systems with random pages come nowhere near a worst case, so that a bound can be
+//! wrong and no test shows it (issue 18).
+//! Rule: a point of the search is a whole system with the programs that run it ([`genes`]): board,
+//! cores, period and budgets, the victim's job, who is beside it, which rows of which banks
+//! everybody reads and writes, and when. Its value is the largest seen over bound of all that the
+//! plan promises ([`evaluate`]). A climb ([`climb`]) per board looks for the largest. How a bound
+//! is computed plays no part.
 //!
-//! `ATTACKS` is the number of evaluations of each policy. Where a plan gives no bound there is nothing to attack; the number of these is
-//! printed, and a planner that bounds next to nothing fails as well.
+//! `ATTACKS` is the number of evaluations of each policy. Where a plan gives no bound there is
+//! nothing to attack; the number of these is printed, and a planner that bounds next to nothing
+//! fails as well.
 //! Not covered: DMA without partitions, locked pages, shared frames.
 
 mod climb;
@@ -113,7 +118,9 @@ fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
         }
     };
     let kept = kept();
-    starts.iter_mut().for_each(|genes| kept.iter().for_each(|&(gene, choice)| genes[gene] = choice));
+    starts
+        .iter_mut()
+        .for_each(|genes| kept.iter().for_each(|&(gene, choice)| genes[gene] = choice));
     let fixed: Vec<usize> = std::iter::once(0).chain(kept.iter().map(|k| k.0)).collect();
     let (best, top) = climb(&sizes(policy), &fixed, &starts, budget, seed, &mut value);
     found.best = Some((top, best));
@@ -124,9 +131,13 @@ fn attack(policy: Policy, board: usize, budget: u64, seed: u64) -> Found {
 fn reproduction(policy: Policy, genes: &Genes) -> String {
     let attack = decode(policy, &mut Cursor::new(genes));
     let platform = Platform::find(&attack.board, Path::new(".")).unwrap();
-    let mut out = format!("{policy:?}, genes {genes:?}\n--- system.toml\n{}--- programs\n", attack.text(&platform));
+    let mut out = format!(
+        "{policy:?}, genes {genes:?}\n--- system.toml\n{}--- programs\n",
+        attack.text(&platform)
+    );
     writeln!(out, "victim {:?}", attack.victim).unwrap();
-    writeln!(out, "mates {:?}\nown {:?}\njobs {:?}", attack.mates, attack.own, attack.jobs).unwrap();
+    writeln!(out, "mates {:?}\nown {:?}\njobs {:?}", attack.mates, attack.own, attack.jobs)
+        .unwrap();
     for (core, other) in (1..).zip(&attack.others) {
         writeln!(out, "core {core} {other:?}").unwrap();
     }
@@ -145,7 +156,10 @@ fn search(policy: Policy, total: u64) -> Vec<(&'static str, Found)> {
     let count = boards.len() as u64;
     let seed = std::env::var("ATTACK_SEED").ok().and_then(|n| n.parse().ok()).unwrap_or(1);
     let share = |at: u64| total / count + u64::from(at < total % count);
-    (0..).zip(boards).map(|(at, board)| (BOARDS[board], attack(policy, board, share(at), seed))).collect()
+    (0..)
+        .zip(boards)
+        .map(|(at, board)| (BOARDS[board], attack(policy, board, share(at), seed)))
+        .collect()
 }
 
 fn hold(policy: Policy, usual: u64) {
@@ -154,7 +168,8 @@ fn hold(policy: Policy, usual: u64) {
     let mut all = Found::default();
     for (board, found) in found {
         println!(
-            "{policy:?} on {board}: {} evaluations, {} bounded, {} unbounded, {} refused, {} violations; seen/bound median {:.3}, most {:.3}",
+            "{policy:?} on {board}: {} evaluations, {} bounded, {} unbounded, {} refused, {} \
+                violations; seen/bound median {:.3}, most {:.3}",
             found.evaluations,
             found.ratios.len(),
             found.unbounded,
@@ -163,13 +178,16 @@ fn hold(policy: Policy, usual: u64) {
             found.median(),
             found.most()
         );
-        if let Some((_, genes)) = found.best.as_ref().filter(|_| std::env::var_os("ATTACK_BEST").is_some()) {
+        if let Some((_, genes)) =
+            found.best.as_ref().filter(|_| std::env::var_os("ATTACK_BEST").is_some())
+        {
             println!("best: {policy:?} {genes:?}");
         }
         all.merge(found);
     }
     println!(
-        "{policy:?}: {} evaluations in {:.1} s, {} bounded, {} violations; seen/bound median {:.3}, most {:.3}",
+        "{policy:?}: {} evaluations in {:.1} s, {} bounded, {} violations; seen/bound median \
+            {:.3}, most {:.3}",
         all.evaluations,
         started.elapsed().as_secs_f64(),
         all.ratios.len(),
@@ -177,7 +195,10 @@ fn hold(policy: Policy, usual: u64) {
         all.median(),
         all.most()
     );
-    println!("{policy:?}: a core made at most {} transactions beyond its budget in a period", all.beyond_budget);
+    println!(
+        "{policy:?}: a core made at most {} transactions beyond its budget in a period",
+        all.beyond_budget
+    );
     for (why, count) in all.refused.iter().take(5) {
         println!("refused {count} times: {why}");
     }
@@ -185,7 +206,12 @@ fn hold(policy: Policy, usual: u64) {
     for (ratio, what, genes) in all.violations.iter().take(3) {
         println!("=== {ratio:.3}: {what}\n{}", reproduction(policy, genes));
     }
-    assert!(all.violations.is_empty(), "{} of {} attacks exceeded a bound", all.violations.len(), all.evaluations);
+    assert!(
+        all.violations.is_empty(),
+        "{} of {} attacks exceeded a bound",
+        all.violations.len(),
+        all.evaluations
+    );
     assert!(
         all.ratios.len() as u64 * 4 > all.evaluations,
         "only {} of {} attacks had a bound to attack",
@@ -269,19 +295,26 @@ fn search_all(usual: u64) -> Vec<(Policy, Vec<(&'static str, Found)>)> {
     all
 }
 
-/// A table for docs. The row of all boards has, in place of the median over all attacks, that of the boards' closest ones: how much of each
-/// bound an adversary can fill.
+/// A table for docs. The row of all boards has, in place of the median over all attacks, that of
+/// the boards' closest ones: how much of each bound an adversary can fill.
 fn print_table(found: &[(Policy, Vec<(&'static str, Found)>)]) {
-    println!("| policy | board | attacks | no bound | above the bound | bound/seen, median | bound/seen, least |");
+    println!(
+        "| policy | board | attacks | no bound | above the bound | bound/seen, median | \
+            bound/seen, least |"
+    );
     println!("|---|---|--:|--:|--:|--:|--:|");
-    let over = |ratio: f64| if ratio > 0.0 { format!("{:.2}", 1.0 / ratio) } else { "-".to_owned() };
+    let over =
+        |ratio: f64| if ratio > 0.0 { format!("{:.2}", 1.0 / ratio) } else { "-".to_owned() };
     let (mut sentences, mut violations) = (Vec::new(), Vec::new());
     for (policy, boards) in found {
         let (mut all, mut closest) = (Found::default(), Found::default());
         let row = |board: &str, f: &Found, median: f64| {
             let (none, above) = (f.unbounded + f.refusals(), f.violations.len());
             let (median, least) = (over(median), over(f.most()));
-            println!("| {policy:?} | {board} | {} | {none} | {above} | {median} | {least} |", f.evaluations);
+            println!(
+                "| {policy:?} | {board} | {} | {none} | {above} | {median} | {least} |",
+                f.evaluations
+            );
         };
         for (board, found) in boards {
             row(board, found, found.median());
@@ -289,8 +322,14 @@ fn print_table(found: &[(Policy, Vec<(&'static str, Found)>)]) {
             all.merge(found.clone());
         }
         row("all", &all, closest.median());
-        sentences.push(format!("{policy:?}: seen/bound median {:.3}, most {:.3}", all.median(), all.most()));
-        sentences.extend(all.refused.iter().map(|(why, count)| format!("  refused {count} times: {why}")));
+        sentences.push(format!(
+            "{policy:?}: seen/bound median {:.3}, most {:.3}",
+            all.median(),
+            all.most()
+        ));
+        sentences.extend(
+            all.refused.iter().map(|(why, count)| format!("  refused {count} times: {why}")),
+        );
         let worst = all.violations.into_iter().max_by(|a, b| a.0.total_cmp(&b.0));
         violations.extend(worst.map(|(ratio, what, genes)| {
             let again = reproduction(*policy, &genes);
@@ -325,14 +364,19 @@ fn table_of_kinds() {
                     _ => None,
                 }
             };
-            let worst = boards(policy).into_iter().filter_map(ratio).max_by(|a, b| a.0.total_cmp(&b.0));
-            worst.map_or_else(|| "no bound".to_owned(), |(ratio, board)| format!("{ratio:.2} {board}"))
+            let worst =
+                boards(policy).into_iter().filter_map(ratio).max_by(|a, b| a.0.total_cmp(&b.0));
+            worst.map_or_else(
+                || "no bound".to_owned(),
+                |(ratio, board)| format!("{ratio:.2} {board}"),
+            )
         };
         println!("| {name} | {} |", POLICIES.map(cell).join(" | "));
     }
 }
 
-/// The same, and writes the worst point of each policy and board to `known.txt`; the points that were there come after them.
+/// The same, and writes the worst point of each policy and board to `known.txt`; the points that
+/// were there come after them.
 #[test]
 #[ignore = "takes as long as it is asked to, and writes a file of this directory"]
 fn write_known() {
@@ -346,9 +390,14 @@ fn write_known() {
             lines.push(format!("{policy:?} {board} {}", numbers.join(" ")));
         }
     }
-    let before = include_str!("known.txt").lines().map(str::to_owned).filter(|line| !lines.contains(line));
+    let before =
+        include_str!("known.txt").lines().map(str::to_owned).filter(|line| !lines.contains(line));
     let before: Vec<String> = before.collect();
-    std::fs::write(path, lines.into_iter().chain(before).map(|line| line + "\n").collect::<String>()).unwrap();
+    std::fs::write(
+        path,
+        lines.into_iter().chain(before).map(|line| line + "\n").collect::<String>(),
+    )
+    .unwrap();
     print_table(&found);
 }
 

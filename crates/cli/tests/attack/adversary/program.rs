@@ -1,8 +1,9 @@
 //! The programs of an attack: where their accesses lie, how they mix, and when they come.
 //!
-//! Rule: a [`Beat`] is a stream that a best-effort task makes for ever; a [`Job`] is what an analysed task makes in each of its jobs, with
-//! exactly the accesses that its system states. Both know their frames: rows of chosen banks, which random pages would never be. Each access
-//! is one DRAM transaction: it enters at the shared cache, and its pages are kept out of it.
+//! Rule: a [`Beat`] is a stream that a best-effort task makes for ever; a [`Job`] is what an
+//! analysed task makes in each of its jobs, with exactly the accesses that its system states. Both
+//! know their frames: rows of chosen banks, which random pages would never be. Each access is one
+//! DRAM transaction: it enters at the shared cache, and its pages are kept out of it.
 
 use solocore_sim::machine::Layout;
 use solocore_sim::program::{Entry, Op, OpKind, Program, Signal};
@@ -25,13 +26,21 @@ pub enum Rows {
     OpenBanks,
     /// Any row of any of its banks.
     Random,
-    /// Runs of four lines of a row, then another row of the same bank: as many hits as the cap lets pass.
+    /// Runs of four lines of a row, then another row of the same bank: as many hits as the cap lets
+    /// pass.
     Runs,
 }
 
 /// Every kind of rows.
-pub const ROWS: [Rows; 7] =
-    [Rows::Conflicts, Rows::Few, Rows::Hits, Rows::Banks, Rows::OpenBanks, Rows::Random, Rows::Runs];
+pub const ROWS: [Rows; 7] = [
+    Rows::Conflicts,
+    Rows::Few,
+    Rows::Hits,
+    Rows::Banks,
+    Rows::OpenBanks,
+    Rows::Random,
+    Rows::Runs,
+];
 
 /// Frames and lines that a stream visits, over and over.
 #[derive(Clone, Debug)]
@@ -42,17 +51,26 @@ pub struct Visit {
     pub lines: Vec<u64>,
 }
 
-/// Rows that one stream has for itself, where the banks have enough: more than the write queue holds, so that no two writes in it are of
-/// one row.
+/// Rows that one stream has for itself, where the banks have enough: more than the write queue
+/// holds, so that no two writes in it are of one row.
 const OWN_ROWS: u32 = 80;
 /// Streams of one system, about.
 const SLOTS: u32 = 24;
 
 impl Visit {
-    /// The lines of `rows` in `banks`, of which `bank` is the first. `slot` keeps streams apart: each has rows of its own.
-    pub fn new(layout: &Layout, banks: &[u32], bank: usize, rows: Rows, slot: u32, lines_per_page: u64) -> Self {
+    /// The lines of `rows` in `banks`, of which `bank` is the first. `slot` keeps streams apart:
+    /// each has rows of its own.
+    pub fn new(
+        layout: &Layout,
+        banks: &[u32],
+        bank: usize,
+        rows: Rows,
+        slot: u32,
+        lines_per_page: u64,
+    ) -> Self {
         // Where channels are interleaved below the page, no page begins in the banks of the second.
-        let begin: Vec<u32> = banks.iter().copied().filter(|&b| !layout.frames_of(b, 0).is_empty()).collect();
+        let begin: Vec<u32> =
+            banks.iter().copied().filter(|&b| !layout.frames_of(b, 0).is_empty()).collect();
         let banks: Vec<u32> = (0..begin.len()).map(|i| begin[(bank + i) % begin.len()]).collect();
         let own = (layout.rows() / SLOTS).clamp(1, OWN_ROWS);
         let (many_banks, many_rows) = match rows {
@@ -74,7 +92,9 @@ impl Visit {
         let count = 8 * lines_per_page.max(64);
         let lines = (0..count).map(|n| match rows {
             // The line changes with every round, so that no two accesses under way share one.
-            Rows::Conflicts | Rows::Few | Rows::Banks | Rows::OpenBanks | Rows::Hits => at(n, n / pages),
+            Rows::Conflicts | Rows::Few | Rows::Banks | Rows::OpenBanks | Rows::Hits => {
+                at(n, n / pages)
+            }
             Rows::Runs => at(n / 4, n / 4 / pages * 4 + n % 4),
             Rows::Random => {
                 let draw = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -206,7 +226,8 @@ pub enum Shape {
 }
 
 /// Every shape.
-pub const SHAPES: [Shape; 5] = [Shape::Even, Shape::Start, Shape::End, Shape::Halves, Shape::Bursts];
+pub const SHAPES: [Shape; 5] =
+    [Shape::Even, Shape::Start, Shape::End, Shape::Halves, Shape::Bursts];
 
 /// What an analysed task does in a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -248,7 +269,8 @@ impl Jobs {
     /// Cycles that are computed before access `n` of a job.
     fn before(&self, n: u64) -> u64 {
         let share = |n: u64, of: u64| {
-            u64::try_from(u128::from(self.job.cycles) * u128::from(n) / u128::from(of.max(1))).unwrap()
+            u64::try_from(u128::from(self.job.cycles) * u128::from(n) / u128::from(of.max(1)))
+                .unwrap()
         };
         let misses = self.job.misses;
         match self.job.shape {
@@ -281,7 +303,8 @@ impl Program for Jobs {
         }
         let upto = self.before(self.done);
         compute(&mut self.computed, upto);
-        let write = self.job.write_each > 0 && self.done % self.job.write_each == self.job.write_each - 1;
+        let write =
+            self.job.write_each > 0 && self.done % self.job.write_each == self.job.write_each - 1;
         let lines = if write { &self.lines.writes } else { &self.lines.reads };
         let kind = if write { OpKind::StoreLine } else { self.job.read };
         out.push(Op::access(kind, 0, lines[self.visited % lines.len()]));

@@ -1,7 +1,9 @@
-//! How good is the climb? On a small memory every point of a small space is tried, and the climb must come near the worst of them.
+//! How good is the climb? On a small memory every point of a small space is tried, and the climb
+//! must come near the worst of them.
 //!
-//! Rule: two cores, two banks of 64 rows. The first space is a part of the search's own genes; the second is all sequences of a few requests that a
-//! rival may make over and over. The climb has a fraction of the evaluations that trying all takes, and must reach 95 % of the worst response.
+//! Rule: two cores, two banks of 64 rows. The first space is a part of the search's own genes; the
+//! second is all sequences of a few requests that a rival may make over and over. The climb has a
+//! fraction of the evaluations that trying all takes, and must reach 95 % of the worst response.
 
 use super::climb::{Genes, climb};
 use super::evaluate::{planned, simulated};
@@ -65,7 +67,8 @@ fn decode(policy: Policy, board: &Path, c: &mut Cursor) -> Attack {
         empty_each: 0,
     };
     let phase_ns = c.pick(&[0, 18_000]);
-    let victim = Analysed { job, compute_ns: 2_000, period_ns: 61_000, deadline_ps: None, phase_ns };
+    let victim =
+        Analysed { job, compute_ns: 2_000, period_ns: 61_000, deadline_ps: None, phase_ns };
     Attack {
         policy,
         board: board.display().to_string(),
@@ -110,15 +113,21 @@ fn compare(name: &str, sizes: &[u16], share: u64, value: &dyn Fn(&Genes) -> f64)
     for seed in 0..8 {
         // From somewhere, as a real search.
         let start = point(sizes, seed * 7919 % all);
-        let (_, top) = climb(sizes, &[], &[start], all / share, seed, &mut |genes| values[index(sizes, genes)]);
+        let (_, top) = climb(sizes, &[], &[start], all / share, seed, &mut |genes| {
+            values[index(sizes, genes)]
+        });
         least = least.min(top);
     }
     println!(
-        "{name}: {all} points, worst {worst} ns, {near} of them within 5 %; climbs of {} evaluations reach {:.1} % and more",
+        "{name}: {all} points, worst {worst} ns, {near} of them within 5 %; climbs of {} \
+            evaluations reach {:.1} % and more",
         all / share,
         100.0 * least / worst
     );
-    assert!(near as u64 * 5 < all, "{name}: {near} of {all} points are as bad as the worst: nothing to search");
+    assert!(
+        near as u64 * 5 < all,
+        "{name}: {near} of {all} points are as bad as the worst: nothing to search"
+    );
     assert!(least >= 0.95 * worst, "{name}: a climb reached {least} ns of {worst}");
 }
 
@@ -150,7 +159,8 @@ struct Script {
     done: usize,
 }
 
-/// Requests of a script, and the choices of each: reads and writes of an open row or another one, and short and long computations.
+/// Requests of a script, and the choices of each: reads and writes of an open row or another one,
+/// and short and long computations.
 const STEPS: usize = 4;
 const CHOICES: u16 = 6;
 
@@ -192,17 +202,24 @@ fn climbs_come_near_the_worst_of_all_sequences() {
     let layout = solocore_sim::plan::layout(&plan).unwrap();
     let lines = u64::from(plan.platform.lines_per_page());
     // Every other row of the second bank; the first page has the hits.
-    let frames: Vec<u64> = (0..layout.rows()).step_by(2).map(|row| layout.frames_of(1, row)[0]).collect();
+    let frames: Vec<u64> =
+        (0..layout.rows()).step_by(2).map(|row| layout.frames_of(1, row)[0]).collect();
     let pages = u32::try_from(frames.len()).unwrap();
     let others = u64::from(pages) - 1;
-    let conflicts: Vec<u64> = (0..others * lines).map(|n| (1 + n % others) * lines + n / others).collect();
+    let conflicts: Vec<u64> =
+        (0..others * lines).map(|n| (1 + n % others) * lines + n / others).collect();
     let value = |genes: &Genes| {
         let mut stand_ins = attack.stand_ins(&plan, &layout);
         let (steps, conflicts) = (genes.clone(), conflicts.clone());
         let program = Arc::new(move || {
             let hits = (0..lines).collect();
-            Box::new(Script { steps: steps.clone(), hits, conflicts: conflicts.clone(), pages, done: 0 })
-                as Box<dyn Program>
+            Box::new(Script {
+                steps: steps.clone(),
+                hits,
+                conflicts: conflicts.clone(),
+                pages,
+                done: 0,
+            }) as Box<dyn Program>
         });
         let (frames, kind) = (frames.clone(), Some(PageKind::Bypass));
         stand_ins[1] = StandIn { task: 1, program, frames, kind, phase_ns: 0 };

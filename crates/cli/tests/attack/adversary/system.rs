@@ -1,7 +1,9 @@
 //! An attack as a system file, and back from its plan to the programs that carry it out.
 //!
-//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be other analysed tasks on its core and best effort on its core.
-//! Each other core runs best effort, or two analysed tasks: one that holds the other up, and one whose jobs access memory in bursts. The file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
+//! Rule: the victim is task 0 on core 0, or where the planner puts it. Beside it there may be other
+//! analysed tasks on its core and best effort on its core. Each other core runs best effort, or two
+//! analysed tasks: one that holds the other up, and one whose jobs access memory in bursts. The
+//! file states what the programs do: an analysed job's `wcet` is its computation plus, for each of
 //! its misses, `L_max` and a look-up of the shared cache.
 
 use super::program::{Beat, Job, Jobs, Stream, Visit, join};
@@ -64,8 +66,8 @@ pub struct Analysed {
     pub phase_ns: u64,
 }
 
-/// Two analysed tasks of each other core. The first preempts the second, so that a burst of the second comes as late as its deadline, and the
-/// next one as early as its release.
+/// Two analysed tasks of each other core. The first preempts the second, so that a burst of the
+/// second comes as late as its deadline, and the next one as early as its release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bursts {
     /// Computes only.
@@ -81,7 +83,10 @@ pub struct Bursts {
 impl Bursts {
     /// Both, on this core, if it has them.
     fn on(&self, core: usize) -> Option<[Analysed; 2]> {
-        let later = |a: Analysed| Analysed { phase_ns: a.phase_ns + self.stagger_ns * (core as u64 - 1), ..a };
+        let later = |a: Analysed| Analysed {
+            phase_ns: a.phase_ns + self.stagger_ns * (core as u64 - 1),
+            ..a
+        };
         (core <= self.cores).then(|| [later(self.hold), later(self.burst)])
     }
 }
@@ -158,7 +163,9 @@ impl Attack {
     }
 
     fn named_mates(&self) -> impl Iterator<Item = (String, &Analysed)> {
-        (0..).zip(&self.mates).map(|(n, mate)| (if n == 0 { "mate".to_owned() } else { format!("mate{n}") }, mate))
+        (0..)
+            .zip(&self.mates)
+            .map(|(n, mate)| (if n == 0 { "mate".to_owned() } else { format!("mate{n}") }, mate))
     }
 
     /// The analysed task of this name.
@@ -168,7 +175,11 @@ impl Attack {
             Some(self.bursts(core)?[which])
         };
         let mate = self.named_mates().find(|(mate, _)| mate == name).map(|(_, mate)| *mate);
-        (name == "victim").then_some(self.victim).or(mate).or_else(|| on("hold", 0)).or_else(|| on("burst", 1))
+        (name == "victim")
+            .then_some(self.victim)
+            .or(mate)
+            .or_else(|| on("hold", 0))
+            .or_else(|| on("burst", 1))
     }
 
     fn regulation(&self, out: &mut String, platform: &Platform) {
@@ -178,18 +189,21 @@ impl Attack {
             Policy::Dynamic => "dynamic",
             _ => "memguard",
         };
-        writeln!(out, "[regulation]\npolicy = \"{policy}\"\nactive_cores = {}", self.cores).unwrap();
+        writeln!(out, "[regulation]\npolicy = \"{policy}\"\nactive_cores = {}", self.cores)
+            .unwrap();
         if self.policy != Policy::Dynamic {
             writeln!(out, "period = \"{} ns\"", self.period_ns).unwrap();
         }
         if self.policy == Policy::Uneven {
-            let each = u128::from(platform.llc.line.0) * 1_000_000_000 / u128::from(platform.dram.latency_max.ps());
+            let each = u128::from(platform.llc.line.0) * 1_000_000_000
+                / u128::from(platform.dram.latency_max.ps());
             let kilobytes = each * u128::from(self.share) / 1000;
             writeln!(out, "share = \"explicit\"").unwrap();
             write!(out, "[[core]]\nid = 0\nbandwidth = \"{kilobytes} kB/s\"\n").unwrap();
         }
         if self.write_part > 0 && matches!(self.policy, Policy::Even | Policy::Uneven) {
-            // What each core may surely do beside the others, by the time of a write: a part of that is for writes.
+            // What each core may surely do beside the others, by the time of a write: a part of
+            // that is for writes.
             let ns = platform.dram.latency_max.ps() / 1000 + 70 * u64::from(self.cores);
             let kilobytes = platform.llc.line.0 * 1_000_000 / ns * self.write_part / 1000;
             for core in 0..self.cores {
@@ -207,16 +221,22 @@ impl Attack {
         let (strict, background) =
             (self.knob.is_multiple_of(2), ["least_time", "keep", "none"][(self.knob % 3) as usize]);
         // Of its period the victim's VCPU has this share, in whole periods or parts of one.
-        let (share, parts) =
-            ([900, 600, 300, 150][(self.knob / 6 % 4) as usize], [1, 1, 2, 5][(self.knob / 24 % 4) as usize]);
-        // The bounds count on a list that never is full: a job's end, and best effort and the mates that preempt it.
-        let least = 3 + 2 * (self.victim.period_ns / parts).div_ceil(1_000_000) + 3 * self.mates.len() as u64;
+        let (share, parts) = (
+            [900, 600, 300, 150][(self.knob / 6 % 4) as usize],
+            [1, 1, 2, 5][(self.knob / 24 % 4) as usize],
+        );
+        // The bounds count on a list that never is full: a job's end, and best effort and the mates
+        // that preempt it.
+        let least = 3
+            + 2 * (self.victim.period_ns / parts).div_ceil(1_000_000)
+            + 3 * self.mates.len() as u64;
         let entries = least.max([1, 8, 16][(self.knob / 2 % 3) as usize]).min(16);
         writeln!(
             out,
-            "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nreplenishments = {}\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
-            self.cores,
-            entries
+            "[regulation]\npolicy = \"maracas\"\nactive_cores = {}\n[maracas]\nstrict = \
+                {strict}\nbackground = \"{background}\"\noverhead = \"0 us\"\nreplenishments = \
+                {}\nbest_effort = {{ capacity = \"20 us\", period = \"1 ms\" }}",
+            self.cores, entries
         )
         .unwrap();
         let mut vcpu = |name: &str, task: &Analysed, share: u64, tasks: &[String]| {
@@ -224,7 +244,8 @@ impl Attack {
             let capacity = (period * share / 1000).max(10_000);
             writeln!(
                 out,
-                "[[vcpu]]\nname = \"v-{name}\"\ncapacity = \"{capacity} ns\"\nperiod = \"{period} ns\"\ncore = 0\ntasks = {tasks:?}"
+                "[[vcpu]]\nname = \"v-{name}\"\ncapacity = \"{capacity} ns\"\nperiod = \"{period} \
+                    ns\"\ncore = 0\ntasks = {tasks:?}"
             )
             .unwrap();
         };
@@ -236,15 +257,22 @@ impl Attack {
             vcpu("victim", &self.victim, share, &all);
             return;
         }
-        vcpu("victim", &self.victim, if self.mates.is_empty() { share } else { share / 2 }, &[victim]);
-        self.named_mates().for_each(|(name, mate)| vcpu(&name, mate, 200, std::slice::from_ref(&name)));
+        vcpu(
+            "victim",
+            &self.victim,
+            if self.mates.is_empty() { share } else { share / 2 },
+            &[victim],
+        );
+        self.named_mates()
+            .for_each(|(name, mate)| vcpu(&name, mate, 200, std::slice::from_ref(&name)));
     }
 
     /// The last core is for I/O and runs nothing.
     fn windows(&self, out: &mut String) {
         writeln!(
             out,
-            "[regulation]\npolicy = \"memguard\"\nperiod = \"{} ns\"\nactive_cores = {}\n[sce]\nslack = 0",
+            "[regulation]\npolicy = \"memguard\"\nperiod = \"{} ns\"\nactive_cores = \
+                {}\n[sce]\nslack = 0",
             self.period_ns, self.cores
         )
         .unwrap();
@@ -254,19 +282,35 @@ impl Attack {
             (0..self.devices).for_each(|d| write!(out, "[[device]]\nname = \"d{d}\"\n").unwrap());
         }
         let mut partition = |name: &str, core: u32, duration: Option<u64>| {
-            let duration = duration.map_or_else(String::new, |d| format!("duration = \"{} us\"\n", d / 1000));
-            write!(out, "[[partition]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period} ns\"\n{duration}")
-                .unwrap();
+            let duration =
+                duration.map_or_else(String::new, |d| format!("duration = \"{} us\"\n", d / 1000));
+            write!(
+                out,
+                "[[partition]]\nname = \"{name}\"\ncore = {core}\nperiod = \"{period} \
+                ns\"\n{duration}"
+            )
+            .unwrap();
             if self.devices > 0 {
-                let half =
-                    |device: u32| format!("{{ device = \"d{device}\", physical = \"10 us\", transfer = \"16 KiB\" }}");
+                let half = |device: u32| {
+                    format!(
+                        "{{ device = \"d{device}\", physical = \"10 us\", transfer = \"16 KiB\" }}"
+                    )
+                };
                 let (input, output) = (half(core % self.devices), half((core + 1) % self.devices));
-                write!(out, "[[partition.chain]]\nage = \"1 s\"\ninput = {input}\noutput = {output}\n").unwrap();
+                write!(
+                    out,
+                    "[[partition.chain]]\nage = \"1 s\"\ninput = {input}\noutput = {output}\n"
+                )
+                .unwrap();
             }
         };
         partition("p-victim", 0, None);
         if self.own.is_some() {
-            partition("p-own", 0, Some(period * [333, 250, 125, 800][(self.knob % 4) as usize] / 1000));
+            partition(
+                "p-own",
+                0,
+                Some(period * [333, 250, 125, 800][(self.knob % 4) as usize] / 1000),
+            );
         }
         for (core, _) in (1..).zip(&self.others).filter(|(_, beat)| beat.is_some()) {
             partition(&format!("p-rival{core}"), core, Some(period * 19 / 20));
@@ -276,14 +320,22 @@ impl Attack {
     fn levels(&self, out: &mut String) {
         writeln!(
             out,
-            "[regulation]\npolicy = \"none\"\nactive_cores = {}\n[mc2]\nscheme = \"{}\"\ncontention = \"bounded\"",
+            "[regulation]\npolicy = \"none\"\nactive_cores = {}\n[mc2]\nscheme = \
+                \"{}\"\ncontention = \"bounded\"",
             self.cores,
             ["O|opt", "O|C+A/B-All", "C|C", "O|C"][(self.knob / 2 % 4) as usize]
         )
         .unwrap();
     }
 
-    fn analysed(&self, out: &mut String, name: &str, task: &Analysed, core: u32, platform: &Platform) {
+    fn analysed(
+        &self,
+        out: &mut String,
+        name: &str,
+        task: &Analysed,
+        core: u32,
+        platform: &Platform,
+    ) {
         let wcet_ps = task.compute_ns * 1000 + task.job.misses * miss_ps(platform);
         let place = match self.policy {
             // The optimiser places it; a VCPU has its core.
@@ -291,15 +343,20 @@ impl Attack {
             Policy::Windows => "partition = \"p-victim\"\n".to_owned(),
             _ => format!("core = {core}\n"),
         };
-        let level = if self.policy == Policy::Levels && self.knob.is_multiple_of(2) { "A" } else { "B" };
-        let deadline = task.deadline_ps.map_or_else(String::new, |d| format!("deadline = \"{d} ps\"\n"));
+        let level =
+            if self.policy == Policy::Levels && self.knob.is_multiple_of(2) { "A" } else { "B" };
+        let deadline =
+            task.deadline_ps.map_or_else(String::new, |d| format!("deadline = \"{d} ps\"\n"));
         let soft = match (self.policy, self.knob) {
-            (Policy::Dynamic, n) if n > 0 => format!("soft_budget = {}\n", n.max(u64::from(self.cores))),
+            (Policy::Dynamic, n) if n > 0 => {
+                format!("soft_budget = {}\n", n.max(u64::from(self.cores)))
+            }
             _ => String::new(),
         };
         write!(
             out,
-            "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{deadline}{soft}",
+            "[[task]]\nname = \"{name}\"\n{place}criticality = \"{level}\"\nperiod = \"{} \
+                ns\"\nwcet = \"{wcet_ps} ps\"\nmisses = {}\n{deadline}{soft}",
             task.period_ns, task.job.misses
         )
         .unwrap();
@@ -307,11 +364,17 @@ impl Attack {
 
     fn best_effort(&self, out: &mut String, name: &str, core: u32) {
         let place = match self.policy {
-            Policy::Windows => format!("partition = \"p-{name}\"\nperiod = \"{} ns\"\n", self.victim.period_ns),
+            Policy::Windows => {
+                format!("partition = \"p-{name}\"\nperiod = \"{} ns\"\n", self.victim.period_ns)
+            }
             _ => format!("core = {core}\n"),
         };
-        write!(out, "[[task]]\nname = \"{name}\"\ncriticality = \"D\"\n{place}wcet = \"1 us\"\nmisses = 1000000\n")
-            .unwrap();
+        write!(
+            out,
+            "[[task]]\nname = \"{name}\"\ncriticality = \"D\"\n{place}wcet = \"1 \
+            us\"\nmisses = 1000000\n"
+        )
+        .unwrap();
     }
 
     /// System and demands, as `plan` takes them.
@@ -319,7 +382,8 @@ impl Attack {
     /// # Errors
     /// What the parser says.
     pub fn system(&self, platform: &Platform, dir: &Path) -> Result<(System, Vec<Demand>), String> {
-        let system = System::parse(&dir.join("system.toml"), &self.text(platform)).map_err(|e| e.to_string())?;
+        let system = System::parse(&dir.join("system.toml"), &self.text(platform))
+            .map_err(|e| e.to_string())?;
         let demand = |t: &solocore_model::system::Task| match &t.demand {
             Stated::Given { wcet, misses } => Demand::Given { wcet_ps: wcet.ps(), misses: *misses },
             other => panic!("{other:?}"),
@@ -348,7 +412,8 @@ impl Attack {
             ) = if let Some(analysed) = analysed {
                 let job = Job {
                     cycles: u64::try_from(
-                        u128::from(analysed.compute_ns) * u128::from(platform.frequency.0) / 1_000_000_000,
+                        u128::from(analysed.compute_ns) * u128::from(platform.frequency.0)
+                            / 1_000_000_000,
                     )
                     .unwrap(),
                     ..analysed.job
@@ -356,10 +421,16 @@ impl Attack {
                 let reads = visit(at, job.bank, job.read_rows, slot);
                 let writes = visit(at, job.bank, job.read_rows, slot + 1);
                 let (frames, lines) = join(&reads, &writes, lines);
-                (frames, Arc::new(move || Box::new(Jobs::new(job, lines.clone())) as _), analysed.phase_ns)
+                (
+                    frames,
+                    Arc::new(move || Box::new(Jobs::new(job, lines.clone())) as _),
+                    analysed.phase_ns,
+                )
             } else {
                 let core = task.name.strip_prefix("rival").and_then(|n| n.parse::<usize>().ok());
-                let beat = core.map_or(self.own, |core| self.others[core - 1]).expect("it is in the system");
+                let beat = core
+                    .map_or(self.own, |core| self.others[core - 1])
+                    .expect("it is in the system");
                 let reads = visit(at, beat.bank, beat.read_rows, slot);
                 let writes = visit(at, beat.bank, beat.write_rows, slot + 1);
                 let (frames, lines) = join(&reads, &writes, lines);

@@ -27,7 +27,8 @@ pub(crate) struct Throttling {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Info {
     pub cache: Option<Cache>,
-    /// Lines of a schemata that are masks of it: one, or those of code and of data where they are apart (CDP).
+    /// Lines of a schemata that are masks of it: one, or those of code and of data where they are
+    /// apart (CDP).
     pub lines: Vec<&'static str>,
     pub throttling: Option<Throttling>,
     /// Groups that there may be beside the first.
@@ -57,7 +58,8 @@ impl Info {
         let place = root();
         let schemata = text("schemata").ok_or_else(|| {
             LinuxError::Machine(format!(
-                "resctrl is not mounted at {0}; mount it (mount -t resctrl resctrl {0}), if the CPU has it (`solocore doctor`)",
+                "resctrl is not mounted at {0}; mount it (mount -t resctrl resctrl {0}), if the \
+                    CPU has it (`solocore doctor`)",
                 place.display()
             ))
         })?;
@@ -68,7 +70,9 @@ impl Info {
         let of = |file: &str| format!("info/{}/{file}", lines[0]);
         let cache = hex(&of("cbm_mask")).filter(|&m| m != 0).map(|mask| Cache {
             mask,
-            least_bits: decimal(&of("min_cbm_bits")).and_then(|b| u32::try_from(b).ok()).unwrap_or(1),
+            least_bits: decimal(&of("min_cbm_bits"))
+                .and_then(|b| u32::try_from(b).ok())
+                .unwrap_or(1),
             shared: hex(&of("shareable_bits")).unwrap_or(0),
             sparse: decimal(&of("sparse_masks")) == Some(1),
         });
@@ -79,11 +83,21 @@ impl Info {
             step: decimal("info/MB/bandwidth_gran").unwrap_or(10).max(1),
             in_mib,
         });
-        let groups = [cache.map(|_| of("num_closids")), throttling.map(|_| "info/MB/num_closids".to_owned())];
-        let groups = groups.into_iter().flatten().filter_map(|f| decimal(&f)).min().unwrap_or(1).saturating_sub(1);
+        let groups = [
+            cache.map(|_| of("num_closids")),
+            throttling.map(|_| "info/MB/num_closids".to_owned()),
+        ];
+        let groups = groups
+            .into_iter()
+            .flatten()
+            .filter_map(|f| decimal(&f))
+            .min()
+            .unwrap_or(1)
+            .saturating_sub(1);
         if cache.is_none() && throttling.is_none() {
             return Err(LinuxError::Machine(
-                "resctrl offers neither ways of the shared cache (L3) nor bandwidth (MB); leave --resctrl out"
+                "resctrl offers neither ways of the shared cache (L3) nor bandwidth (MB); leave \
+                    --resctrl out"
                     .to_owned(),
             ));
         }
@@ -93,7 +107,11 @@ impl Info {
             groups,
             cache_domains: domains(&schemata, lines[0]),
             memory_domains: domains(&schemata, "MB"),
-            monitors: monitors.lines().filter(|l| !l.ends_with("_config")).map(str::to_owned).collect(),
+            monitors: monitors
+                .lines()
+                .filter(|l| !l.ends_with("_config"))
+                .map(str::to_owned)
+                .collect(),
             lines: if cache.is_some() { lines } else { Vec::new() },
             cache,
         })
@@ -106,9 +124,11 @@ impl Info {
         let bandwidth = self.throttling.map_or("none".to_owned(), |t| {
             if t.in_mib { "in MiB/s".to_owned() } else { format!("in steps of {} %", t.step) }
         });
-        let monitors = if self.monitors.is_empty() { "nothing".to_owned() } else { self.monitors.join(", ") };
+        let monitors =
+            if self.monitors.is_empty() { "nothing".to_owned() } else { self.monitors.join(", ") };
         format!(
-            "ways of the shared cache: {ways}{apart}; bandwidth: {bandwidth}; {} groups; counted: {monitors}: `solocore run --resctrl`",
+            "ways of the shared cache: {ways}{apart}; bandwidth: {bandwidth}; {} groups; counted: \
+                {monitors}: `solocore run --resctrl`",
             self.groups
         )
     }

@@ -1,9 +1,9 @@
 //! What the groups hold in the cache and transfer.
 //!
-//! Rule: a group's counters are summed over the caches; bytes count from when the group was made. Where the kernel has no figure
-//! (`Unavailable`, `Error`, or no such counter) there is none here.
-//! Does not cover: when the hardware looks (occupancy follows the cache by up to some milliseconds); lines that a group brought in
-//! before are its own until they leave.
+//! Rule: a group's counters are summed over the caches; bytes count from when the group was made.
+//! Where the kernel has no figure (`Unavailable`, `Error`, or no such counter) there is none here.
+//! Does not cover: when the hardware looks (occupancy follows the cache by up to some
+//! milliseconds); lines that a group brought in before are its own until they leave.
 
 use super::shares::{Members, Shares};
 use super::tree::{Mounted, Tree};
@@ -27,21 +27,34 @@ pub(super) fn counter(tree: &dyn Tree, group: &str, caches: &[String], event: &s
     if caches.is_empty() {
         return None;
     }
-    let one = |cache: &String| tree.read(&format!("{group}/mon_data/{cache}/{event}")).ok()?.trim().parse::<u64>().ok();
+    let one = |cache: &String| {
+        tree.read(&format!("{group}/mon_data/{cache}/{event}")).ok()?.trim().parse::<u64>().ok()
+    };
     caches.iter().map(one).sum()
 }
 
 impl Groups {
     /// Right after they were made.
     pub fn new(root: PathBuf, shares: &Shares) -> Self {
-        let mut groups = Self { root, groups: Vec::new(), tasks: shares.tasks.clone(), locks: shares.locks.clone() };
+        let mut groups = Self {
+            root,
+            groups: Vec::new(),
+            tasks: shares.tasks.clone(),
+            locks: shares.locks.clone(),
+        };
         for g in &shares.groups {
             let cpu = match g.members {
                 Members::Cpu(cpu) => Some(cpu),
                 Members::Tasks => None,
             };
             let schemata = g.schemata.lines().map(str::to_owned).collect();
-            let run = RunGroup { group: g.name.clone(), cpu, schemata, exclusive: g.exclusive, ..RunGroup::default() };
+            let run = RunGroup {
+                group: g.name.clone(),
+                cpu,
+                schemata,
+                exclusive: g.exclusive,
+                ..RunGroup::default()
+            };
             let begun = BYTES.map(|event| groups.read(&g.name, event));
             groups.groups.push((run, begun));
         }
@@ -82,7 +95,10 @@ impl Groups {
 
     /// Where to join the groups of locked pages, by core.
     pub fn lock_files(&self) -> BTreeMap<u32, PathBuf> {
-        self.locks.iter().map(|(&core, group)| (core, self.root.join(group).join("tasks"))).collect()
+        self.locks
+            .iter()
+            .map(|(&core, group)| (core, self.root.join(group).join("tasks")))
+            .collect()
     }
 
     /// Where to join the first group.

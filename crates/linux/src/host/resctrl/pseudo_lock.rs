@@ -1,18 +1,21 @@
 //! Ways that the kernel itself fills and then gives to nobody: pseudo-locking.
 //!
 //! Problem: lines stay in a cache only as long as nothing else is put in their place.
-//! Rule: a group is put in `pseudo-locksetup`; when its schemata is written, the kernel fills these ways with memory of its own, gives
-//! them to no group any more, and offers the memory as a device (/dev/pseudo_lock/NAME) that a program on that cache's CPUs
-//! maps. The kernel does this on three Intel models only, those on which it can switch the prefetchers off.
+//! Rule: a group is put in `pseudo-locksetup`; when its schemata is written, the kernel fills these
+//! ways with memory of its own, gives them to no group any more, and offers the memory as a device
+//! (/dev/pseudo_lock/NAME) that a program on that cache's CPUs maps. The kernel does this on three
+//! Intel models only, those on which it can switch the prefetchers off.
 //! Source: resctrl.rst, "Cache Pseudo-Locking"; the models are those of Linux 6.19.
-//! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel keeps it from that).
+//! Does not cover: lines that leave by wbinvd, or by a CPU that sleeps deeply (the kernel keeps it
+//! from that).
 
 use super::tree::{Record, Tree};
 use crate::error::LinuxError;
 use std::path::PathBuf;
 
 /// Family and model, and its name.
-const MODELS: &[(u32, u32, &str)] = &[(6, 0x4f, "Broadwell-X"), (6, 0x5c, "Goldmont"), (6, 0x7a, "Goldmont Plus")];
+const MODELS: &[(u32, u32, &str)] =
+    &[(6, 0x4f, "Broadwell-X"), (6, 0x5c, "Goldmont"), (6, 0x7a, "Goldmont Plus")];
 
 /// The model, if the kernel can pseudo-lock on it.
 pub(crate) fn model(cpuinfo: &str) -> Option<&'static str> {
@@ -23,20 +26,25 @@ pub(crate) fn model(cpuinfo: &str) -> Option<&'static str> {
     if field("vendor_id") != Some("GenuineIntel") {
         return None;
     }
-    let (family, model) = (field("cpu family")?.parse::<u32>().ok()?, field("model")?.parse::<u32>().ok()?);
+    let (family, model) =
+        (field("cpu family")?.parse::<u32>().ok()?, field("model")?.parse::<u32>().ok()?);
     MODELS.iter().find(|m| (m.0, m.1) == (family, model)).map(|m| m.2)
 }
 
 /// For `solocore doctor`.
 pub(super) fn finding(cpuinfo: &str) -> (bool, String) {
     match model(cpuinfo) {
-        Some(name) => {
-            (true, format!("{name}: the kernel can pseudo-lock ways of its cache (`solocore bench lockdown`)"))
-        }
+        Some(name) => (
+            true,
+            format!(
+                "{name}: the kernel can pseudo-lock ways of its cache (`solocore bench lockdown`)"
+            ),
+        ),
         None => {
             let names: Vec<&str> = MODELS.iter().map(|m| m.2).collect();
             let found = format!(
-                "the kernel pseudo-locks on {} only; elsewhere pages are prefetched into ways or colours that nobody else has (`solocore bench lockdown`)",
+                "the kernel pseudo-locks on {} only; elsewhere pages are prefetched into ways or \
+                    colours that nobody else has (`solocore bench lockdown`)",
                 names.join(", ")
             );
             (false, found)
@@ -58,8 +66,9 @@ pub(crate) fn lock(
     let mut step = |tree: &mut dyn Tree| -> std::io::Result<()> {
         record.group(name)?;
         tree.make(name)?;
-        tree.write(&format!("{name}/mode"), "pseudo-locksetup\n")
-            .and_then(|()| tree.write(&format!("{name}/schemata"), &format!("L3:{cache}={mask:x}\n")))
+        tree.write(&format!("{name}/mode"), "pseudo-locksetup\n").and_then(|()| {
+            tree.write(&format!("{name}/schemata"), &format!("L3:{cache}={mask:x}\n"))
+        })
     };
     match step(tree) {
         Ok(()) => Ok(PathBuf::from(format!("/dev/pseudo_lock/{name}"))),
@@ -70,7 +79,8 @@ pub(crate) fn lock(
                 let _ = tree.remove(name);
             }
             Err(LinuxError::Machine(format!(
-                "the kernel does not pseudo-lock ways {mask:x}: {e} ({}); use exclusive ways and prefetching instead",
+                "the kernel does not pseudo-lock ways {mask:x}: {e} ({}); use exclusive ways and \
+                    prefetching instead",
                 said.trim()
             )))
         }

@@ -1,11 +1,15 @@
-//! Ways for pages that are to stay in the cache, or for a program: nobody else allocates in them any more.
+//! Ways for pages that are to stay in the cache, or for a program: nobody else allocates in them
+//! any more.
 //!
-//! Rule: so many ways (of pages: the fewest that hold them) get a group of their own, exclusive; the first group keeps the rest. Who brings a line in is in
-//! that group while it does (`enter`, `leave`); afterwards everybody hits the lines, and nobody replaces them. At the end, however
-//! it comes, the keeper removes the group and gives the ways back.
-//! On the models where the kernel pseudo-locks, it does all of it itself, in memory of its own (`pseudo_lock`).
+//! Rule: so many ways (of pages: the fewest that hold them) get a group of their own, exclusive;
+//! the first group keeps the rest. Who brings a line in is in that group while it does (`enter`,
+//! `leave`); afterwards everybody hits the lines, and nobody replaces them. At the end, however it
+//! comes, the keeper removes the group and gives the ways back.
+//! On the models where the kernel pseudo-locks, it does all of it itself, in memory of its own
+//! (`pseudo_lock`).
 //! Source: single-core-equivalence, section 2.3; resctrl.rst, "mode" and "Cache Pseudo-Locking".
-//! Does not cover: other groups that have these ways already (refused); several caches (the first is used).
+//! Does not cover: other groups that have these ways already (refused); several caches (the first
+//! is used).
 
 use super::info::values;
 use super::shares::{First, Group, Members, Shares, check_others, left_over, mask_lines};
@@ -35,17 +39,26 @@ fn ways_for(info: &Info, bytes: u64, cache_bytes: u64) -> Result<u64, LinuxError
     let whole = info.cache.map_or(0, |c| c.mask.count_ones());
     match cache_bytes / u64::from(whole.max(1)) {
         0 => Err(LinuxError::Machine(
-            "the kernel does not say how large the shared cache is (/sys/devices/system/cpu/cpu0/cache); is it a virtual machine?".to_owned(),
+            "the kernel does not say how large the shared cache is \
+                (/sys/devices/system/cpu/cpu0/cache); is it a virtual machine?"
+                .to_owned(),
         )),
         way => Ok(bytes.div_ceil(way)),
     }
 }
 
 /// The lowest ways without devices, for a group of this name.
-pub(super) fn plan(info: &Info, tree: &dyn Tree, name: &str, ways: u64) -> Result<(Shares, u64), LinuxError> {
+pub(super) fn plan(
+    info: &Info,
+    tree: &dyn Tree,
+    name: &str,
+    ways: u64,
+) -> Result<(Shares, u64), LinuxError> {
     let refused = |what: String| Err(LinuxError::Machine(what));
     let Some(cache) = info.cache else {
-        return refused("the hardware cannot share out the ways of its cache; do without".to_owned());
+        return refused(
+            "the hardware cannot share out the ways of its cache; do without".to_owned(),
+        );
     };
     let ways = ways.max(u64::from(cache.least_bits.max(1)));
     let free = cache.mask & !cache.shared;
@@ -54,7 +67,8 @@ pub(super) fn plan(info: &Info, tree: &dyn Tree, name: &str, ways: u64) -> Resul
     let rest = left_over(cache, mask);
     if mask == 0 || mask & !free != 0 || rest.is_none() {
         return refused(format!(
-            "{ways} ways are wanted of the cache's {} that no device uses as well, and others need some; want fewer",
+            "{ways} ways are wanted of the cache's {} that no device uses as well, and others need \
+                some; want fewer",
             free.count_ones()
         ));
     }
@@ -86,15 +100,24 @@ impl Reservation {
         if pseudo_lock::model(&crate::host::machine::cpuinfo()).is_some() {
             let first = shares.first.as_ref();
             for line in first.iter().flat_map(|f| &f.back) {
-                changes.line(line).map_err(|e| LinuxError::of_io("the keeper", &e, "start again"))?;
+                changes
+                    .line(line)
+                    .map_err(|e| LinuxError::of_io("the keeper", &e, "start again"))?;
             }
             for line in first.iter().flat_map(|f| &f.lines) {
-                tree.write("schemata", &format!("{line}\n"))
-                    .map_err(|e| LinuxError::of_io("resctrl's first group", &e, "is another group in its way?"))?;
+                tree.write("schemata", &format!("{line}\n")).map_err(|e| {
+                    LinuxError::of_io("resctrl's first group", &e, "is another group in its way?")
+                })?;
             }
             let cache = info.cache_domains.first().copied().unwrap_or(0);
             if let Ok(device) = pseudo_lock::lock(&mut tree, NAME, cache, mask, &mut changes) {
-                return Ok(Self { name: NAME.to_owned(), mask, bytes: held, device: Some(device), _changes: changes });
+                return Ok(Self {
+                    name: NAME.to_owned(),
+                    mask,
+                    bytes: held,
+                    device: Some(device),
+                    _changes: changes,
+                });
             }
         }
         apply(&mut tree, &shares, &mut changes)?;

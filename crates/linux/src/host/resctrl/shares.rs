@@ -1,13 +1,16 @@
 //! What a plan gives to whom, in resctrl's terms.
 //!
-//! Rule, of a plan without levels: each core gets a group (`solocore-cpuN`) with the plan's ways as a mask of contiguous bits, lowest
-//! core lowest, and the plan's bandwidth as percentage of what all cores get, rounded down to the hardware's steps, or in MiB/s. CPUs
-//! that the plan lacks keep to the ways that it leaves over; where it leaves none, it is refused: they would use its cores' ways.
-//! Of a plan with levels: tasks of levels A and B of core N get a group (`solocore-abN`) with the core's region, level C and everything else
-//! stay in the first group, which is narrowed to level C's region; locked buffers' region is a group that nobody is in (`solocore-locked`).
-//! Where nobody else can have a group's ways, it is made exclusive, so that nobody is given them later either.
-//! Where tasks of a core have locked pages, so many of its ways as these fill are a group of their own (`solocore-lockN`), which nothing that
-//! runs is in (schedule/locker.rs); at least one way is left for everything else.
+//! Rule, of a plan without levels: each core gets a group (`solocore-cpuN`) with the plan's ways as
+//! a mask of contiguous bits, lowest core lowest, and the plan's bandwidth as percentage of what
+//! all cores get, rounded down to the hardware's steps, or in MiB/s. CPUs that the plan lacks keep
+//! to the ways that it leaves over; where it leaves none, it is refused: they would use its cores'
+//! ways. Of a plan with levels: tasks of levels A and B of core N get a group (`solocore-abN`) with
+//! the core's region, level C and everything else stay in the first group, which is narrowed to
+//! level C's region; locked buffers' region is a group that nobody is in (`solocore-locked`). Where
+//! nobody else can have a group's ways, it is made exclusive, so that nobody is given them later
+//! either. Where tasks of a core have locked pages, so many of its ways as these fill are a group
+//! of their own (`solocore-lockN`), which nothing that runs is in (schedule/locker.rs); at least
+//! one way is left for everything else.
 //! With code and data apart (CDP), both get the same mask.
 //! Source: mc2-os-isolation, Fig. 3; resctrl.rst, "Resource groups" and "mode".
 
@@ -80,12 +83,14 @@ pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares
         let has = cache.mask.count_ones();
         if plan.platform.llc.ways != has {
             return refused(format!(
-                "the plan is for another machine: its shared cache has {} ways, this one's {has}; plan with a platform file of this machine",
+                "the plan is for another machine: its shared cache has {} ways, this one's {has}; \
+                    plan with a platform file of this machine",
                 plan.platform.llc.ways
             ));
         }
     }
-    let mut shares = if plan.levels().is_some() { of_levels(plan, info)? } else { of_cores(plan, info, tree)? };
+    let mut shares =
+        if plan.levels().is_some() { of_levels(plan, info)? } else { of_cores(plan, info, tree)? };
     if shares.groups.len() as u64 > info.groups {
         return refused(format!(
             "the hardware has {} groups beside the first, the plan needs {}; leave --resctrl out",
@@ -101,7 +106,9 @@ pub(crate) fn shares(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares
     }
     if info.cache.is_none() {
         shares.notes.push(
-            "the hardware cannot share out the ways of the cache: that part of the plan is not applied".to_owned(),
+            "the hardware cannot share out the ways of the cache: that part of the plan is not \
+                applied"
+                .to_owned(),
         );
     }
     if info.throttling.is_none() {
@@ -116,7 +123,8 @@ pub(super) fn ways_mask(cache: Cache, who: &str, ways: u32, from: u32) -> Result
     let least = cache.least_bits.max(1);
     if ways < least || from.saturating_add(ways) > has {
         return refused(format!(
-            "{who} has {ways} ways from way {from} on in the plan; the hardware gives {least} to {has} in all: plan again, or leave --resctrl out"
+            "{who} has {ways} ways from way {from} on in the plan; the hardware gives {least} to \
+                {has} in all: plan again, or leave --resctrl out"
         ));
     }
     let bits = if ways >= 64 { u64::MAX } else { (1 << ways) - 1 };
@@ -153,7 +161,9 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         if let Some(cache) = info.cache {
             mine = ways_mask(cache, &format!("core {}", core.id), core.ways, from)?;
             if mine & cache.shared != 0 {
-                shares.notes.push(format!("core {}: devices use some of its ways as well", core.id));
+                shares
+                    .notes
+                    .push(format!("core {}: devices use some of its ways as well", core.id));
             }
             from += core.ways;
             used |= mine;
@@ -161,7 +171,8 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
             lines.extend(mask_lines(info, rest));
             if locked != 0 {
                 let schemata = mask_lines(info, locked).iter().map(|l| format!("{l}\n")).collect();
-                let (name, exclusive) = (format!("solocore-lock{}", core.id), locked & cache.shared == 0);
+                let (name, exclusive) =
+                    (format!("solocore-lock{}", core.id), locked & cache.shared == 0);
                 shares.locks.insert(core.id, name.clone());
                 locks.push(Group { name, members: Members::Tasks, schemata, exclusive });
             }
@@ -169,7 +180,10 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         if let (Some(throttling), Some(bandwidth)) = (info.throttling, core.bandwidth_bytes_per_s) {
             let (value, raised) = throttle(throttling, bandwidth, all);
             if raised {
-                let note = format!("core {}: the hardware gives at least {value}, more than the plan", core.id);
+                let note = format!(
+                    "core {}: the hardware gives at least {value}, more than the plan",
+                    core.id
+                );
                 shares.notes.push(note);
             }
             lines.push(line("MB", &info.memory_domains, &value.to_string()));
@@ -183,7 +197,8 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
         shares.groups.extend(locks);
     } else if !locks.is_empty() {
         return refused(format!(
-            "the hardware has {} groups beside the first; cores and their locked pages need {}: leave --resctrl out, or plan without locked pages",
+            "the hardware has {} groups beside the first; cores and their locked pages need {}: \
+                leave --resctrl out, or plan without locked pages",
             info.groups,
             shares.groups.len() + locks.len()
         ));
@@ -191,10 +206,13 @@ fn of_cores(plan: &Plan, info: &Info, tree: &dyn Tree) -> Result<Shares, LinuxEr
     let outside = outside(plan, tree)?;
     let rest = info.cache.and_then(|c| left_over(c, used));
     match rest {
-        Some(mask) => shares.first = Some(First { lines: mask_lines(info, mask), back: Vec::new() }),
+        Some(mask) => {
+            shares.first = Some(First { lines: mask_lines(info, mask), back: Vec::new() })
+        }
         None if info.cache.is_some() && !outside.is_empty() => {
             return refused(format!(
-                "CPUs {} are not in the plan, which leaves no ways over for them, so they would use those of its cores; plan for every CPU, or take them offline",
+                "CPUs {} are not in the plan, which leaves no ways over for them, so they would \
+                    use those of its cores; plan for every CPU, or take them offline",
                 cpu_list(&outside)
             ));
         }
@@ -212,7 +230,8 @@ fn locked_part(
     cache: Cache,
     shares: &mut Shares,
 ) -> (u64, u64) {
-    let pages: u64 = plan.tasks.iter().filter(|t| t.core == core.id).map(|t| t.locked_pages.len() as u64).sum();
+    let pages: u64 =
+        plan.tasks.iter().filter(|t| t.core == core.id).map(|t| t.locked_pages.len() as u64).sum();
     let way = plan.platform.llc.size.0 / u64::from(plan.platform.llc.ways.max(1));
     if pages == 0 || way == 0 {
         return (mine, 0);
@@ -222,7 +241,8 @@ fn locked_part(
     let has = mine.count_ones();
     if wanted.saturating_add(least) > has {
         shares.notes.push(format!(
-            "core {}: its {pages} locked pages would take {wanted} of its {has} ways and leave none for anything else: they are not locked",
+            "core {}: its {pages} locked pages would take {wanted} of its {has} ways and leave \
+                none for anything else: they are not locked",
             core.id
         ));
         return (mine, 0);
@@ -232,12 +252,14 @@ fn locked_part(
     (mine & rest, mine & !rest)
 }
 
-/// CPUs that stay in the first group. Those of the plan must be there now, or they would not come back to where they were.
+/// CPUs that stay in the first group. Those of the plan must be there now, or they would not come
+/// back to where they were.
 fn outside(plan: &Plan, tree: &dyn Tree) -> Result<Vec<u32>, LinuxError> {
     let first = parse_cpu_list(&tree.read("cpus_list").unwrap_or_default());
     if let Some(core) = plan.cores.iter().find(|c| !first.contains(&c.id)) {
         let has = |name: &String| {
-            parse_cpu_list(&tree.read(&format!("{name}/cpus_list")).unwrap_or_default()).contains(&core.id)
+            parse_cpu_list(&tree.read(&format!("{name}/cpus_list")).unwrap_or_default())
+                .contains(&core.id)
         };
         let whose = tree.directories().into_iter().find(has);
         return refused(match whose {
@@ -256,11 +278,15 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
     let mut shares = Shares::default();
     let (Some(mc2), Some(cache)) = (plan.levels(), info.cache) else {
         return refused(
-            "the plan's levels have regions of the cache, and the hardware cannot share out its ways; leave --resctrl out"
+            "the plan's levels have regions of the cache, and the hardware cannot share out its \
+                ways; leave --resctrl out"
                 .to_owned(),
         );
     };
-    let mut add = |name: String, who: &str, ways: solocore_model::plan::levels::Ways| -> Result<(), LinuxError> {
+    let mut add = |name: String,
+                   who: &str,
+                   ways: solocore_model::plan::levels::Ways|
+     -> Result<(), LinuxError> {
         let mask = ways_mask(cache, who, ways.count, ways.first)?;
         if mask & cache.shared != 0 {
             shares.notes.push(format!("{who}: devices use some of its ways as well"));
@@ -271,18 +297,25 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
         Ok(())
     };
     for core in mc2.cores.iter().filter(|c| c.ways.count > 0) {
-        add(format!("solocore-ab{}", core.id), &format!("levels A and B of core {}", core.id), core.ways)?;
+        add(
+            format!("solocore-ab{}", core.id),
+            &format!("levels A and B of core {}", core.id),
+            core.ways,
+        )?;
     }
     if mc2.locked_ways.count > 0 {
         add("solocore-locked".to_owned(), "the region of locked buffers", mc2.locked_ways)?;
     }
     let rest = ways_mask(cache, "level C", mc2.level_c_ways.count, mc2.level_c_ways.first)?;
     shares.first = Some(First { lines: mask_lines(info, rest), back: Vec::new() });
-    for task in plan.tasks.iter().filter(|t| matches!(t.criticality, Criticality::A | Criticality::B)) {
+    for task in
+        plan.tasks.iter().filter(|t| matches!(t.criticality, Criticality::A | Criticality::B))
+    {
         let name = format!("solocore-ab{}", task.core);
         if !shares.groups.iter().any(|g| g.name == name) {
             return refused(format!(
-                "task `{}` of level A or B is on core {}, which has no ways in the plan; plan again",
+                "task `{}` of level A or B is on core {}, which has no ways in the plan; plan \
+                    again",
                 task.name, task.core
             ));
         }
@@ -292,9 +325,14 @@ fn of_levels(plan: &Plan, info: &Info) -> Result<Shares, LinuxError> {
 }
 
 /// Ways that somebody else's group has as well are not the plan's own.
-pub(super) fn check_others(shares: &Shares, info: &Info, tree: &dyn Tree) -> Result<(), LinuxError> {
+pub(super) fn check_others(
+    shares: &Shares,
+    info: &Info,
+    tree: &dyn Tree,
+) -> Result<(), LinuxError> {
     let masks = |schemata: &str| -> u64 {
-        let parts = info.lines.iter().filter_map(|l| values(schemata, l)).flat_map(|v| v.split(';'));
+        let parts =
+            info.lines.iter().filter_map(|l| values(schemata, l)).flat_map(|v| v.split(';'));
         let hex = |part: &str| u64::from_str_radix(part.split_once('=')?.1.trim(), 16).ok();
         parts.filter_map(hex).fold(0, |all, mask| all | mask)
     };
@@ -302,7 +340,10 @@ pub(super) fn check_others(shares: &Shares, info: &Info, tree: &dyn Tree) -> Res
     for group in &shares.groups {
         let mine = masks(&group.schemata);
         if mine & used != 0 {
-            return refused(format!("the ways of `{}` overlap others of the plan; plan again", group.name));
+            return refused(format!(
+                "the ways of `{}` overlap others of the plan; plan again",
+                group.name
+            ));
         }
         used |= mine;
     }
@@ -311,7 +352,8 @@ pub(super) fn check_others(shares: &Shares, info: &Info, tree: &dyn Tree) -> Res
         let theirs = masks(&tree.read(&format!("{name}/schemata")).unwrap_or_default());
         if !ours(&name) && theirs & used != 0 {
             return refused(format!(
-                "the group `{name}` of resctrl has ways ({theirs:x}) that the plan gives to its cores; remove it: rmdir {}",
+                "the group `{name}` of resctrl has ways ({theirs:x}) that the plan gives to its \
+                    cores; remove it: rmdir {}",
                 root().join(&name).display()
             ));
         }

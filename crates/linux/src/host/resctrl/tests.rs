@@ -24,7 +24,9 @@ impl Tested {
 
     fn snapshot(&self) -> String {
         let mut double = self.0.borrow_mut();
-        ["schemata", "cpus_list", "mode", "info/L3/bit_usage"].map(|f| double.read(f).unwrap_or_default()).concat()
+        ["schemata", "cpus_list", "mode", "info/L3/bit_usage"]
+            .map(|f| double.read(f).unwrap_or_default())
+            .concat()
     }
 }
 
@@ -47,7 +49,10 @@ impl Tree for Tested {
 
     fn directories(&self) -> Vec<String> {
         let list = self.0.borrow().list("").unwrap_or_default();
-        list.into_iter().filter(|(_, kind)| *kind == Kind::Directory).map(|(name, _)| name).collect()
+        list.into_iter()
+            .filter(|(_, kind)| *kind == Kind::Directory)
+            .map(|(name, _)| name)
+            .collect()
     }
 }
 
@@ -104,17 +109,24 @@ fn given(plan: &Plan, tree: &Tested) -> Result<Shares, LinuxError> {
 #[test]
 fn the_hardware_is_read() {
     let info = Info::read(&Tested::new(Hardware::intel()), "").unwrap();
-    assert_eq!(info.cache, Some(Cache { mask: 0x7ff, least_bits: 1, shared: 0x600, sparse: false }));
+    assert_eq!(
+        info.cache,
+        Some(Cache { mask: 0x7ff, least_bits: 1, shared: 0x600, sparse: false })
+    );
     assert_eq!(info.throttling, Some(Throttling { least: 10, step: 10, in_mib: false }));
     assert_eq!((info.groups, info.cache_domains, info.memory_domains), (7, vec![0], vec![0]));
     assert_eq!(info.monitors, ["llc_occupancy", "mbm_total_bytes", "mbm_local_bytes"]);
-    let cdp = Info::read(&Tested::new(Hardware { cdp: true, bandwidth: None, ..Hardware::intel() }), "").unwrap();
+    let cdp =
+        Info::read(&Tested::new(Hardware { cdp: true, bandwidth: None, ..Hardware::intel() }), "")
+            .unwrap();
     assert_eq!((cdp.lines, cdp.groups, cdp.throttling), (vec!["L3CODE", "L3DATA"], 7, None));
     let mib = Bandwidth { least: 10, step: 10, closids: 8, in_mib: true };
     let mib = Tested::new(Hardware { bandwidth: Some(mib), ..Hardware::intel() });
     assert!(Info::read(&mib, "").unwrap().throttling.unwrap().in_mib, "a file says so");
     let mounts = "r /sys/fs/resctrl resctrl rw,mba_MBps 0 0";
-    assert!(Info::read(&Tested::new(Hardware::intel()), mounts).unwrap().throttling.unwrap().in_mib);
+    assert!(
+        Info::read(&Tested::new(Hardware::intel()), mounts).unwrap().throttling.unwrap().in_mib
+    );
     let none = Tested::new(Hardware { ways: 0, bandwidth: None, ..Hardware::intel() });
     let error = Info::read(&none, "").unwrap_err().to_string();
     assert!(error.contains("mount"), "a machine that only counts has no schemata: {error}");
@@ -134,7 +146,11 @@ fn ways_follow_each_other() {
     assert_eq!(left_over(cache, 0x3f), Some(0x7c0));
     assert_eq!(left_over(cache, 0x0f0), Some(0x00f), "four on one side, three on the other");
     assert_eq!(left_over(cache, 0x7ff), None);
-    assert_eq!(left_over(Cache { least_bits: 2, ..cache }, 0x7fe), None, "one way is less than a mask must have");
+    assert_eq!(
+        left_over(Cache { least_bits: 2, ..cache }, 0x7fe),
+        None,
+        "one way is less than a mask must have"
+    );
     assert_eq!(left_over(Cache { sparse: true, ..cache }, 0x0f0), Some(0x70f));
 }
 
@@ -159,8 +175,14 @@ fn a_plan_is_shared_out_and_put_back() {
     assert_eq!(told.groups, ["solocore-cpu0", "solocore-cpu1"]);
     assert_eq!(told.lines, ["L3:0=7ff"]);
     let double = tree.0.borrow();
-    assert_eq!(double.group("solocore-cpu0").unwrap(), (Mode::Exclusive, vec![0], vec![], vec![0x1f]));
-    assert_eq!(double.group("solocore-cpu1").unwrap(), (Mode::Exclusive, vec![1], vec![], vec![0xe0]));
+    assert_eq!(
+        double.group("solocore-cpu0").unwrap(),
+        (Mode::Exclusive, vec![0], vec![], vec![0x1f])
+    );
+    assert_eq!(
+        double.group("solocore-cpu1").unwrap(),
+        (Mode::Exclusive, vec![1], vec![], vec![0xe0])
+    );
     assert_eq!(
         double.group("").unwrap(),
         (Mode::Shareable, vec![2, 3], vec![], vec![0x700]),
@@ -186,7 +208,11 @@ fn locked_pages_have_ways_of_their_own() {
     apply(&mut tree, &shares, &mut told).unwrap();
     let of = |name: &str| tree.0.borrow().group(name).unwrap();
     assert_eq!(of("solocore-cpu0"), (Mode::Exclusive, vec![0], vec![], vec![0b111]));
-    assert_eq!(of("solocore-lock0"), (Mode::Exclusive, vec![], vec![], vec![0b11000]), "nothing that runs is in it");
+    assert_eq!(
+        of("solocore-lock0"),
+        (Mode::Exclusive, vec![], vec![], vec![0b11000]),
+        "nothing that runs is in it"
+    );
     assert_eq!(shares.locks, [(0, "solocore-lock0".to_owned())].into());
     told.put_back(&mut tree);
     assert_eq!(tree.snapshot(), before);
@@ -278,7 +304,8 @@ fn all_groups_or_none() {
         exclusive,
     };
     let good = group("a", 0, "L3:0=3\nMB:0=70\n", true);
-    let first = Some(First { lines: vec!["L3:0=1f0".to_owned()], back: vec!["L3:0=7ff".to_owned()] });
+    let first =
+        Some(First { lines: vec!["L3:0=1f0".to_owned()], back: vec!["L3:0=7ff".to_owned()] });
     let bad = [
         ("L3:0=5\n", false, 1, "The mask 5 has non-consecutive 1-bits"),
         ("L3:0=800\n", false, 1, "Mask out of range"),
@@ -391,7 +418,10 @@ fn counters_are_summed_and_missing_ones_are_missing() {
 #[test]
 fn the_kernel_locks_on_three_models() {
     let cpu = |family, model| {
-        format!("vendor_id\t: GenuineIntel\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: x\n")
+        format!(
+            "vendor_id\t: GenuineIntel\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: \
+                x\n"
+        )
     };
     assert_eq!(pseudo_lock::model(&cpu(6, 79)), Some("Broadwell-X"));
     assert_eq!(pseudo_lock::model(&cpu(6, 92)), Some("Goldmont"));
@@ -424,7 +454,8 @@ fn the_kernel_locks_on_three_models() {
 fn ways_are_reserved_for_pages_that_stay() {
     let plan = |h: Hardware, ways| {
         let tree = Tested::new(h);
-        reserve::plan(&Info::read(&tree, "").unwrap(), &tree, "solocore-locked", ways).map(|p| (p, tree))
+        reserve::plan(&Info::read(&tree, "").unwrap(), &tree, "solocore-locked", ways)
+            .map(|p| (p, tree))
     };
     let ((shares, mask), mut tree) = plan(Hardware::intel(), 2).unwrap();
     assert_eq!(mask, 0b11);
@@ -452,7 +483,10 @@ fn ways_are_reserved_for_pages_that_stay() {
 fn doctor_says_what_is_missing() {
     for cpuinfo in ["", "flags\t\t: fpu cat_l3 mba"] {
         for f in findings(cpuinfo) {
-            assert!(!f.found.is_empty() && (f.good || f.found.contains(':') || f.found.contains(';')), "{f:?}");
+            assert!(
+                !f.found.is_empty() && (f.good || f.found.contains(':') || f.found.contains(';')),
+                "{f:?}"
+            );
         }
     }
 }

@@ -48,7 +48,8 @@ impl Tree for Mounted {
     fn directories(&self) -> Vec<String> {
         let entries = fs::read_dir(&self.0).into_iter().flatten().flatten();
         let directories = entries.filter(|e| e.file_type().is_ok_and(|t| t.is_dir()));
-        let mut names: Vec<String> = directories.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> =
+            directories.map(|e| e.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
     }

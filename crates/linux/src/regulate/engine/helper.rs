@@ -1,13 +1,16 @@
-//! The helper engine (bpf/helper.bpf.c): a `SCHED_FIFO` thread per CPU that occupies it while it is throttled.
+//! The helper engine (bpf/helper.bpf.c): a `SCHED_FIFO` thread per CPU that occupies it while it is
+//! throttled.
 //!
 //! Priority 1, the lowest: every other real-time task passes by, as hard real-time tasks must.
-//! The hole: the kernel does not let real-time tasks have a CPU for ever. Since Linux 6.8 its fair server runs
-//! ordinary tasks for 50 ms of each second that they would get less; kernels with real-time groups, and older ones, throttle
-//! real-time tasks for 50 ms of each second instead. Throttled tasks would run in that time. Both are turned
-//! off while this engine runs (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end; by
-//! the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow program holds such tasks
-//! itself if it counts a software event; for hardware counters the hole remains, and `notes` says so.
-//! Should a tick be lost, a helper lets go after two periods: nothing stays throttled.
+//! The hole: the kernel does not let real-time tasks have a CPU for ever. Since Linux 6.8 its fair
+//! server runs ordinary tasks for 50 ms of each second that they would get less; kernels with
+//! real-time groups, and older ones, throttle real-time tasks for 50 ms of each second instead.
+//! Throttled tasks would run in that time. Both are turned off while this engine runs
+//! (`fair_server/cpuN/runtime` of debugfs, `kernel.sched_rt_runtime_us`) and put back at its end;
+//! by the keeper if it is killed (keeper.rs). Where the kernel does not allow it, the overflow
+//! program holds such tasks itself if it counts a software event; for hardware counters the hole
+//! remains, and `notes` says so. Should a tick be lost, a helper lets go after two periods: nothing
+//! stays throttled.
 
 use super::interface::{Engine, Served};
 use super::rate;
@@ -41,7 +44,8 @@ const LONGEST_HOLD_NS: u64 = 1_000_000;
 const RING_BYTES: u32 = 4096;
 
 pub(crate) struct Helper {
-    // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is put back.
+    // Dropped in this order, after the threads have ended: nobody is stopped any more, then all is
+    // put back.
     events: Option<Attached>,
     object: Arc<Object>,
     history: History,
@@ -58,7 +62,16 @@ pub(crate) struct Helper {
 /// Plain MemGuard for so many CPUs.
 pub(crate) fn settings(period_ns: u64, regulated: u32) -> Settings {
     let loader_pid = std::process::id();
-    Settings { period_ns, slice_ns: 0, chunk: 1, hold_ns: 0, cpus: regulated, regulated, sharing: 0, loader_pid }
+    Settings {
+        period_ns,
+        slice_ns: 0,
+        chunk: 1,
+        hold_ns: 0,
+        cpus: regulated,
+        regulated,
+        sharing: 0,
+        loader_pid,
+    }
 }
 
 /// Loads the programs; nothing calls them yet.
@@ -87,7 +100,8 @@ impl Helper {
             ..settings(regulation.period_ns, u32::try_from(regulation.cores.len()).unwrap_or(0))
         };
         let lock = regulation.lock;
-        let (object, note) = attach::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
+        let (object, note) =
+            attach::load_for(bpf::HELPER, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
         let object = Arc::new(object);
         attach::fill_cores(&object, regulation)?;
         let length = MAX_CPUS as usize * size_of::<run_core>();
@@ -163,7 +177,8 @@ impl Engine for Helper {
         let online = machine::online_cpus()?;
         if let Some(cpu) = self.cpus.iter().find(|cpu| !online.contains(cpu)) {
             return Err(LinuxError::Machine(format!(
-                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the CPUs are as planned"
+                "CPU {cpu} went offline; tasks go on unregulated, start solocore again when the \
+                    CPUs are as planned"
             )));
         }
         match self.threads.iter().position(JoinHandle::is_finished) {
@@ -182,7 +197,12 @@ impl Engine for Helper {
 
     fn served(&self) -> Option<Served<'_>> {
         let events = self.events.as_ref()?;
-        Some(Served { object: &self.object, events, policy: self.serving.as_ref(), priority: DAEMON_PRIORITY })
+        Some(Served {
+            object: &self.object,
+            events,
+            policy: self.serving.as_ref(),
+            priority: DAEMON_PRIORITY,
+        })
     }
 }
 
@@ -190,15 +210,19 @@ fn no_priority(error: &std::io::Error) -> LinuxError {
     LinuxError::of_io(
         "a real-time thread is refused",
         error,
-        "CAP_SYS_NICE is needed, and a cgroup with a real-time budget (cpu.rt_runtime_us) where the kernel groups real-time tasks",
+        "CAP_SYS_NICE is needed, and a cgroup with a real-time budget (cpu.rt_runtime_us) where \
+            the kernel groups real-time tasks",
     )
 }
 
 /// Makes a CPU's ring, and tells the programs.
 fn ring_of(object: &Object, cpu: u32) -> Result<MapHandle, LinuxError> {
-    let options = bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
+    let options =
+        bpf_map_create_opts { sz: size_of::<bpf_map_create_opts>() as u64, ..Default::default() };
     let ring = MapHandle::create(MapType::RingBuf, Some("wakeup"), 0, 0, RING_BYTES, &options)
-        .map_err(|e| LinuxError::Machine(format!("a ring buffer is refused: {e}; free some memory")))?;
+        .map_err(|e| {
+            LinuxError::Machine(format!("a ring buffer is refused: {e}; free some memory"))
+        })?;
     let fd = std::os::fd::AsRawFd::as_raw_fd(&std::os::fd::AsFd::as_fd(&ring));
     contract::put(&bpf::map(object, "wakeups")?, cpu, &fd)
         .map_err(|e| bpf::inside(&format!("the ring of CPU {cpu} cannot be set: {e}")))?;
@@ -212,7 +236,13 @@ fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle
         .name(name)
         .spawn(move || {
             let placed = sys::pin_to(post.cpu)
-                .map_err(|e| LinuxError::of_io(&format!("CPU {}", post.cpu), &e, "is it in this process's cpuset?"))
+                .map_err(|e| {
+                    LinuxError::of_io(
+                        &format!("CPU {}", post.cpu),
+                        &e,
+                        "is it in this process's cpuset?",
+                    )
+                })
                 .and_then(|()| Scheduling::fifo(PRIORITY).apply().map_err(|e| no_priority(&e)));
             let failed = placed.is_err();
             let _ = ready.send(placed);
@@ -220,7 +250,13 @@ fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle
                 watch(&post);
             }
         })
-        .map_err(|e| LinuxError::of_io("a helper thread is refused", &e, "raise the limit of threads (ulimit -u)"))
+        .map_err(|e| {
+            LinuxError::of_io(
+                "a helper thread is refused",
+                &e,
+                "raise the limit of threads (ulimit -u)",
+            )
+        })
 }
 
 /// Waits to be woken, and then occupies the CPU for as long as it is throttled.
@@ -236,7 +272,8 @@ fn watch(post: &Post) {
 }
 
 fn occupy(post: &Post) {
-    let throttled = post.cpu as usize * size_of::<run_core>() + offset_of!(run_core, guard.throttled);
+    let throttled =
+        post.cpu as usize * size_of::<run_core>() + offset_of!(run_core, guard.throttled);
     let since = Instant::now();
     while post.cores.word(throttled) != 0 && !post.stop.load(Ordering::Relaxed) {
         if since.elapsed() > post.longest {
@@ -262,7 +299,9 @@ fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxE
     let mut changes = Changes::begin()?;
     let mut notes = Vec::new();
     if let Err(e) = changes.set("/proc/sys/kernel/sched_rt_runtime_us", "-1") {
-        notes.push(format!("real-time tasks are throttled for 5 % of the time, in which nothing is regulated: {e}"));
+        notes.push(format!(
+            "real-time tasks are throttled for 5 % of the time, in which nothing is regulated: {e}"
+        ));
     }
     let refused = cpus.iter().find_map(|cpu| {
         let path = format!("debugfs:sched/fair_server/cpu{cpu}/runtime");
@@ -270,10 +309,14 @@ fn close_hole(cpus: &[u32], held: bool) -> Result<(Changes, Vec<String>), LinuxE
     });
     if let Some(e) = refused {
         notes.push(if held {
-            format!("the kernel's fair server stays on ({e}): tasks that it runs are held one sample after their budget")
+            format!(
+                "the kernel's fair server stays on ({e}): tasks that it runs are held one \
+                sample after their budget"
+            )
         } else {
             format!(
-                "the kernel's fair server stays on ({e}): ordinary tasks that get less than 5 % of a CPU run unregulated for up to 50 ms of each second"
+                "the kernel's fair server stays on ({e}): ordinary tasks that get less than 5 % of \
+                    a CPU run unregulated for up to 50 ms of each second"
             )
         });
     }

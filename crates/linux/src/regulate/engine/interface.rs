@@ -7,7 +7,8 @@ use crate::regulate::lock::Serving;
 use crate::regulate::shared::Counts;
 use libbpf_rs::Object;
 
-/// Something that regulates from when it is made until it is dropped; then the machine is as it was.
+/// Something that regulates from when it is made until it is dropped; then the machine is as it
+/// was.
 pub trait Engine {
     /// "sched-ext" or "helper".
     fn name(&self) -> &'static str;

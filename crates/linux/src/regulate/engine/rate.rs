@@ -1,10 +1,13 @@
 //! How often events may interrupt while an engine runs.
 //!
-//! Problem: the kernel switches an event off until its next tick once it has interrupted more often than
-//! `kernel.perf_event_max_sample_rate`, and lowers that rate by itself when it finds a hardware counter's interrupts long
-//! (`kernel.perf_cpu_time_max_percent`). What is made meanwhile is not counted, and no budget is kept.
-//! Rule: the rate is raised to what the regulation needs, and with a hardware counter the lowering is off, until the engine ends.
-//! Source: Linux, kernel/events/core.c; seen in the aarch64 guest of tests/vm, where the rate fell from 100,000 to 2,750.
+//! Problem: the kernel switches an event off until its next tick once it has interrupted more often
+//! than `kernel.perf_event_max_sample_rate`, and lowers that rate by itself when it finds a
+//! hardware counter's interrupts long (`kernel.perf_cpu_time_max_percent`). What is made meanwhile
+//! is not counted, and no budget is kept.
+//! Rule: the rate is raised to what the regulation needs, and with a hardware counter the lowering
+//! is off, until the engine ends.
+//! Source: Linux, kernel/events/core.c; seen in the aarch64 guest of tests/vm, where the rate fell
+//! from 100,000 to 2,750.
 //! Does not cover: events of others, which may interrupt as often meanwhile.
 
 use crate::error::LinuxError;
@@ -15,17 +18,22 @@ use crate::regulate::regulation::Regulation;
 
 /// Is there anything to change?
 pub(super) fn concerns(regulation: &Regulation) -> bool {
-    counts_in_hardware(regulation) || machine::sample_rate().is_some_and(|rate| rate < needed(regulation))
+    counts_in_hardware(regulation)
+        || machine::sample_rate().is_some_and(|rate| rate < needed(regulation))
 }
 
 /// Allows what the regulation needs; what the kernel refuses of it, for the user.
-pub(super) fn allow(changes: &mut Changes, regulation: &Regulation) -> Result<Option<String>, LinuxError> {
+pub(super) fn allow(
+    changes: &mut Changes,
+    regulation: &Regulation,
+) -> Result<Option<String>, LinuxError> {
     let needed = needed(regulation);
     // In this order: the rate cannot be set while the lowering is off.
     if machine::sample_rate().is_some_and(|rate| rate < needed) {
         changes.set(SAMPLE_RATE, &needed.to_string()).map_err(|e| {
             LinuxError::Machine(format!(
-                "kernel.perf_event_max_sample_rate cannot be raised to {needed}: {e}; raise it by sysctl"
+                "kernel.perf_event_max_sample_rate cannot be raised to {needed}: {e}; raise it by \
+                    sysctl"
             ))
         })?;
     }
@@ -35,7 +43,8 @@ pub(super) fn allow(changes: &mut Changes, regulation: &Regulation) -> Result<Op
     let refused = changes.set(CPU_TIME, "0").err();
     Ok(refused.map(|e| {
         format!(
-            "the kernel may switch the counter off for a while if it finds its interrupts long ({e}); sysctl kernel.perf_cpu_time_max_percent=0 keeps it from that"
+            "the kernel may switch the counter off for a while if it finds its interrupts long \
+                ({e}); sysctl kernel.perf_cpu_time_max_percent=0 keeps it from that"
         )
     }))
 }

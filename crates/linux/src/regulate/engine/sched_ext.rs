@@ -16,7 +16,8 @@ use libbpf_rs::{Link, MapCore, Object};
 const SLICE_NS: u64 = 3_000_000;
 
 pub(crate) struct SchedExt {
-    // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any more.
+    // Dropped in this order: first the kernel's scheduler takes over, then nobody is throttled any
+    // more.
     _scheduler: Link,
     events: Attached,
     history: History,
@@ -31,7 +32,16 @@ pub(crate) struct SchedExt {
 /// Plain MemGuard on a machine of so many CPUs, none of them regulated.
 pub(crate) fn settings(period_ns: u64, cpus: u32) -> Settings {
     let loader_pid = std::process::id();
-    Settings { period_ns, slice_ns: SLICE_NS, chunk: 1, hold_ns: 0, cpus, regulated: 1, sharing: 0, loader_pid }
+    Settings {
+        period_ns,
+        slice_ns: SLICE_NS,
+        chunk: 1,
+        hold_ns: 0,
+        cpus,
+        regulated: 1,
+        sharing: 0,
+        loader_pid,
+    }
 }
 
 /// Loads the programs; the scheduler is not installed yet.
@@ -48,11 +58,16 @@ impl SchedExt {
             ..settings(regulation.period_ns, regulation.cpus)
         };
         let lock = regulation.lock;
-        let (mut object, note) =
-            attach::load_for(bpf::SCHED_EXT, &settings, lock.as_ref(), regulation.dynamic.as_ref())?;
+        let (mut object, note) = attach::load_for(
+            bpf::SCHED_EXT,
+            &settings,
+            lock.as_ref(),
+            regulation.dynamic.as_ref(),
+        )?;
         attach::fill_cores(&object, regulation)?;
         let history = History::open(&object, regulation.cpus, &regulation.regulated())?;
-        let mut changes = if rate::concerns(regulation) { Changes::begin()? } else { Changes::default() };
+        let mut changes =
+            if rate::concerns(regulation) { Changes::begin()? } else { Changes::default() };
         let lowers = rate::allow(&mut changes, regulation)?;
         let scheduler = object
             .maps_mut()
@@ -61,13 +76,23 @@ impl SchedExt {
             .attach_struct_ops()
             .map_err(|e| {
                 LinuxError::Machine(format!(
-                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use --engine helper"
+                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg), or use \
+                        --engine helper"
                 ))
             })?;
         let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
         let (cpus, notes) = (regulation.regulated(), note.into_iter().chain(lowers).collect());
         let serving = regulation.serving();
-        Ok(Self { _scheduler: scheduler, events, history, object, cpus, serving, notes, _changes: changes })
+        Ok(Self {
+            _scheduler: scheduler,
+            events,
+            history,
+            object,
+            cpus,
+            serving,
+            notes,
+            _changes: changes,
+        })
     }
 }
 
@@ -93,6 +118,11 @@ impl Engine for SchedExt {
     }
 
     fn served(&self) -> Option<Served<'_>> {
-        Some(Served { object: &self.object, events: &self.events, policy: self.serving.as_ref(), priority: 0 })
+        Some(Served {
+            object: &self.object,
+            events: &self.events,
+            policy: self.serving.as_ref(),
+            priority: 0,
+        })
     }
 }

@@ -1,12 +1,16 @@
 //! A plan's tasks, levels, budgets and tables, as the scheduler takes them.
 //!
-//! Problem: a scheduler keeps what it is told, so what does not fit must be refused before anything changes. Rules:
-//! * level A (mc2-os-isolation, section 2): the periods of a core divide each other and the table's frame, the first slot starts at 0, slots
-//!   do not overlap, and each job of a task has slots of its PET at least within its period;
-//! * levels A and B of a core, with their PETs, take at most the core, and with level C all cores at most;
-//! * windows and transfers of a table (single-core-equivalence, section 2.4) do not overlap on a core; each core's major frame is the least common
-//!   multiple of its periods.
-//! * A thread that waits for its release looks to the kernel like one that its scheduler has forgotten, after 30 s: longer periods are refused.
+//! Problem: a scheduler keeps what it is told, so what does not fit must be refused before anything
+//! changes. Rules:
+//! * level A (mc2-os-isolation, section 2): the periods of a core divide each other and the table's
+//!   frame, the first slot starts at 0, slots do not overlap, and each job of a task has slots of
+//!   its PET at least within its period;
+//! * levels A and B of a core, with their PETs, take at most the core, and with level C all cores
+//!   at most;
+//! * windows and transfers of a table (single-core-equivalence, section 2.4) do not overlap on a
+//!   core; each core's major frame is the least common multiple of its periods.
+//! * A thread that waits for its release looks to the kernel like one that its scheduler has
+//!   forgotten, after 30 s: longer periods are refused.
 //!
 //! Does not cover: whether deadlines are met: that is the plan's `schedulable`.
 
@@ -127,22 +131,29 @@ impl Layout {
             partitions(plan, &sce.table)?
         } else {
             return wrong(
-                "the plan has neither criticality levels ([mc2]) nor a time table of partitions; run it with --scheduler none"
+                "the plan has neither criticality levels ([mc2]) nor a time table of partitions; \
+                    run it with --scheduler none"
                     .to_owned(),
             );
         };
         if let Some(t) = layout.tasks.iter().find(|t| t.period_ns > LONGEST_PERIOD_NS) {
             return wrong(format!(
-                "task `{}` has a period of {}, above the {} that the kernel lets a scheduler hold a thread back; run the plan with --scheduler none",
+                "task `{}` has a period of {}, above the {} that the kernel lets a scheduler hold \
+                    a thread back; run the plan with --scheduler none",
                 t.name,
                 ms(t.period_ns),
                 ms(LONGEST_PERIOD_NS)
             ));
         }
         let slots = layout.tables.iter().map(|t| t.slots.len()).max().unwrap_or(0);
-        if layout.tasks.len() > MOST_TASKS || slots > MOST_TASKS || layout.partitions.len() > MOST_PARTITIONS {
+        if layout.tasks.len() > MOST_TASKS
+            || slots > MOST_TASKS
+            || layout.partitions.len() > MOST_PARTITIONS
+        {
             return wrong(format!(
-                "the plan has {} tasks, {slots} slots in a table and {} partitions and transfers; there is room for {MOST_TASKS}, {MOST_TASKS} and {MOST_PARTITIONS}: make frames shorter or split it",
+                "the plan has {} tasks, {slots} slots in a table and {} partitions and transfers; \
+                    there is room for {MOST_TASKS}, {MOST_TASKS} and {MOST_PARTITIONS}: make \
+                    frames shorter or split it",
                 layout.tasks.len(),
                 layout.partitions.len()
             ));
@@ -157,7 +168,9 @@ impl Layout {
 }
 
 fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
-    let Some(mc2) = plan.levels() else { return wrong("the plan has no levels; plan a system with [mc2]".to_owned()) };
+    let Some(mc2) = plan.levels() else {
+        return wrong("the plan has no levels; plan a system with [mc2]".to_owned());
+    };
     let mut tasks = Vec::new();
     for t in &plan.tasks {
         let pets = mc2.pets_of(&t.name);
@@ -170,13 +183,22 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
         let period_ns = if level == Level::D { 0 } else { t.period_ns.unwrap_or(0) };
         if level != Level::D && (pet == 0 || pet > period_ns) {
             return wrong(format!(
-                "task `{}` has a provisioned execution time of {} in a period of {}; it must lie above 0 and not above the period",
+                "task `{}` has a provisioned execution time of {} in a period of {}; it must lie \
+                    above 0 and not above the period",
                 t.name,
                 ms(pet),
                 ms(period_ns)
             ));
         }
-        let task = Task { name: t.name.clone(), level, core: t.core, period_ns, pet_ns: pet, first_ns: 0, rank: 0 };
+        let task = Task {
+            name: t.name.clone(),
+            level,
+            core: t.core,
+            period_ns,
+            pet_ns: pet,
+            first_ns: 0,
+            rank: 0,
+        };
         tasks.push(task);
     }
     let cores = u32::try_from(plan.cores.len()).unwrap_or(u32::MAX);
@@ -192,7 +214,11 @@ fn levels(plan: &Plan) -> Result<Layout, LinuxError> {
 /// Utilization of levels A and B on each core, and with C on all.
 fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
     let used = |of: &dyn Fn(&Task) -> bool| {
-        tasks.iter().filter(|t| t.period_ns > 0 && of(t)).map(|t| t.pet_ns as f64 / t.period_ns as f64).sum::<f64>()
+        tasks
+            .iter()
+            .filter(|t| t.period_ns > 0 && of(t))
+            .map(|t| t.pet_ns as f64 / t.period_ns as f64)
+            .sum::<f64>()
     };
     // What rounding of sums can add.
     let most = 1.0 + 1e-9;
@@ -200,7 +226,8 @@ fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
         let hard = used(&|t| t.core == core && matches!(t.level, Level::A | Level::B));
         if hard > most {
             return wrong(format!(
-                "levels A and B take {:.1} % of core {core}; move tasks to other cores and plan again",
+                "levels A and B take {:.1} % of core {core}; move tasks to other cores and plan \
+                    again",
                 100.0 * hard
             ));
         }
@@ -216,8 +243,13 @@ fn fits(tasks: &[Task], cores: u32) -> Result<(), LinuxError> {
 }
 
 /// The table of a core's level A, checked.
-fn level_a(tasks: &[Task], core: u32, table: Option<&LevelsTable>) -> Result<Option<Table>, LinuxError> {
-    let hard: Vec<(u32, &Task)> = (0..).zip(tasks).filter(|(_, t)| t.core == core && t.level == Level::A).collect();
+fn level_a(
+    tasks: &[Task],
+    core: u32,
+    table: Option<&LevelsTable>,
+) -> Result<Option<Table>, LinuxError> {
+    let hard: Vec<(u32, &Task)> =
+        (0..).zip(tasks).filter(|(_, t)| t.core == core && t.level == Level::A).collect();
     let place = format!("level A of core {core}");
     let Some(table) = table.filter(|t| !t.slots.is_empty()) else {
         return match hard.first() {
@@ -225,11 +257,13 @@ fn level_a(tasks: &[Task], core: u32, table: Option<&LevelsTable>) -> Result<Opt
             None => Ok(None),
         };
     };
-    let mut periods: Vec<u64> = hard.iter().map(|(_, t)| t.period_ns).chain([table.frame_ns]).collect();
+    let mut periods: Vec<u64> =
+        hard.iter().map(|(_, t)| t.period_ns).chain([table.frame_ns]).collect();
     periods.sort_unstable();
     if let Some(two) = periods.windows(2).find(|w| w[0] == 0 || w[1] % w[0] != 0) {
         return wrong(format!(
-            "{place}: periods and frame are not harmonic: {} does not divide {}; make each divide the next",
+            "{place}: periods and frame are not harmonic: {} does not divide {}; make each divide \
+                the next",
             ms(two[0]),
             ms(two[1])
         ));
@@ -258,7 +292,9 @@ fn level_a(tasks: &[Task], core: u32, table: Option<&LevelsTable>) -> Result<Opt
     for (id, task) in hard {
         for job in 0..table.frame_ns / task.period_ns {
             let (from, to) = (job * task.period_ns, (job + 1) * task.period_ns);
-            let within = |s: &solocore_model::plan::levels::Slot| s.end_ns.min(to).saturating_sub(s.start_ns.max(from));
+            let within = |s: &solocore_model::plan::levels::Slot| {
+                s.end_ns.min(to).saturating_sub(s.start_ns.max(from))
+            };
             let has: u64 = table.slots.iter().filter(|s| s.task == id).map(within).sum();
             if has < task.pet_ns {
                 return wrong(format!(
@@ -297,7 +333,10 @@ fn partitions(plan: &Plan, rows: &[Row]) -> Result<Layout, LinuxError> {
         let whose = u32::try_from(whose).unwrap_or(u32::MAX);
         by_core.entry(core).or_default().push((row, whose));
     }
-    let tables = by_core.iter().map(|(&core, rows)| major_frame(core, rows, &names)).collect::<Result<_, _>>()?;
+    let tables = by_core
+        .iter()
+        .map(|(&core, rows)| major_frame(core, rows, &names))
+        .collect::<Result<_, _>>()?;
     let mut order: Vec<usize> = (0..plan.tasks.len()).collect();
     order.sort_by_key(|&t| (plan.tasks[t].best_effort(), plan.tasks[t].priority, t));
     let mut tasks = Vec::new();
@@ -318,7 +357,12 @@ fn core_of(row: &Row) -> Option<u32> {
     row.resource.strip_prefix("core ")?.parse().ok()
 }
 
-fn of_partition(plan: &Plan, t: &PlanTask, rank: usize, names: &[String]) -> Result<Task, LinuxError> {
+fn of_partition(
+    plan: &Plan,
+    t: &PlanTask,
+    rank: usize,
+    names: &[String],
+) -> Result<Task, LinuxError> {
     let partition = names.iter().position(|n| Some(n) == t.partition.as_ref());
     let window = plan.windows().and_then(|sce| sce.window(t.partition.as_ref()?));
     let (Some(partition), Some(window)) = (partition, window) else {
@@ -345,11 +389,13 @@ fn major_frame(core: u32, rows: &[(&Row, u32)], names: &[String]) -> Result<Tabl
         let period = row.period_ns.max(1);
         (frame / gcd(frame, period)).checked_mul(period)
     });
-    let entries = |frame: u64| rows.iter().map(|(row, _)| frame / row.period_ns.max(1)).sum::<u64>();
+    let entries =
+        |frame: u64| rows.iter().map(|(row, _)| frame / row.period_ns.max(1)).sum::<u64>();
     let Some(frame_ns) = frame.filter(|&f| f < 1 << 42 && entries(f) <= MOST_TASKS as u64) else {
         let periods: Vec<String> = rows.iter().map(|(row, _)| ms(row.period_ns)).collect();
         return wrong(format!(
-            "core {core}: periods of {} have no common frame with {MOST_TASKS} windows or less; choose periods that divide each other",
+            "core {core}: periods of {} have no common frame with {MOST_TASKS} windows or less; \
+                choose periods that divide each other",
             periods.join(", ")
         ));
     };

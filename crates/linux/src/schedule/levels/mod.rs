@@ -1,9 +1,12 @@
-//! Criticality levels and IMA partitions on stock Linux: a plan's tasks under the scheduler of `bpf/levels.bpf.c`.
+//! Criticality levels and IMA partitions on stock Linux: a plan's tasks under the scheduler of
+//! `bpf/levels.bpf.c`.
 //!
-//! Problem: MC2's levels (mc2-os-isolation, section 2) and the windows of partitions (single-core-equivalence, section 2.4) need a
-//! scheduler of their own; the papers patched kernels. Rule: [`Layout`] makes tasks, levels, tables and budgets of a plan and refuses what cannot be
-//! kept; [`Scheduler`] loads the programs, tells them, and takes over every CPU until it is dropped; `schedule::jobs` starts programs as tasks;
-//! `crate::clients::Yields` answers programs that signal their jobs.
+//! Problem: MC2's levels (mc2-os-isolation, section 2) and the windows of partitions
+//! (single-core-equivalence, section 2.4) need a scheduler of their own; the papers patched
+//! kernels. Rule: [`Layout`] makes tasks, levels, tables and budgets of a plan and refuses what
+//! cannot be kept; [`Scheduler`] loads the programs, tells them, and takes over every CPU until it
+//! is dropped; `schedule::jobs` starts programs as tasks; `crate::clients::Yields` answers programs
+//! that signal their jobs.
 //! Decisions are those of `policy/`, made in the kernel.
 //! Does not cover: budgets of memory accesses, shares of the cache, interrupts.
 

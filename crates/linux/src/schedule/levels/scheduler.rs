@@ -1,7 +1,8 @@
 //! The scheduler, from when it takes over until it is dropped.
 //!
-//! Rule: everything is told to the programs before they are attached; the kernel then hands every thread over at once, and back when the link
-//! goes, however that comes about. Threads of tasks are marked in their task storage; children inherit the mark.
+//! Rule: everything is told to the programs before they are attached; the kernel then hands every
+//! thread over at once, and back when the link goes, however that comes about. Threads of tasks are
+//! marked in their task storage; children inherit the mark.
 
 use super::layout::{Layout, Level};
 use super::shared::{self, Setup};
@@ -64,10 +65,21 @@ impl Scheduler {
             .ok_or_else(|| inside("the BPF object holds no scheduler"))?
             .attach_struct_ops()
             .map_err(|e| {
-                LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
+                LinuxError::Machine(format!(
+                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"
+                ))
             })?;
         let layout = layout.clone();
-        Ok(Self { _link: link, _intruders: intruders.ok(), object, rings, layout, cpus, origin_ns, notes })
+        Ok(Self {
+            _link: link,
+            _intruders: intruders.ok(),
+            object,
+            rings,
+            layout,
+            cpus,
+            origin_ns,
+            notes,
+        })
     }
 
     /// Makes a thread, or its children only, one of a task.
@@ -87,7 +99,8 @@ impl Scheduler {
         let all = threads::all(Path::new("/proc"), Some(process));
         if all.is_empty() || all.iter().any(|t| t.kernel) {
             return Err(LinuxError::Input(format!(
-                "--attach {name}={process}: there is no such process, or it is the kernel's; give the number of a running program"
+                "--attach {name}={process}: there is no such process, or it is the kernel's; give \
+                    the number of a running program"
             )));
         }
         all.iter().try_for_each(|t| self.attach_thread(task, t.tid))
@@ -99,12 +112,15 @@ impl Scheduler {
     /// It may not run where the task does, or is not there any more.
     pub fn attach_thread(&self, task: usize, thread: u32) -> Result<(), LinuxError> {
         let wanted = &self.layout.tasks[task];
-        // One that the scheduler chooses and the kernel does not let run would keep the CPU from others.
+        // One that the scheduler chooses and the kernel does not let run would keep the CPU from
+        // others.
         if let Ok(allowed) = tasks::affinity_of(thread) {
-            let needed = if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
+            let needed =
+                if wanted.level == Level::C { 0..self.cpus } else { wanted.core..wanted.core + 1 };
             if let Some(core) = needed.into_iter().find(|core| !allowed.contains(core)) {
                 return Err(LinuxError::Input(format!(
-                    "task `{}` runs on CPU {core}, where thread {thread} may not run; let it run there (taskset -p)",
+                    "task `{}` runs on CPU {core}, where thread {thread} may not run; let it run \
+                        there (taskset -p)",
                     wanted.name
                 )));
             }
@@ -130,8 +146,12 @@ impl Scheduler {
     pub fn task_of(&self, thread: u32) -> Option<usize> {
         let fd = seqpacket::thread_fd(thread).ok()?;
         let members = bpf::map(&self.object, "level_members").ok()?;
-        let member: level_member = contract::look_up(&members, fd.as_raw_fd().cast_unsigned()).ok()??;
-        (member.flags & LEVEL_PARENT == 0).then(|| member.task.checked_sub(1)).flatten().map(|t| t as usize)
+        let member: level_member =
+            contract::look_up(&members, fd.as_raw_fd().cast_unsigned()).ok()??;
+        (member.flags & LEVEL_PARENT == 0)
+            .then(|| member.task.checked_sub(1))
+            .flatten()
+            .map(|t| t as usize)
     }
 
     /// What is to be known, for the user.
@@ -156,7 +176,8 @@ impl Scheduler {
         let mut seen = Vec::new();
         for (id, task) in (0u32..).zip(&self.layout.tasks) {
             let counts = contract::look_up(&map, id).ok().flatten();
-            let counts = counts.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
+            let counts =
+                counts.ok_or_else(|| inside(&format!("task `{}` has no counts", task.name)))?;
             let core = (task.level != Level::C).then_some(task.core);
             let mut run = RunLevelTask {
                 name: task.name.clone(),
@@ -178,14 +199,17 @@ impl Scheduler {
         let map = bpf::map(&self.object, "level_cpus")?;
         let of = |cpu: u32| {
             let counts = contract::look_up(&map, cpu).ok().flatten();
-            counts.map(|seen| shared::cpu(cpu, &seen)).ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
+            counts
+                .map(|seen| shared::cpu(cpu, &seen))
+                .ok_or_else(|| inside(&format!("CPU {cpu} has no counts")))
         };
         (0..self.cpus).map(of).collect()
     }
 
     /// Real-time threads that ran beside the levels, the most of them first.
     pub fn intruders(&self) -> Vec<RunLevelIntruder> {
-        let mut all: Vec<RunLevelIntruder> = intruders::all(&self.object).iter().map(shared::intruder).collect();
+        let mut all: Vec<RunLevelIntruder> =
+            intruders::all(&self.object).iter().map(shared::intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -202,8 +226,10 @@ impl Scheduler {
 }
 
 fn load(layout: &Layout, cpus: u32, trace: bool) -> Result<Object, LinuxError> {
-    let many = [layout.tasks.len(), usize::from(layout.windows())].map(|n| u32::try_from(n).unwrap_or(u32::MAX));
-    let settings = levels_settings { cpus, loader_pid: std::process::id(), windows: many[1], tasks: many[0] };
+    let many = [layout.tasks.len(), usize::from(layout.windows())]
+        .map(|n| u32::try_from(n).unwrap_or(u32::MAX));
+    let settings =
+        levels_settings { cpus, loader_pid: std::process::id(), windows: many[1], tasks: many[0] };
     bpf::load_object(bpf::LEVELS, |open| {
         for mut map in open.maps_mut() {
             let name = map.name().to_string_lossy().into_owned();
@@ -225,7 +251,8 @@ fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(
     let program = found.ok_or_else(|| inside("there is no program `setup`"))?;
     let ask = |what: Setup| {
         let mut asked = what.encode();
-        let input = ProgramInput { context_in: Some(asked.as_mut_bytes()), ..ProgramInput::default() };
+        let input =
+            ProgramInput { context_in: Some(asked.as_mut_bytes()), ..ProgramInput::default() };
         match program.test_run(input) {
             Ok(output) if output.return_value == 1 => Ok(()),
             Ok(_) => Err(inside(&format!("the programs refuse {what:?}"))),
@@ -244,7 +271,11 @@ fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(
             period_ns: task.period_ns,
             pet_ns: task.pet_ns,
             first_ns: origin_ns + task.first_ns,
-            partition: if let Level::Window { partition } = task.level { partition.into() } else { 0 },
+            partition: if let Level::Window { partition } = task.level {
+                partition.into()
+            } else {
+                0
+            },
             rank: task.rank.into(),
         })?;
     }
@@ -259,12 +290,18 @@ fn tell(object: &Object, layout: &Layout, cpus: u32, origin_ns: u64) -> Result<(
 
 fn claim(object: &Object, task: usize, thread: u32, children_only: bool) -> Result<(), LinuxError> {
     let fail = |e: &dyn std::fmt::Display| {
-        LinuxError::Machine(format!("thread {thread} cannot be made a task of the plan: {e}; is it still running?"))
+        LinuxError::Machine(format!(
+            "thread {thread} cannot be made a task of the plan: {e}; is it still running?"
+        ))
     };
     let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
     let number = u32::try_from(task + 1).map_err(|e| fail(&e))?;
-    let member =
-        level_member { task: number, flags: if children_only { LEVEL_PARENT } else { 0 }, counted: 0, reserved: 0 };
+    let member = level_member {
+        task: number,
+        flags: if children_only { LEVEL_PARENT } else { 0 },
+        counted: 0,
+        reserved: 0,
+    };
     let members = bpf::map(object, "level_members")?;
     contract::put(&members, fd.as_raw_fd().cast_unsigned(), &member).map_err(|e| fail(&e))
 }

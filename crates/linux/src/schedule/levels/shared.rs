@@ -16,7 +16,16 @@ pub(super) enum Setup {
     /// CPU, now.
     Core(u64, u64),
     /// Task, level, core, period, PET, first release, partition, rank.
-    Task { id: u64, level: u64, core: u64, period_ns: u64, pet_ns: u64, first_ns: u64, partition: u64, rank: u64 },
+    Task {
+        id: u64,
+        level: u64,
+        core: u64,
+        period_ns: u64,
+        pet_ns: u64,
+        first_ns: u64,
+        partition: u64,
+        rank: u64,
+    },
     /// CPU, origin, frame.
     Table(u64, u64, u64),
     /// CPU, start, end, whose.
@@ -32,8 +41,12 @@ impl Setup {
                 contract::LEVEL_SETUP_TASK,
                 [id, level << 32 | core, period_ns, pet_ns, first_ns, partition << 32 | rank],
             ),
-            Self::Table(cpu, origin, frame) => (contract::LEVEL_SETUP_TABLE, [cpu, origin, frame, 0, 0, 0]),
-            Self::Slot(cpu, start, end, whose) => (contract::LEVEL_SETUP_SLOT, [cpu, start, end, whose, 0, 0]),
+            Self::Table(cpu, origin, frame) => {
+                (contract::LEVEL_SETUP_TABLE, [cpu, origin, frame, 0, 0, 0])
+            }
+            Self::Slot(cpu, start, end, whose) => {
+                (contract::LEVEL_SETUP_SLOT, [cpu, start, end, whose, 0, 0])
+            }
         };
         level_setup { what: what.into(), a, b, c, d, e, f }
     }
@@ -87,8 +100,16 @@ mod tests {
 
     #[test]
     fn what_is_asked_of_the_programs() {
-        let task =
-            Setup::Task { id: 7, level: 2, core: 3, period_ns: 10, pet_ns: 4, first_ns: 5, partition: 1, rank: 9 };
+        let task = Setup::Task {
+            id: 7,
+            level: 2,
+            core: 3,
+            period_ns: 10,
+            pet_ns: 4,
+            first_ns: 5,
+            partition: 1,
+            rank: 9,
+        };
         let level_setup { what, a, b, c, d, e, f } = task.encode();
         assert_eq!([what, a, b, c, d, e, f], [1, 7, 2 << 32 | 3, 10, 4, 5, 1 << 32 | 9]);
     }
@@ -98,7 +119,8 @@ mod tests {
         let said = intruder(&intruders::tests::rude()).text();
         assert_eq!(
             said,
-            "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time; lost: level A 1.500 ms"
+            "rude (42, SCHED_FIFO 50) ran 3 times for 2.500 ms, at most 0.000 ms at a time; lost: \
+                level A 1.500 ms"
         );
     }
 }

@@ -1,9 +1,10 @@
 //! May a VCPU enter a core? Asked before anything changes.
 //!
-//! Problem: every VCPU on a core is promised C in T; one more must not break a promise. Rule: a sporadic server loads its core no more than
-//! a periodic task of its C and T (Stanovich et al. 2010), and VCPUs run by rate, so that exact response times of fixed
-//! priorities decide (maracas, section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by what a switch and a
-//! late timer cost (`overhead`): a VCPU whose budget is used up may run so much longer.
+//! Problem: every VCPU on a core is promised C in T; one more must not break a promise. Rule: a
+//! sporadic server loads its core no more than a periodic task of its C and T (Stanovich et al.
+//! 2010), and VCPUs run by rate, so that exact response times of fixed priorities decide (maracas,
+//! section V; `solocore_analysis::uniprocessor::plain`). Each C is lengthened by what a switch and
+//! a late timer cost (`overhead`): a VCPU whose budget is used up may run so much longer.
 //! Does not cover: interrupts, kernel threads and real-time tasks, which no VCPU holds.
 
 use crate::error::LinuxError;
@@ -31,7 +32,8 @@ pub(super) fn time(ns: u64) -> String {
 /// The claims of a core with one more.
 ///
 /// # Errors
-/// Whose capacity would not be there in time, with the utilisation and the response time that say so.
+/// Whose capacity would not be there in time, with the utilisation and the response time that say
+/// so.
 pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result<(), LinuxError> {
     check_times(new.capacity_ns, new.period_ns).map_err(LinuxError::Input)?;
     let mut claims: Vec<Claim> = there.iter().copied().chain([new]).collect();
@@ -49,10 +51,12 @@ pub fn admit(core: u32, there: &[Claim], new: Claim, overhead_ns: u64) -> Result
         if response.is_some_and(|r| r <= task.deadline) {
             return None;
         }
-        let when = response.map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+        let when = response
+            .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
         let whose = if claim.id == new.id { "it".to_owned() } else { format!("VCPU {}", claim.id) };
         Some(LinuxError::Input(format!(
-            "{} in {} does not fit on core {core}: with it the utilisation is {load:.3} (each switch counted with {}), and {whose} would have its \
+            "{} in {} does not fit on core {core}: with it the utilisation is {load:.3} (each \
+                switch counted with {}), and {whose} would have its \
              {} {when}, not within {}; take another core, or less",
             time(new.capacity_ns),
             time(new.period_ns),
@@ -83,7 +87,9 @@ mod tests {
         assert!(admit(0, &there, claim(6, 4, 12), 0).is_ok());
         let said = admit(0, &there, claim(6, 4, 12), 10_000).unwrap_err().to_string();
         assert!(
-            said.contains("utilisation is 1.005") && said.contains("core 0") && said.contains("it would"),
+            said.contains("utilisation is 1.005")
+                && said.contains("core 0")
+                && said.contains("it would"),
             "{said}"
         );
         assert!(admit(0, &there, claim(6, 5, 12), 0).is_err());
@@ -92,7 +98,10 @@ mod tests {
     #[test]
     fn who_is_there_is_protected_too() {
         let said = admit(3, &[claim(4, 9, 10)], claim(5, 1, 5), 0).unwrap_err().to_string();
-        assert!(said.contains("VCPU 4 would have its 9 ms at no bounded time, not within 10 ms"), "{said}");
+        assert!(
+            said.contains("VCPU 4 would have its 9 ms at no bounded time, not within 10 ms"),
+            "{said}"
+        );
         // 4 and twice 2, of a core that is not full.
         let said = admit(3, &[claim(4, 4, 7)], claim(5, 2, 5), 0).unwrap_err().to_string();
         assert!(said.contains("VCPU 4 would have its 4 ms after 8 ms, not within 7 ms"), "{said}");
@@ -100,7 +109,9 @@ mod tests {
 
     #[test]
     fn times_that_are_no_vcpus() {
-        for (capacity, period, word) in [(11, 10, "whole core"), (0, 10, "least"), (1_000, 20_000, "lost")] {
+        for (capacity, period, word) in
+            [(11, 10, "whole core"), (0, 10, "least"), (1_000, 20_000, "lost")]
+        {
             let said = admit(0, &[], claim(4, capacity, period), 0).unwrap_err().to_string();
             assert!(said.contains(word), "{said}");
         }

@@ -1,7 +1,9 @@
-//! How VCPUs are created, listed, moved and destroyed while they run: a socket of the process that has the scheduler.
+//! How VCPUs are created, listed, moved and destroyed while they run: a socket of the process that
+//! has the scheduler.
 //!
-//! Rule: one request and one answer a connection, each a line of JSON. Only root may connect. The process answers between two looks at its
-//! scheduler; a client that does not write or read within a tenth of a second is let go.
+//! Rule: one request and one answer a connection, each a line of JSON. Only root may connect. The
+//! process answers between two looks at its scheduler; a client that does not write or read within
+//! a tenth of a second is let go.
 
 use super::{Vcpus, Wanted};
 use crate::error::LinuxError;
@@ -83,7 +85,8 @@ impl Control {
     /// /run cannot be written to.
     pub fn open() -> Result<Self, LinuxError> {
         let path = Path::new(SOCKET);
-        let fail = |e: io::Error| LinuxError::of_io(SOCKET, &e, "run as root, with a writable /run");
+        let fail =
+            |e: io::Error| LinuxError::of_io(SOCKET, &e, "run as root, with a writable /run");
         let _ = fs::remove_file(path);
         let socket = UnixListener::bind(path).map_err(fail)?;
         fs::set_permissions(path, Permissions::from_mode(0o600)).map_err(fail)?;
@@ -119,13 +122,19 @@ fn answer(client: UnixStream, vcpus: &mut Vcpus, done: &mut Vec<String>) -> io::
             LinuxError::Input(what) => Answer::Input(what),
             LinuxError::Machine(what) => Answer::Machine(what),
         }),
-        Err(e) => Answer::Input(format!("no such request: {e}; use the `solocore` of the same version")),
+        Err(e) => {
+            Answer::Input(format!("no such request: {e}; use the `solocore` of the same version"))
+        }
     };
     let text = serde_json::to_string(&answer).map_err(io::Error::other)?;
     writeln!(&client, "{text}")
 }
 
-fn carry_out(request: Request, vcpus: &mut Vcpus, done: &mut Vec<String>) -> Result<Answer, LinuxError> {
+fn carry_out(
+    request: Request,
+    vcpus: &mut Vcpus,
+    done: &mut Vec<String>,
+) -> Result<Answer, LinuxError> {
     let of = |vcpus: &Vcpus, id: u32| Answer::Done {
         id: Some(id),
         core: vcpus.list().iter().find(|v| v.id == id).map(|v| v.core),
@@ -171,11 +180,14 @@ fn carry_out(request: Request, vcpus: &mut Vcpus, done: &mut Vec<String>) -> Res
 pub fn ask(request: &Request) -> Result<Answer, LinuxError> {
     let fail = |e: io::Error| match e.kind() {
         io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => LinuxError::Machine(
-            "nobody schedules VCPUs on this machine; start it: solocore vcpu serve, or solocore run PLAN".to_owned(),
+            "nobody schedules VCPUs on this machine; start it: solocore vcpu serve, or solocore \
+                run PLAN"
+                .to_owned(),
         ),
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-            LinuxError::Machine(format!("{SOCKET}: no answer in 10 s: the process is stopped or busy; try again"))
-        }
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => LinuxError::Machine(format!(
+            "{SOCKET}: no answer in 10 s: the process is stopped or \
+                busy; try again"
+        )),
         _ => LinuxError::of_io(SOCKET, &e, "run as root"),
     };
     let mut stream = UnixStream::connect(SOCKET).map_err(fail)?;

@@ -1,9 +1,11 @@
 //! Drills: the scheduler fails on purpose, and the kernel's own must take over.
 //!
-//! Problem: a scheduler that fails must cost nobody more than its promises, however often that happens. Rule: the programs are loaded once,
-//! then in each round the scheduler is installed, a fault is provoked, the kernel is watched until its own scheduler has every thread
-//! again, its reason is read, and the threads are looked for. The kernel's patience with threads that wait is shortened to a second, as a
-//! stall would take 20 s otherwise. Does not cover: this process being killed, which tests/vm/guest/vcpu.sh does from outside.
+//! Problem: a scheduler that fails must cost nobody more than its promises, however often that
+//! happens. Rule: the programs are loaded once, then in each round the scheduler is installed, a
+//! fault is provoked, the kernel is watched until its own scheduler has every thread again, its
+//! reason is read, and the threads are looked for. The kernel's patience with threads that wait is
+//! shortened to a second, as a stall would take 20 s otherwise. Does not cover: this process being
+//! killed, which tests/vm/guest/vcpu.sh does from outside.
 
 use super::load;
 use super::{Options, Request, Vcpus, Wanted, run};
@@ -112,7 +114,8 @@ impl Drill {
             return Err(wrong(&format!("sched_ext is `{state}` after a fault")));
         }
         for pid in &self.pids {
-            machine::threads_of(*pid).map_err(|e| wrong(&format!("a process has not survived: {e}")))?;
+            machine::threads_of(*pid)
+                .map_err(|e| wrong(&format!("a process has not survived: {e}")))?;
         }
         Ok(outcome)
     }
@@ -122,8 +125,14 @@ impl Drill {
         for (n, pid) in self.pids.iter().enumerate() {
             let (capacity_ns, period_ns) = (10_000_000, 100_000_000);
             let name = format!("drill-{n}");
-            let id =
-                self.vcpus.create(&Wanted { name, capacity_ns, period_ns, core: None, fixed: false, colours: 0 })?;
+            let id = self.vcpus.create(&Wanted {
+                name,
+                capacity_ns,
+                period_ns,
+                core: None,
+                fixed: false,
+                colours: 0,
+            })?;
             self.vcpus.bind_process(*pid, Some(id))?;
         }
         let begun = Instant::now();
@@ -142,7 +151,8 @@ impl Drill {
     }
 
     fn ask(&self, flags: u32) -> Result<(), LinuxError> {
-        run(&self.vcpus.object, "vcpu_fail", &Request { flags, ..super::shared::nothing() }).map(|_| ())
+        run(&self.vcpus.object, "vcpu_fail", &Request { flags, ..super::shared::nothing() })
+            .map(|_| ())
     }
 
     /// Until the kernel's scheduler has every thread; its reason.
@@ -173,8 +183,8 @@ fn wrong(what: &str) -> LinuxError {
 }
 
 fn state() -> Result<String, LinuxError> {
-    let text =
-        fs::read_to_string(STATE).map_err(|e| LinuxError::of_io(STATE, &e, "is this kernel without sched_ext?"))?;
+    let text = fs::read_to_string(STATE)
+        .map_err(|e| LinuxError::of_io(STATE, &e, "is this kernel without sched_ext?"))?;
     Ok(text.trim().to_owned())
 }
 
@@ -190,7 +200,9 @@ impl Offline {
         let switch = |cpu: &u32| PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}/online"));
         let found = cpus.iter().rev().map(switch).find(|path| Path::exists(path));
         let switch = found.ok_or_else(|| {
-            LinuxError::Machine("no CPU of this machine can be switched off; leave `offline` out".to_owned())
+            LinuxError::Machine(
+                "no CPU of this machine can be switched off; leave `offline` out".to_owned(),
+            )
         })?;
         let off = Self { switch };
         off.write("0")?;
@@ -198,7 +210,13 @@ impl Offline {
     }
 
     fn write(&self, value: &str) -> Result<(), LinuxError> {
-        let fail = |e| LinuxError::of_io(&self.switch.display().to_string(), &e, "leave the fault `offline` out");
+        let fail = |e| {
+            LinuxError::of_io(
+                &self.switch.display().to_string(),
+                &e,
+                "leave the fault `offline` out",
+            )
+        };
         fs::write(&self.switch, value).map_err(fail)
     }
 }
@@ -216,9 +234,13 @@ mod tests {
 
     #[test]
     fn memory_of_the_kernel() {
-        let text = "MemTotal:  100 kB\nMemAvailable:     70 kB\nSUnreclaim:  20 kB\nVmallocUsed: 5 kB\nPercpu:  3 kB\n";
+        let text = "MemTotal:  100 kB\nMemAvailable:     70 kB\nSUnreclaim:  20 kB\nVmallocUsed: 5 \
+            kB\nPercpu:  3 kB\n";
         let before = Memory::of(text);
-        assert_eq!(before, Memory { available_kib: 70, slab_kib: 20, per_cpu_kib: 3, vmalloc_kib: 5 });
+        assert_eq!(
+            before,
+            Memory { available_kib: 70, slab_kib: 20, per_cpu_kib: 3, vmalloc_kib: 5 }
+        );
         let after = Memory { slab_kib: 26, vmalloc_kib: 4, ..before };
         assert_eq!((after.grown_since(&before), before.grown_since(&after)), (5, 0));
         assert_eq!(Memory::of("nothing"), Memory::default());

@@ -1,7 +1,8 @@
 //! Loads the scheduler of VCPUs, and installs it: as often as is wanted.
 //!
-//! Rule: everything that can be wrong is looked at before anything changes. Loading takes the kernel's verifier seconds, installing some
-//! milliseconds; who has seen the scheduler end may install it again, as a new one that knows nothing of the former.
+//! Rule: everything that can be wrong is looked at before anything changes. Loading takes the
+//! kernel's verifier seconds, installing some milliseconds; who has seen the scheduler end may
+//! install it again, as a new one that knows nothing of the former.
 
 use super::shared::{self, Request};
 use super::{Entry, MAX_VCPUS, Options, Vcpus, admission, run};
@@ -35,8 +36,13 @@ fn number(background: Background) -> u32 {
     }
 }
 
-/// `timeout_ms`: for how long a thread may wait before the kernel unloads the scheduler, if not as compiled.
-fn load(settings: &shared::Settings, traced: bool, timeout_ms: Option<u32>) -> Result<Object, LinuxError> {
+/// `timeout_ms`: for how long a thread may wait before the kernel unloads the scheduler, if not as
+/// compiled.
+fn load(
+    settings: &shared::Settings,
+    traced: bool,
+    timeout_ms: Option<u32>,
+) -> Result<Object, LinuxError> {
     let place = timeout_ms.map(|ms| shared::place_of_timeout().map(|at| (ms, at))).transpose()?;
     bpf::load_object(bpf::VCPU, |open| {
         for mut map in open.maps_mut() {
@@ -59,7 +65,8 @@ fn load(settings: &shared::Settings, traced: bool, timeout_ms: Option<u32>) -> R
     })
 }
 
-/// A load that the verifier must refuse: the entries of a table are shorter than its first program reads. It answers soon.
+/// A load that the verifier must refuse: the entries of a table are shorter than its first program
+/// reads. It answers soon.
 pub(super) fn spoilt() -> Result<Object, LinuxError> {
     bpf::load_object(bpf::VCPU, |open| {
         let mut table = open.maps_mut().filter(|m| m.name() == "vcpus");
@@ -86,7 +93,8 @@ impl Vcpus {
         let count = cpus.last().map_or(1, |last| last + 1);
         if cpus.len() as u32 != count || count > MAX_VCPUS / 2 {
             return Err(LinuxError::Machine(format!(
-                "VCPUs need the CPUs 0 to {} online, all of them; switch them on, or boot with maxcpus=",
+                "VCPUs need the CPUs 0 to {} online, all of them; switch them on, or boot with \
+                    maxcpus=",
                 count - 1
             )));
         }
@@ -107,7 +115,8 @@ impl Vcpus {
             colours: u32::from(scheduling.core_colours.is_some()),
         };
         let object = load(&settings, options.traced, timeout_ms)?;
-        let mapped = Mapped::new(&bpf::map(&object, "cpus")?, size_of::<vcpu_cpu>() * count as usize)?;
+        let mapped =
+            Mapped::new(&bpf::map(&object, "cpus")?, size_of::<vcpu_cpu>() * count as usize)?;
         let rings = Rings::open(&object, count)?;
         let infos = bpf::map(&object, "vcpus")?;
         for id in 0..MAX_VCPUS {
@@ -118,7 +127,17 @@ impl Vcpus {
             Err(note) => (None, vec![note]),
         };
         let (scheduler, book) = (None, Vec::new());
-        Ok(Self { scheduler, _intruders: intruders, notes, rings, mapped, object, cpus, options, book })
+        Ok(Self {
+            scheduler,
+            _intruders: intruders,
+            notes,
+            rings,
+            mapped,
+            object,
+            cpus,
+            options,
+            book,
+        })
     }
 
     /// Installs what is loaded, with the best-effort VCPUs only.
@@ -131,14 +150,17 @@ impl Vcpus {
             .ok_or_else(|| bpf::inside("the BPF object holds no scheduler"))?
             .attach_struct_ops()
             .map_err(|e| {
-                LinuxError::Machine(format!("the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"))
+                LinuxError::Machine(format!(
+                    "the kernel refuses the scheduler: {e}; see the kernel's log (dmesg)"
+                ))
             })?;
         self.scheduler = Some(scheduler);
         self.book = self.cpus.iter().map(|&cpu| best_effort(cpu, &self.options)).collect();
         Ok(())
     }
 
-    /// Takes the scheduler away, if the kernel has not done so, and forgets its VCPUs; [`Self::install`] may follow.
+    /// Takes the scheduler away, if the kernel has not done so, and forgets its VCPUs;
+    /// [`Self::install`] may follow.
     pub(super) fn uninstall(&mut self) -> Result<(), LinuxError> {
         self.scheduler = None;
         let infos = bpf::map(&self.object, "vcpus")?;
@@ -152,14 +174,19 @@ impl Vcpus {
             let map = bpf::map(&self.object, name)?;
             let nothing = vec![0; map.value_size() as usize];
             for key in 0..map.max_entries() {
-                map.update(key.as_bytes(), &nothing, MapFlags::ANY).map_err(|e| unfilled(&map, &e))?;
+                map.update(key.as_bytes(), &nothing, MapFlags::ANY)
+                    .map_err(|e| unfilled(&map, &e))?;
             }
         }
         Ok(())
     }
 }
 
-fn put(map: &libbpf_rs::Map<'_>, key: u32, value: &(impl IntoBytes + Immutable)) -> Result<(), LinuxError> {
+fn put(
+    map: &libbpf_rs::Map<'_>,
+    key: u32,
+    value: &(impl IntoBytes + Immutable),
+) -> Result<(), LinuxError> {
     contract::put(map, key, value).map_err(|e| unfilled(map, &e))
 }
 
@@ -177,7 +204,8 @@ fn prepare(object: &Object, options: &Options, cpus: &[u32]) -> Result<(), Linux
         ..shared::nothing()
     };
     if run(object, "vcpu_begin", &begin)? == 0 {
-        let what = "the threshold of the throttling is 0, or it is to end above 1000 thousandths; choose others";
+        let what = "the threshold of the throttling is 0, or it is to end above 1000 thousandths; \
+            choose others";
         return Err(LinuxError::Input(what.to_owned()));
     }
     for &cpu in cpus {

@@ -1,8 +1,10 @@
 //! VCPUs on this machine (`bpf/vcpu.bpf.c`): created, moved and destroyed while they run.
 //!
-//! Problem: threads are promised C in T, and what is left over is shared; a VCPU that does not fit must not get in. Rule: this side keeps the
-//! book of who is promised what, admits (admission.rs) before anything changes, and tells the scheduler in the kernel, which
-//! decides alone from then on. When this is dropped, or the process ends however, the kernel's own scheduler goes on with every thread.
+//! Problem: threads are promised C in T, and what is left over is shared; a VCPU that does not fit
+//! must not get in. Rule: this side keeps the book of who is promised what, admits (admission.rs)
+//! before anything changes, and tells the scheduler in the kernel, which decides alone from then
+//! on. When this is dropped, or the process ends however, the kernel's own scheduler goes on with
+//! every thread.
 //! Source: maracas, sections II to V. Does not cover: memory (colours are counted, not given).
 
 pub mod admission;
@@ -51,7 +53,13 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Self {
         let scheduling = VcpuScheduling::default();
-        Self { scheduling, throttling: None, check_ns: 1_000_000, slice_ns: 3_000_000, traced: false }
+        Self {
+            scheduling,
+            throttling: None,
+            check_ns: 1_000_000,
+            slice_ns: 3_000_000,
+            traced: false,
+        }
     }
 }
 
@@ -118,12 +126,19 @@ impl Vcpus {
     pub fn create(&mut self, wanted: &Wanted) -> Result<u32, LinuxError> {
         check_name(&wanted.name).map_err(LinuxError::Input)?;
         if self.book.iter().any(|e| e.name == wanted.name) {
-            return Err(LinuxError::Input(format!("there is a VCPU `{}` already; choose another name", wanted.name)));
+            return Err(LinuxError::Input(format!(
+                "there is a VCPU `{}` already; choose another name",
+                wanted.name
+            )));
         }
         let first = self.cpus.len() as u32;
-        let id = (first..MAX_VCPUS).find(|id| !self.book.iter().any(|e| e.claim.id == *id) && self.info(*id).is_none());
+        let id = (first..MAX_VCPUS)
+            .find(|id| !self.book.iter().any(|e| e.claim.id == *id) && self.info(*id).is_none());
         let Some(id) = id else {
-            return Err(LinuxError::Machine(format!("all {} VCPUs are in use; destroy one", MAX_VCPUS - first)));
+            return Err(LinuxError::Machine(format!(
+                "all {} VCPUs are in use; destroy one",
+                MAX_VCPUS - first
+            )));
         };
         let claim = Claim { id, capacity_ns: wanted.capacity_ns, period_ns: wanted.period_ns };
         let core = self.admit(claim, wanted.core)?;
@@ -143,10 +158,16 @@ impl Vcpus {
         Ok(id)
     }
 
-    /// The core that a claim goes to: the one that is asked for, or that with the least utilisation that admits it.
+    /// The core that a claim goes to: the one that is asked for, or that with the least utilisation
+    /// that admits it.
     fn admit(&self, claim: Claim, core: Option<u32>) -> Result<u32, LinuxError> {
         let fits = |core: u32| {
-            admission::admit(core, &self.claims(core, claim.id), claim, self.options.scheduling.overhead_ns)
+            admission::admit(
+                core,
+                &self.claims(core, claim.id),
+                claim,
+                self.options.scheduling.overhead_ns,
+            )
         };
         if let Some(core) = core {
             if !self.cpus.contains(&core) {
@@ -158,7 +179,10 @@ impl Vcpus {
             return fits(core).map(|()| core);
         }
         let load = |core: u32| -> f64 {
-            self.claims(core, claim.id).iter().map(|c| c.capacity_ns as f64 / c.period_ns as f64).sum()
+            self.claims(core, claim.id)
+                .iter()
+                .map(|c| c.capacity_ns as f64 / c.period_ns as f64)
+                .sum()
         };
         let mut cores = self.cpus.clone();
         cores.sort_by(|&a, &b| load(a).total_cmp(&load(b)));
@@ -187,7 +211,8 @@ impl Vcpus {
 
     /// `None` if there is no such VCPU.
     fn info(&self, id: u32) -> Option<vcpu_info> {
-        let info: vcpu_info = contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
+        let info: vcpu_info =
+            contract::look_up(&bpf::map(&self.object, "vcpus").ok()?, id).ok()??;
         (info.core != SC_NONE).then_some(info)
     }
 
@@ -199,8 +224,13 @@ impl Vcpus {
         let named = self.book.iter().find(|e| e.name == name || name.parse() == Ok(e.claim.id));
         match named {
             Some(e) if e.claim.id >= self.cpus.len() as u32 => Ok(e.claim.id),
-            Some(e) => Err(LinuxError::Input(format!("`{}` is best effort and stays; name another VCPU", e.name))),
-            None => Err(LinuxError::Input(format!("there is no VCPU `{name}`; `solocore vcpu list` shows them"))),
+            Some(e) => Err(LinuxError::Input(format!(
+                "`{}` is best effort and stays; name another VCPU",
+                e.name
+            ))),
+            None => Err(LinuxError::Input(format!(
+                "there is no VCPU `{name}`; `solocore vcpu list` shows them"
+            ))),
         }
     }
 
@@ -228,19 +258,27 @@ impl Vcpus {
         Ok(())
     }
 
-    /// Binds a thread whose affinity has its VCPU's core and those that it starts from now on to a VCPU (`None`: to best effort).
+    /// Binds a thread whose affinity has its VCPU's core and those that it starts from now on to a
+    /// VCPU (`None`: to best effort).
     ///
     /// # Errors
     /// There is no such thread, or the kernel does not let it be bound.
     pub fn bind_thread(&self, tid: u32, id: Option<u32>) -> Result<(), LinuxError> {
-        let fail = |e: std::io::Error| LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?");
+        let fail = |e: std::io::Error| {
+            LinuxError::of_io(&format!("thread {tid}"), &e, "does it still run?")
+        };
         let pidfd = sys::tasks::open_thread(tid).map_err(fail)?;
         let generation = |id: u32| self.info(id).map_or(0, |info| info.generation);
         // VCPU_BOUND.
         let value = id.map_or(0, |id| (id + 1) | generation(id) << 12);
         contract::put(&bpf::map(&self.object, "bound")?, pidfd.as_raw_fd().cast_unsigned(), &value)
-            .map_err(|e| LinuxError::Machine(format!("thread {tid} cannot be bound: {e}; does it still run?")))?;
-        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its CPUs change.
+            .map_err(|e| {
+                LinuxError::Machine(format!(
+                    "thread {tid} cannot be bound: {e}; does it still run?"
+                ))
+            })?;
+        // The kernel takes it off its queue and enqueues it anew, now in that of its VCPU, when its
+        // CPUs change.
         let allowed = sys::tasks::affinity_of(tid).map_err(fail)?;
         let core = id.and_then(|id| self.core_of(id)).filter(|core| allowed.contains(core));
         if let (Some(core), 2..) = (core, allowed.len()) {
@@ -297,7 +335,8 @@ impl Vcpus {
     /// What happened on each CPU.
     pub fn counts(&self) -> Vec<RunVcpuCpu> {
         let of = |&cpu: &u32| {
-            let word = |at: usize| self.mapped.double_word(cpu as usize * size_of::<vcpu_cpu>() + at);
+            let word =
+                |at: usize| self.mapped.double_word(cpu as usize * size_of::<vcpu_cpu>() + at);
             RunVcpuCpu {
                 cpu,
                 switches: word(offset_of!(vcpu_cpu, switches)),
@@ -317,7 +356,8 @@ impl Vcpus {
 
     /// Real-time threads that ran beside the VCPUs, the most of them first.
     pub fn intruders(&self) -> Vec<RunVcpuIntruder> {
-        let mut all: Vec<RunVcpuIntruder> = intruders::all(&self.object).iter().map(intruder).collect();
+        let mut all: Vec<RunVcpuIntruder> =
+            intruders::all(&self.object).iter().map(intruder).collect();
         all.sort_by_key(|i| (std::cmp::Reverse(i.seen.ran_ns), i.seen.thread));
         all
     }
@@ -332,7 +372,8 @@ impl Vcpus {
         self.rings.take()
     }
 
-    /// A monitor period of the throttling has ended: hands the readings to the scheduler, which decides.
+    /// A monitor period of the throttling has ended: hands the readings to the scheduler, which
+    /// decides.
     ///
     /// # Errors
     /// Only by a fault of solocore.
@@ -341,7 +382,11 @@ impl Vcpus {
             run(&self.object, "vcpu_report", &Request { cpu, requests, ..shared::nothing() })?;
         }
         let (occupancy, requests) = (tick.reading.occupancy, tick.reading.requests);
-        let answer = answer(&self.object, "vcpu_monitor", &Request { occupancy, requests, ..shared::nothing() })?;
+        let answer = answer(
+            &self.object,
+            "vcpu_monitor",
+            &Request { occupancy, requests, ..shared::nothing() },
+        )?;
         Ok(Decision {
             contended: answer.done == 2,
             throttled: answer.limit,
@@ -363,7 +408,10 @@ impl Vcpus {
             }
             std::thread::sleep(Duration::from_millis(1));
         }
-        Err(LinuxError::Machine(format!("VCPU {} is on its way between cores; try again", request.id)))
+        Err(LinuxError::Machine(format!(
+            "VCPU {} is on its way between cores; try again",
+            request.id
+        )))
     }
 
     fn call(&self, program: &str, request: &Request) -> Result<u32, LinuxError> {
@@ -375,7 +423,9 @@ impl Vcpus {
         let found = self.book.iter().find(|e| e.claim.id == id);
         found.map_or_else(
             || format!("VCPU {id}"),
-            |e| format!("{} ({} in {})", e.name, time(e.claim.capacity_ns), time(e.claim.period_ns)),
+            |e| {
+                format!("{} ({} in {})", e.name, time(e.claim.capacity_ns), time(e.claim.period_ns))
+            },
         )
     }
 }
@@ -413,7 +463,9 @@ fn answer(object: &Object, program: &str, request: &Request) -> Result<Request, 
     let program = found.ok_or_else(|| bpf::inside(&format!("there is no program `{program}`")))?;
     let mut answer = *request;
     let input = ProgramInput { context_in: Some(answer.as_mut_bytes()), ..ProgramInput::default() };
-    program.test_run(input).map_err(|e| bpf::inside(&format!("the kernel does not run a request: {e}")))?;
+    program
+        .test_run(input)
+        .map_err(|e| bpf::inside(&format!("the kernel does not run a request: {e}")))?;
     Ok(answer)
 }
 
@@ -427,8 +479,13 @@ mod tests {
             assert_eq!(check_name(good), Ok(()));
         }
         let long = "x".repeat(65);
-        for (bad, word) in [("", "empty"), ("7", "number"), ("a ", "blank"), ("a\nb", "control"), (long.as_str(), "64")]
-        {
+        for (bad, word) in [
+            ("", "empty"),
+            ("7", "number"),
+            ("a ", "blank"),
+            ("a\nb", "control"),
+            (long.as_str(), "64"),
+        ] {
             let said = check_name(bad).unwrap_err();
             assert!(said.contains(word) && !said.contains('\n'), "{said}");
         }

@@ -1,11 +1,15 @@
-//! The budgets of a candidate: the least with which all bounds are met, and what the objective makes of the rest.
+//! The budgets of a candidate: the least with which all bounds are met, and what the objective
+//! makes of the rest.
 //!
-//! Rule: a core that shares no channel with an analysed task has all it can use. Others without analysed tasks have a budget of `t` for each
-//! program there, and `t` for each best-effort program beside analysed ones.
-//! From these floors on, a core whose bounds are not met gets the least budget with which they are, beside the others' as they are;
-//! again until nothing changes. All steps are necessary, as more of the others' budgets never lowers a bound: what is found is the
-//! least solution, or there is none. The objective is monotone in `t`, or in the limit of the bounds, so bisection finds its best value. Pages
-//! are locked where they save most; where a task comes closest to its limits, its pages then count more, and all is tried again.
+//! Rule: a core that shares no channel with an analysed task has all it can use. Others without
+//! analysed tasks have a budget of `t` for each program there, and `t` for each best-effort program
+//! beside analysed ones.
+//! From these floors on, a core whose bounds are not met gets the least budget with which they are,
+//! beside the others' as they are; again until nothing changes. All steps are necessary, as more of
+//! the others' budgets never lowers a bound: what is found is the least solution, or there is none.
+//! The objective is monotone in `t`, or in the limit of the bounds, so bisection finds its best
+//! value. Pages are locked where they save most; where a task comes closest to its limits, its
+//! pages then count more, and all is tried again.
 
 use super::candidate::Candidate;
 use super::pages::{self, UNITY};
@@ -57,19 +61,43 @@ pub struct Solver<'a> {
 }
 
 impl<'a> Solver<'a> {
-    pub fn new(work: &'a [Work<'a>], base: &'a Resources, objective: Objective, wish: Option<u64>) -> Self {
+    pub fn new(
+        work: &'a [Work<'a>],
+        base: &'a Resources,
+        objective: Objective,
+        wish: Option<u64>,
+    ) -> Self {
         let period = base.regulation.period_ps;
-        let needs: Vec<Need> =
-            work.iter().enumerate().filter(|(_, w)| !w.hard()).map(|(t, w)| Need::of(t, w, base)).collect();
+        let needs: Vec<Need> = work
+            .iter()
+            .enumerate()
+            .filter(|(_, w)| !w.hard())
+            .map(|(t, w)| Need::of(t, w, base))
+            .collect();
         let bus = (period / base.platform.dram.t_burst.ps().max(1)).max(1);
         let most = needs.iter().map(|n| n.most(period as f64)).fold(0.0, f64::max).ceil() as u64;
-        let most = if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
+        let most =
+            if needs.is_empty() { period / base.platform.row_hit().ps().max(1) } else { most };
         let even = base.budgets.as_ref().and_then(|b| b.first()).copied().unwrap_or(1);
-        // Nothing is best effort's first where there is none, and every core runs analysed tasks or nothing.
-        let objective =
-            if objective == Objective::BestEffort && needs.is_empty() { Objective::Margin } else { objective };
+        // Nothing is best effort's first where there is none, and every core runs analysed tasks or
+        // nothing.
+        let objective = if objective == Objective::BestEffort && needs.is_empty() {
+            Objective::Margin
+        } else {
+            objective
+        };
         let alone = work.iter().map(|w| alone_ps(w, base)).collect();
-        Self { work, base, objective, wish, alone, needs, bus, most: most.clamp(1, bus), floor: (even / 4).max(1) }
+        Self {
+            work,
+            base,
+            objective,
+            wish,
+            alone,
+            needs,
+            bus,
+            most: most.clamp(1, bus),
+            floor: (even / 4).max(1),
+        }
     }
 
     /// Accesses a period that no core can exceed.
@@ -89,7 +117,8 @@ impl<'a> Solver<'a> {
         let mut resources = self.base.clone();
         resources.set_ways(candidate.ways.clone());
         resources.explicit = true;
-        // How late something is does not matter, and takes long to find out where a core is all but full.
+        // How late something is does not matter, and takes long to find out where a core is all but
+        // full.
         resources.verdict_only = true;
         let mut weights: HashMap<usize, u64> = HashMap::new();
         let multiples = self.objective == Objective::Bounds || self.wish.is_some();
@@ -121,7 +150,12 @@ impl<'a> Solver<'a> {
         best.unwrap_or_else(|| unreachable!("there is at least one round"))
     }
 
-    fn with_pages(&self, candidate: &Candidate, pages: &[CorePlan], resources: &Resources) -> Outcome {
+    fn with_pages(
+        &self,
+        candidate: &Candidate,
+        pages: &[CorePlan],
+        resources: &Resources,
+    ) -> Outcome {
         let wanted = Limits { deadline: 1000, slowdown: self.wish.unwrap_or(u64::MAX) };
         let relaxed = Limits { slowdown: u64::MAX, ..wanted };
         let mut attempt = Attempt::new(self, candidate, pages, resources);
@@ -132,8 +166,9 @@ impl<'a> Solver<'a> {
             }
         }
         // The least that best effort needs, and all for the others.
-        let budgets =
-            (0..resources.cores).map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 }).collect();
+        let budgets = (0..resources.cores)
+            .map(|c| if candidate.analysed(c, self.work) { self.bus } else { 1 })
+            .collect();
         attempt.outcome(budgets, 0.0)
     }
 
@@ -177,7 +212,9 @@ impl<'a> Solver<'a> {
     fn possible(&self) -> f64 {
         match self.objective {
             // Nobody is faster than alone, and together they have the cores' time at most.
-            Objective::BestEffort => (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0),
+            Objective::BestEffort => {
+                (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0)
+            }
             // With every page locked, and no other core at all.
             Objective::Margin => {
                 let least = |w: &Work| {
@@ -187,9 +224,16 @@ impl<'a> Solver<'a> {
                 -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
             }
             _ => {
-                let least =
-                    |(w, alone): (&Work, &u64)| w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64;
-                -self.work.iter().zip(&self.alone).filter(|(w, _)| w.hard()).map(least).fold(0.0, f64::max)
+                let least = |(w, alone): (&Work, &u64)| {
+                    w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64
+                };
+                -self
+                    .work
+                    .iter()
+                    .zip(&self.alone)
+                    .filter(|(w, _)| w.hard())
+                    .map(least)
+                    .fold(0.0, f64::max)
             }
         }
     }
@@ -201,7 +245,8 @@ impl<'a> Solver<'a> {
             return 1.0;
         }
         // Of what should be small, the inverse.
-        let part = if possible > 0.0 { value.objective / possible } else { possible / value.objective };
+        let part =
+            if possible > 0.0 { value.objective / possible } else { possible / value.objective };
         (1.0 - part).clamp(0.0, 1.0)
     }
 
@@ -220,7 +265,9 @@ impl<'a> Solver<'a> {
         }
         let missed = if value.class < 2.0 { " (the wanted slowdown is missed)" } else { "" };
         match self.objective {
-            Objective::Margin => format!("{:.1} % of the deadline{missed}", -100.0 * value.objective),
+            Objective::Margin => {
+                format!("{:.1} % of the deadline{missed}", -100.0 * value.objective)
+            }
             Objective::Bounds => format!("{:.3} times the time alone{missed}", -value.objective),
             _ => format!("{:.1} % of the speed alone, estimated{missed}", 100.0 * value.objective),
         }
@@ -230,12 +277,15 @@ impl<'a> Solver<'a> {
     pub fn missed_wish(&self, value: &Value) -> Option<String> {
         let wish = self.wish.filter(|_| value.class < 2.0)? as f64 / 1000.0;
         Some(format!(
-            "slowdown: no candidate keeps all bounds within {wish} times the time alone; raise [regulation] slowdown, set objective = \"bounds\" for the least there is, or use fewer active_cores"
+            "slowdown: no candidate keeps all bounds within {wish} times the time alone; raise \
+                [regulation] slowdown, set objective = \"bounds\" for the least there is, or use \
+                fewer active_cores"
         ))
     }
 }
 
-/// Time alone with the whole shared cache, by the profile and DRAM's row hits; what is stated, where numbers are.
+/// Time alone with the whole shared cache, by the profile and DRAM's row hits; what is stated,
+/// where numbers are.
 fn alone_ps(w: &Work, r: &Resources) -> u64 {
     match w.demand {
         Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
@@ -271,7 +321,13 @@ impl Analysed {
         let Some(own) = self.tasks.last() else { return true };
         let stall = |asked: Asked| bounds.stall(asked);
         let window = Window { once_ps: bounds.once(self.company), stall: &stall };
-        response_time(&self.tasks, self.tasks.len() - 1, &window, scaled(own.deadline_ps, limits.deadline)).is_some()
+        response_time(
+            &self.tasks,
+            self.tasks.len() - 1,
+            &window,
+            scaled(own.deadline_ps, limits.deadline),
+        )
+        .is_some()
     }
 }
 
@@ -286,7 +342,12 @@ pub struct Attempt<'a> {
 }
 
 impl<'a> Attempt<'a> {
-    pub fn new(solver: &'a Solver<'a>, candidate: &'a Candidate, pages: &'a [CorePlan], resources: &Resources) -> Self {
+    pub fn new(
+        solver: &'a Solver<'a>,
+        candidate: &'a Candidate,
+        pages: &'a [CorePlan],
+        resources: &Resources,
+    ) -> Self {
         let jobs = pages.iter().map(|p| solver.jobs(p, resources)).collect();
         Self { solver, candidate, pages, jobs, resources: resources.clone() }
     }
@@ -311,7 +372,10 @@ impl<'a> Attempt<'a> {
             return true;
         }
         self.resources.set_budgets(budgets.to_vec(), vec![None; budgets.len()]);
-        let bounds = CoreBounds { core: u32::try_from(core).unwrap_or(u32::MAX), resources: &self.resources };
+        let bounds = CoreBounds {
+            core: u32::try_from(core).unwrap_or(u32::MAX),
+            resources: &self.resources,
+        };
         self.jobs[core].iter().all(|job| job.keeps(&bounds, limits))
     }
 
@@ -331,7 +395,8 @@ impl<'a> Attempt<'a> {
                 }
                 while works - fails > 1 {
                     // A budget matters by its ratio.
-                    let middle = ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
+                    let middle =
+                        ((fails as f64 * works as f64).sqrt() as u64).clamp(fails + 1, works - 1);
                     budgets[core] = middle;
                     if self.keeps(core, &budgets, limits) { works = middle } else { fails = middle }
                 }
@@ -348,7 +413,9 @@ impl<'a> Attempt<'a> {
     pub fn best(&mut self, limits: Limits) -> Option<(Vec<u64>, Limits)> {
         let floor = self.floors(self.solver.floor);
         match self.solver.objective {
-            Objective::Margin => self.tightest(&floor, 1000, |deadline| Limits { deadline, ..limits }),
+            Objective::Margin => {
+                self.tightest(&floor, 1000, |deadline| Limits { deadline, ..limits })
+            }
             Objective::Bounds => {
                 let most = limits.slowdown.min(WORST);
                 self.tightest(&floor, most, |slowdown| Limits { slowdown, ..limits })
@@ -371,7 +438,12 @@ impl<'a> Attempt<'a> {
     }
 
     /// The least limit, up to `most`, that budgets can keep, with those.
-    fn tightest(&mut self, floors: &[u64], most: u64, of: impl Fn(u64) -> Limits) -> Option<(Vec<u64>, Limits)> {
+    fn tightest(
+        &mut self,
+        floors: &[u64],
+        most: u64,
+        of: impl Fn(u64) -> Limits,
+    ) -> Option<(Vec<u64>, Limits)> {
         let mut found = self.least(floors.to_vec(), of(most))?;
         let (mut fails, mut works) = (0, most);
         while works - fails > 1 {
@@ -384,14 +456,19 @@ impl<'a> Attempt<'a> {
         Some((found, of(works)))
     }
 
-    /// Budgets of cores with deadlines raised together, as far as all still keep to the limits: nobody gains by their being stopped.
+    /// Budgets of cores with deadlines raised together, as far as all still keep to the limits:
+    /// nobody gains by their being stopped.
     fn raised(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
         let bus = self.solver.bus;
         let cores = budgets.len();
         let times = |factor: u64, this: &Self| -> Vec<u64> {
             let of = |core: usize| {
                 let raised = u128::from(budgets[core]) * u128::from(factor) / 1000;
-                if this.jobs[core].is_empty() { budgets[core] } else { u64::try_from(raised).unwrap_or(bus).min(bus) }
+                if this.jobs[core].is_empty() {
+                    budgets[core]
+                } else {
+                    u64::try_from(raised).unwrap_or(bus).min(bus)
+                }
             };
             (0..cores).map(of).collect()
         };
@@ -399,21 +476,30 @@ impl<'a> Attempt<'a> {
         while fails - works > 1 + works / 100 {
             let middle = ((works as f64 * fails as f64).sqrt() as u64).clamp(works + 1, fails - 1);
             let tried = times(middle, self);
-            if (0..cores).all(|core| self.keeps(core, &tried, limits)) { works = middle } else { fails = middle }
+            if (0..cores).all(|core| self.keeps(core, &tried, limits)) {
+                works = middle
+            } else {
+                fails = middle
+            }
         }
         times(works, self)
     }
 
     fn outcome(mut self, budgets: Vec<u64>, class: f64) -> Outcome {
         self.resources.set_budgets(budgets, vec![None; self.pages.len()]);
-        let cores: Vec<CorePlan> = self.pages.iter().map(|p| p.again(self.solver.work, &self.resources)).collect();
+        let cores: Vec<CorePlan> =
+            self.pages.iter().map(|p| p.again(self.solver.work, &self.resources)).collect();
         let speed = self.speed(&cores);
-        let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.solver.work[t.index].hard());
-        let deadline = |t: &TaskPlan| self.solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64);
+        let hard =
+            || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.solver.work[t.index].hard());
+        let deadline = |t: &TaskPlan| {
+            self.solver.work[t.index].task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+        };
         let late = |t: &TaskPlan| t.response_ps.map_or(f64::INFINITY, |r| r as f64 / deadline(t));
         // Few tasks that are late, and these on cores that are not full by far.
-        let misses =
-            |core: &CorePlan| core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization);
+        let misses = |core: &CorePlan| {
+            core.tasks().iter().filter(|t| !t.meets).count() as f64 * (1.0 + core.utilization)
+        };
         let objective = match self.solver.objective {
             _ if class < 1.0 => -cores.iter().map(misses).sum::<f64>(),
             Objective::Margin => -hard().map(late).fold(0.0, f64::max),
@@ -435,7 +521,9 @@ impl<'a> Attempt<'a> {
             let hard = || plan.tasks().iter().filter(|t| solver.work[t.index].hard());
             let locked: usize = hard().map(|t| t.locked).sum();
             let per_way = (r.platform.pages_per_way() as usize).max(1);
-            let ways = r.ways_of(core).saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
+            let ways = r
+                .ways_of(core)
+                .saturating_sub(u32::try_from(locked.div_ceil(per_way)).unwrap_or(u32::MAX));
             let rate = |n: u64, t: &TaskPlan| {
                 n as f64 / solver.work[t.index].task.period.map_or(f64::INFINITY, |p| p.ps() as f64)
             };
@@ -446,6 +534,10 @@ impl<'a> Attempt<'a> {
             let accesses = (budget - taken).max(0.0) / programs;
             need.speed(time.max(0.0) / programs, accesses, period, ways / (programs as u32).max(1))
         };
-        if solver.needs.is_empty() { 0.0 } else { solver.needs.iter().map(of).sum::<f64>() / solver.needs.len() as f64 }
+        if solver.needs.is_empty() {
+            0.0
+        } else {
+            solver.needs.iter().map(of).sum::<f64>() / solver.needs.len() as f64
+        }
     }
 }

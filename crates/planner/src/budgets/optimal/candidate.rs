@@ -12,7 +12,8 @@ pub struct Candidate {
     pub ways: Vec<u32>,
 }
 
-/// The analysed tasks on 1 to all cores, and one way to an even share of them to each core without any.
+/// The analysed tasks on 1 to all cores, and one way to an even share of them to each core without
+/// any.
 pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
     let mut out = Vec::new();
     for most in (1..=resources.cores).rev() {
@@ -30,13 +31,14 @@ pub fn first(work: &[Work], resources: &Resources) -> Vec<Candidate> {
 
 /// Time alone of a job with as many pages locked as the whole cache holds, as a part of its period.
 fn load(w: &Work, resources: &Resources) -> f64 {
-    let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways)).unwrap_or(usize::MAX);
+    let pages = usize::try_from(resources.lock_capacity_in(resources.platform.llc.ways))
+        .unwrap_or(usize::MAX);
     let period = w.task.period.map_or(f64::INFINITY, |p| p.ps() as f64);
     w.wcet_ps(pages.min(w.demand.page_accesses().count()), resources) as f64 / period
 }
 
-/// Analysed tasks on `most` cores: the largest first, each where the load is least; the others where most time is left. `None` if stated
-/// cores are more than that.
+/// Analysed tasks on `most` cores: the largest first, each where the load is least; the others
+/// where most time is left. `None` if stated cores are more than that.
 fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
     let mut placed: Vec<Option<u32>> = work.iter().map(|w| w.task.core).collect();
     let mut loads = vec![0.0; resources.cores as usize];
@@ -52,7 +54,10 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
     if used.len() > most as usize {
         return None;
     }
-    let more = (0..resources.cores).filter(|c| !used.contains(c)).take(most as usize - used.len()).collect::<Vec<_>>();
+    let more = (0..resources.cores)
+        .filter(|c| !used.contains(c))
+        .take(most as usize - used.len())
+        .collect::<Vec<_>>();
     used.extend(more);
     let mut open: Vec<(usize, f64)> = (0..work.len())
         .filter(|&t| placed[t].is_none() && work[t].hard())
@@ -60,12 +65,17 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
         .collect();
     open.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     for (task, load) in open {
-        let core = *used.iter().min_by(|&&a, &&b| loads[a as usize].total_cmp(&loads[b as usize]).then(a.cmp(&b)))?;
+        let core = *used
+            .iter()
+            .min_by(|&&a, &&b| loads[a as usize].total_cmp(&loads[b as usize]).then(a.cmp(&b)))?;
         placed[task] = Some(core);
         loads[core as usize] += load;
     }
     let mut company = vec![0u32; loads.len()];
-    (0..work.len()).filter(|&t| !work[t].hard()).filter_map(|t| placed[t]).for_each(|c| company[c as usize] += 1);
+    (0..work.len())
+        .filter(|&t| !work[t].hard())
+        .filter_map(|t| placed[t])
+        .for_each(|c| company[c as usize] += 1);
     for core in placed.iter_mut().filter(|c| c.is_none()) {
         let left = |c: usize| (1.0 - loads[c]).max(0.0) / f64::from(company[c] + 1);
         let most = (0..loads.len()).max_by(|&a, &b| left(a).total_cmp(&left(b)).then(b.cmp(&a)))?;
@@ -75,7 +85,8 @@ fn place(work: &[Work], resources: &Resources, most: u32) -> Option<Vec<u32>> {
     placed.into_iter().collect()
 }
 
-/// `others` ways for each core without analysed tasks, at least one for each with them, and the rest one by one to the core that it saves most.
+/// `others` ways for each core without analysed tasks, at least one for each with them, and the
+/// rest one by one to the core that it saves most.
 fn ways(placement: &[u32], others: u32, work: &[Work], resources: &Resources) -> Vec<u32> {
     let (all, cores) = (resources.platform.llc.ways, resources.cores);
     let hard = |core: u32| analysed(placement, core, work);

@@ -1,14 +1,18 @@
 //! Optimal shares: the cores of the tasks, the cache and the budgets of a system, chosen together.
 //!
-//! Problem: even shares serve nobody. A task that needs much of the cache gets a quarter of it, and a core without deadlines may use as
-//! much bandwidth as one that has them. What a budget costs depends on who is where, so that none of the three can be chosen alone.
-//! Rule: a [`Candidate`] says who is on which core, and how many ways of the shared cache each core has. Candidates put the analysed
-//! tasks on few cores or on many, and leave few ways or many to the others; then tasks and ways move one by one, as long as that helps. For
-//! a candidate the budgets are not searched: a core's bounds never fall when another core's budget grows, and never rise when its
-//! own does (`analysis::interference`, test `monotone`). So the budgets with which all bounds are met, beside given ones of the cores without
-//! deadlines, have a least solution, found from below ([`budgets`]); and what the objective asks for is found by bisection.
-//! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of candidates is a heuristic, so the gap to the
-//! bound of [`Why::gap`] is all that is proved of the whole.
+//! Problem: even shares serve nobody. A task that needs much of the cache gets a quarter of it, and
+//! a core without deadlines may use as much bandwidth as one that has them. What a budget costs
+//! depends on who is where, so that none of the three can be chosen alone.
+//! Rule: a [`Candidate`] says who is on which core, and how many ways of the shared cache each core
+//! has. Candidates put the analysed tasks on few cores or on many, and leave few ways or many to
+//! the others; then tasks and ways move one by one, as long as that helps. For a candidate the
+//! budgets are not searched: a core's bounds never fall when another core's budget grows, and never
+//! rise when its own does (`analysis::interference`, test `monotone`). So the budgets with which
+//! all bounds are met, beside given ones of the cores without deadlines, have a least solution,
+//! found from below ([`budgets`]); and what the objective asks for is found by bisection.
+//! Not covered: write budgets, the lock, and the other schemes as candidates; the choice of
+//! candidates is a heuristic, so the gap to the bound of [`Why::gap`] is all that is proved of the
+//! whole.
 
 mod budgets;
 mod candidate;
@@ -78,12 +82,14 @@ pub struct Found {
 pub struct Why {
     /// In words, with what the next best would have cost.
     pub reasons: Vec<String>,
-    /// How much better another choice could be at most, as a part of an upper bound on the objective, 0 to 1.
+    /// How much better another choice could be at most, as a part of an upper bound on the
+    /// objective, 0 to 1.
     pub gap: f64,
 }
 
-/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits them. `stop` ends the search early, by
-/// the value of the best so far; an `endless` one goes on until no neighbour is better, however many that takes.
+/// Chooses the shares of a system with budgets. `even` are even shares, and `placement` what fits
+/// them. `stop` ends the search early, by the value of the best so far; an `endless` one goes on
+/// until no neighbour is better, however many that takes.
 pub fn choose(
     system: &System,
     work: &[Work],
@@ -95,7 +101,8 @@ pub fn choose(
     let objective = system.regulation.objective.unwrap_or(Objective::BestEffort);
     let solver = Solver::new(work, even, objective, system.regulation.slowdown_permille);
     let mut tried: Vec<Outcome> = Vec::new();
-    let usual = Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
+    let usual =
+        Candidate { placement: placement.to_vec(), ways: vec![even.ways; even.cores as usize] };
     for candidate in std::iter::once(usual).chain(candidate::first(work, even)) {
         if !tried.is_empty() && stop(&tried[best_of(&tried)].value) {
             break;
@@ -147,7 +154,8 @@ fn best_of(tried: &[Outcome]) -> usize {
 fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<String> {
     let chosen = &tried[best];
     let mut out = vec![format!(
-        "shares: optimal, for {}: {} of {} candidates; no choice can be better by more than {:.0} % of what is possible",
+        "shares: optimal, for {}: {} of {} candidates; no choice can be better by more than {:.0} \
+            % of what is possible",
         solver.objective_words(),
         solver.words(&chosen.value),
         tried.len(),
@@ -164,9 +172,13 @@ fn reasons(tried: &[Outcome], best: usize, solver: &Solver, gap: f64) -> Vec<Str
             solver.words(&next.value)
         ));
     }
-    let same =
-        |o: &&Outcome| o.candidate.placement == chosen.candidate.placement && o.candidate.ways != chosen.candidate.ways;
-    if let Some(next) = tried.iter().filter(same).reduce(|a, b| if b.value.better(&a.value) { b } else { a }) {
+    let same = |o: &&Outcome| {
+        o.candidate.placement == chosen.candidate.placement
+            && o.candidate.ways != chosen.candidate.ways
+    };
+    if let Some(next) =
+        tried.iter().filter(same).reduce(|a, b| if b.value.better(&a.value) { b } else { a })
+    {
         out.push(format!(
             "cache: ways {} by core; with {} it would be {}",
             list(&chosen.candidate.ways),

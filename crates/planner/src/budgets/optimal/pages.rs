@@ -1,8 +1,9 @@
 //! Which pages the tasks of a core lock.
 //!
-//! Rule: where executions must not grow beyond a multiple of the time alone, each further page goes to the task whose execution is the
-//! largest multiple of its own, so that the largest is as small as it can be. Where only deadlines count, it goes where it saves most of
-//! the core's time (`core_plan`). Either way a task can be given a weight.
+//! Rule: where executions must not grow beyond a multiple of the time alone, each further page goes
+//! to the task whose execution is the largest multiple of its own, so that the largest is as small
+//! as it can be. Where only deadlines count, it goes where it saves most of the core's time
+//! (`core_plan`). Either way a task can be given a weight.
 
 use crate::core_plan::{CorePlan, hand_out};
 use crate::resources::Resources;
@@ -24,7 +25,8 @@ pub fn lock(
     match alone {
         None => CorePlan::weighted(core, on_core, weights, work, resources),
         Some(alone) => {
-            let locked = level(on_core, weights, alone, work, resources, resources.lock_capacity_of(core));
+            let locked =
+                level(on_core, weights, alone, work, resources, resources.lock_capacity_of(core));
             CorePlan::with_pages(core, on_core, &locked, work, resources)
         }
     }

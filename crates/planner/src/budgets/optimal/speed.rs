@@ -1,8 +1,9 @@
 //! How fast what is not analysed can run, beside given budgets.
 //!
-//! Rule: a best-effort program has a part of its core's time, of the accesses that the core's budget leaves, and of the ways that no
-//! locked page is in. Its speed is how many of its jobs that allows a second, relative to the program alone on the machine. An estimate,
-//! by which plans are compared; nothing is promised.
+//! Rule: a best-effort program has a part of its core's time, of the accesses that the core's
+//! budget leaves, and of the ways that no locked page is in. Its speed is how many of its jobs that
+//! allows a second, relative to the program alone on the machine. An estimate, by which plans are
+//! compared; nothing is promised.
 
 use crate::demand::{Demand, inside_ps};
 use crate::resources::Resources;
@@ -24,7 +25,8 @@ impl Need {
         let by_ways = match w.demand {
             Demand::Profiled { profile, .. } => {
                 let inside = inside_ps(profile, &r.platform) as f64;
-                let all = std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
+                let all =
+                    std::iter::once(profile.llc_accesses()).chain(profile.by_ways.iter().copied());
                 all.map(|n| (inside + n as f64 * hit, n as f64)).collect()
             }
             _ => vec![(w.wcet_ps(0, r) as f64, w.demand.misses(0) as f64)],
@@ -37,7 +39,8 @@ impl Need {
         self.by_ways[at]
     }
 
-    /// Speed with this part of the time, these accesses in a period, and ways of its own; 1 is alone on the machine.
+    /// Speed with this part of the time, these accesses in a period, and ways of its own; 1 is
+    /// alone on the machine.
     pub fn speed(&self, time: f64, accesses: f64, period_ps: f64, ways: u32) -> f64 {
         let (alone, _) = self.by_ways[self.by_ways.len() - 1];
         let (work, misses) = self.with(ways);
@@ -47,6 +50,9 @@ impl Need {
 
     /// Accesses in a period beyond which a larger budget is of no use.
     pub fn most(&self, period_ps: f64) -> f64 {
-        self.by_ways.iter().map(|(work, misses)| period_ps * misses / work.max(1.0)).fold(1.0, f64::max)
+        self.by_ways
+            .iter()
+            .map(|(work, misses)| period_ps * misses / work.max(1.0))
+            .fold(1.0, f64::max)
     }
 }

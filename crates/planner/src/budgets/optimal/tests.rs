@@ -17,25 +17,41 @@ use std::path::Path;
 
 /// Two cores with an analysed task each, one with best effort.
 fn system(rng: &mut ChaCha8Rng) -> String {
-    let mut text =
-        "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \"optimal\"\nactive_cores = 3\n"
-            .to_owned();
+    let mut text = "platform = \"core-i5-2500k\"\n[regulation]\npolicy = \"memguard\"\nshare = \
+            \"optimal\"\nactive_cores = 3\n"
+        .to_owned();
     for i in 0..2 {
         let period = f64::from(rng.random_range(10..60u32));
         let work = period * rng.random_range(0.2..0.7);
         let misses = (work * rng.random_range(300.0..4000.0)) as u64;
-        writeln!(text, "[[task]]\nname = \"t{i}\"\ncore = {i}\nperiod = \"{period} ms\"\nwcet = \"{work:.3} ms\"\nmisses = {misses}").unwrap();
+        writeln!(
+            text,
+            "[[task]]\nname = \"t{i}\"\ncore = {i}\nperiod = \"{period} ms\"\nwcet = \
+            \"{work:.3} ms\"\nmisses = {misses}"
+        )
+        .unwrap();
     }
-    text + "[[task]]\nname = \"d\"\ncore = 2\ncriticality = \"D\"\nwcet = \"10 ms\"\nmisses = 200000\n"
+    text + "[[task]]\nname = \"d\"\ncore = 2\ncriticality = \"D\"\nwcet = \"10 ms\"\nmisses = \
+        200000\n"
 }
 
-/// Is there any choice of the two analysed cores' budgets that meets all deadlines beside this one of best effort? A ladder of 10 %.
-fn any_budgets(work: &[Work], resources: &Resources, pages: &[CorePlan], best_effort: u64, bus: u64) -> bool {
-    let ladder: Vec<u64> = std::iter::successors(Some(bus), |&q| (q > 1).then_some((q * 9 / 10).min(q - 1))).collect();
+/// Is there any choice of the two analysed cores' budgets that meets all deadlines beside this one
+/// of best effort? A ladder of 10 %.
+fn any_budgets(
+    work: &[Work],
+    resources: &Resources,
+    pages: &[CorePlan],
+    best_effort: u64,
+    bus: u64,
+) -> bool {
+    let ladder: Vec<u64> =
+        std::iter::successors(Some(bus), |&q| (q > 1).then_some((q * 9 / 10).min(q - 1))).collect();
     let mut tried = resources.clone();
     let mut works = |a: u64, b: u64| {
         tried.set_budgets(vec![a, b, best_effort], vec![None; 3]);
-        [pages[0].again(work, &tried), pages[1].again(work, &tried)].iter().all(CorePlan::schedulable)
+        [pages[0].again(work, &tried), pages[1].again(work, &tried)]
+            .iter()
+            .all(CorePlan::schedulable)
     };
     ladder.iter().any(|&a| ladder.iter().any(|&b| works(a, b)))
 }
@@ -62,8 +78,11 @@ fn no_budgets_leave_best_effort_more() {
         let resources = Resources::of(&system).unwrap();
         let solver = Solver::new(&work, &resources, Objective::BestEffort, None);
         let candidate = Candidate { placement: vec![0, 1, 2], ways: vec![4, 4, 4] };
-        let pages: Vec<CorePlan> =
-            (0..3).map(|core| pages::lock(core, &[core as usize], &HashMap::new(), None, &work, &resources)).collect();
+        let pages: Vec<CorePlan> = (0..3)
+            .map(|core| {
+                pages::lock(core, &[core as usize], &HashMap::new(), None, &work, &resources)
+            })
+            .collect();
         let mut attempt = Attempt::new(&solver, &candidate, &pages, &resources);
         let found = attempt.best(Limits { deadline: 1000, slowdown: u64::MAX });
         let best_effort = found.as_ref().map_or(0, |(budgets, _)| budgets[2]);
@@ -71,7 +90,10 @@ fn no_budgets_leave_best_effort_more() {
             Some((budgets, _)) => {
                 let mut with = resources.clone();
                 with.set_budgets(budgets.clone(), vec![None; 3]);
-                assert!((0..2).all(|c| pages[c].again(&work, &with).schedulable()), "case {case}\n{text}");
+                assert!(
+                    (0..2).all(|c| pages[c].again(&work, &with).schedulable()),
+                    "case {case}\n{text}"
+                );
                 // As much as the bus carries: more is of no use.
                 if best_effort * 102 / 100 + 2 > solver.most() {
                     continue;

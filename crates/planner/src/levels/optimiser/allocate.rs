@@ -1,8 +1,10 @@
-//! The three phases together: a system and a scheme to an allocation, or the answer that there is none.
+//! The three phases together: a system and a scheme to an allocation, or the answer that there is
+//! none.
 //!
-//! Rule (the paper, section 6.1): phase 1 places tasks ([`super::placement`]), phase 2 puts I/O buffers where the scheme
-//! says, phase 3 shares out the ways ([`super::ways`]). Under O the placement with chains together is tried first, then the
-//! one with tasks apart, on which every cost is at most that under C: so O|y is never worse than C|y.
+//! Rule (the paper, section 6.1): phase 1 places tasks ([`super::placement`]), phase 2 puts I/O
+//! buffers where the scheme says, phase 3 shares out the ways ([`super::ways`]). Under O the
+//! placement with chains together is tried first, then the one with tasks apart, on which every
+//! cost is at most that under C: so O|y is never worse than C|y.
 
 use super::machine::Machine;
 use super::per_buffer;
@@ -118,8 +120,17 @@ impl Allocator {
     }
 
     /// Is the system loaded schedulable by a scheme with a fixed rule for I/O buffers?
-    pub(super) fn by_rule(&mut self, system: &TaskSystem, scheme: Scheme, goal: Objective) -> Option<Allocation> {
-        let kinds: &[Kind] = if scheme.ipc == Ipc::Optimized { &[Kind::Together, Kind::Apart] } else { &[Kind::Apart] };
+    pub(super) fn by_rule(
+        &mut self,
+        system: &TaskSystem,
+        scheme: Scheme,
+        goal: Objective,
+    ) -> Option<Allocation> {
+        let kinds: &[Kind] = if scheme.ipc == Ipc::Optimized {
+            &[Kind::Together, Kind::Apart]
+        } else {
+            &[Kind::Apart]
+        };
         let mut best: Option<Allocation> = None;
         for &kind in kinds {
             let traffic = self.cost(system, scheme, kind);
@@ -150,7 +161,13 @@ impl Allocator {
     }
 
     /// Phase 3 on `demand`.
-    pub(super) fn split(&self, kind: Kind, ipc: Ipc, traffic: &Traffic, goal: Objective) -> Option<Split> {
+    pub(super) fn split(
+        &self,
+        kind: Kind,
+        ipc: Ipc,
+        traffic: &Traffic,
+        goal: Objective,
+    ) -> Option<Split> {
         let placed = self.known(kind);
         let mut level_c = self.tables.level_c(placed, traffic);
         let count = self.demand.len();
@@ -161,7 +178,8 @@ impl Allocator {
         search(&cores[..count], &mut level_c, &self.limits(placed, ipc), goal)
     }
 
-    /// The problems of phase 3 that an allocation under a scheme solves, one per placement, with their answers.
+    /// The problems of phase 3 that an allocation under a scheme solves, one per placement, with
+    /// their answers.
     pub fn problems(&mut self, system: &TaskSystem, scheme: Scheme) -> Vec<Problem> {
         [Kind::Together, Kind::Apart]
             .into_iter()
@@ -172,8 +190,15 @@ impl Allocator {
             .collect()
     }
 
-    /// The problem of phase 3 with that placement of tasks and I/O buffers (of levels A and B, by task).
-    pub fn problem_with(&mut self, system: &TaskSystem, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Problem {
+    /// The problem of phase 3 with that placement of tasks and I/O buffers (of levels A and B, by
+    /// task).
+    pub fn problem_with(
+        &mut self,
+        system: &TaskSystem,
+        kind: Kind,
+        ipc: Ipc,
+        own_bank: &[bool],
+    ) -> Problem {
         let traffic = self.cost_buffers(system, kind, ipc, own_bank);
         self.problem(kind, ipc, &traffic)
     }
@@ -191,10 +216,17 @@ impl Allocator {
         self.split(kind, ipc, &traffic, goal)
     }
 
-    fn cost_buffers(&mut self, system: &TaskSystem, kind: Kind, ipc: Ipc, own_bank: &[bool]) -> Traffic {
+    fn cost_buffers(
+        &mut self,
+        system: &TaskSystem,
+        kind: Kind,
+        ipc: Ipc,
+        own_bank: &[bool],
+    ) -> Traffic {
         self.placed(system, kind);
         let mut demand = std::mem::take(&mut self.demand);
-        let traffic = self.tables.cost(system, self.known(kind), ipc, |task| own_bank[task], &mut demand);
+        let traffic =
+            self.tables.cost(system, self.known(kind), ipc, |task| own_bank[task], &mut demand);
         self.demand = demand;
         traffic
     }
@@ -221,7 +253,8 @@ impl Allocator {
         Limits { ways: self.p.ways, least_c: self.p.least_ways_of_c, most_locked }
     }
 
-    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation, the last that was made?
+    /// Is the I/O buffer of a task of levels A and B in its core's bank under that allocation, the
+    /// last that was made?
     #[must_use]
     pub fn own_bank(&self, system: &TaskSystem, allocation: &Allocation, task: usize) -> bool {
         match allocation.scheme.io {
@@ -236,6 +269,8 @@ pub(super) fn better(split: &Split, than: &Split, goal: Objective) -> bool {
     match goal {
         Objective::Feasible => false,
         Objective::LeastLevelC => lower(split, than),
-        Objective::FewestWays => (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization),
+        Objective::FewestWays => {
+            (split.ways(), split.level_c_utilization) < (than.ways(), than.level_c_utilization)
+        }
     }
 }

@@ -2,9 +2,9 @@
 
 use super::ways::SIZES;
 
-/// `e^-x` for `x >= 0`, with no more than additions, multiplications and divisions, which IEEE 754 defines to the last
-/// bit: the libraries' exponentials differ between machines. Relative error below `1e-11`, and below `1e-14` up to
-/// `x = 1`; 0 beyond `x = 700`.
+/// `e^-x` for `x >= 0`, with no more than additions, multiplications and divisions, which IEEE 754
+/// defines to the last bit: the libraries' exponentials differ between machines. Relative error
+/// below `1e-11`, and below `1e-14` up to `x = 1`; 0 beyond `x = 700`.
 #[must_use]
 pub fn decay(x: f64) -> f64 {
     if x >= 700.0 {

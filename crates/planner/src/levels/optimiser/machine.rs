@@ -28,9 +28,14 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// Interrupts on core 0: cost and least time between them, in microseconds, of the tick and of all devices together.
+    /// Interrupts on core 0: cost and least time between them, in microseconds, of the tick and of
+    /// all devices together.
     pub(crate) fn interrupts(&self, dma: f64) -> [(f64, f64); 2] {
-        let device = if dma > 0.0 { (self.device_us, self.device_block_bytes as f64 / dma) } else { (0.0, 1.0) };
+        let device = if dma > 0.0 {
+            (self.device_us, self.device_block_bytes as f64 / dma)
+        } else {
+            (0.0, 1.0)
+        };
         [(self.tick_us, self.tick_period_us), device]
     }
 }

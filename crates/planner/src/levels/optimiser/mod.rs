@@ -1,16 +1,18 @@
 //! The offline optimiser of MC2.
 //!
 //! # Problem
-//! Which task of levels A and B on which core, which message and I/O buffers where, how many ways of the shared cache to
-//! whom, under nine ways to manage buffers.
+//! Which task of levels A and B on which core, which message and I/O buffers where, how many ways
+//! of the shared cache to whom, under nine ways to manage buffers.
 //!
 //! # Source
-//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS Isolation for
-//! Mixed-Criticality Real-Time Tasks", sections 4 to 6.
+//! Kim, Tang, Otterness, Anderson, Smith, Porter, "Supporting I/O and IPC via Fine-Grained OS
+//! Isolation for Mixed-Criticality Real-Time Tasks", sections 4 to 6.
 //!
 //! # Where to start
-//! [`Allocator::allocate`] optimises a [`TaskSystem`] on a [`Machine`] (phases in [`placement`], [`tables`] and [`ways`]); [`verify::verify`]
-//! checks the result by other means. `super::translate` makes a task system of a system file, the laboratory `study` draws random ones.
+//! [`Allocator::allocate`] optimises a [`TaskSystem`] on a [`Machine`] (phases in [`placement`],
+//! [`tables`] and [`ways`]); [`verify::verify`] checks the result by other means.
+//! `super::translate` makes a task system of a system file, the laboratory `study` draws random
+//! ones.
 
 mod allocate;
 pub mod curve;

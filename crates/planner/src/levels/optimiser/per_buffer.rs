@@ -1,21 +1,25 @@
 //! O|opt: for each I/O buffer of levels A and B, the bank of its task's core or those of level C.
 //!
 //! # Problem
-//! The paper leaves this choice out of its program, as a binary variable per buffer makes it explode (section 6.1).
+//! The paper leaves this choice out of its program, as a binary variable per buffer makes it
+//! explode (section 6.1).
 //!
 //! # Rule
-//! A buffer that the kernel copies to causes no DMA in its own bank: there it is at home in every case. For the others,
-//! moving buffer `i` to its core's bank saves `a_i` of each check and adds `d_i` to the DMA in the bank, of which `g(D)` is
-//! felt, `g` concave. So what a check demands at a given size, `-sum of a_i + b*g(sum of d_i)`, is a concave function of
-//! two sums; its least value over all subsets is at a corner of their convex hull, and the corners that matter are the
-//! first `n` buffers by `a_i/d_i`. `n + 1` candidates instead of `2^n`, per core, check and size.
+//! A buffer that the kernel copies to causes no DMA in its own bank: there it is at home in every
+//! case. For the others, moving buffer `i` to its core's bank saves `a_i` of each check and adds
+//! `d_i` to the DMA in the bank, of which `g(D)` is felt, `g` concave. So what a check demands at a
+//! given size, `-sum of a_i + b*g(sum of d_i)`, is a concave function of two sums; its least value
+//! over all subsets is at a corner of their convex hull, and the corners that matter are the first
+//! `n` buffers by `a_i/d_i`. `n + 1` candidates instead of `2^n`, per core, check and size.
 //!
-//! * *Bound.* Each check of each core and size on its own takes its least value, and level C the least traffic: if phase 3
-//!   finds no split even so, there is none for any choice of buffers.
-//! * *Allocation.* The four rules of the paper; then choices of one check's corner per core, at the sizes of the
-//!   bound's split and at fixed ones. Each is costed in full, so that what passes is proven to.
+//! * *Bound.* Each check of each core and size on its own takes its least value, and level C the
+//!   least traffic: if phase 3 finds no split even so, there is none for any choice of buffers.
+//! * *Allocation.* The four rules of the paper; then choices of one check's corner per core, at the
+//!   sizes of the bound's split and at fixed ones. Each is costed in full, so that what passes is
+//!   proven to.
 //!
-//! If neither decides, the answer is [`Answer::Undecided`]; how many there were is reported with every study.
+//! If neither decides, the answer is [`Answer::Undecided`]; how many there were is reported with
+//! every study.
 //!
 //! # Not covered
 //! Placements other than those of phase 1.
@@ -74,8 +78,14 @@ pub(crate) fn allocate(allocator: &mut Allocator, system: &TaskSystem, goal: Obj
     }
 }
 
-/// The best split if every check had its own choice of buffers. No allocation with this placement is better.
-pub(crate) fn bound(allocator: &mut Allocator, system: &TaskSystem, kind: Kind, goal: Objective) -> Option<Split> {
+/// The best split if every check had its own choice of buffers. No allocation with this placement
+/// is better.
+pub(crate) fn bound(
+    allocator: &mut Allocator,
+    system: &TaskSystem,
+    kind: Kind,
+    goal: Objective,
+) -> Option<Split> {
     allocator.placed(system, kind);
     let mut ranked = std::mem::take(&mut allocator.scratch.ranked);
     let mut demand = std::mem::take(&mut allocator.demand);
@@ -95,7 +105,14 @@ pub(crate) fn bound(allocator: &mut Allocator, system: &TaskSystem, kind: Kind, 
 }
 
 /// The direct buffers of a core by what a check saves per DMA.
-fn rank(a: &Allocator, system: &TaskSystem, kind: Kind, core: usize, check: usize, ranked: &mut Vec<(f64, usize)>) {
+fn rank(
+    a: &Allocator,
+    system: &TaskSystem,
+    kind: Kind,
+    core: usize,
+    check: usize,
+    ranked: &mut Vec<(f64, usize)>,
+) {
     ranked.clear();
     let placement = &a.known(kind).placement;
     for &task in &a.tables.io {
@@ -110,7 +127,8 @@ fn rank(a: &Allocator, system: &TaskSystem, kind: Kind, core: usize, check: usiz
     ranked.sort_unstable_by(|x, y| y.0.total_cmp(&x.0).then(x.1.cmp(&y.1)));
 }
 
-/// Calls `visit(n, size, demand of the check)` with the first `n` ranked buffers in the core's bank, for all `n` and sizes.
+/// Calls `visit(n, size, demand of the check)` with the first `n` ranked buffers in the core's
+/// bank, for all `n` and sizes.
 fn each_corner(
     a: &Allocator,
     system: &TaskSystem,
@@ -121,7 +139,9 @@ fn each_corner(
     mut visit: impl FnMut(usize, usize, f64),
 ) {
     let (constant, demand, bank): (Checks, _, _) = a.tables.parts(a.known(kind), core);
-    let cost = |task: usize| system.tasks[task].io.map_or(0.0, |io| io.penalty) * a.tables.weights[task].checks[check];
+    let cost = |task: usize| {
+        system.tasks[task].io.map_or(0.0, |io| io.penalty) * a.tables.weights[task].checks[check]
+    };
     let mut sum = constant[check] + ranked.iter().map(|&(_, task)| cost(task)).sum::<f64>();
     let mut dma = 0.0;
     for n in 0..=ranked.len() {
@@ -176,7 +196,13 @@ fn try_corners(
 }
 
 /// The corner of a check that is best at those sizes, into `scratch.own_bank`.
-fn choose(a: &mut Allocator, system: &TaskSystem, kind: Kind, sizes: &[usize; MOST_CORES], check: usize) {
+fn choose(
+    a: &mut Allocator,
+    system: &TaskSystem,
+    kind: Kind,
+    sizes: &[usize; MOST_CORES],
+    check: usize,
+) {
     let mut ranked = std::mem::take(&mut a.scratch.ranked);
     let mut own_bank = std::mem::take(&mut a.scratch.own_bank);
     own_bank.clear();

@@ -1,11 +1,13 @@
 //! Phase 1: tasks of levels A and B to cores.
 //!
-//! Rule: worst fit by decreasing load, level A first, then level B, with costs reckoned at a fixed number of ways: each
-//! goes to the core with the least level-B demand after it. With [`Kind::Together`] the tasks of a chain are placed as one,
-//! so that their buffers can be in their core's bank (CE, section 4.2); where they do not fit, the chain is cut in halves,
-//! and these are placed, down to single tasks. The paper's packing (section 6.1, after Chisholm et al. 2016, App. B) gives
-//! up where a single task does not fit; here it goes to the core with most room all the same, as phase 3 may still find the
-//! ways that make it fit. [`Kind::Apart`] places every task alone.
+//! Rule: worst fit by decreasing load, level A first, then level B, with costs reckoned at a fixed
+//! number of ways: each goes to the core with the least level-B demand after it. With
+//! [`Kind::Together`] the tasks of a chain are placed as one, so that their buffers can be in their
+//! core's bank (CE, section 4.2); where they do not fit, the chain is cut in halves, and these are
+//! placed, down to single tasks. The paper's packing (section 6.1, after Chisholm et al. 2016, App.
+//! B) gives up where a single task does not fit; here it goes to the core with most room all the
+//! same, as phase 3 may still find the ways that make it fit. [`Kind::Apart`] places every task
+//! alone.
 //!
 //! Tasks that are bound to a core are placed first, one by one.
 //!
@@ -41,7 +43,8 @@ pub struct Estimate {
 pub struct Placement {
     /// Core of each task of levels A and B.
     pub core: Vec<usize>,
-    /// Load, from and to in `TaskSystem::order`; bound tasks first, then level A, then by decreasing load.
+    /// Load, from and to in `TaskSystem::order`; bound tasks first, then level A, then by
+    /// decreasing load.
     queue: Vec<(u8, f64, usize, usize)>,
     load: [Estimate; MOST_CORES],
 }
@@ -64,7 +67,8 @@ impl Placement {
                 }
             }
             Kind::Apart => {
-                self.queue.extend((0..system.order.len()).map(|at| item(system, weights, at, at + 1)));
+                self.queue
+                    .extend((0..system.order.len()).map(|at| item(system, weights, at, at + 1)));
             }
         }
         self.queue.sort_unstable_by(|x, y| {
@@ -115,7 +119,12 @@ impl Placement {
     }
 }
 
-fn item(system: &TaskSystem, weights: &[Weights], from: usize, to: usize) -> (u8, f64, usize, usize) {
+fn item(
+    system: &TaskSystem,
+    weights: &[Weights],
+    from: usize,
+    to: usize,
+) -> (u8, f64, usize, usize) {
     let tasks = &system.order[from..to];
     let level = match system.pin(tasks[0]) {
         Some(_) => 0,

@@ -1,4 +1,5 @@
-//! Management schemes `x|y`: `x` says where message buffers are, `y` where I/O buffers are (the paper, section 6.1).
+//! Management schemes `x|y`: `x` says where message buffers are, `y` where I/O buffers are (the
+//! paper, section 6.1).
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -10,8 +11,8 @@ pub enum Ipc {
     Random,
     /// C: in the banks of level C, cacheable.
     LevelC,
-    /// O: locked in the cache (CL), in the core's own bank if sender and receiver share a core (CE), else in the banks
-    /// of level C and uncacheable (SBP).
+    /// O: locked in the cache (CL), in the core's own bank if sender and receiver share a core
+    /// (CE), else in the banks of level C and uncacheable (SBP).
     Optimized,
 }
 
@@ -24,7 +25,8 @@ pub enum Io {
     LevelC,
     /// C+A/B-All: in the banks of their tasks' cores.
     All,
-    /// C+A/B-LP: as All for the half of the I/O tasks of each level with the longest periods, else in the banks of C.
+    /// C+A/B-LP: as All for the half of the I/O tasks of each level with the longest periods, else
+    /// in the banks of C.
     LongPeriods,
     /// C+A/B-SP: the same for the shortest periods.
     ShortPeriods,

@@ -14,17 +14,19 @@
 //! | `reload` | preemptions, largest reload time (category 4) | levels B and C |
 //! | `buffers` | accesses to message and I/O buffers (Obs. 1 and 2) | by scheme |
 //!
-//! `g(x) = 1 - e^(-x/s)` saturates. A job on core 0 also takes all interrupts of a period (section 6.1); one of level C is
-//! charged for interrupts by preemption-centric accounting (Brandenburg 2011), as it may run there. The factors hold for
-//! the PETs of all levels alike: level-A PET by `utilization`, level B by that over 1.5, level C by `average` of it.
+//! `g(x) = 1 - e^(-x/s)` saturates. A job on core 0 also takes all interrupts of a period (section
+//! 6.1); one of level C is charged for interrupts by preemption-centric accounting (Brandenburg
+//! 2011), as it may run there. The factors hold for the PETs of all levels alike: level-A PET by
+//! `utilization`, level B by that over 1.5, level C by `average` of it.
 //!
 //! # How it is fast
-//! Everything that does not depend on the scheme is summed once per system and placement ([`Placed`]); `q^w` is never
-//! computed per scheme, as saturation is one of the machine, not of the task. A scheme then costs a pass over the I/O tasks.
+//! Everything that does not depend on the scheme is summed once per system and placement
+//! ([`Placed`]); `q^w` is never computed per scheme, as saturation is one of the machine, not of
+//! the task. A scheme then costs a pass over the I/O tasks.
 //!
 //! # Locked buffers
-//! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase 3. A locked buffer still
-//! counts as traffic to the banks of level C, which is on the safe side.
+//! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase
+//! 3. A locked buffer still counts as traffic to the banks of level C, which is on the safe side.
 
 use super::curve::saturation;
 use super::machine::Machine;
@@ -40,7 +42,8 @@ pub(crate) const BANK_OF_C: usize = MOST_CORES;
 /// A task of level A or B as the three checks see it.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Weights {
-    /// Utilization by A-, B- and C-PET; that by A-PET is zero for level B, whose tasks level A does not see.
+    /// Utilization by A-, B- and C-PET; that by A-PET is zero for level B, whose tasks level A does
+    /// not see.
     pub checks: Checks,
     /// What it takes at any size, over its idle time.
     pub constant: f64,
@@ -89,7 +92,8 @@ pub struct Placed {
     cores: Vec<CoreTable>,
     /// Accesses to message buffers in the banks of level C by levels A and B, under C and under O.
     traffic: [f64; 2],
-    /// Ways needed so that a message buffer of levels A and B is locked, by its index; more than there are if never.
+    /// Ways needed so that a message buffer of levels A and B is locked, by its index; more than
+    /// there are if never.
     pub locked_from: Vec<usize>,
     /// Ways that hold all message buffers of levels A and B.
     pub most_locked: usize,
@@ -161,7 +165,11 @@ impl Tables {
             return *known;
         }
         let window = period_ms * 1000.0;
-        let lost = p.interrupts(system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost).sum::<f64>();
+        let lost = p
+            .interrupts(system.dma)
+            .iter()
+            .map(|(cost, period)| (window / period).ceil() * cost)
+            .sum::<f64>();
         self.periods.rotate_right(1);
         self.periods[0] = (period_ms, lost / window);
         lost / window
@@ -183,7 +191,9 @@ impl Tables {
             let idle = task.utilization / self.level_a_over_b * task.average;
             // Each job is in at most two pieces per start (preemption-centric accounting).
             let pieces = 2.0 * burst / (task.period_ms * 1000.0);
-            let constant = (idle * (task.flat + task.reload + task.bus * system.bus_load + io) + pieces) * scale;
+            let constant = (idle * (task.flat + task.reload + task.bus * system.bus_load + io)
+                + pieces)
+                * scale;
             let idle = idle * scale;
             let powers = system.curve(at);
             let global = GlobalTask {
@@ -200,7 +210,8 @@ impl Tables {
             self.global.push(global);
             if let Some(io) = task.io {
                 self.own.dma[BANK_OF_C] += io.mb_per_s;
-                self.own.accesses[BANK_OF_C] += io.copy_share * task.utilization / self.level_a_over_b;
+                self.own.accesses[BANK_OF_C] +=
+                    io.copy_share * task.utilization / self.level_a_over_b;
             }
         }
         for edge in &system.edges[system.bound_edges..] {
@@ -211,7 +222,9 @@ impl Tables {
 
     /// Time that sender and receiver spend in a message buffer, in cores' worth.
     fn accesses(&self, system: &TaskSystem, edge: &Edge) -> [f64; 2] {
-        let of = |task: usize, costs: &Accesses| costs.share * system.tasks[task].utilization / self.level_a_over_b;
+        let of = |task: usize, costs: &Accesses| {
+            costs.share * system.tasks[task].utilization / self.level_a_over_b
+        };
         [of(edge.sender, &edge.sending), of(edge.receiver, &edge.receiving)]
     }
 
@@ -226,7 +239,9 @@ impl Tables {
             add(&mut table.constant, &w.checks, w.constant);
             add(&mut table.victim, &w.checks, task.victim);
             if core == 0 {
-                let sees = |check: usize| if check == 0 && task.level != Level::A { 0.0 } else { w.interrupts };
+                let sees = |check: usize| {
+                    if check == 0 && task.level != Level::A { 0.0 } else { w.interrupts }
+                };
                 for check in 0..3 {
                     table.constant[check] += sees(check);
                 }
@@ -254,7 +269,8 @@ impl Tables {
             out.traffic[1] += if together { 0.0 } else { traffic };
             let mut saved = 0.0;
             for (task, costs) in ends {
-                let (w, table) = (&self.weights[task].checks, &mut out.cores[out.placement.core[task]]);
+                let (w, table) =
+                    (&self.weights[task].checks, &mut out.cores[out.placement.core[task]]);
                 let optimized = if together { 0.0 } else { costs.bypass };
                 add(&mut table.messages[0], w, costs.level_c);
                 add(&mut table.messages[1], w, optimized);
@@ -295,8 +311,8 @@ impl Tables {
         }
     }
 
-    /// Demand of the cores, and traffic, under a scheme other than R|R; `own_bank` says which I/O buffers are in the banks
-    /// of their tasks' cores.
+    /// Demand of the cores, and traffic, under a scheme other than R|R; `own_bank` says which I/O
+    /// buffers are in the banks of their tasks' cores.
     pub fn cost(
         &self,
         system: &TaskSystem,
@@ -330,7 +346,12 @@ impl Tables {
     }
 
     /// Demand and traffic under R|R.
-    pub fn cost_random(&self, system: &TaskSystem, placed: &Placed, demand: &mut [Demand]) -> Traffic {
+    pub fn cost_random(
+        &self,
+        system: &TaskSystem,
+        placed: &Placed,
+        demand: &mut [Demand],
+    ) -> Traffic {
         let mut traffic = Traffic::default();
         let mut constant = [Checks::default(); MOST_CORES];
         for (sum, table) in constant.iter_mut().zip(&placed.cores) {
@@ -340,7 +361,8 @@ impl Tables {
         for edge in &system.edges {
             let bank = bank(edge.bank, system.cores);
             let ends = [(edge.sender, &edge.sending), (edge.receiver, &edge.receiving)];
-            let local = bank < system.cores && ends.iter().all(|(task, _)| core_of(*task) == Some(bank));
+            let local =
+                bank < system.cores && ends.iter().all(|(task, _)| core_of(*task) == Some(bank));
             let accesses = self.accesses(system, edge);
             for ((task, costs), time) in ends.into_iter().zip(accesses) {
                 let core = core_of(task);
@@ -371,13 +393,21 @@ impl Tables {
         traffic
     }
 
-    fn sum_up(&self, placed: &Placed, constant: &[Checks; MOST_CORES], traffic: &Traffic, demand: &mut [Demand]) {
+    fn sum_up(
+        &self,
+        placed: &Placed,
+        constant: &[Checks; MOST_CORES],
+        traffic: &Traffic,
+        demand: &mut [Demand],
+    ) {
         for (core, table) in placed.cores.iter().enumerate() {
             let reached = saturation(traffic.dma[core], self.saturation[0]);
             for check in 0..3 {
                 let out = &mut demand[core][check];
                 for (size, out) in out.iter_mut().enumerate() {
-                    *out = constant[core][check] + table.demand[check][size] + reached * table.bank[check][size];
+                    *out = constant[core][check]
+                        + table.demand[check][size]
+                        + reached * table.bank[check][size];
                 }
             }
         }
@@ -390,7 +420,11 @@ impl Tables {
     }
 
     /// Demand of one core by DMA to its bank: at no size scaled, for [`super::per_buffer`].
-    pub(crate) fn parts<'a>(&self, placed: &'a Placed, core: usize) -> (Checks, &'a Demand, &'a Demand) {
+    pub(crate) fn parts<'a>(
+        &self,
+        placed: &'a Placed,
+        core: usize,
+    ) -> (Checks, &'a Demand, &'a Demand) {
         let table = &placed.cores[core];
         let mut constant = table.constant;
         add(&mut constant, &table.messages[1], 1.0);
@@ -448,7 +482,10 @@ pub struct GlobalDemand<'a> {
 impl LevelC for GlobalDemand<'_> {
     fn total(&mut self, ways: usize) -> f64 {
         let t = self.tables;
-        t.global_sum[0] + t.global_sum[1] * self.accesses + t.global_demand[ways] + t.global_bank[ways] * self.dma
+        t.global_sum[0]
+            + t.global_sum[1] * self.accesses
+            + t.global_demand[ways]
+            + t.global_bank[ways] * self.dma
     }
 
     fn margin(&mut self, ways: usize) -> f64 {
@@ -460,7 +497,9 @@ impl LevelC for GlobalDemand<'_> {
         let kept = self.others.max(1);
         for task in &self.tables.global {
             let powers = task.powers[ways];
-            let mut u = task.constant + task.victim * self.accesses + (task.steep + task.bank * self.dma) * powers;
+            let mut u = task.constant
+                + task.victim * self.accesses
+                + (task.steep + task.bank * self.dma) * powers;
             for slot in &mut largest[..kept] {
                 if u > *slot {
                     std::mem::swap(&mut u, slot);

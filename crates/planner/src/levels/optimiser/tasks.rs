@@ -5,7 +5,8 @@ use super::scheme::Io;
 use super::ways::SIZES;
 use solocore_analysis::mc2::Level;
 
-/// DRAM banks from which scheme R draws: those below the number of cores are the cores', the others are for level C and the OS.
+/// DRAM banks from which scheme R draws: those below the number of cores are the cores', the others
+/// are for level C and the OS.
 pub const BANKS: u32 = 8;
 
 /// A task's I/O buffer.
@@ -17,7 +18,8 @@ pub struct IoBuffer {
     pub mb_per_s: f64,
     /// Longer by this share of the job's idle time, if others access the buffer's bank.
     pub penalty: f64,
-    /// DMA goes to this buffer; else the kernel copies from others, which stay in the banks of level C.
+    /// DMA goes to this buffer; else the kernel copies from others, which stay in the banks of
+    /// level C.
     pub direct: bool,
     /// Where scheme R puts it.
     pub bank: u32,
@@ -56,8 +58,8 @@ pub struct SystemTask {
     pub io: Option<IoBuffer>,
 }
 
-/// What the accesses to a message buffer take, as shares of the idle time of the sender or the receiver, which has them at
-/// the cost of CE.
+/// What the accesses to a message buffer take, as shares of the idle time of the sender or the
+/// receiver, which has them at the cost of CE.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Accesses {
     /// Under CE: contained in the idle time.
@@ -108,7 +110,8 @@ pub struct TaskSystem {
     pub dma: f64,
     /// How far bus contention by DMA has come, 0 to 1.
     pub bus_load: f64,
-    /// By task, what takes the place of `factor^w` by ways. Empty (the study's tasks have `factor`), or one for each task.
+    /// By task, what takes the place of `factor^w` by ways. Empty (the study's tasks have
+    /// `factor`), or one for each task.
     pub curves: Vec<[f64; SIZES]>,
     /// Cores that tasks of levels A and B must be on. Empty, or one for each of these tasks.
     pub pins: Vec<Option<usize>>,
@@ -124,7 +127,9 @@ impl TaskSystem {
     /// Share of a task's `steep` that is left with so many ways.
     #[must_use]
     pub fn remaining(&self, task: usize, ways: usize) -> f64 {
-        self.curves.get(task).map_or_else(|| power(self.tasks[task].factor, ways), |curve| curve[ways])
+        self.curves
+            .get(task)
+            .map_or_else(|| power(self.tasks[task].factor, ways), |curve| curve[ways])
     }
 
     /// [`TaskSystem::remaining`] by ways.

@@ -1,8 +1,9 @@
 //! An allocation checked by the tests of `solocore_analysis::mc2`, from the tasks up.
 //!
-//! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost model's formula, by
-//! itself, in whole femtoseconds rounded up, and given to the independent per-core and level-C tests. Whatever
-//! [`super::allocate`] calls schedulable must pass; `crates/study/tests/theorems.rs` and every debug study hold it to that.
+//! Problem: the optimiser works on sums. Rule: each task's PETs are worked out again from the cost
+//! model's formula, by itself, in whole femtoseconds rounded up, and given to the independent
+//! per-core and level-C tests. Whatever [`super::allocate`] calls schedulable must pass;
+//! `crates/study/tests/theorems.rs` and every debug study hold it to that.
 
 use super::allocate::{Allocation, Allocator};
 use super::curve::saturation;
@@ -78,8 +79,15 @@ pub fn check(system: &TaskSystem, allocator: &mut Allocator, allocation: &Alloca
     Checked { core: layout.core, verdict, tardiness, tasks }
 }
 
-fn lay_out(p: &Machine, system: &TaskSystem, allocator: &mut Allocator, allocation: &Allocation) -> Layout {
-    let own_bank = (0..system.bound().len()).map(|task| allocator.own_bank(system, allocation, task)).collect();
+fn lay_out(
+    p: &Machine,
+    system: &TaskSystem,
+    allocator: &mut Allocator,
+    allocation: &Allocation,
+) -> Layout {
+    let own_bank = (0..system.bound().len())
+        .map(|task| allocator.own_bank(system, allocation, task))
+        .collect();
     let placed = allocator.placed(system, allocation.kind);
     let (core, locked_from) = (placed.placement.core.clone(), placed.locked_from.clone());
     let mut layout = Layout {
@@ -145,13 +153,20 @@ fn extra(ipc: Ipc, costs: &Accesses, isolated: bool, locked: bool) -> f64 {
 }
 
 /// Time of a job over its idle time, without interrupts.
-fn share(p: &Machine, system: &TaskSystem, layout: &Layout, allocation: &Allocation, at: usize) -> f64 {
+fn share(
+    p: &Machine,
+    system: &TaskSystem,
+    layout: &Layout,
+    allocation: &Allocation,
+    at: usize,
+) -> f64 {
     let task = &system.tasks[at];
     let home = layout.core.get(at).copied();
     let ways = home.map_or(allocation.split.level_c, |core| allocation.split.cores[core]);
     let bank = home.unwrap_or(BANK_OF_C);
     let misses = system.remaining(at, ways);
-    let mut share = task.flat + task.steep * misses + task.bus * system.bus_load + layout.messages[at];
+    let mut share =
+        task.flat + task.steep * misses + task.bus * system.bus_load + layout.messages[at];
     share += task.bank * saturation(layout.dma[bank], p.dma_saturation_mb_per_s) * misses;
     share += task.victim * saturation(layout.accesses[bank], p.sharing_saturation_cores);
     if task.level != Level::A {
@@ -165,24 +180,45 @@ fn share(p: &Machine, system: &TaskSystem, layout: &Layout, allocation: &Allocat
     share
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "below 2^63: PETs of seconds at most")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "below 2^63: PETs of seconds at most"
+)]
 fn femtoseconds(ms: f64) -> u64 {
     (ms * FEMTOSECONDS).ceil() as u64
 }
 
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a period of at most a second")]
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a period of at most a second"
+)]
 fn period_of(task: &SystemTask) -> u64 {
     let exact = task.period_ms * FEMTOSECONDS;
     let picoseconds = (exact / 1000.0).round();
-    // A stated period is a whole number of picoseconds, which the float is next to. Otherwise rounded down: a task that
-    // comes more often demands more.
-    if (picoseconds * 1000.0 - exact).abs() < 0.5 { picoseconds as u64 * 1000 } else { exact.floor() as u64 }
+    // A stated period is a whole number of picoseconds, which the float is next to. Otherwise
+    // rounded down: a task that comes more often demands more.
+    if (picoseconds * 1000.0 - exact).abs() < 0.5 {
+        picoseconds as u64 * 1000
+    } else {
+        exact.floor() as u64
+    }
 }
 
-fn task_of(p: &Machine, system: &TaskSystem, task: &SystemTask, share: f64, on_core_0: bool) -> Mc2Task {
+fn task_of(
+    p: &Machine,
+    system: &TaskSystem,
+    task: &SystemTask,
+    share: f64,
+    on_core_0: bool,
+) -> Mc2Task {
     let lost: f64 = if on_core_0 {
         let window = task.period_ms * 1000.0;
-        p.interrupts(system.dma).iter().map(|(cost, period)| (window / period).ceil() * cost / 1000.0).sum()
+        p.interrupts(system.dma)
+            .iter()
+            .map(|(cost, period)| (window / period).ceil() * cost / 1000.0)
+            .sum()
     } else {
         0.0
     };

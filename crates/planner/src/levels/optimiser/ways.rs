@@ -1,22 +1,26 @@
 //! Phase 3: who gets which ways of the last-level cache. Exact, for curves of any form.
 //!
 //! # Problem
-//! `W` ways go to one region per core (levels A and B), one of level C and the OS, and one of locked message buffers. The
-//! paper solves a mixed integer program (section 6.1). A split is good if
-//! * on each core, what level A demands with A-PETs, and what A and B demand with B-PETs, fits (checks 0 and 1);
-//! * level C passes: `U_C + S <= m` and `S + (f*h + H) < m`, `S` the demand of A and B on all cores with C-PETs (check 2),
-//!   and each job of level C fits its period.
+//! `W` ways go to one region per core (levels A and B), one of level C and the OS, and one of
+//! locked message buffers. The paper solves a mixed integer program (section 6.1). A split is good
+//! if
+//! * on each core, what level A demands with A-PETs, and what A and B demand with B-PETs, fits
+//!   (checks 0 and 1);
+//! * level C passes: `U_C + S <= m` and `S + (f*h + H) < m`, `S` the demand of A and B on all cores
+//!   with C-PETs (check 2), and each job of level C fits its period.
 //!
 //! # Rule
-//! Given the ways of locked buffers, checks 0 and 1 separate the cores: each has a set of sizes that pass, of any shape.
-//! The cores then meet only in the sum `S`: its least value for each number of ways is a min-plus convolution of the cores'
-//! curves, at most `m*W^2/2` additions, most often a few dozen, as only what exceeds the least sizes is shared out. Then
-//! every size of level C's region is tried. So each split is decided on, none is looked at one by one, and no curve need be
-//! convex. With every test `a <= limit`, sums of floating-point numbers must stay [`MARGIN`] below the limit, so that
-//! rounding can only err to the safe side.
+//! Given the ways of locked buffers, checks 0 and 1 separate the cores: each has a set of sizes
+//! that pass, of any shape. The cores then meet only in the sum `S`: its least value for each
+//! number of ways is a min-plus convolution of the cores' curves, at most `m*W^2/2` additions, most
+//! often a few dozen, as only what exceeds the least sizes is shared out. Then every size of level
+//! C's region is tried. So each split is decided on, none is looked at one by one, and no curve
+//! need be convex. With every test `a <= limit`, sums of floating-point numbers must stay
+//! [`MARGIN`] below the limit, so that rounding can only err to the safe side.
 //!
 //! # Not covered
-//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before ([`super::tables`]).
+//! More than [`MOST_WAYS`] ways or [`MOST_CORES`] cores. Which buffers are locked is decided before
+//! ([`super::tables`]).
 
 /// Most ways.
 pub const MOST_WAYS: usize = 16;
@@ -27,7 +31,8 @@ pub const MOST_CORES: usize = 16;
 /// Sizes of a region: 0 to [`MOST_WAYS`].
 pub const SIZES: usize = MOST_WAYS + 1;
 
-/// What a sum must stay below its limit; far above rounding, far below what a utilization is known to.
+/// What a sum must stay below its limit; far above rounding, far below what a utilization is known
+/// to.
 pub const MARGIN: f64 = 1e-9;
 
 /// Something for each check: level A, level B, level C.
@@ -66,8 +71,8 @@ pub struct Limits {
 pub enum Objective {
     /// Any will do.
     Feasible,
-    /// Least total utilization of level C (the paper's objective); of equals, the least demand of levels A and B, which
-    /// lowers the bound on tardiness.
+    /// Least total utilization of level C (the paper's objective); of equals, the least demand of
+    /// levels A and B, which lowers the bound on tardiness.
     LeastLevelC,
     /// Fewest ways in all; of equals, the least utilization of level C.
     FewestWays,
@@ -97,7 +102,12 @@ impl Split {
 }
 
 /// The best split, or `None` if none is good.
-pub fn search(cores: &[CoreDemand], level_c: &mut impl LevelC, limits: &Limits, goal: Objective) -> Option<Split> {
+pub fn search(
+    cores: &[CoreDemand],
+    level_c: &mut impl LevelC,
+    limits: &Limits,
+    goal: Objective,
+) -> Option<Split> {
     if cores.len() > MOST_CORES || limits.ways > MOST_WAYS {
         return None;
     }
@@ -151,7 +161,8 @@ fn worth_trying(best: Option<&Split>, total: f64, goal: Objective) -> bool {
     goal != Objective::LeastLevelC || best.is_none_or(|b| total <= b.level_c_utilization)
 }
 
-/// Is a split better than another for level C? Demands of A and B that differ by rounding are equal.
+/// Is a split better than another for level C? Demands of A and B that differ by rounding are
+/// equal.
 pub(crate) fn lower(split: &Split, than: &Split) -> bool {
     let (own, other) = (split.level_c_utilization, than.level_c_utilization);
     own < other || own <= other && split.taken < than.taken - MARGIN
@@ -171,8 +182,13 @@ fn passes(core: &CoreDemand, ways: usize, locked: usize) -> bool {
     fits(0) && fits(1) && fits(2)
 }
 
-/// The least size of each core that passes, and what of `room` is left. `None` if there is not enough.
-fn least_sizes(cores: &[CoreDemand], locked: usize, room: usize) -> Option<([usize; MOST_CORES], usize)> {
+/// The least size of each core that passes, and what of `room` is left. `None` if there is not
+/// enough.
+fn least_sizes(
+    cores: &[CoreDemand],
+    locked: usize,
+    room: usize,
+) -> Option<([usize; MOST_CORES], usize)> {
     let (mut least, mut spare) = ([0; MOST_CORES], room);
     for (core, least) in cores.iter().zip(&mut least) {
         *least = (0..=spare).find(|&ways| passes(core, ways, locked))?;
@@ -192,7 +208,8 @@ struct SharedOut {
 
 impl SharedOut {
     fn new(cores: &[CoreDemand], locked: usize, least: &[usize; MOST_CORES], spare: usize) -> Self {
-        let mut out = Self { sums: [0.0; SIZES], choices: [[0; SIZES]; MOST_CORES], cores: cores.len() };
+        let mut out =
+            Self { sums: [0.0; SIZES], choices: [[0; SIZES]; MOST_CORES], cores: cores.len() };
         for (k, core) in cores.iter().enumerate() {
             let mut own = [f64::INFINITY; SIZES];
             for (extra, own) in own.iter_mut().enumerate().take(spare + 1) {
@@ -280,7 +297,12 @@ mod tests {
             let saved = std::array::from_fn(|_| {
                 std::array::from_fn(|l| [step * l as f64, step * (l / 2) as f64, step * l as f64])
             });
-            Self { demand, saved, level_c, limits: Limits { ways: 16, least_c: 0, most_locked: 16 } }
+            Self {
+                demand,
+                saved,
+                level_c,
+                limits: Limits { ways: 16, least_c: 0, most_locked: 16 },
+            }
         }
 
         fn cores(&self) -> [CoreDemand<'_>; 4] {
@@ -288,18 +310,22 @@ mod tests {
         }
 
         fn good(&self, cores: &[usize; 4], level_c: usize, locked: usize) -> bool {
-            let demand = |k: usize, check: usize| self.demand[k][check][cores[k]] - self.saved[k][locked][check];
+            let demand = |k: usize, check: usize| {
+                self.demand[k][check][cores[k]] - self.saved[k][locked][check]
+            };
             let fits = (0..4).all(|k| (0..3).all(|check| demand(k, check) <= 1.0 - MARGIN));
             let sum: f64 = (0..4).map(|k| demand(k, 2)).sum();
             fits && self.level_c.total[level_c] + sum <= 4.0 - MARGIN
                 && sum + self.level_c.margin[level_c] <= 4.0 - MARGIN
         }
 
-        /// All C(22, 6) splits one by one: least utilization of level C, fewest ways, and how many there are.
+        /// All C(22, 6) splits one by one: least utilization of level C, fewest ways, and how many
+        /// there are.
         fn enumerate(&self) -> (Option<f64>, Option<usize>, u32) {
             let (mut least, mut fewest, mut count) = (None::<f64>, None::<usize>, 0);
             for code in 0..17usize.pow(4) {
-                let cores: [usize; 4] = std::array::from_fn(|k| code / 17usize.pow(u32::try_from(k).unwrap()) % 17);
+                let cores: [usize; 4] =
+                    std::array::from_fn(|k| code / 17usize.pow(u32::try_from(k).unwrap()) % 17);
                 let used: usize = cores.iter().sum();
                 for level_c in 0..=16usize.saturating_sub(used) {
                     for locked in 0..=16usize.saturating_sub(used + level_c) {
@@ -308,9 +334,12 @@ mod tests {
                         }
                         count += 1;
                         if self.good(&cores, level_c, locked) {
-                            least =
-                                Some(least.map_or(self.level_c.total[level_c], |l| l.min(self.level_c.total[level_c])));
-                            fewest = Some(fewest.map_or(used + level_c + locked, |f| f.min(used + level_c + locked)));
+                            least = Some(least.map_or(self.level_c.total[level_c], |l| {
+                                l.min(self.level_c.total[level_c])
+                            }));
+                            fewest = Some(fewest.map_or(used + level_c + locked, |f| {
+                                f.min(used + level_c + locked)
+                            }));
                         }
                     }
                 }
@@ -336,14 +365,20 @@ mod tests {
             for goal in [Objective::Feasible, Objective::LeastLevelC, Objective::FewestWays] {
                 let cores: Vec<([[f64; SIZES]; 3], [Checks; SIZES])> =
                     (0..4).map(|k| (problem.demand[k], problem.saved[k])).collect();
-                let cores: Vec<CoreDemand> = cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
+                let cores: Vec<CoreDemand> =
+                    cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
                 let found = search(&cores, &mut problem.level_c, &limits, goal);
                 assert_eq!(found.is_some(), least.is_some(), "{at} {goal:?}");
                 let Some(split) = found else { continue };
                 let sizes = std::array::from_fn(|k| split.cores[k]);
-                assert!(split.ways() <= 16 && problem.good(&sizes, split.level_c, split.locked), "{at} {split:?}");
+                assert!(
+                    split.ways() <= 16 && problem.good(&sizes, split.level_c, split.locked),
+                    "{at} {split:?}"
+                );
                 match goal {
-                    Objective::LeastLevelC => assert_eq!(Some(split.level_c_utilization), least, "{at}"),
+                    Objective::LeastLevelC => {
+                        assert_eq!(Some(split.level_c_utilization), least, "{at}")
+                    }
                     Objective::FewestWays => assert_eq!(Some(split.ways()), fewest, "{at}"),
                     Objective::Feasible => good += 1,
                 }
@@ -360,8 +395,10 @@ mod tests {
         problem.level_c.margin = [0.1; SIZES];
         problem.level_c.total = [0.1; SIZES];
         let cores = problem.demand.map(|demand| (demand, [[0.0; 3]; SIZES]));
-        let cores: Vec<CoreDemand> = cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
-        let mut ask = |limits: Limits| search(&cores, &mut problem.level_c, &limits, Objective::FewestWays);
+        let cores: Vec<CoreDemand> =
+            cores.iter().map(|(demand, saved)| CoreDemand { demand, saved }).collect();
+        let mut ask =
+            |limits: Limits| search(&cores, &mut problem.level_c, &limits, Objective::FewestWays);
         assert_eq!(ask(Limits { ways: 16, least_c: 3, most_locked: 0 }).unwrap().ways(), 3);
         assert_eq!(ask(Limits { ways: 2, least_c: 3, most_locked: 0 }), None);
         assert_eq!(ask(Limits { ways: 17, least_c: 0, most_locked: 0 }), None);

@@ -1,8 +1,9 @@
 //! Reasons why there can be no table, by counting.
 //!
-//! Rules, each sufficient: an activity or chain too long for its age; a pair on one resource with c_i + c_j > gcd; a
-//! resource asked for more than all of its time; periods whose pairwise gcd is g sharing residues modulo g; more partitions
-//! that exclude each other pairwise than cores. Each reason names what cannot fit, and by how much.
+//! Rules, each sufficient: an activity or chain too long for its age; a pair on one resource with
+//! c_i + c_j > gcd; a resource asked for more than all of its time; periods whose pairwise gcd is g
+//! sharing residues modulo g; more partitions that exclude each other pairwise than cores. Each
+//! reason names what cannot fit, and by how much.
 
 use super::problem::{Problem, gcd};
 
@@ -62,7 +63,8 @@ fn pair(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
             if let Some(excess) = excess(problem, i, j) {
                 let (a, b) = (&problem.acts[i], &problem.acts[j]);
                 return Some(format!(
-                    "{} ({} every {}) and {} ({} every {}) collide on {} at any offsets: together they are {} longer than the greatest common divisor of their periods, {}",
+                    "{} ({} every {}) and {} ({} every {}) collide on {} at any offsets: together \
+                        they are {} longer than the greatest common divisor of their periods, {}",
                     problem.name(i),
                     problem.time(a.dur),
                     problem.time(a.period),
@@ -86,14 +88,17 @@ fn excess(problem: &Problem, i: usize, j: usize) -> Option<i64> {
     (excess > 0).then_some(excess)
 }
 
-/// Sums of c / T compared exactly, as fractions of the periods' least common multiple where it fits.
+/// Sums of c / T compared exactly, as fractions of the periods' least common multiple where it
+/// fits.
 fn above(problem: &Problem, acts: &[usize], capacity: usize) -> Option<f64> {
-    let sum: f64 = acts.iter().map(|a| problem.acts[*a].dur as f64 / problem.acts[*a].period as f64).sum();
+    let sum: f64 =
+        acts.iter().map(|a| problem.acts[*a].dur as f64 / problem.acts[*a].period as f64).sum();
     let capacity_f = capacity as f64;
     let mut lcm: i128 = 1;
     for a in acts {
         let period = i128::from(problem.acts[*a].period);
-        let divisor = i128::from(gcd(problem.acts[*a].period, i64::try_from(lcm % period).unwrap_or(0)));
+        let divisor =
+            i128::from(gcd(problem.acts[*a].period, i64::try_from(lcm % period).unwrap_or(0)));
         match (lcm / divisor).checked_mul(period) {
             // Sums of a million such terms still fit.
             Some(l) if l < i128::MAX >> 24 => lcm = l,
@@ -101,8 +106,10 @@ fn above(problem: &Problem, acts: &[usize], capacity: usize) -> Option<f64> {
             _ => return (sum > capacity_f + 1e-6).then_some(sum),
         }
     }
-    let exact: i128 =
-        acts.iter().map(|a| lcm / i128::from(problem.acts[*a].period) * i128::from(problem.acts[*a].dur)).sum();
+    let exact: i128 = acts
+        .iter()
+        .map(|a| lcm / i128::from(problem.acts[*a].period) * i128::from(problem.acts[*a].dur))
+        .sum();
     (exact > lcm * i128::try_from(capacity).unwrap_or(i128::from(u32::MAX))).then_some(sum)
 }
 
@@ -112,7 +119,8 @@ fn load(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     by_share.sort_by_key(|a| (problem.acts[*a].period * 1000 / problem.acts[*a].dur.max(1), *a));
     let largest: Vec<String> = by_share.iter().take(3).map(|a| problem.name(*a)).collect();
     Some(format!(
-        "{} is asked for {:.4} of its time, {:.4} too much; it serves {} activities, the largest shares are {}",
+        "{} is asked for {:.4} of its time, {:.4} too much; it serves {} activities, the largest \
+            shares are {}",
         problem.resource_name(resource),
         sum,
         sum - 1.0,
@@ -121,8 +129,9 @@ fn load(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     ))
 }
 
-/// For a modulus g and periods that are pairwise apart by gcd = g, no two of different periods share a residue, and n of
-/// one period T cover at least max(longest, sum / (T / g)) of the g residues.
+/// For a modulus g and periods that are pairwise apart by gcd = g, no two of different periods
+/// share a residue, and n of one period T cover at least max(longest, sum / (T / g)) of the g
+/// residues.
 fn residues(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String> {
     let mut classes: Vec<(i64, i64, i64, usize)> = Vec::new();
     for &a in acts {
@@ -161,7 +170,8 @@ fn residues(problem: &Problem, resource: usize, acts: &[usize]) -> Option<String
         if chosen.len() > 1 && need > g {
             let periods: Vec<String> = chosen.iter().map(|c| problem.time(c.1)).collect();
             return Some(format!(
-                "on {}, activities with the periods {} cannot share a residue modulo {}, the greatest common divisor of any two; they need {} of it, {} too much",
+                "on {}, activities with the periods {} cannot share a residue modulo {}, the \
+                    greatest common divisor of any two; they need {} of it, {} too much",
                 problem.resource_name(resource),
                 periods.join(", "),
                 problem.time(g),
@@ -177,7 +187,11 @@ fn total_load(problem: &Problem) -> Option<String> {
     let procs: Vec<usize> = problem.parts.iter().map(|p| p.proc).collect();
     let sum = above(problem, &procs, problem.cores)?;
     let cores = problem.cores as f64;
-    Some(format!("the partitions ask for {sum:.4} cores, {:.4} more than the {} there are", sum - cores, problem.cores))
+    Some(format!(
+        "the partitions ask for {sum:.4} cores, {:.4} more than the {} there are",
+        sum - cores,
+        problem.cores
+    ))
 }
 
 /// Greedily, from the longest on: partitions no two of which can be on one core.
@@ -198,7 +212,8 @@ fn clique(problem: &Problem) -> Option<String> {
             if chosen.len() > problem.cores {
                 let names: Vec<String> = chosen.iter().map(|p| problem.name(proc(p))).collect();
                 return Some(format!(
-                    "no two of {} can share a core (their durations exceed the greatest common divisors of their periods), and there are {} cores, {} too few",
+                    "no two of {} can share a core (their durations exceed the greatest common \
+                        divisors of their periods), and there are {} cores, {} too few",
                     names.join(", "),
                     problem.cores,
                     chosen.len() - problem.cores

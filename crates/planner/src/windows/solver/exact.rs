@@ -1,10 +1,13 @@
-//! Exact search on differences of offsets, for small problems and for proofs that there is no table.
+//! Exact search on differences of offsets, for small problems and for proofs that there is no
+//! table.
 //!
-//! Rule: two activities on one resource are apart iff o_j - o_i lies in [k g + c_i, (k + 1) g - c_j] for some whole k.
-//! Each choice of k is a pair of difference bounds, and precedence and age are difference bounds, too: kept closed
-//! under shortest paths (Dechter, Meiri, Pearl 1991), they tighten each other; the search splits the pair with the fewest k
-//! left. When every pair has one k, the earliest offsets are a table. Offsets are unbounded in number of periods, but a
-//! partition moved by the least common multiple of its gcds meets the others alike, so one such stretch is enough.
+//! Rule: two activities on one resource are apart iff o_j - o_i lies in [k g + c_i, (k + 1) g -
+//! c_j] for some whole k. Each choice of k is a pair of difference bounds, and precedence and age
+//! are difference bounds, too: kept closed under shortest paths (Dechter, Meiri, Pearl 1991), they
+//! tighten each other; the search splits the pair with the fewest k left. When every pair has one
+//! k, the earliest offsets are a table. Offsets are unbounded in number of periods, but a partition
+//! moved by the least common multiple of its gcds meets the others alike, so one such stretch is
+//! enough.
 //! Not covered: many activities; the matrix is copied for every open choice.
 
 use super::problem::{Place, Problem, Solution, gcd};
@@ -57,10 +60,13 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// All rules, for some partitions of a problem; their activities are the variables, partition by partition.
+    /// All rules, for some partitions of a problem; their activities are the variables, partition
+    /// by partition.
     pub fn partitions(problem: &Problem, parts: &[usize]) -> Self {
-        let acts: Vec<usize> = parts.iter().flat_map(|p| problem.parts[*p].proc..problem.parts[*p].end).collect();
-        let owner = |act: usize| parts.iter().position(|p| *p == problem.acts[act].part).unwrap_or(0);
+        let acts: Vec<usize> =
+            parts.iter().flat_map(|p| problem.parts[*p].proc..problem.parts[*p].end).collect();
+        let owner =
+            |act: usize| parts.iter().position(|p| *p == problem.acts[act].part).unwrap_or(0);
         let mut exact = Self::empty(problem, &acts);
         exact.fixed = parts.iter().map(|p| problem.parts[*p].core).collect();
         for i in 0..acts.len() {
@@ -68,7 +74,11 @@ impl Exact {
                 let (a, b) = (&problem.acts[acts[i]], &problem.acts[acts[j]]);
                 let (p, q) = (owner(acts[i]), owner(acts[j]));
                 let when = match (a.place, b.place) {
-                    (Place::Core, Place::Core) if exact.fixed[p].is_none() || exact.fixed[q].is_none() => Some((p, q)),
+                    (Place::Core, Place::Core)
+                        if exact.fixed[p].is_none() || exact.fixed[q].is_none() =>
+                    {
+                        Some((p, q))
+                    }
                     (Place::Core, Place::Core) if exact.fixed[p] == exact.fixed[q] => None,
                     (x, y) if x == y && x != Place::Core => None,
                     _ => continue,
@@ -128,7 +138,14 @@ impl Exact {
     }
 
     /// Bounds the roots against the first, closes the matrix, and opens the root node.
-    fn begin(&mut self, mut d: Vec<i64>, roots: &[usize], groups: &[usize], problem: &Problem, acts: &[usize]) {
+    fn begin(
+        &mut self,
+        mut d: Vec<i64>,
+        roots: &[usize],
+        groups: &[usize],
+        problem: &Problem,
+        acts: &[usize],
+    ) {
         for (k, root) in roots.iter().enumerate().skip(1) {
             let meets = self.pairs.iter().filter(|p| (groups[p.i] == k) != (groups[p.j] == k));
             let lcm = meets.fold(1i64, |m, p| (m / gcd(m, p.g)).saturating_mul(p.g));
@@ -146,7 +163,8 @@ impl Exact {
             }
         }
         let consistent = (0..n).all(|i| d[i * n + i] >= 0);
-        let possible = self.pairs.iter().all(|p| p.when.is_some() || self.dur[p.i] + self.dur[p.j] <= p.g);
+        let possible =
+            self.pairs.iter().all(|p| p.when.is_some() || self.dur[p.i] + self.dur[p.j] <= p.g);
         if consistent && possible {
             self.open.push(Node { d, cores: Vec::new() });
         }
@@ -165,7 +183,8 @@ impl Exact {
             } else if let Some((pair, split)) = self.widest(&node) {
                 self.branch(node, pair, split);
             } else {
-                // All differences from the first variable at their least: a solution of closed bounds.
+                // All differences from the first variable at their least: a solution of closed
+                // bounds.
                 let offsets = (0..self.n).map(|i| -node.d[i * self.n]).collect();
                 return Outcome::Found(node.cores, offsets);
             }
@@ -177,10 +196,13 @@ impl Exact {
     }
 
     fn active(&self, pair: &Pair, cores: &[usize]) -> bool {
-        pair.when.is_none_or(|(p, q)| matches!((cores.get(p), cores.get(q)), (Some(a), Some(b)) if a == b))
+        pair.when.is_none_or(
+            |(p, q)| matches!((cores.get(p), cores.get(q)), (Some(a), Some(b)) if a == b),
+        )
     }
 
-    /// The whole numbers k that the bounds leave to a pair, and the least and largest difference they allow.
+    /// The whole numbers k that the bounds leave to a pair, and the least and largest difference
+    /// they allow.
     fn windows(&self, node: &Node, pair: &Pair) -> (i64, i64, i64, i64) {
         let (low, high) = (-node.d[pair.j * self.n + pair.i], node.d[pair.i * self.n + pair.j]);
         let (low, high) = (low.max(-NEAR), high.min(NEAR));
@@ -275,7 +297,8 @@ impl Exact {
         }
     }
 
-    /// Decides the core of the next partition. Cores that nobody is bound to or has taken yet are alike.
+    /// Decides the core of the next partition. Cores that nobody is bound to or has taken yet are
+    /// alike.
     fn branch_core(&mut self, node: Node) {
         let part = node.cores.len();
         let known = |c: usize| node.cores.contains(&c) || self.fixed.contains(&Some(c));
@@ -310,7 +333,10 @@ mod tests {
     fn problem(acts: &[(i64, i64)]) -> Problem {
         let mut text = "cores = 1\n".to_owned();
         for (i, (t, c)) in acts.iter().enumerate() {
-            text += &format!("[[partition]]\nname = \"p{i}\"\nperiod = \"{t} ms\"\nduration = \"{c} ms\"\ncore = 0\n");
+            text += &format!(
+                "[[partition]]\nname = \"p{i}\"\nperiod = \"{t} ms\"\nduration = \"{c} ms\"\ncore \
+                    = 0\n"
+            );
         }
         Problem::new(&Instance::parse(Path::new("i.toml"), &text).expect("valid"))
     }

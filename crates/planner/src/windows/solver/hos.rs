@@ -1,8 +1,9 @@
 //! Hierarchically ordered scheduling, as single-core-equivalence (section 2.4) sketches it.
 //!
-//! Rule: draw offsets for physical I/O and processing, the hardest first; then complete the table with the device I/O,
-//! whose possible offsets are periodic intervals once the rest is fixed; start again when something has no place.
-//! The paper leaves open how offsets are drawn: here, uniformly, then moved on to the next free one.
+//! Rule: draw offsets for physical I/O and processing, the hardest first; then complete the table
+//! with the device I/O, whose possible offsets are periodic intervals once the rest is fixed; start
+//! again when something has no place. The paper leaves open how offsets are drawn: here, uniformly,
+//! then moved on to the next free one.
 
 use super::problem::{Problem, Solution};
 use super::state::State;
@@ -26,7 +27,9 @@ impl<'a> Hos<'a> {
     /// Begins.
     pub fn new(problem: &'a Problem, seed: u64) -> Self {
         let mut order: Vec<usize> = (0..problem.parts.len()).collect();
-        order.sort_by_key(|&i| (problem.parts[i].period, -problem.acts[problem.parts[i].proc].dur, i));
+        order.sort_by_key(|&i| {
+            (problem.parts[i].period, -problem.acts[problem.parts[i].proc].dur, i)
+        });
         Self { state: State::new(problem, seed), order }
     }
 
@@ -73,7 +76,11 @@ impl<'a> Hos<'a> {
                 let (low, high) = (done + rest - link.age, start - dur(device) - dur(physical));
                 let from = low + self.state.tick(high - low + 1);
                 first = self.fix(physical, low, high, from)?;
-                windows.push(Window { act: device, low: first + dur(physical), high: start - dur(device) });
+                windows.push(Window {
+                    act: device,
+                    low: first + dur(physical),
+                    high: start - dur(device),
+                });
             }
             if let Some([device, physical]) = link.output {
                 let (low, high) = (done + dur(device), first + link.age - dur(physical));
@@ -91,7 +98,9 @@ impl<'a> Hos<'a> {
         let own: [Own; 0] = [];
         let ask = self.state.ask(act, self.state.table.core[a.part], &own);
         let (line, work) = (&self.state.lines[ask.resource], &mut self.state.work);
-        let at = line.first_free(&ask, from, high, work).or_else(|| line.first_free(&ask, low, high, work))?;
+        let at = line
+            .first_free(&ask, from, high, work)
+            .or_else(|| line.first_free(&ask, low, high, work))?;
         let resource = ask.resource;
         self.state.lines[resource].insert(act, a.class, at, a.dur);
         self.state.table.offset[act] = at;

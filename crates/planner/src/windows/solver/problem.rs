@@ -1,7 +1,9 @@
-//! An instance as the solvers see it: activities with periods and durations in whole ticks, and who shares what.
+//! An instance as the solvers see it: activities with periods and durations in whole ticks, and who
+//! shares what.
 //!
-//! The tick is the greatest common divisor of all times. Nothing is lost by it: all rules bound differences of offsets
-//! by multiples of the tick, so rounding every offset of a valid table down to whole ticks leaves it valid.
+//! The tick is the greatest common divisor of all times. Nothing is lost by it: all rules bound
+//! differences of offsets by multiples of the tick, so rounding every offset of a valid table down
+//! to whole ticks leaves it valid.
 
 use solocore_model::instance::{Chain, Instance, Transfer};
 pub use solocore_model::time_table::Stage;
@@ -114,12 +116,21 @@ impl Problem {
             device_names: instance.devices.iter().map(|d| d.name.clone()).collect(),
         };
         for p in &instance.partitions {
-            let (part, proc, period) = (problem.parts.len(), problem.acts.len(), signed(p.period_ns));
+            let (part, proc, period) =
+                (problem.parts.len(), problem.acts.len(), signed(p.period_ns));
             let dur = signed(p.duration_ns + instance.margin.processing_ns);
-            let act =
-                Activity { part, chain: None, stage: Stage::Processing, class: 0, period, dur, place: Place::Core };
+            let act = Activity {
+                part,
+                chain: None,
+                stage: Stage::Processing,
+                class: 0,
+                period,
+                dur,
+                place: Place::Core,
+            };
             problem.acts.push(act);
-            let links = (0..).zip(&p.chains).map(|(k, c)| problem.link(instance, act, k, c)).collect();
+            let links =
+                (0..).zip(&p.chains).map(|(k, c)| problem.link(instance, act, k, c)).collect();
             let core = p.core.map(|c| c as usize);
             problem.parts.push(Part { period, proc, end: problem.acts.len(), core, links });
         }
@@ -234,15 +245,19 @@ impl Problem {
             let d = (s.offset[j] - s.offset[i]).rem_euclid(g);
             a.dur <= d && d <= g - b.dur
         };
-        let cores = self.parts.iter().zip(&s.core).all(|(p, c)| p.core.is_none_or(|fixed| fixed == *c));
+        let cores =
+            self.parts.iter().zip(&s.core).all(|(p, c)| p.core.is_none_or(|fixed| fixed == *c));
         cores
-            && on.iter().all(|acts| acts.iter().enumerate().all(|(n, &i)| acts[..n].iter().all(|&j| apart(i, j))))
+            && on.iter().all(|acts| {
+                acts.iter().enumerate().all(|(n, &i)| acts[..n].iter().all(|&j| apart(i, j)))
+            })
             && self.parts.iter().all(|p| p.links.iter().all(|l| self.link_holds(p, l, s)))
     }
 
     fn link_holds(&self, part: &Part, link: &Link, s: &Solution) -> bool {
         let path = link.activities(part.proc);
-        let ordered = path.windows(2).all(|w| s.offset[w[0]] + self.acts[w[0]].dur <= s.offset[w[1]]);
+        let ordered =
+            path.windows(2).all(|w| s.offset[w[0]] + self.acts[w[0]].dur <= s.offset[w[1]]);
         let (first, last) = (path[0], path[path.len() - 1]);
         ordered && s.offset[last] + self.acts[last].dur - s.offset[first] <= link.age
     }

@@ -1,7 +1,9 @@
-//! Exact search where it can decide: single partitions, the hardest few activities of each resource, small problems.
+//! Exact search where it can decide: single partitions, the hardest few activities of each
+//! resource, small problems.
 //!
-//! Rule: a part of the rules that cannot be met is a proof for the whole, and the smallest such part is the reason a person
-//! can use. Parts grow from the tightest pair; each gets more nodes in every turn, so that no part holds up the others.
+//! Rule: a part of the rules that cannot be met is a proof for the whole, and the smallest such
+//! part is the reason a person can use. Parts grow from the tightest pair; each gets more nodes in
+//! every turn, so that no part holds up the others.
 
 use super::bounds::on_resource;
 use super::exact::{Exact, Outcome, solution};
@@ -85,7 +87,9 @@ impl<'a> Prover<'a> {
             match outcome {
                 Outcome::Open if exact.nodes >= self.nodes => self.next += 1,
                 Outcome::Open => {}
-                Outcome::Infeasible => return Some(Proof::None(reason(self.problem, part, exact.nodes, stop))),
+                Outcome::Infeasible => {
+                    return Some(Proof::None(reason(self.problem, part, exact.nodes, stop)));
+                }
                 Outcome::Found(cores, offset) => {
                     if matches!(part, Part::Whole) {
                         return Some(Proof::Table(solution(self.problem, cores, offset)));
@@ -104,7 +108,8 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
         let (a, b) = (&problem.acts[i], &problem.acts[j]);
         (a.dur + b.dur) * 1_000_000 / gcd(a.period, b.period)
     };
-    // Pairs of all are too many on a busy I/O core; the longest relative to the smallest gcd come first.
+    // Pairs of all are too many on a busy I/O core; the longest relative to the smallest gcd come
+    // first.
     let mut pool = acts.to_vec();
     pool.sort_by_key(|i| (-(problem.acts[*i].dur * 1_000_000 / problem.acts[*i].period), *i));
     pool.truncate(256);
@@ -120,7 +125,8 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
     let mut chosen = pair.to_vec();
     while chosen.len() < SUBSET {
         let rest = pool.iter().filter(|i| !chosen.contains(i));
-        let Some(&next) = rest.max_by_key(|i| (chosen.iter().map(|j| tight(**i, *j)).sum::<i64>(), usize::MAX - **i))
+        let Some(&next) = rest
+            .max_by_key(|i| (chosen.iter().map(|j| tight(**i, *j)).sum::<i64>(), usize::MAX - **i))
         else {
             break;
         };
@@ -132,10 +138,13 @@ fn hardest(problem: &Problem, acts: &[usize]) -> Vec<usize> {
 fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -> String {
     match part {
         Part::Whole => format!(
-            "no choice of cores and offsets keeps all rules: the exact search went through all of them in {nodes} steps; each resource by itself may still be feasible, so relax an age limit, shorten a transfer, or add a core"
+            "no choice of cores and offsets keeps all rules: the exact search went through all of \
+                them in {nodes} steps; each resource by itself may still be feasible, so relax an \
+                age limit, shorten a transfer, or add a core"
         ),
         Part::Single(p) => format!(
-            "partition `{}` cannot keep its own rules: its transfers collide with each other, or a chain exceeds its age limit, at any offsets",
+            "partition `{}` cannot keep its own rules: its transfers collide with each other, or a \
+                chain exceeds its age limit, at any offsets",
             problem.part_name(*p)
         ),
         Part::Subset(resource, acts) => {
@@ -144,11 +153,17 @@ fn reason(problem: &Problem, part: &Part, nodes: u64, stop: &dyn Fn() -> bool) -
                 .iter()
                 .map(|a| {
                     let act = &problem.acts[*a];
-                    format!("{} ({} every {})", problem.name(*a), problem.time(act.dur), problem.time(act.period))
+                    format!(
+                        "{} ({} every {})",
+                        problem.name(*a),
+                        problem.time(act.dur),
+                        problem.time(act.period)
+                    )
                 })
                 .collect();
             format!(
-                "{} cannot hold these {} together, at any offsets: {}; leaving out any one of them is the least that helps",
+                "{} cannot hold these {} together, at any offsets: {}; leaving out any one of them \
+                    is the least that helps",
                 problem.resource_name(*resource),
                 core.len(),
                 names.join(", ")

@@ -1,9 +1,10 @@
 //! The guided ejection search, the main engine.
 //!
-//! Problem: first fit leaves a few partitions over, and trying again at random forgets which. Rule: a partition that fits
-//! nowhere takes the place whose present holders weigh least, and they wait in its stead; a partition weighs one more
-//! each time it fits nowhere, so what is hard to place stops being thrown out (ejection chains, after Nagata and Braysy's
-//! route minimisation). After long without progress all are placed anew, the heavy first (squeaky wheel, after Joslin and
+//! Problem: first fit leaves a few partitions over, and trying again at random forgets which. Rule:
+//! a partition that fits nowhere takes the place whose present holders weigh least, and they wait
+//! in its stead; a partition weighs one more each time it fits nowhere, so what is hard to place
+//! stops being thrown out (ejection chains, after Nagata and Braysy's route minimisation). After
+//! long without progress all are placed anew, the heavy first (squeaky wheel, after Joslin and
 //! Clements). It finds tables and never proves that there is none.
 
 use super::problem::Problem;
@@ -44,7 +45,14 @@ impl<'a> Search<'a> {
     /// Begins.
     pub fn new(problem: &'a Problem, seed: u64, order: Order) -> Self {
         let state = State::new(problem, seed);
-        let mut search = Self { state, order, waiting: Vec::new(), building: true, fewest: usize::MAX, stale: 0 };
+        let mut search = Self {
+            state,
+            order,
+            waiting: Vec::new(),
+            building: true,
+            fewest: usize::MAX,
+            stale: 0,
+        };
         search.restart();
         search
     }
@@ -84,7 +92,8 @@ impl<'a> Search<'a> {
                     self.waiting.extend(out);
                     self.shake();
                 }
-                // Its own transfers are in each other's way at every offset tried; others may go first.
+                // Its own transfers are in each other's way at every offset tried; others may go
+                // first.
                 None => self.waiting.insert(0, part),
             }
         }
@@ -180,7 +189,8 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Moves a few partitions to other free places, so that the same ejections do not come round again.
+    /// Moves a few partitions to other free places, so that the same ejections do not come round
+    /// again.
     fn shake(&mut self) {
         for _ in 0..2 {
             let part = self.state.lot(self.state.placed.len());
@@ -202,12 +212,13 @@ impl<'a> Search<'a> {
 
     fn as_it_was(&self, part: usize, core: usize, offsets: &[i64]) -> Trial {
         let problem = self.state.problem;
-        let own = (problem.parts[part].proc..).zip(offsets).map(|(act, offset)| super::timeline::Own {
-            act,
-            resource: problem.resource(act, core),
-            offset: *offset,
-            dur: problem.acts[act].dur,
-        });
+        let own =
+            (problem.parts[part].proc..).zip(offsets).map(|(act, offset)| super::timeline::Own {
+                act,
+                resource: problem.resource(act, core),
+                offset: *offset,
+                dur: problem.acts[act].dur,
+            });
         Trial { core, own: own.collect(), ejects: Vec::new(), cost: 0 }
     }
 
@@ -216,7 +227,9 @@ impl<'a> Search<'a> {
         self.state.clear();
         let problem = self.state.problem;
         let mut all: Vec<usize> = (0..problem.parts.len()).collect();
-        let share = |i: usize| problem.acts[problem.parts[i].proc].dur * 1_000_000 / problem.parts[i].period;
+        let share = |i: usize| {
+            problem.acts[problem.parts[i].proc].dur * 1_000_000 / problem.parts[i].period
+        };
         let longest = |i: usize| -problem.acts[problem.parts[i].proc].dur;
         all.sort_by_key(|&i| {
             let weight = u64::MAX - self.state.weight[i];

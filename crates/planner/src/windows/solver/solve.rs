@@ -1,9 +1,10 @@
 //! The portfolio: several searches in lock step, the first answer counts.
 //!
-//! Problem: which search is quick on an instance is not known beforehand, and threads that race give another answer on every
-//! machine. Rule: a fixed number of members, each with a seed of its own, works in rounds of a fixed amount of work; threads
-//! only share out the members of a round. The answer of the earliest round and then of the first member counts, so it
-//! depends on instance and seed, and on the time limit only in whether there is one.
+//! Problem: which search is quick on an instance is not known beforehand, and threads that race
+//! give another answer on every machine. Rule: a fixed number of members, each with a seed of its
+//! own, works in rounds of a fixed amount of work; threads only share out the members of a round.
+//! The answer of the earliest round and then of the first member counts, so it depends on instance
+//! and seed, and on the time limit only in whether there is one.
 
 use super::bounds::impossible;
 use super::hos::Hos;
@@ -14,7 +15,8 @@ use std::cell::Cell;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Looks in the first round, by the first search and then by the proofs, alone; most instances need no more.
+/// Looks in the first round, by the first search and then by the proofs, alone; most instances need
+/// no more.
 const OPENING: u64 = 200_000;
 /// Looks of a search in the second round; later ones have more.
 const ROUND: u64 = 400_000;
@@ -41,7 +43,12 @@ enum Member<'a> {
 }
 
 /// Solves an instance on so many threads, until `stop` (asked often, from any thread).
-pub fn solve(problem: &Problem, seed: u64, threads: usize, stop: &(dyn Fn() -> bool + Sync)) -> Answer {
+pub fn solve(
+    problem: &Problem,
+    seed: u64,
+    threads: usize,
+    stop: &(dyn Fn() -> bool + Sync),
+) -> Answer {
     if let Some(reason) = impossible(problem) {
         return Answer::Infeasible(reason);
     }
@@ -87,9 +94,12 @@ fn round(
     stop: &(dyn Fn() -> bool + Sync),
 ) -> Option<Answer> {
     let next = AtomicUsize::new(0);
-    let answers: Vec<Mutex<(Option<Answer>, bool)>> = members.iter().map(|_| Mutex::new((None, false))).collect();
+    let answers: Vec<Mutex<(Option<Answer>, bool)>> =
+        members.iter().map(|_| Mutex::new((None, false))).collect();
     let help = || {
-        while let Some(n) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < members.len()) {
+        while let Some(n) =
+            Some(next.fetch_add(1, Ordering::Relaxed)).filter(|n| *n < members.len())
+        {
             if let (Ok(mut member), Ok(mut answer)) = (members[n].lock(), answers[n].lock()) {
                 let cut = Cell::new(false);
                 let stop = || {
@@ -110,7 +120,8 @@ fn round(
     for answer in answers {
         match answer.into_inner().ok()? {
             (None, false) => {}
-            // Who was cut short might have had an answer, on a faster machine: those behind do not count.
+            // Who was cut short might have had an answer, on a faster machine: those behind do not
+            // count.
             (answer, _) => return answer,
         }
     }

@@ -1,10 +1,11 @@
 //! A partial table: which partitions are placed, and where a further one could go.
 //!
-//! Problem: a partition's activities hang together by precedence and age, so they are placed together. Rule: with the
-//! start of processing chosen, a chain's input goes as late as it can and its output as early as it can. For one chain
-//! that is no loss: a later device input only widens the room of the physical input, and a younger input only that
-//! of the output. What does not fit anywhere may be placed over others, which are then ejected; the offsets that cost least
-//! are looked for among those where something ends or begins.
+//! Problem: a partition's activities hang together by precedence and age, so they are placed
+//! together. Rule: with the start of processing chosen, a chain's input goes as late as it can and
+//! its output as early as it can. For one chain that is no loss: a later device input only widens
+//! the room of the physical input, and a younger input only that of the output. What does not fit
+//! anywhere may be placed over others, which are then ejected; the offsets that cost least are
+//! looked for among those where something ends or begins.
 
 use super::problem::{Problem, Solution};
 use super::timeline::{Ask, Own, Timeline};
@@ -99,7 +100,11 @@ impl<'a> State<'a> {
 
     /// A number from 0 to `below` - 1; 0 if there is none.
     pub fn lot(&mut self, below: usize) -> usize {
-        if below < 2 { 0 } else { usize::try_from(self.rng.random_range(0..below as u64)).unwrap_or(0) }
+        if below < 2 {
+            0
+        } else {
+            usize::try_from(self.rng.random_range(0..below as u64)).unwrap_or(0)
+        }
     }
 
     /// A tick from 0 to `below` - 1.
@@ -113,12 +118,20 @@ impl<'a> State<'a> {
         Ask { class: a.class, dur: a.dur, resource: self.problem.resource(act, core), own }
     }
 
-    /// Places all of a partition around processing that starts at `start`. Without `eject`, only where all is free.
-    /// `bound`: no trial that costs as much is of use.
-    pub fn attempt(&mut self, part: usize, core: usize, start: i64, eject: bool, bound: u64) -> Option<Trial> {
+    /// Places all of a partition around processing that starts at `start`. Without `eject`, only
+    /// where all is free. `bound`: no trial that costs as much is of use.
+    pub fn attempt(
+        &mut self,
+        part: usize,
+        core: usize,
+        start: i64,
+        eject: bool,
+        bound: u64,
+    ) -> Option<Trial> {
         let problem = self.problem;
         let p = &problem.parts[part];
-        let mut trial = Trial { core, own: Vec::with_capacity(p.end - p.proc), ejects: Vec::new(), cost: 0 };
+        let mut trial =
+            Trial { core, own: Vec::with_capacity(p.end - p.proc), ejects: Vec::new(), cost: 0 };
         self.put(&mut trial, p.proc, start, eject)?;
         if trial.cost >= bound {
             return None;
@@ -130,7 +143,14 @@ impl<'a> State<'a> {
             let rest: i64 = link.output.map_or(0, |[d, o]| dur(d) + dur(o));
             if let Some([physical, device]) = link.input {
                 let low = done + rest - link.age;
-                let at = self.slot(&mut trial, device, low + dur(physical), start - dur(device), true, eject)?;
+                let at = self.slot(
+                    &mut trial,
+                    device,
+                    low + dur(physical),
+                    start - dur(device),
+                    true,
+                    eject,
+                )?;
                 first = self.slot(&mut trial, physical, low, at - dur(physical), true, eject)?;
             }
             if let Some([device, physical]) = link.output {
@@ -145,8 +165,17 @@ impl<'a> State<'a> {
         Some(trial)
     }
 
-    /// Finds an offset from `low` to `high`, as late or as early as it can be, and adds it to the trial.
-    fn slot(&mut self, trial: &mut Trial, act: usize, low: i64, high: i64, late: bool, eject: bool) -> Option<i64> {
+    /// Finds an offset from `low` to `high`, as late or as early as it can be, and adds it to the
+    /// trial.
+    fn slot(
+        &mut self,
+        trial: &mut Trial,
+        act: usize,
+        low: i64,
+        high: i64,
+        late: bool,
+        eject: bool,
+    ) -> Option<i64> {
         if low > high {
             return None;
         }
@@ -167,9 +196,20 @@ impl<'a> State<'a> {
     }
 
     /// The cheapest of some offsets from `low` to `high`.
-    fn least_costly(&mut self, trial: &Trial, act: usize, low: i64, high: i64, late: bool) -> Option<i64> {
+    fn least_costly(
+        &mut self,
+        trial: &Trial,
+        act: usize,
+        low: i64,
+        high: i64,
+        late: bool,
+    ) -> Option<i64> {
         let period = self.problem.acts[act].period;
-        let (low, high) = if late { (low.max(high - period + 1), high) } else { (low, high.min(low + period - 1)) };
+        let (low, high) = if late {
+            (low.max(high - period + 1), high)
+        } else {
+            (low, high.min(low + period - 1))
+        };
         let resource = self.problem.resource(act, trial.core);
         let mut best: Option<(u64, i64)> = None;
         for lot in 0..LOTS {
@@ -201,7 +241,8 @@ impl<'a> State<'a> {
         first + g * self.tick((high - first) / g + 1)
     }
 
-    /// What an activity at an offset would cost beyond what the trial costs already; `u64::MAX` where it cannot be.
+    /// What an activity at an offset would cost beyond what the trial costs already; `u64::MAX`
+    /// where it cannot be.
     pub fn cost(&mut self, trial: &Trial, act: usize, at: i64) -> u64 {
         let ask = self.ask(act, trial.core, &trial.own);
         self.work += 2;

@@ -1,7 +1,8 @@
 //! The answer as a table that an I/O core and a cyclic executive can run: one line per activity.
 //!
-//! Offsets are absolute: the n-th instance starts at offset + n * period, and a chain's activities of one instance are those
-//! with the same n, also where the chain spans periods. Every partition's first activity starts within its first period.
+//! Offsets are absolute: the n-th instance starts at offset + n * period, and a chain's activities
+//! of one instance are those with the same n, also where the chain spans periods. Every partition's
+//! first activity starts within its first period.
 
 use super::problem::{Place, Problem, Solution, Stage};
 use solocore_model::instance::Instance;
@@ -14,8 +15,12 @@ pub fn rows(instance: &Instance, problem: &Problem, solution: &Solution) -> Vec<
     let mut rows = Vec::with_capacity(problem.acts.len());
     for (p, part) in problem.parts.iter().enumerate() {
         let mut acts: Vec<usize> = (part.proc..part.end).collect();
-        let rank =
-            |a: &usize| (problem.acts[*a].stage > Stage::Processing, problem.acts[*a].stage == Stage::Processing);
+        let rank = |a: &usize| {
+            (
+                problem.acts[*a].stage > Stage::Processing,
+                problem.acts[*a].stage == Stage::Processing,
+            )
+        };
         acts.sort_by_key(|a| match rank(a) {
             (false, false) => (0, *a),
             (_, true) => (1, *a),
@@ -55,7 +60,8 @@ pub fn to_json(rows: &[Row]) -> String {
 }
 
 impl Solution {
-    /// Moved by whole periods so that each partition's first activity starts within its first period.
+    /// Moved by whole periods so that each partition's first activity starts within its first
+    /// period.
     #[must_use]
     pub fn settled(mut self, problem: &Problem) -> Self {
         for part in &problem.parts {

@@ -1,9 +1,11 @@
 //! Do the tasks inside a partition meet their deadlines in its windows?
 //!
-//! Rule: rate monotonic inside the partition (single-core-equivalence, section 5.0), deadlines at the ends of the periods,
-//! one window of `duration` in every partition period, always at the same place. Where every task's period is a multiple of
-//! the partition's, jobs are released when a window begins and, counted in window time only, the recurrence of Joseph
-//! and Pandya (1986) applies unchanged. Otherwise a job may be released right after a window, which costs period - duration.
+//! Rule: rate monotonic inside the partition (single-core-equivalence, section 5.0), deadlines at
+//! the ends of the periods, one window of `duration` in every partition period, always at the same
+//! place. Where every task's period is a multiple of the partition's, jobs are released when a
+//! window begins and, counted in window time only, the recurrence of Joseph and Pandya (1986)
+//! applies unchanged. Otherwise a job may be released right after a window, which costs period -
+//! duration.
 //! Not covered: the partition's switch and prefetch, which belong into its tasks' execution times.
 
 use solocore_model::instance::{Instance, Partition, Task, time};
@@ -20,13 +22,16 @@ fn of_partition(p: &Partition) -> Vec<String> {
     let aligned = order.iter().all(|t| t.period_ns.is_multiple_of(p.period_ns));
     let refuse = |(n, t): (usize, &&Task)| {
         let demand = |at: u64| -> u128 {
-            let of = |h: &&Task| u128::from(at).div_ceil(u128::from(h.period_ns)) * u128::from(h.wcet_ns);
+            let of = |h: &&Task| {
+                u128::from(at).div_ceil(u128::from(h.period_ns)) * u128::from(h.wcet_ns)
+            };
             order[..n].iter().map(of).sum::<u128>() + u128::from(t.wcet_ns)
         };
         let fits = finish(p, aligned, t.period_ns, demand);
         (!fits).then(|| {
             format!(
-                "task `{}` of partition `{}` ({} every {}) can miss its deadline in windows of {} every {}; lengthen the partition's duration or shorten the task",
+                "task `{}` of partition `{}` ({} every {}) can miss its deadline in windows of {} \
+                    every {}; lengthen the partition's duration or shorten the task",
                 t.name,
                 p.name,
                 time(t.wcet_ns),
@@ -39,7 +44,8 @@ fn of_partition(p: &Partition) -> Vec<String> {
     order.iter().enumerate().filter_map(refuse).collect()
 }
 
-/// Iterates: the time by which the windows have supplied what is demanded, until it no longer grows or passes `deadline`.
+/// Iterates: the time by which the windows have supplied what is demanded, until it no longer grows
+/// or passes `deadline`.
 fn finish(p: &Partition, aligned: bool, deadline: u64, demand: impl Fn(u64) -> u128) -> bool {
     let (period, window) = (u128::from(p.period_ns), u128::from(p.duration_ns));
     let wait = if aligned { 0 } else { period - window };

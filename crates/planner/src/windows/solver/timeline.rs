@@ -1,10 +1,12 @@
 //! What is occupied on one resource, asked by residues.
 //!
-//! Problem: unrolling a hyperperiod to see whether an activity fits takes time and memory that grow with the periods.
-//! Rule: strictly periodic, non-preemptive i and j never overlap iff, with g = gcd(T_i, T_j),
-//! c_i <= (o_j - o_i) mod g <= g - c_j. So an activity of period T meets each other one in the residues modulo some
-//! divisor g of T. For every period that may ask, and every g that occurs with it, the others are kept sorted by their
-//! residue modulo g; an offset that collides is moved past what it collides with until nothing does.
+//! Problem: unrolling a hyperperiod to see whether an activity fits takes time and memory that grow
+//! with the periods.
+//! Rule: strictly periodic, non-preemptive i and j never overlap iff, with g = gcd(T_i, T_j), c_i
+//! <= (o_j - o_i) mod g <= g - c_j. So an activity of period T meets each other one in the residues
+//! modulo some divisor g of T. For every period that may ask, and every g that occurs with it, the
+//! others are kept sorted by their residue modulo g; an offset that collides is moved past what it
+//! collides with until nothing does.
 
 use super::problem::gcd;
 
@@ -71,7 +73,8 @@ impl Timeline {
             // The smallest first: its slots rule out most.
             divisors.into_iter().map(|g| Group { g, slots: Vec::new(), longest: 0 }).collect()
         };
-        let views = (0..periods.len()).map(|q| if asks[q] { view(q) } else { Vec::new() }).collect();
+        let views =
+            (0..periods.len()).map(|q| if asks[q] { view(q) } else { Vec::new() }).collect();
         Self { views, periods: periods.to_vec() }
     }
 
@@ -118,7 +121,8 @@ impl Timeline {
 
     /// Is there something that no offset avoids?
     pub fn shut(&self, ask: &Ask) -> bool {
-        let full = |g: &Group| g.longest + ask.dur > g.g && g.slots.iter().any(|s| s.dur + ask.dur > g.g);
+        let full =
+            |g: &Group| g.longest + ask.dur > g.g && g.slots.iter().any(|s| s.dur + ask.dur > g.g);
         self.views[ask.class].iter().any(full)
     }
 
@@ -223,8 +227,8 @@ impl Timeline {
         })
     }
 
-    /// The activity that stands at a place of the list of all that may be met, with its residue, duration and g; for
-    /// drawing critical offsets by lot. `pick` is any number.
+    /// The activity that stands at a place of the list of all that may be met, with its residue,
+    /// duration and g; for drawing critical offsets by lot. `pick` is any number.
     pub fn pick(&self, class: usize, pick: usize) -> Option<(i64, i64, i64)> {
         let total: usize = self.views[class].iter().map(|g| g.slots.len()).sum();
         let mut at = pick.checked_rem(total)?;
@@ -239,7 +243,8 @@ impl Timeline {
 }
 
 impl Group {
-    /// Calls `found` with every slot that overlaps `[x, x + dur)` modulo g, and how far x is past its start.
+    /// Calls `found` with every slot that overlaps `[x, x + dur)` modulo g, and how far x is past
+    /// its start.
     fn collisions(&self, x: i64, dur: i64, mut found: impl FnMut(&Slot, i64)) {
         let g = self.g;
         let mut look = |s: &Slot| {

@@ -1,5 +1,5 @@
-//! BWLOCK (`bwlock.h`; bwlock, section 3): while a real-time task that runs holds the lock, what is not real-time has a small
-//! budget per core and period.
+//! BWLOCK (`bwlock.h`; bwlock, section 3): while a real-time task that runs holds the lock, what is
+//! not real-time has a small budget per core and period.
 
 use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, RegulatorSpec, TaskSpec, span_ns};
@@ -18,7 +18,12 @@ pub struct BwLockRegulator {
 }
 
 impl BwLockRegulator {
-    pub fn new(spec: &RegulatorSpec, tasks: &[TaskSpec], cores: usize, now_ns: u64) -> Result<Self, KernelError> {
+    pub fn new(
+        spec: &RegulatorSpec,
+        tasks: &[TaskSpec],
+        cores: usize,
+        now_ns: u64,
+    ) -> Result<Self, KernelError> {
         let &RegulatorSpec::BwLock { period_ps, max_budget, min_budget, immediate } = spec else {
             return Err(error("is not BWLOCK"));
         };
@@ -26,7 +31,9 @@ impl BwLockRegulator {
         let max = max_budget.unwrap_or(UNLIMITED);
         let count = u32::try_from(cores).unwrap_or(u32::MAX);
         let mut policy = BwLock::new(period, max, min_budget, count, now_ns).ok_or_else(|| {
-            error(format!("budgets {min_budget} (held) and {max} (free) are not 1 <= held <= free < 2^32"))
+            error(format!(
+                "budgets {min_budget} (held) and {max} (free) are not 1 <= held <= free < 2^32"
+            ))
         })?;
         for (index, task) in tasks.iter().enumerate() {
             if !policy.add(u32::try_from(index).unwrap_or(u32::MAX), task.realtime) {

@@ -1,8 +1,8 @@
-//! Dynamic budgets (`dynamic_budget.h`; dynamic-budgeting, section IV): what the soft cores may do while jobs of the hard tasks
-//! run, and without limit when these end early.
+//! Dynamic budgets (`dynamic_budget.h`; dynamic-budgeting, section IV): what the soft cores may do
+//! while jobs of the hard tasks run, and without limit when these end early.
 //!
-//! A job starts when it first runs. Each soft core has a policy of its own, and hears of starts and ends by
-//! interrupts between cores.
+//! A job starts when it first runs. Each soft core has a policy of its own, and hears of starts and
+//! ends by interrupts between cores.
 
 use super::interface::{Made, Message, Regulator, error};
 use crate::kernel::config::{KernelError, TaskSpec, span_ns};
@@ -28,15 +28,20 @@ impl DynamicRegulator {
         now_ns: u64,
     ) -> Result<Self, KernelError> {
         if let Some(core) = hard.iter().chain(soft).find(|&&core| core >= cores) {
-            return Err(error(format!("names core {core}, but the board has cores 0 to {}", cores - 1)));
+            return Err(error(format!(
+                "names core {core}, but the board has cores 0 to {}",
+                cores - 1
+            )));
         }
         if let Some(core) = hard.iter().find(|core| soft.contains(core)) {
             return Err(error(format!("core {core} is both hard and soft; choose one")));
         }
-        let mut order: Vec<usize> = (0..tasks.len()).filter(|&t| tasks[t].budget.is_some()).collect();
+        let mut order: Vec<usize> =
+            (0..tasks.len()).filter(|&t| tasks[t].budget.is_some()).collect();
         order.sort_by_key(|&t| (tasks[t].priority, t));
         let mut rank = vec![None; tasks.len()];
-        let mut policies: Vec<Option<(DynamicBudget, Decision)>> = (0..cores).map(|_| None).collect();
+        let mut policies: Vec<Option<(DynamicBudget, Decision)>> =
+            (0..cores).map(|_| None).collect();
         let mut listeners = CoreSet::default();
         for &core in soft {
             let policy = DynamicBudget::new(now_ns);
@@ -60,11 +65,16 @@ fn define(
 ) -> Result<(), KernelError> {
     let Some(budget) = task.budget else { return Ok(()) };
     let Some(core) = task.core.filter(|core| hard.contains(core)) else {
-        return Err(KernelError::task(task, "has a budget for soft cores, but is not on a hard core; place it there"));
+        return Err(KernelError::task(
+            task,
+            "has a budget for soft cores, but is not on a hard core; place it there",
+        ));
     };
-    let length = span_ns(budget.length_ps, &format!("task `{}`", task.name), "the length of a budget")?;
+    let length =
+        span_ns(budget.length_ps, &format!("task `{}`", task.name), "the length of a budget")?;
     for (policy, _) in policies.iter_mut().flatten() {
-        if !policy.define(number, u32::try_from(core).unwrap_or(u32::MAX), budget.accesses, length) {
+        if !policy.define(number, u32::try_from(core).unwrap_or(u32::MAX), budget.accesses, length)
+        {
             return Err(KernelError::task(
                 task,
                 format!("has a budget of {} accesses, not 1 to 2^32-1", budget.accesses),
@@ -94,8 +104,12 @@ impl Regulator for DynamicRegulator {
     fn deliver(&mut self, message: Message, now_ns: u64) {
         for (policy, decision) in self.soft.iter_mut().flatten() {
             let answer = match message {
-                Message::Started(task) => self.rank[task].and_then(|number| policy.started(number, now_ns, 0)),
-                Message::Finished(task) => self.rank[task].and_then(|number| policy.finished(number, now_ns, 0)),
+                Message::Started(task) => {
+                    self.rank[task].and_then(|number| policy.started(number, now_ns, 0))
+                }
+                Message::Finished(task) => {
+                    self.rank[task].and_then(|number| policy.finished(number, now_ns, 0))
+                }
                 Message::LockChanged => None,
             };
             if let Some(answer) = answer {

@@ -1,7 +1,7 @@
 //! What the kernel's core and a regulator say to each other.
 //!
-//! Problem: the core must not know which regulator stops cores. Rule: transactions and messages go in through [`Regulator`]; it says which core
-//! must stop, and when it wants to hear more.
+//! Problem: the core must not know which regulator stops cores. Rule: transactions and messages go
+//! in through [`Regulator`]; it says which core must stop, and when it wants to hear more.
 
 use crate::kernel::config::KernelError;
 use crate::kernel::cores::CoreSet;
@@ -15,7 +15,8 @@ pub struct Made {
     pub writes: u64,
 }
 
-/// Something that a regulator hears of, on every core that it concerns, after the delay of an interrupt between cores.
+/// Something that a regulator hears of, on every core that it concerns, after the delay of an
+/// interrupt between cores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message {
     /// A job of a task with a budget began to run.
@@ -33,8 +34,8 @@ pub trait Regulator: Send {
         None
     }
 
-    /// A core has made so many transactions since it was last told. True if its budget, as it stood, is used up: a
-    /// counter of the hardware would interrupt for that.
+    /// A core has made so many transactions since it was last told. True if its budget, as it
+    /// stood, is used up: a counter of the hardware would interrupt for that.
     fn account(&mut self, core: usize, made: Made, now_ns: u64, touched: &mut CoreSet) -> bool;
 
     /// The regulation period ends; every core has been accounted.
@@ -83,7 +84,8 @@ pub trait Regulator: Send {
     /// Must the core not run what it runs?
     fn stopped(&self, core: usize) -> bool;
 
-    /// After how many transactions, from the last account on, the counter interrupts; `None`: it is off.
+    /// After how many transactions, from the last account on, the counter interrupts; `None`: it is
+    /// off.
     fn sample(&self, core: usize) -> Option<u64>;
 }
 

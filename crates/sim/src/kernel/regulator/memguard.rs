@@ -1,8 +1,9 @@
-//! MemGuard (`memguard.h`; single-core-equivalence, section 2.2): a budget of transactions per core and period.
+//! MemGuard (`memguard.h`; single-core-equivalence, section 2.2): a budget of transactions per core
+//! and period.
 //!
-//! Budgets for both kinds together are the policy's reads. With budgets apart, the hardware's one counter is armed for the
-//! nearer of the two, and armed again until one is used up: no budget is ever passed by this, and no interrupt is charged
-//! but for one that is used up.
+//! Budgets for both kinds together are the policy's reads. With budgets apart, the hardware's one
+//! counter is armed for the nearer of the two, and armed again until one is used up: no budget is
+//! ever passed by this, and no interrupt is charged but for one that is used up.
 
 use super::interface::{Made, Regulator, error};
 use crate::kernel::config::{Budget, KernelError, RegulatorSpec, span_ns};
@@ -25,7 +26,10 @@ impl MemGuardRegulator {
             return Err(error("is not MemGuard"));
         };
         if budgets.len() != cores {
-            return Err(error(format!("budgets are given for {} cores, but the board has {cores}", budgets.len())));
+            return Err(error(format!(
+                "budgets are given for {} cores, but the board has {cores}",
+                budgets.len()
+            )));
         }
         let period = span_ns(*period_ps, "regulator", "a period")?;
         let count = u32::try_from(cores).unwrap_or(u32::MAX);
@@ -39,9 +43,14 @@ impl MemGuardRegulator {
                 Budget::Apart { reads, writes } => (reads, writes),
             };
             let policy = Core::new(&mut shared, reads, writes, role, now_ns);
-            policies.push(policy.ok_or_else(|| error(format!("core {core} has a budget of 0 or above 2^32-1")))?);
+            policies.push(
+                policy.ok_or_else(|| {
+                    error(format!("core {core} has a budget of 0 or above 2^32-1"))
+                })?,
+            );
         }
-        let together = budgets.iter().map(|(budget, _)| matches!(budget, Budget::Together(_))).collect();
+        let together =
+            budgets.iter().map(|(budget, _)| matches!(budget, Budget::Together(_))).collect();
         Ok(Self { shared, cores: policies, together, period_ps: *period_ps })
     }
 }
@@ -63,7 +72,9 @@ impl Regulator for MemGuardRegulator {
             if accesses == 0 {
                 continue;
             }
-            used_up |= c.limited(kind) && !c.throttled() && c.used(kind).saturating_add(accesses) >= c.budget(kind);
+            used_up |= c.limited(kind)
+                && !c.throttled()
+                && c.used(kind).saturating_add(accesses) >= c.budget(kind);
             if c.account(&mut self.shared, kind, accesses) == Verdict::GoAll {
                 for (other, c) in self.cores.iter_mut().enumerate() {
                     c.resume(&mut self.shared);

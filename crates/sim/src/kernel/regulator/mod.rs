@@ -1,8 +1,9 @@
 //! Who stops cores: the regulators behind one interface.
 //!
-//! A regulator is told what a core has transferred whenever something happens there, and says whether the core must stop and
-//! after how many transactions its counter must interrupt. Decisions are `solocore-policy`'s. A regulator marks cores about
-//! which its answers may have changed in the set `touched`.
+//! A regulator is told what a core has transferred whenever something happens there, and says
+//! whether the core must stop and after how many transactions its counter must interrupt. Decisions
+//! are `solocore-policy`'s. A regulator marks cores about which its answers may have changed in the
+//! set `touched`.
 
 mod bwlock;
 mod dynamic;
@@ -52,8 +53,12 @@ pub fn build(
     let now_ns = now_ps / 1000;
     Ok(match spec {
         RegulatorSpec::None => Box::new(Nobody),
-        RegulatorSpec::MemGuard { .. } => Box::new(memguard::MemGuardRegulator::new(spec, cores, now_ns)?),
-        RegulatorSpec::BwLock { .. } => Box::new(bwlock::BwLockRegulator::new(spec, tasks, cores, now_ns)?),
+        RegulatorSpec::MemGuard { .. } => {
+            Box::new(memguard::MemGuardRegulator::new(spec, cores, now_ns)?)
+        }
+        RegulatorSpec::BwLock { .. } => {
+            Box::new(bwlock::BwLockRegulator::new(spec, tasks, cores, now_ns)?)
+        }
         RegulatorSpec::Dynamic { hard, soft } => {
             Box::new(dynamic::DynamicRegulator::new(hard, soft, tasks, cores, now_ns)?)
         }

@@ -1,4 +1,5 @@
-//! Partitioned fixed priorities: each core runs the most urgent of its tasks that has a job (`ready_set.h`).
+//! Partitioned fixed priorities: each core runs the most urgent of its tasks that has a job
+//! (`ready_set.h`).
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
 use super::places::{core_of, ranks};
@@ -25,7 +26,13 @@ impl FixedPriority {
 }
 
 impl Scheduler for FixedPriority {
-    fn released(&mut self, task: usize, job: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+    fn released(
+        &mut self,
+        task: usize,
+        job: JobTimes,
+        unfinished: bool,
+        call: &mut Call<'_>,
+    ) -> Overlap {
         if !unfinished {
             self.woken(task, job, call);
         }

@@ -1,8 +1,9 @@
 //! Global earliest deadline first: one queue for all cores (`heap.h`), no budgets.
 //!
-//! A job keeps its deadline until it is done, however late: what tardiness bounds assume (Devi and Anderson). Jobs of one
-//! task run one after the other. Equal deadlines: what runs goes on, then the lower index. A released job takes an idle core, or
-//! the one whose job has the latest deadline if that is later than its own.
+//! A job keeps its deadline until it is done, however late: what tardiness bounds assume (Devi and
+//! Anderson). Jobs of one task run one after the other. Equal deadlines: what runs goes on, then
+//! the lower index. A released job takes an idle core, or the one whose job has the latest deadline
+//! if that is later than its own.
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
 use super::places::id;
@@ -41,7 +42,13 @@ impl GlobalEdf {
 }
 
 impl Scheduler for GlobalEdf {
-    fn released(&mut self, task: usize, job: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+    fn released(
+        &mut self,
+        task: usize,
+        job: JobTimes,
+        unfinished: bool,
+        call: &mut Call<'_>,
+    ) -> Overlap {
         if !unfinished {
             self.enqueue(task, job.deadline_ps, call.dirty);
         }
@@ -69,7 +76,9 @@ impl Scheduler for GlobalEdf {
 
     fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick {
         let (current, top) = (self.running[core], self.waiting.top());
-        if let Some((deadline, task)) = top.filter(|&(deadline, _)| current.is_none_or(|(_, d)| deadline < d)) {
+        if let Some((deadline, task)) =
+            top.filter(|&(deadline, _)| current.is_none_or(|(_, d)| deadline < d))
+        {
             self.waiting.remove(task);
             self.running[core] = Some((task as usize, deadline));
             if let Some((displaced, deadline)) = current {

@@ -1,7 +1,7 @@
 //! What the kernel's core and a scheduler say to each other.
 //!
-//! Problem: the core must not know which scheduler decides. Rule: events go in through [`Scheduler`], a [`Pick`] comes out; a [`Call`] carries
-//! the time and the cores that must pick.
+//! Problem: the core must not know which scheduler decides. Rule: events go in through
+//! [`Scheduler`], a [`Pick`] comes out; a [`Call`] carries the time and the cores that must pick.
 
 use crate::hardware::Uncore;
 use crate::kernel::cores::CoreSet;
@@ -22,7 +22,11 @@ pub struct Pick {
 
 impl Pick {
     pub(in crate::kernel) fn new(task: Option<usize>, until_ns: u64) -> Self {
-        Self { task, until_ps: until_ns.checked_mul(1000).unwrap_or(NEVER), mode: RunMode::Foreground }
+        Self {
+            task,
+            until_ps: until_ns.checked_mul(1000).unwrap_or(NEVER),
+            mode: RunMode::Foreground,
+        }
     }
 }
 
@@ -72,7 +76,13 @@ impl Call<'_> {
 /// A scheduler. Tasks and cores are indices.
 pub trait Scheduler: Send {
     /// A job is released; `unfinished`: the one before it is still there.
-    fn released(&mut self, task: usize, job: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap;
+    fn released(
+        &mut self,
+        task: usize,
+        job: JobTimes,
+        unfinished: bool,
+        call: &mut Call<'_>,
+    ) -> Overlap;
 
     /// A job has ended, and the next one was waiting: the task stays ready.
     fn next_job(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>);

@@ -1,13 +1,15 @@
-//! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate monotonic, C by global
-//! EDF, D when nothing else wants the core.
+//! Criticality levels (`criticality.h`; mc2-os-isolation, section 2): level A by tables, B rate
+//! monotonic, C by global EDF, D when nothing else wants the core.
 //!
-//! A job that has used its PET up is given up at level A and waits for the next release at B and C. At B, jobs whose
-//! release found another unfinished follow it within the budget and deadline of the latest release; the policy hears
-//! of a completion only when none is left. At C the policy is told of such a release when the job before it is done, with
-//! the time at which it came: each job keeps its own deadline, on which bounded tardiness rests (a late job whose
-//! deadline moved on with each release could wait for ever). Only if that job has used its PET up does the new release,
-//! at once, give it a budget and deadline, which both jobs then share.
-//! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget again).
+//! A job that has used its PET up is given up at level A and waits for the next release at B and C.
+//! At B, jobs whose release found another unfinished follow it within the budget and deadline of
+//! the latest release; the policy hears of a completion only when none is left. At C the policy is
+//! told of such a release when the job before it is done, with the time at which it came: each job
+//! keeps its own deadline, on which bounded tardiness rests (a late job whose deadline moved on
+//! with each release could wait for ever). Only if that job has used its PET up does the new
+//! release, at once, give it a budget and deadline, which both jobs then share.
+//! Not covered: levels in which programs sleep inside a job (a job that wakes has its whole budget
+//! again).
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
 use super::places::{core_of, id};
@@ -40,13 +42,25 @@ pub struct LevelScheduler {
 }
 
 impl LevelScheduler {
-    pub fn new(tables: &[CoreTable], tasks: &[TaskSpec], cores: usize, now_ps: u64) -> Result<Self, KernelError> {
+    pub fn new(
+        tables: &[CoreTable],
+        tasks: &[TaskSpec],
+        cores: usize,
+        now_ps: u64,
+    ) -> Result<Self, KernelError> {
         let board = || KernelError::config("board", "has no cores, or more than 256");
         let mut policy = Levels::new(id(cores), now_ps / 1000).ok_or_else(board)?;
         let mut level = Vec::new();
         let mut home = Vec::new();
         let mut described = Vec::new();
-        let event = |core, event, of, a, b| Event { time_ns: now_ps / 1000, cpu: id(core), event, id: id(of), a, b };
+        let event = |core, event, of, a, b| Event {
+            time_ns: now_ps / 1000,
+            cpu: id(core),
+            event,
+            id: id(of),
+            a,
+            b,
+        };
         for (index, task) in tasks.iter().enumerate() {
             let (its_level, core, [period, pet]) = add_task(&mut policy, index, task, cores)?;
             level.push(its_level);
@@ -67,7 +81,10 @@ impl LevelScheduler {
                 described.push(event(table.core, Kind::LevelSlot, task, start, end));
             }
         }
-        let span_ns = tasks.iter().map(|t| t.deadline_ps.or(t.period_ps()).map_or(0, |ps| ps / 1000)).collect();
+        let span_ns = tasks
+            .iter()
+            .map(|t| t.deadline_ps.or(t.period_ps()).map_or(0, |ps| ps / 1000))
+            .collect();
         let (told, jobs) = (vec![0; tasks.len()], vec![0; tasks.len()]);
         let current = vec![None; cores];
         Ok(Self { policy, level, home, current, ended: Vec::new(), span_ns, told, jobs, described })
@@ -82,10 +99,13 @@ impl LevelScheduler {
     }
 
     fn deadline_ns(&self, task: usize) -> u64 {
-        self.policy.task(id(task)).map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
+        self.policy
+            .task(id(task))
+            .map_or(UNLIMITED, solocore_policy::criticality::Task::deadline_ns)
     }
 
-    /// Who would have to make room on a core: the larger, the sooner. Idle, D, C by deadline, then B and A.
+    /// Who would have to make room on a core: the larger, the sooner. Idle, D, C by deadline, then
+    /// B and A.
     fn room(&self, core: usize) -> u64 {
         let Some(task) = self.current[core] else { return UNLIMITED };
         match self.level[task] {
@@ -98,14 +118,20 @@ impl LevelScheduler {
     /// The cores that a waiting job of level C may take.
     fn offer(&self, task: usize, dirty: &mut CoreSet) {
         let deadline = self.deadline_ns(task);
-        (0..self.current.len()).filter(|&core| self.room(core) > deadline).for_each(|core| dirty.insert(core));
+        (0..self.current.len())
+            .filter(|&core| self.room(core) > deadline)
+            .for_each(|core| dirty.insert(core));
     }
 
     /// The task got ready, or its deadline changed.
     fn touch(&self, task: usize, dirty: &mut CoreSet) {
         if self.level[task] == Level::C {
             // Where it runs, for a later deadline may cost it the core.
-            self.current.iter().position(|&c| c == Some(task)).into_iter().for_each(|core| dirty.insert(core));
+            self.current
+                .iter()
+                .position(|&c| c == Some(task))
+                .into_iter()
+                .for_each(|core| dirty.insert(core));
             self.offer(task, dirty);
         } else {
             dirty.insert(self.home[task]);
@@ -124,7 +150,13 @@ impl LevelScheduler {
     }
 
     /// For traces.
-    fn tell(&self, event: Kind, (core, task): (usize, usize), (a, b): (u64, u64), call: &mut Call<'_>) {
+    fn tell(
+        &self,
+        event: Kind,
+        (core, task): (usize, usize),
+        (a, b): (u64, u64),
+        call: &mut Call<'_>,
+    ) {
         let cpu = id(core);
         call.observer.scheduled(Event { time_ns: call.now_ns(), cpu, event, id: id(task), a, b });
     }
@@ -133,13 +165,21 @@ impl LevelScheduler {
 /// Level, core, period and PET.
 type Added = (Level, usize, [u64; 2]);
 
-fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) -> Result<Added, KernelError> {
-    let level = task.level.ok_or_else(|| KernelError::task(task, "has no level; name A, B, C or D"))?;
+fn add_task(
+    policy: &mut Levels,
+    index: usize,
+    task: &TaskSpec,
+    cores: usize,
+) -> Result<Added, KernelError> {
+    let level =
+        task.level.ok_or_else(|| KernelError::task(task, "has no level; name A, B, C or D"))?;
     let core = if level == Level::C { 0 } else { core_of(task, cores)? };
     let place = format!("task `{}`", task.name);
     let period = match (level, task.period_ps().or(task.deadline_ps)) {
         // The order of level C is by deadline, of level B by period.
-        (Level::C, Some(period)) => span_ns(task.deadline_ps.unwrap_or(period), &place, "a deadline")?,
+        (Level::C, Some(period)) => {
+            span_ns(task.deadline_ps.unwrap_or(period), &place, "a deadline")?
+        }
         (_, Some(period)) => span_ns(period, &place, "a period")?,
         (Level::D, None) => ANY_PERIOD_NS,
         (_, None) => return Err(KernelError::task(task, "has no period; levels A to C need one")),
@@ -156,7 +196,13 @@ fn add_task(policy: &mut Levels, index: usize, task: &TaskSpec, cores: usize) ->
 }
 
 impl Scheduler for LevelScheduler {
-    fn released(&mut self, task: usize, _: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+    fn released(
+        &mut self,
+        task: usize,
+        _: JobTimes,
+        unfinished: bool,
+        call: &mut Call<'_>,
+    ) -> Overlap {
         if unfinished && self.level[task] == Level::C {
             if self.state(task) == State::Ready {
                 return Overlap::Queue;
@@ -202,13 +248,20 @@ impl Scheduler for LevelScheduler {
     fn pick(&mut self, core: usize, call: &mut Call<'_>) -> Pick {
         let before = self.current[core];
         let overruns = before.map_or(0, |task| self.overruns(task));
-        let Some(choice) = self.policy.pick(id(core), call.now_ns()) else { return Pick::new(None, UNLIMITED) };
+        let Some(choice) = self.policy.pick(id(core), call.now_ns()) else {
+            return Pick::new(None, UNLIMITED);
+        };
         let task = choice.task.map(|task| task as usize);
         if let Some(old) = before.filter(|&old| self.overruns(old) != overruns) {
             self.tell(Kind::LevelOverrun, (core, old), (self.jobs[old], 0), call);
         }
         let level = choice.level.map_or(4, |level| level as u64);
-        self.tell(Kind::LevelPick, (core, task.unwrap_or(usize::MAX)), (choice.until_ns, level), call);
+        self.tell(
+            Kind::LevelPick,
+            (core, task.unwrap_or(usize::MAX)),
+            (choice.until_ns, level),
+            call,
+        );
         self.current[core] = task;
         if let Some(old) = before.filter(|_| before != task) {
             match (self.level[old], self.state(old)) {

@@ -1,8 +1,9 @@
 //! Who decides what runs: the five schedulers behind one interface.
 //!
-//! The kernel's core knows jobs, cores and time; a scheduler knows which task a core should run, and asks
-//! `solocore-policy`. A scheduler marks the cores that must pick anew in the set `dirty` that every call carries; the
-//! kernel handles all events of an instant, then lets the dirty cores pick until none is left, and only then switches.
+//! The kernel's core knows jobs, cores and time; a scheduler knows which task a core should run,
+//! and asks `solocore-policy`. A scheduler marks the cores that must pick anew in the set `dirty`
+//! that every call carries; the kernel handles all events of an instant, then lets the dirty cores
+//! pick until none is left, and only then switches.
 
 mod fixed_priority;
 mod global_edf;
@@ -29,13 +30,20 @@ pub fn build(
     now_ps: u64,
 ) -> Result<Box<dyn Scheduler>, KernelError> {
     if tasks.len() > solocore_policy::MAX_TASKS {
-        return Err(KernelError::config("tasks", format!("there are {}; at most 4096 are possible", tasks.len())));
+        return Err(KernelError::config(
+            "tasks",
+            format!("there are {}; at most 4096 are possible", tasks.len()),
+        ));
     }
     Ok(match spec {
         SchedulerSpec::FixedPriority => Box::new(fixed_priority::FixedPriority::new(tasks, cores)?),
         SchedulerSpec::Vcpu(config) => Box::new(vcpu_setup::build(config, tasks, cores, now_ps)?),
-        SchedulerSpec::Levels { tables } => Box::new(levels::LevelScheduler::new(tables, tasks, cores, now_ps)?),
-        SchedulerSpec::TimeTable { tables } => Box::new(time_table::TimeTable::new(tables, tasks, cores)?),
+        SchedulerSpec::Levels { tables } => {
+            Box::new(levels::LevelScheduler::new(tables, tasks, cores, now_ps)?)
+        }
+        SchedulerSpec::TimeTable { tables } => {
+            Box::new(time_table::TimeTable::new(tables, tasks, cores)?)
+        }
         SchedulerSpec::GlobalEdf => Box::new(global_edf::GlobalEdf::new(cores)),
     })
 }

@@ -1,6 +1,7 @@
 //! Where a task is: its number, its core, its place in a queue.
 //!
-//! Problem: the policies know tasks by 32-bit numbers, and order them by one of them. Rule: an index is the id; equal priorities go by index.
+//! Problem: the policies know tasks by 32-bit numbers, and order them by one of them. Rule: an
+//! index is the id; equal priorities go by index.
 
 use crate::kernel::config::{KernelError, TaskSpec};
 
@@ -15,7 +16,10 @@ pub fn core_of(task: &TaskSpec, cores: usize) -> Result<usize, KernelError> {
         Some(core) if core < cores => Ok(core),
         Some(core) => Err(KernelError::task(
             task,
-            format!("is on core {core}, but the board has cores 0 to {}; place it on one of these", cores - 1),
+            format!(
+                "is on core {core}, but the board has cores 0 to {}; place it on one of these",
+                cores - 1
+            ),
         )),
         None => Err(KernelError::task(task, "has no core; this scheduler needs to know it")),
     }

@@ -1,8 +1,9 @@
-//! VCPUs (`vcpu.h`; maracas, sections II to V): sporadic servers by rate, background time, its throttling (`throttle.h`)
-//! and balancing (`balance.h`).
+//! VCPUs (`vcpu.h`; maracas, sections II to V): sporadic servers by rate, background time, its
+//! throttling (`throttle.h`) and balancing (`balance.h`).
 //!
-//! Inside a VCPU the most urgent task runs. A core that blocks or wakes a VCPU runs the migration thread that Algorithm 2
-//! names. A VCPU moves at once and takes its budget and its background time along (section III), as on Linux (bpf/vcpu.bpf.c).
+//! Inside a VCPU the most urgent task runs. A core that blocks or wakes a VCPU runs the migration
+//! thread that Algorithm 2 names. A VCPU moves at once and takes its budget and its background time
+//! along (section III), as on Linux (bpf/vcpu.bpf.c).
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
 use super::interface::{Call, JobTimes, Overlap, Pick, Readings, Scheduler};
@@ -114,9 +115,12 @@ impl VcpuScheduler {
     fn next_check_ps(&self, core: usize, now_ps: u64) -> Option<u64> {
         let throttling = self.throttling.as_ref()?;
         let c = &self.cores[core];
-        // Who has budget runs in any case, and with nobody or everybody throttled the answer stays the same.
-        let open = throttling.policy.throttled() > 0 && throttling.policy.throttled() < throttling.policy.cpus();
-        (open && c.with_budget() == 0 && c.waiting() > 0).then(|| now_ps.saturating_add(throttling.spec.check_ps))
+        // Who has budget runs in any case, and with nobody or everybody throttled the answer stays
+        // the same.
+        let open = throttling.policy.throttled() > 0
+            && throttling.policy.throttled() < throttling.policy.cpus();
+        (open && c.with_budget() == 0 && c.waiting() > 0)
+            .then(|| now_ps.saturating_add(throttling.spec.check_ps))
     }
 
     fn monitor_intensity(&mut self, readings: &Readings<'_>, now_ns: u64) {
@@ -125,12 +129,18 @@ impl VcpuScheduler {
         for (v, vcpu) in self.vcpus.iter_mut().enumerate() {
             let Some(state) = self.cores[vcpu.core].vcpu(id(v)) else { continue };
             let ran = state.foreground_ns() + state.background_ns();
-            let (made, time) = (transactions[v] - vcpu.seen.0, ran.checked_sub(vcpu.seen.1).unwrap_or(ran));
+            let (made, time) =
+                (transactions[v] - vcpu.seen.0, ran.checked_sub(vcpu.seen.1).unwrap_or(ran));
             vcpu.seen = (transactions[v], ran);
             if time > 0 {
                 // Transactions per ms: what a VCPU does when it runs, however seldom.
                 let rate = u128::from(made) * 1_000_000 / u128::from(time);
-                self.cores.set_intensity(vcpu.core, v, u64::try_from(rate).unwrap_or(u64::MAX), now_ns);
+                self.cores.set_intensity(
+                    vcpu.core,
+                    v,
+                    u64::try_from(rate).unwrap_or(u64::MAX),
+                    now_ns,
+                );
             }
         }
     }
@@ -153,7 +163,13 @@ impl Throttling {
 }
 
 impl Scheduler for VcpuScheduler {
-    fn released(&mut self, task: usize, _: JobTimes, unfinished: bool, call: &mut Call<'_>) -> Overlap {
+    fn released(
+        &mut self,
+        task: usize,
+        _: JobTimes,
+        unfinished: bool,
+        call: &mut Call<'_>,
+    ) -> Overlap {
         if !unfinished {
             self.wake(task, call);
             self.cores.tell(call);
@@ -170,14 +186,16 @@ impl Scheduler for VcpuScheduler {
         call.dirty.insert(core);
         if self.vcpus[v].ready.is_empty() {
             self.cores.block(core, v, call.now_ns());
-            if let Some(trigger) = self.balance.as_ref().and_then(|(balance, _)| balance.trigger()) {
+            if let Some(trigger) = self.balance.as_ref().and_then(|(balance, _)| balance.trigger())
+            {
                 self.rebalance(trigger as usize, call);
             }
             self.cores.tell(call);
         }
     }
 
-    /// A VCPU whose only task has ended is no load any more (maracas, section VI-C: tasks terminate).
+    /// A VCPU whose only task has ended is no load any more (maracas, section VI-C: tasks
+    /// terminate).
     fn ended(&mut self, task: usize) {
         let v = self.vcpu[task];
         let alone = self.vcpu.iter().filter(|&&of| of == v).count() == 1;
@@ -202,7 +220,8 @@ impl Scheduler for VcpuScheduler {
             Mode::Background(v) => (Some(v), RunMode::Background),
         };
         let rank = v.and_then(|v| self.vcpus[v as usize].ready.first());
-        let mut pick = Pick::new(rank.map(|rank| self.order[rank as usize]), self.cores[core].until_ns());
+        let mut pick =
+            Pick::new(rank.map(|rank| self.order[rank as usize]), self.cores[core].until_ns());
         pick.mode = mode;
         if let Some(check) = self.next_check_ps(core, call.now_ps) {
             pick.until_ps = pick.until_ps.min(check);

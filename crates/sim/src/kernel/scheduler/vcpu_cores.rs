@@ -1,9 +1,11 @@
 //! The policy cores of a VCPU scheduler, and a record of every call of them.
 //!
-//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel, so that it must hold each call with its
-//! time and answer, in the order in which they were made. Rule: who calls a policy core calls it here; what was called is told to the
-//! observer after each event, if it wants to know. A VCPU is created as one that arrives with its whole capacity, and moves as in the
-//! kernel: it leaves with its budget and arrives with it (`solocore_model::sched_trace` has the events).
+//! Problem: a trace of the simulator is to be replayed by the same checker as one of the kernel, so
+//! that it must hold each call with its time and answer, in the order in which they were made.
+//! Rule: who calls a policy core calls it here; what was called is told to the observer after each
+//! event, if it wants to know. A VCPU is created as one that arrives with its whole capacity, and
+//! moves as in the kernel: it leaves with its budget and arrives with it
+//! (`solocore_model::sched_trace` has the events).
 
 use super::interface::Call;
 use super::places::id;
@@ -30,7 +32,11 @@ impl Index<usize> for Cores {
 impl Cores {
     /// So many, without VCPUs. What happens before the first observer is known is recorded for it.
     pub fn new(count: usize, policy: Background, now_ns: u64) -> Self {
-        Self { cores: (0..count).map(|_| Core::new(policy, now_ns)).collect(), log: Vec::new(), recording: true }
+        Self {
+            cores: (0..count).map(|_| Core::new(policy, now_ns)).collect(),
+            log: Vec::new(),
+            recording: true,
+        }
     }
 
     pub fn len(&self) -> usize {
@@ -101,7 +107,13 @@ impl Cores {
     }
 
     /// A VCPU leaves for another core, blocked, with its budget. It must be there.
-    pub fn move_to(&mut self, (from, to): (usize, usize), vcpu: usize, config: Config, now_ns: u64) {
+    pub fn move_to(
+        &mut self,
+        (from, to): (usize, usize),
+        vcpu: usize,
+        config: Config,
+        now_ns: u64,
+    ) {
         let taken = self.cores[from].take(id(vcpu), now_ns);
         self.answered(from, now_ns, Kind::VcpuLeave, id(vcpu));
         match taken {
@@ -112,7 +124,9 @@ impl Cores {
     }
 
     fn arrived(&mut self, core: usize, vcpu: usize, config: Config, now_ns: u64) {
-        let Some(v) = self.cores[core].vcpu(id(vcpu)).filter(|_| self.recording).cloned() else { return };
+        let Some(v) = self.cores[core].vcpu(id(vcpu)).filter(|_| self.recording).cloned() else {
+            return;
+        };
         self.push(core, now_ns, Kind::VcpuAdd, id(vcpu), (config.capacity_ns, config.period_ns));
         for r in v.server().replenishments() {
             self.push(core, now_ns, Kind::VcpuBudget, id(vcpu), (r.time_ns, r.amount_ns));

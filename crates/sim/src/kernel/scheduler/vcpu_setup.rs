@@ -1,14 +1,17 @@
 //! Sets a VCPU scheduler up: checks, places (`balance.h`) and admits (`admission.h`) its VCPUs.
 //!
-//! A VCPU without a core goes where `FIND_HOST_CPU` says (maracas, Algorithm 2, lines 1 to 13). The policy asks for a VCPU
-//! that is somewhere already, and whose own core counts as able to run it; a new one is first put on the core with the
-//! least slack that has room for it, so that its own core is the answer only if no other can take it.
+//! A VCPU without a core goes where `FIND_HOST_CPU` says (maracas, Algorithm 2, lines 1 to 13). The
+//! policy asks for a VCPU that is somewhere already, and whose own core counts as able to run it; a
+//! new one is first put on the core with the least slack that has room for it, so that its own core
+//! is the answer only if no other can take it.
 
 use super::places::{id, ranks};
 use super::vcpu::{Throttling, Vcpu, VcpuScheduler};
 use super::vcpu_cores::Cores;
 use crate::hardware::Uncore;
-use crate::kernel::config::{Background, Balancing, KernelError, TaskSpec, ThrottleSpec, VcpuConfig, span_ns};
+use crate::kernel::config::{
+    Background, Balancing, KernelError, TaskSpec, ThrottleSpec, VcpuConfig, span_ns,
+};
 use solocore_policy::MAX_TASKS;
 use solocore_policy::admission::{Admission, Response, utilization};
 use solocore_policy::balance::Balance;
@@ -23,10 +26,19 @@ fn error(what: impl Into<String>) -> KernelError {
 /// The scheduler, with all VCPUs in place and blocked.
 ///
 /// # Errors
-/// [`KernelError`] where a number is out of range, something is named that is not there, or does not fit.
-pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64) -> Result<VcpuScheduler, KernelError> {
+/// [`KernelError`] where a number is out of range, something is named that is not there, or does
+/// not fit.
+pub fn build(
+    config: &VcpuConfig,
+    tasks: &[TaskSpec],
+    cores: usize,
+    now_ps: u64,
+) -> Result<VcpuScheduler, KernelError> {
     if config.vcpus.is_empty() || config.vcpus.len() > MAX_TASKS {
-        return Err(error(format!("there are {} VCPUs; 1 to {MAX_TASKS} are possible", config.vcpus.len())));
+        return Err(error(format!(
+            "there are {} VCPUs; 1 to {MAX_TASKS} are possible",
+            config.vcpus.len()
+        )));
     }
     let vcpu = tasks.iter().map(|t| vcpu_of(t, config)).collect::<Result<Vec<_>, _>>()?;
     let servers = servers(config)?;
@@ -45,7 +57,12 @@ pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64)
     if config.background.is_none() {
         (0..cores).for_each(|core| policies.allow_background(core, false, now_ns));
     }
-    let seat = |(&config, &core): (&Config, &usize)| Vcpu { core, config, ready: ReadySet::new(), seen: (0, 0) };
+    let seat = |(&config, &core): (&Config, &usize)| Vcpu {
+        core,
+        config,
+        ready: ReadySet::new(),
+        seen: (0, 0),
+    };
     let throttling = config.throttle.map(|spec| throttling(spec, cores)).transpose()?;
     let by_intensity = config.background == Some(Background::LeastMemory);
     let longest = config.vcpus.iter().map(|v| v.period_ps).max();
@@ -63,7 +80,9 @@ pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64)
         throttling,
         balance: match config.balancing {
             Balancing::Static => None,
-            Balancing::Full { limit: 0 } => return Err(error("balancing moves 0 VCPUs at a time; allow at least 1")),
+            Balancing::Full { limit: 0 } => {
+                return Err(error("balancing moves 0 VCPUs at a time; allow at least 1"));
+            }
             Balancing::Full { limit } => Some((balance, limit)),
         },
         moves: vec![0; cores],
@@ -73,9 +92,10 @@ pub fn build(config: &VcpuConfig, tasks: &[TaskSpec], cores: usize, now_ps: u64)
 fn vcpu_of(task: &TaskSpec, config: &VcpuConfig) -> Result<usize, KernelError> {
     match task.vcpu {
         Some(v) if v < config.vcpus.len() => Ok(v),
-        Some(v) => {
-            Err(KernelError::task(task, format!("is on VCPU {v}, but there are {}; define it", config.vcpus.len())))
-        }
+        Some(v) => Err(KernelError::task(
+            task,
+            format!("is on VCPU {v}, but there are {}; define it", config.vcpus.len()),
+        )),
         None => Err(KernelError::task(task, "has no VCPU; name one")),
     }
 }
@@ -102,12 +122,19 @@ fn servers(config: &VcpuConfig) -> Result<Vec<Config>, KernelError> {
 }
 
 /// Puts every VCPU on a core.
-fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<Balance>, Vec<usize>), KernelError> {
+fn place(
+    config: &VcpuConfig,
+    servers: &[Config],
+    cores: usize,
+) -> Result<(Box<Balance>, Vec<usize>), KernelError> {
     let mut balance = Balance::new(id(cores), config.colours.is_some())
         .ok_or_else(|| KernelError::config("board", "has no cores, or more than 256"))?;
     if let Some(colours) = &config.colours {
         if colours.len() != cores {
-            return Err(error(format!("colours are given for {} cores, but the board has {cores}", colours.len())));
+            return Err(error(format!(
+                "colours are given for {} cores, but the board has {cores}",
+                colours.len()
+            )));
         }
         colours.iter().enumerate().for_each(|(core, &free)| {
             balance.set_colours(id(core), free);
@@ -115,15 +142,22 @@ fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<B
     }
     let mut places = Vec::new();
     for (v, (server, spec)) in servers.iter().zip(&config.vcpus).enumerate() {
-        let share =
-            utilization(server.capacity_ns, server.period_ns).ok_or_else(|| error(format!("VCPU {v}: no share")))?;
+        let share = utilization(server.capacity_ns, server.period_ns)
+            .ok_or_else(|| error(format!("VCPU {v}: no share")))?;
         let core = match spec.core {
             Some(core) if core >= cores => {
-                return Err(error(format!("VCPU {v} is on core {core}, but the board has cores 0 to {}", cores - 1)));
+                return Err(error(format!(
+                    "VCPU {v} is on core {core}, but the board has cores 0 to {}",
+                    cores - 1
+                )));
             }
             Some(core) => core,
-            None => host(&mut balance, v, share, spec.colours, cores)
-                .ok_or_else(|| error(format!("VCPU {v} needs {} free page colours; no core has them", spec.colours)))?,
+            None => host(&mut balance, v, share, spec.colours, cores).ok_or_else(|| {
+                error(format!(
+                    "VCPU {v} needs {} free page colours; no core has them",
+                    spec.colours
+                ))
+            })?,
         };
         if !balance.add(id(v), share, id(core), spec.colours) {
             let what = format!(
@@ -140,7 +174,9 @@ fn place(config: &VcpuConfig, servers: &[Config], cores: usize) -> Result<(Box<B
 
 /// The core that `FIND_HOST_CPU` gives a new VCPU; `None` if none has its colours.
 fn host(balance: &mut Balance, v: usize, share: u64, colours: u64, cores: usize) -> Option<usize> {
-    let slack = |b: &Balance, core: usize| b.core(id(core)).map_or(0, solocore_policy::balance::Core::slack);
+    let slack = |b: &Balance, core: usize| {
+        b.core(id(core)).map_or(0, solocore_policy::balance::Core::slack)
+    };
     let mut order: Vec<usize> = (0..cores).collect();
     order.sort_by_key(|&core| (slack(balance, core), core));
     let start = order.into_iter().find(|&core| balance.add(id(v), share, id(core), colours))?;
@@ -164,7 +200,10 @@ fn admit(servers: &[Config], places: &[usize], cores: usize) -> Result<(), Kerne
         if !set.passes_rms()
             && let Some(at) = (0..here.len()).find(|&at| !fits(at))
         {
-            let what = format!("VCPU {} cannot have its capacity on core {core}: give it or others less", here[at]);
+            let what = format!(
+                "VCPU {} cannot have its capacity on core {core}: give it or others less",
+                here[at]
+            );
             return Err(error(what));
         }
     }
@@ -175,9 +214,19 @@ fn throttling(spec: ThrottleSpec, cores: usize) -> Result<Throttling, KernelErro
     if spec.period_ps == 0 || spec.check_ps == 0 {
         return Err(error("the monitor's period and check interval must not be 0"));
     }
-    let policy = Throttle::new(id(cores), spec.rule, spec.threshold, spec.idle_per_mille).ok_or_else(|| {
-        error("throttling needs a threshold of at least 1 and an idle share of 0 to 1000 thousandths")
-    })?;
+    let policy = Throttle::new(id(cores), spec.rule, spec.threshold, spec.idle_per_mille)
+        .ok_or_else(|| {
+            error(
+                "throttling needs a threshold of at least 1 and an idle share of 0 to 1000 \
+            thousandths",
+            )
+        })?;
     let zero = vec![0; cores];
-    Ok(Throttling { spec, policy, uncore: Uncore::default(), transactions: zero.clone(), background_ns: zero })
+    Ok(Throttling {
+        spec,
+        policy,
+        uncore: Uncore::default(),
+        transactions: zero.clone(),
+        background_ns: zero,
+    })
 }

@@ -29,7 +29,12 @@ fn at(times_ns: &[u64]) -> Release {
 }
 
 /// Runs for so many ns.
-fn run(board: TestBoard, config: KernelConfig, tasks: Vec<TaskSpec>, ns: u64) -> (KernelResult, TestBoard) {
+fn run(
+    board: TestBoard,
+    config: KernelConfig,
+    tasks: Vec<TaskSpec>,
+    ns: u64,
+) -> (KernelResult, TestBoard) {
     run_watched(board, config, tasks, ns, &mut Unobserved)
 }
 
@@ -45,7 +50,11 @@ fn run_watched(
     let board = kernel.hardware().clone();
     let result = kernel.finish(observer);
     for core in &result.cores {
-        assert_eq!(core.busy_ps + core.throttled_ps + core.idle_ps + core.overhead_ps, ns * NS, "{core:?}");
+        assert_eq!(
+            core.busy_ps + core.throttled_ps + core.idle_ps + core.overhead_ps,
+            ns * NS,
+            "{core:?}"
+        );
     }
     (result, board)
 }

@@ -1,4 +1,5 @@
-//! Random systems: against models that go through time ns by ns, and for what must hold whatever happens.
+//! Random systems: against models that go through time ns by ns, and for what must hold whatever
+//! happens.
 
 use super::*;
 use crate::program::{OpKind, Signal};
@@ -21,10 +22,16 @@ fn specs(drawn: &[Drawn], cores: usize) -> Vec<TaskSpec> {
         .collect()
 }
 
-/// Jobs as (task, arrival, end), by a simulation that asks at each ns who runs. `choose` gets the ready jobs, oldest of each
-/// task, as (task, arrival, core it ran on last), and says which run where.
-fn by_the_ns(drawn: &[Drawn], end: u64, choose: impl Fn(&[(usize, u64)]) -> Vec<usize>) -> Vec<(usize, u64, u64)> {
-    let mut jobs: Vec<std::collections::VecDeque<(u64, u64)>> = vec![Default::default(); drawn.len()];
+/// Jobs as (task, arrival, end), by a simulation that asks at each ns who runs. `choose` gets the
+/// ready jobs, oldest of each task, as (task, arrival, core it ran on last), and says which run
+/// where.
+fn by_the_ns(
+    drawn: &[Drawn],
+    end: u64,
+    choose: impl Fn(&[(usize, u64)]) -> Vec<usize>,
+) -> Vec<(usize, u64, u64)> {
+    let mut jobs: Vec<std::collections::VecDeque<(u64, u64)>> =
+        vec![Default::default(); drawn.len()];
     let mut done = Vec::new();
     for now in 0..end {
         for (t, &(period, execution, _)) in drawn.iter().enumerate() {
@@ -47,7 +54,12 @@ fn by_the_ns(drawn: &[Drawn], end: u64, choose: impl Fn(&[(usize, u64)]) -> Vec<
     done
 }
 
-fn finished(drawn: &[Drawn], cores: usize, config: KernelConfig, end: u64) -> Vec<(usize, u64, u64)> {
+fn finished(
+    drawn: &[Drawn],
+    cores: usize,
+    config: KernelConfig,
+    end: u64,
+) -> Vec<(usize, u64, u64)> {
     let programs: Vec<_> = drawn.iter().map(|d| job(d.1)).collect();
     let mut watch = Watch::default();
     run_watched(TestBoard::new(cores, 10, &programs), config, specs(drawn, cores), end, &mut watch);
@@ -79,7 +91,11 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
         core,
         frame_ps: 400 * NS,
         windows: (0..4)
-            .map(|w| Window { start_ps: 100 * w as u64 * NS, end_ps: (100 * w as u64 + 90) * NS, id: w })
+            .map(|w| Window {
+                start_ps: 100 * w as u64 * NS,
+                end_ps: (100 * w as u64 + 90) * NS,
+                id: w,
+            })
             .collect(),
     };
     for (t, task) in tasks.iter_mut().enumerate() {
@@ -119,7 +135,12 @@ fn combination(s: u8, r: u8, costs: Costs, tasks: &mut [TaskSpec], cores: usize)
             sharing: Sharing::None,
             chunk: 1,
         },
-        2 => RegulatorSpec::BwLock { period_ps: 800 * NS, max_budget: Some(7), min_budget: 2, immediate: true },
+        2 => RegulatorSpec::BwLock {
+            period_ps: 800 * NS,
+            max_budget: Some(7),
+            min_budget: 2,
+            immediate: true,
+        },
         _ => RegulatorSpec::Dynamic { hard: vec![0], soft: (1..cores).collect() },
     };
     KernelConfig { scheduler, regulator, costs, ..KernelConfig::default() }
@@ -139,7 +160,8 @@ impl Observer for Invariants {
         self.last_end.resize(self.last_end.len().max(job.task + 1), 0);
         assert!(
             job.end_ps >= self.last_end[job.task]
-                && job.execution_ps <= job.end_ps - self.last_end[job.task].max(job.arrival_ps).min(job.end_ps)
+                && job.execution_ps
+                    <= job.end_ps - self.last_end[job.task].max(job.arrival_ps).min(job.end_ps)
         );
         self.last_end[job.task] = job.end_ps;
     }
@@ -164,7 +186,11 @@ fn mixed_program(execution: u64, accesses: u64, locks: bool) -> Vec<Op> {
         ops.push(Op::signal(Signal::Lock));
     }
     for n in 0..accesses {
-        ops.push(Op::access(if n % 3 == 0 { OpKind::Store } else { OpKind::LoadWait }, execution, 0));
+        ops.push(Op::access(
+            if n % 3 == 0 { OpKind::Store } else { OpKind::LoadWait },
+            execution,
+            0,
+        ));
     }
     ops.push(Op::compute(execution * 10));
     if locks {
@@ -197,7 +223,8 @@ proptest! {
             order.sort_unstable();
             order.into_iter().take(cores).map(|o| o.1).collect()
         });
-        // A tie may be broken otherwise (what runs goes on): then only look at the model where none occurs.
+        // A tie may be broken otherwise (what runs goes on): then only look at the model where none
+        // occurs.
         let mut deadlines: Vec<u64> = (0..drawn.len()).flat_map(|t| (0..400).step_by(usize::try_from(drawn[t].0).unwrap()).map(move |a| (a, t)))
             .map(|(a, t)| a as u64 + drawn[t].2).collect();
         deadlines.sort_unstable();
@@ -207,7 +234,8 @@ proptest! {
         }
     }
 
-    /// Every scheduler with every regulator, with costs or without: invariants hold, budgets are kept, and it repeats.
+    /// Every scheduler with every regulator, with costs or without: invariants hold, budgets are
+    /// kept, and it repeats.
     #[test]
     fn any_combination_keeps_its_promises(
         (s, r, costs) in some_combination(),

@@ -1,4 +1,5 @@
-//! Regulators by hand. The reader makes an access 10 ns after it may run, which takes 90 ns: at 10, 110, 210...
+//! Regulators by hand. The reader makes an access 10 ns after it may run, which takes 90 ns: at 10,
+//! 110, 210...
 
 use super::*;
 use crate::program::Signal;
@@ -22,8 +23,14 @@ fn the_access_that_uses_the_budget_up_stops_the_core_until_the_next_period() {
     let mut watch = Watch::default();
     let board = TestBoard::new(1, 90, &[reads(10)]);
     let (r, _) = run_watched(board, regulated(spec), vec![task(0, 0, 1)], 3000, &mut watch);
-    assert_eq!(watch.throttled[..4], [(210, 0, true), (1000, 0, false), (1210, 0, true), (2000, 0, false)]);
-    assert_eq!((r.cores[0].throttled_ps, r.cores[0].max_transactions_per_period), (3 * 790 * NS, 3));
+    assert_eq!(
+        watch.throttled[..4],
+        [(210, 0, true), (1000, 0, false), (1210, 0, true), (2000, 0, false)]
+    );
+    assert_eq!(
+        (r.cores[0].throttled_ps, r.cores[0].max_transactions_per_period),
+        (3 * 790 * NS, 3)
+    );
     assert_eq!(r.cores[0].counters.transactions(), 9);
 }
 
@@ -48,14 +55,21 @@ fn interrupts_cost_time() {
     let costs = Costs { timer_ps: 30 * NS, overflow_ps: 20 * NS, ..Costs::default() };
     let config = KernelConfig { costs, ..regulated(spec) };
     let mut watch = Watch::default();
-    let (r, _) = run_watched(TestBoard::new(1, 90, &[reads(10)]), config, vec![task(0, 0, 1)], 2000, &mut watch);
+    let (r, _) = run_watched(
+        TestBoard::new(1, 90, &[reads(10)]),
+        config,
+        vec![task(0, 0, 1)],
+        2000,
+        &mut watch,
+    );
     assert_eq!(watch.throttled, [(210, 0, true), (1000, 0, false), (1240, 0, true)]);
     assert_eq!(r.cores[0].overhead_ps, (20 + 30 + 20) * NS);
 }
 
 #[test]
 fn budgets_apart_stop_at_the_first_that_is_used_up() {
-    let spec = memguard(2000, &[Budget::Apart { reads: 6, writes: 2 }], Sharing::None, Role::default());
+    let spec =
+        memguard(2000, &[Budget::Apart { reads: 6, writes: 2 }], Sharing::None, Role::default());
     let access = |kind| Op::access(kind, 10, 0);
     let program = vec![
         access(crate::program::OpKind::LoadWait),
@@ -63,8 +77,15 @@ fn budgets_apart_stop_at_the_first_that_is_used_up() {
         access(crate::program::OpKind::Store),
     ];
     let mut watch = Watch::default();
-    let config = KernelConfig { costs: Costs { overflow_ps: NS, ..Costs::default() }, ..regulated(spec) };
-    let (r, _) = run_watched(TestBoard::new(1, 90, &[program]), config, vec![task(0, 0, 1)], 2000, &mut watch);
+    let config =
+        KernelConfig { costs: Costs { overflow_ps: NS, ..Costs::default() }, ..regulated(spec) };
+    let (r, _) = run_watched(
+        TestBoard::new(1, 90, &[program]),
+        config,
+        vec![task(0, 0, 1)],
+        2000,
+        &mut watch,
+    );
     assert_eq!(watch.throttled, [(510, 0, true)]);
     let c = r.cores[0].counters;
     assert_eq!((c.dram_reads, c.dram_writes, r.cores[0].overhead_ps), (4, 2, NS));
@@ -117,15 +138,19 @@ fn throttling_by_budget_that_others_used_is_no_execution() {
     let read = Op::access(crate::program::OpKind::LoadWait, 10, 0);
     let jobs = |n: usize| [vec![read; n], vec![Op::signal(Signal::JobEnd)]].concat();
     let board = TestBoard::new(1, 90, &[jobs(2), jobs(15)]);
-    let tasks =
-        vec![TaskSpec { release: at(&[300]), ..task(0, 0, 1) }, TaskSpec { release: at(&[0]), ..task(1, 0, 2) }];
+    let tasks = vec![
+        TaskSpec { release: at(&[300]), ..task(0, 0, 1) },
+        TaskSpec { release: at(&[0]), ..task(1, 0, 2) },
+    ];
     let (r, _) = run(board, regulated(spec), tasks, 4000);
-    // Three accesses by 300 and none more: the urgent job's two use the budget up at 410, but it ends at 500 only
-    // when it may run again, at 1000.
+    // Three accesses by 300 and none more: the urgent job's two use the budget up at 410, but it
+    // ends at 500 only when it may run again, at 1000.
     assert_eq!(r.tasks[0].response.max_ps(), 700 * NS);
-    // The long job: three by 300, five until the stop at 1410, five until the one at 2410, two until 3200.
+    // The long job: three by 300, five until the stop at 1410, five until the one at 2410, two
+    // until 3200.
     assert_eq!(r.tasks[1].response.max_ps(), 3200 * NS);
-    // Of the stops, the first is in the period of its return and not counted, the second is its own.
+    // Of the stops, the first is in the period of its return and not counted, the second is its
+    // own.
     assert_eq!(r.tasks[1].execution.max_ps(), (300 + 410 + 1000 + 200) * NS);
 }
 
@@ -142,8 +167,14 @@ fn locker() -> Vec<Op> {
 
 #[test]
 fn the_bandwidth_lock_takes_hold_at_the_next_period_or_at_once() {
-    let spec = |immediate| RegulatorSpec::BwLock { period_ps: 1000 * NS, max_budget: None, min_budget: 2, immediate };
-    let tasks = || vec![TaskSpec { release: at(&[0]), realtime: true, ..task(0, 0, 1) }, task(1, 1, 1)];
+    let spec = |immediate| RegulatorSpec::BwLock {
+        period_ps: 1000 * NS,
+        max_budget: None,
+        min_budget: 2,
+        immediate,
+    };
+    let tasks =
+        || vec![TaskSpec { release: at(&[0]), realtime: true, ..task(0, 0, 1) }, task(1, 1, 1)];
     for (immediate, periods) in [(false, [10, 10, 2, 2, 10]), (true, [10, 5, 2, 7, 10])] {
         let mut watch = Watch::default();
         let board = TestBoard::new(2, 90, &[locker(), reads(10)]);
@@ -156,9 +187,18 @@ fn the_bandwidth_lock_takes_hold_at_the_next_period_or_at_once() {
 
 #[test]
 fn a_preempted_holder_does_not_hold() {
-    let spec = RegulatorSpec::BwLock { period_ps: 1000 * NS, max_budget: None, min_budget: 2, immediate: true };
-    let holder =
-        vec![Op::signal(Signal::Lock), Op::compute(4000), Op::signal(Signal::Unlock), Op::signal(Signal::JobEnd)];
+    let spec = RegulatorSpec::BwLock {
+        period_ps: 1000 * NS,
+        max_budget: None,
+        min_budget: 2,
+        immediate: true,
+    };
+    let holder = vec![
+        Op::signal(Signal::Lock),
+        Op::compute(4000),
+        Op::signal(Signal::Unlock),
+        Op::signal(Signal::JobEnd),
+    ];
     let board = TestBoard::new(2, 90, &[holder, job(1000), reads(10)]);
     let tasks = vec![
         TaskSpec { release: at(&[0]), realtime: true, ..task(0, 0, 2) },
@@ -176,7 +216,8 @@ fn budget(accesses: u64, length: u64) -> Option<TaskBudget> {
 
 #[test]
 fn dynamic_budgets_as_in_the_papers_first_figure() {
-    // t1 preempts t0 at 1000, ends at 1300 although its budget lasts to 1500; t0 ends at 1800, its budget lasts to 2500.
+    // t1 preempts t0 at 1000, ends at 1300 although its budget lasts to 1500; t0 ends at 1800, its
+    // budget lasts to 2500.
     let board = TestBoard::new(2, 90, &[job(1500), job(300), reads(10)]);
     let tasks = vec![
         TaskSpec { release: at(&[0]), budget: budget(15, 2000), ..task(0, 0, 2) },
@@ -187,14 +228,16 @@ fn dynamic_budgets_as_in_the_papers_first_figure() {
     let config = KernelConfig { observe_period_ps: Some(100 * NS), ..regulated(spec) };
     let mut watch = Watch::default();
     let (r, _) = run_watched(board, config, tasks, 3000, &mut watch);
-    // Ten until 1000, two until 1110, without limit from 1300 to 1500; five of t0's are left from then on.
+    // Ten until 1000, two until 1110, without limit from 1300 to 1500; five of t0's are left from
+    // then on.
     assert_eq!(watch.throttled, [(1110, 1, true), (1300, 1, false)]);
     assert_eq!(r.cores[1].counters.transactions(), 10 + 2 + 2 + 15);
 }
 
 #[test]
 fn dynamic_budgets_as_in_the_papers_second_figure() {
-    // Hard tasks of (1, 2) and (2, 3), in us, on two cores; the smallest budget limits the soft core.
+    // Hard tasks of (1, 2) and (2, 3), in us, on two cores; the smallest budget limits the soft
+    // core.
     let board = TestBoard::new(3, 90, &[job(1000), job(2000), reads(10)]);
     let tasks = vec![
         TaskSpec { budget: budget(6, 2000), ..periodic(0, 0, 1, 2000) },
@@ -204,20 +247,27 @@ fn dynamic_budgets_as_in_the_papers_second_figure() {
     let spec = RegulatorSpec::Dynamic { hard: vec![0, 1], soft: vec![2] };
     let mut watch = Watch::default();
     let (r, _) = run_watched(board, regulated(spec), tasks, 4000, &mut watch);
-    assert_eq!(watch.throttled, [(510, 2, true), (1000, 2, false), (2510, 2, true), (3000, 2, false)]);
+    assert_eq!(
+        watch.throttled,
+        [(510, 2, true), (1000, 2, false), (2510, 2, true), (3000, 2, false)]
+    );
     assert_eq!(r.cores[2].counters.transactions(), 6 + 10 + 6 + 10);
 }
 
 #[test]
 fn signals_between_cores_take_and_cost_time() {
     let board = TestBoard::new(2, 90, &[job(1000), reads(10)]);
-    let tasks = vec![TaskSpec { release: at(&[0]), budget: budget(3, 5000), ..task(0, 0, 1) }, task(1, 1, 1)];
+    let tasks = vec![
+        TaskSpec { release: at(&[0]), budget: budget(3, 5000), ..task(0, 0, 1) },
+        task(1, 1, 1),
+    ];
     let costs = Costs { ipi_delay_ps: 50 * NS, ipi_ps: 5 * NS, ..Costs::default() };
     let spec = RegulatorSpec::Dynamic { hard: vec![0], soft: vec![1] };
     let mut watch = Watch::default();
     let config = KernelConfig { costs, ..regulated(spec) };
     let (r, _) = run_watched(board, config, tasks, 2000, &mut watch);
-    // The first access, at 10, comes before the budget; the message at 50 waits for its data until 100: 115, 215, 315.
+    // The first access, at 10, comes before the budget; the message at 50 waits for its data until
+    // 100: 115, 215, 315.
     assert_eq!(watch.throttled, [(315, 1, true), (1050, 1, false)]);
     assert_eq!(r.cores[1].overhead_ps, 10 * NS);
 }

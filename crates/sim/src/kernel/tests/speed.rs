@@ -1,13 +1,17 @@
-//! How fast the kernel is by itself: `cargo test --release -p solocore-sim kernel::tests::speed -- --ignored --nocapture`.
+//! How fast the kernel is by itself:
+//! `cargo test --release -p solocore-sim kernel::tests::speed -- --ignored --nocapture`.
 
 use super::*;
 use crate::program::OpKind;
 
-/// Four cores; sixteen tasks of 10 accesses each, every 40 to 100 us; a regulation period of 1 us: mostly timers.
+/// Four cores; sixteen tasks of 10 accesses each, every 40 to 100 us; a regulation period of 1 us:
+/// mostly timers.
 fn system(scheduler: SchedulerSpec) -> (TestBoard, KernelConfig, Vec<TaskSpec>) {
     let program = [vec![Op::access(OpKind::LoadWait, 100, 0); 10], job(200)].concat();
-    let tasks = (0..16u32)
-        .map(|p| TaskSpec { vcpu: Some(p as usize), ..periodic(p, p as usize % 4, p, 40_000 + 4000 * u64::from(p)) });
+    let tasks = (0..16u32).map(|p| TaskSpec {
+        vcpu: Some(p as usize),
+        ..periodic(p, p as usize % 4, p, 40_000 + 4000 * u64::from(p))
+    });
     let mut board = TestBoard::new(4, 50, &vec![program; 16]);
     board.logging = false;
     let regulator = RegulatorSpec::MemGuard {
@@ -23,8 +27,14 @@ fn system(scheduler: SchedulerSpec) -> (TestBoard, KernelConfig, Vec<TaskSpec>) 
 #[ignore = "a measurement"]
 fn events_per_second() {
     let vcpu = VcpuSpec { capacity_ps: 2 * US, period_ps: 20 * US, core: None, colours: 0 };
-    let vcpus = VcpuConfig { vcpus: vec![vcpu; 16], background: Some(Background::LeastTime), ..VcpuConfig::default() };
-    for scheduler in [SchedulerSpec::FixedPriority, SchedulerSpec::Vcpu(vcpus), SchedulerSpec::GlobalEdf] {
+    let vcpus = VcpuConfig {
+        vcpus: vec![vcpu; 16],
+        background: Some(Background::LeastTime),
+        ..VcpuConfig::default()
+    };
+    for scheduler in
+        [SchedulerSpec::FixedPriority, SchedulerSpec::Vcpu(vcpus), SchedulerSpec::GlobalEdf]
+    {
         let (board, config, tasks) = system(scheduler.clone());
         let mut kernel = Kernel::new(board, config, tasks).unwrap();
         let start = std::time::Instant::now();

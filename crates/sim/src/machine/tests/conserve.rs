@@ -13,7 +13,12 @@ fn stream(into_memory: bool, first: u64) -> DmaSpec {
         block_lines: 16,
         wait_ps: 100_000,
         outstanding: 4,
-        autonomous: Some(Stream { into_memory, bytes_per_s: None, start_ps: 5_000, stop_ps: u64::MAX }),
+        autonomous: Some(Stream {
+            into_memory,
+            bytes_per_s: None,
+            start_ps: 5_000,
+            stop_ps: u64::MAX,
+        }),
     }
 }
 
@@ -22,7 +27,8 @@ fn busy(seed: u64, devices: bool) -> Machine {
     c.pipeline.mshrs = 1 + u32::try_from(seed % 8).unwrap();
     c.pipeline.window = Cycles(seed * 13 % 100);
     c.row_hit_cap = (!seed.is_multiple_of(3)).then_some(4);
-    c.llc.replacement = [Replacement::Lru, Replacement::Plru, Replacement::Random][usize::try_from(seed % 3).unwrap()];
+    c.llc.replacement = [Replacement::Lru, Replacement::Plru, Replacement::Random]
+        [usize::try_from(seed % 3).unwrap()];
     let programs: Programs = (0..4u64)
         .map(|i| {
             let program: Box<dyn Program> = Box::new(Mixed::new(seed * 7 + i, 1024, 5 * i));
@@ -101,7 +107,8 @@ fn memory_does_not_grow_with_time() {
     assert!(size(&m) <= 2 * before.max(256), "{before} {}", size(&m));
 }
 
-/// Two cores that use the same frames: what one writes the other reads from the shared cache, not from a stale copy.
+/// Two cores that use the same frames: what one writes the other reads from the shared cache, not
+/// from a stale copy.
 #[test]
 fn shared_frames_are_coherent() {
     let c = config(2);

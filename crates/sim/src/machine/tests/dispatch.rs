@@ -8,8 +8,10 @@ const P0: Option<ProgramId> = Some(ProgramId(0));
 const P1: Option<ProgramId> = Some(ProgramId(1));
 
 fn two(config: &MachineConfig, a: Vec<Op>, b: Vec<Op>) -> Machine {
-    let programs: Programs =
-        vec![(Box::new(Loop(a, 64)), space(0, 64, config)), (Box::new(Loop(b, 64)), space(64, 64, config))];
+    let programs: Programs = vec![
+        (Box::new(Loop(a, 64)), space(0, 64, config)),
+        (Box::new(Loop(b, 64)), space(64, 64, config)),
+    ];
     machine(config, programs, vec![])
 }
 
@@ -24,11 +26,17 @@ fn interrupted_computation_keeps_its_remainder() {
     assert_eq!(m.running(0), P1);
     run(&mut m, 1_000_000);
     assert_eq!(m.program(ProgramId(0)).compute_cycles, 900);
-    assert_eq!((m.program(ProgramId(1)).compute_cycles, m.program(ProgramId(1)).busy_ps), (450, 300_000));
+    assert_eq!(
+        (m.program(ProgramId(1)).compute_cycles, m.program(ProgramId(1)).busy_ps),
+        (450, 300_000)
+    );
     m.dispatch(0, P0, 50_000);
     let got = run(&mut m, 10_000_000);
     // 2100 cycles are 1400 ns.
-    assert_eq!(got[0], (2_450_000, Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::JobEnd }));
+    assert_eq!(
+        got[0],
+        (2_450_000, Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::JobEnd })
+    );
     assert_eq!((m.running(0), m.core(0).busy_ps), (None, 600_000 + 300_000 + 1_400_000));
     assert_eq!(m.core(0).compute_cycles, 3000 + 450);
 }
@@ -131,7 +139,10 @@ fn abandoned_jobs_are_passed_over() {
     m.abandon_job(ProgramId(0));
     m.dispatch(0, P0, 0);
     let got = run(&mut m, 10_000_000);
-    assert_eq!(got[0].1, Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::Mark(1) });
+    assert_eq!(
+        got[0].1,
+        Notice::Signal { core: 0, program: ProgramId(0), signal: Signal::Mark(1) }
+    );
 }
 
 #[test]
@@ -180,16 +191,19 @@ impl Program for Returns {
     fn abandon_job(&mut self) {}
 }
 
-/// Of two programs that take turns, the time that each did not compute while it had the core is what coming back cost; also when
-/// it is interrupted in the middle of it.
+/// Of two programs that take turns, the time that each did not compute while it had the core is
+/// what coming back cost; also when it is interrupted in the middle of it.
 #[test]
 fn what_coming_back_costs_is_told_apart() {
     let config = config(1);
-    let programs =
-        (0..2u64).map(|i| -> (Box<dyn Program>, Space) { (Box::new(Returns(9 * i)), space(64 * i, 64, &config)) });
+    let programs = (0..2u64).map(|i| -> (Box<dyn Program>, Space) {
+        (Box::new(Returns(9 * i)), space(64 * i, 64, &config))
+    });
     let mut m = machine(&config, programs.collect(), vec![]);
     let mut until = 0;
-    for (turn, time) in [1_000_000, 1_000_000, 1_000_000, 200_000, 500_000, 3_000_000, 700_000].into_iter().enumerate()
+    for (turn, time) in [1_000_000, 1_000_000, 1_000_000, 200_000, 500_000, 3_000_000, 700_000]
+        .into_iter()
+        .enumerate()
     {
         m.dispatch(0, Some(ProgramId(u32::try_from(turn % 2).unwrap())), 0);
         until += time;
@@ -197,11 +211,18 @@ fn what_coming_back_costs_is_told_apart() {
     }
     drain(&mut m);
     // It waits for the read that the other one has under way when it is interrupted; nothing else.
-    assert!((1..100_000).contains(&m.recovered_ps(ProgramId(0))), "{}", m.recovered_ps(ProgramId(0)));
+    assert!(
+        (1..100_000).contains(&m.recovered_ps(ProgramId(0))),
+        "{}",
+        m.recovered_ps(ProgramId(0))
+    );
     let back = m.program(ProgramId(1));
     let computed_ps = back.compute_cycles * 1_000_000_000 / 1_500_000;
     let recovered = m.recovered_ps(ProgramId(1));
     assert!(back.dram_reads >= 9 && recovered > 9 * 40_000, "{recovered} {back:?}");
     // A few cycles a turn are lost to rounding.
-    assert!(recovered.abs_diff(back.busy_ps - computed_ps) < 10_000, "{recovered} {computed_ps} {back:?}");
+    assert!(
+        recovered.abs_diff(back.busy_ps - computed_ps) < 10_000,
+        "{recovered} {computed_ps} {back:?}"
+    );
 }

@@ -42,7 +42,8 @@ fn dram(config: &MachineConfig, at_ps: u64, clocks: u64) -> u64 {
 fn hits_cost_the_latency_of_their_level() {
     let mut c = config(1);
     let far = |i: u64| wait(i * 64);
-    // Nine lines of one L1 set; the second level has 256 sets, the stride of 64 puts three lines in a set.
+    // Nine lines of one L1 set; the second level has 256 sets, the stride of 64 puts three lines in
+    // a set.
     let mut ops = vec![MARK, wait(0), MARK, wait(0), MARK];
     ops.extend((1..9).map(far));
     ops.extend([MARK, wait(0), MARK]);
@@ -64,10 +65,11 @@ fn misses_cost_look_up_overhead_and_dram() {
         assert!(m.advance(u64::MAX / 2).is_some());
         cycles(m.now_ps())
     };
-    // Seen a cycle after the arrival, activate, 9 to the read, 9 to the data, 4 of data, one more to the answer.
+    // Seen a cycle after the arrival, activate, 9 to the read, 9 to the data, 4 of data, one more
+    // to the answer.
     assert_eq!(first(0), dram(&c, 10 * 2000 / 3, 1 + 9 + 9 + 4 + 1));
-    // The same row is a hit: no activate; another row of the bank: precharge as well. The row has 128 lines, the bank comes
-    // again after 16 rows, and much later tRAS has passed.
+    // The same row is a hit: no activate; another row of the bank: precharge as well. The row has
+    // 128 lines, the bank comes again after 16 rows, and much later tRAS has passed.
     let far = Op::compute(1000);
     let time = |line: u64| {
         let mut m = single(&c, vec![wait(0), far, MARK, wait(line), MARK]);
@@ -99,7 +101,9 @@ fn computation_costs_its_cycles_and_nothing_adds_up() {
 #[test]
 fn posted_loads_overlap_up_to_the_window_and_the_registers() {
     let mut c = config(1);
-    let loads = |n: u64, gap: u64| (0..n).map(|i| Op::access(OpKind::Load, gap, i * 64)).chain([MARK]).collect();
+    let loads = |n: u64, gap: u64| {
+        (0..n).map(|i| Op::access(OpKind::Load, gap, i * 64)).chain([MARK]).collect()
+    };
     let time = |c: &MachineConfig, ops: Vec<Op>| {
         let mut m = single(c, ops);
         m.advance(u64::MAX / 2);
@@ -118,9 +122,11 @@ fn posted_loads_overlap_up_to_the_window_and_the_registers() {
     assert_eq!(all, 40_000, "60 cycles of computation, nothing else");
     // A second load of a line under way joins its register; a wait for it waits.
     c.pipeline.mshrs = 1;
-    let joined = time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::Load, 3, 0), MARK]);
+    let joined =
+        time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::Load, 3, 0), MARK]);
     assert_eq!(joined, 2000);
-    let waited = time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::LoadWait, 3, 0), MARK]);
+    let waited =
+        time(&c, vec![Op::access(OpKind::Load, 0, 0), Op::access(OpKind::LoadWait, 3, 0), MARK]);
     let alone = time(&c, vec![Op::access(OpKind::LoadWait, 0, 0), MARK]);
     assert_eq!(waited, alone);
 }

@@ -45,7 +45,14 @@ impl Mixed {
 impl Program for Mixed {
     fn refill(&mut self, out: &mut Vec<Op>) {
         for _ in 0..100 {
-            let kinds = [OpKind::Load, OpKind::LoadWait, OpKind::Store, OpKind::Fetch, OpKind::StoreLine, OpKind::Load];
+            let kinds = [
+                OpKind::Load,
+                OpKind::LoadWait,
+                OpKind::Store,
+                OpKind::Fetch,
+                OpKind::StoreLine,
+                OpKind::Load,
+            ];
             let kind = kinds[usize::try_from(self.random.below(6)).unwrap()];
             // Half of them near, half anywhere.
             let span = u64::from(self.pages) * 64;
@@ -77,12 +84,20 @@ pub(super) fn config(cores: u32) -> MachineConfig {
 
 /// Frames in a row, all ways.
 pub(super) fn space(first: u64, pages: u64, config: &MachineConfig) -> Space {
-    Space { frames: (first..first + pages).collect(), kinds: Vec::new(), ways: u64::MAX >> (64 - config.llc.ways) }
+    Space {
+        frames: (first..first + pages).collect(),
+        kinds: Vec::new(),
+        ways: u64::MAX >> (64 - config.llc.ways),
+    }
 }
 
 pub(super) type Programs = Vec<(Box<dyn Program>, Space)>;
 
-pub(super) fn machine(config: &MachineConfig, programs: Programs, devices: Vec<DmaSpec>) -> Machine {
+pub(super) fn machine(
+    config: &MachineConfig,
+    programs: Programs,
+    devices: Vec<DmaSpec>,
+) -> Machine {
     Machine::new(config.clone(), programs, devices).unwrap_or_else(|e| panic!("{e}"))
 }
 

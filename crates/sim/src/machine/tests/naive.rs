@@ -99,10 +99,22 @@ impl Model {
     }
 }
 
-const KINDS: [OpKind; 6] =
-    [OpKind::Load, OpKind::LoadWait, OpKind::Store, OpKind::Fetch, OpKind::StoreLine, OpKind::Prefetch];
-const PAGES: [PageKind; 6] =
-    [PageKind::Cached, PageKind::Locked, PageKind::Bypass, PageKind::Uncached, PageKind::Cached, PageKind::Cached];
+const KINDS: [OpKind; 6] = [
+    OpKind::Load,
+    OpKind::LoadWait,
+    OpKind::Store,
+    OpKind::Fetch,
+    OpKind::StoreLine,
+    OpKind::Prefetch,
+];
+const PAGES: [PageKind; 6] = [
+    PageKind::Cached,
+    PageKind::Locked,
+    PageKind::Bypass,
+    PageKind::Uncached,
+    PageKind::Cached,
+    PageKind::Cached,
+];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]

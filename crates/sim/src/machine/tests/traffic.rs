@@ -16,7 +16,8 @@ fn a_bandwidth_program_comes_near_the_peak_and_a_chase_has_the_latency() {
     // 10.67 GB/s at most.
     assert!((9_600_000..10_670_000).contains(&bytes), "{bytes} bytes in 1 ms");
     let mut random = Random::new(3);
-    let chase: Vec<Op> = (0..20_000).map(|_| Op::access(OpKind::LoadWait, 1, random.below(65_536))).collect();
+    let chase: Vec<Op> =
+        (0..20_000).map(|_| Op::access(OpKind::LoadWait, 1, random.below(65_536))).collect();
     let mut m = single(&c, chase);
     run(&mut m, 1_000_000_000);
     let u = m.uncore();
@@ -36,7 +37,12 @@ fn streams_keep_their_rate_and_stop() {
         block_lines: 24,
         wait_ps: 10_000,
         outstanding: 8,
-        autonomous: Some(Stream { into_memory, bytes_per_s: rate, start_ps: 1_000_000, stop_ps: 501_000_000 }),
+        autonomous: Some(Stream {
+            into_memory,
+            bytes_per_s: rate,
+            start_ps: 1_000_000,
+            stop_ps: 501_000_000,
+        }),
     };
     for into_memory in [true, false] {
         let mut m = machine(&c, vec![], vec![dma(into_memory, Some(1_000_000_007))]);
@@ -49,7 +55,8 @@ fn streams_keep_their_rate_and_stop() {
     assert!((1_500_000..5_000_000).contains(&(m.uncore().device * 64)), "{:?}", m.uncore());
 }
 
-/// A device's write takes a line out of the caches; a program that reads its buffer misses again and again.
+/// A device's write takes a line out of the caches; a program that reads its buffer misses again
+/// and again.
 #[test]
 fn devices_invalidate_what_they_write() {
     let c = config(1);
@@ -68,7 +75,8 @@ fn devices_invalidate_what_they_write() {
                 stop_ps: u64::MAX,
             }),
         };
-        let mut m = machine(&c, vec![(Box::new(Loop(read.clone(), 1)), space(5, 1, &c))], vec![dma]);
+        let mut m =
+            machine(&c, vec![(Box::new(Loop(read.clone(), 1)), space(5, 1, &c))], vec![dma]);
         m.dispatch(0, Some(ProgramId(0)), 0);
         run(&mut m, 1_000_000_000);
         m.core(0).dram_reads
@@ -85,7 +93,9 @@ fn full_queues_hold_the_senders() {
     let programs: Programs = (0..4u64)
         .map(|i| {
             let mut random = Random::new(i);
-            let ops = (0..50_000).map(|_| Op::access(OpKind::StoreLine, 0, random.below(262_144))).collect();
+            let ops = (0..50_000)
+                .map(|_| Op::access(OpKind::StoreLine, 0, random.below(262_144)))
+                .collect();
             let program: Box<dyn Program> = Box::new(Loop(ops, 4096));
             (program, Space { ways: 0, ..space(4096 * i, 4096, &c) })
         })

@@ -35,11 +35,16 @@ impl Builder<'_> {
     }
 
     pub(super) fn message(mut self, p: &spec::Message, sends: bool) -> Result<Workload> {
-        /// `struct msg_msg` of Linux on 32 bits; messages beyond a page are cut into segments there, which is left out.
+        /// `struct msg_msg` of Linux on 32 bits; messages beyond a page are cut into segments
+        /// there, which is left out.
         const HEADER: u64 = 24;
         let (word, line, gap) = (self.word(p.word)?, self.ctx.line_bytes, self.gap("gap", p.gap)?);
         if p.size.0 == 0 || !p.size.0.is_multiple_of(word) || p.size.0 > 1 << 30 {
-            return self.refuse("size", p.size, format!("give a multiple of the word of {word} bytes, up to 1 GiB"));
+            return self.refuse(
+                "size",
+                p.size,
+                format!("give a multiple of the word of {word} bytes, up to 1 GiB"),
+            );
         }
         self.within("messages", p.messages, 1..=1 << 32)?;
         self.within("between", p.between.0, 0..=Op::MAX_COMPUTE)?;
@@ -48,9 +53,22 @@ impl Builder<'_> {
         let kernel = self.region("buffer", "messages", block / line * p.messages)? * line;
         let user = Side { base: user, block: 0, blocks: 1, header: 0, words: 1 };
         let kernel = Side { base: kernel, block, blocks: p.messages, header: HEADER, words: 1 };
-        let (source, target, header) = if sends { (user, kernel, Header::New) } else { (kernel, user, Header::Taken) };
+        let (source, target, header) =
+            if sends { (user, kernel, Header::New) } else { (kernel, user, Header::Taken) };
         let (units, between, marks) = (p.size.0 / word, p.between.0, p.marks);
-        let copy = Copy { source, target, header, word, line, units, gap, between, marks, at: 0, done: None };
+        let copy = Copy {
+            source,
+            target,
+            header,
+            word,
+            line,
+            units,
+            gap,
+            between,
+            marks,
+            at: 0,
+            done: None,
+        };
         self.finish(copy, Length::Endless, PLAIN, Entry::Private)
     }
 
@@ -63,7 +81,11 @@ impl Builder<'_> {
         let (loads, frame) = (if grey { 2 } else { 1 }, p.width * p.height * 2);
         let gap = self.gap("gap", p.gap.unwrap_or(Cycles(if grey { word } else { 8 })))?;
         if !frame.is_multiple_of(word * loads) {
-            return self.refuse("word", p.word, format!("a frame of {frame} bytes is not a whole number of words"));
+            return self.refuse(
+                "word",
+                p.word,
+                format!("a frame of {frame} bytes is not a whole number of words"),
+            );
         }
         let block = frame.div_ceil(line) * line;
         let source = self.region("buffer", "frames", block / line * p.frames)? * line;
@@ -71,13 +93,29 @@ impl Builder<'_> {
         let source = Side { base: source, block, blocks: p.frames, header: 0, words: loads };
         let target = Side { base: target, block: 0, blocks: 1, header: 0, words: 1 };
         let (header, units, marks) = (Header::None, frame / (word * loads), p.marks);
-        let copy = Copy { source, target, header, word, line, units, gap, between: 0, marks, at: 0, done: None };
+        let copy = Copy {
+            source,
+            target,
+            header,
+            word,
+            line,
+            units,
+            gap,
+            between: 0,
+            marks,
+            at: 0,
+            done: None,
+        };
         self.finish(copy, Length::Endless, PLAIN, Entry::Private)
     }
 
     pub(super) fn phases(mut self, p: &spec::Phases) -> Result<Workload> {
         if p.sections.is_empty() {
-            return Err(WorkloadError::Missing { kind: self.kind, key: "sections", message: "give at least one" });
+            return Err(WorkloadError::Missing {
+                kind: self.kind,
+                key: "sections",
+                message: "give at least one",
+            });
         }
         // A region is as large as its largest section.
         let mut names: Vec<(&str, u64)> = Vec::new();
@@ -116,22 +154,38 @@ impl Builder<'_> {
         }
         self.within(&key("cycles"), s.cycles.0, 0..=Op::MAX_COMPUTE)?;
         if !(0.0..=1.0).contains(&s.writes) {
-            return self.refuse(&key("writes"), s.writes, "give the share of accesses that store, 0 to 1");
+            return self.refuse(
+                &key("writes"),
+                s.writes,
+                "give the share of accesses that store, 0 to 1",
+            );
         }
         let lines = if s.accesses == 0 { 1 } else { self.lines(&key("size"), s.size)? };
         let walk = match (s.pattern, s.stride) {
             (spec::Pattern::Stride, Some(stride)) => {
                 let jump = self.lines(&key("stride"), stride)?;
                 if jump > lines {
-                    return self.refuse(&key("stride"), stride, format!("it is longer than the array of {}", s.size));
+                    return self.refuse(
+                        &key("stride"),
+                        stride,
+                        format!("it is longer than the array of {}", s.size),
+                    );
                 }
                 Walk::new(base, lines, Order::Stride(jump))
             }
             (spec::Pattern::Stride, None) => {
-                return self.refuse(&key("pattern"), "\"stride\"", "give `stride` too, like \"8 KiB\"");
+                return self.refuse(
+                    &key("pattern"),
+                    "\"stride\"",
+                    "give `stride` too, like \"8 KiB\"",
+                );
             }
             (_, Some(stride)) => {
-                return self.refuse(&key("stride"), stride, "only the pattern \"stride\" has one; remove it");
+                return self.refuse(
+                    &key("stride"),
+                    stride,
+                    "only the pattern \"stride\" has one; remove it",
+                );
             }
             (pattern, None) => self.walk(pattern, base, lines),
         };
@@ -144,9 +198,13 @@ impl Builder<'_> {
 
     fn walk(&mut self, pattern: spec::Pattern, base: u64, lines: u64) -> Walk {
         match pattern {
-            spec::Pattern::Sequential | spec::Pattern::Stride => Walk::new(base, lines, Order::Sequential),
+            spec::Pattern::Sequential | spec::Pattern::Stride => {
+                Walk::new(base, lines, Order::Sequential)
+            }
             spec::Pattern::Shuffled | spec::Pattern::Chase => self.shuffled(base, lines),
-            spec::Pattern::Random => Walk::new(base, lines, Order::Random(Random::new(self.seed()))),
+            spec::Pattern::Random => {
+                Walk::new(base, lines, Order::Random(Random::new(self.seed())))
+            }
         }
     }
 
@@ -184,7 +242,8 @@ impl Builder<'_> {
         let base = self.region("data", "height", all)?;
         let sections = presets::CANNY.iter().zip(steps).map(|(s, lines)| {
             let walk = Walk::new(base, lines, Order::Sequential);
-            let section = Section::new(walk, lines, OpKind::Load, 0).total_cycles(pixels * s.cycles);
+            let section =
+                Section::new(walk, lines, OpKind::Load, 0).total_cycles(pixels * s.cycles);
             section.writes(s.write, s.read + s.write)
         });
         let sections = sections.collect();
@@ -194,7 +253,8 @@ impl Builder<'_> {
     pub(super) fn libquantum(mut self, p: &spec::Libquantum) -> Result<Workload> {
         let (lines, gap) = (self.lines("size", p.size)?, self.gap("gap", p.gap)?);
         self.within("phase", p.phase, 1..=1 << 40)?;
-        // Each phase streams through a third, so that none finds what the one before left in the cache.
+        // Each phase streams through a third, so that none finds what the one before left in the
+        // cache.
         let third = lines / 3;
         if third == 0 {
             return self.refuse("size", p.size, "give at least three lines");

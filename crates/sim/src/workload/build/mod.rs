@@ -1,4 +1,5 @@
-//! From descriptions to programs: checks every parameter, lays out the regions, and puts the parts together.
+//! From descriptions to programs: checks every parameter, lays out the regions, and puts the parts
+//! together.
 
 mod composed;
 mod recorded;
@@ -42,7 +43,8 @@ impl WorkloadSpec {
     /// Makes the program.
     ///
     /// # Errors
-    /// [`WorkloadError`]: an impossible value with its key, or a file with the place and the reason.
+    /// [`WorkloadError`]: an impossible value with its key, or a file with the place and the
+    /// reason.
     pub fn build(&self, ctx: &BuildContext) -> Result<Workload> {
         check_context(ctx)?;
         let kind = self.kind();
@@ -94,7 +96,12 @@ fn check_context(ctx: &BuildContext) -> Result<()> {
 
 /// Checks of single values.
 impl Builder<'_> {
-    fn refuse<T>(&self, key: &str, value: impl std::fmt::Display, message: impl Into<String>) -> Result<T> {
+    fn refuse<T>(
+        &self,
+        key: &str,
+        value: impl std::fmt::Display,
+        message: impl Into<String>,
+    ) -> Result<T> {
         let (key, value) = (key.to_owned(), value.to_string());
         Err(WorkloadError::Value { kind: self.kind, key, value, message: message.into() })
     }
@@ -103,7 +110,11 @@ impl Builder<'_> {
     fn lines(&self, key: &str, size: Bytes) -> Result<u64> {
         let line = self.ctx.line_bytes;
         if size.0 == 0 || !size.0.is_multiple_of(line) {
-            return self.refuse(key, size, format!("give a multiple of a line of {line} bytes, above zero"));
+            return self.refuse(
+                key,
+                size,
+                format!("give a multiple of a line of {line} bytes, above zero"),
+            );
         }
         self.line_count(key, size)
     }
@@ -112,7 +123,11 @@ impl Builder<'_> {
     fn line_count(&self, key: &str, size: Bytes) -> Result<u64> {
         let lines = size.0.div_ceil(self.ctx.line_bytes);
         if lines == 0 || lines > self.ctx.max_lines() {
-            return self.refuse(key, size, format!("give at least a line, and at most {} lines", self.ctx.max_lines()));
+            return self.refuse(
+                key,
+                size,
+                format!("give at least a line, and at most {} lines", self.ctx.max_lines()),
+            );
         }
         Ok(lines)
     }
@@ -141,9 +156,15 @@ impl Builder<'_> {
         let per_page = u64::from(self.ctx.lines_per_page);
         let first = u64::from(self.pages) * per_page;
         let end = u64::from(self.pages).checked_add(lines.div_ceil(per_page));
-        let end = end.filter(|&end| end <= self.ctx.max_lines() / per_page).and_then(|end| u32::try_from(end).ok());
+        let end = end
+            .filter(|&end| end <= self.ctx.max_lines() / per_page)
+            .and_then(|end| u32::try_from(end).ok());
         let Some(end) = end else {
-            return self.refuse(key, format!("{lines} lines"), "the program would have too many pages; give less");
+            return self.refuse(
+                key,
+                format!("{lines} lines"),
+                "the program would have too many pages; give less",
+            );
         };
         self.regions.push((name.to_owned(), self.pages..end));
         self.pages = end;
@@ -161,11 +182,14 @@ impl Builder<'_> {
     }
 
     fn length(&self, none: Length, has: Has) -> Result<Length> {
-        let positive = |key: &str, n: u64| if n == 0 { self.refuse(key, n, "give 1 or more") } else { Ok(n) };
+        let positive =
+            |key: &str, n: u64| if n == 0 { self.refuse(key, n, "give 1 or more") } else { Ok(n) };
         let whole = |key: &str, n: u64, can: bool| match (can, has.locks) {
             (true, false) => positive(key, n),
             (false, _) => self.refuse(key, n, "the program has nothing of that kind; give passes"),
-            (true, true) => self.refuse(key, n, "a job could end with the memory lock held; give passes"),
+            (true, true) => {
+                self.refuse(key, n, "a job could end with the memory lock held; give passes")
+            }
         };
         Ok(match self.job {
             None => none,
@@ -176,7 +200,13 @@ impl Builder<'_> {
         })
     }
 
-    fn finish(self, pattern: impl Pattern + 'static, none: Length, has: Has, entry: Entry) -> Result<Workload> {
+    fn finish(
+        self,
+        pattern: impl Pattern + 'static,
+        none: Length,
+        has: Has,
+        entry: Entry,
+    ) -> Result<Workload> {
         let length = self.length(none, has)?;
         Ok(Workload {
             program: Box::new(Jobs::new(pattern, length, entry, self.pages)),

@@ -15,8 +15,10 @@ use solocore_model::Time;
 impl Builder<'_> {
     /// Computation that is left of an execution time when its misses are taken out.
     fn computation(&self, wcet: Time, misses: u64) -> u64 {
-        let ps = u128::from(wcet.ps()).saturating_sub(u128::from(misses) * u128::from(self.ctx.miss_ps));
-        u64::try_from(ps * u128::from(self.ctx.frequency_hz) / 1_000_000_000_000).unwrap_or(u64::MAX)
+        let ps =
+            u128::from(wcet.ps()).saturating_sub(u128::from(misses) * u128::from(self.ctx.miss_ps));
+        u64::try_from(ps * u128::from(self.ctx.frequency_hz) / 1_000_000_000_000)
+            .unwrap_or(u64::MAX)
     }
 
     /// The array of a stated task: what its misses touch, at most 16 MiB.
@@ -26,7 +28,11 @@ impl Builder<'_> {
 
     fn stated(self, spread: Spread, misses: u64, cycles: u64) -> Result<Workload> {
         if cycles > Op::MAX_COMPUTE {
-            return self.refuse("wcet", format!("{cycles} cycles"), format!("give at most {}", Op::MAX_COMPUTE));
+            return self.refuse(
+                "wcet",
+                format!("{cycles} cycles"),
+                format!("give at most {}", Op::MAX_COMPUTE),
+            );
         }
         let has = Has { accesses: misses > 0, cycles: cycles > 0, locks: false };
         self.finish(spread, Length::Passes(1), has, Entry::Shared)
@@ -39,12 +45,14 @@ impl Builder<'_> {
         let lines = self.stated_lines(misses);
         let walk = Walk::new(self.region("data", "misses", lines)?, lines, Order::Sequential);
         let cycles = self.computation(wcet, misses);
-        let spread = Spread::new(cycles, misses, 1, None, walk).prefetched(self.ahead(wcet, misses));
+        let spread =
+            Spread::new(cycles, misses, 1, None, walk).prefetched(self.ahead(wcet, misses));
         self.stated(spread, misses, cycles)
     }
 
-    /// Misses of a stated task that must overlap with others, because the board takes longer for all of them one after another
-    /// than the task as it is stated. An overlapping miss is taken to need a third of the time of one that is waited for.
+    /// Misses of a stated task that must overlap with others, because the board takes longer for
+    /// all of them one after another than the task as it is stated. An overlapping miss is taken to
+    /// need a third of the time of one that is waited for.
     fn ahead(&self, wcet: Time, misses: u64) -> u64 {
         let miss = u128::from(self.ctx.miss_ps.max(1));
         let beyond = (u128::from(misses) * miss).saturating_sub(u128::from(wcet.ps()));
@@ -57,9 +65,15 @@ impl Builder<'_> {
         let cycles = match (p.wcet, p.instructions) {
             (Some(wcet), None) => self.computation(wcet, misses),
             // One multiplication and a rounding: the same on every machine.
-            (None, Some(n)) => (self.within("instructions", n, 0..=1 << 48)? as f64 * self.ctx.cpi).round() as u64,
-            (Some(_), Some(n)) => return self.refuse("instructions", n, "give this or `wcet`, not both"),
-            (None, None) => self.required("wcet", None, "give a time, like \"2 ms\", or `instructions`")?,
+            (None, Some(n)) => {
+                (self.within("instructions", n, 0..=1 << 48)? as f64 * self.ctx.cpi).round() as u64
+            }
+            (Some(_), Some(n)) => {
+                return self.refuse("instructions", n, "give this or `wcet`, not both");
+            }
+            (None, None) => {
+                self.required("wcet", None, "give a time, like \"2 ms\", or `instructions`")?
+            }
         };
         let burst = match p.spread {
             Distribution::Bursts => self.within("burst", p.burst, 1..=1 << 32)?,
@@ -81,11 +95,17 @@ impl Builder<'_> {
         if !(p.memory > 0.0 && p.memory <= 1.0) {
             return self.refuse("memory", p.memory, "give a share above 0, at most 1");
         }
-        let share = u128::from((p.memory * 10_000.0).round() as u64) * u128::from(presets::miss_rate(p.benchmark));
+        let share = u128::from((p.memory * 10_000.0).round() as u64)
+            * u128::from(presets::miss_rate(p.benchmark));
         if share > 10_000 * 1000 {
-            return self.refuse("memory", p.memory, "with this benchmark's miss rate, misses would take all its time");
+            return self.refuse(
+                "memory",
+                p.memory,
+                "with this benchmark's miss rate, misses would take all its time",
+            );
         }
-        let misses = u128::from(p.wcet.ps()) * share / 10_000_000 / u128::from(self.ctx.miss_ps.max(1));
+        let misses =
+            u128::from(p.wcet.ps()) * share / 10_000_000 / u128::from(self.ctx.miss_ps.max(1));
         let misses = self.within("wcet", u64::try_from(misses).unwrap_or(u64::MAX), 0..=1 << 40)?;
         let lines = self.stated_lines(u64::MAX);
         let base = self.region("data", "wcet", lines)?;
@@ -114,7 +134,11 @@ impl Builder<'_> {
 
     fn file(&self, file: &std::path::Path) -> Result<std::path::PathBuf> {
         if file.as_os_str().is_empty() {
-            return Err(WorkloadError::Missing { kind: self.kind, key: "file", message: "give a file name" });
+            return Err(WorkloadError::Missing {
+                kind: self.kind,
+                key: "file",
+                message: "give a file name",
+            });
         }
         Ok(self.ctx.base_dir.join(file))
     }
@@ -124,7 +148,8 @@ impl Builder<'_> {
         let (recording, found) = replay::open(&path, self.ctx)?;
         let entry = match (found, p.entry) {
             (Entry::Shared, Some(spec::EntryPoint::Private)) => {
-                let message = "the private caches have filtered this trace already; leave `entry` out";
+                let message =
+                    "the private caches have filtered this trace already; leave `entry` out";
                 return self.refuse("entry", "\"private\"", message);
             }
             (_, Some(spec::EntryPoint::Shared)) => Entry::Shared,

@@ -21,9 +21,14 @@ impl Builder<'_> {
         let (lines, mut gap) = (self.lines("size", p.size)?, self.gap("gap", p.gap)?);
         if let Some(rate) = p.rate {
             let cycles = u128::from(self.ctx.line_bytes) * u128::from(self.ctx.frequency_hz);
-            let paced = cycles.checked_div(rate.0.into()).filter(|&c| c < u128::from(Op::MAX_COMPUTE));
+            let paced =
+                cycles.checked_div(rate.0.into()).filter(|&c| c < u128::from(Op::MAX_COMPUTE));
             let Some(paced) = paced.and_then(|c| u64::try_from(c).ok()) else {
-                return self.refuse("rate", rate, "give more: an access would take more cycles than one can");
+                return self.refuse(
+                    "rate",
+                    rate,
+                    "give more: an access would take more cycles than one can",
+                );
             };
             let exact = u128::from(paced) * u128::from(rate.0) == cycles;
             gap = gap.max(if exact { paced } else { paced + 1 });
@@ -34,13 +39,22 @@ impl Builder<'_> {
     }
 
     pub(super) fn m_jump(mut self, p: &spec::MJump) -> Result<Workload> {
-        let (lines, jump, gap) = (self.lines("size", p.size)?, self.lines("jump", p.jump)?, self.gap("gap", p.gap)?);
+        let (lines, jump, gap) =
+            (self.lines("size", p.size)?, self.lines("jump", p.jump)?, self.gap("gap", p.gap)?);
         if jump > lines {
-            return self.refuse("jump", p.jump, format!("it is longer than the array of {}", p.size));
+            return self.refuse(
+                "jump",
+                p.jump,
+                format!("it is longer than the array of {}", p.size),
+            );
         }
         let cycles = p.delay.0.checked_add(gap).filter(|&c| c <= Op::MAX_GAP);
         let Some(cycles) = cycles else {
-            return self.refuse("delay", p.delay, format!("too large; with gap it is at most {} cycles", Op::MAX_GAP));
+            return self.refuse(
+                "delay",
+                p.delay,
+                format!("too large; with gap it is at most {} cycles", Op::MAX_GAP),
+            );
         };
         let walk = Walk::new(self.region("data", "size", lines)?, lines, Order::Stride(jump));
         let section = if p.dependent {
@@ -82,12 +96,17 @@ impl Builder<'_> {
         } else {
             let stride = self.lines("stride", p.stride)?;
             if stride > lines {
-                return self.refuse("stride", p.stride, format!("it is longer than the array of {}", p.size));
+                return self.refuse(
+                    "stride",
+                    p.stride,
+                    format!("it is longer than the array of {}", p.size),
+                );
             }
             Walk::new(base, lines, Order::Stride(stride))
         };
         let load = if p.dependent { OpKind::LoadWait } else { OpKind::Load };
-        let section = Section::new(walk, lines, load, gap).writes(u64::from(p.access == Access::Write), 1);
+        let section =
+            Section::new(walk, lines, load, gap).writes(u64::from(p.access == Access::Write), 1);
         self.sections(vec![section], PLAIN)
     }
 
@@ -96,7 +115,10 @@ impl Builder<'_> {
         let lines = self.lines("size", p.size.unwrap_or(Bytes(size << 10)))?;
         let gap = self.gap("gap", p.gap.unwrap_or(Cycles(cycles)))?;
         let walk = Walk::new(self.region("data", "size", lines)?, lines, Order::Sequential);
-        self.sections(vec![Section::new(walk, 10_000, OpKind::Load, gap).writes(writes, 100)], PLAIN)
+        self.sections(
+            vec![Section::new(walk, 10_000, OpKind::Load, gap).writes(writes, 100)],
+            PLAIN,
+        )
     }
 
     pub(super) fn ssd_load(mut self, p: &spec::SsdLoad) -> Result<Workload> {
@@ -109,7 +131,10 @@ impl Builder<'_> {
         let walk = Walk::new(self.region("data", "size", lines)?, lines, Order::Sequential);
         self.region("buffer", "block", block)?;
         let tail = Tail { mark: Some(p.mark), sleep_us: Some(us) };
-        let section = Section::new(walk, lines, OpKind::Load, 1).total_cycles(p.work.0).writes(1, 4).tail(tail);
+        let section = Section::new(walk, lines, OpKind::Load, 1)
+            .total_cycles(p.work.0)
+            .writes(1, 4)
+            .tail(tail);
         self.sections(vec![section], PLAIN)
     }
 }

@@ -1,4 +1,5 @@
-//! The system calls that the standard library has no words for. All of this crate's `unsafe` is here and below.
+//! The system calls that the standard library has no words for. All of this crate's `unsafe` is
+//! here and below.
 
 pub(crate) mod tasks;
 
@@ -12,7 +13,8 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// The first 72 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER1`), which every kernel knows from 2.6.33 on.
+/// The first 72 bytes of `struct perf_event_attr` (`PERF_ATTR_SIZE_VER1`), which every kernel knows
+/// from 2.6.33 on.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct PerfAttr {
@@ -51,17 +53,25 @@ pub(crate) fn perf_open(attr: &PerfAttr, whom: Whom) -> io::Result<OwnedFd> {
 }
 
 /// The same, in the group of another event: both count in the same stretches of time.
-pub(crate) fn perf_open_beside(attr: &PerfAttr, whom: Whom, leader: Option<&OwnedFd>) -> io::Result<OwnedFd> {
+pub(crate) fn perf_open_beside(
+    attr: &PerfAttr,
+    whom: Whom,
+    leader: Option<&OwnedFd>,
+) -> io::Result<OwnedFd> {
     let mut attr = *attr;
     attr.size = u32::try_from(size_of::<PerfAttr>()).unwrap_or(72);
     let (pid, cpu) = match whom {
-        Whom::Cpu(cpu) => (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?),
+        Whom::Cpu(cpu) => {
+            (-1, i32::try_from(cpu).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?)
+        }
         Whom::Me => (0, -1),
     };
     let leader = leader.map_or(-1, AsRawFd::as_raw_fd);
     const CLOSE_ON_EXEC: libc::c_ulong = 8;
     // SAFETY: `attr` lives through the call and says its size; the kernel only reads it.
-    let fd = unsafe { libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, leader, CLOSE_ON_EXEC) };
+    let fd = unsafe {
+        libc::syscall(libc::SYS_perf_event_open, &raw const attr, pid, cpu, leader, CLOSE_ON_EXEC)
+    };
     owned(fd)
 }
 
@@ -81,7 +91,10 @@ pub(crate) fn perf_read_group(leader: &OwnedFd, events: usize) -> io::Result<(u6
     let mut bytes = vec![0; 8 * (3 + events)];
     let mut file = File::from(leader.try_clone()?);
     io::Read::read_exact(&mut file, &mut bytes)?;
-    let mut words = bytes.chunks_exact(8).map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default())).skip(1);
+    let mut words = bytes
+        .chunks_exact(8)
+        .map(|word| u64::from_ne_bytes(word.try_into().unwrap_or_default()))
+        .skip(1);
     let (enabled, running) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
     Ok((enabled, running, words.collect()))
 }
@@ -96,7 +109,8 @@ fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
 
 fn affinity(set: &libc::cpu_set_t) -> io::Result<()> {
     // SAFETY: the kernel reads the set, which lives through the call.
-    let result = unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
+    let result =
+        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
@@ -115,8 +129,8 @@ pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
     affinity(&set)
 }
 
-/// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's events there spares the
-/// kernel an interrupt to that CPU, for which it would wait in a busy loop.
+/// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's
+/// events there spares the kernel an interrupt to that CPU, for which it would wait in a busy loop.
 pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
     // SAFETY: a zeroed cpu_set_t is the empty set; the kernel writes at most its size.
     let before = unsafe {
@@ -199,7 +213,9 @@ pub(crate) fn debugfs() -> io::Result<OwnedFd> {
     // SAFETY: the string is terminated; the kernel reads it.
     let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"debugfs".as_ptr(), 1) })?;
     // SAFETY: the descriptor is open, and this command takes no pointers.
-    let made = unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, 0usize, 0usize, 0) };
+    let made = unsafe {
+        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, 0usize, 0usize, 0)
+    };
     if made < 0 {
         return Err(io::Error::last_os_error());
     }
@@ -209,8 +225,10 @@ pub(crate) fn debugfs() -> io::Result<OwnedFd> {
 
 /// Opens a file below a directory handle.
 pub(crate) fn open_at(dir: &impl AsFd, path: &str, write: bool) -> io::Result<File> {
-    let path = std::ffi::CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let flags = libc::O_CLOEXEC | if write { libc::O_WRONLY | libc::O_TRUNC } else { libc::O_RDONLY };
+    let path =
+        std::ffi::CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
+    let flags =
+        libc::O_CLOEXEC | if write { libc::O_WRONLY | libc::O_TRUNC } else { libc::O_RDONLY };
     // SAFETY: the directory is open and the string is terminated, both through the call.
     let fd = unsafe { libc::openat(dir.as_fd().as_raw_fd(), path.as_ptr(), flags) };
     owned(libc::c_long::from(fd)).map(File::from)
@@ -242,7 +260,10 @@ impl Mapped {
             )
         };
         if start == libc::MAP_FAILED {
-            return Err(LinuxError::os("the counts of the CPUs cannot be mapped", "free some memory"));
+            return Err(LinuxError::os(
+                "the counts of the CPUs cannot be mapped",
+                "free some memory",
+            ));
         }
         Ok(Self { start: start.cast_const().cast(), length })
     }
@@ -252,7 +273,8 @@ impl Mapped {
         if !at.is_multiple_of(4) || at + 4 > self.length {
             return 0;
         }
-        // SAFETY: the word lies within the mapping, is aligned, and is written by the kernel's programs only.
+        // SAFETY: the word lies within the mapping, is aligned, and is written by the kernel's
+        // programs only.
         unsafe { AtomicU32::from_ptr(self.start.add(at).cast_mut().cast()) }.load(Ordering::Relaxed)
     }
 

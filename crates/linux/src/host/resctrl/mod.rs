@@ -1,15 +1,18 @@
 //! Shares of cache and bandwidth given by the hardware, through the kernel's resctrl.
 //!
-//! Problem: budgets of accesses are enforced by interrupts; ways of the shared cache cannot be enforced by them at all.
-//! Rule: what a plan gives is worked out (`shares`) and checked against the hardware (`info`) before anything is changed; then all
-//! groups are made or none (`apply`): whatever is refused, everything is put back, and what the kernel says of it
-//! (`info/last_cmd_status`) is reported. At the end the keeper removes the groups and puts the first group's lines back, also after
+//! Problem: budgets of accesses are enforced by interrupts; ways of the shared cache cannot be
+//! enforced by them at all.
+//! Rule: what a plan gives is worked out (`shares`) and checked against the hardware (`info`)
+//! before anything is changed; then all groups are made or none (`apply`): whatever is refused,
+//! everything is put back, and what the kernel says of it (`info/last_cmd_status`) is reported. At
+//! the end the keeper removes the groups and puts the first group's lines back, also after
 //! `kill -9`. What the groups hold and transfer is read meanwhile (`monitor`).
-//! Source: Documentation/filesystems/resctrl.rst of Linux; Documentation/arch/arm64/mpam.rst for Arm, whose files are the same (docs/ways.md
-//! says what differs).
-//! Does not cover: what a percentage of bandwidth means (the hardware throttles requests approximately; no bound rests on it, the
-//! counters go on); ways of the second-level cache. No machine of this project has the hardware: tried on an imitation that keeps the
-//! kernel's rules (tests/resctrl-double).
+//! Source: Documentation/filesystems/resctrl.rst of Linux; Documentation/arch/arm64/mpam.rst for
+//! Arm, whose files are the same (docs/ways.md says what differs).
+//! Does not cover: what a percentage of bandwidth means (the hardware throttles requests
+//! approximately; no bound rests on it, the counters go on); ways of the second-level cache. No
+//! machine of this project has the hardware: tried on an imitation that keeps the kernel's rules
+//! (tests/resctrl-double).
 
 mod info;
 mod monitor;
@@ -43,7 +46,11 @@ impl Record for Changes {
 }
 
 /// Gives all shares, or none.
-pub(crate) fn apply(tree: &mut dyn Tree, shares: &Shares, record: &mut dyn Record) -> Result<(), LinuxError> {
+pub(crate) fn apply(
+    tree: &mut dyn Tree,
+    shares: &Shares,
+    record: &mut dyn Record,
+) -> Result<(), LinuxError> {
     let mut made = Vec::new();
     let Err((at, e)) = change(tree, shares, record, &mut made) else { return Ok(()) };
     let said = tree.read("info/last_cmd_status").unwrap_or_default();
@@ -55,7 +62,12 @@ pub(crate) fn apply(tree: &mut dyn Tree, shares: &Shares, record: &mut dyn Recor
     for line in shares.first.iter().flat_map(|f| &f.back) {
         let _ = tree.write("schemata", &format!("{line}\n"));
     }
-    let said = said.lines().map(str::trim).filter(|l| !l.is_empty() && *l != "ok").collect::<Vec<_>>().join("; ");
+    let said = said
+        .lines()
+        .map(str::trim)
+        .filter(|l| !l.is_empty() && *l != "ok")
+        .collect::<Vec<_>>()
+        .join("; ");
     let said = if said.is_empty() { said } else { format!(" ({said})") };
     let remedy = if e.kind() == io::ErrorKind::AlreadyExists {
         format!("remove what is left over: rmdir {}", root().join(&at).display())
@@ -90,7 +102,8 @@ fn change(
         }
     }
     for line in shares.first.iter().flat_map(|f| &f.lines) {
-        tree.write("schemata", &format!("{line}\n")).map_err(|e| ("the first group".to_owned(), e))?;
+        tree.write("schemata", &format!("{line}\n"))
+            .map_err(|e| ("the first group".to_owned(), e))?;
     }
     for group in &shares.groups {
         let fail = |e| (group.name.clone(), e);
@@ -109,7 +122,10 @@ fn change(
 ///
 /// # Errors
 /// The machine cannot, or the plan is for another one.
-pub(crate) fn give(plan: &Plan, changes: &mut Changes) -> Result<(Groups, Vec<String>), LinuxError> {
+pub(crate) fn give(
+    plan: &Plan,
+    changes: &mut Changes,
+) -> Result<(Groups, Vec<String>), LinuxError> {
     let shares = look(plan)?;
     apply(&mut Mounted(root()), &shares, changes)?;
     Ok((Groups::new(root(), &shares), shares.notes))
@@ -128,7 +144,10 @@ fn mounts() -> String {
 /// What the machine can enforce beside budgets, for `solocore doctor`.
 pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
     let finding = |what: &str, good, found: String| Finding { what: what.to_owned(), good, found };
-    let flags = cpuinfo.lines().find(|l| l.starts_with("flags") || l.starts_with("Features")).unwrap_or_default();
+    let flags = cpuinfo
+        .lines()
+        .find(|l| l.starts_with("flags") || l.starts_with("Features"))
+        .unwrap_or_default();
     let has = |flag: &str| flags.split_whitespace().any(|f| f == flag);
     let hardware = match Info::read(&Mounted(root()), &mounts()) {
         Ok(info) => finding("resctrl", true, info.text()),
@@ -136,7 +155,10 @@ pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
         Err(_) => finding(
             "resctrl",
             false,
-            "this CPU has no hardware shares of cache or bandwidth (Intel CAT and MBA, AMD QoS, Arm MPAM), or hides them; nothing to be done: the ways of a plan are not enforced".to_owned(),
+            "this CPU has no hardware shares of cache or bandwidth (Intel CAT and MBA, AMD QoS, \
+                Arm MPAM), or hides them; nothing to be done: the ways of a plan are not \
+                enforced"
+                .to_owned(),
         ),
     };
     let (good, found) = pseudo_lock::finding(cpuinfo);
@@ -146,7 +168,11 @@ pub(crate) fn findings(cpuinfo: &str) -> Vec<Finding> {
         finding(
             "locked pages and colours",
             false,
-            "no interface of stock Linux locks lines in a shared cache or chooses pages by colour or bank: `solocore run --resctrl` reads locked pages into ways of their own where the CPU has ways to share out, and bounds that rest on locked pages do not hold by that (docs/ways.md)".to_owned(),
+            "no interface of stock Linux locks lines in a shared cache or chooses pages by colour \
+                or bank: `solocore run --resctrl` reads locked pages into ways of their own where \
+                the CPU has ways to share out, and bounds that rest on locked pages do not hold by \
+                that (docs/ways.md)"
+                .to_owned(),
         ),
     ]
 }

@@ -47,7 +47,9 @@ pub(crate) fn try_sched_ext() -> Result<(), LinuxError> {
 /// # Errors
 /// What this machine lacks for the chosen engine, or for both. Nothing is left behind then.
 pub fn start(regulation: &Regulation, choice: Choice) -> Result<Started, LinuxError> {
-    let helper = || -> Result<Box<dyn Engine>, LinuxError> { Ok(Box::new(helper::Helper::start(regulation)?)) };
+    let helper = || -> Result<Box<dyn Engine>, LinuxError> {
+        Ok(Box::new(helper::Helper::start(regulation)?))
+    };
     let sched_ext = || -> Result<Box<dyn Engine>, LinuxError> {
         machine::check_sched_ext()?;
         Ok(Box::new(sched_ext::SchedExt::start(regulation)?))
