@@ -63,6 +63,12 @@ struct run_core {
 	sc_u64 unseen_writes; /* writes whose overflow was not reported and that were found later */
 };
 
+/* An analysed task of the plan inside the sched_ext engine. */
+struct run_rank {
+	sc_u32 rank;	 /* 1: before all others of its CPU; 0: an ordinary task */
+	sc_u32 children; /* 1: holds for children of the thread, not for itself */
+};
+
 /* The latest periods of a CPU (history.h). */
 #define HISTORY_PERIODS 2048u /* a power of two; 200 ms at the shortest period */
 

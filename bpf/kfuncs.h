@@ -67,6 +67,11 @@ struct scx_exit_info {
 
 #pragma clang attribute pop
 
+/* The kernel's iterator over the tasks of a queue. */
+struct bpf_iter_scx_dsq {
+	__u64 __opaque[6];
+} __attribute__((aligned(8)));
+
 /* The callbacks that are used; libbpf matches them by name. */
 struct sched_ext_ops {
 	__s32 (*select_cpu)(struct task_struct *p, __s32 prev_cpu, __u64 wake_flags);
@@ -109,6 +114,9 @@ extern void scx_bpf_error_bstr(char *format, unsigned long long *data, __u32 siz
 extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
 extern _Bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *mask) __ksym __weak;
 extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;
+extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq, __u64 flags) __ksym __weak;
+extern struct task_struct *bpf_iter_scx_dsq_next(struct bpf_iter_scx_dsq *it) __ksym __weak;
+extern void bpf_iter_scx_dsq_destroy(struct bpf_iter_scx_dsq *it) __ksym __weak;
 extern void scx_bpf_kick_cpu(__s32 cpu, __u64 flags) __ksym __weak;
 extern __s32 scx_bpf_task_cpu(const struct task_struct *p) __ksym __weak;
 

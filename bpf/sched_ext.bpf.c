@@ -14,6 +14,9 @@
  * Clients of the bandwidth lock have a second queue per CPU. A throttled CPU takes from that one
  * only; any other takes from the two by turns, so that neither starves.
  *
+ * Analysed tasks of the plan have a rank and a third queue per CPU, ordered by it: fixed
+ * priorities, before all ordinary tasks, and stopped like these. Children inherit the rank.
+ *
  * Does not cover: a task that was preempted by a real-time task returns without `dispatch`;
  * `running` sends it away at once. A throttled task may hold a kernel mutex until the next period.
  * Caches and NUMA nodes are not looked at beyond the kernel's own choice of an idle CPU.
@@ -27,6 +30,29 @@ static __u64 virtual_now;
 
 /* Number of a CPU's queue of clients. */
 #define CLIENTS_OF(cpu) ((cpu) + SC_MAX_CPUS)
+
+/* Number of a CPU's queue of ranked tasks. */
+#define RANKED_OF(cpu) ((cpu) + 2 * SC_MAX_CPUS)
+/* Rank of ordinary tasks. */
+#define UNRANKED 0xffffffffu
+
+struct {
+	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct run_rank);
+} ranks SEC(".maps");
+
+/* By CPU: the rank of what runs; 0: one that nobody preempts, or none. */
+static __u32 running_rank[SC_MAX_CPUS];
+
+/* Rank of a task, or UNRANKED. */
+static __always_inline __u32 rank_of(struct task_struct *p)
+{
+	struct run_rank *r = bpf_task_storage_get(&ranks, p, 0, 0);
+
+	return r && r->rank != 0 && r->children == 0 ? r->rank : UNRANKED;
+}
 
 static void cpu_stop(__u32 cpu, struct run_core *c)
 {
@@ -87,15 +113,48 @@ __s32 BPF_PROG(solocore_select_cpu, struct task_struct *p, __s32 prev_cpu, __u64
 	return cpu >= 0 ? cpu : prev_cpu;
 }
 
+/* Does a task wait here that comes before this rank? */
+static __always_inline __u32 better_waits(__u32 cpu, __u32 rank)
+{
+	struct bpf_iter_scx_dsq it;
+	struct task_struct *head;
+	__u32 better = 0;
+
+	if (!bpf_iter_scx_dsq_new(&it, RANKED_OF(cpu), 0)) {
+		head = bpf_iter_scx_dsq_next(&it);
+		if (head)
+			better = rank_of(head) < rank;
+	}
+	bpf_iter_scx_dsq_destroy(&it);
+	return better;
+}
+
+/* A task of lower priority makes room at once; a throttled CPU is asked when its period ends. */
+static __always_inline void enqueue_ranked(struct task_struct *p, __u32 cpu, __u32 rank,
+					   __u64 enq_flags)
+{
+	__u32 runs = running_rank[cpu % SC_MAX_CPUS];
+
+	scx_bpf_dsq_insert_vtime(p, RANKED_OF(cpu), settings.slice_ns, rank, enq_flags);
+	if (!core_throttled(cpu))
+		scx_bpf_kick_cpu(cpu, rank < runs ? SCX_KICK_PREEMPT : SCX_KICK_IDLE);
+}
+
 SEC("struct_ops/solocore_enqueue")
 void BPF_PROG(solocore_enqueue, struct task_struct *p, __u64 enq_flags)
 {
 	__u64 virtual = p->scx.dsq_vtime;
 	__s32 cpu = scx_bpf_task_cpu(p), other;
+	__u32 rank;
 
 	if (exempt(p)) {
 		scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, settings.slice_ns,
 				   enq_flags | SCX_ENQ_PREEMPT);
+		return;
+	}
+	rank = rank_of(p);
+	if (rank != UNRANKED) {
+		enqueue_ranked(p, cpu, rank, enq_flags);
 		return;
 	}
 	/* Who slept saves up one turn, not more. */
@@ -127,12 +186,29 @@ static __always_inline __u32 dispatch_client(__u32 cpu, __u32 throttled)
 	return (throttled || l->turn) && scx_bpf_dsq_move_to_local(CLIENTS_OF(cpu));
 }
 
+/* Of the ranked tasks the first; 1 if one runs on or was found. */
+static __always_inline __u32 dispatch_ranked(__u32 cpu, struct task_struct *prev)
+{
+	__u32 rank;
+
+	if (prev && (prev->scx.flags & SCX_TASK_QUEUED) != 0) {
+		rank = rank_of(prev);
+		if (rank != UNRANKED && !better_waits(cpu, rank)) {
+			prev->scx.slice = settings.slice_ns;
+			return 1;
+		}
+	}
+	return scx_bpf_dsq_move_to_local(RANKED_OF(cpu));
+}
+
 SEC("struct_ops/solocore_dispatch")
 void BPF_PROG(solocore_dispatch, __s32 cpu, struct task_struct *prev)
 {
 	__u32 step, from = cpu, throttled = core_ask_again(cpu);
 
 	if (dispatch_client(cpu, throttled) || throttled)
+		return;
+	if (dispatch_ranked(cpu, prev))
 		return;
 	for (step = 0; step < SC_MAX_CPUS; step++) {
 		if (step >= settings.cpus)
@@ -154,9 +230,15 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 {
 	__s32 cpu = scx_bpf_task_cpu(p);
 	struct run_core *c = core_of(cpu);
+	__u32 rank;
 
 	if ((__s64)(virtual_now - p->scx.dsq_vtime) < 0)
 		virtual_now = p->scx.dsq_vtime;
+	rank = exempt(p) ? 0 : rank_of(p);
+	running_rank[cpu % SC_MAX_CPUS] = rank;
+	/* It may have come while this one was chosen. */
+	if (rank != 0 && !core_throttled(cpu) && better_waits(cpu, rank))
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	if (!c)
 		return;
 	c->running_ns = bpf_ktime_get_ns();
@@ -167,9 +249,13 @@ void BPF_PROG(solocore_running, struct task_struct *p)
 SEC("struct_ops/solocore_stopping")
 void BPF_PROG(solocore_stopping, struct task_struct *p, _Bool runnable)
 {
-	struct run_core *c = core_of(scx_bpf_task_cpu(p));
-	__u32 weight = p->scx.weight;
+	__u32 cpu = scx_bpf_task_cpu(p), weight = p->scx.weight;
+	struct run_core *c = core_of(cpu);
 
+	/* Who comes next is chosen now; who is put back must not have it sent away. */
+	running_rank[cpu % SC_MAX_CPUS] = 0;
+	if (rank_of(p) != UNRANKED)
+		return;
 	/* By the clock, not by what is left of the turn: a kick takes all of that. */
 	if (c && weight != 0)
 		p->scx.dsq_vtime += sc_sub(bpf_ktime_get_ns(), c->running_ns) * 100 / weight;
@@ -179,6 +265,25 @@ SEC("struct_ops/solocore_enable")
 void BPF_PROG(solocore_enable, struct task_struct *p)
 {
 	p->scx.dsq_vtime = virtual_now;
+}
+
+/* A child has its parent's rank. */
+SEC("struct_ops.s/solocore_init_task")
+__s32 BPF_PROG(solocore_init_task, struct task_struct *p, struct scx_init_task_args *args)
+{
+	struct run_rank *parent, *r;
+
+	if (!args->fork)
+		return 0;
+	parent = bpf_task_storage_get(&ranks, bpf_get_current_task_btf(), 0, 0);
+	if (!parent || parent->rank == 0)
+		return 0;
+	r = bpf_task_storage_get(&ranks, p, 0, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!r)
+		return -12; /* ENOMEM */
+	r->rank = parent->rank;
+	r->children = 0;
+	return 0;
 }
 
 SEC("struct_ops.s/solocore_init")
@@ -195,6 +300,8 @@ __s32 BPF_PROG(solocore_init)
 		error = scx_bpf_create_dsq(cpu, -1);
 		if (!error)
 			error = scx_bpf_create_dsq(CLIENTS_OF(cpu), -1);
+		if (!error)
+			error = scx_bpf_create_dsq(RANKED_OF(cpu), -1);
 		if (error)
 			return error;
 	}
@@ -215,6 +322,7 @@ struct sched_ext_ops solocore_ops = {
 	.running = (void *)solocore_running,
 	.stopping = (void *)solocore_stopping,
 	.enable = (void *)solocore_enable,
+	.init_task = (void *)solocore_init_task,
 	.init = (void *)solocore_init,
 	.exit = (void *)solocore_exit,
 	.flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING,

@@ -13,7 +13,7 @@ BUDGETS = [16400, 200, 200, 200]
 # As many steps alone as under the plan: the first round finds what the setting up of the buffer left in the cache.
 PLAN = """
 echo "alone $(./chase 8192 500000 0)"
-solocore run plan.json --format json >/out/run.json &
+solocore run --partial plan.json --format json >/out/run.json &
 run=$!
 until [ "$(cat /sys/kernel/sched_ext/state)" = enabled ]; do
 	kill -0 $run || exit 9

@@ -30,7 +30,7 @@ criticality = "D"
 wcet = "1 ms"
 misses = 1
 """
-LEAVE = ("--no-move-irqs", "--no-confine", "--event", "page-faults")
+LEAVE = ("--partial", "--no-move-irqs", "--no-confine", "--event", "page-faults")
 
 
 @pytest.fixture

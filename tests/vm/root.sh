@@ -27,6 +27,7 @@ for budget in 5 20 50 200; do
 done
 "$solocore" plan "$here/../../examples/sce-table2/system.toml" -o "$out/plans/board.json" >/dev/null || :
 "$here/isolate.sh" "$solocore" "$out/plans/isolate.json"
+"$here/ranks.sh" "$solocore" "$out/plans/ranks.json"
 "$here/writes.sh" "$solocore" "$out/plans/writes.json"
 "$here/levels.sh" "$solocore" "$out/plans"
 mkdir -p "$out/etc"

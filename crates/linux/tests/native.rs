@@ -55,6 +55,7 @@ fn regulation(budget: u64, sample: u64, sharing: Sharing) -> Regulation {
         cores: vec![CoreBudget { cpu: the_cpu(), planned: budget, budget, sample, writes: None }],
         cpus: u32::try_from(machine::online_cpus().expect("sysfs").len()).expect("few CPUs"),
         event: Event::find("page-faults", "").expect("it is known"),
+        binds_fifo: false,
         write_event: None,
         reclaim: false,
         sharing,

@@ -80,6 +80,7 @@ impl Bench {
             }],
             cpus: u32::try_from(cpus().len()).expect("few CPUs"),
             event: Event::find("page-faults", "").expect("it is known"),
+            binds_fifo: false,
             write_event: None,
             reclaim: false,
             sharing: Sharing::None,

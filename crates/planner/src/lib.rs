@@ -18,6 +18,7 @@ mod lock;
 mod margin;
 pub mod memory;
 mod planning;
+mod promises;
 mod repair;
 mod resources;
 mod vcpus;

@@ -43,6 +43,7 @@ pub fn whole(
         cores: plan_cores,
         reasons: Vec::new(),
         assumptions: Vec::new(),
+        promises: Vec::new(),
         regulation: PlanRegulation {
             policy: system.regulation.policy,
             period_ns: system.regulation.period.ns_ceil(),

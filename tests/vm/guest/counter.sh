@@ -27,7 +27,7 @@ for event in r11 r11:u; do
 	for engine in auto helper; do
 		[ $event-$engine != r11:u-helper ] || continue
 		kill -STOP $hogs
-		run="solocore run /plans/counter.json --event $event"
+		run="solocore run --partial /plans/counter.json --event $event"
 		start --engine $engine --duration "1 s" --format json
 		kill -CONT $hogs
 		wait $daemon

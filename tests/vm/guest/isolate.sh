@@ -26,7 +26,7 @@ same() {
 		fail "$1: $(diff /tmp/state.before /tmp/state.now | tr '\n' ' ')"
 	fi
 }
-run="solocore run /plans/isolate.json --event page-faults"
+run="solocore run --partial /plans/isolate.json --event page-faults"
 
 mkdir -p /sys/fs/cgroup
 mount -t cgroup2 cgroup2 /sys/fs/cgroup

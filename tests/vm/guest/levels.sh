@@ -68,11 +68,11 @@ back() {
 refused() {
 	sed "$1" /plans/levels.json >/tmp/changed.json
 	cmp -s /plans/levels.json /tmp/changed.json && fail "nothing is changed by $1"
-	expect 2 "$2" solocore run /tmp/changed.json --scheduler levels
+	expect 2 "$2" solocore run --partial /tmp/changed.json --scheduler levels
 }
 ticks=0
 seconds=${LEVEL_SECONDS:-2}
-run="solocore run /plans/levels.json --scheduler levels --format json"
+run="solocore run --partial /plans/levels.json --scheduler levels --format json"
 if [ "$WANT" != sched-ext ]; then
 	expect 3 "sched_ext" $run --duration "1 s"
 	echo "failures: $failures"
@@ -153,7 +153,7 @@ grep -q '^solocore_level_jobs_total{task="pilot",level="A"} [1-9]' /tmp/metrics 
 back "at the end" 0
 
 # Level C alone, five tasks for four CPUs: late, and within the analysis's bound.
-run="solocore run /plans/tardy.json --scheduler levels --format json"
+run="solocore run --partial /plans/tardy.json --scheduler levels --format json"
 start --duration "$seconds s" --sched-trace /tmp/t.csv --command "one=/bin/leveler 35000 yield" --command "two=/bin/leveler 35000 yield" \
 	--command "three=/bin/leveler 35000 yield" --command "four=/bin/leveler 35000 yield" --command "five=/bin/leveler 35000 yield"
 wait $daemon
@@ -169,7 +169,7 @@ above "level C is late, so the bound was tested, ns" $worst 1000000
 back "after level C" 0
 
 # Windows of partitions; draw never ends its job, and display keeps to its windows.
-run="solocore run /plans/windows.json --scheduler levels --format json"
+run="solocore run --partial /plans/windows.json --scheduler levels --format json"
 start --duration "$seconds s" --sched-trace /tmp/t.csv --command "steer=/bin/leveler 1000 yield" --command "chart=/bin/leveler 1000 job" \
 	--command "draw=/bin/leveler 9999999 yield"
 wait $daemon
@@ -193,7 +193,7 @@ done
 back "after windows" 0
 
 # Real-time threads beside the levels are reported, and whom they cost what.
-run="solocore run /plans/levels.json --scheduler levels --format json"
+run="solocore run --partial /plans/levels.json --scheduler levels --format json"
 taskset 1 leveler fifo 50 3000 & rude=$!
 start --duration "500 ms" --command "pilot=/bin/leveler 1500 yield"
 wait $daemon

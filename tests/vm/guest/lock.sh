@@ -22,7 +22,7 @@ start() {
 	plan=/plans/$1.json
 	shift
 	: >/tmp/errors
-	solocore run $plan --event page-faults "$@" >/tmp/run.json 2>/tmp/errors &
+	solocore run --partial $plan --event page-faults "$@" >/tmp/run.json 2>/tmp/errors &
 	daemon=$!
 	for _ in $(seq 150); do
 		grep -q "^regulating" /tmp/errors && return

@@ -35,7 +35,7 @@ kill -STOP $hogs
 free=$$
 state >/tmp/state.before
 
-run="solocore run /plans/mixed.json --event page-faults"
+run="solocore run --partial /plans/mixed.json --event page-faults"
 start --duration "1 s" --format json
 kill -CONT $hogs
 wait $daemon
@@ -61,7 +61,7 @@ sleep 0.2
 kill -9 $hogs
 same "killed"
 
-run="solocore run /plans/isolate.json --event page-faults"
+run="solocore run --partial /plans/isolate.json --event page-faults"
 start --command "video=/bin/true" --duration "1 s" --format json
 is "others are kept off core 1" "$(mask $free)" d
 is "later interrupts" "$(tr -d , </proc/irq/default_smp_affinity)" 1
@@ -70,6 +70,36 @@ is "exit code" $? 0
 [ "$(sum jobs)" -gt 3 ] && pass "$(sum jobs) jobs" || fail "$(sum jobs) jobs in a second: $(tail -n 2 /tmp/errors)"
 grep -q "put back" /tmp/errors && fail "$(grep "put back" /tmp/errors)"
 same "isolated"
+
+# Budgets bind analysed tasks as well: 1000 faults at 20 a millisecond take 50 ms, where a real-time task took 1 or 2.
+of_task() {
+	awk -F '[:,]' -v task="$1" -v field="$2" '
+		/"name"/ { gsub(/[ "]/, "", $2); at = $2 }
+		index($0, "\"" field "\"") && at == task { print $2 + 0; exit }' /tmp/run.json
+}
+run="solocore run --partial /plans/ranks.json --event page-faults"
+start --command "low=/bin/hog -1 work 1000" --duration "2 s" --format json
+wait $daemon
+is "exit code" $? 0
+mean=$(of_task low mean_response_ns)
+[ "${mean:-0}" -gt 45000000 ] && pass "an analysed task keeps to its budget: a job takes $mean ns" ||
+	fail "an analysed task passes by its budget: a job takes ${mean:-no} ns"
+[ "$(sum throttled_periods)" -gt 100 ] || fail "hardly a period was throttled, so nothing was tested"
+if [ "$WANT" = sched-ext ]; then
+	is "periods over budget" "$(sum periods_over_budget)" 0
+else
+	[ $(($(sum periods_over_budget) * 50)) -le "$(sum throttled_periods)" ] || fail "too many periods over budget"
+fi
+# And they keep their priorities: a short job does not wait for one of 300 ms.
+took=$(hog 1 spin 40000000)
+start --command "high=/bin/true" --command "low=/bin/hog -1 spin $((300000000 / (took / 40000000 + 1)))" --duration "3 s" --format json
+wait $daemon
+is "exit code" $? 0
+high=$(of_task high mean_response_ns) low=$(of_task low mean_response_ns)
+[ "${low:-0}" -gt 60000000 ] || fail "the long job took ${low:-no} ns, so nothing was tested"
+[ "$(of_task high jobs)" -gt 30 ] || fail "$(of_task high jobs) short jobs in 3 s"
+[ $((${high:-0} * 4)) -lt "${low:-0}" ] && pass "the short job goes first: $high ns beside $low ns" || fail "the short job took ${high:-no} ns beside $low ns"
+same "ranked"
 
 # VCPUs: one that does not fit is refused, two that compute have their capacities, and the trace says so.
 if [ "$WANT" = sched-ext ]; then
@@ -94,7 +124,7 @@ fi
 
 # Criticality levels: one task of level A, and one of level C that never ends a job by itself.
 if [ "$WANT" = sched-ext ]; then
-	solocore run /plans/levels.json --scheduler levels --format json --duration "500 ms" --sched-trace /tmp/t.csv \
+	solocore run --partial /plans/levels.json --scheduler levels --format json --duration "500 ms" --sched-trace /tmp/t.csv \
 		--command "pilot=/bin/leveler 1500 yield" --command "log=/bin/leveler 9999999 yield" >/tmp/run.json 2>/tmp/errors
 	is "exit code" $? 0
 	# The emulator lets CPUs wait for milliseconds (levels.sh).

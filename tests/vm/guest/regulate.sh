@@ -31,7 +31,7 @@ free() {
 watch() {
 	out=/tmp/run.json
 	kill -CONT $hogs
-	if ! solocore run "/plans/$1.json" --event page-faults --engine "$2" --duration "$3 s" --format json >$out 2>/tmp/errors; then
+	if ! solocore run --partial "/plans/$1.json" --event page-faults --engine "$2" --duration "$3 s" --format json >$out 2>/tmp/errors; then
 		fail "run $1 $2: $(tail -n 1 /tmp/errors)"
 		return
 	fi
@@ -80,7 +80,7 @@ free "after regulating"
 start() {
 	# What the last one said would pass for this one's.
 	: >/tmp/daemon.errors
-	solocore run /plans/mixed.json --event page-faults "$@" >/dev/null 2>/tmp/daemon.errors &
+	solocore run --partial /plans/mixed.json --event page-faults "$@" >/dev/null 2>/tmp/daemon.errors &
 	daemon=$!
 }
 await() {
@@ -123,7 +123,7 @@ free "after a stopped daemon"
 
 start
 await
-expect 3 "another solocore" solocore run /plans/mixed.json --event page-faults
+expect 3 "another solocore" solocore run --partial /plans/mixed.json --event page-faults
 expect 0 "throttled %" solocore top --every "200 ms" --count 2
 cat /tmp/said
 forked=$(hog -1 fork 1000)
@@ -145,17 +145,17 @@ if [ "$WANT" = sched-ext ] && [ -w /sys/devices/system/cpu/cpu3/online ]; then
 	code=$?
 	[ $code = 3 ] && grep -q "unloaded the scheduler" /tmp/daemon.errors && pass "a CPU goes offline: $(tail -n 1 /tmp/daemon.errors)" ||
 		fail "a CPU goes offline: exit code $code, $(tail -n 1 /tmp/daemon.errors)"
-	expect 3 "another machine" solocore run /plans/mixed.json --event page-faults
+	expect 3 "another machine" solocore run --partial /plans/mixed.json --event page-faults
 	echo 1 >/sys/devices/system/cpu/cpu3/online
 	free "after a CPU was offline"
 fi
 
-expect 3 "another machine" solocore run /plans/board.json --event page-faults
-expect 3 "no such counter" solocore run /plans/200.json --event cache-misses
-expect 2 "below one sample" solocore run /plans/5.json --event page-faults --sample 6
-expect 2 "no event is called" solocore run /plans/5.json --event nothing
-expect 0 "nothing was changed" solocore run /plans/5.json --event page-faults --dry-run
-expect 3 "privileges are missing" su user -c "solocore run /plans/5.json --event page-faults"
+expect 3 "another machine" solocore run --partial /plans/board.json --event page-faults
+expect 3 "no such counter" solocore run --partial /plans/200.json --event cache-misses
+expect 2 "below one sample" solocore run --partial /plans/5.json --event page-faults --sample 6
+expect 2 "no event is called" solocore run --partial /plans/5.json --event nothing
+expect 0 "nothing was changed" solocore run --partial /plans/5.json --event page-faults --dry-run
+expect 3 "privileges are missing" su user -c "solocore run --partial /plans/5.json --event page-faults"
 free "after refusals"
 
 echo "failures: $failures"

@@ -159,10 +159,10 @@ wcet = "1 ms"
 misses = 10
 TOML
 solocore plan /tmp/system.toml -o /tmp/plan.json >/dev/null || fail "no plan"
-expect 0 "background time is throttled while" solocore run /tmp/plan.json --dry-run --event page-faults
+expect 0 "background time is throttled while" solocore run --partial /tmp/plan.json --dry-run --event page-faults
 hog 2 &
 worker=$!
-solocore run /tmp/plan.json --event page-faults --duration "3 s" --format json >/tmp/run.json 2>/tmp/errors
+solocore run --partial /tmp/plan.json --event page-faults --duration "3 s" --format json >/tmp/run.json 2>/tmp/errors
 is "exit code" $? 0
 kill $worker
 contended=$(sed -n 's/^ *"contended": \([0-9]*\),\{0,1\}$/\1/p' /tmp/run.json)

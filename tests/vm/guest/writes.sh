@@ -11,7 +11,7 @@ for cpu in 0 1 2 3; do
 	hog $cpu &
 done
 sleep 2
-run="solocore run /plans/writes.json --event page-faults"
+run="solocore run --partial /plans/writes.json --event page-faults"
 expect 3 "no-write-budgets" $run --dry-run
 
 out=/tmp/run.json

@@ -73,6 +73,13 @@ pub struct RunArgs {
     /// Check everything, say what would be done, and change nothing.
     #[arg(long)]
     pub dry_run: bool,
+    /// Run although nobody keeps some of the promises that the plan's bounds rest on; then the
+    /// run repeats no verdict that needs them.
+    #[arg(long)]
+    pub partial: bool,
+    /// Answer for a promise yourself, by its id or subject, like prefetchers or banks:core-2.
+    #[arg(long = "vouch", value_name = "PROMISE")]
+    pub vouched: Vec<String>,
     /// Answer Prometheus at this address, like 127.0.0.1:9184.
     #[arg(long, value_name = "ADDRESS")]
     pub metrics: Option<std::net::SocketAddr>,
@@ -125,14 +132,31 @@ pub struct ExecArgs {
     pub command: Vec<std::ffi::OsString>,
 }
 
+impl RunArgs {
+    /// Of a command line that begins with `run`.
+    ///
+    /// # Errors
+    /// As when it is typed.
+    pub fn of(words: &[std::ffi::OsString]) -> Result<Self, crate::fail::Failure> {
+        let command = <Self as clap::Args>::augment_args(clap::Command::new("run"));
+        let matches = command.try_get_matches_from(words);
+        matches
+            .and_then(|m| <Self as clap::FromArgMatches>::from_arg_matches(&m))
+            .map_err(|e| crate::fail::Failure::Input(e.to_string()))
+    }
+}
+
 #[derive(Debug, clap::Args)]
 pub struct TopArgs {
     /// Time between two looks, like "1 s".
     #[arg(long, default_value = "1 s", value_name = "TIME")]
     pub every: Time,
-    /// Look so often, and end [default: until Ctrl-C].
+    /// How often to look before it ends [default: until Ctrl-C].
     #[arg(long, value_name = "N")]
     pub count: Option<u64>,
+    /// What to print; JSON is the run so far, once.
+    #[arg(long, value_enum, default_value_t)]
+    pub format: Format,
 }
 
 #[derive(Debug, clap::Args)]
@@ -140,6 +164,9 @@ pub struct DoctorArgs {
     /// Test this event as well.
     #[arg(long, value_name = "NAME")]
     pub event: Option<String>,
+    /// Say who would keep the promises of this plan here, if its tasks were started.
+    #[arg(long, value_name = "PLAN")]
+    pub plan: Option<PathBuf>,
     /// What to print.
     #[arg(long, value_enum, default_value_t)]
     pub format: Format,

@@ -34,7 +34,9 @@ pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
         Word::Message(message) => eprintln!("solocore: {message}"),
     })?;
     to.write(&outcome)?;
-    outcome.lost.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+    let broken = !outcome.run.broken.is_empty() && !outcome.run.partial;
+    let code = ExitCode::from(u8::from(broken));
+    outcome.lost.map_or(Ok(code), |error| Err(error.into()))
 }
 
 /// Runs it for as long as a program takes, which is its last part; the program's exit code.

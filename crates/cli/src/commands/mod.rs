@@ -18,6 +18,7 @@ mod latency;
 mod levels;
 mod plan;
 mod profile;
+mod promises;
 mod report;
 mod reproduce;
 mod run;

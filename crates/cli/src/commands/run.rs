@@ -30,6 +30,21 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
                 .to_owned(),
         ));
     }
+    let daemon = prepared(args)?;
+    if args.dry_run {
+        return dry_run(args, daemon);
+    }
+    let to = Destination {
+        sched_trace: args.scheduling.sched_trace.as_deref(),
+        trace: args.isolation.trace.as_deref(),
+        output: args.output.as_deref(),
+        format: args.format,
+    };
+    daemon::run(daemon, &to)
+}
+
+/// The run of a plan, with all that takes part; nothing is started yet.
+pub(crate) fn prepared(args: &RunArgs) -> Result<Daemon, Failure> {
     let plan = read_plan(&args.plan)?;
     let mut daemon = Daemon::default();
     if let Some(planned) = plan.vcpus() {
@@ -43,16 +58,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode, Failure> {
     daemon.duration = args.duration.map(|d| Duration::from_nanos(d.ns_ceil()));
     daemon.metrics = args.metrics;
     daemon.plan = Some(plan);
-    if args.dry_run {
-        return dry_run(args, daemon);
-    }
-    let to = Destination {
-        sched_trace: args.scheduling.sched_trace.as_deref(),
-        trace: args.isolation.trace.as_deref(),
-        output: args.output.as_deref(),
-        format: args.format,
-    };
-    daemon::run(daemon, &to)
+    daemon.partial = args.partial;
+    daemon.vouched.clone_from(&args.vouched);
+    Ok(daemon)
 }
 
 fn dry_run(args: &RunArgs, mut daemon: Daemon) -> Result<ExitCode, Failure> {
@@ -66,8 +74,8 @@ fn dry_run(args: &RunArgs, mut daemon: Daemon) -> Result<ExitCode, Failure> {
 
 /// What takes part in a run with budgets of accesses, under the kernel's own scheduler.
 fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Failure> {
-    let regulation = regulation_of(args, plan)?;
     let layout = Rc::new(isolation::layout(&args.isolation, plan, &args.plan)?);
+    let regulation = Regulation { binds_fifo: layout.has_fifo(), ..regulation_of(args, plan)? };
     let locks = regulation.lock.is_some();
     let serves = locks || regulation.dynamic.is_some() || !layout.slots.slots.is_empty();
     run_options::for_budgets(args, (serves, locks))?;
@@ -76,9 +84,9 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let regulating =
         Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
     let settings = Settings::default();
-    let mut tasks = Tasks::new(&layout, &settings);
     // Drivers that are started find somebody who answers.
     let engine = regulating.engine();
+    let mut tasks = Tasks::new(&layout, &settings).ordered(engine.clone());
     daemon.add(regulating);
     daemon.add(LockClients::new(engine, clients, max_hold_ns));
     if args.isolation.resctrl {

@@ -1,5 +1,6 @@
 //! What `solocore run --dry-run` says, for people.
 
+use crate::commands::promises;
 use crate::commands::run_text::limit;
 use crate::table;
 use solocore_linux::daemon::{IsolationPreview, LevelPreview, Preview, RegulationPreview};
@@ -16,6 +17,7 @@ pub fn text(preview: &Preview) -> String {
     }
     out += &preview.vcpus.as_deref().map_or_else(String::new, vcpus);
     out += &preview.isolation.as_ref().map_or_else(String::new, isolation);
+    out += &promises::answered(&preview.promises);
     for note in &preview.notes {
         out += &format!("note: {note}\n");
     }

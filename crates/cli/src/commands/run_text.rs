@@ -1,5 +1,6 @@
 //! A run for people: a table for each part that took part in it.
 
+use crate::commands::promises;
 use crate::table;
 use solocore_model::run::{
     RunGroup, RunLevelCpu, RunLevelIntruder, RunLevels, RunLock, RunLocked, RunRegulation,
@@ -24,7 +25,20 @@ pub fn text(run: &RunResult) -> String {
     out += &groups(&run.groups);
     out += &locked(&run.locked_pages);
     out += &run.lock.as_ref().map_or_else(String::new, lock);
+    out += &promises(run);
     out + &format!("\n{}, {:.3} s; ended by {}\n", by(run), run.duration_ns as f64 / 1e9, run.ended)
+}
+
+/// Who kept the plan's promises, and whether its verdicts hold.
+fn promises(run: &RunResult) -> String {
+    let mut out = promises::answered(&run.promises);
+    if !run.broken.is_empty() {
+        out += &format!("broken while it ran: {}\n", run.broken.join(", "));
+    }
+    if run.partial {
+        out += "partial: bounds that rest on promises of nobody do not hold\n";
+    }
+    out
 }
 
 /// What was at work.
@@ -240,7 +254,7 @@ fn tasks<'a>(tasks: impl Iterator<Item = &'a RunTask>) -> String {
             t.name.clone(),
             t.core.to_string(),
             t.how.clone(),
-            t.fifo.map_or("normal".to_owned(), |p| format!("fifo {p}")),
+            scheduling(t),
             t.jobs.to_string(),
             t.failed.to_string(),
             t.misses_deadline.to_string(),
@@ -250,6 +264,14 @@ fn tasks<'a>(tasks: impl Iterator<Item = &'a RunTask>) -> String {
         ]
     };
     shown(&head, run.into_iter().map(row))
+}
+
+fn scheduling(t: &RunTask) -> String {
+    match (t.fifo, t.rank) {
+        (Some(priority), _) => format!("fifo {priority}"),
+        (None, Some(rank)) => format!("rank {rank}"),
+        (None, None) => "normal".to_owned(),
+    }
 }
 
 /// Windows that were kept by stopping jobs; empty without partitions.

@@ -9,6 +9,7 @@ use crate::host::threads::{self, ThreadChange, What};
 use crate::schedule::isolate::Layout;
 use crate::sys::tasks;
 use solocore_model::Plan;
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::profile::PageName;
 use solocore_model::run::{RunInterrupts, RunResult};
 use std::collections::BTreeMap;
@@ -50,6 +51,12 @@ impl Ways {
 }
 
 impl Part for Ways {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        (promise.subject == Subject::Ways).then(|| {
+            Answer::kept(promise, "resctrl", true, "groups of the kernel's resctrl have them")
+        })
+    }
+
     fn check(&mut self) -> Result<(), LinuxError> {
         resctrl::look(&self.plan).map(drop)
     }
@@ -93,6 +100,27 @@ impl Interrupts {
 }
 
 impl Part for Interrupts {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        if promise.subject != Subject::Interrupts {
+            return None;
+        }
+        if promise.core() == Some(self.layout.irq_cpu) {
+            return Some(Answer::open(
+                promise,
+                true,
+                "every interrupt comes here; leave a core without analysed tasks, name it with \
+                    --irq-cpu, or give --vouch interrupts",
+            ));
+        }
+        let refused = self.moved.as_ref().and_then(|moved| moved.refused.first());
+        Some(match refused {
+            Some((irq, why)) => {
+                Answer::open(promise, true, format!("interrupt {irq} cannot be moved: {why}"))
+            }
+            None => Answer::kept(promise, "interrupts", false, "moved, as far as they let"),
+        })
+    }
+
     fn preview(&self, preview: &mut Preview) {
         preview.isolation().irqs = irq::that_reach(&Places::default(), &self.layout.off());
     }

@@ -10,6 +10,7 @@ use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, Scheduler, Table, Task};
 use crate::schedule::placed::{How, Placed};
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunLevels, RunResult, RunTask};
 use std::rc::Rc;
 
@@ -85,6 +86,19 @@ impl Levels {
 }
 
 impl Part for Levels {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        let by = "levels";
+        match promise.subject {
+            Subject::Slots | Subject::Levels | Subject::Window => {
+                Some(Answer::kept(promise, by, true, "the scheduler decides by them"))
+            }
+            Subject::Place | Subject::Releases if self.how(promise.name()) != "not run" => {
+                Some(Answer::kept(promise, by, true, "the scheduler places and releases it"))
+            }
+            _ => None,
+        }
+    }
+
     fn check(&mut self) -> Result<(), LinuxError> {
         machine::check_sched_ext()
     }

@@ -17,6 +17,7 @@ mod memory;
 mod metrics;
 mod part;
 mod program;
+mod promises;
 mod regulation;
 mod tasks;
 mod vcpus;
@@ -42,6 +43,7 @@ use crate::host::status::Status;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
+use solocore_model::plan::Answer;
 use solocore_model::run::{self, RunResult, RunScheme};
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -80,6 +82,12 @@ pub struct Daemon {
     pub duration: Option<Duration>,
     /// Where Prometheus asks.
     pub metrics: Option<SocketAddr>,
+    /// Run although nobody keeps some of the plan's promises.
+    pub partial: bool,
+    /// Promises that the user answers for, by id or subject.
+    pub vouched: Vec<String>,
+    /// Answers as the run began.
+    promised: Vec<Answer>,
     parts: Vec<Box<dyn Part>>,
     started: usize,
     begun_ns: u64,
@@ -95,18 +103,49 @@ impl Daemon {
     }
 
     fn check(&mut self) -> Result<(), LinuxError> {
+        self.check_vouched()?;
         machine::check_privileges()?;
         self.parts.iter_mut().try_for_each(|part| part.check())
     }
 
+    /// Is all that is vouched for a promise of the plan?
+    fn check_vouched(&self) -> Result<(), LinuxError> {
+        let promises = self.plan.as_ref().map_or(&[][..], |plan| &plan.promises);
+        let unknown = |v: &&String| !promises.iter().any(|p| promises::names(v, p));
+        let Some(vouched) = self.vouched.iter().find(unknown) else { return Ok(()) };
+        let mut subjects: Vec<&str> = promises.iter().map(|p| p.subject.name()).collect();
+        subjects.dedup();
+        Err(LinuxError::Input(format!(
+            "--vouch {vouched}: the plan makes no such promise; it has {}",
+            if subjects.is_empty() { "none".to_owned() } else { subjects.join(", ") }
+        )))
+    }
+
+    fn answers(&self) -> Vec<Answer> {
+        let plan = self.plan.as_ref();
+        plan.map_or_else(Vec::new, |plan| promises::answers(plan, &self.parts, &self.vouched))
+    }
+
+    /// Does somebody keep each promise, or does the user want a partial run?
+    fn check_promises(&self) -> Result<(), LinuxError> {
+        let Some(plan) = self.plan.as_ref().filter(|_| !self.partial) else { return Ok(()) };
+        promises::refusal(plan, &self.answers())
+            .map_or(Ok(()), |refused| Err(LinuxError::Machine(refused)))
+    }
+
     /// What would be done, and why this machine cannot, if so. Changes nothing.
     pub fn preview(&mut self) -> (Preview, Option<LinuxError>) {
-        let refused = self.check().and_then(|()| Instance::take().map(drop)).err();
+        let refused = self
+            .check()
+            .and_then(|()| Instance::take().map(drop))
+            .and_then(|()| self.check_promises())
+            .err();
         let mut preview = Preview {
             format: part::PREVIEW_FORMAT,
             scheme: self.scheme,
             machine: refused.as_ref().map(ToString::to_string),
             notes: self.all_notes(),
+            promises: self.answers(),
             ..Preview::default()
         };
         self.parts.iter().for_each(|part| part.preview(&mut preview));
@@ -125,13 +164,22 @@ impl Daemon {
         say: &dyn Fn(Word<'_>),
     ) -> Result<Outcome, LinuxError> {
         self.check()?;
+        self.check_promises()?;
         let instance = Instance::take()?;
         let status = Status::open(self.metrics)?;
         self.start()?;
+        // Some parts know only now.
+        self.check_promises()?;
+        self.promised = self.answers();
         self.announce(say);
         let (ended, lost) = self.rounds(&status, stopped, say);
         let mut run = self.seen(&ended)?;
         run.plan = self.plan.clone();
+        if let Some(plan) = &mut run.plan {
+            promises::in_force(plan, &run.promises);
+        }
+        let broken = promises::broken(&self.promised, &run.promises);
+        run.broken = broken.iter().map(|a| a.promise.id.clone()).collect();
         let mut traces = Traces { begun_ns: self.begun_ns, ..Traces::default() };
         self.parts.iter_mut().for_each(|part| part.traced(&mut traces));
         self.end();
@@ -235,6 +283,8 @@ impl Daemon {
             ..RunResult::default()
         };
         self.parts.iter().try_for_each(|part| part.seen(&mut run))?;
+        run.promises = self.answers();
+        run.partial = self.partial;
         run.since(self.begun_ns);
         Ok(run)
     }

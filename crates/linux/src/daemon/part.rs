@@ -5,7 +5,7 @@ use crate::host::keeper::Changes;
 use crate::regulate::history::Period;
 use crate::regulate::regulation::CoreBudget;
 use serde::Serialize;
-use solocore_model::plan::PlanVcpu;
+use solocore_model::plan::{Answer, PlanVcpu, Promise};
 use solocore_model::run::{RunConfined, RunResult, RunScheme};
 use solocore_model::sched_trace::SchedTrace;
 use std::cell::RefCell;
@@ -24,6 +24,12 @@ pub trait Part {
 
     /// What it would do. Changes nothing.
     fn preview(&self, _preview: &mut Preview) {}
+
+    /// Does it keep this promise of the plan? `None`: it has nothing to do with it. Before the
+    /// start: would it?
+    fn keeps(&self, _promise: &Promise) -> Option<Answer> {
+        None
+    }
 
     /// Starts it.
     ///
@@ -215,6 +221,9 @@ pub struct Preview {
     pub machine: Option<String>,
     /// What the user should know.
     pub notes: Vec<String>,
+    /// The plan's promises, and who would keep them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<Answer>,
     /// Regulation of accesses.
     #[serde(flatten)]
     pub regulation: Option<RegulationPreview>,

@@ -6,8 +6,9 @@ use crate::host::machine;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
 use crate::regulate::history::Recorder;
-use crate::regulate::regulation::{CoreBudget, Regulation};
+use crate::regulate::regulation::{CoreBudget, Regulation, Sharing};
 use crate::regulate::shared::Counts;
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunRegulation, RunResult};
 
 /// See the module.
@@ -29,6 +30,45 @@ impl Regulating {
     pub fn new(regulation: Regulation, choice: Choice, traced: bool) -> Self {
         let (engine, passed_over) = (Held::default(), None);
         Self { regulation, choice, traced, tried: None, engine, passed_over, recorder: None }
+    }
+
+    /// Why no budget of this run is one of accesses to memory.
+    fn counts_something_else(&self) -> Option<String> {
+        let event = &self.regulation.event;
+        let name = event.name();
+        let why = if event.is_software() {
+            format!("{name} stand in for accesses; give --event with a counter of misses")
+        } else if event.is_of_programs_only() {
+            format!("{name} leaves out what the kernel does for programs; drop :u")
+        } else if self.regulation.reclaim || self.regulation.sharing != Sharing::None {
+            "--reclaim and --share let cores exceed their budgets; leave them out".to_owned()
+        } else {
+            return None;
+        };
+        Some(why)
+    }
+
+    /// Why a core's budget is not kept, by what was set up and seen.
+    fn broken(&self, promise: &Promise) -> Option<String> {
+        let Some(core) = self.regulation.cores.iter().find(|c| Some(c.cpu) == promise.core())
+        else {
+            return Some("this run gives the core no budget".to_owned());
+        };
+        let writes = promise.subject == Subject::WriteBudget;
+        if writes && core.writes.is_none() {
+            return Some("no event counts writes here; give --write-event".to_owned());
+        }
+        let engine = self.engine.borrow();
+        let engine = engine.as_ref()?;
+        if let Some(hole) = engine.holes().first() {
+            return Some(hole.clone());
+        }
+        // What the kernel does not tell, the run's summary will say.
+        let counts = engine.counts().ok()?;
+        let (_, seen) = counts.iter().find(|(cpu, _)| *cpu == core.cpu)?;
+        let of_writes = seen.writes.map_or(0, |w| w.periods_over_write_budget);
+        let over = if writes { of_writes } else { seen.periods_over_budget };
+        (over > 0).then(|| format!("{over} periods went over it"))
     }
 
     /// The engine, while it is there.
@@ -62,6 +102,24 @@ impl Part for Regulating {
             engine: if helper { "helper" } else { "sched-ext" },
             cores: self.regulation.cores.clone(),
         });
+    }
+
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        let why = match promise.subject {
+            Subject::Budget | Subject::WriteBudget => {
+                self.counts_something_else().or_else(|| self.broken(promise))
+            }
+            Subject::SoftBudget => self.counts_something_else(),
+            _ => return None,
+        };
+        Some(match why {
+            Some(why) => Answer::open(promise, true, why),
+            None => {
+                let how =
+                    format!("counted by {}, and the core stopped", self.regulation.event.name());
+                Answer::kept(promise, "regulation", true, how)
+            }
+        })
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {

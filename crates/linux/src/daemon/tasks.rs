@@ -6,11 +6,13 @@ use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::resctrl::Groups;
 use crate::host::threads::{self, ThreadChange, What};
+use crate::regulate::engine::Engine;
 use crate::schedule::isolate::Layout;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::locker::Locker;
 use crate::schedule::placed::{How, Placed};
 use crate::sys::{Scheduling, tasks};
+use solocore_model::plan::{Answer, Promise};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunResult;
 use std::collections::BTreeMap;
@@ -30,6 +32,10 @@ pub struct Tasks {
     /// Groups of the hardware, and pages that are to be read into ways of their own.
     ways: Option<(Held<Groups>, Pages)>,
     bind: Bind,
+    /// A scheduler of solocore gives tasks their time.
+    scheduled: bool,
+    /// Orders tasks, if it can, so that budgets bind them as well.
+    engine: Held<Box<dyn Engine>>,
     jobs: Option<Jobs>,
     locker: Option<Locker>,
 }
@@ -40,7 +46,16 @@ impl Tasks {
     pub fn new(layout: &Rc<Layout>, settings: &Settings) -> Self {
         let bind: Bind = Box::new(|_, _| Ok(()));
         let (layout, settings) = (Rc::clone(layout), Some(settings.clone()));
-        Self { layout, settings, ways: None, bind, jobs: None, locker: None }
+        Self {
+            layout,
+            settings,
+            ways: None,
+            bind,
+            scheduled: false,
+            engine: Held::default(),
+            jobs: None,
+            locker: None,
+        }
     }
 
     /// The same, in the groups that the hardware gives them; locked pages are read into ways of
@@ -50,15 +65,24 @@ impl Tasks {
         Self { ways: Some((ways.groups(), ways.pages())), ..self }
     }
 
+    /// The same, in the order of an engine that can stop them at their budgets.
+    #[must_use]
+    pub fn ordered(self, engine: Held<Box<dyn Engine>>) -> Self {
+        Self { engine, ..self }
+    }
+
     /// The same, bound by somebody.
     #[must_use]
     pub fn bound(self, bind: Bind) -> Self {
-        Self { bind, ..self }
+        Self { bind, scheduled: true, ..self }
     }
 
     /// In the groups of the hardware, if there are any.
     fn placed(&mut self) -> Vec<Placed> {
         let mut placed = self.layout.tasks.clone();
+        if self.engine.borrow().as_ref().is_some_and(|engine| engine.ranks()) {
+            placed.iter_mut().for_each(Placed::order_by_rank);
+        }
         let Some((groups, pages)) = &self.ways else { return placed };
         if let Some(groups) = groups.borrow().as_ref() {
             placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
@@ -69,7 +93,18 @@ impl Tasks {
     }
 }
 
+impl Tasks {
+    fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
+        let engine = self.engine.borrow();
+        engine.as_ref().map_or(Ok(()), |engine| engine.rank(thread, rank, children_only))
+    }
+}
+
 impl Part for Tasks {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        self.layout.keeps(promise, self.scheduled)
+    }
+
     fn preview(&self, preview: &mut Preview) {
         let runs = self.layout.tasks.iter().filter(|t| t.how != How::NotRun);
         let isolation = preview.isolation();
@@ -100,10 +135,18 @@ impl Part for Tasks {
                 Ok(())
             })?;
         }
-        let bind = |name: &str, thread: u32| (self.bind)(name, Member::Thread(thread));
+        let rank = |name: &str| placed.iter().find(|p| p.name == name).and_then(|p| p.rank);
+        let bind = |name: &str, thread: u32| {
+            rank(name).map_or(Ok(()), |rank| self.rank(thread, rank, true))?;
+            (self.bind)(name, Member::Thread(thread))
+        };
         let jobs = Jobs::start(&placed, self.layout.directory(), &self.layout.slots.epoch, &bind)?;
         for task in &placed {
             if let How::Attach(pid) = task.how {
+                if let Some(rank) = task.rank {
+                    let all = threads::all(Path::new("/proc"), Some(pid));
+                    all.iter().try_for_each(|t| self.rank(t.tid, rank, false))?;
+                }
                 (self.bind)(&task.name, Member::Process(pid))?;
             }
         }
@@ -160,9 +203,14 @@ fn attach(changes: &mut Changes, task: &Placed, pid: u32) -> Result<(), LinuxErr
         let change = |what| ThreadChange { tid: thread.tid, start: thread.start, what };
         let old = tasks::affinity_of(thread.tid).map_err(|e| fail(&e))?;
         changes.change(&change(What::Cpus(old, vec![task.core]))).map_err(|e| fail(&e))?;
-        if let Some(priority) = task.fifo {
+        // One with a rank must not pass by the engine as a real-time task.
+        let wanted = match (task.fifo, task.rank) {
+            (Some(priority), _) => Some(Scheduling::fifo_inherited(priority)),
+            (None, Some(_)) => Some(Scheduling::ordinary()),
+            (None, None) => None,
+        };
+        if let Some(new) = wanted.map(|s| s.numbers()) {
             let old = Scheduling::of(thread.tid).map_err(|e| fail(&e))?.numbers();
-            let new = Scheduling::fifo_inherited(priority).numbers();
             changes.change(&change(What::Scheduling(old, new))).map_err(|e| fail(&e))?;
         }
         if let Some(tasks) = &task.group {

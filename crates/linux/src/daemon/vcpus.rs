@@ -7,7 +7,7 @@ use crate::error::LinuxError;
 use crate::host::machine;
 use crate::schedule::vcpus::control::Control;
 use crate::schedule::vcpus::{Options, Vcpus, Wanted};
-use solocore_model::plan::PlanVcpu;
+use solocore_model::plan::{Answer, PlanVcpu, Promise, Subject};
 use solocore_model::run::{RunResult, RunVcpus};
 use std::time::Duration;
 
@@ -93,6 +93,21 @@ impl Scheduling {
 }
 
 impl Part for Scheduling {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        if promise.subject != Subject::Vcpu {
+            return None;
+        }
+        let vcpus = self.vcpus.borrow();
+        let intruders = vcpus.as_ref().map_or_else(Vec::new, |vcpus| vcpus.intruders());
+        Some(match intruders.iter().find(|i| i.lost_foreground_ns > 0) {
+            Some(intruder) => {
+                let why = format!("a real-time thread took its time: {}", intruder.text());
+                Answer::open(promise, true, why)
+            }
+            None => Answer::kept(promise, "vcpus", true, "the scheduler of VCPUs gives it"),
+        })
+    }
+
     fn check(&mut self) -> Result<(), LinuxError> {
         machine::check_sched_ext()
     }

@@ -40,6 +40,8 @@ pub struct Regulation {
     pub event: Event,
     /// What counts as a write, where they are counted apart.
     pub write_event: Option<Event>,
+    /// Analysed tasks run at real-time priorities; plain MemGuard stops these as well.
+    pub binds_fifo: bool,
     /// May cores use what others are not expected to?
     pub reclaim: bool,
     /// What happens with time that is left.
@@ -103,6 +105,7 @@ impl Regulation {
             cpus,
             event,
             write_event,
+            binds_fifo: false,
             reclaim,
             sharing,
             lock,
@@ -154,6 +157,7 @@ impl Regulation {
             cpus,
             event,
             write_event,
+            binds_fifo: false,
             reclaim,
             sharing,
             lock,
@@ -179,6 +183,12 @@ impl Regulation {
         let tasks = dynamic.tasks.iter().map(|t| t.name.clone()).collect();
         let (look_ns, cpus) = (dynamic.look_ns, dynamic.cpus);
         Some(Serving { look_ns, max_hold_ns: 0, cpus, tasks, holders: false, slots_only: false })
+    }
+
+    /// Do budgets bind tasks at real-time priorities? Those of the lock and of dynamic budgets are
+    /// for others than these.
+    pub(crate) fn stops_fifo(&self) -> bool {
+        self.binds_fifo && self.serving().is_none()
     }
 
     /// For how long a CPU can be stopped, and two periods more.

@@ -37,6 +37,7 @@ pub(super) fn place(
             name: name.clone(),
             core: io_core.unwrap_or(irq_cpu),
             fifo: io_core.filter(|_| wishes.fifo).map(|_| priority),
+            rank: None,
             period_ns: None,
             deadline_ns: None,
             window: None,

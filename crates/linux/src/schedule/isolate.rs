@@ -23,11 +23,12 @@ use crate::clients::SlotTable;
 use crate::error::LinuxError;
 use crate::host::cpuset::Confiner;
 use solocore_model::Plan;
+use solocore_model::plan::{Answer, Promise, Subject};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// Priority of the most urgent analysed task; the helper engine has 1 and the daemon 2.
-const HIGHEST: i32 = 89;
+pub(super) const HIGHEST: i32 = 89;
 /// Lowest priority of an analysed task.
 const LOWEST: i32 = 10;
 
@@ -97,6 +98,43 @@ impl Layout {
         &self.directory
     }
 
+    /// What tasks in their places keep of a plan's promises; `scheduled`: a scheduler of solocore
+    /// gives them their time.
+    pub(crate) fn keeps(&self, promise: &Promise, scheduled: bool) -> Option<Answer> {
+        let kept = |checked, why: &str| Some(Answer::kept(promise, "tasks", checked, why));
+        let open = |why: &str| Some(Answer::open(promise, false, why));
+        let runs = |t: &&Placed| t.how != How::NotRun;
+        let task = self.tasks.iter().filter(runs).find(|t| t.name == promise.name());
+        match (promise.subject, task) {
+            (Subject::Place, Some(task)) if task.fifo.is_none() && !scheduled => open(
+                "it runs as an ordinary program (--no-fifo), so others there delay it; drop \
+                    --no-fifo",
+            ),
+            (Subject::Place, Some(_)) => kept(false, "bound to its core, above other programs"),
+            (Subject::Releases, Some(Placed { how: How::Start(_), .. })) => {
+                kept(true, "solocore releases its jobs")
+            }
+            (Subject::Releases, Some(_)) => {
+                open("its program keeps its own period; start it instead, or give --vouch releases")
+            }
+            (Subject::Window, _) => self.keeps_window(promise),
+            (Subject::Transfer, Some(Placed { how: How::Drive(_), .. })) => {
+                kept(true, "solocore starts its driver")
+            }
+            _ => None,
+        }
+    }
+
+    /// Windows are kept by stopping what was started in them.
+    fn keeps_window(&self, promise: &Promise) -> Option<Answer> {
+        let inside = |t: &&Placed| {
+            t.how != How::NotRun && t.window.as_ref().is_some_and(|w| w.partition == promise.name())
+        };
+        self.tasks.iter().any(|t| inside(&t)).then(|| {
+            Answer::kept(promise, "tasks", true, "its programs are stopped outside of its windows")
+        })
+    }
+
     fn first_notes(&self, plan: &Plan) -> Vec<String> {
         let mut notes = Vec::new();
         if self.confine && self.rest.is_empty() {
@@ -104,15 +142,7 @@ impl Layout {
                 "every core has analysed tasks, so other programs are not kept off them".to_owned(),
             );
         }
-        let budgets: BTreeSet<Option<u64>> = plan.cores.iter().map(|c| c.budget_accesses).collect();
         let runs = |t: &Placed| t.how != How::NotRun;
-        if budgets.len() > 1 && self.tasks.iter().any(|t| t.fifo.is_some() && runs(t)) {
-            notes.push(
-                "tasks under SCHED_FIFO pass by their budgets; with uneven budgets the other \
-                    cores' bounds rest on these: see CAVEATS.md, or give --no-fifo"
-                    .to_owned(),
-            );
-        }
         if !self.by_hardware {
             notes.push(
                 "shares of cache and banks are not applied (`solocore doctor` says what \
@@ -137,6 +167,12 @@ impl Layout {
             ));
         }
         notes
+    }
+
+    /// Do analysed tasks run at real-time priorities, above everything that budgets stop by itself?
+    #[must_use]
+    pub fn has_fifo(&self) -> bool {
+        self.tasks.iter().any(|t| t.fifo.is_some() && t.how != How::NotRun)
     }
 
     /// Hard cores that interrupts are moved off.
@@ -205,6 +241,7 @@ fn place(
             name: t.name.clone(),
             core: t.core,
             fifo: if wishes.fifo && !t.best_effort() { Some(priority(plan, t)?) } else { None },
+            rank: None,
             period_ns: t.period_ns,
             deadline_ns: t.deadline_ns,
             window: windows::of(plan, t),

@@ -103,6 +103,7 @@ impl Jobs {
                 name: p.name.clone(),
                 core: p.core,
                 fifo: p.fifo,
+                rank: p.rank,
                 how: p.how.word().to_owned(),
                 ..Default::default()
             };
@@ -477,6 +478,7 @@ mod tests {
             name: "t".into(),
             core,
             fifo: None,
+            rank: None,
             period_ns,
             deadline_ns: period_ns,
             window: None,

@@ -256,6 +256,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             name: "t".to_owned(),
             core: 1,
             fifo: None,
+            rank: None,
             period_ns: None,
             deadline_ns: None,
             window: None,

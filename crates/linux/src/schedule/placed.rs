@@ -67,6 +67,8 @@ pub struct Placed {
     pub core: u32,
     /// Priority under `SCHED_FIFO`; none: an ordinary task.
     pub fifo: Option<i32>,
+    /// Rank inside the sched_ext engine, 1 first; none: an ordinary task there.
+    pub rank: Option<u32>,
     /// Time between releases; none: back to back.
     pub period_ns: Option<u64>,
     /// Relative deadline.
@@ -79,6 +81,18 @@ pub struct Placed {
     pub group: Option<PathBuf>,
     /// A scheduler of solocore decides where and when it runs: it is bound to no core.
     pub free: bool,
+}
+
+impl Placed {
+    /// Not under `SCHED_FIFO`, which passes by every budget, but in the same order inside the
+    /// engine. Drivers stay real-time.
+    pub(crate) fn order_by_rank(&mut self) {
+        if !matches!(self.how, How::Drive(_))
+            && let Some(fifo) = self.fifo.take()
+        {
+            self.rank = u32::try_from(super::isolate::HIGHEST - fifo + 1).ok();
+        }
+    }
 }
 
 /// The command, if its program is there: a relative path is one from the directory, a plain name is

@@ -160,6 +160,11 @@ impl Scheduling {
         Self { policy: libc::SCHED_FIFO | libc::SCHED_RESET_ON_FORK, priority }
     }
 
+    /// An ordinary thread.
+    pub fn ordinary() -> Self {
+        Self { policy: libc::SCHED_OTHER, priority: 0 }
+    }
+
     /// That of the calling thread.
     pub fn mine() -> io::Result<Self> {
         // SAFETY: asks for a number.

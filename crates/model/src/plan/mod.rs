@@ -7,6 +7,7 @@ pub mod advice;
 pub mod core;
 pub mod file;
 pub mod levels;
+pub mod promise;
 pub mod task;
 pub mod vcpus;
 pub mod waterfall;
@@ -14,6 +15,7 @@ pub mod windows;
 
 pub use self::core::{CoreMargin, PlanCore, PlanRegulation};
 pub use levels::LevelsPlan;
+pub use promise::{Answer, Promise, Subject};
 pub use task::{PlanTask, TaskMargin, Unlocked, Verdict};
 pub use vcpus::{PlanVcpu, VcpuScheduling, VcpusPlan};
 pub use windows::WindowsPlan;
@@ -69,6 +71,9 @@ pub struct Plan {
     pub reasons: Vec<String>,
     /// What the verdict rests on.
     pub assumptions: Vec<String>,
+    /// What bounds rest on that somebody must keep while the plan runs; plans of before have none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<Promise>,
     /// Regulation.
     pub regulation: PlanRegulation,
     /// The board, whole, so that a plan stands alone.

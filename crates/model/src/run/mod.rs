@@ -20,7 +20,7 @@ pub use tasks::{
 };
 pub use vcpus::{RunThrottling, RunVcpu, RunVcpuCpu, RunVcpuIntruder, RunVcpus};
 
-use crate::plan::{Plan, Scheme};
+use crate::plan::{Answer, Plan, Scheme};
 use serde::{Deserialize, Serialize};
 
 /// Written at the head of the file.
@@ -88,6 +88,15 @@ pub struct RunResult {
     /// What the user was told.
     #[serde(default)]
     pub notes: Vec<String>,
+    /// The plan's promises, and who keeps them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promises: Vec<Answer>,
+    /// Ids of those that were kept as the run began, and are no longer.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub broken: Vec<String>,
+    /// It was begun although nobody kept some of them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub partial: bool,
     /// What regulated accesses to memory.
     #[serde(flatten)]
     pub regulation: Option<RunRegulation>,

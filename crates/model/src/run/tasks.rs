@@ -24,6 +24,9 @@ pub struct RunTask {
     pub how: String,
     /// Priority under `SCHED_FIFO`; none: an ordinary task.
     pub fifo: Option<i32>,
+    /// Rank inside the sched_ext engine, 1 first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rank: Option<u32>,
     /// Jobs that ended with 0.
     pub jobs: u64,
     /// Jobs that did not.

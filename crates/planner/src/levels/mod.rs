@@ -132,6 +132,7 @@ pub fn plan(system: &System, isolation: &Isolation, demands: &[Demand]) -> Resul
         cores,
         reasons: Vec::new(),
         assumptions: choices::assumptions(&found, demands),
+        promises: Vec::new(),
         regulation: PlanRegulation {
             policy: system.regulation.policy,
             period_ns: system.regulation.period.ns_ceil(),

@@ -113,6 +113,7 @@ fn plan(rows: &[Row], profiles: &[(String, Profile)]) -> Plan {
             "No DMA master is active beyond its share.".to_owned(),
             "L_max = 49.6 ns bounds one DRAM access, refresh not included.".to_owned(),
         ],
+        promises: Vec::new(),
         regulation: PlanRegulation {
             policy: Policy::Memguard,
             period_ns: MS,

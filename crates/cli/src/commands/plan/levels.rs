@@ -1,6 +1,7 @@
 //! The text of a plan with criticality levels.
 
 use super::verdict;
+use crate::commands::promises;
 use crate::table;
 use solocore_model::Plan;
 use solocore_model::plan::levels::{LevelsPlan, Method};
@@ -31,6 +32,7 @@ pub fn text(plan: &Plan, mc2: &LevelsPlan, explain: bool) -> String {
             out += &format!("\nverdict (times in femtoseconds)\n{derivation}");
         }
     }
+    out += &promises::of_plan(plan);
     out += if plan.schedulable { "\nschedulable\n" } else { "\nNOT schedulable\n" };
     out
 }

@@ -5,6 +5,7 @@ mod levels;
 mod waterfall;
 
 use crate::args::{Format, Method, PlanArgs, Profiling};
+use crate::commands::promises;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
@@ -247,6 +248,7 @@ fn text(plan: &Plan, explain: bool) -> String {
     for what in assumed.map_or(&[][..], |t| &t.assumes) {
         out += &format!("\n  assumed: {what}");
     }
+    out += &promises::of_plan(plan);
     out += match (plan.schedulable, plan.model) {
         (true, Model::Sound) => "\nschedulable\n",
         (true, Model::Sce) => "\nschedulable, under eq. (1)'s assumptions\n",

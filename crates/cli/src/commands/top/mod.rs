@@ -2,13 +2,15 @@
 
 mod levels;
 
-use crate::args::TopArgs;
+use crate::args::{Format, TopArgs};
+use crate::commands::promises;
 use crate::commands::run_text::{self, limit};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use crate::table;
 use solocore_linux::host::status;
+use solocore_model::files;
 use solocore_model::run::{RunClient, RunCore, RunGroup, RunLock, RunRegulation, RunResult};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -24,6 +26,10 @@ pub fn run(args: &TopArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let mut before = look()?;
+    if args.format == Format::Json {
+        print(&files::to_json(&before))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut looks = 0;
     while args.count.is_none_or(|count| looks < count) {
         wait(every);
@@ -115,13 +121,14 @@ fn text(
         clients += &format!("transfers without a driver: {}\n", alone.join(", "));
     }
     format!(
-        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}{}",
+        "{} engine, {} per {} us, {:.1} s\n\n{}{clients}{}{}",
         new.engine,
         new.event,
         new.period_ns / 1000,
         now.duration_ns as f64 / 1e9,
         table::render(&rows),
-        groups(before, now, elapsed)
+        groups(before, now, elapsed),
+        promises::answered(&now.promises)
     )
 }
 

@@ -1,7 +1,10 @@
 //! The helper engine (bpf/helper.bpf.c): a `SCHED_FIFO` thread per CPU that occupies it while it is
 //! throttled.
 //!
-//! Priority 1, the lowest: every other real-time task passes by, as hard real-time tasks must.
+//! Priority 1, the lowest, lets every other real-time task pass by. Where a plan's budgets bind its
+//! analysed tasks as well, the priority lies above theirs (and below that of the threads that keep
+//! windows), so that a core that has used its budget up stops whole; every other real-time task
+//! below it on a regulated CPU is stopped with them.
 //! The hole: the kernel does not let real-time tasks have a CPU for ever. Since Linux 6.8 its fair
 //! server runs ordinary tasks for 50 ms of each second that they would get less; kernels with
 //! real-time groups, and older ones, throttle real-time tasks for 50 ms of each second instead.
@@ -35,9 +38,9 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Below every other real-time task.
-const PRIORITY: i32 = 1;
-/// The daemon itself must be heard while helpers occupy all CPUs.
-const DAEMON_PRIORITY: i32 = 2;
+const BELOW_ALL: i32 = 1;
+/// Above a plan's tasks and drivers, below the threads that keep windows.
+const ABOVE_TASKS: i32 = 92;
 /// Longest that an overflow program holds a task; tasks are held again until the period ends.
 const LONGEST_HOLD_NS: u64 = 1_000_000;
 /// Bytes of a CPU's ring; a message takes 16.
@@ -54,7 +57,11 @@ pub(crate) struct Helper {
     threads: Vec<JoinHandle<()>>,
     cpus: Vec<u32>,
     notes: Vec<String>,
+    /// What lets programs past their budgets.
+    holes: Vec<String>,
     serving: Option<Serving>,
+    /// The daemon itself must be heard while helpers occupy all CPUs.
+    priority: i32,
     /// How the caller was scheduled.
     before: Option<Scheduling>,
 }
@@ -82,6 +89,7 @@ pub(crate) fn load(settings: &Settings) -> Result<Object, LinuxError> {
 /// What a helper thread needs.
 struct Post {
     cpu: u32,
+    priority: i32,
     ring: MapHandle,
     cores: Arc<Mapped>,
     object: Arc<Object>,
@@ -107,6 +115,7 @@ impl Helper {
         let length = MAX_CPUS as usize * size_of::<run_core>();
         let cores = Arc::new(Mapped::new(&bpf::map(&object, "cores")?, length)?);
         let stop = Arc::new(AtomicBool::new(false));
+        let priority = if regulation.stops_fifo() { ABOVE_TASKS } else { BELOW_ALL };
         let mut engine = Self {
             events: None,
             object: Arc::clone(&object),
@@ -116,13 +125,16 @@ impl Helper {
             threads: Vec::new(),
             cpus: regulation.regulated(),
             notes: Vec::new(),
+            holes: Vec::new(),
             serving: regulation.serving(),
+            priority: priority + 1,
             before: None,
         };
         let (ready, reports) = channel();
         for core in &regulation.cores {
             let post = Post {
                 cpu: core.cpu,
+                priority,
                 ring: ring_of(&object, core.cpu)?,
                 cores: Arc::clone(&cores),
                 object: Arc::clone(&object),
@@ -137,13 +149,14 @@ impl Helper {
             reports.recv().map_err(|_| bpf::inside("a helper thread ended"))??;
         }
         let (mut changes, notes) = close_hole(&engine.cpus, settings.hold_ns != 0)?;
-        engine.notes = notes;
+        engine.notes.clone_from(&notes);
+        engine.holes = notes;
         engine.notes.extend(rate::allow(&mut changes, regulation)?);
         engine._changes = changes;
         let hook = lock.is_some() && note.is_none();
         engine.notes.extend(note);
         engine.before = Some(Scheduling::mine().map_err(|e| no_priority(&e))?);
-        Scheduling::fifo(DAEMON_PRIORITY).apply().map_err(|e| no_priority(&e))?;
+        Scheduling::fifo(engine.priority).apply().map_err(|e| no_priority(&e))?;
         engine.events = Some(attach::attach(&object, regulation, hook)?);
         Ok(engine)
     }
@@ -195,13 +208,17 @@ impl Engine for Helper {
         self.notes.clone()
     }
 
+    fn holes(&self) -> &[String] {
+        &self.holes
+    }
+
     fn served(&self) -> Option<Served<'_>> {
         let events = self.events.as_ref()?;
         Some(Served {
             object: &self.object,
             events,
             policy: self.serving.as_ref(),
-            priority: DAEMON_PRIORITY,
+            priority: self.priority,
         })
     }
 }
@@ -243,7 +260,9 @@ fn spawn(post: Post, ready: Sender<Result<(), LinuxError>>) -> Result<JoinHandle
                         "is it in this process's cpuset?",
                     )
                 })
-                .and_then(|()| Scheduling::fifo(PRIORITY).apply().map_err(|e| no_priority(&e)));
+                .and_then(|()| {
+                    Scheduling::fifo(post.priority).apply().map_err(|e| no_priority(&e))
+                });
             let failed = placed.is_err();
             let _ = ready.send(placed);
             if !failed {

@@ -31,6 +31,28 @@ pub trait Engine {
     /// What of it falls short of the rule on this machine, for the user.
     fn notes(&self) -> Vec<String>;
 
+    /// Can it order tasks by itself, so that budgets bind analysed tasks as well?
+    fn ranks(&self) -> bool {
+        false
+    }
+
+    /// Gives a thread a rank, 1 before all others of its CPU; with `children_only`, the programs
+    /// that it starts.
+    ///
+    /// # Errors
+    /// The thread is not there, or the engine knows no ranks.
+    fn rank(&self, thread: u32, _rank: u32, _children_only: bool) -> Result<(), LinuxError> {
+        Err(LinuxError::Machine(format!(
+            "thread {thread} gets no rank: the {} engine knows none",
+            self.name()
+        )))
+    }
+
+    /// What lets programs past their budgets on this machine.
+    fn holes(&self) -> &[String] {
+        &[]
+    }
+
     /// What its clients are served with; `None`: it serves nobody.
     fn served(&self) -> Option<Served<'_>>;
 }

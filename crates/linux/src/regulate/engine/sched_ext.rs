@@ -2,6 +2,7 @@
 
 use super::interface::{Engine, Served};
 use super::rate;
+use crate::contract::{self, run_rank};
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::regulate::attach::{self, Attached};
@@ -10,7 +11,9 @@ use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::Regulation;
 use crate::regulate::shared::{Counts, Settings};
+use crate::sys::seqpacket;
 use libbpf_rs::{Link, MapCore, Object};
+use std::os::fd::AsRawFd;
 
 /// A task's turn while others wait: what the kernel's own scheduler gives.
 const SLICE_NS: u64 = 3_000_000;
@@ -115,6 +118,21 @@ impl Engine for SchedExt {
 
     fn notes(&self) -> Vec<String> {
         self.notes.clone()
+    }
+
+    /// Where everybody is stopped alike.
+    fn ranks(&self) -> bool {
+        self.serving.is_none()
+    }
+
+    fn rank(&self, thread: u32, rank: u32, children_only: bool) -> Result<(), LinuxError> {
+        let fail = |e: &dyn std::fmt::Display| {
+            LinuxError::Machine(format!("thread {thread} gets no rank: {e}; is it still running?"))
+        };
+        let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
+        let entry = run_rank { rank, children: u32::from(children_only) };
+        let ranks = bpf::map(&self.object, "ranks")?;
+        contract::put(&ranks, fd.as_raw_fd().cast_unsigned(), &entry).map_err(|e| fail(&e))
     }
 
     fn served(&self) -> Option<Served<'_>> {

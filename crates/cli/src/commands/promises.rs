@@ -1,0 +1,66 @@
+//! A plan's promises for people: what bounds rest on, and who keeps it.
+//!
+//! Rule: promises of one subject that say the same but for their resource are one line, as a plan
+//! of four cores has some thirty.
+
+use solocore_model::Plan;
+use solocore_model::plan::{Answer, Promise, Subject};
+
+/// What a plan's bounds rest on; empty for a plan without bounds.
+pub fn of_plan(plan: &Plan) -> String {
+    let lines = grouped(&plan.promises, |p| p, |p| p.what.clone());
+    let lines = lines.into_iter().map(|(what, head)| format!("  {head}: {what}\n"));
+    let lines: String = lines.collect();
+    if lines.is_empty() { lines } else { format!("\nbounds rest on:\n{lines}") }
+}
+
+/// Who keeps what; empty without promises.
+pub fn answered(answers: &[Answer]) -> String {
+    if answers.is_empty() {
+        return String::new();
+    }
+    let line = |a: &Answer| match (&a.kept_by, a.checked) {
+        (None, _) => format!("NOBODY keeps it: {}", a.why),
+        (Some(by), true) => format!("kept by {by}, checked: {}", a.why),
+        (Some(by), false) => format!("kept by {by}, not checked: {}", a.why),
+    };
+    let lines = grouped(answers, |a| &a.promise, line);
+    let lines: String = lines.into_iter().map(|(how, head)| format!("  {head}: {how}\n")).collect();
+    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
+    let verdict = match open {
+        0 => format!("all {} promises are kept\n", answers.len()),
+        _ => format!("of {} promises nobody keeps {open}\n", answers.len()),
+    };
+    format!("\nbounds rest on:\n{lines}{verdict}")
+}
+
+/// Equal lines of a subject as one, after subject and resources; subjects in their order.
+fn grouped<T>(
+    all: &[T],
+    promise: impl Fn(&T) -> &Promise,
+    line: impl Fn(&T) -> String,
+) -> Vec<(String, String)> {
+    let mut out: Vec<(Subject, String, Vec<&Promise>)> = Vec::new();
+    for one in all {
+        let (line, promise) = (line(one), promise(one));
+        match out.iter_mut().find(|(s, l, _)| *s == promise.subject && *l == line) {
+            Some((_, _, of)) => of.push(promise),
+            None => out.push((promise.subject, line, vec![promise])),
+        }
+    }
+    out.sort_by_key(|(subject, _, _)| *subject);
+    let head =
+        |subject: Subject, of: &[&Promise]| format!("{} of {}", subject.name(), resources(of));
+    out.into_iter().map(|(subject, line, of)| (line, head(subject, &of))).collect()
+}
+
+/// `cores 0, 1` for core 0 and core 1.
+fn resources(of: &[&Promise]) -> String {
+    let kind = |p: &Promise| p.resource.split(' ').next().unwrap_or_default().to_owned();
+    let first = kind(of[0]);
+    if of.len() == 1 || of.iter().any(|p| kind(p) != first) {
+        return of.iter().map(|p| p.resource.as_str()).collect::<Vec<_>>().join(", ");
+    }
+    let names: Vec<&str> = of.iter().map(|p| p.name()).collect();
+    format!("{first}s {}", names.join(", "))
+}

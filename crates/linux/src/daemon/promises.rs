@@ -1,0 +1,157 @@
+//! Who keeps a plan's promises in a run.
+//!
+//! Problem: a plan's bounds rest on more than any one part does. Rule: each promise is put to all
+//! parts; the first that keeps it answers, else the first that says why it does not. What no part
+//! speaks of is answered here: a file vouches for it (the platform, a profile), or nobody does, with
+//! what would help. The user can vouch for what solocore cannot hold (`--vouch`). A run with a
+//! promise that nobody keeps is refused, or is partial: then it repeats no verdict that rests on it.
+//! Does not cover: whether a file is right; `solocore latency` measures this machine's memory.
+
+use super::part::Part;
+use crate::host::prefetch;
+use solocore_model::Plan;
+use solocore_model::plan::{Answer, Promise, Subject, Verdict};
+use solocore_model::system::Model;
+use std::collections::BTreeSet;
+
+/// Answers to all promises of a plan.
+pub(super) fn answers(plan: &Plan, parts: &[Box<dyn Part>], vouched: &[String]) -> Vec<Answer> {
+    plan.promises.iter().map(|promise| answer(plan, promise, parts, vouched)).collect()
+}
+
+fn answer(plan: &Plan, promise: &Promise, parts: &[Box<dyn Part>], vouched: &[String]) -> Answer {
+    let said: Vec<Answer> = parts.iter().filter_map(|part| part.keeps(promise)).collect();
+    let kept = said.iter().find(|a| a.kept_by.is_some()).or(said.first()).cloned();
+    let answer = kept.unwrap_or_else(|| of_nobody(plan, promise));
+    if answer.kept_by.is_none() && vouched.iter().any(|v| names(v, promise)) {
+        return Answer::kept(promise, "user", false, format!("--vouch; else {}", answer.why));
+    }
+    answer
+}
+
+/// Does the user mean this promise? By its id or its subject.
+pub(super) fn names(vouched: &str, promise: &Promise) -> bool {
+    vouched == promise.id || vouched == promise.subject.name()
+}
+
+/// What no part of this run speaks of.
+fn of_nobody(plan: &Plan, promise: &Promise) -> Answer {
+    let open = |why: &str| Answer::open(promise, false, why);
+    match promise.subject {
+        Subject::Demand => of_demand(plan, promise),
+        Subject::Memory => of_memory(plan, promise),
+        Subject::Prefetchers => prefetch::answer(promise),
+        Subject::Place | Subject::Releases => {
+            open("solocore neither starts nor attaches it; give --start, --command or --attach")
+        }
+        Subject::Budget | Subject::WriteBudget | Subject::SoftBudget => {
+            open("this run regulates no accesses")
+        }
+        Subject::Jobs => open("nobody signals its jobs; start it with --start"),
+        Subject::Ways => open("nobody divides the shared cache; --resctrl does, where the CPU can"),
+        Subject::Banks => open(
+            "nobody places pages in banks; start its programs with `solocore exec --colors` and \
+                give --vouch banks",
+        ),
+        Subject::LockedPages => {
+            open("nobody locks pages; --resctrl comes near it (docs/ways.md); else plan without")
+        }
+        Subject::Window | Subject::Slots | Subject::Levels => {
+            open("nobody keeps the time table; start the tasks, or give --scheduler levels")
+        }
+        Subject::Prefetch => open("nobody brings pages into the cache as a window begins"),
+        Subject::Transfer => open("no driver is attached for it; give --command NAME=DRIVER"),
+        Subject::Buffer => open("nobody places buffers; see `solocore exec --colors`"),
+        Subject::Vcpu => open("this run schedules no VCPUs"),
+        Subject::Interrupts => open("interrupts are left where they are; drop --no-move-irqs"),
+        Subject::IdleCores => {
+            open("the other CPUs go on, and nothing limits them; plan for all CPUs of the machine")
+        }
+        Subject::Devices => {
+            open("nobody limits what devices move; keep them quiet and give --vouch devices")
+        }
+    }
+}
+
+fn of_demand(plan: &Plan, promise: &Promise) -> Answer {
+    let profiled = plan.tasks.iter().any(|t| t.name == promise.name() && t.profile.is_some());
+    let (by, why) = if profiled {
+        ("profile", "as profiled, with the input that was profiled")
+    } else {
+        ("system file", "as stated there")
+    };
+    Answer::kept(promise, by, false, why)
+}
+
+fn of_memory(plan: &Plan, promise: &Promise) -> Answer {
+    let contradicted = plan.model == Model::Sce
+        && (plan.platform.pipeline.mshrs > 1 || plan.platform.dram.memory.is_some());
+    if contradicted {
+        return Answer::open(
+            promise,
+            false,
+            "the platform file contradicts it: cores have several accesses under way, or the \
+                memory reorders them; plan with [regulation] model = \"sound\"",
+        );
+    }
+    let why = "as the platform file says; `solocore latency --calibrate` measures this machine";
+    Answer::kept(promise, "platform", false, why)
+}
+
+/// Promises that were kept as the run began and are no longer.
+pub(super) fn broken(before: &[Answer], now: &[Answer]) -> Vec<Answer> {
+    let kept = |a: &Answer| a.kept_by.is_some();
+    let was = |id: &str| before.iter().any(|b| b.promise.id == id && kept(b));
+    now.iter().filter(|a| !kept(a) && was(&a.promise.id)).cloned().collect()
+}
+
+/// Takes the verdict from tasks whose bounds rest on a promise that nobody keeps.
+pub(super) fn in_force(plan: &mut Plan, answers: &[Answer]) {
+    let open = answers.iter().filter(|a| a.kept_by.is_none());
+    let without: BTreeSet<&str> =
+        open.flat_map(|a| &a.promise.bound_of).map(String::as_str).collect();
+    let unknown = plan.promises.is_empty();
+    for task in &mut plan.tasks {
+        if task.verdict.is_some() && (unknown || without.contains(task.name.as_str())) {
+            task.verdict = Some(Verdict::NoBound);
+        }
+    }
+}
+
+/// Why a run with these answers is not begun; `None` if all are kept.
+pub(super) fn refusal(plan: &Plan, answers: &[Answer]) -> Option<String> {
+    if plan.promises.is_empty() && plan.tasks.iter().any(|t| t.verdict.is_some()) {
+        return Some(
+            "the plan does not say what its bounds rest on, as it was made by an older solocore; \
+                plan again, or give --partial to run without its bounds"
+                .to_owned(),
+        );
+    }
+    let open: Vec<&Answer> = answers.iter().filter(|a| a.kept_by.is_none()).collect();
+    if open.is_empty() {
+        return None;
+    }
+    let mut lines = String::new();
+    for (text, ids) in by_reason(&open) {
+        lines += &format!("\n  {ids}: {text}");
+    }
+    Some(format!(
+        "of {} promises that the plan's bounds rest on, nobody keeps {}; do what the lines below \
+            say, or give --partial to run without these bounds:{lines}",
+        answers.len(),
+        open.len()
+    ))
+}
+
+/// Reasons in order, with the promises that have them.
+fn by_reason(open: &[&Answer]) -> Vec<(String, String)> {
+    let mut out: Vec<(String, String)> = Vec::new();
+    for answer in open {
+        let (why, id) = (&answer.why, &answer.promise.id);
+        match out.iter_mut().find(|(text, _)| text == why) {
+            Some((_, ids)) => *ids += &format!(", {id}"),
+            None => out.push((why.clone(), id.clone())),
+        }
+    }
+    out
+}

@@ -1,0 +1,169 @@
+//! What a plan's bounds rest on, as data: promises that somebody must keep while it runs.
+//!
+//! Problem: a bound is as good as what holds the machine to its assumptions. Rule: the planner
+//! writes each assumption once, with the tasks whose bounds rest on it ([`Promise`]); a run answers
+//! each with who keeps it, whether that was checked, and why or why not ([`Answer`]). A promise that
+//! nobody keeps takes the verdict from the tasks that it is made for.
+
+use serde::{Deserialize, Serialize};
+
+/// What is promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Subject {
+    /// A task runs on its core, in its place among the others there.
+    Place,
+    /// Jobs are released at their period, not more often.
+    Releases,
+    /// Alone, a job takes no longer and misses no more often than stated or profiled.
+    Demand,
+    /// A core makes so many accesses in a period, whoever runs there.
+    Budget,
+    /// Of these, so many writes.
+    WriteBudget,
+    /// Cores without analysed tasks make so many accesses while a job runs.
+    SoftBudget,
+    /// Begin and end of each job are signalled.
+    Jobs,
+    /// Nobody else uses these ways of the shared cache.
+    Ways,
+    /// Nobody else uses these DRAM banks.
+    Banks,
+    /// Pages stay in the shared cache.
+    LockedPages,
+    /// A partition runs in its window, and nobody else does.
+    Window,
+    /// Locked pages are there as a window begins.
+    Prefetch,
+    /// A device's transfer keeps to its slots.
+    Transfer,
+    /// Slots of a level's time table are kept.
+    Slots,
+    /// Levels come in their order.
+    Levels,
+    /// A message or input buffer lies where the plan has it.
+    Buffer,
+    /// A VCPU has its capacity in each period.
+    Vcpu,
+    /// Interrupts go to other cores.
+    Interrupts,
+    /// Cores that the plan leaves out make no accesses.
+    IdleCores,
+    /// No prefetcher adds traffic.
+    Prefetchers,
+    /// No device adds traffic.
+    Devices,
+    /// The memory is as the platform file has it.
+    Memory,
+}
+
+/// An assumption that bounds rest on.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Promise {
+    /// Subject and resource, as in `budget:core-2`; no two of a plan are equal.
+    pub id: String,
+    /// Kind.
+    pub subject: Subject,
+    /// Tasks whose bounds rest on it.
+    pub bound_of: Vec<String>,
+    /// The promise in words.
+    pub what: String,
+    /// What it is made of: a core, a task, a partition, or the whole machine.
+    pub resource: String,
+}
+
+impl Promise {
+    /// One of a resource; its id follows from subject and resource.
+    #[must_use]
+    pub fn new(subject: Subject, resource: &str, bound_of: Vec<String>, what: String) -> Self {
+        let id = format!("{}:{}", subject.name(), resource.replace(' ', "-"));
+        Self { id, subject, bound_of, what, resource: resource.to_owned() }
+    }
+
+    /// The core that it is made of, if it is one.
+    #[must_use]
+    pub fn core(&self) -> Option<u32> {
+        self.resource.strip_prefix("core ")?.parse().ok()
+    }
+
+    /// The name of what it is made of, without its kind: `task video` is `video`.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.resource.split_once(' ').map_or(&self.resource, |(_, name)| name)
+    }
+}
+
+impl Subject {
+    /// As it is written.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Place => "place",
+            Self::Releases => "releases",
+            Self::Demand => "demand",
+            Self::Budget => "budget",
+            Self::WriteBudget => "write-budget",
+            Self::SoftBudget => "soft-budget",
+            Self::Jobs => "jobs",
+            Self::Ways => "ways",
+            Self::Banks => "banks",
+            Self::LockedPages => "locked-pages",
+            Self::Window => "window",
+            Self::Prefetch => "prefetch",
+            Self::Transfer => "transfer",
+            Self::Slots => "slots",
+            Self::Levels => "levels",
+            Self::Buffer => "buffer",
+            Self::Vcpu => "vcpu",
+            Self::Interrupts => "interrupts",
+            Self::IdleCores => "idle-cores",
+            Self::Prefetchers => "prefetchers",
+            Self::Devices => "devices",
+            Self::Memory => "memory",
+        }
+    }
+}
+
+/// A promise, and what a run does about it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Answer {
+    /// What is promised.
+    #[serde(flatten)]
+    pub promise: Promise,
+    /// The part of the run that keeps it, or `platform` or `profile` where a file vouches for it;
+    /// `null`: nobody.
+    pub kept_by: Option<String>,
+    /// Does the run see whether it is kept?
+    pub checked: bool,
+    /// How it is kept, or why not, and what would help.
+    pub why: String,
+}
+
+impl Answer {
+    /// Kept by a part.
+    #[must_use]
+    pub fn kept(promise: &Promise, by: &str, checked: bool, why: impl Into<String>) -> Self {
+        Self { promise: promise.clone(), kept_by: Some(by.to_owned()), checked, why: why.into() }
+    }
+
+    /// Kept by nobody.
+    #[must_use]
+    pub fn open(promise: &Promise, checked: bool, why: impl Into<String>) -> Self {
+        Self { promise: promise.clone(), kept_by: None, checked, why: why.into() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_name_subject_and_resource() {
+        let promise = Promise::new(Subject::WriteBudget, "core 2", Vec::new(), String::new());
+        assert_eq!(promise.id, "write-budget:core-2");
+        assert_eq!((promise.core(), promise.name()), (Some(2), "2"));
+        let words = serde_json::to_value(Subject::WriteBudget).unwrap();
+        assert_eq!(words, Subject::WriteBudget.name());
+    }
+}

@@ -1,0 +1,272 @@
+//! What a plan's bounds rest on, one promise for each resource that somebody must hold to it.
+//!
+//! Rule: a bound rests on the place, the releases and the demand of the tasks that delay it, on the
+//! share of cache and banks of its core, on what the scheme gives it (window, slots, VCPU), on the
+//! budgets of all cores, and on a machine that adds nothing: no prefetcher, no device, no
+//! interrupts. Best effort is promised nothing, and where budgets hold it, nothing of it is assumed.
+//! Source: the terms of each bound, docs/bounds.md; single-core-equivalence, sections 2 and 2.2.
+//! Does not cover: what hardware is (prices of its memory are one promise, `memory`); preemption
+//! and context switches, which no bound charges (plan.assumptions).
+
+use solocore_model::plan::{LevelsPlan, Plan, PlanTask, Promise, Subject, VcpusPlan, WindowsPlan};
+use solocore_model::system::{Criticality, Model, Policy, Scheme as SystemScheme};
+use solocore_model::time_table::Stage;
+use solocore_model::{System, Time};
+
+/// Promises of a plan, in the order of tasks and cores, those of the machine last.
+pub fn of(system: &System, plan: &Plan) -> Vec<Promise> {
+    let list = List { plan, made: Vec::new() };
+    if plan.tasks.iter().all(|t| !bounded(t)) {
+        return Vec::new();
+    }
+    list.tasks(system).shares().scheme().budgets().machine().made
+}
+
+/// Has it a bound that can be broken?
+fn bounded(task: &PlanTask) -> bool {
+    !task.best_effort() && (task.wcrt_ns.is_some() || task.tardiness_ns.is_some())
+}
+
+struct List<'a> {
+    plan: &'a Plan,
+    made: Vec<Promise>,
+}
+
+fn time(ns: u64) -> Time {
+    Time::from_ps(ns.saturating_mul(1000))
+}
+
+impl List<'_> {
+    fn add(&mut self, subject: Subject, resource: &str, bound_of: Vec<String>, what: String) {
+        if !bound_of.is_empty() {
+            self.made.push(Promise::new(subject, resource, bound_of, what));
+        }
+    }
+
+    fn names(&self, which: impl Fn(&PlanTask) -> bool) -> Vec<String> {
+        let all = self.plan.tasks.iter().filter(|t| bounded(t) && which(t));
+        all.map(|t| t.name.clone()).collect()
+    }
+
+    fn all(&self) -> Vec<String> {
+        self.names(|_| true)
+    }
+
+    fn of_core(&self, core: u32) -> Vec<String> {
+        // Level C of MC2 runs on every core.
+        self.names(|t| t.core == core || self.everywhere(t))
+    }
+
+    fn everywhere(&self, task: &PlanTask) -> bool {
+        self.plan.levels().is_some() && task.criticality == Criticality::C
+    }
+
+    /// Whom a task delays: its core, or everybody where nothing limits what cores do but their
+    /// jobs.
+    fn delayed_by(&self, task: &PlanTask) -> Vec<String> {
+        let budgets = self.plan.cores.iter().all(|c| c.budget_accesses.is_some());
+        let others = self.plan.tasks.iter().any(PlanTask::best_effort);
+        if budgets && others && !self.everywhere(task) {
+            self.of_core(task.core)
+        } else {
+            self.all()
+        }
+    }
+
+    fn tasks(mut self, system: &System) -> Self {
+        let levels = system.levels().is_some();
+        let measured = matches!(&system.scheme, SystemScheme::Levels(m)
+            if m.settings.contention == solocore_model::levels::Contention::Measured);
+        for task in self.plan.tasks.iter().filter(|t| bounded(t)) {
+            let (resource, delayed) = (format!("task {}", task.name), self.delayed_by(task));
+            let place = match (&task.partition, self.everywhere(task)) {
+                (_, true) => "runs on whichever core is free for its level".to_owned(),
+                (Some(partition), _) => {
+                    format!("runs on core {}, in the windows of {partition}", task.core)
+                }
+                (None, _) if levels => format!("runs on core {} at its level", task.core),
+                _ => format!("runs on core {} at priority {}", task.core, task.priority),
+            };
+            self.add(Subject::Place, &resource, delayed.clone(), place);
+            if let Some(period) = task.period_ns {
+                let what = format!("jobs are released {} apart or more", time(period));
+                self.add(Subject::Releases, &resource, delayed.clone(), what);
+            }
+            let under = if measured { ", beside what runs there" } else { ", alone" };
+            let what = format!(
+                "a job takes at most {} and {} accesses{under}",
+                time(task.wcet_ns),
+                task.misses
+            );
+            self.add(Subject::Demand, &resource, delayed, what);
+            self.of_dynamic(task, &resource);
+            if !task.locked_pages.is_empty() {
+                let what = format!("{} pages stay in the shared cache", task.locked_pages.len());
+                self.add(Subject::LockedPages, &resource, self.of_core(task.core), what);
+            }
+        }
+        self
+    }
+
+    fn of_dynamic(&mut self, task: &PlanTask, resource: &str) {
+        let (Policy::Dynamic, Some(budget)) = (self.plan.regulation.policy, task.soft_budget)
+        else {
+            return;
+        };
+        let delayed = self.of_core(task.core);
+        let what = "begin and end of each job are signalled".to_owned();
+        self.add(Subject::Jobs, resource, delayed.clone(), what);
+        let what = format!("while a job runs, soft cores together make at most {budget} accesses");
+        self.add(Subject::SoftBudget, resource, delayed, what);
+    }
+
+    /// Cache and banks of cores.
+    fn shares(mut self) -> Self {
+        if self.plan.levels().is_some() {
+            return self;
+        }
+        let (plan, alone) = (self.plan, self.plan.cores.len() == 1);
+        for core in &plan.cores {
+            let resource = format!("core {}", core.id);
+            if core.ways > 0 && !alone {
+                let what = format!("{} ways of the shared cache are its own", core.ways);
+                self.add(Subject::Ways, &resource, self.of_core(core.id), what);
+            }
+            if let Some((first, count)) = core.banks.filter(|_| !alone) {
+                let what = format!("DRAM banks {first} to {} are its own", first + count - 1);
+                self.add(Subject::Banks, &resource, self.of_core(core.id), what);
+            }
+        }
+        self
+    }
+
+    fn scheme(mut self) -> Self {
+        let plan = self.plan;
+        if let Some(windows) = plan.windows() {
+            self.windows(windows);
+        } else if let Some(levels) = plan.levels() {
+            self.levels(levels);
+        } else if let Some(vcpus) = plan.vcpus() {
+            self.vcpus(vcpus);
+        }
+        self
+    }
+
+    fn windows(&mut self, windows: &WindowsPlan) {
+        for partition in &windows.partitions {
+            let resource = format!("partition {}", partition.name);
+            let inside = self.names(|t| t.partition.as_ref() == Some(&partition.name));
+            let (length, period) = (time(partition.duration_ns), time(partition.period_ns));
+            let what = format!("it has its core for {length} in each {period}, and nobody else");
+            self.add(Subject::Window, &resource, inside.clone(), what);
+            if partition.locked_pages > 0 {
+                let pages = partition.locked_pages;
+                let what = format!("{pages} pages are in the shared cache as a window begins");
+                self.add(Subject::Prefetch, &resource, inside, what);
+            }
+        }
+        for row in windows.table.iter().filter(|r| r.stage != Stage::Processing) {
+            let chain = row.chain.unwrap_or(0);
+            let resource = format!("transfer {}/{chain}/{}", row.partition, row.stage.name());
+            let inside = self.names(|t| t.partition.as_ref() == Some(&row.partition));
+            let (length, period) = (time(row.duration_ns), time(row.period_ns));
+            let what = format!("it keeps to its slot of {length} in each {period}");
+            self.add(Subject::Transfer, &resource, inside, what);
+        }
+    }
+
+    fn levels(&mut self, levels: &LevelsPlan) {
+        for core in &levels.cores {
+            let (resource, inside) = (format!("core {}", core.id), self.of_core(core.id));
+            if let Some(table) = levels.tables.iter().find(|t| t.core == core.id) {
+                let what = format!("level A has its {} slots", table.slots.len());
+                self.add(Subject::Slots, &resource, inside.clone(), what);
+            }
+            let what = "levels run in their order, jobs up to their provisioned times".to_owned();
+            self.add(Subject::Levels, &resource, inside.clone(), what);
+            if core.ways.count > 0 {
+                let what = format!("{} ways are those of its levels A and B", core.ways.count);
+                self.add(Subject::Ways, &resource, inside.clone(), what);
+            }
+            let what = format!("DRAM bank {} is that of its levels A and B", core.bank);
+            self.add(Subject::Banks, &resource, inside, what);
+        }
+        for message in &levels.messages {
+            let resource = format!("message {} to {}", message.from, message.to);
+            let inside = self.names(|t| t.name == message.from || t.name == message.to);
+            let what = format!("its buffer of {} bytes lies where the plan has it", message.bytes);
+            self.add(Subject::Buffer, &resource, inside, what);
+        }
+        for io in &levels.io {
+            let resource = format!("buffer {} of {}", io.device, io.task);
+            let inside = self.names(|t| t.name == io.task);
+            let what = format!("its {} bytes lie where the plan has them", io.bytes);
+            self.add(Subject::Buffer, &resource, inside, what);
+        }
+    }
+
+    fn vcpus(&mut self, vcpus: &VcpusPlan) {
+        for vcpu in &vcpus.vcpus {
+            let (capacity, period) = (time(vcpu.capacity_ns), time(vcpu.period_ns));
+            let what = format!("it has {capacity} of core {} in each {period}", vcpu.core);
+            let inside = self.of_core(vcpu.core);
+            self.add(Subject::Vcpu, &format!("vcpu {}", vcpu.name), inside, what);
+        }
+    }
+
+    fn budgets(mut self) -> Self {
+        let plan = self.plan;
+        if plan.regulation.policy != Policy::Memguard {
+            return self;
+        }
+        let period = time(plan.regulation.period_ns);
+        for core in &plan.cores {
+            let resource = format!("core {}", core.id);
+            if let Some(budget) = core.budget_accesses {
+                let what = format!("it makes at most {budget} accesses in each {period}");
+                self.add(Subject::Budget, &resource, self.all(), what);
+            }
+            if let Some(writes) = core.write_budget_accesses {
+                let what = format!("at most {writes} of its accesses in each {period} are writes");
+                self.add(Subject::WriteBudget, &resource, self.all(), what);
+            }
+        }
+        self
+    }
+
+    fn machine(mut self) -> Self {
+        let plan = self.plan;
+        for core in &plan.cores {
+            let inside = self.of_core(core.id);
+            let what = "interrupts are taken elsewhere: no bound charges them".to_owned();
+            self.add(Subject::Interrupts, &format!("core {}", core.id), inside, what);
+        }
+        let machine = "machine";
+        let idle = plan.platform.cores.saturating_sub(plan.regulation.active_cores);
+        if idle > 0 {
+            let what = format!("{idle} of {} cores make no accesses", plan.platform.cores);
+            self.add(Subject::IdleCores, machine, self.all(), what);
+        }
+        let what = "no prefetcher adds traffic".to_owned();
+        self.add(Subject::Prefetchers, machine, self.all(), what);
+        let what = if plan.windows().is_some() {
+            "devices move data in their slots only"
+        } else {
+            "no device moves data beyond what the plan knows"
+        };
+        self.add(Subject::Devices, machine, self.all(), what.to_owned());
+        let latency = plan.platform.dram.latency_max;
+        let what = match plan.model {
+            Model::Sound => format!(
+                "it is as {} has it, with L_max = {latency} for an access by itself",
+                plan.platform.dram.memory.as_deref().unwrap_or("the platform file")
+            ),
+            Model::Sce => format!(
+                "each core has one access under way, the memory serves cores in turn, and \
+                    L_max = {latency} holds every access"
+            ),
+        };
+        self.add(Subject::Memory, machine, self.all(), what);
+        self
+    }
+}

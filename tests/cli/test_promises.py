@@ -1,0 +1,154 @@
+"""What bounds rest on, as data: plans name each promise, and a run says who keeps it, or is refused.
+
+What parts keep on a kernel is tested in guests (tests/vm); here: the lists, the refusal, and what a partial run repeats.
+"""
+
+import json
+import os
+
+import pytest
+from conftest import ROOT, refused
+
+EXAMPLES = ROOT / "examples"
+RUN = ("--no-move-irqs", "--no-confine", "--event", "page-faults", "--command", "video=/bin/true", "--duration", "300 ms")
+SYSTEM = """
+platform = "machine.toml"
+[regulation]
+policy = "memguard"
+[[task]]
+name = "video"
+core = 0
+period = "100 ms"
+wcet = "1 ms"
+misses = 10
+[[task]]
+name = "batch"
+core = {last}
+criticality = "D"
+wcet = "1 ms"
+misses = 9000
+"""
+
+
+def of(promises, subject):
+    return [p for p in promises if p["subject"] == subject]
+
+
+@pytest.mark.parametrize("example, subjects", [
+    ("sce-table2", {"place", "releases", "demand", "budget", "ways", "banks", "memory"}),
+    ("ima-sce", {"window", "transfer", "budget", "place"}),
+    ("mc2", {"slots", "levels", "ways", "banks", "buffer"}),
+    ("vcpus", {"vcpu", "place", "idle-cores"}),
+])
+def test_plans_of_each_scheme_name_what_they_rest_on(solocore, example, subjects):
+    plan = solocore("plan", EXAMPLES / example / "system.toml", "--format", "json").json()
+    promises = plan["promises"]
+    assert subjects <= {p["subject"] for p in promises}
+    assert len({p["id"] for p in promises}) == len(promises)
+    analysed = {t["name"] for t in plan["tasks"] if t["criticality"] != "D"}
+    for promise in promises:
+        assert promise["bound_of"] and set(promise["bound_of"]) <= analysed, promise
+        assert promise["what"] and promise["resource"]
+        assert promise["id"] == f"{promise['subject']}:{promise['resource'].replace(' ', '-')}"
+
+
+def test_a_core_of_best_effort_has_a_budget_and_no_demand(planned):
+    plan = json.loads((planned.dir / "plan.json").read_text())
+    last = f"core {os.cpu_count() - 1}"
+    assert last in [p["resource"] for p in of(plan["promises"], "budget")]
+    assert [p["resource"] for p in of(plan["promises"], "demand")] == ["task video"]
+    # Banks and ways of a core without bounds are promised to nobody.
+    assert last not in [p["resource"] for p in of(plan["promises"], "banks")]
+
+
+@pytest.fixture
+def planned(solocore):
+    cpus = os.cpu_count()
+    if os.uname().machine != "x86_64" or not 2 <= cpus <= 8:
+        pytest.skip("the board of this test is an x86-64 with 2 to 8 cores")
+    board = solocore("platforms", "core-i5-2500k").out.decode()
+    solocore.write("machine.toml", board.replace("\ncores = 4", f"\ncores = {cpus}"))
+    solocore.plan(SYSTEM.format(last=cpus - 1))
+    return solocore
+
+
+def regulates(done):
+    if done.code == 3 and "nobody keeps" not in done.err:
+        pytest.skip(done.err.strip().splitlines()[-1])
+    return done
+
+
+def test_a_promise_of_nobody_is_refused_by_name(planned):
+    done = regulates(planned("run", "plan.json", *RUN))
+    assert done.code == 3 and not done.out
+    for word in ("budget:core-0", "banks:core-0", "prefetchers:machine", "--partial", "page-faults stand in", "--resctrl"):
+        assert word in done.err, word
+    assert "place:task-video" not in done.err and "memory:machine" not in done.err
+
+
+def test_a_partial_run_repeats_no_verdict(planned):
+    done = regulates(planned("run", "plan.json", *RUN, "--partial", "--format", "json", "-o", "run.json"))
+    assert done.code == 0, done.err
+    run = done.json()
+    assert run["partial"] and b'"meets"' not in done.out and '"meets"' not in (planned.dir / "run.json").read_text()
+    answers = {p["id"]: p for p in run["promises"]}
+    assert answers["place:task-video"]["kept_by"] == "tasks" and answers["releases:task-video"]["checked"]
+    assert answers["budget:core-0"]["kept_by"] is None and "page-faults" in answers["budget:core-0"]["why"]
+    assert answers["demand:task-video"]["kept_by"] == "system file" and not answers["demand:task-video"]["checked"]
+    text = planned("run", "plan.json", *RUN, "--partial").out.decode()
+    assert "NOBODY keeps it" in text and "partial" in text
+
+
+def test_who_vouches_for_all_that_is_open_runs_with_verdicts(planned):
+    plan = json.loads((planned.dir / "plan.json").read_text())
+    subjects = sorted({p["subject"] for p in plan["promises"]})
+    vouched = [word for subject in subjects for word in ("--vouch", subject)]
+    done = regulates(planned("run", "plan.json", *RUN, *vouched, "--format", "json"))
+    assert done.code == 0, done.err
+    run = done.json()
+    assert "partial" not in run and all(p["kept_by"] for p in run["promises"])
+    assert run["plan"]["tasks"][0]["verdict"] == "meets"
+    answers = {p["id"]: p for p in run["promises"]}
+    # What a part keeps needs no word of the user's.
+    assert (answers["place:task-video"]["kept_by"], answers["banks:core-0"]["kept_by"]) == ("tasks", "user")
+
+
+def test_one_open_promise_is_enough_for_a_refusal(planned):
+    plan = json.loads((planned.dir / "plan.json").read_text())
+    subjects = sorted({p["subject"] for p in plan["promises"]} - {"banks"})
+    vouched = [word for subject in subjects for word in ("--vouch", subject)]
+    done = regulates(planned("run", "plan.json", *RUN, *vouched))
+    assert done.code == 3 and "banks:core-0" in done.err and "budget:core-0" not in done.err
+
+
+@pytest.mark.parametrize("word", ["magic", "budget:core-9"])
+def test_a_promise_that_the_plan_does_not_make(planned, word):
+    refused(planned("run", "plan.json", *RUN, "--vouch", word), f"--vouch {word}", "budget", codes=(2,))
+
+
+def test_an_older_plan_says_nothing(planned):
+    plan = json.loads((planned.dir / "plan.json").read_text())
+    del plan["promises"]
+    planned.write("old.json", json.dumps(plan))
+    done = planned("run", "old.json", *RUN)
+    assert done.code == 3
+    if "privileges" not in done.err:
+        assert "older solocore" in done.err or "self-test" in done.err
+
+
+def test_the_doctor_knows_a_plan(planned):
+    done = planned("doctor", "--plan", "plan.json", "--format", "json")
+    assert done.code in (1, 3)
+    if done.code == 1:
+        answers = {p["id"]: p for p in done.json()["promises"]}
+        assert answers["place:task-video"]["kept_by"] is None and answers["memory:machine"]["kept_by"] == "platform"
+    else:
+        assert "machine" in done.err
+
+
+def test_a_refused_run_changes_nothing(planned):
+    """The keeper's notes are where changes are recorded; a dry run and a refused one leave none."""
+    before = sorted(os.listdir("/run")) if os.path.isdir("/run") else []
+    regulates(planned("run", "plan.json", *RUN))
+    planned("run", "plan.json", *RUN, "--dry-run")
+    assert (sorted(os.listdir("/run")) if os.path.isdir("/run") else []) == before
