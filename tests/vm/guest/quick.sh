@@ -101,6 +101,19 @@ high=$(of_task high mean_response_ns) low=$(of_task low mean_response_ns)
 [ $((${high:-0} * 4)) -lt "${low:-0}" ] && pass "the short job goes first: $high ns beside $low ns" || fail "the short job took ${high:-no} ns beside $low ns"
 same "ranked"
 
+# Dynamic budgets beside an unmodified program: solocore signals the jobs that it starts, so the soft cores are held down in them.
+hog 1 &
+hogs=$!
+run="solocore run --partial /plans/dynamic.json --event page-faults"
+start --command "video=/bin/hog -1 spin $((40000000 / (took / 40000000 + 1)))" --duration "2 s" --format json
+wait $daemon
+is "exit code" $? 0
+[ "$(sum throttled_periods)" -gt 50 ] && pass "jobs of a started program hold soft cores down: $(sum throttled_periods) periods" ||
+	fail "jobs of a started program hold nobody down: $(sum throttled_periods) periods throttled of $(sum periods)"
+[ "$(of_task video jobs)" -gt 5 ] || fail "$(of_task video jobs) jobs in 2 s"
+kill -9 $hogs
+same "signalled"
+
 # VCPUs: one that does not fit is refused, two that compute have their capacities, and the trace says so.
 if [ "$WANT" = sched-ext ]; then
 	serve --overhead "1 ms" --vcpu a=30ms/100ms@1 --vcpu b=10ms/50ms@1 --sched-trace /tmp/trace.csv

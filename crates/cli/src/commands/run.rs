@@ -80,15 +80,18 @@ fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(), Fai
     let serves = locks || regulation.dynamic.is_some() || !layout.slots.slots.is_empty();
     run_options::for_budgets(args, (serves, locks))?;
     let max_hold_ns = regulation.lock.map_or(0, |lock| lock.max_hold_ns);
+    let started = if regulation.dynamic.is_some() { layout.started() } else { Vec::new() };
     let clients = ServiceOptions::new(Path::new(SOCKET), &args.group).with_slots(&layout.slots);
+    let clients = ServiceOptions { started, ..clients };
     let regulating =
         Regulating::new(regulation, choice(args.engine), args.isolation.trace.is_some());
     let settings = Settings::default();
     // Drivers that are started find somebody who answers.
     let engine = regulating.engine();
-    let mut tasks = Tasks::new(&layout, &settings).ordered(engine.clone());
     daemon.add(regulating);
-    daemon.add(LockClients::new(engine, clients, max_hold_ns));
+    let clients = LockClients::new(engine.clone(), clients, max_hold_ns);
+    let mut tasks = Tasks::new(&layout, &settings).ordered(engine).signalled(&clients);
+    daemon.add(clients);
     if args.isolation.resctrl {
         let ways = Ways::new(plan, &settings);
         tasks = tasks.in_ways(&ways);

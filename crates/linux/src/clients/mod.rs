@@ -15,11 +15,13 @@
 mod door;
 mod service;
 pub mod slots;
+mod started;
 mod table;
 mod yields;
 
 pub use service::{Service, ServiceOptions};
 pub use slots::{Slot, SlotTable};
+pub(crate) use started::{Signal, Signals};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
 

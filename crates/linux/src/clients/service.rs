@@ -8,6 +8,7 @@
 
 use super::door::{Door, start_of};
 use super::slots::{Board, SlotTable};
+use super::started::{Signal, Signals};
 use super::table::{
     LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer,
 };
@@ -50,12 +51,19 @@ pub struct ServiceOptions {
     pub group: String,
     /// The transfers of the time table.
     pub slots: SlotTable,
+    /// Tasks that solocore starts, whose jobs it signals where somebody must.
+    pub started: Vec<String>,
 }
 
 impl ServiceOptions {
     /// For a group.
     pub fn new(socket: &Path, group: &str) -> Self {
-        Self { socket: socket.to_owned(), group: group.to_owned(), slots: SlotTable::default() }
+        Self {
+            socket: socket.to_owned(),
+            group: group.to_owned(),
+            slots: SlotTable::default(),
+            started: Vec::new(),
+        }
     }
 
     /// The same, and the transfers of a time table.
@@ -85,6 +93,13 @@ pub struct Service {
     shared: Arc<Mutex<Shared>>,
     thread: Option<JoinHandle<()>>,
     notes: Vec<String>,
+    signals: Signals,
+}
+
+/// A task whose jobs solocore signals: its number, and its page.
+struct Own {
+    task: u32,
+    slot: u32,
 }
 
 impl Service {
@@ -102,7 +117,7 @@ impl Service {
 
     /// Opens the socket and serves. Only who holds the [`crate::Instance`] may, so what lies in its
     /// place is left over.
-    fn start(table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
+    fn start(mut table: Table, options: ServiceOptions, priority: i32) -> Result<Self, LinuxError> {
         let mut notes = Vec::new();
         let door = Door::open(&options.socket, &options.group)?;
         if door.group.is_none() && !options.group.is_empty() {
@@ -131,8 +146,9 @@ impl Service {
             .transpose()?;
         let shared = Arc::new(Mutex::new(Shared { board, ..Shared::default() }));
         let seen = Arc::clone(&shared);
+        let (own, signals) = signals(&mut table, &options.started)?;
         let mut desk =
-            Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes };
+            Desk { table, door, connections: Vec::new(), next_slot: 0, shared: seen, changes, own };
         let stopped = Arc::clone(&stop);
         let thread = std::thread::Builder::new()
             .name("solocore/lock".to_owned())
@@ -152,11 +168,16 @@ impl Service {
                     "raise the limit of threads (ulimit -u)",
                 )
             })?;
-        Ok(Self { stop, shared, thread: Some(thread), notes })
+        Ok(Self { stop, shared, thread: Some(thread), notes, signals })
     }
 
     fn lock(&self) -> MutexGuard<'_, Shared> {
         self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// How to signal the jobs of tasks that solocore starts.
+    pub(crate) fn signals(&self) -> &Signals {
+        &self.signals
     }
 
     /// What of it falls short on this machine, for the user.
@@ -224,6 +245,23 @@ struct Desk {
     shared: Arc<Mutex<Shared>>,
     /// Threads that were bound; they are put back when this is dropped.
     changes: Option<Changes>,
+    own: Vec<Own>,
+}
+
+/// Pages of tasks that solocore starts, the first ones.
+fn signals(table: &mut Table, started: &[String]) -> Result<(Vec<Own>, Signals), LinuxError> {
+    let (mut own, mut signals) = (Vec::new(), Signals::new());
+    let number = std::process::id();
+    for (slot, name) in (0u32..).zip(started) {
+        let Some(task) = table.serving.tasks.iter().position(|t| t == name) else { continue };
+        let task = u32::try_from(task).unwrap_or(u32::MAX);
+        let started = start_of(number, number).unwrap_or(0);
+        let scope = Scope::Thread;
+        let owner = Owner { scope, number, started, endless: false, task: Some(task), slot: None };
+        signals.insert(name.clone(), Arc::new(Signal::new(table.admit(slot, owner)?)));
+        own.push(Own { task, slot });
+    }
+    Ok((own, signals))
 }
 
 impl Desk {
@@ -281,7 +319,12 @@ impl Desk {
                 b.detach(number);
             });
         }
-        if let Err(e) = self.table.dismiss(held.slot, held.owner) {
+        let own = self.own.iter().find(|o| Some(o.task) == held.owner.task);
+        let back = self
+            .table
+            .dismiss(held.slot, held.owner)
+            .and_then(|()| own.map_or(Ok(()), |own| self.table.signalled_by(own.task, own.slot)));
+        if let Err(e) = back {
             messages.push(e.to_string());
         }
     }
@@ -428,7 +471,9 @@ impl Desk {
         if twice || (peer.uid != 0 && of_user >= SLOTS_PER_USER) {
             return None;
         }
-        let free = |slot: &u32| !held().any(|h| h.slot == *slot);
+        let free = |slot: &u32| {
+            !held().any(|h| h.slot == *slot) && !self.own.iter().any(|o| o.slot == *slot)
+        };
         let slot = (0..SLOTS).map(|i| (self.next_slot + i) % SLOTS).find(free)?;
         self.next_slot = (slot + 1) % SLOTS;
         Some(slot)

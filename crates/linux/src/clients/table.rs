@@ -273,6 +273,11 @@ impl Table {
         self.count(owner.scope, -1)
     }
 
+    /// The page of this slot signals the task's jobs again.
+    pub fn signalled_by(&self, task: u32, slot: u32) -> Result<(), LinuxError> {
+        dynamic::set_page(&self.tasks, task, Some(slot))
+    }
+
     /// Do the programs know nothing of it? A transfer is their business only where every client may
     /// hold the lock.
     fn unknown(&self, owner: Owner) -> bool {

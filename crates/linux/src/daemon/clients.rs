@@ -2,12 +2,15 @@
 //! jobs, drivers of the time table.
 
 use super::part::{Held, Next, Part, Round};
-use crate::clients::{Service, ServiceOptions, Yields};
+use crate::clients::{Service, ServiceOptions, Signals, Yields};
 use crate::error::LinuxError;
 use crate::regulate::engine::Engine;
 use crate::schedule::levels::Scheduler;
+use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunLock, RunLockCore, RunResult};
+use std::cell::RefCell;
 use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Clients of an engine: the lock, jobs, slots. Nobody is served where the plan has none of these.
 pub struct LockClients {
@@ -15,20 +18,44 @@ pub struct LockClients {
     options: ServiceOptions,
     max_hold_ns: u64,
     service: Option<Service>,
+    signals: Rc<RefCell<Signals>>,
 }
 
 impl LockClients {
     /// To be served; a section counts for at most `max_hold_ns`.
     #[must_use]
     pub fn new(engine: Held<Box<dyn Engine>>, options: ServiceOptions, max_hold_ns: u64) -> Self {
-        Self { engine, options, max_hold_ns, service: None }
+        Self { engine, options, max_hold_ns, service: None, signals: Rc::default() }
+    }
+
+    /// How the jobs of tasks that solocore starts are signalled, once it serves.
+    pub(super) fn signals(&self) -> Rc<RefCell<Signals>> {
+        Rc::clone(&self.signals)
     }
 }
 
 impl Part for LockClients {
+    fn keeps(&self, promise: &Promise) -> Option<Answer> {
+        let clients = self.service.as_ref().map_or_else(Vec::new, Service::clients);
+        match promise.subject {
+            Subject::Jobs if clients.iter().any(|c| c.task.as_deref() == Some(promise.name())) => {
+                Some(Answer::kept(promise, "clients", true, "its program signals them"))
+            }
+            Subject::Transfer => {
+                let transfers = self.service.as_ref().map_or_else(Vec::new, Service::transfers);
+                let attended = transfers.iter().any(|t| t.name == promise.name() && t.attached);
+                attended.then(|| Answer::kept(promise, "clients", true, "a driver is attached"))
+            }
+            _ => None,
+        }
+    }
+
     fn start(&mut self) -> Result<(), LinuxError> {
         if let Some(engine) = self.engine.borrow().as_ref() {
             self.service = Service::of(engine.as_ref(), self.options.clone())?;
+            if let Some(service) = &self.service {
+                self.signals.borrow_mut().clone_from(service.signals());
+            }
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 
 use super::decisions::Decisions;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
+use crate::clients::Signals;
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::schedule::isolate::Layout as Places;
@@ -77,7 +78,13 @@ impl Levels {
             Some(task) => scheduler.claim(task, thread, true),
             None => Ok(()),
         };
-        Jobs::start(&placed, self.places.directory(), &self.places.slots.epoch, &claim)
+        Jobs::start(
+            &placed,
+            self.places.directory(),
+            &self.places.slots.epoch,
+            &claim,
+            &Signals::new(),
+        )
     }
 
     fn what(&self) -> &'static str {

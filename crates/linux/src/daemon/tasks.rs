@@ -1,7 +1,9 @@
 //! The plan's tasks, started or attached on their cores, as a part.
 
+use super::clients::LockClients;
 use super::isolation::Ways;
 use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
+use crate::clients::Signals;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::resctrl::Groups;
@@ -15,6 +17,7 @@ use crate::sys::{Scheduling, tasks};
 use solocore_model::plan::{Answer, Promise};
 use solocore_model::profile::PageName;
 use solocore_model::run::RunResult;
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::rc::Rc;
@@ -34,6 +37,8 @@ pub struct Tasks {
     bind: Bind,
     /// A scheduler of solocore gives tasks their time.
     scheduled: bool,
+    /// How jobs are signalled, where somebody must know of them.
+    signals: Rc<RefCell<Signals>>,
     /// Orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
     jobs: Option<Jobs>,
@@ -53,6 +58,7 @@ impl Tasks {
             bind,
             scheduled: false,
             engine: Held::default(),
+            signals: Rc::default(),
             jobs: None,
             locker: None,
         }
@@ -69,6 +75,12 @@ impl Tasks {
     #[must_use]
     pub fn ordered(self, engine: Held<Box<dyn Engine>>) -> Self {
         Self { engine, ..self }
+    }
+
+    /// The same; jobs are signalled to these clients' regulator.
+    #[must_use]
+    pub fn signalled(self, clients: &LockClients) -> Self {
+        Self { signals: clients.signals(), ..self }
     }
 
     /// The same, bound by somebody.
@@ -140,7 +152,13 @@ impl Part for Tasks {
             rank(name).map_or(Ok(()), |rank| self.rank(thread, rank, true))?;
             (self.bind)(name, Member::Thread(thread))
         };
-        let jobs = Jobs::start(&placed, self.layout.directory(), &self.layout.slots.epoch, &bind)?;
+        let jobs = Jobs::start(
+            &placed,
+            self.layout.directory(),
+            &self.layout.slots.epoch,
+            &bind,
+            &self.signals.borrow(),
+        )?;
         for task in &placed {
             if let How::Attach(pid) = task.how {
                 if let Some(rank) = task.rank {

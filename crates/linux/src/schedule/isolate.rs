@@ -114,6 +114,9 @@ impl Layout {
             (Subject::Releases, Some(Placed { how: How::Start(_), .. })) => {
                 kept(true, "solocore releases its jobs")
             }
+            (Subject::Jobs, Some(Placed { how: How::Start(_), .. })) => {
+                kept(true, "solocore signals its processes' begin and end")
+            }
             (Subject::Releases, Some(_)) => {
                 open("its program keeps its own period; start it instead, or give --vouch releases")
             }
@@ -167,6 +170,13 @@ impl Layout {
             ));
         }
         notes
+    }
+
+    /// Names of tasks that solocore starts.
+    #[must_use]
+    pub fn started(&self) -> Vec<String> {
+        let starts = |t: &&Placed| matches!(t.how, How::Start(_));
+        self.tasks.iter().filter(starts).map(|t| t.name.clone()).collect()
     }
 
     /// Do analysed tasks run at real-time priorities, above everything that budgets stop by itself?

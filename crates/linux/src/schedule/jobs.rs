@@ -15,6 +15,7 @@
 
 use super::placed::{How, Placed};
 use super::windows::{self, Window};
+use crate::clients::{Signal, Signals};
 use crate::error::LinuxError;
 use crate::host::stopped::MARK;
 use crate::sys::{Scheduling, tasks};
@@ -59,6 +60,8 @@ struct Task {
     directory: PathBuf,
     program: PathBuf,
     arguments: Vec<String>,
+    /// Tells who limits others during its jobs.
+    signal: Option<Arc<Signal>>,
     state: Mutex<State>,
 }
 
@@ -91,6 +94,7 @@ impl Jobs {
         directory: &std::path::Path,
         epoch: &Epoch,
         bind: &Bind<'_>,
+        signals: &Signals,
     ) -> Result<Self, LinuxError> {
         let mut jobs = Self {
             stop: Arc::default(),
@@ -116,6 +120,7 @@ impl Jobs {
                 directory: directory.into(),
                 program: program.into(),
                 arguments,
+                signal: signals.get(&p.name).cloned(),
                 state,
             };
             jobs.tasks.push(Arc::new(task));
@@ -400,6 +405,9 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         if stop.load(Ordering::SeqCst) {
             return;
         }
+        if let Some(signal) = &task.signal {
+            signal.begin();
+        }
         let spawned = spawn(task);
         if let Ok(child) = &spawned {
             state.running = Some((*child, release_ns));
@@ -417,6 +425,9 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
         tasks::signal_group(*child, libc::SIGKILL);
     }
     let end_ns = tasks::monotonic_ns();
+    if let Some(signal) = &task.signal {
+        signal.end();
+    }
     let mut state = task.state();
     let result = ended.and_then(tasks::reap);
     state.running = None;
@@ -493,11 +504,14 @@ mod tests {
         period_ns: Option<u64>,
         done: impl Fn(&RunTask) -> bool,
     ) -> (RunTask, Vec<String>) {
-        let jobs =
-            Jobs::start(&[placed(command, period_ns)], "/".as_ref(), &Epoch::default(), &|_, _| {
-                Ok(())
-            })
-            .unwrap();
+        let jobs = Jobs::start(
+            &[placed(command, period_ns)],
+            "/".as_ref(),
+            &Epoch::default(),
+            &|_, _| Ok(()),
+            &Signals::new(),
+        )
+        .unwrap();
         let since = Instant::now();
         while !done(&jobs.seen()[0]) {
             assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
@@ -541,6 +555,7 @@ mod tests {
             "/".as_ref(),
             &Epoch::default(),
             &|_, _| Ok(()),
+            &Signals::new(),
         )
         .unwrap();
         let child = loop {
@@ -587,7 +602,13 @@ mod tests {
             Placed { name: name.into(), window, ..p }
         };
         let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-        let jobs = match Jobs::start(&both, "/".as_ref(), &Epoch::default(), &|_, _| Ok(())) {
+        let jobs = match Jobs::start(
+            &both,
+            "/".as_ref(),
+            &Epoch::default(),
+            &|_, _| Ok(()),
+            &Signals::new(),
+        ) {
             Ok(jobs) => jobs,
             // Real-time priorities need a privilege.
             Err(e) if !root() => return println!("skipped: {e}"),
