@@ -18,6 +18,7 @@ use super::windows::{self, Window};
 use crate::error::LinuxError;
 use crate::host::stopped::MARK;
 use crate::sys::{Scheduling, tasks};
+use rustix::process::Signal;
 use solocore_model::run::{RunJob, RunTask, RunWindow};
 use std::collections::VecDeque;
 use std::io;
@@ -212,7 +213,7 @@ impl Jobs {
         self.tasks.iter().filter(given_up).map(note).collect()
     }
 
-    fn signal(&self, signal: i32) -> bool {
+    fn signal(&self, signal: Signal) -> bool {
         let mut any = false;
         for task in &self.tasks {
             // While the state is held, nobody reaps the leader: its number is its own.
@@ -229,15 +230,15 @@ impl Drop for Jobs {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let since = Instant::now();
-        let mut any = self.signal(libc::SIGTERM);
+        let mut any = self.signal(Signal::TERM);
         // Whose window is closed hears it, too.
-        self.signal(libc::SIGCONT);
+        self.signal(Signal::CONT);
         while any && since.elapsed() < PATIENCE {
             std::thread::sleep(LOOK / 4);
             any = self.tasks.iter().any(|t| t.state().running.is_some());
         }
         while self.threads.iter().any(|t| !t.is_finished()) {
-            self.signal(libc::SIGKILL);
+            self.signal(Signal::KILL);
             std::thread::sleep(LOOK / 4);
         }
         for thread in self.threads.drain(..) {
@@ -275,9 +276,9 @@ fn follow(
         })
         // Jobs inherit the thread's ways of the cache.
         .and_then(|()| {
-            p.group
-                .as_ref()
-                .map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me())))
+            p.group.as_ref().map_or(Ok(()), |file| {
+                std::fs::write(file, format!("{}\n", tasks::thread_number()))
+            })
         })
         .map_err(|e| {
             LinuxError::of_io(
@@ -355,7 +356,7 @@ impl Guard {
 
     /// A window begins or ends.
     fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
-        let signal = if opens { libc::SIGCONT } else { libc::SIGSTOP };
+        let signal = if opens { Signal::CONT } else { Signal::STOP };
         for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
             if let Some((leader, _)) = task.state().running {
                 tasks::signal_group(leader, signal);
@@ -405,7 +406,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
             // Who opens the window waits here, and then lets it go on.
             let now = tasks::monotonic_ns().saturating_sub(begun);
             if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
-                tasks::signal_group(*child, libc::SIGSTOP);
+                tasks::signal_group(*child, Signal::STOP);
             }
         }
         spawned
@@ -413,7 +414,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
     if let (true, Ok(child)) = (task.placed.free, &ended) {
         // Its children, which the scheduler counts to its task, end with it.
-        tasks::signal_group(*child, libc::SIGKILL);
+        tasks::signal_group(*child, Signal::KILL);
     }
     let end_ns = tasks::monotonic_ns();
     let mut state = task.state();
