@@ -17,10 +17,13 @@
 //!
 //! Does not cover: what `solocore_ipc.h` does not.
 
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous, munmap};
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
+
+const RIGHTS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 /// `struct sc_queue`.
 #[repr(C)]
@@ -135,22 +138,10 @@ unsafe impl Send for Shared {}
 unsafe impl Sync for Shared {}
 
 impl Shared {
-    fn map(bytes: usize, fd: c_int) -> Result<Self, QueueError> {
-        let flags =
-            libc::MAP_SHARED | if fd < 0 { libc::MAP_ANONYMOUS | libc::MAP_POPULATE } else { 0 };
-        // SAFETY: a new mapping touches no memory that anybody has.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                fd,
-                0,
-            )
-        };
-        let at = NonNull::new(at.cast::<u8>()).filter(|_| at != libc::MAP_FAILED);
-        Ok(Self { at: at.ok_or_else(io::Error::last_os_error)?, bytes, mapped: true })
+    /// What was mapped, for reading and writing.
+    fn mapped(at: rustix::io::Result<*mut c_void>, bytes: usize) -> Result<Self, QueueError> {
+        let at = NonNull::new(at.map_err(io::Error::from)?.cast());
+        Ok(Self { at: at.ok_or_else(|| io::Error::other("memory at 0"))?, bytes, mapped: true })
     }
 
     fn create(&self, shape: &Shape, place: Place) -> Result<(), QueueError> {
@@ -173,7 +164,11 @@ impl Shared {
     /// # Errors
     /// The shape is impossible, there is no memory, or lines cannot be bypassed here.
     pub fn new(shape: &Shape, place: Place) -> Result<Self, QueueError> {
-        let memory = Self::map(shape.bytes().ok_or(QueueError::Status(6))?, -1)?;
+        let bytes = shape.bytes().ok_or(QueueError::Status(6))?;
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
+        // SAFETY: a new mapping touches no memory that anybody has.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
+        let memory = Self::mapped(at, bytes)?;
         memory.create(shape, place)?;
         Ok(memory)
     }
@@ -183,16 +178,14 @@ impl Shared {
     /// # Errors
     /// It cannot be mapped, or has fewer bytes.
     pub fn of_file(fd: BorrowedFd<'_>, bytes: usize) -> Result<Self, QueueError> {
-        // SAFETY: the structure is zeroed, and the kernel fills it during the call.
-        let size = unsafe {
-            let mut state: libc::stat = std::mem::zeroed();
-            (libc::fstat(fd.as_raw_fd(), &raw mut state) == 0).then_some(state.st_size)
-        };
+        let size = rustix::fs::fstat(fd).ok().and_then(|s| usize::try_from(s.st_size).ok());
         // Beyond the file's end there is memory only to look at.
-        if bytes == 0 || size.and_then(|s| usize::try_from(s).ok()).is_none_or(|s| s < bytes) {
+        if bytes == 0 || size.is_none_or(|s| s < bytes) {
             return Err(QueueError::Status(6));
         }
-        Self::map(bytes, fd.as_raw_fd())
+        // SAFETY: a new mapping touches no memory that anybody has.
+        let at = unsafe { mmap(std::ptr::null_mut(), bytes, RIGHTS, MapFlags::SHARED, fd, 0) };
+        Self::mapped(at, bytes)
     }
 
     /// A new queue in somebody's pages.
@@ -237,7 +230,7 @@ impl Drop for Shared {
     fn drop(&mut self) {
         if self.mapped {
             // SAFETY: it was mapped here, and sides borrow it.
-            unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+            let _ = unsafe { munmap(self.at.as_ptr().cast(), self.bytes) };
         }
     }
 }
@@ -404,14 +397,12 @@ mod tests {
 
     #[test]
     fn a_file_can_hold_one() {
-        use std::os::fd::{AsFd, FromRawFd, OwnedFd};
+        use std::os::fd::AsFd;
         let shape = Shape { lanes: 1, slots: 2, message_bytes: 8 };
         let bytes = shape.bytes().unwrap();
-        // SAFETY: the descriptor is new and nobody else's.
-        let file = unsafe { OwnedFd::from_raw_fd(libc::memfd_create(c"queue".as_ptr(), 0)) };
+        let file = rustix::fs::memfd_create("queue", rustix::fs::MemfdFlags::empty()).unwrap();
         assert!(Shared::of_file(file.as_fd(), bytes).is_err(), "it is empty");
-        // SAFETY: it takes numbers only.
-        assert_eq!(unsafe { libc::ftruncate(file.as_raw_fd(), i64::try_from(bytes).unwrap()) }, 0);
+        rustix::fs::ftruncate(&file, bytes as u64).unwrap();
         let ours = Shared::of_file(file.as_fd(), bytes).unwrap();
         assert!(Sender::open(&ours).is_err(), "there is no queue yet");
         ours.create(&shape, Place::Cached).unwrap();

@@ -6,8 +6,8 @@
 
 use crate::error::BoardError;
 use crate::watch::Watch;
+use rustix::fs::{FlockOperation, flock};
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -70,8 +70,7 @@ impl Cache {
         let file = File::options().create(true).append(true).open(&path);
         let file = file.map_err(|e| BoardError::file(&path, "open", &e))?;
         let mut said = false;
-        // SAFETY: a system call on a descriptor that lives.
-        while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             if watch.stopped() {
                 return Err(BoardError::Interrupted);
             }

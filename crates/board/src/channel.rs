@@ -7,9 +7,9 @@
 //! moves `head`, the host `tail`, both count all bytes ever passed. The guest waits only when the
 //! host is a whole ring behind.
 
+use rustix::mm::{MapFlags, ProtFlags};
 use std::fs::File;
 use std::io;
-use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the shared memory.
@@ -64,14 +64,11 @@ impl Channel {
         if length <= RING {
             return Err(io::Error::other("the shared memory is too small"));
         }
-        let access = libc::PROT_READ | libc::PROT_WRITE;
+        let access = ProtFlags::READ | ProtFlags::WRITE;
         // SAFETY: a new mapping at a place that the kernel chooses.
         let memory = unsafe {
-            libc::mmap(std::ptr::null_mut(), length, access, libc::MAP_SHARED, file.as_raw_fd(), 0)
-        };
-        if memory == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
+            rustix::mm::mmap(std::ptr::null_mut(), length, access, MapFlags::SHARED, file, 0)
+        }?;
         Ok(Self { memory: memory.cast(), length })
     }
 
@@ -163,7 +160,7 @@ impl Channel {
 impl Drop for Channel {
     fn drop(&mut self) {
         // SAFETY: the mapping made in `map`, which nobody uses any more.
-        unsafe { libc::munmap(self.memory.cast(), self.length) };
+        let _ = unsafe { rustix::mm::munmap(self.memory.cast(), self.length) };
     }
 }
 

@@ -6,11 +6,15 @@
 
 use crate::channel::{Channel, Kind, LONGEST};
 use crate::image::HOME;
+use rustix::mount::MountFlags;
+use rustix::process::{Pid, Signal};
+use rustix::system::RebootCommand;
+use rustix::termios::Winsize;
+use rustix::time::ClockId;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
@@ -112,11 +116,8 @@ pub fn main() -> Result<(), String> {
             line.tell(&Event::Done);
         }
     }
-    // SAFETY: plain system calls; nothing here outlives them.
-    unsafe {
-        libc::sync();
-        libc::reboot(libc::RB_POWER_OFF);
-    }
+    rustix::fs::sync();
+    let _ = rustix::system::reboot(RebootCommand::PowerOff);
     Err("the power does not go off".to_owned())
 }
 
@@ -158,8 +159,8 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
     }
     let status = status.map_err(|e| format!("{}: {e}", task.command[0]))?;
     // What it left running would hold the pipes open.
-    // SAFETY: a plain system call; process 1 itself is spared by the kernel.
-    unsafe { libc::kill(-1, libc::SIGKILL) };
+    // That is everybody but process 1 itself.
+    let _ = rustix::process::kill_process_group(Pid::INIT, Signal::KILL);
     for output in outputs.into_iter().flatten() {
         let _ = output.join();
     }
@@ -170,16 +171,14 @@ fn run(task: &Task, line: &Line) -> Result<Event, String> {
 /// The program gets the console as its terminal.
 fn on_console(command: &mut Command, (rows, columns): (u16, u16)) -> io::Result<()> {
     let terminal = File::options().read(true).write(true).open("/dev/ttyS0")?;
-    let size = libc::winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
-    let descriptor = terminal.as_raw_fd();
-    // SAFETY: the descriptor lives, and the argument is what this request reads.
-    unsafe { libc::ioctl(descriptor, libc::TIOCSWINSZ, &raw const size) };
+    let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
+    let _ = rustix::termios::tcsetwinsize(&terminal, size);
     command.stdin(terminal.try_clone()?).stdout(terminal.try_clone()?).stderr(terminal);
     // SAFETY: between fork and exec only two system calls are made.
     unsafe {
         command.pre_exec(|| {
-            libc::setsid();
-            libc::ioctl(0, libc::TIOCSCTTY, 0);
+            let _ = rustix::process::setsid();
+            let _ = rustix::process::ioctl_tiocsctty(rustix::stdio::stdin());
             Ok(())
         });
     }
@@ -280,10 +279,7 @@ fn mount_all() {
     for (kind, place) in list {
         // Those below /sys are there already.
         let _ = std::fs::create_dir(place);
-        let text = |s: &str| std::ffi::CString::new(s).unwrap_or_default();
-        let (kind, place) = (text(kind), text(place));
-        // SAFETY: strings that live during the call; no data.
-        unsafe { libc::mount(kind.as_ptr(), place.as_ptr(), kind.as_ptr(), 0, std::ptr::null()) };
+        let _ = rustix::mount::mount(kind, place, kind, MountFlags::empty(), None);
     }
     let _ = std::fs::write("/proc/sys/kernel/hostname", "board");
     for (link, target) in [
@@ -299,11 +295,8 @@ fn mount_all() {
 
 /// The guest's clock, which on a board is the simulated one.
 fn clock_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel fills the structure.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
+    let time = rustix::time::clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Asks the board, with a label of at most eight bytes: its plugin sees the leaf before the

@@ -9,6 +9,11 @@ use std::io::{self, Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Kinds of entries, in the bits of their permissions (`man 7 inode`).
+const DIRECTORY: u32 = 0o040_000;
+const LINK: u32 = 0o120_000;
+const REGULAR: u32 = 0o100_000;
+
 /// What lies at a path of the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
@@ -64,16 +69,16 @@ impl<W: Write> Archive<'_, W> {
     fn entry(&mut self, name: &Path, entry: &Entry) -> io::Result<()> {
         match entry {
             Entry::Directory { shared } => {
-                self.header(name, libc::S_IFDIR | if *shared { 0o1777 } else { 0o755 }, 0)
+                self.header(name, DIRECTORY | if *shared { 0o1777 } else { 0o755 }, 0)
             }
             Entry::Link(target) => {
                 let bytes = target.as_os_str().as_bytes();
-                self.header(name, libc::S_IFLNK | 0o777, bytes.len() as u64)?;
+                self.header(name, LINK | 0o777, bytes.len() as u64)?;
                 self.bytes(bytes)?;
                 self.pad()
             }
             Entry::Made { bytes, mode } => {
-                self.header(name, libc::S_IFREG | (mode & 0o7777), bytes.len() as u64)?;
+                self.header(name, REGULAR | (mode & 0o7777), bytes.len() as u64)?;
                 self.bytes(bytes)?;
                 self.pad()
             }
@@ -85,7 +90,7 @@ impl<W: Write> Archive<'_, W> {
     fn file(&mut self, name: &Path, source: &Path, mode: u32) -> io::Result<()> {
         let mut file = std::fs::File::open(source)?;
         let length = file.metadata()?.len();
-        self.header(name, libc::S_IFREG | (mode & 0o7777), length)?;
+        self.header(name, REGULAR | (mode & 0o7777), length)?;
         let mut left = length;
         let mut buffer = vec![0; 1 << 16];
         while left > 0 {
@@ -106,7 +111,7 @@ impl<W: Write> Archive<'_, W> {
             .map_err(|_| io::Error::other("has 4 GiB or more, which no initramfs holds"))?;
         let name = name.as_os_str().as_bytes();
         self.number += 1;
-        let links = if mode & libc::S_IFMT == libc::S_IFDIR { 2 } else { 1 };
+        let links = if mode & 0o170_000 == DIRECTORY { 2 } else { 1 };
         let name_size =
             u32::try_from(name.len() + 1).map_err(|_| io::Error::other("has too long a name"))?;
         // ino, mode, uid, gid, nlink, mtime, filesize, devmajor, devminor, rdevmajor, rdevminor,

@@ -13,6 +13,7 @@ use crate::qemu::Qemu;
 use crate::receive::Files;
 use crate::watch::{Stream, Watch};
 use crate::{Counters, Job, job};
+use rustix::process::{Pid, Signal};
 use std::fs::File;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -118,7 +119,7 @@ impl Machine {
         // SAFETY: between fork and exec only one system call is made.
         unsafe {
             command.pre_exec(|| {
-                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+                let _ = rustix::process::set_parent_process_death_signal(Some(Signal::KILL));
                 Ok(())
             });
         }
@@ -250,14 +251,12 @@ pub fn messages(directory: &Path) -> String {
 
 impl Drop for Machine {
     fn drop(&mut self) {
-        let pid = self.child.id();
-        for (signal, patience) in [(libc::SIGTERM, 3000), (libc::SIGKILL, 3000)] {
+        for (signal, patience) in [(Signal::TERM, 3000), (Signal::KILL, 3000)] {
             if matches!(self.child.try_wait(), Ok(Some(_))) {
                 return;
             }
-            // SAFETY: a plain system call; the child was not reaped yet, so the number is still its
-            // own.
-            unsafe { libc::kill(libc::pid_t::try_from(pid).unwrap_or(0), signal) };
+            // The child was not reaped yet, so the number is still its own.
+            let _ = rustix::process::kill_process(Pid::from_child(&self.child), signal);
             let begin = Instant::now();
             while begin.elapsed() < Duration::from_millis(patience) {
                 if matches!(self.child.try_wait(), Ok(Some(_))) {

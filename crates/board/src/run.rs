@@ -213,10 +213,8 @@ fn environment(job: &Job) -> BTreeMap<String, String> {
 
 /// Rows and columns of this terminal.
 fn terminal_size() -> (u16, u16) {
-    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
-    // SAFETY: the kernel fills the structure.
-    let known = unsafe { libc::ioctl(0, libc::TIOCGWINSZ, &raw mut size) } == 0;
-    if known && size.ws_row > 0 { (size.ws_row, size.ws_col) } else { (24, 80) }
+    let size = rustix::termios::tcgetwinsize(std::io::stdin()).ok().filter(|s| s.ws_row > 0);
+    size.map_or((24, 80), |s| (s.ws_row, s.ws_col))
 }
 
 /// The archive for the kernel and the board for the plugin.

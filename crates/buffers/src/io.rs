@@ -13,6 +13,7 @@
 
 use crate::{BufferError, Mapping};
 use io_uring::{IoUring, opcode, types};
+use rustix::fs::{AtFlags, StatxFlags};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -120,21 +121,10 @@ impl DirectFile {
 
 /// What the file system asks of addresses, and of offsets and lengths.
 fn alignments(file: &File) -> (usize, usize) {
-    // SAFETY: the structure is zeroed, the kernel fills it, and the empty path means the descriptor
-    // itself.
-    let told = unsafe {
-        let mut buffer: libc::statx = std::mem::zeroed();
-        let flags = libc::AT_EMPTY_PATH;
-        let failed = libc::statx(
-            file.as_raw_fd(),
-            c"".as_ptr(),
-            flags,
-            libc::STATX_DIOALIGN,
-            &raw mut buffer,
-        ) != 0;
-        (!failed && buffer.stx_mask & libc::STATX_DIOALIGN != 0)
-            .then_some((buffer.stx_dio_mem_align as usize, buffer.stx_dio_offset_align as usize))
-    };
+    let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok();
+    let told = told
+        .filter(|t| StatxFlags::from_bits_retain(t.stx_mask).contains(StatxFlags::DIOALIGN))
+        .map(|t| (t.stx_dio_mem_align as usize, t.stx_dio_offset_align as usize));
     told.filter(|&(memory, offset)| memory > 0 && offset > 0).unwrap_or((USUAL, USUAL))
 }
 

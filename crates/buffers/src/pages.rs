@@ -1,9 +1,13 @@
 //! Where pages come from.
 
 use crate::{BufferError, PAGE};
+use rustix::mm::{MapFlags, ProtFlags};
 use std::any::Any;
+use std::ffi::c_void;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
+
+const RIGHTS: ProtFlags = ProtFlags::READ.union(ProtFlags::WRITE);
 
 /// Whose pages: MC2's lists of free pages (mc2-os-isolation, section 3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -68,7 +72,7 @@ impl Mapping {
     /// # Errors
     /// There is no memory.
     pub fn new(bytes: usize) -> Result<Self, BufferError> {
-        Self::map(bytes, 0)
+        Self::map(bytes, MapFlags::empty())
     }
 
     /// Huge pages, which must have been set aside.
@@ -77,7 +81,7 @@ impl Mapping {
     /// There are not enough.
     pub fn huge(bytes: usize) -> Result<Self, BufferError> {
         const HUGE: usize = 2 << 20;
-        Self::map(bytes.next_multiple_of(HUGE), libc::MAP_HUGETLB).map_err(|_| {
+        Self::map(bytes.next_multiple_of(HUGE), MapFlags::HUGETLB).map_err(|_| {
             BufferError::Machine(format!(
                 "there are no {} free huge pages of 2 MiB; set some aside: sysctl \
                     vm.nr_hugepages={0}",
@@ -86,7 +90,7 @@ impl Mapping {
         })
     }
 
-    fn map(bytes: usize, flags: i32) -> Result<Self, BufferError> {
+    fn map(bytes: usize, flags: MapFlags) -> Result<Self, BufferError> {
         let bytes = bytes.checked_next_multiple_of(PAGE).filter(|&b| b > 0).ok_or_else(|| {
             BufferError::Input(format!(
                 "a buffer of {bytes} bytes is impossible; give at least one"
@@ -99,24 +103,21 @@ impl Mapping {
                     less, or free some"
             )));
         }
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_POPULATE | flags;
+        let flags = MapFlags::PRIVATE | MapFlags::POPULATE | flags;
         // SAFETY: a new mapping touches no memory that anybody has.
-        let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                libc::PROT_READ | libc::PROT_WRITE,
-                flags,
-                -1,
-                0,
-            )
-        };
-        if at == libc::MAP_FAILED {
-            return Err(BufferError::os(
-                &format!("{bytes} bytes of memory"),
-                "ask for less, or free some",
-            ));
-        }
+        let at = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), bytes, RIGHTS, flags) };
+        let what = format!("{bytes} bytes of memory");
+        Self::at(at, bytes, &what, "ask for less, or free some")
+    }
+
+    /// What was mapped.
+    fn at(
+        at: rustix::io::Result<*mut c_void>,
+        bytes: usize,
+        what: &str,
+        remedy: &str,
+    ) -> Result<Self, BufferError> {
+        let at = at.map_err(|e| BufferError::io(what, &e.into(), remedy))?;
         // A mapping never begins at zero here.
         let at = NonNull::new(at.cast())
             .ok_or_else(|| BufferError::Machine("memory at 0; try again".to_owned()))?;
@@ -129,30 +130,16 @@ impl Mapping {
     /// The device cannot be opened or mapped: a pseudo-locked region only by who may run on its
     /// cache's CPUs alone.
     pub fn of_device(path: &std::path::Path, bytes: usize) -> Result<Self, BufferError> {
-        use std::os::fd::AsRawFd;
         let shown = path.display().to_string();
         let remedy = "run as root, on CPUs of that cache only";
         let file = std::fs::File::options().read(true).write(true).open(path);
         let file = file.map_err(|e| BufferError::io(&shown, &e, remedy))?;
-        let (bytes, protection) =
-            (bytes.next_multiple_of(PAGE), libc::PROT_READ | libc::PROT_WRITE);
+        let bytes = bytes.next_multiple_of(PAGE);
         // SAFETY: a new mapping touches no memory that anybody has; it outlives the descriptor.
         let at = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                bytes,
-                protection,
-                libc::MAP_SHARED,
-                file.as_raw_fd(),
-                0,
-            )
+            rustix::mm::mmap(std::ptr::null_mut(), bytes, RIGHTS, MapFlags::SHARED, &file, 0)
         };
-        match NonNull::new(at.cast::<u8>()) {
-            Some(at) if at.as_ptr().cast::<libc::c_void>() != libc::MAP_FAILED => {
-                Ok(Self { at, bytes, owner: None })
-            }
-            _ => Err(BufferError::os(&shown, remedy)),
-        }
+        Self::at(at, bytes, &shown, remedy)
     }
 
     /// Somebody's pages, who gets them back when this is dropped.
@@ -183,13 +170,14 @@ impl Mapping {
     /// The limit of locked memory.
     pub fn pin(&self) -> Result<(), BufferError> {
         // SAFETY: the range is this mapping's.
-        if unsafe { libc::mlock(self.at.as_ptr().cast(), self.bytes) } != 0 {
-            return Err(BufferError::os(
+        let pinned = unsafe { rustix::mm::mlock(self.at.as_ptr().cast(), self.bytes) };
+        pinned.map_err(|e| {
+            BufferError::io(
                 &format!("{} bytes cannot be kept in memory", self.bytes),
+                &e.into(),
                 "raise the limit (ulimit -l), or run as root",
-            ));
-        }
-        Ok(())
+            )
+        })
     }
 
     /// Pages 0 to n, by their addresses.
@@ -219,7 +207,7 @@ impl Drop for Mapping {
     fn drop(&mut self) {
         if self.owner.is_none() {
             // SAFETY: this mapping was made here, and nobody has a reference any more.
-            unsafe { libc::munmap(self.at.as_ptr().cast(), self.bytes) };
+            let _ = unsafe { rustix::mm::munmap(self.at.as_ptr().cast(), self.bytes) };
         }
     }
 }

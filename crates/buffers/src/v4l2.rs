@@ -10,6 +10,7 @@
 //! camera (vivid) come in tests/vm/camera.sh.
 
 use crate::{BufferError, Mapping};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::path::Path;
@@ -17,7 +18,7 @@ use std::path::Path;
 const CAPTURE: u32 = 1;
 const USERPTR: u32 = 2;
 /// Longest wait for a frame.
-const PATIENCE_MS: i32 = 5000;
+const PATIENCE_S: i64 = 5;
 const G_FMT: libc::c_ulong = request(3, 4, size_of::<Format>());
 const REQBUFS: libc::c_ulong = request(3, 8, size_of::<RequestBuffers>());
 const QBUF: libc::c_ulong = request(3, 15, size_of::<Buffer>());
@@ -206,14 +207,12 @@ impl Camera {
             self.call(STREAMON, &mut CAPTURE.clone(), "is somebody else using the device?")?;
             self.streams = true;
         }
-        let mut ready =
-            libc::pollfd { fd: self.file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one element, which lives through the call.
-        if unsafe { libc::poll(&raw mut ready, 1, PATIENCE_MS) } == 0 {
+        let mut ready = [PollFd::new(&self.file, PollFlags::IN)];
+        let limit = Timespec { tv_sec: PATIENCE_S, tv_nsec: 0 };
+        if rustix::event::poll(&mut ready, Some(&limit)) == Ok(0) {
             return Err(BufferError::Machine(format!(
                 "{}: no frame came within {} s; does it have a signal?",
-                self.name,
-                PATIENCE_MS / 1000
+                self.name, PATIENCE_S
             )));
         }
         let mut buffer = Buffer { kind: CAPTURE, memory: USERPTR, ..Buffer::default() };

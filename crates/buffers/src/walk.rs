@@ -8,6 +8,7 @@
 //! that is part of the figure).
 
 use crate::{BufferError, LINE, Mapping};
+use rustix::thread::CpuSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::JoinHandle;
@@ -124,37 +125,24 @@ impl Chase {
 /// # Errors
 /// There is no such CPU, or the thread may not use it.
 pub fn keep_on(cpu: u32) -> Result<(), BufferError> {
-    // SAFETY: the set is zeroed before use, the index is checked, and the call reads it only.
-    let failed = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if cpu as usize >= 8 * size_of::<libc::cpu_set_t>() {
-            return Err(BufferError::Input(format!(
-                "there is no CPU {cpu}; give one that is online"
-            )));
-        }
-        libc::CPU_SET(cpu as usize, &mut set);
-        libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) != 0
-    };
-    if failed {
-        return Err(BufferError::Input(format!(
-            "CPU {cpu}: {}; give one that is online and that this process may use",
-            std::io::Error::last_os_error()
-        )));
+    let mut set = CpuSet::new();
+    if cpu as usize >= CpuSet::MAX_CPU {
+        return Err(BufferError::Input(format!("there is no CPU {cpu}; give one that is online")));
     }
-    Ok(())
+    set.set(cpu as usize);
+    rustix::thread::sched_setaffinity(None, &set).map_err(|e| {
+        BufferError::Input(format!(
+            "CPU {cpu}: {}; give one that is online and that this process may use",
+            std::io::Error::from(e)
+        ))
+    })
 }
 
 /// CPUs that this process may use.
 #[must_use]
 pub fn cpus() -> Vec<u32> {
-    // SAFETY: the set is zeroed before use, the call fills it, and it has so many bits.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set) != 0 {
-            return Vec::new();
-        }
-        (0..1024).filter(|&cpu| libc::CPU_ISSET(cpu as usize, &set)).collect()
-    }
+    let Ok(set) = rustix::thread::sched_getaffinity(None) else { return Vec::new() };
+    (0u32..).zip(0..CpuSet::MAX_CPU).filter(|c| set.is_set(c.1)).map(|c| c.0).collect()
 }
 
 /// A thread that walks through memory of its own for as long as this lives.

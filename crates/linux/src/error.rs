@@ -21,12 +21,7 @@ impl LinuxError {
         }
     }
 
-    /// A failed system call.
-    pub(crate) fn os(what: &str, remedy: &str) -> Self {
-        Self::of_io(what, &std::io::Error::last_os_error(), remedy)
-    }
-
-    /// A failed operation of the standard library.
+    /// A failed operation of the system.
     pub(crate) fn of_io(what: &str, error: &std::io::Error, remedy: &str) -> Self {
         Self::Machine(format!("{what}: {error}; {remedy}"))
     }

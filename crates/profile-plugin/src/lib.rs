@@ -6,18 +6,19 @@
 //! Not covered: memory that the kernel writes for the guest (`read` into a buffer), and page-table
 //! walks.
 
+mod frames;
 mod qemu;
 mod recorder;
 mod regions;
 mod results;
 mod syscalls;
 
+use frames::FrameTable;
 use qemu::{CB_NO_REGS, Id, Info, Insn, MEM_RW, Tb};
 use recorder::Recorder;
-use regions::Regions;
 use rustc_hash::FxHashMap;
 use solocore_cache::contract::Config;
-use solocore_cache::{Frames, Geometry, Private, Shared};
+use solocore_cache::{Geometry, Private, Shared};
 use std::cell::UnsafeCell;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::path::PathBuf;
@@ -30,9 +31,6 @@ use syscalls::Call;
 pub static qemu_plugin_version: c_int = 1;
 
 const MAX_THREADS: usize = 4096;
-/// Slots of the direct-mapped front of the page table.
-const FRONT: u64 = 4096;
-
 static THREADS: [AtomicPtr<Thread>; MAX_THREADS] =
     [const { AtomicPtr::new(std::ptr::null_mut()) }; MAX_THREADS];
 static GLOBAL: OnceLock<Gate> = OnceLock::new();
@@ -117,45 +115,6 @@ struct Global {
     unmaps: Vec<(u64, u64)>,
     threads: u32,
     children: u32,
-}
-
-/// Frames in order of first touch, with a small direct-mapped front.
-struct FrameTable {
-    front: Vec<(u64, u32)>,
-    map: FxHashMap<u64, u32>,
-    names: Vec<(u32, u64)>,
-    regions: Regions,
-    page_shift: u32,
-}
-
-impl Frames for FrameTable {
-    fn frame(&mut self, vpage: u64) -> u32 {
-        let slot = (vpage & (FRONT - 1)) as usize;
-        let (page, frame) = self.front[slot];
-        if page == vpage {
-            return frame;
-        }
-        let frame = *self.map.entry(vpage).or_insert_with(|| {
-            let (region, offset) = self.regions.resolve(vpage << self.page_shift);
-            self.names.push((region, offset >> self.page_shift));
-            u32::try_from(self.names.len() - 1).expect("fewer than 2^32 pages")
-        });
-        self.front[slot] = (vpage, frame);
-        frame
-    }
-}
-
-impl FrameTable {
-    fn forget(&mut self, first: u64, last: u64) {
-        if last - first < self.map.len() as u64 {
-            (first..=last).for_each(|page| {
-                self.map.remove(&page);
-            });
-        } else {
-            self.map.retain(|page, _| !(first..=last).contains(page));
-        }
-        self.front.fill((u64::MAX, 0));
-    }
 }
 
 fn global() -> Option<Guard> {
@@ -503,18 +462,11 @@ fn set_up(target: &str, args: &[String]) -> Result<(), String> {
     let config: Config =
         solocore_model::files::read_json(path.as_ref()).map_err(|e| e.to_string())?;
     let geometry = Geometry::of(&config.platform);
-    let frames = FrameTable {
-        front: vec![(u64::MAX, 0); FRONT as usize],
-        map: FxHashMap::default(),
-        names: Vec::new(),
-        regions: Regions::default(),
-        page_shift: geometry.page_shift,
-    };
     let global = Global {
         recorder: Recorder::new(config.trace.clone(), config.trace_limit),
         table: syscalls::numbers(target),
         shared: Shared::new(&geometry),
-        frames,
+        frames: FrameTable::new(geometry.page_shift),
         code: FxHashMap::default(),
         guest_base: None,
         unmaps: Vec::new(),

@@ -15,6 +15,7 @@ pub(crate) mod field {
     pub const PACKET_DESCRIPTOR: u64 = 60;
     pub const DESCRIPTOR_UUID: u64 = 1;
     pub const DESCRIPTOR_NAME: u64 = 2;
+    pub const DESCRIPTOR_COUNTER: u64 = 8;
     pub const EVENT_TYPE: u64 = 9;
     pub const EVENT_TRACK: u64 = 11;
     pub const EVENT_CATEGORY: u64 = 22;
@@ -52,16 +53,44 @@ pub(crate) fn packet(out: &mut Vec<u8>, timestamp: Option<u64>, field: u64, mess
     bytes(out, field::TRACE_PACKET, &body);
 }
 
+/// A track, of slices or of a counter.
+pub(crate) fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
+    let mut descriptor = Vec::new();
+    number(&mut descriptor, field::DESCRIPTOR_UUID, id);
+    bytes(&mut descriptor, field::DESCRIPTOR_NAME, name.as_bytes());
+    if counter {
+        bytes(&mut descriptor, field::DESCRIPTOR_COUNTER, &[]);
+    }
+    packet(out, None, field::PACKET_DESCRIPTOR, &descriptor);
+}
+
+/// A slice of a track, with its category and its name.
+pub(crate) fn slice(
+    out: &mut Vec<u8>,
+    track: u64,
+    (category, name): (&str, &str),
+    from: u64,
+    to: u64,
+) {
+    let mut begin = Vec::new();
+    number(&mut begin, field::EVENT_TYPE, SLICE_BEGIN);
+    number(&mut begin, field::EVENT_TRACK, track);
+    bytes(&mut begin, field::EVENT_CATEGORY, category.as_bytes());
+    bytes(&mut begin, field::EVENT_NAME, name.as_bytes());
+    packet(out, Some(from), field::PACKET_EVENT, &begin);
+    let mut end = Vec::new();
+    number(&mut end, field::EVENT_TYPE, SLICE_END);
+    number(&mut end, field::EVENT_TRACK, track);
+    packet(out, Some(to.max(from)), field::PACKET_EVENT, &end);
+}
+
 /// One track per core; a slice for each stretch of a task, named by the task, and named
 /// `throttled: TASK` where the regulator held it. Times are nanoseconds from the start.
 pub fn perfetto(result: &SimResult) -> Vec<u8> {
     let mut out = Vec::new();
-    let track = |core: u32| u64::from(core) + 1;
+    let of_core = |core: u32| u64::from(core) + 1;
     for core in &result.cores {
-        let mut descriptor = Vec::new();
-        number(&mut descriptor, field::DESCRIPTOR_UUID, track(core.id));
-        bytes(&mut descriptor, field::DESCRIPTOR_NAME, format!("core {}", core.id).as_bytes());
-        packet(&mut out, None, field::PACKET_DESCRIPTOR, &descriptor);
+        track(&mut out, of_core(core.id), &format!("core {}", core.id), false);
     }
     for segment in &result.timeline {
         let task = result.tasks.get(segment.task as usize).map_or("?", |t| t.name.as_str());
@@ -70,16 +99,8 @@ pub fn perfetto(result: &SimResult) -> Vec<u8> {
             Activity::Prefetch => (format!("prefetch: {task}"), "prefetch"),
             Activity::Throttled => (format!("throttled: {task}"), "throttled"),
         };
-        let mut begin = Vec::new();
-        number(&mut begin, field::EVENT_TYPE, SLICE_BEGIN);
-        number(&mut begin, field::EVENT_TRACK, track(segment.core));
-        bytes(&mut begin, field::EVENT_CATEGORY, category.as_bytes());
-        bytes(&mut begin, field::EVENT_NAME, name.as_bytes());
-        packet(&mut out, Some(segment.start_ns), field::PACKET_EVENT, &begin);
-        let mut end = Vec::new();
-        number(&mut end, field::EVENT_TYPE, SLICE_END);
-        number(&mut end, field::EVENT_TRACK, track(segment.core));
-        packet(&mut out, Some(segment.end_ns), field::PACKET_EVENT, &end);
+        let (from, to) = (segment.start_ns, segment.end_ns);
+        slice(&mut out, of_core(segment.core), (category, &name), from, to);
     }
     out
 }

@@ -6,10 +6,9 @@
 //! to wait, one from its release to its start before. Times are nanoseconds from the start of the
 //! run.
 
-use crate::perfetto::{SLICE_BEGIN, SLICE_END, bytes, field, number, packet};
+use crate::perfetto::{field, number, packet, slice, track};
 
-/// `TrackDescriptor.counter`, `TrackEvent.counter_value` and the type of counters' events.
-const DESCRIPTOR_COUNTER: u64 = 8;
+/// `TrackEvent.counter_value` and the type of counters' events.
 const EVENT_COUNTER_VALUE: u64 = 30;
 const COUNTER: u64 = 4;
 
@@ -53,35 +52,6 @@ pub struct RunTrace {
     pub cores: Vec<TracedCore>,
     /// Tasks.
     pub tasks: Vec<TracedTask>,
-}
-
-pub(crate) fn track(out: &mut Vec<u8>, id: u64, name: &str, counter: bool) {
-    let mut descriptor = Vec::new();
-    number(&mut descriptor, field::DESCRIPTOR_UUID, id);
-    bytes(&mut descriptor, field::DESCRIPTOR_NAME, name.as_bytes());
-    if counter {
-        bytes(&mut descriptor, DESCRIPTOR_COUNTER, &[]);
-    }
-    packet(out, None, field::PACKET_DESCRIPTOR, &descriptor);
-}
-
-pub(crate) fn slice(
-    out: &mut Vec<u8>,
-    track: u64,
-    (category, name): (&str, &str),
-    from: u64,
-    to: u64,
-) {
-    let mut begin = Vec::new();
-    number(&mut begin, field::EVENT_TYPE, SLICE_BEGIN);
-    number(&mut begin, field::EVENT_TRACK, track);
-    bytes(&mut begin, field::EVENT_CATEGORY, category.as_bytes());
-    bytes(&mut begin, field::EVENT_NAME, name.as_bytes());
-    packet(out, Some(from), field::PACKET_EVENT, &begin);
-    let mut end = Vec::new();
-    number(&mut end, field::EVENT_TYPE, SLICE_END);
-    number(&mut end, field::EVENT_TRACK, track);
-    packet(out, Some(to.max(from)), field::PACKET_EVENT, &end);
 }
 
 fn count(out: &mut Vec<u8>, track: u64, at: u64, value: u64) {

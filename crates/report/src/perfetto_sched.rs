@@ -4,7 +4,7 @@
 //! for each task with a slice for each job, from its release to its end, and one for each overrun.
 //! Times count from the first event that has one.
 
-use crate::perfetto_run::{slice, track};
+use crate::perfetto::{slice, track};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
 use std::collections::BTreeMap;
 

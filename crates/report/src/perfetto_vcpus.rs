@@ -9,7 +9,7 @@
 //!
 //! Does not cover: traces of levels.
 
-use crate::perfetto::{SLICE_BEGIN, SLICE_END, bytes, field, number, packet};
+use crate::perfetto::{self, SLICE_BEGIN, SLICE_END, bytes, field, number, packet};
 use solocore_model::sched_trace::{Event, Kind, NONE, SchedTrace};
 use std::collections::BTreeMap;
 
@@ -53,19 +53,12 @@ impl Drawing<'_> {
         self.names.get(&vcpu).cloned().unwrap_or_else(|| format!("VCPU {vcpu}"))
     }
 
-    fn declare(&mut self, track: u64, name: &str) {
-        let mut descriptor = Vec::new();
-        number(&mut descriptor, field::DESCRIPTOR_UUID, track);
-        bytes(&mut descriptor, field::DESCRIPTOR_NAME, name.as_bytes());
-        packet(&mut self.out, None, field::PACKET_DESCRIPTOR, &descriptor);
-    }
-
     /// The track of a VCPU.
     fn track_of(&mut self, vcpu: u32) -> u64 {
         let track = vcpu_track(vcpu);
         if self.vcpus.insert(vcpu, track).is_none() {
             let name = self.name(vcpu);
-            self.declare(track, &name);
+            perfetto::track(&mut self.out, track, &name, false);
         }
         track
     }
@@ -209,7 +202,7 @@ pub fn perfetto_vcpus(trace: &SchedTrace, names: &BTreeMap<u32, String>) -> Vec<
         Drawing { out: Vec::new(), names, begun, cores: BTreeMap::new(), vcpus: BTreeMap::new() };
     let cores: std::collections::BTreeSet<u32> = trace.events.iter().map(|e| e.cpu).collect();
     for &cpu in &cores {
-        drawing.declare(core_track(cpu), &format!("core {cpu}"));
+        perfetto::track(&mut drawing.out, core_track(cpu), &format!("core {cpu}"), false);
     }
     trace.events.iter().for_each(|event| drawing.event(event));
     // What runs on at the end is drawn up to the last event of its core.

@@ -12,13 +12,16 @@
 use crate::audit::Audit;
 use crate::error::SpaceError;
 use crate::map::{Choice, Map, parse_list};
-use crate::sys::{memory_file, owned};
+use crate::sys::memory_file;
 use crate::wire::{self, PACKET, Packet, kind};
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::process::{Pid, PidfdFlags};
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
 
@@ -131,47 +134,38 @@ impl Coloured {
 
     /// [`Coloured::serve`] returns when this process ends, too.
     pub fn watch(&mut self, pid: u32) {
-        // SAFETY: no pointers.
-        self.child = owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).ok();
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        self.child = pid.and_then(|p| rustix::process::pidfd_open(p, PidfdFlags::empty()).ok());
     }
 
     /// Answers what comes within this time; returns sooner if something came.
     pub fn serve(&mut self, limit: Duration) {
-        let child = self.child.as_ref().map_or(-1, AsRawFd::as_raw_fd);
-        let mut fds: Vec<libc::pollfd> = [self.listener.as_raw_fd(), child]
-            .into_iter()
-            .chain(self.peers.iter().map(|p| p.socket.as_raw_fd()))
-            .map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 })
+        let peers = self.peers.iter().map(|p| p.socket.as_fd());
+        let mut polled: Vec<PollFd> = std::iter::once(self.listener.as_fd())
+            .chain(peers)
+            .chain(self.child.as_ref().map(AsFd::as_fd))
+            .map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::IN))
             .collect();
-        let limit = i32::try_from(limit.as_millis()).unwrap_or(i32::MAX);
-        // SAFETY: the array lives through the call and says its length.
-        let ready = unsafe { libc::poll(fds.as_mut_ptr(), fds.len() as libc::nfds_t, limit) };
-        if ready <= 0 {
+        if !wait(&mut polled, limit) {
             return;
         }
-        let readable: Vec<RawFd> =
-            fds[2..].iter().filter(|f| f.revents != 0).map(|f| f.fd).collect();
+        let ready = |fd: &PollFd| !fd.revents().is_empty();
+        let connects = ready(&polled[0]);
+        let readable = self.peers.iter().zip(&polled[1..]).filter(|(_, fd)| ready(fd));
+        let readable: Vec<RawFd> = readable.map(|(p, _)| p.socket.as_raw_fd()).collect();
         for fd in readable {
             self.serve_peer(fd);
         }
-        if fds[0].revents != 0 {
+        if connects {
             self.accept();
         }
     }
 
     fn accept(&mut self) {
-        // SAFETY: no address is asked for.
-        let fd = unsafe {
-            libc::accept4(
-                self.listener.as_raw_fd(),
-                std::ptr::null_mut(),
-                std::ptr::null_mut(),
-                libc::SOCK_CLOEXEC,
-            )
+        let Ok(socket) = rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC) else {
+            return;
         };
-        let Ok(socket) = owned(fd.into()) else { return };
-        // SAFETY: asks for a number.
-        let me = unsafe { libc::geteuid() };
+        let me = rustix::process::geteuid().as_raw();
         // Anybody may connect to the name; only this user and root are served.
         if let Some((pid, user)) = peer_of(&socket)
             && (user == me || user == 0)
@@ -180,9 +174,16 @@ impl Coloured {
         }
     }
 
+    /// A packet to a peer, if it is still there.
+    fn tell(&self, fd: RawFd, packet: &Packet) {
+        if let Some(peer) = self.peers.iter().find(|p| p.socket.as_raw_fd() == fd) {
+            send(&peer.socket, packet);
+        }
+    }
+
     fn serve_peer(&mut self, fd: RawFd) {
         let Some(at) = self.peers.iter().position(|p| p.socket.as_raw_fd() == fd) else { return };
-        let Some(packet) = receive(fd) else {
+        let Some(packet) = receive(&self.peers[at].socket) else {
             let gone = self.peers.swap_remove(at);
             self.answered(gone.pid);
             if self.asking.as_ref().is_some_and(|a| a.socket == fd) {
@@ -195,13 +196,13 @@ impl Coloured {
             kind::HELLO => {
                 self.peers[at].coloured = true;
                 self.events.coloured.insert(pid);
-                send(fd, &Packet::new(kind::GO, ""));
+                self.tell(fd, &Packet::new(kind::GO, ""));
             }
             kind::EXIT => {
                 if let Ok(audit) = Audit::of(pid, &self.choice) {
                     self.events.ended.push(Ended { pid, audit, moved_back: packet.pages });
                 }
-                send(fd, &Packet::new(kind::GO, ""));
+                self.tell(fd, &Packet::new(kind::GO, ""));
             }
             kind::FAILED => self.events.failed.push((pid, packet.text)),
             kind::UNCOLOURED => self.events.uncoloured.push(packet.text),
@@ -209,7 +210,7 @@ impl Coloured {
             kind::ASK => {
                 if let Err(error) = self.ask(fd, &packet.text) {
                     let code = if matches!(error, SpaceError::Input(_)) { 2 } else { 3 };
-                    send(fd, &Packet::new(kind::REFUSED, &format!("{code}{error}")));
+                    self.tell(fd, &Packet::new(kind::REFUSED, &format!("{code}{error}")));
                 }
             }
             _ => {}
@@ -236,17 +237,9 @@ impl Coloured {
         let written = self.config.write_all_at(&config, 0);
         written.map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
         self.choice = choice;
-        let coloured: Vec<(RawFd, u32)> = self
-            .peers
-            .iter()
-            .filter(|p| p.coloured)
-            .map(|p| (p.socket.as_raw_fd(), p.pid))
-            .collect();
-        for &(fd, _) in &coloured {
-            send(fd, &Packet::new(kind::RECOLOUR, ""));
-        }
-        self.asking =
-            Some(Asking { socket: asker, waiting: coloured.iter().map(|c| c.1).collect() });
+        let coloured = || self.peers.iter().filter(|p| p.coloured);
+        coloured().for_each(|p| send(&p.socket, &Packet::new(kind::RECOLOUR, "")));
+        self.asking = Some(Asking { socket: asker, waiting: coloured().map(|p| p.pid).collect() });
         self.answered(0);
         Ok(())
     }
@@ -254,23 +247,21 @@ impl Coloured {
     /// Counts the pages of a process that has moved, which waits for that.
     fn moved(&mut self, fd: RawFd, pid: u32, mut packet: Packet) {
         let audit = Audit::of(pid, &self.choice).unwrap_or_default();
-        send(fd, &Packet::new(kind::GO, ""));
+        self.tell(fd, &Packet::new(kind::GO, ""));
         if let Some(asking) = &self.asking {
             packet.kind = kind::MOVED;
             packet.text = format!("{pid} {} {}", audit.anonymous.resident, audit.anonymous.wrong);
-            send(asking.socket, &packet);
+            self.tell(asking.socket, &packet);
         }
         self.answered(pid);
     }
 
     /// One less to wait for.
     fn answered(&mut self, pid: u32) {
-        if let Some(asking) = &mut self.asking {
-            asking.waiting.retain(|&p| p != pid);
-            if asking.waiting.is_empty() {
-                send(asking.socket, &Packet::new(kind::DONE, ""));
-                self.asking = None;
-            }
+        let Some(asking) = &mut self.asking else { return };
+        asking.waiting.retain(|&p| p != pid);
+        if let Some(done) = self.asking.take_if(|a| a.waiting.is_empty()) {
+            self.tell(done.socket, &Packet::new(kind::DONE, ""));
         }
     }
 }
@@ -324,24 +315,16 @@ pub fn recolour(
     let gone = "the solocore exec that started it has ended; start the program again";
     let socket =
         connect(name).map_err(|e| SpaceError::of_io(&format!("process {pid}"), &e, gone))?;
-    send(
-        socket.as_raw_fd(),
-        &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())),
-    );
+    send(&socket, &Packet::new(kind::ASK, &format!("{colours}/{}", banks.unwrap_or_default())));
     let (begin, mut moved) = (Instant::now(), Vec::new());
     loop {
-        let mut wait = libc::pollfd { fd: socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
         let left = limit.saturating_sub(begin.elapsed());
-        // SAFETY: one element, which lives through the call.
-        let ready = unsafe {
-            libc::poll(&raw mut wait, 1, i32::try_from(left.as_millis()).unwrap_or(i32::MAX))
-        };
-        if ready <= 0 {
+        if !wait(&mut [PollFd::new(&socket, PollFlags::IN)], left) {
             return Err(SpaceError::Machine(format!(
                 "process {pid} does not answer; is it stopped?"
             )));
         }
-        let Some(packet) = receive(socket.as_raw_fd()) else {
+        let Some(packet) = receive(&socket) else {
             return Err(SpaceError::Machine(format!("process {pid}: {gone}")));
         };
         match packet.kind {
@@ -373,54 +356,43 @@ fn moved_of(packet: &Packet) -> Moved {
     }
 }
 
-fn address(name: &str) -> (libc::sockaddr_un, libc::socklen_t) {
-    // SAFETY: all zeroes is a valid address.
-    let mut address: libc::sockaddr_un = unsafe { std::mem::zeroed() };
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    // A first byte of 0: a name of the kernel's, no file.
-    let bytes = name.bytes().take(address.sun_path.len() - 1);
-    for (to, from) in address.sun_path[1..].iter_mut().zip(bytes) {
-        *to = from.cast_signed();
-    }
-    let length = size_of::<libc::sa_family_t>() + 1 + name.len().min(address.sun_path.len() - 1);
-    (address, libc::socklen_t::try_from(length).unwrap_or(0))
-}
-
-fn socket() -> io::Result<OwnedFd> {
-    // SAFETY: no pointers.
-    owned(
-        unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC, 0) }.into(),
-    )
+/// A socket, and the address of this name: one of the kernel's, no file.
+fn socket(name: &str) -> io::Result<(OwnedFd, SocketAddrUnix)> {
+    let (family, kind) = (AddressFamily::UNIX, SocketType::SEQPACKET);
+    let socket = rustix::net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;
+    Ok((socket, SocketAddrUnix::new_abstract_name(name.as_bytes())?))
 }
 
 fn listen(name: &str) -> Result<OwnedFd, SpaceError> {
-    let (address, length) = address(name);
-    let fail = |e: io::Error| {
+    let bound = || {
+        let (socket, address) = socket(name)?;
+        rustix::net::bind(&socket, &address)?;
+        rustix::net::listen(&socket, 128)?;
+        Ok(socket)
+    };
+    bound().map_err(|e: io::Error| {
         SpaceError::of_io(
             "a socket for the program",
             &e,
             "raise the limit on descriptors (ulimit -n)",
         )
-    };
-    let socket = socket().map_err(fail)?;
-    // SAFETY: the address lives through the call and says its length.
-    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    // SAFETY: no pointers.
-    if bound != 0 || unsafe { libc::listen(socket.as_raw_fd(), 128) } != 0 {
-        return Err(fail(io::Error::last_os_error()));
-    }
-    Ok(socket)
+    })
 }
 
 fn connect(name: &str) -> io::Result<OwnedFd> {
-    let (address, length) = address(name);
-    let socket = socket()?;
-    // SAFETY: the address lives through the call and says its length.
-    let result = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    if result == 0 { Ok(socket) } else { Err(io::Error::last_os_error()) }
+    let (socket, address) = socket(name)?;
+    rustix::net::connect(&socket, &address)?;
+    Ok(socket)
 }
 
-/// Number and user of who is at the other end.
+/// Can one of them be read within this time?
+fn wait(polled: &mut [PollFd<'_>], limit: Duration) -> bool {
+    let limit = Timespec::try_from(limit).ok();
+    rustix::event::poll(polled, limit.as_ref()).is_ok_and(|ready| ready > 0)
+}
+
+/// Number and user of who is at the other end. Not by rustix: its numbers of processes
+/// cannot be 0, which a peer in another namespace has.
 fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
     let mut who = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = libc::socklen_t::try_from(size_of::<libc::ucred>()).ok()?;
@@ -438,18 +410,15 @@ fn peer_of(socket: &OwnedFd) -> Option<(u32, u32)> {
 }
 
 /// A packet to somebody who may have gone; that is noticed when reading.
-fn send(fd: RawFd, packet: &Packet) {
-    let bytes = packet.encode();
-    // SAFETY: the kernel reads the bytes, which live through the call.
-    unsafe { libc::send(fd, bytes.as_ptr().cast(), bytes.len(), libc::MSG_NOSIGNAL) };
+fn send(socket: &OwnedFd, packet: &Packet) {
+    let _ = rustix::net::send(socket, &packet.encode(), SendFlags::NOSIGNAL);
 }
 
 /// The next packet; `None`: the other side has gone, or talks of something else.
-fn receive(fd: RawFd) -> Option<Packet> {
+fn receive(socket: &OwnedFd) -> Option<Packet> {
     let mut bytes = [0u8; PACKET];
-    // SAFETY: the kernel writes at most so many bytes, which live through the call.
-    let n = unsafe { libc::recv(fd, bytes.as_mut_ptr().cast(), bytes.len(), 0) };
-    (usize::try_from(n) == Ok(PACKET)).then(|| Packet::decode(&bytes)).flatten()
+    let (length, _) = rustix::net::recv(socket, &mut bytes, RecvFlags::empty()).ok()?;
+    if length == PACKET { Packet::decode(&bytes) } else { None }
 }
 
 /// Counts of all processes that ended.

@@ -17,7 +17,7 @@ impl SpaceError {
         Self::of_io(what, &std::io::Error::last_os_error(), remedy)
     }
 
-    /// A failed operation of the standard library.
+    /// A failed operation of the system.
     pub(crate) fn of_io(what: &str, error: &std::io::Error, remedy: &str) -> Self {
         Self::Machine(format!("{what}: {error}; {remedy}"))
     }

@@ -97,8 +97,7 @@ pub fn check(path: &Path) -> Result<(), SpaceError> {
         let meta = file
             .metadata()
             .map_err(|e| SpaceError::Input(format!("{}: {e}; check the file", path.display())))?;
-        // SAFETY: asks for a number.
-        let me = unsafe { libc::geteuid() };
+        let me = rustix::process::geteuid().as_raw();
         if meta.mode() & 0o4000 != 0 && meta.uid() != me || meta.mode() & 0o2000 != 0 {
             return refuse(
                 "it is set-user-ID or set-group-ID, and the loader preloads nothing into such \

@@ -2,9 +2,12 @@
 
 use crate::error::SpaceError;
 use crate::map::PAGE;
+use rustix::fs::MemfdFlags;
+use rustix::mm::{Advice, MapFlags, MremapFlags, ProtFlags, UserfaultfdFlags};
+use std::ffi::c_void;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 const FRAME: u64 = (1 << 55) - 1;
@@ -22,45 +25,42 @@ impl Area {
     /// asked for.
     pub fn populated(bytes: usize, huge: bool) -> Result<Self, SpaceError> {
         let area = Self::reserved(bytes)?;
-        let advice = if huge { libc::MADV_HUGEPAGE } else { libc::MADV_NOHUGEPAGE };
-        // SAFETY: the area is this object's; a kernel without huge pages refuses, which is as good.
-        unsafe { libc::madvise(area.start as *mut libc::c_void, area.bytes, advice) };
-        // SAFETY: as above; the kernel writes zeroes to fresh pages.
-        if unsafe {
-            libc::madvise(area.start as *mut libc::c_void, area.bytes, libc::MADV_POPULATE_WRITE)
-        } != 0
-        {
-            return Err(SpaceError::os(
+        let advice = if huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
+        let start = area.start as *mut c_void;
+        // SAFETY: the area is this object's. A kernel without huge pages refuses, which is as good;
+        // it writes zeroes to fresh pages.
+        let populated = unsafe {
+            let _ = rustix::mm::madvise(start, area.bytes, advice);
+            rustix::mm::madvise(start, area.bytes, Advice::LinuxPopulateWrite)
+        };
+        populated.map_err(|e| {
+            SpaceError::of_io(
                 &format!("{} MiB of memory cannot be had", bytes >> 20),
+                &e.into(),
                 "ask for less, or end other programs (Linux 5.14 is needed)",
-            ));
-        }
+            )
+        })?;
         Ok(area)
     }
 
     /// Addresses without pages, aligned to a huge page.
     pub fn reserved(bytes: usize) -> Result<Self, SpaceError> {
         const HUGE: usize = 2 << 20;
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        let rights = libc::PROT_READ | libc::PROT_WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        let (any, rights) = (std::ptr::null_mut(), ProtFlags::READ | ProtFlags::WRITE);
         // SAFETY: a fresh mapping at an address of the kernel's choice.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes + HUGE, rights, flags, -1, 0) };
-        if at == libc::MAP_FAILED {
-            return Err(SpaceError::os(
+        let at = unsafe { rustix::mm::mmap_anonymous(any, bytes + HUGE, rights, flags) };
+        let at = at.map_err(|e| {
+            SpaceError::of_io(
                 &format!("{} MiB cannot be mapped", bytes >> 20),
+                &e.into(),
                 "ask for less",
-            ));
-        }
+            )
+        })?;
         let (at, start) = (at as usize, (at as usize).next_multiple_of(HUGE));
-        let end = start + bytes;
-        // SAFETY: the ends of the mapping above, which nobody uses.
-        unsafe {
-            if start > at {
-                libc::munmap(at as *mut libc::c_void, start - at);
-            }
-            if at + bytes + HUGE > end {
-                libc::munmap(end as *mut libc::c_void, at + bytes + HUGE - end);
-            }
+        for (from, to) in [(at, start), (start + bytes, at + bytes + HUGE)] {
+            // SAFETY: an end of the mapping above, which nobody uses; an empty one is refused.
+            let _ = unsafe { rustix::mm::munmap(from as *mut c_void, to - from) };
         }
         Ok(Self { start, bytes })
     }
@@ -79,7 +79,7 @@ impl Area {
 impl Drop for Area {
     fn drop(&mut self) {
         // SAFETY: the area is this object's, and nothing refers to it any more.
-        unsafe { libc::munmap(self.start as *mut libc::c_void, self.bytes) };
+        let _ = unsafe { rustix::mm::munmap(self.start as *mut c_void, self.bytes) };
     }
 }
 
@@ -87,12 +87,10 @@ impl Drop for Area {
 pub(crate) fn move_page(from: usize, to: usize) -> io::Result<()> {
     let page = PAGE as usize;
     // The addresses stay taken: in a hole, another thread's mapping could come to lie.
-    let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+    let flags = MremapFlags::MAYMOVE | MremapFlags::DONTUNMAP;
     // SAFETY: the caller owns both places; what was at `to` is dropped.
-    let at = unsafe {
-        libc::mremap(from as *mut libc::c_void, page, page, flags, to as *mut libc::c_void)
-    };
-    if at == libc::MAP_FAILED { Err(io::Error::last_os_error()) } else { Ok(()) }
+    unsafe { rustix::mm::mremap_fixed(from as *mut c_void, page, page, flags, to as *mut c_void) }?;
+    Ok(())
 }
 
 /// The frames under the pages of a range of this process.
@@ -123,9 +121,10 @@ pub(crate) fn can_move_pages() -> Result<(), SpaceError> {
     // UFFD_FEATURE_PAGEFAULT_FLAG_WP, UFFD_FEATURE_MOVE.
     let mut api = [0xaau64, 1 | 1 << 16, 0];
     let remedy = "Linux 6.8 or newer with CONFIG_USERFAULTFD is needed, and CAP_SYS_PTRACE";
-    // SAFETY: no pointers; the descriptor is owned below.
-    let fd = unsafe { libc::syscall(libc::SYS_userfaultfd, libc::O_CLOEXEC | libc::O_NONBLOCK) };
-    let fd = owned(fd).map_err(|e| SpaceError::of_io("userfaultfd", &e, remedy))?;
+    let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
+    // SAFETY: no memory is registered with it.
+    let fd = unsafe { rustix::mm::userfaultfd(flags) };
+    let fd = fd.map_err(|e| SpaceError::of_io("userfaultfd", &e.into(), remedy))?;
     // SAFETY: the kernel reads and writes three words, which live through the call.
     if unsafe { libc::ioctl(fd.as_raw_fd(), API, api.as_mut_ptr()) } != 0 {
         return Err(SpaceError::os("userfaultfd cannot move pages", remedy));
@@ -136,22 +135,12 @@ pub(crate) fn can_move_pages() -> Result<(), SpaceError> {
 /// A file without a name, with these bytes. Programs that this one starts inherit nothing of it.
 pub(crate) fn memory_file(name: &std::ffi::CStr, bytes: &[u8]) -> Result<File, SpaceError> {
     let remedy = "is /proc/sys/vm/memfd_noexec 2?";
-    // SAFETY: the name is a C string that lives through the call.
-    let fd = unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) };
-    let fd = owned(fd.into()).map_err(|e| SpaceError::of_io("memfd_create", &e, remedy))?;
+    let fd = rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)
+        .map_err(|e| SpaceError::of_io("memfd_create", &e.into(), remedy))?;
     let file = File::from(fd);
     file.write_all_at(bytes, 0)
         .map_err(|e| SpaceError::of_io("a file in memory", &e, "free some memory"))?;
     Ok(file)
-}
-
-/// The result of a system call that gives a descriptor.
-pub(crate) fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
-    match RawFd::try_from(fd) {
-        // SAFETY: a system call has just returned this descriptor, and nobody else has it.
-        Ok(fd) if fd >= 0 => Ok(unsafe { OwnedFd::from_raw_fd(fd) }),
-        _ => Err(io::Error::last_os_error()),
-    }
 }
 
 /// Page ranges of a process that have a page under them: first address, end, and whether it is the

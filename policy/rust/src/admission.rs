@@ -1,34 +1,13 @@
 //! Admission under fixed priorities (`policy/include/solocore/admission.h`).
 
 use crate::NONE;
-
-/// Tasks that a set holds (`SC_MAX_ADMITTED`).
-pub const MAX_ADMITTED: usize = 64;
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Task {
-    wcet_ns: u64,
-    period_ns: u64,
-    deadline_ns: u64,
-    utilization: u64,
-}
+use crate::raw::{self, sc_response as RawResponse};
 
 /// Tasks of a core, in order of priority, the highest first.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Admission {
-    count: u32,
-    zero: u32,
-    task: [Task; MAX_ADMITTED],
-}
+pub use crate::raw::sc_admission as Admission;
 
-#[repr(C)]
-struct RawResponse {
-    response_ns: u64,
-    verdict: u32,
-    reserved: u32,
-}
+/// Tasks that a set holds (`SC_MAX_ADMITTED`).
+pub const MAX_ADMITTED: usize = raw::SC_MAX_ADMITTED as usize;
 
 /// What is known of a task's worst-case response time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,28 +20,11 @@ pub enum Response {
     Unknown,
 }
 
-unsafe extern "C" {
-    fn sc_utilization(wcet_ns: u64, period_ns: u64) -> u64;
-    fn sc_admission_init(a: *mut Admission);
-    fn sc_admission_add(a: *mut Admission, wcet_ns: u64, period_ns: u64, deadline_ns: u64) -> u32;
-    fn sc_admission_utilization(a: *const Admission) -> u64;
-    fn sc_admission_rms(a: *const Admission) -> u32;
-    fn sc_admission_hyperbolic(a: *const Admission) -> u32;
-    fn sc_admission_response(a: *const Admission, index: u32, out: *mut RawResponse) -> u32;
-}
-
 /// C/T with 32 bits after the point, rounded up; `None` if not 1 <= C <= T <= 73 minutes (2^42 ns).
 pub fn utilization(wcet_ns: u64, period_ns: u64) -> Option<u64> {
     // SAFETY: numbers only.
-    let utilization = unsafe { sc_utilization(wcet_ns, period_ns) };
+    let utilization = unsafe { raw::sc_utilization(wcet_ns, period_ns) };
     (utilization != 0).then_some(utilization)
-}
-
-impl Default for Admission {
-    fn default() -> Self {
-        let none = Task { wcet_ns: 0, period_ns: 0, deadline_ns: 0, utilization: 0 };
-        Self { count: 0, zero: 0, task: [none; MAX_ADMITTED] }
-    }
 }
 
 impl Admission {
@@ -79,39 +41,40 @@ impl Admission {
             return None;
         }
         // SAFETY: `self` is a valid set.
-        let index = unsafe { sc_admission_add(self, wcet_ns, period_ns, deadline_ns.unwrap_or(0)) };
+        let index =
+            unsafe { raw::sc_admission_add(self, wcet_ns, period_ns, deadline_ns.unwrap_or(0)) };
         (index != NONE).then_some(index)
     }
 
     /// Takes all tasks out.
     pub fn clear(&mut self) {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_admission_init(self) }
+        unsafe { raw::sc_admission_init(self) }
     }
 
     /// Sum of the utilisations, 32 bits after the point, each rounded up.
     pub fn utilization(&self) -> u64 {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_admission_utilization(self) }
+        unsafe { raw::sc_admission_utilization(self) }
     }
 
     /// Does the set pass the bound of Liu and Layland? For rate-monotonic priorities and D = T.
     pub fn passes_rms(&self) -> bool {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_admission_rms(self) != 0 }
+        unsafe { raw::sc_admission_rms(self) != 0 }
     }
 
     /// Does the set pass the hyperbolic bound? For rate-monotonic priorities and D = T.
     pub fn passes_hyperbolic(&self) -> bool {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_admission_hyperbolic(self) != 0 }
+        unsafe { raw::sc_admission_hyperbolic(self) != 0 }
     }
 
     /// The worst-case response time of a task; `None` if there is no such task.
     pub fn response(&self, index: u32) -> Option<Response> {
-        let mut raw = RawResponse { response_ns: 0, verdict: 0, reserved: 0 };
+        let mut raw = RawResponse::default();
         // SAFETY: `self` and `raw` are valid.
-        let found = unsafe { sc_admission_response(self, index, &raw mut raw) };
+        let found = unsafe { raw::sc_admission_response(self, index, &raw mut raw) };
         (found != 0).then_some(match raw.verdict {
             0 => Response::Late,
             1 => Response::Fits(raw.response_ns),

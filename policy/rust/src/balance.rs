@@ -1,47 +1,14 @@
 //! Load balancing of VCPUs (`policy/include/solocore/balance.h`).
 
+use crate::NONE;
+use crate::raw::{self, sc_balance_move as RawMove};
 use crate::ready_set::ReadySet;
-use crate::{MAX_CPUS, MAX_TASKS, NONE};
-
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-struct Vcpu {
-    utilization: u64,
-    colours: u64,
-    core_plus_1: u32,
-    fixed: u32,
-}
-
-/// A core and its VCPUs.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Core {
-    utilization: u64,
-    slack: u64,
-    room: u64,
-    colours: u64,
-    vcpus: ReadySet,
-}
 
 /// Which VCPU is on which core. 240 KiB: in a box.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Balance {
-    zero: u64,
-    cores: u32,
-    cache_aware: u32,
-    core: [Core; MAX_CPUS],
-    vcpu: [Vcpu; MAX_TASKS],
-}
+pub use crate::raw::sc_balance as Balance;
 
-#[repr(C)]
-struct RawMove {
-    imbalance: u64,
-    moves: u64,
-    vcpu: u64,
-    from: u32,
-    to: u32,
-}
+/// A core and its VCPUs.
+pub use crate::raw::sc_balance_core as Core;
 
 /// What a rebalance did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,18 +19,6 @@ pub struct Moves {
     pub vcpu: u32,
     /// Where they went.
     pub to: u32,
-}
-
-unsafe extern "C" {
-    fn sc_balance_init(b: *mut Balance, cores: u32, cache_aware: u32) -> u32;
-    fn sc_balance_colours(b: *mut Balance, core: u32, free: u64) -> u32;
-    fn sc_balance_add(b: *mut Balance, id: u32, utilization: u64, core: u32, colours: u64) -> u32;
-    fn sc_balance_remove(b: *mut Balance, id: u32) -> u32;
-    fn sc_balance_fix(b: *mut Balance, id: u32, fixed: u32) -> u32;
-    fn sc_balance_where(b: *const Balance, id: u32) -> u32;
-    fn sc_balance_host(b: *const Balance, id: u32) -> u32;
-    fn sc_balance_trigger(b: *const Balance) -> u32;
-    fn sc_balance_rebalance(b: *mut Balance, from: u32, limit: u32, m: *mut RawMove) -> u32;
 }
 
 impl Core {
@@ -95,14 +50,14 @@ impl Balance {
         // SAFETY: integers only.
         let mut b: Box<Self> = unsafe { crate::zeroed() };
         // SAFETY: `b` is valid, zeroed and of the layout that both sides check.
-        let ok = unsafe { sc_balance_init(&raw mut *b, cores, cache_aware.into()) };
+        let ok = unsafe { raw::sc_balance_init(&raw mut *b, cores, cache_aware.into()) };
         (ok != 0).then_some(b)
     }
 
     /// Says how many page colours of a core are free; false if there is no such core.
     pub fn set_colours(&mut self, core: u32, free: u64) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_balance_colours(self, core, free) != 0 }
+        unsafe { raw::sc_balance_colours(self, core, free) != 0 }
     }
 
     /// Adds VCPU `id` (0 to 4095) to a core, with its utilisation from
@@ -110,32 +65,32 @@ impl Balance {
     /// not exist or has too few free colours.
     pub fn add(&mut self, id: u32, utilization: u64, core: u32, colours: u64) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_balance_add(self, id, utilization, core, colours) != 0 }
+        unsafe { raw::sc_balance_add(self, id, utilization, core, colours) != 0 }
     }
 
     /// Takes a VCPU out; false if there is no such VCPU.
     pub fn remove(&mut self, id: u32) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_balance_remove(self, id) != 0 }
+        unsafe { raw::sc_balance_remove(self, id) != 0 }
     }
 
     /// Says whether a VCPU stays where it is; at first it does not. False if there is no such VCPU.
     pub fn fix(&mut self, id: u32, fixed: bool) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_balance_fix(self, id, fixed.into()) != 0 }
+        unsafe { raw::sc_balance_fix(self, id, fixed.into()) != 0 }
     }
 
     /// The core of a VCPU.
     pub fn core_of(&self, id: u32) -> Option<u32> {
         // SAFETY: `self` is valid.
-        let core = unsafe { sc_balance_where(self, id) };
+        let core = unsafe { raw::sc_balance_where(self, id) };
         (core != NONE).then_some(core)
     }
 
     /// The core with the most slack that can schedule this VCPU: its own if none is better.
     pub fn host(&self, id: u32) -> Option<u32> {
         // SAFETY: `self` is valid.
-        let core = unsafe { sc_balance_host(self, id) };
+        let core = unsafe { raw::sc_balance_host(self, id) };
         (core != NONE).then_some(core)
     }
 
@@ -143,16 +98,16 @@ impl Balance {
     /// `None` if there are no VCPUs.
     pub fn trigger(&self) -> Option<u32> {
         // SAFETY: `self` is valid.
-        let core = unsafe { sc_balance_trigger(self) };
+        let core = unsafe { raw::sc_balance_trigger(self) };
         (core != NONE).then_some(core)
     }
 
     /// Moves at most `limit` VCPUs of a core to a less loaded one; `None` if there was nothing to
     /// move.
     pub fn rebalance(&mut self, from: u32, limit: u32) -> Option<Moves> {
-        let mut raw = RawMove { imbalance: 0, moves: 0, vcpu: 0, from: 0, to: 0 };
+        let mut raw = RawMove::default();
         // SAFETY: `self` and `raw` are valid.
-        let ok = unsafe { sc_balance_rebalance(self, from, limit, &raw mut raw) };
+        let ok = unsafe { raw::sc_balance_rebalance(self, from, limit, &raw mut raw) };
         let vcpu = u32::try_from(raw.vcpu).unwrap_or(NONE);
         (ok != 0 && raw.moves != 0).then_some(Moves { count: raw.moves, vcpu, to: raw.to })
     }

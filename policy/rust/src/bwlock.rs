@@ -2,61 +2,10 @@
 //! task is in a memory-performance critical section, what is not real-time has a small budget on
 //! every core.
 
+use crate::raw::{self, sc_bwlock as Shared, sc_bwlock_core as Core, sc_bwlock_task as Task};
 use crate::{MAX_CPUS, MAX_TASKS, NONE};
 
-#[derive(Clone, Debug)]
-#[repr(C)]
-struct Shared {
-    period_ns: u64,
-    max_budget: u64,
-    min_budget: u64,
-    holders: u64,
-}
-
-#[derive(Clone, Debug)]
-#[repr(C)]
-struct Core {
-    used: u64,
-    budget: u64,
-    next_ns: u64,
-    id: u32,
-    busy: u32,
-    realtime: u32,
-    holding: u32,
-    throttled: u32,
-    reserved: u32,
-}
-
-#[derive(Clone, Debug)]
-#[repr(C)]
-struct Task {
-    alive: u32,
-    realtime: u32,
-    depth: u32,
-    core: u32,
-}
-
 const NO_TASK: Task = Task { alive: 0, realtime: 0, depth: 0, core: NONE };
-
-unsafe extern "C" {
-    fn sc_bwlock_init(l: *mut Shared, period_ns: u64, max_budget: u64, min_budget: u64) -> u32;
-    fn sc_bwlock_core_init(l: *const Shared, c: *mut Core, id: u32, now_ns: u64);
-    fn sc_bwlock_task_init(t: *mut Task, realtime: u32) -> u32;
-    fn sc_bwlock_lock(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
-    fn sc_bwlock_unlock(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
-    fn sc_bwlock_update(l: *const Shared, c: *mut Core) -> u32;
-    fn sc_bwlock_account(c: *mut Core, accesses: u64) -> u32;
-    fn sc_bwlock_sample(c: *const Core) -> u64;
-    fn sc_bwlock_tick(l: *const Shared, c: *mut Core, now_ns: u64) -> u32;
-    fn sc_bwlock_switch(
-        l: *mut Shared,
-        c: *mut Core,
-        prev: *mut Task,
-        next: *mut Task,
-        accesses: u64,
-    ) -> u32;
-    fn sc_bwlock_exit(l: *mut Shared, c: *mut Core, t: *mut Task) -> u32;
-}
 
 /// The lock, the cores that it protects from each other, and their tasks (numbers below
 /// [`MAX_TASKS`]).
@@ -86,26 +35,16 @@ impl BwLock {
         cores: u32,
         now_ns: u64,
     ) -> Option<Self> {
-        let mut shared = Shared { period_ns: 0, max_budget: 0, min_budget: 0, holders: 0 };
+        let mut shared = Shared::default();
         // SAFETY: `shared` is valid and of the layout that both sides check.
-        let ok = unsafe { sc_bwlock_init(&raw mut shared, period_ns, max_budget, min_budget) };
+        let ok = unsafe { raw::sc_bwlock_init(&raw mut shared, period_ns, max_budget, min_budget) };
         if ok == 0 || cores == 0 || cores as usize > MAX_CPUS {
             return None;
         }
         let core = |id| {
-            let mut core = Core {
-                used: 0,
-                budget: 0,
-                next_ns: 0,
-                id: 0,
-                busy: 0,
-                realtime: 0,
-                holding: 0,
-                throttled: 0,
-                reserved: 0,
-            };
+            let mut core = Core::default();
             // SAFETY: both are valid.
-            unsafe { sc_bwlock_core_init(&raw const shared, &raw mut core, id, now_ns) };
+            unsafe { raw::sc_bwlock_core_init(&raw const shared, &raw mut core, id, now_ns) };
             core
         };
         let all: Vec<Core> = (0..cores).map(core).collect();
@@ -122,7 +61,7 @@ impl BwLock {
             self.tasks.resize(at + 1, NO_TASK);
         }
         // SAFETY: the task is valid.
-        unsafe { sc_bwlock_task_init(&raw mut self.tasks[at], u32::from(realtime)) != 0 }
+        unsafe { raw::sc_bwlock_task_init(&raw mut self.tasks[at], u32::from(realtime)) != 0 }
     }
 
     /// Calls `f` with the lock, the core that the task runs on (or null), and the task; false if
@@ -145,20 +84,20 @@ impl BwLock {
     /// The task enters a section. False if it is not there, not real-time, or 2^32-1 sections deep.
     /// If [`holders`](Self::holders) has changed, the other cores should [`update`](Self::update).
     pub fn lock(&mut self, task: u32) -> bool {
-        self.with_task(task, sc_bwlock_lock)
+        self.with_task(task, raw::sc_bwlock_lock)
     }
 
     /// The task leaves a section. False if it is not there or in none. As for [`lock`](Self::lock)
     /// otherwise.
     pub fn unlock(&mut self, task: u32) -> bool {
-        self.with_task(task, sc_bwlock_unlock)
+        self.with_task(task, raw::sc_bwlock_unlock)
     }
 
     /// The task is gone, and its core idle if it ran; false if it is not there. What it has made
     /// must be [accounted](Self::account) before.
     pub fn exit(&mut self, task: u32) -> bool {
         let core = self.tasks.get(task as usize).map_or(NONE, |t| t.core);
-        let done = self.with_task(task, sc_bwlock_exit);
+        let done = self.with_task(task, raw::sc_bwlock_exit);
         if done && let Some(current) = self.current.get_mut(core as usize) {
             *current = None;
         }
@@ -183,7 +122,13 @@ impl BwLock {
         };
         // SAFETY: lock and core are valid, the tasks are valid or null; they may be the same one.
         let ok = unsafe {
-            sc_bwlock_switch(&raw mut self.shared, c, pointer(*current), pointer(next), accesses)
+            raw::sc_bwlock_switch(
+                &raw mut self.shared,
+                c,
+                pointer(*current),
+                pointer(next),
+                accesses,
+            )
         };
         if ok == 0 {
             return None;
@@ -196,14 +141,14 @@ impl BwLock {
     pub fn account(&mut self, core: u32, accesses: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: the core is valid.
-        Some(unsafe { sc_bwlock_account(c, accesses) != 0 })
+        Some(unsafe { raw::sc_bwlock_account(c, accesses) != 0 })
     }
 
     /// Looks at the lock again, which another core has taken or released; go?
     pub fn update(&mut self, core: u32) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: both are valid.
-        Some(unsafe { sc_bwlock_update(&raw const self.shared, c) != 0 })
+        Some(unsafe { raw::sc_bwlock_update(&raw const self.shared, c) != 0 })
     }
 
     /// The timer of the core's period fired; true if a new period has begun. Looks at the lock
@@ -211,14 +156,14 @@ impl BwLock {
     pub fn tick(&mut self, core: u32, now_ns: u64) -> Option<bool> {
         let c = self.cores.get_mut(core as usize)?;
         // SAFETY: both are valid.
-        Some(unsafe { sc_bwlock_tick(&raw const self.shared, c, now_ns) != 0 })
+        Some(unsafe { raw::sc_bwlock_tick(&raw const self.shared, c, now_ns) != 0 })
     }
 
     /// After how many accesses the core's counter must interrupt: 1 to 2^31-1.
     pub fn sample(&self, core: u32) -> Option<u64> {
         let c = self.cores.get(core as usize)?;
         // SAFETY: the core is valid.
-        Some(unsafe { sc_bwlock_sample(c) })
+        Some(unsafe { raw::sc_bwlock_sample(c) })
     }
 
     /// Must the core not run what it runs?

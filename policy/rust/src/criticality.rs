@@ -1,8 +1,10 @@
 //! Criticality levels: who runs on a core (`policy/include/solocore/criticality.h`).
 
-use crate::heap::Heap;
-use crate::time_table::Table;
-use crate::{MAX_TASKS, NONE};
+use crate::NONE;
+use crate::raw::{self, sc_level_choice as RawChoice, sc_level_core as Core, sc_levels as Shared};
+
+/// A task, as it stands.
+pub use crate::raw::sc_level_task as Task;
 
 /// Level of a task, hard to best effort.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,45 +31,6 @@ pub enum State {
     Suspended,
 }
 
-/// A task, as it stands.
-#[derive(Clone, Copy, Debug)]
-#[repr(C)]
-pub struct Task {
-    period_ns: u64,
-    pet_ns: u64,
-    used_ns: u64,
-    deadline_ns: u64,
-    overruns: u64,
-    level: u32,
-    core: u32,
-    state: u32,
-    running: u32,
-}
-
-#[repr(C)]
-struct Shared {
-    ready_c: Heap,
-    overruns: u64,
-    task: [Task; MAX_TASKS],
-}
-
-#[repr(C)]
-struct Core {
-    last_ns: u64,
-    current: u32,
-    number: u32,
-    table: Table,
-    ready_b: Heap,
-    ready_d: Heap,
-}
-
-#[repr(C)]
-struct RawChoice {
-    until_ns: u64,
-    task: u32,
-    level: u32,
-}
-
 /// What a core should run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Choice {
@@ -78,20 +41,6 @@ pub struct Choice {
     /// When the core must pick again at the latest, in ns; [`crate::UNLIMITED`]: when something
     /// happens.
     pub until_ns: u64,
-}
-
-unsafe extern "C" {
-    fn sc_level_core_init(c: *mut Core, number: u32, now_ns: u64);
-    fn sc_level_add(
-        w: *mut Shared,
-        id: u32,
-        level: u32,
-        core: u32,
-        period_and_pet: *const u64,
-    ) -> u32;
-    fn sc_level_release(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
-    fn sc_level_complete(w: *mut Shared, core: *mut Core, id: u32, now_ns: u64) -> u32;
-    fn sc_level_pick(w: *mut Shared, core: *mut Core, now_ns: u64, choice: *mut RawChoice);
 }
 
 /// The tasks and cores of a system with criticality levels.
@@ -128,7 +77,7 @@ impl Levels {
                 // SAFETY: as above.
                 let mut core = unsafe { crate::zeroed::<Core>() };
                 // SAFETY: `core` is valid.
-                unsafe { sc_level_core_init(&raw mut *core, number, now_ns) };
+                unsafe { raw::sc_level_core_init(&raw mut *core, number, now_ns) };
                 core
             })
             .collect();
@@ -145,7 +94,9 @@ impl Levels {
         let core = if level == Level::C { 0 } else { core };
         let times = [period_ns, pet_ns];
         // SAFETY: the shared part is valid, and the times are two words.
-        unsafe { sc_level_add(&raw mut *self.shared, id, level as u32, core, times.as_ptr()) != 0 }
+        unsafe {
+            raw::sc_level_add(&raw mut *self.shared, id, level as u32, core, times.as_ptr()) != 0
+        }
     }
 
     /// Appends a slot for a level-A task to its core's table. All slots of a core name the same
@@ -189,22 +140,24 @@ impl Levels {
     pub fn release(&mut self, id: u32, now_ns: u64) -> Option<State> {
         let (shared, core) = self.core_of(id)?;
         // SAFETY: both are valid.
-        state_of(unsafe { sc_level_release(shared, core, id, now_ns) })
+        state_of(unsafe { raw::sc_level_release(shared, core, id, now_ns) })
     }
 
     /// The task's job is done; false if it had none.
     pub fn complete(&mut self, id: u32, now_ns: u64) -> bool {
         let Some((shared, core)) = self.core_of(id) else { return false };
         // SAFETY: both are valid.
-        unsafe { sc_level_complete(shared, core, id, now_ns) != 0 }
+        unsafe { raw::sc_level_complete(shared, core, id, now_ns) != 0 }
     }
 
     /// Decides what a core runs from `now_ns` on. `None` if there is no such core.
     pub fn pick(&mut self, core: u32, now_ns: u64) -> Option<Choice> {
         let core = self.cores.get_mut(core as usize)?;
-        let mut choice = RawChoice { until_ns: 0, task: 0, level: 0 };
+        let mut choice = RawChoice::default();
         // SAFETY: all three are valid.
-        unsafe { sc_level_pick(&raw mut *self.shared, &raw mut **core, now_ns, &raw mut choice) };
+        unsafe {
+            raw::sc_level_pick(&raw mut *self.shared, &raw mut **core, now_ns, &raw mut choice)
+        };
         let level = [Level::A, Level::B, Level::C, Level::D].get(choice.level as usize).copied();
         Some(Choice {
             task: (choice.task != NONE).then_some(choice.task),

@@ -1,58 +1,11 @@
 //! Budgets of a soft real-time core per job of the hard real-time tasks
 //! (`policy/include/solocore/dynamic_budget.h`; dynamic-budgeting, section IV).
 
-use crate::{MAX_CPUS, MAX_TASKS};
-
-const WORDS: usize = MAX_TASKS.div_ceil(64);
-
-#[repr(C)]
-struct Task {
-    budget: u64,
-    length_ns: u64,
-    left: u64,
-    left_ns: u64,
-    core: u32,
-    defined: u32,
-    active: u32,
-    finished: u32,
-}
-
-#[repr(C)]
-struct List {
-    summary: u64,
-    word: [u64; WORDS],
-}
-
-#[repr(C)]
-struct State {
-    last_ns: u64,
-    zero: u64,
-    cores: u32,
-    reserved: u32,
-    head: [u32; MAX_CPUS],
-    list: [List; MAX_CPUS],
-    task: [Task; MAX_TASKS],
-}
-
-#[repr(C)]
-struct RawDecision {
-    limit: u64,
-    sample: u64,
-    timeout_ns: u64,
-    verdict: u32,
-    reserved: u32,
-}
+use crate::raw::{self, sc_dynamic as State, sc_dynamic_decision as RawDecision};
 
 const STARTED: u32 = 0;
 const FINISHED: u32 = 1;
 const EVENT: u32 = 2;
-
-unsafe extern "C" {
-    fn sc_dynamic_init(d: *mut State, now_ns: u64);
-    fn sc_dynamic_define(d: *mut State, i: u32, core: u32, budget: u64, length_ns: u64) -> u32;
-    fn sc_dynamic_apply(d: *mut State, what: u32, i: u32, now_ns: u64, accesses: u64) -> u32;
-    fn sc_dynamic_decide(d: *const State, out: *mut RawDecision);
-}
 
 /// What the soft core may do until the next event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +33,7 @@ pub struct Entry {
 }
 
 /// The budgets of one soft core. A task's number is its priority, 0 the highest; numbers are below
-/// [`MAX_TASKS`].
+/// [`MAX_TASKS`](crate::MAX_TASKS).
 pub struct DynamicBudget(Box<State>);
 
 impl DynamicBudget {
@@ -89,7 +42,7 @@ impl DynamicBudget {
         // SAFETY: integers all the way down; zero is the state without tasks.
         let mut state = unsafe { crate::zeroed::<State>() };
         // SAFETY: `state` is valid and of the layout that both sides check.
-        unsafe { sc_dynamic_init(&raw mut *state, now_ns) };
+        unsafe { raw::sc_dynamic_init(&raw mut *state, now_ns) };
         Self(state)
     }
 
@@ -98,12 +51,12 @@ impl DynamicBudget {
     /// False if a value is out of range, or the task's budget is active.
     pub fn define(&mut self, task: u32, core: u32, budget: u64, length_ns: u64) -> bool {
         // SAFETY: the state is valid.
-        unsafe { sc_dynamic_define(&raw mut *self.0, task, core, budget, length_ns) != 0 }
+        unsafe { raw::sc_dynamic_define(&raw mut *self.0, task, core, budget, length_ns) != 0 }
     }
 
     fn apply(&mut self, what: u32, task: u32, now_ns: u64, accesses: u64) -> Option<Decision> {
         // SAFETY: the state is valid.
-        let ok = unsafe { sc_dynamic_apply(&raw mut *self.0, what, task, now_ns, accesses) };
+        let ok = unsafe { raw::sc_dynamic_apply(&raw mut *self.0, what, task, now_ns, accesses) };
         (ok != 0).then(|| self.decide())
     }
 
@@ -122,15 +75,15 @@ impl DynamicBudget {
     /// The counter overflowed or the timer fired.
     pub fn event(&mut self, now_ns: u64, accesses: u64) -> Decision {
         // SAFETY: the state is valid; an event is never refused.
-        unsafe { sc_dynamic_apply(&raw mut *self.0, EVENT, 0, now_ns, accesses) };
+        unsafe { raw::sc_dynamic_apply(&raw mut *self.0, EVENT, 0, now_ns, accesses) };
         self.decide()
     }
 
     /// What the core may do, as of the last event.
     pub fn decide(&self) -> Decision {
-        let mut raw = RawDecision { limit: 0, sample: 0, timeout_ns: 0, verdict: 0, reserved: 0 };
+        let mut raw = RawDecision::default();
         // SAFETY: both are valid.
-        unsafe { sc_dynamic_decide(&raw const *self.0, &raw mut raw) };
+        unsafe { raw::sc_dynamic_decide(&raw const *self.0, &raw mut raw) };
         Decision {
             go: raw.verdict != 0,
             limit: raw.limit,

@@ -1,25 +1,11 @@
 //! An ordered queue of tasks (`policy/include/solocore/heap.h`).
 
-use crate::{MAX_TASKS, NONE};
+use crate::NONE;
+use crate::raw;
 
 /// A min-heap of (key, id); the lower id first among equals. Zeroed, it is empty. 64 KiB: keep it
 /// in a box.
-#[repr(C)]
-pub struct Heap {
-    count: u32,
-    zero: u32,
-    key: [u64; MAX_TASKS],
-    id: [u32; MAX_TASKS],
-    position: [u32; MAX_TASKS],
-}
-
-unsafe extern "C" {
-    fn sc_heap_contains(h: *const Heap, id: u32) -> u32;
-    fn sc_heap_top(h: *const Heap) -> u32;
-    fn sc_heap_top_key(h: *const Heap) -> u64;
-    fn sc_heap_push(h: *mut Heap, key: u64, id: u32) -> u32;
-    fn sc_heap_remove(h: *mut Heap, id: u32) -> u32;
-}
+pub use crate::raw::sc_heap as Heap;
 
 impl Heap {
     /// An empty heap.
@@ -31,26 +17,26 @@ impl Heap {
     /// Adds an id; false if it is out of range (4096 and above) or already there.
     pub fn push(&mut self, key: u64, id: u32) -> bool {
         // SAFETY: `self` is a valid heap.
-        unsafe { sc_heap_push(self, key, id) != 0 }
+        unsafe { raw::sc_heap_push(self, key, id) != 0 }
     }
 
     /// Takes an id out; false if it is not there.
     pub fn remove(&mut self, id: u32) -> bool {
         // SAFETY: `self` is a valid heap.
-        unsafe { sc_heap_remove(self, id) != 0 }
+        unsafe { raw::sc_heap_remove(self, id) != 0 }
     }
 
     /// Key and id of the first.
     pub fn top(&self) -> Option<(u64, u32)> {
         // SAFETY: `self` is a valid heap.
-        let (key, id) = unsafe { (sc_heap_top_key(self), sc_heap_top(self)) };
+        let (key, id) = unsafe { (raw::sc_heap_top_key(self), raw::sc_heap_top(self)) };
         (id != NONE).then_some((key, id))
     }
 
     /// Is the id there?
     pub fn contains(&self, id: u32) -> bool {
         // SAFETY: `self` is a valid heap.
-        unsafe { sc_heap_contains(self, id) != 0 }
+        unsafe { raw::sc_heap_contains(self, id) != 0 }
     }
 
     /// How many ids are there.

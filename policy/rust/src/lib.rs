@@ -9,6 +9,7 @@ pub mod criticality;
 pub mod dynamic_budget;
 pub mod heap;
 pub mod memguard;
+mod raw;
 pub mod ready_set;
 pub mod sporadic_server;
 pub mod throttle;
@@ -17,11 +18,11 @@ pub mod units;
 pub mod vcpu;
 
 /// Tasks, VCPUs, jobs or table entries that a structure holds (`SC_MAX_TASKS`).
-pub const MAX_TASKS: usize = 4096;
+pub const MAX_TASKS: usize = raw::SC_MAX_TASKS as usize;
 /// Cores that a structure holds (`SC_MAX_CPUS`).
-pub const MAX_CPUS: usize = 256;
+pub const MAX_CPUS: usize = raw::SC_MAX_CPUS as usize;
 /// No task, no core.
-pub(crate) const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = raw::SC_NONE;
 /// No limit, never.
 pub const UNLIMITED: u64 = u64::MAX;
 

@@ -1,6 +1,13 @@
 //! Bandwidth regulation of the cores (`policy/include/solocore/memguard.h`).
 
 use crate::UNLIMITED;
+use crate::raw;
+
+/// What the cores share. Here the caller keeps one core at a time in it.
+pub use crate::raw::sc_memguard as MemGuard;
+
+/// The regulator of one core.
+pub use crate::raw::sc_memguard_core as Core;
 
 /// Reads or writes: they have budgets of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,66 +70,15 @@ impl Verdict {
     }
 }
 
-/// What the cores share. Here the caller keeps one core at a time in it.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct MemGuard {
-    period_ns: u64,
-    chunk: u64,
-    sharing: u32,
-    cores: u32,
-    pool: [u64; 2],
-    done: u64,
-}
-
-/// The regulator of one core.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Core {
-    reservation: [u64; 2],
-    budget: [u64; 2],
-    used: [u64; 2],
-    predicted: [u64; 2],
-    asked: [u64; 2],
-    next_ns: u64,
-    epoch: u32,
-    round: u32,
-    flags: u32,
-    throttled: u32,
-    counted: u32,
-    spare: u32,
-}
-
-unsafe extern "C" {
-    fn sc_memguard_init(
-        g: *mut MemGuard,
-        period_ns: u64,
-        chunk: u64,
-        sharing: u32,
-        cores: u32,
-    ) -> u32;
-    fn sc_memguard_core_init(
-        g: *mut MemGuard,
-        c: *mut Core,
-        reservation: *const u64,
-        flags: u32,
-        now_ns: u64,
-    ) -> u32;
-    fn sc_memguard_request(c: *mut Core, kind: u32, reservation: u64) -> u32;
-    fn sc_memguard_replenish(g: *mut MemGuard, c: *mut Core, now_ns: u64) -> u32;
-    fn sc_memguard_account(g: *mut MemGuard, c: *mut Core, kind: u32, accesses: u64) -> u32;
-    fn sc_memguard_resume(g: *mut MemGuard, c: *mut Core) -> u32;
-    fn sc_memguard_sample(c: *const Core, kind: u32) -> u64;
-}
-
 impl MemGuard {
     /// Regulation with periods of `period_ns`, `chunk` accesses taken from the pool at a time, for
     /// so many cores; `None` if a value is out of range (period 1 ns to 73 minutes, chunk 1 to
     /// 2^32-1, cores 1 to 256).
     pub fn new(period_ns: u64, chunk: u64, sharing: Sharing, cores: u32) -> Option<Self> {
-        let mut g = Self { period_ns: 0, chunk: 0, sharing: 0, cores: 0, pool: [0; 2], done: 0 };
+        let mut g = Self::default();
         // SAFETY: `g` is valid and of the layout that both sides check.
-        let ok = unsafe { sc_memguard_init(&raw mut g, period_ns, chunk, sharing as u32, cores) };
+        let ok =
+            unsafe { raw::sc_memguard_init(&raw mut g, period_ns, chunk, sharing as u32, cores) };
         (ok != 0).then_some(g)
     }
 
@@ -142,24 +98,17 @@ impl Core {
         role: Role,
         now_ns: u64,
     ) -> Option<Self> {
-        let mut core = Self {
-            reservation: [0; 2],
-            budget: [0; 2],
-            used: [0; 2],
-            predicted: [0; 2],
-            asked: [0; 2],
-            next_ns: 0,
-            epoch: 0,
-            round: 0,
-            flags: 0,
-            throttled: 0,
-            counted: 0,
-            spare: 0,
-        };
+        let mut core = Self::default();
         let reservation = [reads, writes];
         // SAFETY: both structures are valid, and the reservations are two words.
         let ok = unsafe {
-            sc_memguard_core_init(shared, &raw mut core, reservation.as_ptr(), role.flags(), now_ns)
+            raw::sc_memguard_core_init(
+                shared,
+                &raw mut core,
+                reservation.as_ptr(),
+                role.flags(),
+                now_ns,
+            )
         };
         (ok != 0).then_some(core)
     }
@@ -167,31 +116,31 @@ impl Core {
     /// Asks for another reservation from the next period on; false if it is out of range.
     pub fn request(&mut self, kind: Kind, reservation: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_memguard_request(self, kind as u32, reservation) != 0 }
+        unsafe { raw::sc_memguard_request(self, kind as u32, reservation) != 0 }
     }
 
     /// The timer of the period fired; true if a new period has begun.
     pub fn replenish(&mut self, shared: &mut MemGuard, now_ns: u64) -> bool {
         // SAFETY: both are valid.
-        unsafe { sc_memguard_replenish(shared, self, now_ns) != 0 }
+        unsafe { raw::sc_memguard_replenish(shared, self, now_ns) != 0 }
     }
 
     /// Counts accesses that the core made.
     pub fn account(&mut self, shared: &mut MemGuard, kind: Kind, accesses: u64) -> Verdict {
         // SAFETY: both are valid.
-        Verdict::of(unsafe { sc_memguard_account(shared, self, kind as u32, accesses) })
+        Verdict::of(unsafe { raw::sc_memguard_account(shared, self, kind as u32, accesses) })
     }
 
     /// Takes part in a shared round, if there is one; true if the core may run.
     pub fn resume(&mut self, shared: &mut MemGuard) -> bool {
         // SAFETY: both are valid.
-        unsafe { sc_memguard_resume(shared, self) != 0 }
+        unsafe { raw::sc_memguard_resume(shared, self) != 0 }
     }
 
     /// After how many accesses a counter must interrupt: 1 to 2^31-1.
     pub fn sample(&self, kind: Kind) -> u64 {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_memguard_sample(self, kind as u32) }
+        unsafe { raw::sc_memguard_sample(self, kind as u32) }
     }
 
     /// Must the core not run?

@@ -1,32 +1,10 @@
 //! A set of ranks (`policy/include/solocore/ready_set.h`).
 
-use crate::{MAX_TASKS, NONE};
-
-const WORDS: usize = MAX_TASKS.div_ceil(64);
+use crate::NONE;
+use crate::raw;
 
 /// Which ranks, 0 to 4095 with 0 the highest priority, are ready. Everything it does is O(1).
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct ReadySet {
-    summary: u64,
-    word: [u64; WORDS],
-    count: u32,
-    reserved: u32,
-}
-
-unsafe extern "C" {
-    fn sc_ready_contains(s: *const ReadySet, rank: u32) -> u32;
-    fn sc_ready_add(s: *mut ReadySet, rank: u32) -> u32;
-    fn sc_ready_remove(s: *mut ReadySet, rank: u32) -> u32;
-    fn sc_ready_first(s: *const ReadySet) -> u32;
-    fn sc_ready_next(s: *const ReadySet, from: u32) -> u32;
-}
-
-impl Default for ReadySet {
-    fn default() -> Self {
-        Self { summary: 0, word: [0; WORDS], count: 0, reserved: 0 }
-    }
-}
+pub use crate::raw::sc_ready_set as ReadySet;
 
 impl ReadySet {
     /// An empty set.
@@ -37,33 +15,33 @@ impl ReadySet {
     /// Adds a rank; false if it is out of range or already there.
     pub fn add(&mut self, rank: u32) -> bool {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_ready_add(self, rank) != 0 }
+        unsafe { raw::sc_ready_add(self, rank) != 0 }
     }
 
     /// Takes a rank out; false if it is not there.
     pub fn remove(&mut self, rank: u32) -> bool {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_ready_remove(self, rank) != 0 }
+        unsafe { raw::sc_ready_remove(self, rank) != 0 }
     }
 
     /// The first rank: what to run.
     pub fn first(&self) -> Option<u32> {
         // SAFETY: `self` is a valid set.
-        let rank = unsafe { sc_ready_first(self) };
+        let rank = unsafe { raw::sc_ready_first(self) };
         (rank != NONE).then_some(rank)
     }
 
     /// The first rank from `from` on.
     pub fn next(&self, from: u32) -> Option<u32> {
         // SAFETY: `self` is a valid set.
-        let rank = unsafe { sc_ready_next(self, from) };
+        let rank = unsafe { raw::sc_ready_next(self, from) };
         (rank != NONE).then_some(rank)
     }
 
     /// Is the rank there?
     pub fn contains(&self, rank: u32) -> bool {
         // SAFETY: `self` is a valid set.
-        unsafe { sc_ready_contains(self, rank) != 0 }
+        unsafe { raw::sc_ready_contains(self, rank) != 0 }
     }
 
     /// How many ranks are there.

@@ -1,8 +1,16 @@
 //! Sporadic servers (`policy/include/solocore/sporadic_server.h`): budgets that come back one
 //! period after they were used (Stanovich et al., RTAS 2010).
 
+use crate::raw::{self, sc_server_config as RawConfig};
+
+/// Some budget, and when it is there.
+pub use crate::raw::sc_replenishment as Replenishment;
+
+/// A server. The amounts of its replenishments always add up to its capacity.
+pub use crate::raw::sc_server as Server;
+
 /// Entries that a list of replenishments can have (`SC_MAX_REPLENISHMENTS`).
-pub const MAX_REPLENISHMENTS: usize = 16;
+pub const MAX_REPLENISHMENTS: usize = raw::SC_MAX_REPLENISHMENTS as usize;
 
 /// What a server is made of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,15 +27,6 @@ pub struct Config {
     pub limit: u32,
 }
 
-/// `struct sc_server_config`.
-#[repr(C)]
-pub(crate) struct RawConfig {
-    capacity_ns: u64,
-    period_ns: u64,
-    flags: u32,
-    limit: u32,
-}
-
 impl From<Config> for RawConfig {
     fn from(config: Config) -> Self {
         let Config { capacity_ns, period_ns, strict, limit } = config;
@@ -35,52 +34,13 @@ impl From<Config> for RawConfig {
     }
 }
 
-/// Some budget, and when it is there.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Replenishment {
-    /// When, in ns.
-    pub time_ns: u64,
-    /// How much, in ns.
-    pub amount_ns: u64,
-}
-
-/// A server. The amounts of its replenishments always add up to its capacity.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Server {
-    capacity_ns: u64,
-    period_ns: u64,
-    flags: u32,
-    limit: u32,
-    first: u32,
-    count: u32,
-    entry: [Replenishment; MAX_REPLENISHMENTS],
-}
-
-unsafe extern "C" {
-    fn sc_server_init(s: *mut Server, config: *const RawConfig, now_ns: u64) -> u32;
-    fn sc_server_next(s: *const Server) -> u64;
-    fn sc_server_available(s: *const Server, now_ns: u64) -> u64;
-    fn sc_server_wake(s: *mut Server, now_ns: u64);
-    fn sc_server_charge(s: *mut Server, used_ns: u64);
-}
-
 impl Server {
     /// A server with its whole capacity at `now_ns`; `None` if the configuration is out of range.
     pub fn new(config: Config, now_ns: u64) -> Option<Self> {
-        let mut server = Self {
-            capacity_ns: 0,
-            period_ns: 0,
-            flags: 0,
-            limit: 0,
-            first: 0,
-            count: 0,
-            entry: [Replenishment::default(); MAX_REPLENISHMENTS],
-        };
+        let mut server = Self::default();
         // SAFETY: `server` and the configuration are valid and of the layouts that both sides
         // check.
-        let ok = unsafe { sc_server_init(&raw mut server, &RawConfig::from(config), now_ns) };
+        let ok = unsafe { raw::sc_server_init(&raw mut server, &RawConfig::from(config), now_ns) };
         (ok != 0).then_some(server)
     }
 
@@ -102,26 +62,26 @@ impl Server {
     /// on, together with what falls due before that is used up.
     pub fn wake(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid server.
-        unsafe { sc_server_wake(self, now_ns) }
+        unsafe { raw::sc_server_wake(self, now_ns) }
     }
 
     /// It ran for `used_ns`, of which at most the capacity is counted. What it was not allowed to
     /// use is taken from later replenishments.
     pub fn charge(&mut self, used_ns: u64) {
         // SAFETY: `self` is a valid server.
-        unsafe { sc_server_charge(self, used_ns) }
+        unsafe { raw::sc_server_charge(self, used_ns) }
     }
 
     /// How long in ns it may run from `now_ns` on; 0 if it has to wait until [`Self::next_ns`].
     pub fn available_ns(&self, now_ns: u64) -> u64 {
         // SAFETY: `self` is a valid server.
-        unsafe { sc_server_available(self, now_ns) }
+        unsafe { raw::sc_server_available(self, now_ns) }
     }
 
     /// When there is budget, in ns: in the past if there is some.
     pub fn next_ns(&self) -> u64 {
         // SAFETY: `self` is a valid server.
-        unsafe { sc_server_next(self) }
+        unsafe { raw::sc_server_next(self) }
     }
 
     /// The replenishments, earliest first.

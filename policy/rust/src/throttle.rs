@@ -1,6 +1,9 @@
 //! Latency-based throttling of background time (`policy/include/solocore/throttle.h`).
 
-use crate::MAX_CPUS;
+use crate::raw;
+
+/// Who may use background time. 6 KiB.
+pub use crate::raw::sc_throttle as Throttle;
 
 /// What tells that the memory bus is contended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,37 +15,6 @@ pub enum Rule {
     Rate = 1,
 }
 
-/// Who may use background time. 6 KiB.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Throttle {
-    threshold: u64,
-    r_cur: u64,
-    r_high: u64,
-    cpus: u32,
-    rule: u32,
-    idle_per_mille: u32,
-    num_throttle: u32,
-    zero: u64,
-    reported: [u64; MAX_CPUS],
-    weight: [u64; MAX_CPUS],
-    background: [u64; MAX_CPUS],
-}
-
-unsafe extern "C" {
-    fn sc_throttle_init(
-        t: *mut Throttle,
-        cpus: u32,
-        rule: u32,
-        threshold: u64,
-        idle_per_mille: u32,
-    ) -> u32;
-    fn sc_throttle_report(t: *mut Throttle, cpu: u32, requests: u64) -> u32;
-    fn sc_throttle_monitor(t: *mut Throttle, occupancy: u64, requests: u64) -> u32;
-    fn sc_throttle_ran(t: *mut Throttle, cpu: u32, ran_ns: u64) -> u64;
-    fn sc_throttle_allowed(t: *const Throttle, cpu: u32) -> u32;
-}
-
 impl Throttle {
     /// Throttling of so many cores (1 to 256). `threshold`, at least 1, is in cycles per request or
     /// requests per period, by the rule; once requests are at or below `idle_per_mille` (0 to 1000)
@@ -51,35 +23,36 @@ impl Throttle {
         // SAFETY: integers only.
         let mut t: Box<Self> = unsafe { crate::zeroed() };
         // SAFETY: `t` is valid and of the layout that both sides check.
-        let ok =
-            unsafe { sc_throttle_init(&raw mut *t, cpus, rule as u32, threshold, idle_per_mille) };
+        let ok = unsafe {
+            raw::sc_throttle_init(&raw mut *t, cpus, rule as u32, threshold, idle_per_mille)
+        };
         (ok != 0).then_some(t)
     }
 
     /// A core's requests in the period that ends; false if there is no such core.
     pub fn report(&mut self, cpu: u32, requests: u64) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_throttle_report(self, cpu, requests) != 0 }
+        unsafe { raw::sc_throttle_report(self, cpu, requests) != 0 }
     }
 
     /// The monitor period ends, with this occupancy (requests in the queue, summed over cycles) and
     /// so many requests of the controller. True if the bus was contended.
     pub fn monitor(&mut self, occupancy: u64, requests: u64) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_throttle_monitor(self, occupancy, requests) != 0 }
+        unsafe { raw::sc_throttle_monitor(self, occupancy, requests) != 0 }
     }
 
     /// A core ran so many ns in the background. Its virtual time: ns of this period times requests
     /// of the last; 0 if there is no such core.
     pub fn ran(&mut self, cpu: u32, ran_ns: u64) -> u64 {
         // SAFETY: `self` is valid.
-        unsafe { sc_throttle_ran(self, cpu, ran_ns) }
+        unsafe { raw::sc_throttle_ran(self, cpu, ran_ns) }
     }
 
     /// May this core use background time now?
     pub fn allowed(&self, cpu: u32) -> bool {
         // SAFETY: `self` is valid.
-        unsafe { sc_throttle_allowed(self, cpu) != 0 }
+        unsafe { raw::sc_throttle_allowed(self, cpu) != 0 }
     }
 
     /// Number of cores.

@@ -1,34 +1,10 @@
 //! Time tables (`policy/include/solocore/time_table.h`).
 
-use crate::{MAX_TASKS, NONE};
-
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Entry {
-    start_ns: u64,
-    end_ns: u64,
-    id: u32,
-    reserved: u32,
-}
+use crate::NONE;
+use crate::raw::{self, sc_table_slot as RawSlot};
 
 /// What is active when, repeated every major frame. 96 KiB: keep it in a box.
-#[repr(C)]
-pub struct Table {
-    origin_ns: u64,
-    frame_ns: u64,
-    count: u32,
-    zero: u32,
-    entry: [Entry; MAX_TASKS],
-}
-
-#[repr(C)]
-struct RawSlot {
-    edge_ns: u64,
-    start_ns: u64,
-    frame: u64,
-    id: u32,
-    reserved: u32,
-}
+pub use crate::raw::sc_table as Table;
 
 /// What a table says of an instant. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,12 +19,6 @@ pub struct Slot {
     pub frame: u64,
 }
 
-unsafe extern "C" {
-    fn sc_table_init(t: *mut Table, origin_ns: u64, frame_ns: u64) -> u32;
-    fn sc_table_append(t: *mut Table, start_ns: u64, end_ns: u64, id: u32) -> u32;
-    fn sc_table_lookup(t: *const Table, now_ns: u64, slot: *mut RawSlot);
-}
-
 impl Table {
     /// An empty table whose frame 0 starts at `origin_ns`; `None` if the frame is 0 or above 73
     /// minutes.
@@ -61,21 +31,21 @@ impl Table {
     /// Empties the table; false, and nothing changes, if the frame is out of range.
     pub fn reset(&mut self, origin_ns: u64, frame_ns: u64) -> bool {
         // SAFETY: `self` is a valid table.
-        unsafe { sc_table_init(self, origin_ns, frame_ns) != 0 }
+        unsafe { raw::sc_table_init(self, origin_ns, frame_ns) != 0 }
     }
 
     /// Appends an entry, active in [start, end) of each frame; false if it is empty, leaves the
     /// frame or does not follow the last one.
     pub fn append(&mut self, start_ns: u64, end_ns: u64, id: u32) -> bool {
         // SAFETY: `self` is a valid table.
-        unsafe { sc_table_append(self, start_ns, end_ns, id) != 0 }
+        unsafe { raw::sc_table_append(self, start_ns, end_ns, id) != 0 }
     }
 
     /// What is active at `now_ns`.
     pub fn lookup(&self, now_ns: u64) -> Slot {
-        let mut raw = RawSlot { edge_ns: 0, start_ns: 0, frame: 0, id: 0, reserved: 0 };
+        let mut raw = RawSlot::default();
         // SAFETY: both are valid.
-        unsafe { sc_table_lookup(self, now_ns, &raw mut raw) };
+        unsafe { raw::sc_table_lookup(self, now_ns, &raw mut raw) };
         Slot {
             id: (raw.id != NONE).then_some(raw.id),
             edge_ns: raw.edge_ns,

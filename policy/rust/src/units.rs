@@ -1,28 +1,23 @@
 //! Bandwidth in bytes per second, and accesses per period (`policy/include/solocore/units.h`). All
 //! rounded down; what does not fit is [`crate::UNLIMITED`]; a period or line of 0 gives 0.
 
-unsafe extern "C" {
-    fn sc_units_events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64;
-    fn sc_units_bandwidth(events: u64, line: u64, period_ns: u64) -> u64;
-    fn sc_units_megabytes(events: u64, line: u64, period_ns: u64) -> u64;
-}
-
+use crate::raw;
 /// Accesses of `line` bytes in `period_ns` at so many bytes per second.
 pub fn events(bytes_per_s: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
-    unsafe { sc_units_events(bytes_per_s, line, period_ns) }
+    unsafe { raw::sc_units_events(bytes_per_s, line, period_ns) }
 }
 
 /// Bytes per second of so many accesses of `line` bytes in `period_ns`.
 pub fn bandwidth(events: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
-    unsafe { sc_units_bandwidth(events, line, period_ns) }
+    unsafe { raw::sc_units_bandwidth(events, line, period_ns) }
 }
 
 /// The same in MB/s (10^6 bytes).
 pub fn megabytes(events: u64, line: u64, period_ns: u64) -> u64 {
     // SAFETY: numbers only.
-    unsafe { sc_units_megabytes(events, line, period_ns) }
+    unsafe { raw::sc_units_megabytes(events, line, period_ns) }
 }
 
 #[cfg(test)]

@@ -1,9 +1,15 @@
 //! The VCPU scheduler of a core (`policy/include/solocore/vcpu.h`): sporadic servers by rate, and
 //! policies for the time that is left over (maracas, sections II and III).
 
-use crate::heap::Heap;
-use crate::sporadic_server::{Config, RawConfig, Server};
-use crate::{MAX_TASKS, NONE};
+use crate::NONE;
+use crate::raw;
+use crate::sporadic_server::{Config, Server};
+
+/// A VCPU of a core.
+pub use crate::raw::sc_vcpu as Vcpu;
+
+/// A core and its VCPUs. 1.5 MiB: it lives in a box.
+pub use crate::raw::sc_vcpu_core as Core;
 
 /// Which of the VCPUs without budget runs when none has budget.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,51 +46,6 @@ pub enum Mode {
     Background(u32),
 }
 
-/// A VCPU of a core.
-#[derive(Clone, Debug)]
-#[repr(C)]
-pub struct Vcpu {
-    server: Server,
-    foreground_ns: u64,
-    background_ns: u64,
-    intensity: u64,
-    state: u32,
-    reserved: u32,
-}
-
-/// A core and its VCPUs. 1.5 MiB: it lives in a box.
-#[repr(C)]
-pub struct Core {
-    last_ns: u64,
-    until_ns: u64,
-    background_ns: u64,
-    policy: u32,
-    allowed: u32,
-    current: u32,
-    mode: u32,
-    paused: u32,
-    reserved: u32,
-    foreground: Heap,
-    waiting: Heap,
-    background: Heap,
-    vcpu: [Vcpu; MAX_TASKS],
-}
-
-unsafe extern "C" {
-    fn sc_vcpu_init(c: *mut Core, policy: u32, now_ns: u64) -> u32;
-    fn sc_vcpu_tick(c: *mut Core, now_ns: u64);
-    fn sc_vcpu_add(c: *mut Core, id: u32, config: *const RawConfig, now_ns: u64) -> u32;
-    fn sc_vcpu_remove(c: *mut Core, id: u32, now_ns: u64) -> u32;
-    fn sc_vcpu_wake(c: *mut Core, id: u32, now_ns: u64) -> u32;
-    fn sc_vcpu_block(c: *mut Core, id: u32, now_ns: u64) -> u32;
-    fn sc_vcpu_pause(c: *mut Core, now_ns: u64);
-    fn sc_vcpu_resume(c: *mut Core, now_ns: u64);
-    fn sc_vcpu_take(c: *mut Core, id: u32, out: *mut Vcpu, now_ns: u64) -> u32;
-    fn sc_vcpu_put(c: *mut Core, id: u32, vcpu: *const Vcpu, now_ns: u64) -> u32;
-    fn sc_vcpu_allow(c: *mut Core, allowed: u32, now_ns: u64);
-    fn sc_vcpu_intensity(c: *mut Core, id: u32, value: u64) -> u32;
-}
-
 /// Every method with a time first charges the time that passed to what ran; a time before the last
 /// one is read as the last one. It then decides anew what runs: see [`Core::mode`] and
 /// [`Core::until_ns`].
@@ -94,7 +55,7 @@ impl Core {
         // SAFETY: integers only, all of which may be zero.
         let mut core = unsafe { crate::zeroed::<Self>() };
         // SAFETY: `core` is zeroed and of the layout that both sides check.
-        let ok = unsafe { sc_vcpu_init(&raw mut *core, policy as u32, now_ns) };
+        let ok = unsafe { raw::sc_vcpu_init(&raw mut *core, policy as u32, now_ns) };
         assert_ne!(ok, 0, "every policy of the enumeration is known to the C side");
         core
     }
@@ -103,7 +64,7 @@ impl Core {
     /// the configuration out of range.
     pub fn add(&mut self, id: u32, config: Config, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_add(self, id, &config.into(), now_ns) != 0 }
+        unsafe { raw::sc_vcpu_add(self, id, &config.into(), now_ns) != 0 }
     }
 
     /// Adds a blocked VCPU that comes from another core, as [`Self::add`], with the times that it
@@ -124,7 +85,7 @@ impl Core {
     pub fn take(&mut self, id: u32, now_ns: u64) -> Option<Vcpu> {
         let mut taken = self.vcpu(id)?.clone();
         // SAFETY: `self` is a valid core, and `taken` a VCPU to write to.
-        let done = unsafe { sc_vcpu_take(self, id, &raw mut taken, now_ns) != 0 };
+        let done = unsafe { raw::sc_vcpu_take(self, id, &raw mut taken, now_ns) != 0 };
         done.then_some(taken)
     }
 
@@ -132,57 +93,57 @@ impl Core {
     /// the id is taken or too large.
     pub fn put(&mut self, id: u32, vcpu: &Vcpu, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_put(self, id, vcpu, now_ns) != 0 }
+        unsafe { raw::sc_vcpu_put(self, id, vcpu, now_ns) != 0 }
     }
 
     /// From now on what is picked does not run, and nobody is charged, until [`Self::resume`].
     /// Nothing is decided.
     pub fn pause(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_pause(self, now_ns) }
+        unsafe { raw::sc_vcpu_pause(self, now_ns) }
     }
 
     /// From now on what is picked runs.
     pub fn resume(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_resume(self, now_ns) }
+        unsafe { raw::sc_vcpu_resume(self, now_ns) }
     }
 
     /// Takes a VCPU off the core; false if it is not there.
     pub fn remove(&mut self, id: u32, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_remove(self, id, now_ns) != 0 }
+        unsafe { raw::sc_vcpu_remove(self, id, now_ns) != 0 }
     }
 
     /// The VCPU has work; false if it is not there.
     pub fn wake(&mut self, id: u32, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_wake(self, id, now_ns) != 0 }
+        unsafe { raw::sc_vcpu_wake(self, id, now_ns) != 0 }
     }
 
     /// The VCPU has no more work; false if it is not there.
     pub fn block(&mut self, id: u32, now_ns: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_block(self, id, now_ns) != 0 }
+        unsafe { raw::sc_vcpu_block(self, id, now_ns) != 0 }
     }
 
     /// The time is [`Self::until_ns`], or any other.
     pub fn tick(&mut self, now_ns: u64) {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_tick(self, now_ns) }
+        unsafe { raw::sc_vcpu_tick(self, now_ns) }
     }
 
     /// Whether VCPUs without budget may run; at first they may.
     pub fn allow_background(&mut self, allowed: bool, now_ns: u64) {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_allow(self, allowed.into(), now_ns) }
+        unsafe { raw::sc_vcpu_allow(self, allowed.into(), now_ns) }
     }
 
     /// States how memory-intensive a VCPU is, in any unit (0 at first), from the next decision on;
     /// false if it is not there.
     pub fn set_intensity(&mut self, id: u32, value: u64) -> bool {
         // SAFETY: `self` is a valid core.
-        unsafe { sc_vcpu_intensity(self, id, value) != 0 }
+        unsafe { raw::sc_vcpu_intensity(self, id, value) != 0 }
     }
 
     /// What runs.

@@ -9,7 +9,6 @@
 
 pub(crate) mod costs;
 pub mod dynamic_budget;
-mod dynamic_budget_explained;
 pub mod latency;
 mod latency_explained;
 mod timing;

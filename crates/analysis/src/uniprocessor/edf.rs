@@ -131,7 +131,7 @@ fn periodic_horizon<S: Supply>(supply: &S, tasks: &[SporadicTask]) -> Option<u64
 }
 
 /// Greatest common divisor; of 0 and 0 it is 0.
-pub(super) fn gcd(a: u64, b: u64) -> u64 {
+pub fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

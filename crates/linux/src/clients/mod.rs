@@ -21,7 +21,7 @@ mod yields;
 
 pub use service::{Service, ServiceOptions};
 pub use slots::{Slot, SlotTable};
-pub(crate) use started::{Signal, Signals};
+pub(crate) use started::{JobSignal, JobSignals};
 pub use table::LockCounts;
 pub use yields::{Join, Yields};
 

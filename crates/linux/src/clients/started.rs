@@ -13,16 +13,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use zerocopy::FromZeros;
 
-/// Signals of tasks, by name.
-pub(crate) type Signals = BTreeMap<String, Arc<Signal>>;
+/// JobSignals of tasks, by name.
+pub(crate) type JobSignals = BTreeMap<String, Arc<JobSignal>>;
 
 /// A task's page, written here.
-pub(crate) struct Signal {
+pub(crate) struct JobSignal {
     page: Page,
     begun: AtomicU64,
 }
 
-impl Signal {
+impl JobSignal {
     pub(super) fn new(page: Page) -> Self {
         Self { page, begun: AtomicU64::new(0) }
     }

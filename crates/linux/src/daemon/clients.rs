@@ -2,7 +2,7 @@
 //! jobs, drivers of the time table.
 
 use super::part::{Held, Next, Part, Round};
-use crate::clients::{Service, ServiceOptions, Signals, Yields};
+use crate::clients::{JobSignals, Service, ServiceOptions, Yields};
 use crate::error::LinuxError;
 use crate::regulate::engine::Engine;
 use crate::schedule::levels::Scheduler;
@@ -18,7 +18,7 @@ pub struct LockClients {
     options: ServiceOptions,
     max_hold_ns: u64,
     service: Option<Service>,
-    signals: Rc<RefCell<Signals>>,
+    signals: Rc<RefCell<JobSignals>>,
 }
 
 impl LockClients {
@@ -29,7 +29,7 @@ impl LockClients {
     }
 
     /// How the jobs of tasks that solocore starts are signalled, once it serves.
-    pub(super) fn signals(&self) -> Rc<RefCell<Signals>> {
+    pub(super) fn signals(&self) -> Rc<RefCell<JobSignals>> {
         Rc::clone(&self.signals)
     }
 }

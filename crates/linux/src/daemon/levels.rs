@@ -4,7 +4,7 @@
 
 use super::decisions::Decisions;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
-use crate::clients::Signals;
+use crate::clients::JobSignals;
 use crate::error::LinuxError;
 use crate::host::machine;
 use crate::schedule::isolate::Layout as Places;
@@ -83,7 +83,7 @@ impl Levels {
             self.places.directory(),
             &self.places.slots.epoch,
             &claim,
-            &Signals::new(),
+            &JobSignals::new(),
         )
     }
 

@@ -3,7 +3,7 @@
 use super::clients::LockClients;
 use super::isolation::Ways;
 use super::part::{Held, Member, Next, Part, Preview, Round, Settings};
-use crate::clients::Signals;
+use crate::clients::JobSignals;
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::resctrl::Groups;
@@ -38,7 +38,7 @@ pub struct Tasks {
     /// A scheduler of solocore gives tasks their time.
     scheduled: bool,
     /// How jobs are signalled, where somebody must know of them.
-    signals: Rc<RefCell<Signals>>,
+    signals: Rc<RefCell<JobSignals>>,
     /// Orders tasks, if it can, so that budgets bind them as well.
     engine: Held<Box<dyn Engine>>,
     jobs: Option<Jobs>,

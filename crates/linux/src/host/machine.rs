@@ -174,7 +174,7 @@ pub fn free_thread(tid: u32) -> Result<(), LinuxError> {
 
 /// Asks a child of this process to end (`SIGTERM`). It must not have been waited for.
 pub fn ask_to_end(child: u32) {
-    sys::terminate(child);
+    sys::tasks::signal_one(child, rustix::process::Signal::TERM);
 }
 
 /// Bytes of a cache line.

@@ -5,6 +5,7 @@
 //! environment.
 
 use crate::sys::tasks;
+use rustix::process::Signal;
 use std::path::Path;
 
 /// In the environment of every job: the number of the solocore that started it.
@@ -18,7 +19,7 @@ pub(crate) fn let_go_on(starter: u32) {
             continue;
         };
         if is_stopped(&entry.path()) && carries(&entry.path(), &mark) {
-            tasks::signal_one(pid, libc::SIGCONT);
+            tasks::signal_one(pid, Signal::CONT);
         }
     }
 }
@@ -48,7 +49,7 @@ mod tests {
         let mut other = Command::new("/bin/sleep").arg("100").spawn().unwrap();
         let process = |pid: u32| Path::new("/proc").join(pid.to_string());
         for pid in [child.id(), other.id()] {
-            tasks::signal_one(pid, libc::SIGSTOP);
+            tasks::signal_one(pid, Signal::STOP);
             let since = Instant::now();
             while !is_stopped(&process(pid)) {
                 assert!(since.elapsed() < Duration::from_secs(5), "it does not stop");

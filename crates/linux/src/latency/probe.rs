@@ -22,7 +22,7 @@ use super::chase::{self, CYCLE, Chase, LINE_BYTES, Random};
 use super::source::{Cost, LatencySource, Reading, Unit};
 use crate::error::LinuxError;
 use crate::host::machine;
-use crate::sys::{self, Scheduling, thread as own};
+use crate::sys::{self, Scheduling, tasks, thread as own};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::thread::JoinHandle;
@@ -203,7 +203,7 @@ impl Probe {
                 let go = ready.is_ok();
                 let chase = go.then(|| Chase::new(blocks, config_.seed));
                 // Nobody listens only if the caller is gone.
-                let _ = tell.send(ready.map(|()| own::number()));
+                let _ = tell.send(ready.map(|()| tasks::thread_number()));
                 if let Some(chase) = chase {
                     work(chase, &config_, &shared_);
                 }
@@ -408,7 +408,7 @@ mod tests {
         assert!(cost.cpu_ns > 0 && cost.cpu_ns < cost.wall_ns, "{cost:?}");
         assert!(cost.loads >= reading.requests && cost.bytes_per_s > 0.0);
         assert_eq!(probe.unit(), Unit::Nanoseconds);
-        assert!(probe.thread().is_some_and(|tid| tid != own::number()));
+        assert!(probe.thread().is_some_and(|tid| tid != tasks::thread_number()));
     }
 
     #[test]

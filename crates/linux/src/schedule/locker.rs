@@ -155,7 +155,7 @@ impl Locker {
 }
 
 fn join(tasks_file: &std::path::Path) -> io::Result<()> {
-    fs::write(tasks_file, format!("{}\n", tasks::me()))
+    fs::write(tasks_file, format!("{}\n", tasks::thread_number()))
 }
 
 impl Task {
@@ -278,7 +278,7 @@ a00000-a21000 rw-p 00000000 00:00 0                                  [heap]\n\
             run.present >= 1 && run.reads == 2 * run.present && run.mean_read_ns > 0,
             "{run:?}"
         );
-        let me = format!("{}\n", tasks::me());
+        let me = format!("{}\n", tasks::thread_number());
         assert_eq!(
             (fs::read_to_string(group).unwrap(), fs::read_to_string(home).unwrap()),
             (me.clone(), me)

@@ -1,5 +1,5 @@
 //! The system calls that the standard library has no words for. All of this crate's `unsafe` is
-//! here and below.
+//! here and below: for calls that rustix has no words for either.
 
 pub(crate) mod tasks;
 
@@ -8,6 +8,10 @@ pub(crate) mod seqpacket;
 pub(crate) mod thread;
 
 use crate::error::LinuxError;
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::mm::{MapFlags, ProtFlags};
+use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
+use rustix::thread::{sched_getaffinity, sched_setaffinity};
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -107,42 +111,19 @@ fn owned(fd: libc::c_long) -> io::Result<OwnedFd> {
     }
 }
 
-fn affinity(set: &libc::cpu_set_t) -> io::Result<()> {
-    // SAFETY: the kernel reads the set, which lives through the call.
-    let result =
-        unsafe { libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const *set) };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-}
-
 /// Binds the calling thread to a CPU.
 pub(crate) fn pin_to(cpu: u32) -> io::Result<()> {
-    let index = cpu as usize;
-    if index >= libc::CPU_SETSIZE as usize {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    // SAFETY: a zeroed cpu_set_t is the empty set, and `index` lies in it.
-    let set = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(index, &mut set);
-        set
-    };
-    affinity(&set)
+    tasks::bind(0, &[cpu])
 }
 
 /// Does something on a CPU, if the thread may go there, and comes back. Opening and closing a CPU's
 /// events there spares the kernel an interrupt to that CPU, for which it would wait in a busy loop.
 pub(crate) fn on_cpu<T>(cpu: u32, what: impl FnOnce() -> T) -> T {
-    // SAFETY: a zeroed cpu_set_t is the empty set; the kernel writes at most its size.
-    let before = unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        let result = libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut set);
-        (result == 0).then_some(set)
-    };
-    let moved = before.is_some() && pin_to(cpu).is_ok();
+    let before = sched_getaffinity(None).ok().filter(|_| pin_to(cpu).is_ok());
     let result = what();
-    if let (true, Some(before)) = (moved, before) {
+    if let Some(before) = before {
         // What was is allowed again.
-        let _ = affinity(&before);
+        let _ = sched_setaffinity(None, &before);
     }
     result
 }
@@ -167,30 +148,12 @@ impl Scheduling {
 
     /// That of the calling thread.
     pub fn mine() -> io::Result<Self> {
-        // SAFETY: asks for a number.
-        let policy = unsafe { libc::sched_getscheduler(0) };
-        let mut parameters = libc::sched_param { sched_priority: 0 };
-        // SAFETY: the kernel writes the parameters, which live through the call.
-        if policy < 0 || unsafe { libc::sched_getparam(0, &raw mut parameters) } != 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(Self { policy, priority: parameters.sched_priority })
+        Self::of(0)
     }
 
     /// Schedules the calling thread like this.
     pub fn apply(self) -> io::Result<()> {
-        let parameters = libc::sched_param { sched_priority: self.priority };
-        // SAFETY: the kernel reads the parameters, which live through the call.
-        let result = unsafe { libc::sched_setscheduler(0, self.policy, &raw const parameters) };
-        if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
-    }
-}
-
-/// Sends SIGTERM to a child that has not been waited for.
-pub(crate) fn terminate(child: u32) {
-    if let Ok(pid) = libc::pid_t::try_from(child) {
-        // SAFETY: takes no pointers; the number is the child's until it is waited for.
-        unsafe { libc::kill(pid, libc::SIGTERM) };
+        self.apply_to(0)
     }
 }
 
@@ -204,39 +167,24 @@ pub(crate) fn ignore_signals() {
 
 /// Takes an exclusive lock on an open file; `Ok(false)` if somebody else has it.
 pub(crate) fn try_lock(file: &File) -> io::Result<bool> {
-    // SAFETY: the descriptor is open for as long as `file` is borrowed.
-    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
-        return Ok(true);
+    match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Err(rustix::io::Errno::WOULDBLOCK) => Ok(false),
+        other => Ok(other.map(|()| true)?),
     }
-    let error = io::Error::last_os_error();
-    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
 }
 
 /// A directory handle on a debugfs of our own, mounted nowhere: it goes with the handle.
 pub(crate) fn debugfs() -> io::Result<OwnedFd> {
-    const CREATE: libc::c_uint = 6;
-    // SAFETY: the string is terminated; the kernel reads it.
-    let context = owned(unsafe { libc::syscall(libc::SYS_fsopen, c"debugfs".as_ptr(), 1) })?;
-    // SAFETY: the descriptor is open, and this command takes no pointers.
-    let made = unsafe {
-        libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, 0usize, 0usize, 0)
-    };
-    if made < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: as above.
-    owned(unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), 1, 0) })
+    let context = rustix::mount::fsopen(c"debugfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
+    rustix::mount::fsconfig_create(context.as_fd())?;
+    let (flags, attributes) = (FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty());
+    Ok(rustix::mount::fsmount(context.as_fd(), flags, attributes)?)
 }
 
 /// Opens a file below a directory handle.
 pub(crate) fn open_at(dir: &impl AsFd, path: &str, write: bool) -> io::Result<File> {
-    let path =
-        std::ffi::CString::new(path).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
-    let flags =
-        libc::O_CLOEXEC | if write { libc::O_WRONLY | libc::O_TRUNC } else { libc::O_RDONLY };
-    // SAFETY: the directory is open and the string is terminated, both through the call.
-    let fd = unsafe { libc::openat(dir.as_fd().as_raw_fd(), path.as_ptr(), flags) };
-    owned(libc::c_long::from(fd)).map(File::from)
+    let how = if write { OFlags::WRONLY | OFlags::TRUNC } else { OFlags::RDONLY };
+    Ok(rustix::fs::openat(dir, path, how | OFlags::CLOEXEC, Mode::empty())?.into())
 }
 
 /// An array map, mapped for reading.
@@ -253,23 +201,18 @@ unsafe impl Sync for Mapped {}
 impl Mapped {
     /// Maps `length` bytes.
     pub fn new(map: &impl AsFd, length: usize) -> Result<Self, LinuxError> {
+        let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: a new mapping at a place of the kernel's choice overlaps nothing.
         let start = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                length,
-                libc::PROT_READ,
-                libc::MAP_SHARED | libc::MAP_POPULATE,
-                map.as_fd().as_raw_fd(),
-                0,
-            )
+            rustix::mm::mmap(std::ptr::null_mut(), length, ProtFlags::READ, flags, map, 0)
         };
-        if start == libc::MAP_FAILED {
-            return Err(LinuxError::os(
+        let start = start.map_err(|e| {
+            LinuxError::of_io(
                 "the counts of the CPUs cannot be mapped",
+                &e.into(),
                 "free some memory",
-            ));
-        }
+            )
+        })?;
         Ok(Self { start: start.cast_const().cast(), length })
     }
 
@@ -296,7 +239,7 @@ impl Mapped {
 impl Drop for Mapped {
     fn drop(&mut self) {
         // SAFETY: this is the mapping that `new` made, and nobody reads it any more.
-        unsafe { libc::munmap(self.start.cast_mut().cast(), self.length) };
+        let _ = unsafe { rustix::mm::munmap(self.start.cast_mut().cast(), self.length) };
     }
 }
 

@@ -1,11 +1,16 @@
 //! Local sockets that keep messages apart and pass descriptors, and who is at their other end.
 
-use super::owned;
-use std::ffi::{CString, OsStr};
-use std::io;
-use std::mem::{size_of, zeroed};
+use super::tasks::somebody;
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
+use rustix::process::PidfdFlags;
+use std::ffi::CString;
+use std::io::{self, IoSlice};
+use std::mem::{MaybeUninit, size_of, zeroed};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -22,40 +27,24 @@ fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }
 
+const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+
 /// Listens at a path that nothing occupies.
 pub(crate) fn listen(path: &Path) -> io::Result<OwnedFd> {
-    let bytes = OsStr::new(path).as_bytes();
-    // SAFETY: a zeroed address is one without a path.
-    let mut address: libc::sockaddr_un = unsafe { zeroed() };
-    if bytes.len() >= address.sun_path.len() || bytes.contains(&0) {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    address.sun_family = libc::AF_UNIX as libc::sa_family_t;
-    for (place, &byte) in address.sun_path.iter_mut().zip(bytes) {
-        *place = libc::c_char::from_ne_bytes([byte]);
-    }
-    let flags = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    // SAFETY: takes no pointers.
-    let socket = owned(libc::c_long::from(unsafe { libc::socket(libc::AF_UNIX, flags, 0) }))?;
-    let length = size_of::<libc::sockaddr_un>() as libc::socklen_t;
-    // SAFETY: the kernel reads the address, which lives through the call and has this length.
-    check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) })?;
-    // SAFETY: takes no pointers.
-    check(unsafe { libc::listen(socket.as_raw_fd(), 64) })?;
+    let address = SocketAddrUnix::new(path)?;
+    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, FLAGS, None)?;
+    rustix::net::bind(&socket, &address)?;
+    rustix::net::listen(&socket, 64)?;
     Ok(socket)
 }
 
 /// The next connection, if one waits.
 pub(crate) fn accept(listener: &OwnedFd) -> io::Result<OwnedFd> {
-    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
-    let none = std::ptr::null_mut();
-    // SAFETY: the kernel writes no address where none is asked for.
-    owned(libc::c_long::from(unsafe {
-        libc::accept4(listener.as_raw_fd(), none, std::ptr::null_mut(), flags)
-    }))
+    Ok(rustix::net::accept_with(listener, FLAGS)?)
 }
 
-/// Who is at the other end.
+/// Who is at the other end. Not by rustix: its numbers of processes cannot be 0, which a peer in
+/// another namespace has.
 pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
     let mut credentials = libc::ucred { pid: 0, uid: 0, gid: 0 };
     let mut length = size_of::<libc::ucred>() as libc::socklen_t;
@@ -87,11 +76,7 @@ pub(crate) fn peer(socket: &OwnedFd) -> io::Result<Peer> {
 
 /// One message; `Ok(0)`: the other end has closed, or the message is empty.
 pub(crate) fn receive(socket: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
-    // SAFETY: the kernel writes at most the buffer's length into it.
-    let got = unsafe {
-        libc::recv(socket.as_raw_fd(), buffer.as_mut_ptr().cast(), buffer.len(), libc::MSG_DONTWAIT)
-    };
-    usize::try_from(got).map_err(|_| io::Error::last_os_error())
+    Ok(rustix::net::recv(socket, buffer, RecvFlags::DONTWAIT)?.0)
 }
 
 /// Sends a message, and a descriptor with it.
@@ -100,61 +85,28 @@ pub(crate) fn send(
     message: &[u8],
     descriptor: Option<BorrowedFd<'_>>,
 ) -> io::Result<()> {
-    #[repr(C, align(8))]
-    struct Control([u8; 64]);
-    let mut part =
-        libc::iovec { iov_base: message.as_ptr().cast_mut().cast(), iov_len: message.len() };
-    let mut control = Control([0; 64]);
-    // SAFETY: a zeroed header is an empty message.
-    let mut header: libc::msghdr = unsafe { zeroed() };
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
-    if let Some(fd) = descriptor {
-        let bytes = size_of::<libc::c_int>() as libc::c_uint;
-        header.msg_control = (&raw mut control).cast();
-        // SAFETY: computes a length.
-        header.msg_controllen = unsafe { libc::CMSG_SPACE(bytes) } as _;
-        // SAFETY: the control buffer is aligned and large enough for one descriptor, so its first
-        // header lies within it.
-        unsafe {
-            let first = libc::CMSG_FIRSTHDR(&raw const header);
-            (*first).cmsg_level = libc::SOL_SOCKET;
-            (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(bytes) as _;
-            libc::CMSG_DATA(first).cast::<libc::c_int>().write_unaligned(fd.as_raw_fd());
-        }
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if descriptor.is_some() {
+        control.push(SendAncillaryMessage::ScmRights(descriptor.as_slice()));
     }
-    let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;
-    // SAFETY: everything that the header names lives through the call, and the kernel only reads
-    // it.
-    let sent = unsafe { libc::sendmsg(socket.as_raw_fd(), &raw const header, flags) };
-    if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
+    rustix::net::sendmsg(socket, &[IoSlice::new(message)], &mut control, flags)?;
+    Ok(())
 }
 
 /// A descriptor that becomes readable when this process ends.
 pub(crate) fn pidfd(pid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: takes no pointers.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(pid), 0) })
-}
-
-/// A descriptor of this very thread.
-pub(crate) fn thread_fd(thread: u32) -> io::Result<OwnedFd> {
-    /// `PIDFD_THREAD`, from Linux 6.9 on.
-    const THREAD: libc::c_int = libc::O_EXCL;
-    // SAFETY: takes no pointers.
-    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, libc::c_long::from(thread), THREAD) })
+    Ok(rustix::process::pidfd_open(somebody(pid)?, PidfdFlags::empty())?)
 }
 
 /// Waits until one of the descriptors can be read; which ones can.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], longest: Duration) -> Vec<bool> {
-    let entry =
-        |fd: &BorrowedFd<'_>| libc::pollfd { fd: fd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<libc::pollfd> = descriptors.iter().map(entry).collect();
-    let milliseconds = libc::c_int::try_from(longest.as_millis()).unwrap_or(libc::c_int::MAX);
-    // SAFETY: the kernel reads and writes as many entries as the vector has.
-    let found =
-        unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, milliseconds) };
-    polled.iter().map(|p| found > 0 && p.revents != 0).collect()
+    let mut polled: Vec<PollFd> =
+        descriptors.iter().map(|&fd| PollFd::from_borrowed_fd(fd, PollFlags::IN)).collect();
+    let longest = Timespec::try_from(longest).ok();
+    let found = rustix::event::poll(&mut polled, longest.as_ref()).unwrap_or(0);
+    polled.iter().map(|p| found > 0 && !p.revents().is_empty()).collect()
 }
 
 /// The number of a group; `None` if there is none of this name.
@@ -202,8 +154,7 @@ mod tests {
         let connection = accept(&listener).unwrap();
         let peer = peer(&connection).unwrap();
         assert_eq!(peer.pid, child.id());
-        // SAFETY: asks for a number.
-        assert_eq!(peer.uid, unsafe { libc::getuid() });
+        assert_eq!(peer.uid, rustix::process::getuid().as_raw());
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(b"passed").unwrap();
         assert_eq!(wait(&[connection.as_fd()], Duration::from_secs(10)), [true]);

@@ -1,59 +1,52 @@
 //! System calls on other tasks: where they may run, how they are scheduled, when they end.
 
 use super::Scheduling;
+use rustix::process::{Pid, PidfdFlags, Signal, WaitId, WaitIdOptions};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use rustix::time::ClockId;
 use std::io;
 use std::os::fd::OwnedFd;
 
-/// The calling thread's number.
-pub(crate) fn me() -> u32 {
-    // SAFETY: it has no arguments and always succeeds.
-    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+/// The calling thread's number, as the kernel counts them.
+pub(crate) fn thread_number() -> u32 {
+    rustix::thread::gettid().as_raw_pid().unsigned_abs()
 }
-
-/// Number of CPUs in a `cpu_set_t`.
-const SET_CPUS: u32 = libc::CPU_SETSIZE as u32;
 
 /// CPUs that a thread may run on now (0: the calling thread), in order.
 pub(crate) fn affinity_of(tid: u32) -> io::Result<Vec<u32>> {
-    // SAFETY: a zeroed cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    // SAFETY: the kernel writes at most the set's size, and the set lives through the call.
-    if unsafe { libc::sched_getaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw mut set) }
-        != 0
-    {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: every CPU asked for lies in the set.
-    Ok((0..SET_CPUS).filter(|&cpu| unsafe { libc::CPU_ISSET(cpu as usize, &set) }).collect())
+    let set = sched_getaffinity(thread(tid)?)?;
+    Ok((0u32..).zip(0..CpuSet::MAX_CPU).filter(|c| set.is_set(c.1)).map(|c| c.0).collect())
 }
 
 /// A descriptor of a thread (`PIDFD_THREAD`, Linux 6.9).
 pub(crate) fn open_thread(tid: u32) -> io::Result<OwnedFd> {
-    const PIDFD_THREAD: libc::c_int = libc::O_EXCL;
-    // SAFETY: two numbers go in, a descriptor comes out.
-    super::owned(unsafe { libc::syscall(libc::SYS_pidfd_open, number(tid)?, PIDFD_THREAD) })
+    let flag = PidfdFlags::from_bits_retain(libc::O_EXCL.unsigned_abs());
+    Ok(rustix::process::pidfd_open(somebody(tid)?, flag)?)
 }
 
 /// Lets a thread (0: the calling one) run on these CPUs only.
 pub(crate) fn bind(tid: u32, cpus: &[u32]) -> io::Result<()> {
-    // SAFETY: a zeroed cpu_set_t is the empty set.
-    let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
-    for &cpu in cpus {
-        if cpu >= SET_CPUS {
+    let mut set = CpuSet::new();
+    for cpu in cpus.iter().map(|&cpu| cpu as usize) {
+        if cpu >= CpuSet::MAX_CPU {
             return Err(io::ErrorKind::InvalidInput.into());
         }
-        // SAFETY: the CPU lies in the set.
-        unsafe { libc::CPU_SET(cpu as usize, &mut set) };
+        set.set(cpu);
     }
-    // SAFETY: the kernel reads the set, which lives through the call.
-    let result = unsafe {
-        libc::sched_setaffinity(number(tid)?, size_of::<libc::cpu_set_t>(), &raw const set)
-    };
-    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    Ok(sched_setaffinity(thread(tid)?, &set)?)
 }
 
 fn number(tid: u32) -> io::Result<libc::pid_t> {
     libc::pid_t::try_from(tid).map_err(|_| io::ErrorKind::InvalidInput.into())
+}
+
+/// `None`: the calling thread.
+fn thread(tid: u32) -> io::Result<Option<Pid>> {
+    Ok(Pid::from_raw(number(tid)?))
+}
+
+pub(super) fn somebody(pid: u32) -> io::Result<Pid> {
+    thread(pid)?.ok_or_else(|| io::ErrorKind::InvalidInput.into())
 }
 
 impl Scheduling {
@@ -113,38 +106,17 @@ pub(crate) fn read_of(process: u32, address: u64, into: &mut [u8]) -> io::Result
 /// `CLOCK_MONOTONIC` in nanoseconds, the clock of the BPF programs; stepping the wall clock does
 /// not move it.
 pub(crate) fn monotonic_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the time, which lives through the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
-        + u64::try_from(time.tv_nsec).unwrap_or(0)
-}
-
-/// Number of the calling thread.
-pub(crate) fn thread_number() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    u32::try_from(unsafe { libc::gettid() }).unwrap_or(0)
+    let time = rustix::time::clock_gettime(ClockId::Monotonic);
+    time.tv_sec.unsigned_abs() * 1_000_000_000 + time.tv_nsec.unsigned_abs()
 }
 
 /// Waits until a child has ended, and leaves it to be reaped: until then its number is nobody
 /// else's.
 pub(crate) fn wait_for_end(child: u32) -> io::Result<()> {
-    loop {
-        // SAFETY: zeros are a valid siginfo_t, which the kernel writes and which lives through the
-        // call.
-        let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-        // SAFETY: as above.
-        let result = unsafe {
-            libc::waitid(libc::P_PID, child, &raw mut info, libc::WEXITED | libc::WNOWAIT)
-        };
-        if result == 0 {
-            return Ok(());
-        }
-        let error = io::Error::last_os_error();
-        if error.kind() != io::ErrorKind::Interrupted {
-            return Err(error);
-        }
-    }
+    let (child, how) =
+        (WaitId::Pid(somebody(child)?), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT);
+    rustix::io::retry_on_intr(|| rustix::process::waitid(child.clone(), how))?;
+    Ok(())
 }
 
 /// Reaps a child that has ended: did it end with 0, and how much CPU time did it and its children
@@ -168,22 +140,16 @@ pub(crate) fn reap(child: u32) -> io::Result<(bool, u64)> {
 }
 
 /// Sends a signal to a group of processes whose leader has not been reaped yet.
-pub(crate) fn signal_group(leader: u32, signal: i32) {
-    if let Ok(leader) = number(leader)
-        && leader > 1
-    {
-        // SAFETY: sends a signal; the leader's number is its own until it is reaped.
-        unsafe { libc::kill(-leader, signal) };
+pub(crate) fn signal_group(leader: u32, signal: Signal) {
+    if let Some(leader) = somebody(leader).ok().filter(|p| !p.is_init()) {
+        let _ = rustix::process::kill_process_group(leader, signal);
     }
 }
 
 /// Sends a signal to one process.
-pub(crate) fn signal_one(process: u32, signal: i32) {
-    if let Ok(process) = number(process)
-        && process > 1
-    {
-        // SAFETY: sends a signal.
-        unsafe { libc::kill(process, signal) };
+pub(crate) fn signal_one(process: u32, signal: Signal) {
+    if let Some(process) = somebody(process).ok().filter(|p| !p.is_init()) {
+        let _ = rustix::process::kill_process(process, signal);
     }
 }
 

@@ -1,23 +1,11 @@
 //! What the calling thread knows of itself, and lines that are put out of the caches.
 
+use rustix::time::ClockId;
 use std::time::Duration;
-
-/// Number of the calling thread, as the kernel counts them.
-pub(crate) fn number() -> u32 {
-    // SAFETY: takes nothing and cannot fail.
-    let tid = unsafe { libc::syscall(libc::SYS_gettid) };
-    u32::try_from(tid).unwrap_or(0)
-}
 
 /// Time that the calling thread has run.
 pub(crate) fn run_time() -> Duration {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes the time, which lives through the call.
-    let result = unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time) };
-    if result != 0 {
-        return Duration::ZERO;
-    }
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or(0), u32::try_from(time.tv_nsec).unwrap_or(0))
+    rustix::time::clock_gettime(ClockId::ThreadCPUTime).try_into().unwrap_or_default()
 }
 
 /// How often the calling thread gave its CPU up or lost it.
@@ -92,7 +80,7 @@ mod tests {
 
     #[test]
     fn a_thread_knows_its_time_and_switches() {
-        assert!(number() > 0);
+        assert!(crate::sys::tasks::thread_number() > 0);
         let (time, count) = (run_time(), switches());
         let mut sum = 0u64;
         while run_time() == time {

@@ -13,6 +13,7 @@
 
 use super::inside::{Inside, Locked, Others};
 use super::solver::{Answer, Problem, solve, table};
+use solocore_analysis::uniprocessor::edf::gcd;
 use solocore_model::Time;
 use solocore_model::instance::Instance;
 use solocore_model::plan::windows::Round;
@@ -321,11 +322,4 @@ pub fn neighbours(
         locked_lines: near.iter().map(lines).fold(0, u64::saturating_add),
         private_lines: near.iter().map(|&q| inside[q].cached_lines()).fold(0, u64::saturating_add),
     }
-}
-
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

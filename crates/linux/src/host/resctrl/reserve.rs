@@ -142,7 +142,7 @@ impl Reservation {
     /// # Errors
     /// The kernel does not take it.
     pub fn enter(&self) -> Result<(), LinuxError> {
-        self.add(tasks::me())
+        self.add(tasks::thread_number())
     }
 
     /// A thread's lines go there, and those of what it starts from now on.
@@ -158,7 +158,7 @@ impl Reservation {
     /// # Errors
     /// The kernel does not take it.
     pub fn leave(&self) -> Result<(), LinuxError> {
-        join(&root().join("tasks"), tasks::me())
+        join(&root().join("tasks"), tasks::thread_number())
     }
 }
 

@@ -11,7 +11,7 @@ use crate::regulate::history::{History, Taken};
 use crate::regulate::lock::Serving;
 use crate::regulate::regulation::Regulation;
 use crate::regulate::shared::{Counts, Settings};
-use crate::sys::seqpacket;
+use crate::sys::tasks;
 use libbpf_rs::{Link, MapCore, Object};
 use std::os::fd::AsRawFd;
 
@@ -129,7 +129,7 @@ impl Engine for SchedExt {
         let fail = |e: &dyn std::fmt::Display| {
             LinuxError::Machine(format!("thread {thread} gets no rank: {e}; is it still running?"))
         };
-        let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
+        let fd = tasks::open_thread(thread).map_err(|e| fail(&e))?;
         let entry = run_rank { rank, children: u32::from(children_only) };
         let ranks = bpf::map(&self.object, "ranks")?;
         contract::put(&ranks, fd.as_raw_fd().cast_unsigned(), &entry).map_err(|e| fail(&e))

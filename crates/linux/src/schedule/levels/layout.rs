@@ -16,6 +16,7 @@
 
 use super::shared::{MOST_PARTITIONS, MOST_TASKS, WINDOW};
 use crate::error::LinuxError;
+use solocore_analysis::uniprocessor::edf::gcd;
 use solocore_model::Plan;
 use solocore_model::plan::PlanTask;
 use solocore_model::plan::levels::LevelsTable;
@@ -377,10 +378,6 @@ fn of_partition(
         first_ns: window.offset_ns,
         rank: u32::try_from(rank).unwrap_or(u32::MAX),
     })
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { gcd(b, a % b) }
 }
 
 /// The rows of a core, unrolled over the least common multiple of their periods.

@@ -13,7 +13,7 @@ use crate::host::threads;
 use crate::regulate::bpf::{self, inside};
 use crate::schedule::intruders;
 use crate::schedule::sched_trace::Rings;
-use crate::sys::{seqpacket, tasks};
+use crate::sys::tasks;
 use libbpf_rs::{Link, MapCore, Object, ProgramInput};
 use solocore_model::run::{RunLevelCpu, RunLevelIntruder, RunLevelTask};
 use solocore_model::sched_trace::{Event, Kind};
@@ -144,7 +144,7 @@ impl Scheduler {
 
     /// The task that a thread belongs to.
     pub fn task_of(&self, thread: u32) -> Option<usize> {
-        let fd = seqpacket::thread_fd(thread).ok()?;
+        let fd = tasks::open_thread(thread).ok()?;
         let members = bpf::map(&self.object, "level_members").ok()?;
         let member: level_member =
             contract::look_up(&members, fd.as_raw_fd().cast_unsigned()).ok()??;
@@ -294,7 +294,7 @@ fn claim(object: &Object, task: usize, thread: u32, children_only: bool) -> Resu
             "thread {thread} cannot be made a task of the plan: {e}; is it still running?"
         ))
     };
-    let fd = seqpacket::thread_fd(thread).map_err(|e| fail(&e))?;
+    let fd = tasks::open_thread(thread).map_err(|e| fail(&e))?;
     let number = u32::try_from(task + 1).map_err(|e| fail(&e))?;
     let member = level_member {
         task: number,

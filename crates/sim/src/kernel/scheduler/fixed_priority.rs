@@ -1,7 +1,7 @@
 //! Partitioned fixed priorities: each core runs the most urgent of its tasks that has a job
 //! (`ready_set.h`).
 
-use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::interface::{Call, JobTimes, Pick, Scheduler};
 use super::places::{core_of, ranks};
 use crate::kernel::config::{KernelError, TaskSpec};
 use solocore_policy::UNLIMITED;
@@ -26,21 +26,6 @@ impl FixedPriority {
 }
 
 impl Scheduler for FixedPriority {
-    fn released(
-        &mut self,
-        task: usize,
-        job: JobTimes,
-        unfinished: bool,
-        call: &mut Call<'_>,
-    ) -> Overlap {
-        if !unfinished {
-            self.woken(task, job, call);
-        }
-        Overlap::Queue
-    }
-
-    fn next_job(&mut self, _: usize, _: JobTimes, _: &mut Call<'_>) {}
-
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
         self.ready[self.core[task]].remove(self.rank[task]);
         call.dirty.insert(self.core[task]);

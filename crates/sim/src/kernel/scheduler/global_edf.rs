@@ -5,7 +5,7 @@
 //! the lower index. A released job takes an idle core, or the one whose job has the latest deadline
 //! if that is later than its own.
 
-use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::interface::{Call, JobTimes, Pick, Scheduler};
 use super::places::id;
 use crate::kernel::cores::CoreSet;
 use solocore_policy::UNLIMITED;
@@ -42,19 +42,6 @@ impl GlobalEdf {
 }
 
 impl Scheduler for GlobalEdf {
-    fn released(
-        &mut self,
-        task: usize,
-        job: JobTimes,
-        unfinished: bool,
-        call: &mut Call<'_>,
-    ) -> Overlap {
-        if !unfinished {
-            self.enqueue(task, job.deadline_ps, call.dirty);
-        }
-        Overlap::Queue
-    }
-
     fn next_job(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>) {
         if let Some(core) = self.core_of(task) {
             self.running[core] = Some((task, job.deadline_ps));

@@ -75,17 +75,25 @@ impl Call<'_> {
 
 /// A scheduler. Tasks and cores are indices.
 pub trait Scheduler: Send {
-    /// A job is released; `unfinished`: the one before it is still there.
+    /// A job is released; `unfinished`: the one before it is still there, and by default the new one
+    /// waits for it.
     fn released(
         &mut self,
         task: usize,
         job: JobTimes,
         unfinished: bool,
         call: &mut Call<'_>,
-    ) -> Overlap;
+    ) -> Overlap {
+        if !unfinished {
+            self.woken(task, job, call);
+        }
+        Overlap::Queue
+    }
 
     /// A job has ended, and the next one was waiting: the task stays ready.
-    fn next_job(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>);
+    fn next_job(&mut self, task: usize, job: JobTimes, call: &mut Call<'_>) {
+        let _ = (task, job, call);
+    }
 
     /// The task does not want to run any more: its last job ended, or it sleeps.
     fn unready(&mut self, task: usize, call: &mut Call<'_>);

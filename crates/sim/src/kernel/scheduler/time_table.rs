@@ -5,7 +5,7 @@
 //! A window that nobody of its partition uses stays idle. A job that its window's end interrupts
 //! goes on in the partition's next window.
 
-use super::interface::{Call, JobTimes, Overlap, Pick, Scheduler};
+use super::interface::{Call, JobTimes, Pick, Scheduler};
 use super::places::{core_of, id, ranks};
 use crate::kernel::config::{CoreTable, KernelError, TaskSpec, span_ns};
 use solocore_policy::UNLIMITED;
@@ -117,21 +117,6 @@ fn table(spec: &CoreTable) -> Result<Box<Table>, KernelError> {
 }
 
 impl Scheduler for TimeTable {
-    fn released(
-        &mut self,
-        task: usize,
-        job: JobTimes,
-        unfinished: bool,
-        call: &mut Call<'_>,
-    ) -> Overlap {
-        if !unfinished {
-            self.woken(task, job, call);
-        }
-        Overlap::Queue
-    }
-
-    fn next_job(&mut self, _: usize, _: JobTimes, _: &mut Call<'_>) {}
-
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
         let queue = self.queue_of(task);
         self.ready[queue].remove(self.rank[task]);

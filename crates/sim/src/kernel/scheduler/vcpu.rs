@@ -6,7 +6,7 @@
 //! along (section III), as on Linux (bpf/vcpu.bpf.c).
 //! Not covered: the time of the migration threads' own VCPUs (a cost of the kernel instead).
 
-use super::interface::{Call, JobTimes, Overlap, Pick, Readings, Scheduler};
+use super::interface::{Call, JobTimes, Pick, Readings, Scheduler};
 use super::places::id;
 use super::vcpu_cores::Cores;
 use crate::hardware::Uncore;
@@ -163,22 +163,6 @@ impl Throttling {
 }
 
 impl Scheduler for VcpuScheduler {
-    fn released(
-        &mut self,
-        task: usize,
-        _: JobTimes,
-        unfinished: bool,
-        call: &mut Call<'_>,
-    ) -> Overlap {
-        if !unfinished {
-            self.wake(task, call);
-            self.cores.tell(call);
-        }
-        Overlap::Queue
-    }
-
-    fn next_job(&mut self, _: usize, _: JobTimes, _: &mut Call<'_>) {}
-
     fn unready(&mut self, task: usize, call: &mut Call<'_>) {
         let v = self.vcpu[task];
         let core = self.vcpus[v].core;

@@ -1,8 +1,7 @@
 //! How dynamic budgets and their bounds come about, in words and numbers.
 
-use super::dynamic_budget::{
-    BudgetError, HardTask, Memory, Objective, bounds, check, largest_budgets,
-};
+use super::largest::{Objective, largest_budgets};
+use super::responses::{BudgetError, HardTask, Memory, bounds, check};
 use crate::Derivation;
 
 /// How the response of task `i` comes about.
@@ -15,7 +14,7 @@ pub fn explain(tasks: &[HardTask], i: usize, memory: &Memory) -> Result<Derivati
     let mut d = Derivation::new(
         "R_i = E_i + sum over hi of ceil(R_i/P_j)*E_j, E_i = C_i + returns*reload + (B_i + \
             switches)*L + F(cr_i, R_i)",
-        "dynamic-budgeting, sections III and IV, eq. (1), corrected in memory/dynamic_budget.rs",
+        "dynamic-budgeting, sections III and IV, eq. (1), corrected in memory/dynamic_budget/mod.rs",
     )
     .input("task", i as u64)
     .input("C_i ps", task.wcet_ps)
@@ -59,7 +58,8 @@ pub fn explain_largest(
             "fill the budgets one after the other, in the order that gives most accesses per time"
         }
     };
-    let mut d = Derivation::new(rule, "memory/dynamic_budget.rs").input("L ps", memory.latency_ps);
+    let mut d =
+        Derivation::new(rule, "memory/dynamic_budget/mod.rs").input("L ps", memory.latency_ps);
     let Some(budgets) = largest_budgets(tasks, memory, objective)? else {
         return Ok(d.result(false));
     };

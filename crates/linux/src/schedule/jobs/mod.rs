@@ -15,10 +15,11 @@
 
 use super::placed::{How, Placed};
 use super::windows::{self, Window};
-use crate::clients::{Signal, Signals};
+use crate::clients::{JobSignal, JobSignals};
 use crate::error::LinuxError;
 use crate::host::stopped::MARK;
 use crate::sys::{Scheduling, tasks};
+use rustix::process::Signal;
 use solocore_model::run::{RunJob, RunTask, RunWindow};
 use std::collections::VecDeque;
 use std::io;
@@ -61,7 +62,7 @@ struct Task {
     program: PathBuf,
     arguments: Vec<String>,
     /// Tells who limits others during its jobs.
-    signal: Option<Arc<Signal>>,
+    signal: Option<Arc<JobSignal>>,
     state: Mutex<State>,
 }
 
@@ -94,7 +95,7 @@ impl Jobs {
         directory: &std::path::Path,
         epoch: &Epoch,
         bind: &Bind<'_>,
-        signals: &Signals,
+        signals: &JobSignals,
     ) -> Result<Self, LinuxError> {
         let mut jobs = Self {
             stop: Arc::default(),
@@ -218,7 +219,7 @@ impl Jobs {
         self.tasks.iter().filter(given_up).map(note).collect()
     }
 
-    fn signal(&self, signal: i32) -> bool {
+    fn signal(&self, signal: Signal) -> bool {
         let mut any = false;
         for task in &self.tasks {
             // While the state is held, nobody reaps the leader: its number is its own.
@@ -235,15 +236,15 @@ impl Drop for Jobs {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::SeqCst);
         let since = Instant::now();
-        let mut any = self.signal(libc::SIGTERM);
+        let mut any = self.signal(Signal::TERM);
         // Whose window is closed hears it, too.
-        self.signal(libc::SIGCONT);
+        self.signal(Signal::CONT);
         while any && since.elapsed() < PATIENCE {
             std::thread::sleep(LOOK / 4);
             any = self.tasks.iter().any(|t| t.state().running.is_some());
         }
         while self.threads.iter().any(|t| !t.is_finished()) {
-            self.signal(libc::SIGKILL);
+            self.signal(Signal::KILL);
             std::thread::sleep(LOOK / 4);
         }
         for thread in self.threads.drain(..) {
@@ -281,9 +282,9 @@ fn follow(
         })
         // Jobs inherit the thread's ways of the cache.
         .and_then(|()| {
-            p.group
-                .as_ref()
-                .map_or(Ok(()), |file| std::fs::write(file, format!("{}\n", tasks::me())))
+            p.group.as_ref().map_or(Ok(()), |file| {
+                std::fs::write(file, format!("{}\n", tasks::thread_number()))
+            })
         })
         .map_err(|e| {
             LinuxError::of_io(
@@ -361,7 +362,7 @@ impl Guard {
 
     /// A window begins or ends.
     fn turn(&self, window: &Window, opens: bool, begun: u64, now: u64) {
-        let signal = if opens { libc::SIGCONT } else { libc::SIGSTOP };
+        let signal = if opens { Signal::CONT } else { Signal::STOP };
         for task in self.tasks.iter().filter(|t| t.placed.window.as_ref() == Some(window)) {
             if let Some((leader, _)) = task.state().running {
                 tasks::signal_group(leader, signal);
@@ -414,7 +415,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
             // Who opens the window waits here, and then lets it go on.
             let now = tasks::monotonic_ns().saturating_sub(begun);
             if task.placed.window.as_ref().is_some_and(|w| !w.is_open(now)) {
-                tasks::signal_group(*child, libc::SIGSTOP);
+                tasks::signal_group(*child, Signal::STOP);
             }
         }
         spawned
@@ -422,7 +423,7 @@ fn one_job(task: &Task, release_ns: u64, begun: u64, stop: &AtomicBool) {
     let ended = child.and_then(|child| tasks::wait_for_end(child).map(|()| child));
     if let (true, Ok(child)) = (task.placed.free, &ended) {
         // Its children, which the scheduler counts to its task, end with it.
-        tasks::signal_group(*child, libc::SIGKILL);
+        tasks::signal_group(*child, Signal::KILL);
     }
     let end_ns = tasks::monotonic_ns();
     if let Some(signal) = &task.signal {
@@ -478,174 +479,4 @@ fn spawn(task: &Task) -> io::Result<u32> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
-        let core = *tasks::affinity_of(0).unwrap().last().unwrap();
-        let command = command.iter().map(|&a| a.to_owned()).collect();
-        let how = How::Start(command);
-        Placed {
-            name: "t".into(),
-            core,
-            fifo: None,
-            rank: None,
-            period_ns,
-            deadline_ns: period_ns,
-            window: None,
-            how,
-            group: None,
-            free: false,
-        }
-    }
-
-    fn run(
-        command: &[&str],
-        period_ns: Option<u64>,
-        done: impl Fn(&RunTask) -> bool,
-    ) -> (RunTask, Vec<String>) {
-        let jobs = Jobs::start(
-            &[placed(command, period_ns)],
-            "/".as_ref(),
-            &Epoch::default(),
-            &|_, _| Ok(()),
-            &Signals::new(),
-        )
-        .unwrap();
-        let since = Instant::now();
-        while !done(&jobs.seen()[0]) {
-            assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        (jobs.seen().remove(0), jobs.notes())
-    }
-
-    #[test]
-    fn jobs_are_released_a_period_apart() {
-        let (seen, notes) = run(&["/bin/true"], Some(20_000_000), |t| t.jobs >= 5);
-        assert!(notes.is_empty());
-        for pair in seen.latest.windows(2) {
-            assert_eq!(pair[1].release_ns - pair[0].release_ns, 20_000_000);
-            assert!(pair[1].start_ns >= pair[0].end_ns, "one job at a time");
-        }
-        for job in &seen.latest {
-            assert!(job.release_ns <= job.start_ns && job.start_ns <= job.end_ns);
-            assert!(job.end_ns - job.release_ns <= seen.max_response_ns);
-        }
-        assert_eq!((seen.failed, seen.how.as_str()), (0, "started"));
-    }
-
-    #[test]
-    fn a_task_that_fails_is_given_up() {
-        for command in ["/bin/false", "/nowhere/to/be/found"] {
-            let (seen, notes) = run(&[command], None, |t| t.failed >= FAILURES);
-            assert_eq!((seen.jobs, seen.failed), (0, FAILURES));
-            assert!(notes[0].contains("`t` failed 3 times"), "{notes:?}");
-        }
-    }
-
-    #[test]
-    fn what_runs_at_the_end_is_ended_with_its_children() {
-        let dir = tempfile::tempdir().unwrap();
-        let file = dir.path().join("child");
-        // It does not listen to a polite end, and neither does its child.
-        let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
-        let jobs = Jobs::start(
-            &[placed(&["/bin/sh", "-c", &script], None)],
-            "/".as_ref(),
-            &Epoch::default(),
-            &|_, _| Ok(()),
-            &Signals::new(),
-        )
-        .unwrap();
-        let child = loop {
-            let text = std::fs::read_to_string(&file).unwrap_or_default();
-            if text.ends_with('\n') {
-                break text.trim().to_owned();
-            }
-            std::thread::sleep(Duration::from_millis(5));
-        };
-        drop(jobs);
-        let since = Instant::now();
-        // Whoever adopts it reaps it sooner or later; until then it is a zombie.
-        let alive = || {
-            let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-            stat.rsplit(')')
-                .next()
-                .and_then(|s| s.split_whitespace().next())
-                .is_some_and(|s| s != "Z")
-        };
-        while alive() {
-            assert!(since.elapsed() < Duration::from_secs(5), "process {child} runs on");
-            std::thread::sleep(Duration::from_millis(5));
-        }
-    }
-
-    fn root() -> bool {
-        std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
-    }
-
-    /// Two that never rest on one core: each gets its windows, and nothing else.
-    #[test]
-    fn partitions_run_in_their_windows_only() {
-        let window = |partition: &str, offset_ns: u64, length_ns: u64| {
-            let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
-            Some(Window {
-                partition: partition.into(),
-                offset_ns,
-                length_ns,
-                period_ns: 100_000_000,
-            })
-        };
-        let spin = |name: &str, window| {
-            let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
-            Placed { name: name.into(), window, ..p }
-        };
-        let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
-        let jobs = match Jobs::start(
-            &both,
-            "/".as_ref(),
-            &Epoch::default(),
-            &|_, _| Ok(()),
-            &Signals::new(),
-        ) {
-            Ok(jobs) => jobs,
-            // Real-time priorities need a privilege.
-            Err(e) if !root() => return println!("skipped: {e}"),
-            Err(e) => panic!("{e}"),
-        };
-        let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
-        let since = Instant::now();
-        while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
-            assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.windows());
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let ticks = |leader: u32| -> u64 {
-            let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
-            let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
-            fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
-        };
-        let (a, b) = (ticks(leader(0).unwrap()), ticks(leader(1).unwrap()));
-        // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most,
-        // and other work on the machine.
-        let windows = jobs.windows();
-        let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
-        assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");
-        assert!(a > 0 && b > a, "{a} {b} {windows:?}");
-        let leaders = [leader(0).unwrap(), leader(1).unwrap()];
-        drop(jobs);
-        assert!(leaders.iter().all(|l| !std::path::Path::new(&format!("/proc/{l}")).exists()));
-    }
-
-    #[test]
-    fn late_jobs_are_counted() {
-        let mut state = State::default();
-        let job = |release_ns, end_ns| RunJob { release_ns, start_ns: release_ns, end_ns };
-        state.record(job(0, 10), Some((true, 4)), Some(10));
-        state.record(job(100, 111), Some((true, 9)), Some(10));
-        state.record(job(200, 300), Some((false, 9)), Some(10));
-        let run = &state.run;
-        assert_eq!((run.jobs, run.failed, run.misses_deadline), (2, 1, 1));
-        assert_eq!((run.max_response_ns, run.max_cpu_ns, state.response_sum), (11, 9, 21));
-    }
-}
+mod tests;

@@ -8,7 +8,7 @@
 
 use super::door::{Door, start_of};
 use super::slots::{Board, SlotTable};
-use super::started::{Signal, Signals};
+use super::started::{JobSignal, JobSignals};
 use super::table::{
     LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer,
 };
@@ -93,7 +93,7 @@ pub struct Service {
     shared: Arc<Mutex<Shared>>,
     thread: Option<JoinHandle<()>>,
     notes: Vec<String>,
-    signals: Signals,
+    signals: JobSignals,
 }
 
 /// A task whose jobs solocore signals: its number, and its page.
@@ -176,7 +176,7 @@ impl Service {
     }
 
     /// How to signal the jobs of tasks that solocore starts.
-    pub(crate) fn signals(&self) -> &Signals {
+    pub(crate) fn signals(&self) -> &JobSignals {
         &self.signals
     }
 
@@ -249,8 +249,8 @@ struct Desk {
 }
 
 /// Pages of tasks that solocore starts, the first ones.
-fn signals(table: &mut Table, started: &[String]) -> Result<(Vec<Own>, Signals), LinuxError> {
-    let (mut own, mut signals) = (Vec::new(), Signals::new());
+fn signals(table: &mut Table, started: &[String]) -> Result<(Vec<Own>, JobSignals), LinuxError> {
+    let (mut own, mut signals) = (Vec::new(), JobSignals::new());
     let number = std::process::id();
     for (slot, name) in (0u32..).zip(started) {
         let Some(task) = table.serving.tasks.iter().position(|t| t == name) else { continue };
@@ -258,7 +258,7 @@ fn signals(table: &mut Table, started: &[String]) -> Result<(Vec<Own>, Signals),
         let started = start_of(number, number).unwrap_or(0);
         let scope = Scope::Thread;
         let owner = Owner { scope, number, started, endless: false, task: Some(task), slot: None };
-        signals.insert(name.clone(), Arc::new(Signal::new(table.admit(slot, owner)?)));
+        signals.insert(name.clone(), Arc::new(JobSignal::new(table.admit(slot, owner)?)));
         own.push(Own { task, slot });
     }
     Ok((own, signals))
@@ -535,34 +535,4 @@ fn lives(pid: u32, owner: Owner) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_thread_is_a_number_and_a_start() {
-        let me = std::process::id();
-        let mine = start_of(me, me).expect("this process lives");
-        assert!(lives(
-            me,
-            Owner {
-                scope: Scope::Thread,
-                number: me,
-                started: mine,
-                endless: false,
-                task: None,
-                slot: None
-            }
-        ));
-        assert!(!lives(
-            me,
-            Owner {
-                scope: Scope::Thread,
-                number: me,
-                started: mine + 1,
-                endless: false,
-                task: None,
-                slot: None
-            }
-        ));
-    }
-}
+mod tests;

@@ -28,13 +28,18 @@
 //! Buffers are locked in the order of utilization saved per byte; how many fit is decided by phase
 //! 3. A locked buffer still counts as traffic to the banks of level C, which is on the safe side.
 
+mod level_c;
+
 use super::curve::saturation;
 use super::machine::Machine;
 use super::placement::{Estimate, Kind, Placement};
 use super::scheme::Ipc;
 use super::tasks::{Accesses, BANKS, Edge, SystemTask, TaskSystem};
-use super::ways::{Checks, LevelC, MOST_CORES, SIZES};
+use super::ways::{Checks, MOST_CORES, SIZES};
+use level_c::{Global, GlobalTask, add_scaled};
 use solocore_analysis::mc2::Level;
+
+pub use level_c::GlobalDemand;
 
 /// Bank number that stands for all of level C's.
 pub(crate) const BANK_OF_C: usize = MOST_CORES;
@@ -51,16 +56,6 @@ pub struct Weights {
     pub interrupts: f64,
     /// For phase 1.
     pub estimate: Estimate,
-}
-
-/// A task of level C, in utilization, with interrupts.
-#[derive(Debug, Clone, Copy, PartialEq)]
-struct GlobalTask {
-    constant: f64,
-    victim: f64,
-    steep: f64,
-    bank: f64,
-    powers: [f64; SIZES],
 }
 
 /// Traffic to each bank; the last stands for all of level C's.
@@ -110,10 +105,7 @@ pub struct Tables {
     pub weights: Vec<Weights>,
     /// Tasks of levels A and B with an I/O buffer.
     pub io: Vec<usize>,
-    global: Vec<GlobalTask>,
-    global_sum: [f64; 2],
-    global_demand: [f64; SIZES],
-    global_bank: [f64; SIZES],
+    global: Global,
     /// What level C's own buffers cause in its banks.
     own: Traffic,
     /// Of message and I/O traffic, saturating.
@@ -182,9 +174,6 @@ impl Tables {
         // Interrupts that take all time leave no room for level C.
         let scale = if busy < 1.0 { 1.0 / (1.0 - busy) } else { f64::INFINITY };
         self.global.clear();
-        self.global_sum = [0.0; 2];
-        self.global_demand = [0.0; SIZES];
-        self.global_bank = [0.0; SIZES];
         self.own = Traffic::default();
         for (at, task) in (system.starts[1]..).zip(system.global()) {
             let io = task.io.map_or(0.0, |io| io.penalty);
@@ -203,10 +192,6 @@ impl Tables {
                 bank: idle * task.bank,
                 powers,
             };
-            self.global_sum[0] += global.constant;
-            self.global_sum[1] += global.victim;
-            add_scaled(&mut self.global_demand, global.steep, &powers);
-            add_scaled(&mut self.global_bank, global.bank, &powers);
             self.global.push(global);
             if let Some(io) = task.io {
                 self.own.dma[BANK_OF_C] += io.mb_per_s;
@@ -457,62 +442,13 @@ impl Tables {
         }
         let partial = used.iter().filter(|used| **used).count();
         GlobalDemand {
-            tables: self,
+            global: &self.global,
             dma: saturation(traffic.dma[BANK_OF_C], self.saturation[0]),
             accesses: saturation(traffic.accesses[BANK_OF_C], self.saturation[1]),
             factor: partial.saturating_sub(1) as f64,
             others: placed.cores.len() - 1,
             margins: [None; SIZES],
         }
-    }
-}
-
-/// Level C's demand by ways; the margin is worked out when asked for.
-pub struct GlobalDemand<'a> {
-    tables: &'a Tables,
-    dma: f64,
-    accesses: f64,
-    /// `max(F - 1, 0)`, the sharp form of the test (`solocore_analysis::mc2::Form`).
-    factor: f64,
-    /// `m - 1`.
-    others: usize,
-    margins: [Option<f64>; SIZES],
-}
-
-impl LevelC for GlobalDemand<'_> {
-    fn total(&mut self, ways: usize) -> f64 {
-        let t = self.tables;
-        t.global_sum[0]
-            + t.global_sum[1] * self.accesses
-            + t.global_demand[ways]
-            + t.global_bank[ways] * self.dma
-    }
-
-    fn margin(&mut self, ways: usize) -> f64 {
-        if let Some(known) = self.margins[ways] {
-            return known;
-        }
-        // One core has no others, but its largest task must fit its period all the same.
-        let mut largest = [0.0f64; MOST_CORES];
-        let kept = self.others.max(1);
-        for task in &self.tables.global {
-            let powers = task.powers[ways];
-            let mut u = task.constant
-                + task.victim * self.accesses
-                + (task.steep + task.bank * self.dma) * powers;
-            for slot in &mut largest[..kept] {
-                if u > *slot {
-                    std::mem::swap(&mut u, slot);
-                }
-            }
-        }
-        let margin = if largest[0] > 1.0 - super::ways::MARGIN {
-            f64::INFINITY
-        } else {
-            self.factor * largest[0] + largest[..self.others].iter().sum::<f64>()
-        };
-        self.margins[ways] = Some(margin);
-        margin
     }
 }
 
@@ -525,11 +461,5 @@ pub(crate) fn bank(drawn: u32, cores: usize) -> usize {
 fn add(sum: &mut Checks, weights: &Checks, by: f64) {
     for (sum, weight) in sum.iter_mut().zip(weights) {
         *sum += weight * by;
-    }
-}
-
-fn add_scaled(sum: &mut [f64; SIZES], by: f64, powers: &[f64; SIZES]) {
-    for (sum, power) in sum.iter_mut().zip(powers) {
-        *sum += by * power;
     }
 }

@@ -28,57 +28,26 @@
 //! Not covered: what the kernel itself does for a message or a transfer; state it in the execution
 //! times.
 
+mod shape;
+
+pub use shape::Shape;
+
 use super::optimiser::Machine;
 use super::optimiser::curve::saturation;
 use super::optimiser::tasks::{Accesses, Edge, IoBuffer, SystemTask, TaskSystem};
 use super::optimiser::ways::SIZES;
 use crate::demand::Demand;
-use crate::memory;
-use solocore_analysis::interference::{self, Requester, Sharing};
+use shape::{Memory, per_job};
 use solocore_analysis::mc2::Level;
 use solocore_model::levels::{Contention, Costs, Isolation, TaskShape};
-use solocore_model::system::{Criticality, Model, Task};
-use solocore_model::{Platform, System, Time};
+use solocore_model::system::{Criticality, Task};
+use solocore_model::{System, Time};
 
 const PS_PER_MS: f64 = 1e9;
 /// Curve where a region of that size is impossible: no utilization is small enough to make it fit.
 const NEVER: f64 = 1e30;
 /// Least `steep`: a curve that is flat still must not pass at impossible sizes.
 const LEAST_STEEP: f64 = 1e-12;
-/// Added to each job, so that no rounding of floating point makes a PET too small.
-const ROUNDING_PS: u64 = 1000;
-
-/// An analysed task by ways.
-#[derive(Clone, Debug)]
-pub struct Shape {
-    /// Its index in the system.
-    pub index: usize,
-    /// Alone, ps; `None` where a region of that size is impossible.
-    pub alone_ps: Vec<Option<u64>>,
-    /// DRAM transactions of a job.
-    pub misses: Vec<u64>,
-    /// Under contention, ps.
-    pub contended_ps: Vec<Option<u64>>,
-    /// Per job: preemptions, accesses under way, rounding.
-    pub fixed_ps: u64,
-}
-
-impl Shape {
-    /// Alone with so many ways; with one where there must be one.
-    pub fn alone(&self, ways: usize) -> u64 {
-        self.alone_ps
-            .get(ways)
-            .copied()
-            .flatten()
-            .or(self.alone_ps.get(1).copied().flatten())
-            .unwrap_or(0)
-    }
-
-    fn whole(&self) -> u64 {
-        self.contended_ps.last().copied().flatten().unwrap_or(1).max(1)
-    }
-}
-
 /// A system in the optimiser's terms.
 pub struct Translated {
     /// For the optimiser: tasks by level.
@@ -95,172 +64,6 @@ pub struct Translated {
     pub edges: Vec<usize>,
     /// Lines of each message.
     pub lines: Vec<u64>,
-}
-
-/// What an access costs.
-struct Memory<'a> {
-    platform: &'a Platform,
-    /// `L_max`.
-    latency_ps: u64,
-    /// One access with what others add, ps; `L_max` if contention was measured.
-    access_ps: u64,
-    /// What may be under way as a piece of a job begins, ps.
-    under_way_ps: u64,
-    bounded: bool,
-    ways: usize,
-    /// How long a refresh takes, and the time from one to the next, ps.
-    refresh: [u64; 2],
-}
-
-impl<'a> Memory<'a> {
-    fn of(system: &'a System, isolation: &Isolation) -> Self {
-        let bounded = isolation.settings.contention == Contention::Bounded;
-        let latency_ps = system.platform.dram.latency_max.ps();
-        let (access_ps, under_way_ps) = match (bounded, system.regulation.model()) {
-            (false, _) => (latency_ps, 0),
-            (true, Model::Sce) => {
-                let masters = u64::from(system.active_cores()) + isolation.io.len() as u64;
-                let turn = latency_ps.saturating_mul(masters);
-                (turn, turn)
-            }
-            // No bound is a time that fits nowhere.
-            (true, Model::Sound) => Self::interference(system, isolation.io.len())
-                .and_then(|c| Some((latency_ps.saturating_add(c.request_ps?), c.left_ps)))
-                .unwrap_or((u64::MAX, u64::MAX)),
-        };
-        Self {
-            platform: &system.platform,
-            latency_ps,
-            access_ps,
-            under_way_ps,
-            bounded,
-            ways: isolation.ways(&system.platform) as usize,
-            refresh: [isolation.settings.refresh.ps(), isolation.settings.refresh_period.ps()],
-        }
-    }
-
-    /// What accesses cost beside the other cores and the devices, each of which has one line under
-    /// way.
-    fn interference(system: &System, devices: usize) -> Option<interference::Costs> {
-        let own = memory::core(&system.platform);
-        let others = std::iter::repeat_n(own, system.active_cores().saturating_sub(1) as usize)
-            .chain(std::iter::repeat_n(Requester { reads: 1, writes: 1 }, devices))
-            .collect();
-        let cache_mshrs = system.platform.llc.mshrs.map(u64::from);
-        memory::of(&system.platform).ok()?.costs(&Sharing {
-            own,
-            others,
-            private: false,
-            cache_mshrs,
-        })
-    }
-
-    /// One access, with what others add.
-    fn access_ps(&self) -> u64 {
-        self.access_ps
-    }
-
-    /// How long what takes `alone_ps` can take, if all of it may be waiting for the memory.
-    fn all_waiting(&self, alone_ps: u64) -> u64 {
-        let accesses = alone_ps.div_ceil(self.latency_ps.max(1));
-        accesses.saturating_mul(self.access_ps).max(alone_ps)
-    }
-
-    /// A time with the refreshes that so many accesses can wait for in it: at most one each, at
-    /// most one per period and one under way at either end.
-    fn with_refresh(&self, time: u64, accesses: u64) -> u64 {
-        let [length, period] = self.refresh;
-        if !self.bounded || period == 0 {
-            return time;
-        }
-        let mut out = time;
-        loop {
-            let number = (out / period).saturating_add(2).min(accesses);
-            let next = time.saturating_add(number.saturating_mul(length));
-            if next <= out {
-                return out;
-            }
-            out = next;
-        }
-    }
-
-    /// Accesses of a profiled job's reload after a preemption: each useful line read, and one
-    /// written back for it.
-    fn reload_accesses(&self, demand: &Demand) -> u64 {
-        let shared = self.platform.llc.size.0 / self.platform.llc.line.0;
-        2 * demand.lines().min(self.platform.private_lines() + shared)
-    }
-
-    fn reload_ps(&self, task: &Task, demand: &Demand) -> u64 {
-        let stated = task.shape.reload.map(|alone| self.all_waiting(alone.ps()));
-        let accesses = self.reload_accesses(demand);
-        match stated {
-            Some(time) => self.with_refresh(time, u64::MAX),
-            None => self.with_refresh(accesses.saturating_mul(self.access_ps()), accesses),
-        }
-    }
-
-    /// Time alone and DRAM transactions with `w` ways, and write-backs of lines that others left.
-    fn with_ways(&self, task: &Task, demand: &Demand, w: usize) -> (Option<u64>, u64, u64) {
-        let shape = &task.shape;
-        match demand {
-            Demand::Given { .. } if !shape.wcet_by_ways.is_empty() => {
-                let at = w.saturating_sub(1).min(shape.wcet_by_ways.len() - 1);
-                let misses = shape.misses_by_ways.get(at).copied().unwrap_or(0);
-                ((w > 0).then_some(shape.wcet_by_ways[at].ps()), misses, 0)
-            }
-            Demand::Given { wcet_ps, misses } => (Some(*wcet_ps), *misses, 0),
-            // No pages are locked under levels; a system file with a curve is refused.
-            Demand::Curve(points) => {
-                points.first().map_or((None, 0, 0), |&(wcet_ps, misses)| (Some(wcet_ps), misses, 0))
-            }
-            Demand::Profiled { profile, .. } => {
-                let shared = self.bounded && task.criticality == Criticality::C;
-                let by_ways = profile
-                    .by_ways
-                    .get(..w.min(profile.by_ways.len()))
-                    .and_then(<[u64]>::last)
-                    .copied();
-                let misses = by_ways.filter(|_| !shared).unwrap_or_else(|| profile.llc_accesses());
-                let p = self.platform;
-                let look_ups = profile.llc_reads().saturating_mul(p.cycles_to_ps(p.llc.latency.0));
-                let memory = misses.saturating_mul(self.latency_ps);
-                let alone = p
-                    .cycles_to_ps(profile.private_cycles)
-                    .saturating_add(look_ups)
-                    .saturating_add(memory);
-                let lines = if shared {
-                    u64::MAX
-                } else {
-                    u64::from(p.llc_sets()) * w as u64 + p.private_lines()
-                };
-                (Some(alone), misses, if self.bounded { misses.min(lines) } else { 0 })
-            }
-        }
-    }
-
-    fn shape(&self, index: usize, task: &Task, demand: &Demand, fixed_ps: u64) -> Shape {
-        let mut shape = Shape {
-            index,
-            alone_ps: Vec::new(),
-            misses: Vec::new(),
-            contended_ps: Vec::new(),
-            fixed_ps,
-        };
-        for w in 0..=self.ways {
-            let (alone, misses, left) = self.with_ways(task, demand, w);
-            let waits = misses.saturating_mul(self.access_ps() - self.latency_ps);
-            let more = waits.saturating_add(left.saturating_mul(self.access_ps()));
-            shape.alone_ps.push(alone);
-            shape.misses.push(misses);
-            // One more: the access of what ran before.
-            let accesses = misses.saturating_add(left).saturating_add(1);
-            shape
-                .contended_ps
-                .push(alone.map(|t| self.with_refresh(t.saturating_add(more), accesses)));
-        }
-        shape
-    }
 }
 
 /// Translates a system whose tasks have these demands.
@@ -296,29 +99,6 @@ fn by_level(tasks: &[Task]) -> Vec<usize> {
     let level =
         |wanted: Criticality| (0..tasks.len()).filter(move |&i| tasks[i].criticality == wanted);
     level(Criticality::A).chain(level(Criticality::B)).chain(level(Criticality::C)).collect()
-}
-
-/// What a job takes beyond its own execution, at any size.
-fn per_job(memory: &Memory, system: &System, demands: &[Demand], index: usize) -> u64 {
-    let tasks = &system.tasks;
-    let task = &tasks[index];
-    let level_a = |i: usize| tasks[i].criticality == Criticality::A;
-    let reload = |i: usize| memory.reload_ps(&tasks[i], &demands[i]);
-    let preempted =
-        |i: &usize| *i != index && matches!(tasks[*i].criticality, Criticality::B | Criticality::C);
-    let below = (0..tasks.len()).filter(preempted).map(reload).max().unwrap_or(0);
-    let shortest = (0..tasks.len()).filter(|&i| level_a(i)).filter_map(|i| tasks[i].period).min();
-    let pieces = match (task.period, shortest) {
-        (Some(own), Some(least)) if level_a(index) => own.ps().div_ceil(least.ps().max(1)),
-        _ => 1,
-    };
-    // An access of what ran before may be under way as the piece begins.
-    let under_way = memory.under_way_ps;
-    let own = reload(index).saturating_mul(pieces - 1);
-    pieces
-        .saturating_mul(below.saturating_add(under_way))
-        .saturating_add(own)
-        .saturating_add(ROUNDING_PS)
 }
 
 fn machine(system: &System, isolation: &Isolation) -> Machine {

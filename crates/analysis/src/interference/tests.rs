@@ -1,0 +1,183 @@
+//! Costs are those of the timing; bounds grow with what the others may do.
+
+use super::*;
+use crate::memory::latency::{Controller, Dram};
+use crate::response::Demand;
+use proptest::prelude::*;
+
+/// DDR3-1333 9-9-9, one channel of two ranks (crates/dram/memories/ddr3-1333.toml).
+fn memory() -> Memory {
+    let dram = Dram {
+        clock_ps: 1500,
+        ranks: 2,
+        groups: 1,
+        banks: 8,
+        burst: 4,
+        command: 1,
+        cl: 9,
+        cwl: 7,
+        rcd: 9,
+        rp: 9,
+        ras: 24,
+        rfc: 174,
+        refi: 5200,
+        rrd_s: 4,
+        rrd_l: 4,
+        wtr_s: 5,
+        wtr_l: 5,
+        faw: 20,
+        wr: 10,
+        rtp: 5,
+        ccd_s: 4,
+        ccd_l: 4,
+        ccd_l_write: 0,
+        ppd: 0,
+        rtrs: 2,
+    };
+    let queue = Queue { writes: 64, drain_most: 32, bank_reads: 8, reads: 32 };
+    Memory { dram, controller: Controller::default(), queue, overhead_ps: 10_000, cycle_ps: 300 }
+}
+
+fn sharing(others: usize, private: bool) -> Sharing {
+    let core = Requester { reads: 10, writes: 16 };
+    Sharing { own: core, others: vec![core; others], private, cache_mshrs: None }
+}
+
+fn costs(others: usize) -> Costs {
+    memory().costs(&sharing(others, true)).unwrap()
+}
+
+/// Worked by hand from the timing: a write keeps its bank for cwl + burst + wr + rp + rcd = 39
+/// clocks.
+#[test]
+fn costs_are_those_of_the_timing() {
+    let c = costs(3);
+    assert_eq!(c.write_ps, 39 * 1500);
+    assert_eq!(c.any_ps, c.write_ps, "a write is the costlier kind");
+    assert_eq!(c.latency_ps, (24 + 9 + 9 + 9 + 4 + 3) * 1500 + 10_000 + 300);
+    assert_eq!(c.service_ps, (9 + 9 + 9 + 4 + 3) * 1500 + 10_300);
+    // The others' reads, a full queue, and four write buffers.
+    assert_eq!(c.left_ps, (40 * 33 + (64 + 64) * 39) * 1500);
+    let refresh = c.refresh;
+    assert_eq!((refresh.every_ps, refresh.ranks), (5200 * 1500, 2));
+    assert_eq!(refresh.within(0), 2 * refresh.each_ps);
+    assert_eq!(refresh.within(refresh.every_ps), 4 * refresh.each_ps);
+    // Two drains, one of which was under way, and 30 reads that are older.
+    let request = c.request_ps.unwrap();
+    assert!(request > 63 * 39 * 1500 && request < 63 * 39 * 1500 + 2_000_000, "{request}");
+    assert_eq!(costs(0).request_ps, Some(0));
+}
+
+#[test]
+fn where_nothing_limits_the_others_there_is_no_bound() {
+    let mut m = memory();
+    m.controller.hit_cap = None;
+    let open = m.costs(&sharing(1, true)).unwrap();
+    assert_eq!(open.request_ps, None, "the controller gives no turns");
+    let unlimited =
+        Stall { costs: open, others: Others::Unlimited, jobs: None, counted_ps: open.latency_ps };
+    assert_eq!(unlimited.of(Demand { work_ps: 1_000_000, ..Demand::accesses(1) }), u64::MAX);
+    assert_eq!(unlimited.of(Demand { work_ps: 1_000_000, ..Demand::accesses(0) }), 0);
+    let held = memory().costs(&Sharing { cache_mshrs: Some(12), ..sharing(1, true) }).unwrap();
+    assert_eq!(held.request_ps, None, "a hit may wait for a miss register of the shared cache");
+    let many = Requester { reads: 64, writes: 16 };
+    let full = memory().costs(&Sharing { others: vec![many; 3], ..sharing(0, false) }).unwrap();
+    assert_eq!(full.request_ps, None, "reads wait in front of a full queue");
+    assert!(full.read_ps >= costs(3).read_ps);
+}
+
+fn budgets(costs: Costs, own: Budget, other: Budget, others: usize) -> Stall {
+    let others = Others::Budgets { period_ps: 1_000_000_000, own, others: vec![other; others] };
+    Stall { costs, others, jobs: None, counted_ps: costs.latency_ps }
+}
+
+/// Budgets whose cost fills the period leave only the bound by request; with half of it the
+/// work takes about twice as long.
+#[test]
+fn budgets_bound_what_a_period_loses() {
+    let c = costs(3);
+    let half = Budget::Together(
+        (500_000_000 - c.left_ps - c.refresh.within(1_000_000_000)) / 3 / c.any_ps,
+    );
+    let stall = budgets(c, Budget::Together(1_000_000), half, 3);
+    let lost = stall.in_period();
+    assert!((498_000_000..=502_000_000).contains(&lost), "{lost}");
+    let work = Demand { work_ps: 10_000_000_000, ..Demand::accesses(100_000) };
+    let seen = stall.of(work);
+    assert!((9_800_000_000..=10_700_000_000).contains(&seen), "{seen}");
+    let full = budgets(c, Budget::Together(1_000_000), Budget::Together(10_000), 3);
+    assert!(full.in_period() > 1_000_000_000);
+    assert_eq!(full.of(work), full.by_request(work));
+    // A core that is stopped in each period: 100 periods of 1000 accesses, whatever the others
+    // do.
+    let own = budgets(c, Budget::Together(1000), Budget::Together(1), 3);
+    let seen = own.of(work) + work.work_ps;
+    assert!((100_000_000_000..120_000_000_000).contains(&seen), "{seen}");
+    assert_eq!(own.once(), 1_000_000_000 + c.left_ps);
+}
+
+#[test]
+fn jobs_of_others_bound_what_they_add() {
+    let c = costs(1);
+    let mut stall =
+        Stall { costs: c, others: Others::Unlimited, jobs: None, counted_ps: c.latency_ps };
+    let work = Demand { work_ps: 5_000_000_000, ..Demand::accesses(50_000) };
+    let beside_anything = stall.of(work);
+    stall.jobs = Some(vec![Job {
+        period_ps: 100_000_000_000,
+        reach_ps: 100_000_000_000,
+        cost_ps: 40_000_000,
+    }]);
+    let beside_a_job = stall.of(work);
+    // Two jobs in reach, what is left, and the refreshes.
+    let least = 2 * 40_000_000 + c.left_ps + c.refresh.within(5_000_000_000);
+    assert!(beside_a_job >= least && beside_a_job < least * 12 / 10, "{beside_a_job} {least}");
+    assert!(beside_a_job * 10 < beside_anything);
+}
+
+#[test]
+fn extremes_give_no_small_numbers() {
+    let c = costs(3);
+    for own in [
+        Budget::Together(0),
+        Budget::Apart { reads: 0, writes: 0 },
+        Budget::Apart { reads: 1, writes: 0 },
+    ] {
+        assert_eq!(
+            budgets(c, own, Budget::Together(1), 3)
+                .of(Demand { work_ps: 1, ..Demand::accesses(9) }),
+            u64::MAX
+        );
+    }
+    let huge = Demand { work_ps: u64::MAX / 2, ..Demand::accesses(u64::MAX) };
+    assert_eq!(budgets(c, Budget::Together(5), Budget::Together(5), 3).of(huge), u64::MAX);
+    let impossible = Memory { dram: Dram { ras: 1, ..memory().dram }, ..memory() };
+    assert!(impossible.costs(&sharing(1, true)).is_none());
+}
+
+proptest! {
+    /// More work, more accesses, larger budgets of others or a smaller one of its own never
+    /// lower the stall.
+    #[test]
+    fn monotone(
+        work in 1_000_000u64..50_000_000_000, misses in 0u64..200_000, writes in 0u64..200_000,
+        own in 10u64..5000, apart in any::<bool>(), other in 1u64..6000, more in 1u64..1000,
+    ) {
+        let c = costs(2);
+        let of = |own: u64| if apart { Budget::Apart { reads: own, writes: own / 2 + 1 } } else { Budget::Together(own) };
+        let demand = |work_ps, misses: u64| {
+            let writes = writes.min(misses);
+            Demand { work_ps, misses, writes, reads: misses - writes }
+        };
+        let base = budgets(c, of(own), Budget::Together(other), 2);
+        let now = base.of(demand(work, misses)).saturating_add(work);
+        prop_assert!(base.of(demand(work + more * 1000, misses)).saturating_add(work + more * 1000) >= now);
+        prop_assert!(base.of(demand(work, misses + more)) >= now - work);
+        prop_assert!(budgets(c, of(own), Budget::Together(other + more), 2).of(demand(work, misses)) >= now - work);
+        prop_assert!(base.of(demand(work, misses)) <= base.by_request(demand(work, misses)));
+        // Budgets for writes alone have phases of their own, which grow with them.
+        if !apart {
+            prop_assert!(budgets(c, of(own + more), Budget::Together(other), 2).of(demand(work, misses)) <= now - work);
+        }
+    }
+}

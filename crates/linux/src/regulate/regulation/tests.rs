@@ -1,0 +1,153 @@
+//! Budgets of plans that can be enforced, and refusals of those that cannot.
+
+use super::super::budget::choose_sample;
+use super::*;
+
+fn options(name: &str) -> Options {
+    Options {
+        event: Event::find(name, "").unwrap(),
+        sample: None,
+        reclaim: false,
+        sharing: Sharing::None,
+        max_hold_ns: 0,
+        write_event: None,
+        count_writes: false,
+        write_budgets: true,
+    }
+}
+
+/// A plan whose cores have budgets of 200; of core 1's, so many are for writes.
+fn plan(writes: Option<u64>) -> Plan {
+    let mut plan: Plan = serde_json::from_str(include_str!("../../../tests/plan.json")).unwrap();
+    for core in &mut plan.cores {
+        core.budget_accesses = Some(200);
+    }
+    plan.cores[1].write_budget_accesses = writes;
+    plan.check().unwrap();
+    plan
+}
+
+fn regulation(plan: &Plan, options: &Options) -> Result<Regulation, LinuxError> {
+    let online: Vec<u32> = (0..plan.platform.cores).collect();
+    Regulation::new(plan, options, &online)
+}
+
+#[test]
+fn policies_without_budgets_are_refused() {
+    for (policy, why) in [(Policy::None, "nothing to regulate"), (Policy::Maracas, "plan again")] {
+        let mut plan = plan(None);
+        plan.regulation.policy = policy;
+        let refused = check_policy(&plan).unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    }
+}
+
+#[test]
+fn writes_have_a_part_of_the_budget() {
+    let (with, without) = (plan(Some(40)), plan(None));
+    if std::env::consts::ARCH != "x86_64" {
+        // The plan is for another architecture.
+        return;
+    }
+    let apart = Options {
+        write_event: Some(Event::find("minor-faults", "").unwrap()),
+        ..options("page-faults")
+    };
+    let regulated = regulation(&with, &apart).unwrap();
+    assert_eq!(regulated.write_event.as_ref().map(Event::name), Some("minor-faults"));
+    let writes = regulated.cores[1].writes.unwrap();
+    assert_eq!(
+        (regulated.cores[1].planned, regulated.cores[1].budget),
+        (160, 160),
+        "reads have the others"
+    );
+    assert_eq!((writes.write_planned, writes.write_budget, writes.write_sample), (40, 40, 5));
+    let other = regulated.cores[0];
+    assert_eq!(
+        (other.budget, other.writes.unwrap().write_budget),
+        (200, UNLIMITED),
+        "counted, not limited"
+    );
+    // A plan without them is regulated as ever, unless it is asked for.
+    let plain = regulation(&without, &apart).unwrap();
+    assert!(plain.write_event.is_none() && plain.cores.iter().all(|c| c.writes.is_none()));
+    let counted = regulation(&without, &Options { count_writes: true, ..apart.clone() }).unwrap();
+    assert!(
+        counted
+            .cores
+            .iter()
+            .all(|c| c.budget == 200 && c.writes.unwrap().write_budget == UNLIMITED)
+    );
+}
+
+#[test]
+fn write_budgets_that_cannot_be() {
+    let with = plan(Some(40));
+    if std::env::consts::ARCH != "x86_64" {
+        return;
+    }
+    let error = regulation(&with, &options("page-faults")).unwrap_err();
+    assert!(
+        matches!(&error, LinuxError::Machine(t) if t.contains("--no-write-budgets")),
+        "{error}"
+    );
+    let left_out = Options { write_budgets: false, ..options("page-faults") };
+    let regulated = regulation(&with, &left_out).unwrap();
+    assert!(regulated.cores[1].budget == 200 && regulated.cores[1].writes.is_none());
+    assert!(
+        regulated.notes.iter().any(|n| n.contains("--no-write-budgets")),
+        "{:?}",
+        regulated.notes
+    );
+    // Hardware needs samples of a hundred.
+    let raw =
+        Options { write_event: Some(Event::find("r18", "").unwrap()), ..options("page-faults") };
+    let error = regulation(&with, &raw).unwrap_err();
+    assert!(matches!(&error, LinuxError::Input(t) if t.starts_with("writes: core 1")), "{error}");
+    let mut lock = plan(None);
+    lock.regulation.policy = Policy::Bwlock;
+    lock.regulation.lock_budget_accesses = Some(50);
+    let asked = Options { count_writes: true, ..raw };
+    assert!(
+        matches!(regulation(&lock, &asked), Err(LinuxError::Input(t)) if t.contains("memguard"))
+    );
+}
+
+#[test]
+fn samples_are_about_an_eighth_and_lose_little() {
+    for (budget, sample) in
+        [(1, 1), (5, 1), (8, 1), (16, 2), (20, 2), (50, 5), (200, 25), (1_000_000, 125_000)]
+    {
+        assert_eq!(choose_sample(budget), sample, "budget {budget}");
+    }
+    for budget in 1..20_000 {
+        let sample = choose_sample(budget);
+        let kept = budget / sample * sample;
+        assert!(sample >= 1 && kept <= budget);
+        assert!(kept * 16 >= budget * 15, "{budget} becomes {kept}");
+        assert!(
+            budget < 16 || (sample * 6 <= budget && sample * 16 >= budget),
+            "{budget}: {sample}"
+        );
+    }
+}
+
+#[test]
+fn a_budget_below_one_sample_is_refused() {
+    let error = core_budget(3, 99, &options("r412e")).unwrap_err();
+    assert!(
+        matches!(&error, LinuxError::Input(t) if t.contains("core 3") && t.contains("below one sample (100)"))
+    );
+    let mut chosen = options("page-faults");
+    chosen.sample = Some(7);
+    assert_eq!(core_budget(0, 20, &chosen).unwrap().budget, 14);
+    chosen.sample = Some(21);
+    assert!(core_budget(0, 20, &chosen).is_err());
+    chosen.sample = Some(0);
+    assert!(core_budget(0, 20, &chosen).is_err());
+}
+
+#[test]
+fn a_budget_beyond_what_is_countable_is_no_limit() {
+    assert_eq!(core_budget(0, 1 << 40, &options("page-faults")).unwrap().budget, UNLIMITED);
+}

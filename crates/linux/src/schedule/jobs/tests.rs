@@ -1,0 +1,163 @@
+//! Jobs come in time, in their windows, and end with their children.
+
+use super::*;
+
+fn placed(command: &[&str], period_ns: Option<u64>) -> Placed {
+    let core = *tasks::affinity_of(0).unwrap().last().unwrap();
+    let command = command.iter().map(|&a| a.to_owned()).collect();
+    let how = How::Start(command);
+    Placed {
+        name: "t".into(),
+        core,
+        fifo: None,
+        rank: None,
+        period_ns,
+        deadline_ns: period_ns,
+        window: None,
+        how,
+        group: None,
+        free: false,
+    }
+}
+
+fn run(
+    command: &[&str],
+    period_ns: Option<u64>,
+    done: impl Fn(&RunTask) -> bool,
+) -> (RunTask, Vec<String>) {
+    let jobs = Jobs::start(
+        &[placed(command, period_ns)],
+        "/".as_ref(),
+        &Epoch::default(),
+        &|_, _| Ok(()),
+        &JobSignals::new(),
+    )
+    .unwrap();
+    let since = Instant::now();
+    while !done(&jobs.seen()[0]) {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.seen());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    (jobs.seen().remove(0), jobs.notes())
+}
+
+#[test]
+fn jobs_are_released_a_period_apart() {
+    let (seen, notes) = run(&["/bin/true"], Some(20_000_000), |t| t.jobs >= 5);
+    assert!(notes.is_empty());
+    for pair in seen.latest.windows(2) {
+        assert_eq!(pair[1].release_ns - pair[0].release_ns, 20_000_000);
+        assert!(pair[1].start_ns >= pair[0].end_ns, "one job at a time");
+    }
+    for job in &seen.latest {
+        assert!(job.release_ns <= job.start_ns && job.start_ns <= job.end_ns);
+        assert!(job.end_ns - job.release_ns <= seen.max_response_ns);
+    }
+    assert_eq!((seen.failed, seen.how.as_str()), (0, "started"));
+}
+
+#[test]
+fn a_task_that_fails_is_given_up() {
+    for command in ["/bin/false", "/nowhere/to/be/found"] {
+        let (seen, notes) = run(&[command], None, |t| t.failed >= FAILURES);
+        assert_eq!((seen.jobs, seen.failed), (0, FAILURES));
+        assert!(notes[0].contains("`t` failed 3 times"), "{notes:?}");
+    }
+}
+
+#[test]
+fn what_runs_at_the_end_is_ended_with_its_children() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("child");
+    // It does not listen to a polite end, and neither does its child.
+    let script = format!("trap '' TERM; sleep 100 & echo $! >{}; wait", file.display());
+    let jobs = Jobs::start(
+        &[placed(&["/bin/sh", "-c", &script], None)],
+        "/".as_ref(),
+        &Epoch::default(),
+        &|_, _| Ok(()),
+        &JobSignals::new(),
+    )
+    .unwrap();
+    let child = loop {
+        let text = std::fs::read_to_string(&file).unwrap_or_default();
+        if text.ends_with('\n') {
+            break text.trim().to_owned();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    };
+    drop(jobs);
+    let since = Instant::now();
+    // Whoever adopts it reaps it sooner or later; until then it is a zombie.
+    let alive = || {
+        let stat = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+        stat.rsplit(')').next().and_then(|s| s.split_whitespace().next()).is_some_and(|s| s != "Z")
+    };
+    while alive() {
+        assert!(since.elapsed() < Duration::from_secs(5), "process {child} runs on");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn root() -> bool {
+    std::os::unix::fs::MetadataExt::uid(&std::fs::metadata("/proc/self").unwrap()) == 0
+}
+
+/// Two that never rest on one core: each gets its windows, and nothing else.
+#[test]
+fn partitions_run_in_their_windows_only() {
+    let window = |partition: &str, offset_ns: u64, length_ns: u64| {
+        let (offset_ns, length_ns) = (offset_ns * 1_000_000, length_ns * 1_000_000);
+        Some(Window { partition: partition.into(), offset_ns, length_ns, period_ns: 100_000_000 })
+    };
+    let spin = |name: &str, window| {
+        let p = placed(&["/bin/sh", "-c", "while :; do :; done"], None);
+        Placed { name: name.into(), window, ..p }
+    };
+    let both = [spin("a", window("a", 0, 20)), spin("b", window("b", 30, 50))];
+    let jobs = match Jobs::start(
+        &both,
+        "/".as_ref(),
+        &Epoch::default(),
+        &|_, _| Ok(()),
+        &JobSignals::new(),
+    ) {
+        Ok(jobs) => jobs,
+        // Real-time priorities need a privilege.
+        Err(e) if !root() => return println!("skipped: {e}"),
+        Err(e) => panic!("{e}"),
+    };
+    let leader = |at: usize| jobs.tasks[at].state().running.map(|(leader, _)| leader);
+    let since = Instant::now();
+    while jobs.windows().iter().filter(|w| w.windows >= 10).count() < 2 {
+        assert!(since.elapsed() < Duration::from_secs(20), "{:?}", jobs.windows());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let ticks = |leader: u32| -> u64 {
+        let stat = std::fs::read_to_string(format!("/proc/{leader}/stat")).unwrap();
+        let fields: Vec<&str> = stat.rsplit(')').next().unwrap().split_whitespace().collect();
+        fields[11].parse::<u64>().unwrap() + fields[12].parse::<u64>().unwrap()
+    };
+    let (a, b) = (ticks(leader(0).unwrap()), ticks(leader(1).unwrap()));
+    // In hundredths of a second, as windows are in ms of each 100: 20 and 50 of them, at most,
+    // and other work on the machine.
+    let windows = jobs.windows();
+    let of = |name: &str| windows.iter().find(|w| w.partition == name).unwrap().windows;
+    assert!(a <= (of("a") + 1) * 2 + 2 && b <= (of("b") + 1) * 5 + 2, "{a} {b} {windows:?}");
+    assert!(a > 0 && b > a, "{a} {b} {windows:?}");
+    let leaders = [leader(0).unwrap(), leader(1).unwrap()];
+    drop(jobs);
+    assert!(leaders.iter().all(|l| !std::path::Path::new(&format!("/proc/{l}")).exists()));
+}
+
+#[test]
+fn late_jobs_are_counted() {
+    let mut state = State::default();
+    let job = |release_ns, end_ns| RunJob { release_ns, start_ns: release_ns, end_ns };
+    state.record(job(0, 10), Some((true, 4)), Some(10));
+    state.record(job(100, 111), Some((true, 9)), Some(10));
+    state.record(job(200, 300), Some((false, 9)), Some(10));
+    let run = &state.run;
+    assert_eq!((run.jobs, run.failed, run.misses_deadline), (2, 1, 1));
+    assert_eq!((run.max_response_ns, run.max_cpu_ns, state.response_sum), (11, 9, 21));
+}

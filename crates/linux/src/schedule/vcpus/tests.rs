@@ -1,0 +1,32 @@
+//! Names of VCPUs, and what is said of a real-time thread.
+
+use super::*;
+
+#[test]
+fn names() {
+    for good in ["video", "exec-4711", "best-effort/1", "4711a", "two words"] {
+        assert_eq!(check_name(good), Ok(()));
+    }
+    let long = "x".repeat(65);
+    for (bad, word) in [
+        ("", "empty"),
+        ("7", "number"),
+        ("a ", "blank"),
+        ("a\nb", "control"),
+        (long.as_str(), "64"),
+    ] {
+        let said = check_name(bad).unwrap_err();
+        assert!(said.contains(word) && !said.contains('\n'), "{said}");
+    }
+}
+
+#[test]
+fn a_real_time_thread_is_described() {
+    let mut seen = intruders::tests::rude();
+    seen.lost_ns[2] = 250_000;
+    let said = intruder(&seen).text();
+    // What it took while the core idled, 1.5 ms, nobody lost.
+    assert!(said.ends_with("lost: foreground 0.000 ms, background 0.250 ms"), "{said}");
+    seen.lost_ns[1] = 750_000;
+    assert_eq!(intruder(&seen).lost_foreground_ns, 750_000);
+}

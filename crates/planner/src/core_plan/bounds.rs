@@ -1,0 +1,199 @@
+//! The bounds of one core: stalls, what comes once per busy window, response times.
+//!
+//! Problem: what a job waits for the memory depends on the model, on the core's budget and on what
+//! an earlier task left. Rule: [`CoreBounds`] picks the stall of `solocore_analysis` that holds, and
+//! gives it to the response-time analysis with the tasks that can hold a job up.
+//! Does not cover: which pages are locked, which is an input.
+
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_analysis::interference::Stall;
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+use solocore_analysis::{Derivation, stall};
+use solocore_model::system::Model;
+use std::collections::HashMap;
+
+/// An analysed task with those that can hold it up on its core, as the response-time analysis sees
+/// them.
+#[derive(Debug)]
+pub struct Level {
+    /// Its number in the system.
+    pub index: usize,
+    /// Highest priority first, itself last; with their numbers in the system.
+    pub tasks: Vec<(usize, RtaTask)>,
+    /// Tasks of lower priority share the core.
+    pub company: bool,
+}
+
+/// The bounds of one core.
+pub struct CoreBounds<'a> {
+    /// Which core.
+    pub core: u32,
+    /// Its share.
+    pub resources: &'a Resources,
+}
+
+impl CoreBounds<'_> {
+    /// The core's stall under the interference model; `None` where there is no model of the memory.
+    fn sound(&self) -> Option<&Stall> {
+        self.resources.stalls.get(self.core as usize)
+    }
+
+    /// Stall of what jobs ask for, without what an earlier task left behind; [`u64::MAX`]: no
+    /// bound.
+    pub fn stall(&self, asked: Asked) -> u64 {
+        let r = &self.resources.regulation;
+        if self.resources.model == Model::Sound {
+            return self.sound().map_or(u64::MAX, |s| s.of(asked));
+        }
+        let misses = asked.misses;
+        let Some(budgets) = &self.resources.budgets else {
+            return stall::stall_unregulated(r, misses);
+        };
+        let own = self.core as usize;
+        match (self.resources.explicit, self.resources.carry_in) {
+            (true, _) => stall::stall_explicit(r, budgets, own, misses),
+            (false, true) => stall::stall(r, budgets[own], misses),
+            (false, false) => stall::stall_paper(r, misses),
+        }
+    }
+
+    /// Once per busy window: the budget that an earlier task may have drained, and what is under
+    /// way. In the papers' model, by the fastest accesses the memory can serve; with an access of a
+    /// lower-priority task `in_flight`, that comes on top.
+    pub fn once(&self, in_flight: bool) -> u64 {
+        let r = &self.resources.regulation;
+        if self.resources.model == Model::Sound {
+            return self.sound().map_or(u64::MAX, Stall::once);
+        }
+        match &self.resources.budgets {
+            _ if !self.resources.carry_in => 0,
+            None if in_flight => self.resources.blocking_ps(),
+            None => 0,
+            Some(budgets) => {
+                let budget = budgets[self.core as usize];
+                let fastest = self.resources.platform.row_hit().ps();
+                let drained = if in_flight {
+                    stall::carry_in_in_flight(r, budget)
+                } else {
+                    stall::carry_in(r, budget)
+                };
+                drained.saturating_add(stall::fast_service(r, fastest, budget))
+            }
+        }
+    }
+
+    /// What each window of a partition costs besides: its last regulation period may have begun
+    /// shortly before its end.
+    pub fn each_window(&self) -> u64 {
+        let sound = self.sound().filter(|_| self.resources.model == Model::Sound);
+        self.once(true).saturating_add(sound.map_or(0, Stall::in_period))
+    }
+
+    /// Which stall and carry-in these are.
+    pub fn explain(&self) -> Derivation {
+        if let (Model::Sound, Some(sound)) = (self.resources.model, self.sound()) {
+            return sound.explain();
+        }
+        let r = &self.resources.regulation;
+        let (rule, source) =
+            match (&self.resources.budgets, self.resources.explicit, self.resources.carry_in) {
+                (None, ..) => {
+                    ("stall(mu) = (m-1)*mu*L", "crates/analysis/src/stall.rs, stall_unregulated")
+                }
+                (_, true, _) => (
+                    "stall(mu) = max(mu*s(1), floor(mu/Q)*(P - Q*L) + (mu mod Q)*s(1)), s(1) = L * \
+                    other cores with a budget",
+                    "crates/analysis/src/stall.rs, stall_explicit",
+                ),
+                (_, _, true) => (
+                    "stall(mu) = max(mu*(m-1)*L, floor(mu/Q)*(P - Q*L) + (mu mod Q)*(m-1)*L)",
+                    "crates/analysis/src/stall.rs, stall",
+                ),
+                _ => ("stall(mu) = m*mu*L", "single-core-equivalence section 3.1, eq. (1)"),
+            };
+        let d = Derivation::new(rule, source)
+            .input("m", u64::from(r.cores))
+            .input("L ps", r.latency_ps);
+        let Some(budgets) = &self.resources.budgets else { return d.result("as above") };
+        let budget = budgets.get(self.core as usize).copied().unwrap_or(0);
+        d.input("P ps", r.period_ps)
+            .input("Q", budget)
+            .step("drained by an earlier task, once ps", self.once(false))
+            .step("the same beside an access of lower priority in flight ps", self.once(true))
+            .result("as above")
+    }
+
+    /// Response time of `hard[..]`'s task `index`.
+    pub fn response(
+        &self,
+        index: usize,
+        hard: &[usize],
+        best_effort: bool,
+        locked: &HashMap<usize, usize>,
+        work: &[Work],
+    ) -> Option<u64> {
+        let level = self.level(index, hard, best_effort, locked, work)?;
+        let tasks: Vec<RtaTask> = level.tasks.iter().map(|(_, t)| *t).collect();
+        let deadline_ps = tasks
+            .last()
+            .filter(|_| self.resources.verdict_only)
+            .map_or(u64::MAX, |t| t.deadline_ps);
+        let limit = tasks.iter().map(|t| t.period_ps).max()?.saturating_mul(100).min(deadline_ps);
+        let stall = |asked: Asked| self.stall(asked);
+        let window = Window { once_ps: self.once(level.company), stall: &stall };
+        response_time(&tasks, tasks.len() - 1, &window, limit)
+    }
+
+    /// What decides the response time of `hard[..]`'s task `index`. Every job of higher priority
+    /// may preempt, after which private caches have to be filled again; a job of lower priority may
+    /// have an access under way.
+    pub fn level(
+        &self,
+        index: usize,
+        hard: &[usize],
+        best_effort: bool,
+        locked: &HashMap<usize, usize>,
+        work: &[Work],
+    ) -> Option<Level> {
+        let at = hard.iter().position(|&t| t == index)?;
+        let affected = &hard[..=at];
+        let tasks = affected
+            .iter()
+            .map(|&t| {
+                let w = &work[t];
+                let k = locked.get(&t).copied().unwrap_or(0);
+                let extra = preemption_accesses(t, affected, work, self.resources);
+                let asked = w.asked(k, self.resources);
+                let task = RtaTask {
+                    wcet_ps: asked.work_ps,
+                    misses: asked.misses.saturating_add(extra),
+                    // Half of them reads, half write-backs.
+                    reads: asked.reads.saturating_add(extra),
+                    writes: asked.writes.saturating_add(extra),
+                    period_ps: w.task.period.map_or(u64::MAX, |p| p.ps()),
+                    deadline_ps: w.task.deadline.map_or(u64::MAX, |d| d.ps()),
+                    preemption_ps: self.resources.access_ps(extra),
+                };
+                (t, task)
+            })
+            .collect();
+        Some(Level { index, tasks, company: best_effort || at + 1 < hard.len() })
+    }
+}
+
+/// DRAM transactions that a job of `preempting` can cost the tasks of lower priority among `order`:
+/// a read, and the write-back of a dirty line, for at most what the private caches hold and what
+/// the largest of those tasks uses. Under LRU a few new lines can make whole sets miss, so the
+/// preempting job's own size does not help.
+pub fn preemption_accesses(
+    preempting: usize,
+    order: &[usize],
+    work: &[Work],
+    resources: &Resources,
+) -> u64 {
+    let below =
+        order.iter().filter(|&&t| work[t].priority > work[preempting].priority && work[t].hard());
+    let largest = below.map(|&t| work[t].demand.lines()).max().unwrap_or(0);
+    2 * largest.min(resources.platform.private_lines())
+}

@@ -1,0 +1,211 @@
+//! Why a plan with levels is as it is, in words: derivations of PETs, reasons, the verdict, and what
+//! it rests on.
+
+use super::found::{Found, bounded, fixed_io, level_c, scheme_of};
+use super::optimiser::ways::MARGIN;
+use super::optimiser::{Allocator, Answer};
+use crate::demand::Demand;
+use crate::error::PlanError;
+use solocore_analysis::Derivation;
+use solocore_analysis::mc2::Verdict;
+use solocore_model::plan::Plan;
+use solocore_model::system::{Criticality, Model};
+
+/// How the PETs of a task came about.
+pub fn derivation(found: &Found, at: usize) -> Derivation {
+    let (shape, ways) = (&found.translated.shapes[at], found.ways(at));
+    let task = &found.translated.system.tasks[at];
+    let pets = &found.checked.tasks[at].pets;
+    Derivation::new(
+        "PET_B = time alone with its ways + waits for the memory + preemptions + buffers + \
+            interrupts; PET_A = pet_scale*PET_B; PET_C = average*PET_B",
+        "mc2-os-isolation, sections 2 and 6.1; planner::levels::translate",
+    )
+    .input("level", format!("{:?}", task.level))
+    .input("ways", ways as u64)
+    .input("pet_scale", found.isolation.settings.pet_scale)
+    .input("average", task.average)
+    .step("time alone, ps", shape.alone(ways))
+    .step("DRAM accesses", shape.misses.get(ways).copied().unwrap_or(0))
+    .step("with waits for the memory, ps", shape.contended_ps.get(ways).copied().flatten())
+    .step("preemptions and accesses under way, ps", shape.fixed_ps)
+    .step("PET_A, ps", pets.a.div_ceil(1000))
+    .step("PET_B, ps", pets.b.div_ceil(1000))
+    .step("PET_C, ps", pets.c.div_ceil(1000))
+    .result(pets.at(task.level).div_ceil(1000))
+}
+
+/// One line per rule and choice, the verdict last.
+pub fn reasons(found: &Found, plan: &Plan, faults: &[String]) -> Result<Vec<String>, PlanError> {
+    let (s, split) = (&found.translated.system, &found.allocation.split);
+    let mut out = vec![
+        "levels: A by a time table on its core, B rate monotonic below it, C by global EDF on what \
+            is left, D best effort".to_owned(),
+        format!(
+            "PETs: level B the longest time, level A {} of it, level C the stated average; {}",
+            found.isolation.settings.pet_scale,
+            if bounded(found) {
+                "each DRAM access waits for one of each other master of the memory"
+            } else {
+                "contention is in the stated times, buffers and DMA cost what [mc2.costs] says"
+            }
+        ),
+    ];
+    if plan.schedulable {
+        let cores: Vec<String> = split.cores[..s.cores].iter().map(usize::to_string).collect();
+        out.push(format!(
+            "cache: {} ways: {} for levels A and B of the cores, {} for locked buffers, {} for \
+                level C and the OS",
+            found.translated.machine.ways,
+            cores.join(" + "),
+            split.locked,
+            split.level_c
+        ));
+        for choice in plan.levels().iter().flat_map(|levels| &levels.choices) {
+            out.push(format!(
+                "{}: {}: {}; next best: {}",
+                choice.of, choice.chosen, choice.why, choice.next_best
+            ));
+        }
+    }
+    out.push(verdict(found, plan, faults)?);
+    Ok(out)
+}
+
+fn verdict(found: &Found, plan: &Plan, faults: &[String]) -> Result<String, PlanError> {
+    if plan.schedulable {
+        let late = plan.tasks.iter().filter_map(|t| t.tardiness_ns).max();
+        return Ok(match late {
+            None => "verdict: levels A and B meet their deadlines".to_owned(),
+            Some(ns) => format!(
+                "verdict: levels A and B meet their deadlines, level C is late by at most {:.3} \
+                    ms; its utilization is {:.4}",
+                ns as f64 / 1e6,
+                level_c(found)
+            ),
+        });
+    }
+    if matches!(found.answer, Answer::Undecided) {
+        return Ok("verdict: not schedulable: for O|opt neither an allocation nor a proof that \
+            there is none was found; try scheme = \"O|C+A/B-All\", or lower the demand"
+            .to_owned());
+    }
+    let allocated = matches!(found.answer, Answer::Allocation(_));
+    if let Some(fault) = faults.first().filter(|_| allocated) {
+        return Ok(format!("verdict: not schedulable: {fault}; lower its demand"));
+    }
+    if allocated {
+        let verdict = &found.checked.verdict;
+        return Ok(format!(
+            "verdict: not schedulable: the independent test does not confirm it ({verdict:?}); \
+                lower the demand"
+        ));
+    }
+    Ok(format!(
+        "verdict: not schedulable: {}; spread or shorten the tasks, lengthen periods, give more \
+            ways, or move tasks to a lower level",
+        shortage(found)?
+    ))
+}
+
+/// What no split satisfies, for the placement with tasks apart.
+fn shortage(found: &Found) -> Result<String, PlanError> {
+    let (s, p) = (&found.translated.system, found.translated.machine);
+    let scheme = fixed_io(scheme_of(found.isolation.settings.scheme)?);
+    let mut allocator = Allocator::new(p);
+    allocator.load(s);
+    let problems = allocator.problems(s, scheme);
+    let Some(problem) = problems.last() else { return Ok("no problem".to_owned()) };
+    let fits = |core: usize, ways: usize| {
+        (0..3).all(|check| problem.demand[core][check][ways] <= 1.0 - MARGIN)
+    };
+    let mut needed = Vec::new();
+    for core in 0..s.cores {
+        let Some(ways) = (0..=p.ways).find(|&ways| fits(core, ways)) else {
+            let most = |check: usize| problem.demand[core][check][p.ways];
+            return Ok(format!(
+                "core {core} is overloaded even with all {} ways (level A {:.3} by A-PETs, A and B \
+                    {:.3} by B-PETs)",
+                p.ways,
+                most(0),
+                most(1)
+            ));
+        };
+        needed.push(ways);
+    }
+    let sum: usize = needed.iter().sum();
+    if sum + problem.least_c > p.ways {
+        let list: Vec<String> = needed.iter().map(usize::to_string).collect();
+        return Ok(format!(
+            "the cores need {} ways and level C {}, but there are {}",
+            list.join(" + "),
+            problem.least_c,
+            p.ways
+        ));
+    }
+    let level_c = p.ways - sum;
+    let left: f64 = (0..s.cores).map(|core| 1.0 - problem.demand[core][2][needed[core]]).sum();
+    Ok(format!(
+        "level C takes {:.3} with {level_c} ways, but A and B leave {left:.3} of the cores, or its \
+            largest tasks leave it no bound on tardiness ({} needed of that)",
+        problem.total[level_c],
+        problem.margin[level_c]
+            .map_or("a job does not fit its period".to_owned(), |m| format!("{m:.3}"))
+    ))
+}
+
+/// What the verdict rests on.
+pub fn assumptions(found: &Found, demands: &[Demand]) -> Vec<String> {
+    let p = &found.system.platform;
+    let mut out = vec![
+        "levels A and B are released together at time 0 and then with their periods; tasks poll, \
+            none suspends itself"
+            .to_owned(),
+        "pages of core k's tasks of levels A and B lie in DRAM bank k, and the ways are enforced; \
+            banks are not interleaved"
+            .to_owned(),
+        "the tardiness bound of level C holds while no job of any level exceeds its level-C PET"
+            .to_owned(),
+    ];
+    if bounded(found) {
+        out.push(match found.system.regulation.model() {
+            Model::Sce => format!(
+                "L_max = {} bounds the service of one DRAM access; each core has one under way at \
+                    a time, and the memory serves cores and devices in turn (model = \"sce\")",
+                p.dram.latency_max
+            ),
+            Model::Sound => format!(
+                "L_max = {} bounds one DRAM access by itself; what others can add to it follows \
+                    from their miss registers, posted writes and the controller of docs/dram.md",
+                p.dram.latency_max
+            ),
+        });
+    } else {
+        out.push(
+            "the stated times were measured under contention for everything that is not \
+            isolated; [mc2.costs] are this board's"
+                .to_owned(),
+        );
+    }
+    if demands.iter().any(|d| matches!(d, Demand::Profiled { .. })) {
+        out.push(
+            "a profiled job's misses by ways are those of the profiled run under LRU, with \
+            pages of colours in the order of first touch"
+                .to_owned(),
+        );
+    }
+    if demands.iter().any(|d| matches!(d, Demand::Given { .. })) {
+        out.push(
+            "stated times hold with the planned ways and include messages within the core and \
+            what a preemption costs beyond `reload`"
+                .to_owned(),
+        );
+    }
+    if found.system.tasks.iter().any(|t| t.criticality == Criticality::D) && !bounded(found) {
+        out.push("level D makes no more traffic than the measurements had".to_owned());
+    }
+    if found.checked.verdict != Verdict::Schedulable {
+        out.push("figures of a plan that is not schedulable are those of an even split".to_owned());
+    }
+    out
+}

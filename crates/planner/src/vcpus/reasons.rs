@@ -1,0 +1,197 @@
+//! The plan's reasons and assumptions about its VCPUs, in words.
+
+use super::admission::Admission;
+use crate::demand::Demand;
+use crate::explain;
+use crate::resources::Resources;
+use crate::work::Work;
+use solocore_model::plan::{Plan, PlanTask, PlanVcpu};
+use solocore_model::vcpus::{BEST_EFFORT, Vcpus};
+
+fn time(ns: u64) -> String {
+    format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// The VCPUs of a plan.
+fn planned(plan: &Plan) -> &[PlanVcpu] {
+    plan.vcpus().map_or(&[], |v| &v.vcpus)
+}
+
+pub fn reasons(
+    plan: &Plan,
+    vcpus: &Vcpus,
+    work: &[Work],
+    r: &Resources,
+    admissions: &[Admission],
+) -> Vec<String> {
+    let s = &vcpus.settings;
+    let overhead = s.overhead.ns_ceil();
+    let mut out = explain::shares(plan, r, None);
+    out.push(format!(
+        "VCPUs: sporadic servers, rate monotonic on each core; each capacity is counted with {} \
+            for a switch and a late timer; best effort has {} in {} on each core; in any window of \
+            T no VCPU has more than {} of foreground time",
+        s.overhead,
+        s.best_effort.capacity,
+        s.best_effort.period,
+        if s.strict { "C (strict)" } else { "2C" }
+    ));
+    for (core, admission) in (0u32..).zip(admissions) {
+        let best = admission
+            .response(None)
+            .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+        out.push(format!(
+            "core {core}: utilisation {:.3} with the overhead of {} VCPUs; best effort has its \
+                capacity {best}",
+            admission.load(overhead),
+            admission.claims.len()
+        ));
+    }
+    for (v, stated) in planned(plan).iter().zip(&vcpus.vcpus) {
+        out.push(vcpu_reason(v, stated.core.is_some()));
+    }
+    for (t, w) in plan.tasks.iter().zip(work) {
+        out.push(task_reason(plan, t));
+        out.extend(explain::warnings(t, w, plan));
+    }
+    out.push(verdict(plan, vcpus, admissions));
+    out
+}
+
+fn vcpu_reason(v: &PlanVcpu, stated: bool) -> String {
+    let when = v.response_ns.map_or_else(
+        || "at no bounded time".to_owned(),
+        |r| format!("{} after it is there", time(r)),
+    );
+    let tasks = if v.tasks.is_empty() { "no tasks yet".to_owned() } else { v.tasks.join(", ") };
+    format!(
+        "VCPU {}: {} in {} on core {} ({}); it has its capacity {when} at the latest; {tasks}",
+        v.name,
+        time(v.capacity_ns),
+        time(v.period_ns),
+        v.core,
+        if stated { "stated" } else { "worst fit" }
+    )
+}
+
+fn task_reason(plan: &Plan, t: &PlanTask) -> String {
+    let Some(v) = planned(plan).iter().find(|v| v.tasks.contains(&t.name)) else {
+        return format!(
+            "{}: best effort, in what is left on core {} and its best-effort VCPU; nothing is \
+                promised",
+            t.name, t.core
+        );
+    };
+    if t.best_effort() {
+        return format!(
+            "{}: best effort in VCPU {} on core {}; no deadline is promised",
+            t.name, v.name, t.core
+        );
+    }
+    let response =
+        t.wcrt_ns.map_or_else(|| "is not bounded".to_owned(), |r| format!("at most {}", time(r)));
+    let company = match v.tasks.len() {
+        1 => "alone".to_owned(),
+        2 => "with one other, in any order".to_owned(),
+        n => format!("with {} others, in any order", n - 1),
+    };
+    format!(
+        "{}: C = {}, stall of {} accesses {}, C_sce = {}; in VCPU {} {company}: response time \
+            {response}",
+        t.name,
+        time(t.wcet_ns),
+        t.misses,
+        time(t.stall_ns),
+        time(t.c_sce_ns),
+        v.name
+    )
+}
+
+/// Why it is schedulable, or the first thing that does not fit, with its numbers.
+fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
+    let overhead = vcpus.settings.overhead.ns_ceil();
+    let mut wrong = Vec::new();
+    for (core, admission) in admissions.iter().enumerate() {
+        for (claim, response) in admission.claims.iter().zip(&admission.responses) {
+            if response.is_some_and(|r| r <= claim.period_ns) {
+                continue;
+            }
+            let name = claim
+                .vcpu
+                .map_or_else(|| format!("{BEST_EFFORT}{core}"), |v| vcpus.vcpus[v].name.clone());
+            let when = response
+                .map_or_else(|| "at no bounded time".to_owned(), |r| format!("after {}", time(r)));
+            wrong.push(format!(
+                "VCPU {name} on core {core} would have its {} {when}, not within {} (utilisation \
+                    {:.3})",
+                time(claim.capacity_ns),
+                time(claim.period_ns),
+                admission.load(overhead)
+            ));
+        }
+    }
+    if let Some(most) = vcpus.settings.core_colours {
+        for core in 0..admissions.len() {
+            let used: u64 =
+                planned(plan).iter().filter(|v| v.core as usize == core).map(|v| v.colours).sum();
+            if used > most {
+                wrong.push(format!("the VCPUs of core {core} need {used} page colours of {most}"));
+            }
+        }
+    }
+    for t in plan.tasks.iter().filter(|t| !t.schedulable) {
+        wrong.push(match (t.wcrt_ns, t.deadline_ns) {
+            (Some(r), Some(d)) => {
+                format!(
+                    "{} may take {}, {} beyond its deadline",
+                    t.name,
+                    time(r),
+                    time(r.saturating_sub(d))
+                )
+            }
+            _ => format!(
+                "{} has no bounded response time: its VCPU supplies less than its {} in {}",
+                t.name,
+                time(t.c_sce_ns),
+                time(t.period_ns.unwrap_or(0))
+            ),
+        });
+    }
+    if wrong.is_empty() {
+        return "verdict: every VCPU fits, and every analysed task meets its deadline".to_owned();
+    }
+    format!(
+        "verdict: not schedulable: {}; give VCPUs more capacity or a shorter period where a task \
+            is late, less where a core is full, or spread them over more cores",
+        wrong.join("; ")
+    )
+}
+
+pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
+    let mut out = explain::assumptions(plan, work);
+    if let Some(last) = out.last_mut() {
+        *last = "interrupts, kernel threads and real-time tasks, which no VCPU holds, and timer \
+            ticks are not charged; a switch and a late timer together cost at most the \
+            overhead"
+            .to_owned();
+    }
+    out.push(format!(
+        "no VCPU is set aside and let in again more often in its T than its list has entries ({}): \
+            a full list brings budget back later than the bounds count on",
+        plan.vcpus().map_or(0, |v| v.scheduling.replenishments)
+    ));
+    if work.iter().any(|w| w.hard() && matches!(w.demand, Demand::Profiled { .. })) {
+        out.push(
+            "a profiled job finds its lines in the private caches again after another VCPU \
+            has run (not safe: what their reload costs is not charged; state wcet and misses that \
+            include it)"
+                .to_owned(),
+        );
+    }
+    out.push(
+        "a task's jobs do not block before they end, and nothing but the plan's tasks runs in a \
+            VCPU that has any"
+            .to_owned(),
+    );
+    out
+}
