@@ -25,6 +25,7 @@ mod perfetto_run;
 mod perfetto_sched;
 mod perfetto_vcpus;
 mod plan;
+mod promises;
 mod regulated;
 mod schedulers;
 mod svg;
@@ -70,6 +71,7 @@ pub fn html(inputs: &Inputs) -> String {
                     (timeline::section(inputs))
                     (machine::section(inputs))
                     (plan::section(inputs.plan))
+                    (promises::section(inputs))
                     (facts::section(inputs))
                     (assumptions(inputs.plan))
                 }
@@ -144,7 +146,7 @@ fn subtitle(plan: &Plan) -> String {
 }
 
 fn contents(inputs: &Inputs) -> Markup {
-    const SECTIONS: [(&str, &str); 10] = [
+    const SECTIONS: [(&str, &str); 11] = [
         ("verdict", "Verdict"),
         ("times", "Times"),
         ("gap", "The gap"),
@@ -153,12 +155,14 @@ fn contents(inputs: &Inputs) -> Markup {
         ("timeline", "Timeline"),
         ("machine", "On the machine"),
         ("plan", "Plan"),
+        ("promises", "Promises"),
         ("profiles", "Profiles"),
         ("assumptions", "Assumptions"),
     ];
     let there = |(id, _): &&(&str, &str)| match *id {
         "machine" => inputs.run.is_some(),
         "gap" => waterfall::there(inputs.plan),
+        "promises" => !inputs.plan.promises.is_empty(),
         "time-table" => inputs.plan.windows().is_some(),
         _ => true,
     };

@@ -1,0 +1,79 @@
+//! What the bounds rest on, and who kept it in a run.
+//!
+//! Rule: one line for each promise, as the plan has them; with a run, its answers stand beside them,
+//! and those of nobody come first. A bound is no more than its weakest promise, so the reader
+//! should see that one at once.
+
+use crate::elements::{caption, task_name, wide_table};
+use crate::inputs::Inputs;
+use maud::{Markup, html};
+use solocore_model::plan::{Answer, Promise};
+
+/// The section; nothing for a plan that lists no promises.
+pub fn section(inputs: &Inputs) -> Markup {
+    let promises = &inputs.plan.promises;
+    let mut answers: Vec<&Answer> =
+        inputs.run.map_or_else(Vec::new, |run| run.promises.iter().collect());
+    answers.sort_by_key(|a| a.kept_by.is_some());
+    html! {
+        @if !promises.is_empty() {
+            section #promises aria-labelledby="promises-h" {
+                h2 #promises-h { "Promises" }
+                p { "What the bounds rest on while the plan runs." }
+                @if let Some(text) = verdict(&answers) { p { (text) } }
+                (wide_table("What the bounds rest on", &table(promises, &answers)))
+            }
+        }
+    }
+}
+
+/// How many of the promises a run kept.
+fn verdict(answers: &[&Answer]) -> Option<String> {
+    let open = answers.iter().filter(|a| a.kept_by.is_none()).count();
+    match (answers.len(), open) {
+        (0, _) => None,
+        (all, 0) => Some(format!("In the run, all {all} were kept.")),
+        (all, open) => Some(format!(
+            "In the run, nobody kept {open} of {all}: bounds that rest on these did not hold."
+        )),
+    }
+}
+
+fn table(promises: &[Promise], answers: &[&Answer]) -> Markup {
+    html! {
+        table {
+            (caption(&html! { "Each promise, and the tasks whose bounds rest on it." }))
+            thead { tr {
+                th scope="col" { "Promise" } th scope="col" { "Of" } th scope="col" { "What" }
+                @if answers.is_empty() { th scope="col" { "Tasks" } }
+                @else {
+                    th scope="col" { "Kept by" } th scope="col" { "Checked" } th scope="col" { "Why" }
+                }
+            } }
+            tbody {
+                @for promise in promises.iter().filter(|_| answers.is_empty()) {
+                    tr data-promise=(promise.id) {
+                        (named(promise))
+                        td { @for (i, name) in promise.bound_of.iter().enumerate() {
+                            @if i > 0 { ", " } (task_name(name))
+                        } }
+                    }
+                }
+                @for answer in answers {
+                    tr data-promise=(answer.promise.id) data-kept-by=[answer.kept_by.as_deref()] {
+                        (named(&answer.promise))
+                        td { @match &answer.kept_by { Some(by) => (by), None => strong { "nobody" } } }
+                        td { (if answer.checked { "yes" } else { "no" }) }
+                        td { (answer.why) }
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn named(promise: &Promise) -> Markup {
+    html! {
+        td { (promise.subject.name()) } td { (promise.resource) } td { (promise.what) }
+    }
+}
