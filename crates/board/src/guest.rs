@@ -78,13 +78,14 @@ pub enum Event {
 
 /// What a program may ask of the board (`cpuid` with a leaf that no processor has).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[repr(u32)]
 pub enum Request {
-    /// References take no time of the memory's, and nothing is counted.
-    ModelOff = 0,
     /// The memory model computes.
     ModelOn = 1,
-    /// What was counted so far is written, under a label.
+    /// References take no time of the memory's, and nothing is counted.
+    ModelOff = 0,
+    /// What was counted so far goes to the file of --truth, with the label at its end.
     Snapshot = 3,
     /// Counts begin anew.
     Reset = 4,

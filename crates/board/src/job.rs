@@ -18,8 +18,9 @@ const MOST_CPUS: u32 = 255;
 /// When the memory model computes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Model {
-    /// Always, the boot included.
+    /// From the boot on.
     On,
     /// Never: the board's clock alone.
     Off,
@@ -31,6 +32,7 @@ pub enum Model {
 /// What the private caches fetch by themselves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Prefetcher {
     /// Nothing.
     #[default]
@@ -44,6 +46,7 @@ pub enum Prefetcher {
 /// Whose counters the guest finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Counters {
     /// Those of AMD's Zen.
     #[default]

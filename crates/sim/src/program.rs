@@ -4,6 +4,7 @@
 //! request-level machine, is measured for the fluid one, and can be profiled. Addresses are virtual
 //! line numbers; [`Space`] places their pages.
 
+use serde::Deserialize;
 use solocore_cache::trace::Kind;
 
 /// One operation, packed: computation, then perhaps an access or a signal.
@@ -224,7 +225,8 @@ pub trait Program: Send {
 }
 
 /// How the memory system treats a page.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum PageKind {
     /// Cached wherever the ways of the program allow.
     #[default]

@@ -2,6 +2,8 @@
 
 use super::format::Format;
 use clap::{Subcommand, ValueEnum};
+use solocore_board::guest::Request;
+use solocore_board::{Counters, Model, Prefetcher};
 use solocore_model::Time;
 use solocore_model::units::Bytes;
 use std::path::PathBuf;
@@ -38,7 +40,7 @@ pub enum BoardCommand {
     Ask {
         /// What to ask for.
         #[arg(value_enum)]
-        what: Ask,
+        what: Request,
         /// With `snapshot`: its name, at most eight letters.
         #[arg(default_value = "")]
         label: String,
@@ -46,55 +48,6 @@ pub enum BoardCommand {
     /// What runs first in a board's guest.
     #[command(hide = true)]
     Guest,
-}
-
-/// What a guest may ask for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Ask {
-    /// The memory model computes.
-    ModelOn,
-    /// References take no time of the memory's, and nothing is counted.
-    ModelOff,
-    /// What was counted so far goes to the file of --truth, with the label at its end.
-    Snapshot,
-    /// Counts begin anew.
-    Reset,
-}
-
-/// When the memory model computes.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Model {
-    /// From the boot on.
-    On,
-    /// Never: the board's clock alone.
-    Off,
-    /// While the program runs.
-    #[default]
-    Asked,
-}
-
-/// What the caches fetch by themselves.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Prefetcher {
-    /// Nothing.
-    #[default]
-    Off,
-    /// The line after each miss.
-    NextLine,
-    /// Lines at the distance of earlier misses.
-    Stride,
-}
-
-/// Whose counters the guest finds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Counters {
-    /// Those of AMD's Zen.
-    #[default]
-    Amd,
-    /// Intel's architectural ones.
-    Intel,
-    /// None.
-    None,
 }
 
 /// Is it there?

@@ -2,19 +2,8 @@
 
 use super::format::Format;
 use clap::ValueEnum;
+use solocore_linux::latency::Choice;
 use solocore_model::Time;
-
-/// Where readings come from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Source {
-    /// Counters of the memory controller if there are some, else the probe.
-    #[default]
-    Auto,
-    /// Counters of the memory controller.
-    Uncore,
-    /// Timed loads of our own.
-    Probe,
-}
 
 /// What tells that memory is contended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -36,7 +25,7 @@ pub struct LatencyArgs {
     pub count: Option<u64>,
     /// Where readings come from.
     #[arg(long, value_enum, default_value_t)]
-    pub source: Source,
+    pub source: Choice,
     /// What counts as a request of a CPU, as for `solocore run` [default: llc-misses, else
     /// cache-misses, else page-faults, which only stand in].
     #[arg(long, value_name = "NAME")]

@@ -1,8 +1,10 @@
 //! `solocore vcpu`: arguments.
 
 use super::format::Format;
-use super::latency::{Rule, Source};
+use super::latency::Rule;
 use clap::{Args, Subcommand, ValueEnum};
+use solocore_linux::latency::Choice;
+use solocore_linux::schedule::vcpus::drill::Fault;
 use solocore_model::Time;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -116,7 +118,7 @@ pub struct ThrottlingArgs {
     pub rule: Rule,
     /// Where readings come from.
     #[arg(long, value_enum, default_value_t, requires = "threshold")]
-    pub source: Source,
+    pub source: Choice,
     /// How often memory is looked at.
     #[arg(long, default_value = "2 s", value_name = "TIME", allow_hyphen_values = true)]
     pub memory_period: Time,
@@ -189,21 +191,6 @@ pub enum VcpuCommand {
     },
 }
 
-/// What goes wrong in a drill.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum DrillFault {
-    /// The scheduler finds an error of its own.
-    Error,
-    /// It is taken away.
-    Exit,
-    /// It lets nobody in, until the kernel's watchdog notices; needs --pid.
-    Stall,
-    /// A CPU goes offline, and comes back.
-    Offline,
-    /// The verifier refuses it.
-    Refused,
-}
-
 #[derive(Debug, Args)]
 pub struct DrillArgs {
     /// How often.
@@ -217,7 +204,7 @@ pub struct DrillArgs {
         default_value = "error,exit",
         value_name = "LIST"
     )]
-    pub faults: Vec<DrillFault>,
+    pub faults: Vec<Fault>,
     /// A process that is in a VCPU each time, and must survive; may be repeated.
     #[arg(long = "pid", value_name = "PID")]
     pub pids: Vec<u32>,

@@ -8,7 +8,7 @@ use crate::print::print;
 use crate::progress::stopped;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use solocore_board::guest::{self, Request};
-use solocore_board::{Counters, Job, Model, Prefetcher, Stream, Watch, find_board};
+use solocore_board::{Job, Stream, Watch, find_board};
 use solocore_model::files;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
@@ -32,22 +32,10 @@ fn job(args: &MachineArgs) -> Result<Job, Failure> {
         platform,
         kernel: args.kernel.clone(),
         memory: args.memory,
-        model: match args.model {
-            options::Model::On => Model::On,
-            options::Model::Off => Model::Off,
-            options::Model::Asked => Model::Asked,
-        },
-        prefetcher: match args.prefetcher {
-            options::Prefetcher::Off => Prefetcher::Off,
-            options::Prefetcher::NextLine => Prefetcher::NextLine,
-            options::Prefetcher::Stride => Prefetcher::Stride,
-        },
+        model: args.model,
+        prefetcher: args.prefetcher,
         page_walks: args.page_walks == options::Switch::On,
-        counters: match args.counters {
-            options::Counters::Amd => Counters::Amd,
-            options::Counters::Intel => Counters::Intel,
-            options::Counters::None => Counters::None,
-        },
+        counters: args.counters,
         allocation: args.allocation,
         seed: args.seed,
         time_limit: None,
@@ -86,18 +74,12 @@ fn shell(args: &ShellArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.exit_code))
 }
 
-fn ask(what: options::Ask, label: &str) -> Result<ExitCode, Failure> {
+fn ask(request: Request, label: &str) -> Result<ExitCode, Failure> {
     if label.len() > 8 || label.contains('/') {
         return Err(Failure::Input(format!(
             "{label}: is no name of a snapshot; give at most eight letters"
         )));
     }
-    let request = match what {
-        options::Ask::ModelOn => Request::ModelOn,
-        options::Ask::ModelOff => Request::ModelOff,
-        options::Ask::Snapshot => Request::Snapshot,
-        options::Ask::Reset => Request::Reset,
-    };
     if guest::ask(request, label) {
         return Ok(ExitCode::SUCCESS);
     }

@@ -2,7 +2,7 @@
 //! Algorithm 1 makes of it.
 
 use crate::args::Format;
-use crate::args::latency::{LatencyArgs, Rule, Source};
+use crate::args::latency::{LatencyArgs, Rule};
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
@@ -13,7 +13,7 @@ use solocore_linux::latency::calibrate::{self, Calibration};
 use solocore_linux::latency::probe::Config;
 use solocore_linux::latency::requests::CoreRequests;
 use solocore_linux::latency::throttling::{self, InProcess, Settings, Throttling, Tick, Watched};
-use solocore_linux::latency::{self, Choice, Cost, Unit, pmu};
+use solocore_linux::latency::{self, Cost, Unit, pmu};
 use solocore_model::files;
 use std::io::Write;
 use std::ops::ControlFlow;
@@ -63,7 +63,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let cpus = machine::online_cpus()?;
     let (cores, without) = cores(args, &cpus)?;
     let config = config(args)?;
-    let choice = choice(args.source);
+    let choice = args.source;
     let sysfs = Path::new(pmu::SYSFS);
     let (watched, instead_of) =
         latency::watch(settings.rule, choice, sysfs, &machine::cpuinfo(), &config)?;
@@ -142,14 +142,6 @@ fn write_line(text: &str) -> Result<bool, Failure> {
         Err(e) => Err(Failure::Machine(format!(
             "standard output: cannot write: {e}; free some space or print elsewhere"
         ))),
-    }
-}
-
-pub fn choice(source: Source) -> Choice {
-    match source {
-        Source::Auto => Choice::Auto,
-        Source::Uncore => Choice::Uncore,
-        Source::Probe => Choice::Probe,
     }
 }
 

@@ -137,7 +137,7 @@ fn throttling(args: &ThrottlingArgs, check_ns: u64) -> Result<Option<MemoryWish>
         settings: memory::settings(args.rule, args.threshold, args.idle)?,
         check_ns,
         event: args.event.clone(),
-        choice: memory::choice(args.source),
+        choice: args.source,
         period: Duration::from_nanos(args.memory_period.ns_ceil()),
         in_time: false,
     }))

@@ -7,10 +7,11 @@
 //! before, is a leak.
 
 use crate::args::Format;
-use crate::args::vcpu::{DrillArgs, DrillFault};
+use crate::args::vcpu::DrillArgs;
 use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::{Progress, stopped};
+use clap::ValueEnum;
 use serde::Serialize;
 use solocore_linux::schedule::vcpus::drill::{Drill, Fault, Memory};
 use solocore_linux::{Instance, host::machine};
@@ -27,7 +28,7 @@ const REST: Duration = Duration::from_secs(1);
 /// What one kind of fault showed.
 #[derive(Clone, Debug, Serialize)]
 struct OfFault {
-    fault: &'static str,
+    fault: String,
     times: u32,
     /// From the fault until the kernel's scheduler had taken over, at most.
     longest_ms: f64,
@@ -52,19 +53,9 @@ struct Found {
     clean: bool,
 }
 
-fn fault(of: DrillFault) -> (Fault, &'static str) {
-    match of {
-        DrillFault::Error => (Fault::Error, "error"),
-        DrillFault::Exit => (Fault::Exit, "exit"),
-        DrillFault::Stall => (Fault::Stall, "stall"),
-        DrillFault::Offline => (Fault::Offline, "offline"),
-        DrillFault::Refused => (Fault::Refused, "refused"),
-    }
-}
-
 /// Carries it out.
 pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
-    if args.faults.contains(&DrillFault::Stall) && args.pids.is_empty() {
+    if args.faults.contains(&Fault::Stall) && args.pids.is_empty() {
         return Err(Failure::Input(
             "--faults stall needs a thread that wants to run, or the kernel has nothing to notice; \
                 give a process that computes with --pid"
@@ -110,8 +101,8 @@ pub fn run(args: &DrillArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(!found.clean)))
 }
 
-fn round(drill: &mut Drill, of: DrillFault, found: &mut Found) -> Result<(), Failure> {
-    let (fault, name) = fault(of);
+fn round(drill: &mut Drill, fault: Fault, found: &mut Found) -> Result<(), Failure> {
+    let name = fault.to_possible_value().map_or_else(String::new, |v| v.get_name().to_owned());
     let outcome = drill
         .round(fault)
         .map_err(|e| Failure::from(e).of(&format!("round {}, {name}", found.times + 1)))?;

@@ -30,13 +30,15 @@ use std::path::Path;
 use throttling::{Rule, Watched};
 
 /// Where readings come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Choice {
-    /// Counters if there are some, else the probe.
+    /// Counters of the memory controller if there are some, else the probe.
+    #[default]
     Auto,
-    /// Counters.
+    /// Counters of the memory controller.
     Uncore,
-    /// The probe.
+    /// Timed loads of our own.
     Probe,
 }
 

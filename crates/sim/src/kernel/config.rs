@@ -7,6 +7,8 @@
 //! they must be whole ones.
 
 use crate::hardware::{DeviceId, ProgramId, Transfer};
+use solocore_model::vcpus::{self, Throttle};
+use solocore_model::{Bandwidth, Platform, Time};
 pub use solocore_policy::criticality::Level;
 pub use solocore_policy::memguard::{Role, Sharing};
 pub use solocore_policy::throttle::Rule;
@@ -215,6 +217,40 @@ pub struct ThrottleSpec {
     pub period_ps: u64,
     /// How often a core asks anew whether it may use background time, while some may not.
     pub check_ps: u64,
+}
+
+impl ThrottleSpec {
+    /// As a file has it, on this platform; `None` if it has none of the two rules, or both.
+    pub fn of(platform: &Platform, t: &Throttle) -> Option<Self> {
+        let (rule, threshold) = match (t.max_latency, t.max_rate) {
+            (Some(latency), None) => (Rule::Latency, latency.ps()),
+            (None, Some(rate)) => (Rule::Rate, lines(platform, rate, t.period)),
+            _ => return None,
+        };
+        Some(Self {
+            rule,
+            threshold,
+            idle_per_mille: t.idle_per_mille,
+            period_ps: t.period.ps(),
+            check_ps: t.check.ps(),
+        })
+    }
+}
+
+/// Lines in a period at a rate, rounded down.
+pub fn lines(platform: &Platform, rate: Bandwidth, period: Time) -> u64 {
+    let bytes = u128::from(rate.0) * u128::from(period.ps()) / 1_000_000_000_000;
+    u64::try_from(bytes / u128::from(platform.llc.line.0)).unwrap_or(u64::MAX)
+}
+
+/// Who gets background time, as a file has it.
+pub fn background(wanted: vcpus::Background) -> Option<Background> {
+    match wanted {
+        vcpus::Background::LeastTime => Some(Background::LeastTime),
+        vcpus::Background::Keep => Some(Background::Keep),
+        vcpus::Background::LeastMemory => Some(Background::LeastMemory),
+        vcpus::Background::None => None,
+    }
 }
 
 /// Balancing of VCPUs (maracas, Algorithm 2).

@@ -1,7 +1,7 @@
 //! The decision at the end of an instant: who runs where, who is stopped, what the hardware is
 //! told.
 
-use super::observer::{Observer, RunMode};
+use super::observer::{Observer, RunMode, Stretch};
 use super::regulator::Message;
 use super::scheduler::{Call, Pick};
 use super::setup::Timer;
@@ -251,7 +251,8 @@ impl<H: Hardware> Kernel<H> {
         let start = std::mem::replace(&mut c.stretch_ps, self.now_ps);
         if let Some(task) = c.chosen.filter(|_| self.now_ps > start) {
             let activity = if c.stopped { Activity::Throttled } else { Activity::Run };
-            observer.stretch(core, task, activity, start, self.now_ps);
+            let (start_ps, end_ps) = (start, self.now_ps);
+            observer.stretch(Stretch { core, task, activity, start_ps, end_ps });
         }
     }
 

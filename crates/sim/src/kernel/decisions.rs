@@ -6,8 +6,7 @@
 //! traces hold runs only), time that a regulator takes.
 
 use super::config::VcpuConfig;
-use super::observer::{Observer, RunMode, Timeline};
-use solocore_model::results::Activity;
+use super::observer::{Observer, RunMode, Stretch, Timeline};
 use solocore_model::sched_trace::{Event, Kind, SchedTrace};
 use solocore_policy::sporadic_server::MAX_REPLENISHMENTS;
 use solocore_policy::vcpu::Background;
@@ -84,15 +83,8 @@ impl Decisions {
 }
 
 impl Observer for Decisions {
-    fn stretch(
-        &mut self,
-        core: usize,
-        task: usize,
-        activity: Activity,
-        start_ps: u64,
-        end_ps: u64,
-    ) {
-        self.timeline.stretch(core, task, activity, start_ps, end_ps);
+    fn stretch(&mut self, stretch: Stretch) {
+        self.timeline.stretch(stretch);
     }
 
     fn wants_decisions(&self) -> bool {

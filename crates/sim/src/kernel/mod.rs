@@ -38,7 +38,7 @@ mod tests;
 
 pub use config::{KernelConfig, KernelError, TaskSpec};
 pub use decisions::Decisions;
-pub use observer::{JobReport, Observer, RunMode, Timeline, Unobserved};
+pub use observer::{JobReport, Observer, RunMode, Stretch, Timeline, Unobserved};
 pub use statistics::{CoreStatistics, Distribution, KernelResult, TaskStatistics};
 
 use crate::hardware::Hardware;

@@ -31,6 +31,21 @@ pub struct JobReport {
     pub late: bool,
 }
 
+/// What a core did, with one task on it, over some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Which core.
+    pub core: usize,
+    /// Index of the task.
+    pub task: usize,
+    /// What it did.
+    pub activity: Activity,
+    /// From when on.
+    pub start_ps: u64,
+    /// Until when.
+    pub end_ps: u64,
+}
+
 /// Is told what happens, in order of time. Every method does nothing unless it is written.
 #[allow(unused_variables, reason = "the names are the documentation")]
 pub trait Observer {
@@ -66,16 +81,8 @@ pub trait Observer {
     fn marked(&mut self, task: usize, mark: u32, now_ps: u64) {}
     /// Something else reached the kernel.
     fn noticed(&mut self, notice: Notice, now_ps: u64) {}
-    /// A core did one thing, with one task on it, over this stretch.
-    fn stretch(
-        &mut self,
-        core: usize,
-        task: usize,
-        activity: Activity,
-        start_ps: u64,
-        end_ps: u64,
-    ) {
-    }
+    /// A core has done one thing for some time.
+    fn stretch(&mut self, stretch: Stretch) {}
 }
 
 /// Watches nothing.
@@ -130,14 +137,8 @@ impl Observer for Timeline {
         self.scheduled(Event { time_ns: now_ps / 1000, cpu, event, id, a, b: 0 });
     }
 
-    fn stretch(
-        &mut self,
-        core: usize,
-        task: usize,
-        activity: Activity,
-        start_ps: u64,
-        end_ps: u64,
-    ) {
+    fn stretch(&mut self, stretch: Stretch) {
+        let Stretch { core, task, activity, start_ps, end_ps } = stretch;
         let (start_ns, end_ns) = (start_ps / 1000, end_ps.min(self.limit_ps) / 1000);
         let (Ok(core), Ok(task)) = (u32::try_from(core), u32::try_from(task)) else { return };
         if start_ps < self.limit_ps && end_ns > start_ns && self.segments.len() < self.most {

@@ -6,9 +6,8 @@
 //! nothing here, so that what the plan allows for them is slack.
 
 use super::options::PS;
-use crate::kernel::config::{Background, Balancing, Rule, ThrottleSpec, VcpuConfig, VcpuSpec};
+use crate::kernel::config::{Balancing, ThrottleSpec, VcpuConfig, VcpuSpec, background};
 use solocore_model::plan::{Plan, VcpusPlan};
-use solocore_model::vcpus::{self, Throttle};
 
 /// Number of a task's VCPU.
 pub fn of_task(plan: &Plan, task: usize) -> usize {
@@ -35,14 +34,12 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         |at: &usize| at.checked_sub(cores).is_none_or(|v| vcpus.get(v).is_some_and(|v| v.fixed));
     VcpuConfig {
         vcpus: best_effort.chain(planned).collect(),
-        background: match rules.background {
-            vcpus::Background::LeastTime => Some(Background::LeastTime),
-            vcpus::Background::Keep => Some(Background::Keep),
-            vcpus::Background::LeastMemory => Some(Background::LeastMemory),
-            vcpus::Background::None => None,
-        },
+        background: background(rules.background),
         strict: rules.strict,
-        throttle: rules.throttle.map(|t| throttle(plan, &t)),
+        throttle: rules
+            .throttle
+            .and_then(|t| ThrottleSpec::of(&plan.platform, &t))
+            .map(|t| ThrottleSpec { threshold: t.threshold.max(1), ..t }),
         balancing: if rules.balance_ns.is_some() {
             Balancing::Full { limit: 1 }
         } else {
@@ -54,26 +51,5 @@ pub fn config(plan: &Plan, vcpus: &VcpusPlan) -> VcpuConfig {
         colours: rules.core_colours.map(|each| vec![each; plan.platform.cores as usize]),
         // The plan says whether they fit.
         admission: false,
-    }
-}
-
-fn throttle(plan: &Plan, t: &Throttle) -> ThrottleSpec {
-    let (rule, threshold) = match (t.max_latency, t.max_rate) {
-        (Some(latency), _) => (Rule::Latency, latency.ps()),
-        (None, rate) => {
-            let bytes =
-                u128::from(rate.map_or(0, |r| r.0)) * u128::from(t.period.ps()) / 1_000_000_000_000;
-            (
-                Rule::Rate,
-                u64::try_from(bytes / u128::from(plan.platform.llc.line.0)).unwrap_or(u64::MAX),
-            )
-        }
-    };
-    ThrottleSpec {
-        rule,
-        threshold: threshold.max(1),
-        idle_per_mille: t.idle_per_mille,
-        period_ps: t.period.ps(),
-        check_ps: t.check.ps(),
     }
 }

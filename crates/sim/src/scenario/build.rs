@@ -1,18 +1,18 @@
 //! From a scenario to a board and a kernel configuration.
 
 use super::{
-    BackgroundEntry, DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry, Resolution, Scenario,
-    SchedulerEntry, SharingEntry, TableEntry, TaskEntry, ThrottleEntry, VcpuScheduler,
+    DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry, Resolution, Scenario, SchedulerEntry,
+    SharingEntry, TableEntry, TaskEntry, VcpuScheduler,
 };
 use crate::board::{Board, BoardError, Place};
 use crate::kernel::KernelConfig;
 use crate::kernel::config::{
-    Background, Balancing, Budget, CoreTable, Costs, Level, RegulatorSpec, Release, Role, Rule,
-    SchedulerSpec, Sharing, TaskBudget, ThrottleSpec, VcpuConfig, VcpuSpec, Window,
+    Balancing, Budget, CoreTable, Costs, Level, RegulatorSpec, Release, Role, SchedulerSpec,
+    Sharing, TaskBudget, ThrottleSpec, VcpuConfig, VcpuSpec, Window, background, lines,
 };
 use crate::machine::{DmaSpec, Stream};
 use solocore_model::system::Criticality;
-use solocore_model::{Bandwidth, ModelError, Time, files};
+use solocore_model::{ModelError, Time, files};
 
 /// A scenario ready to run.
 pub struct Prepared {
@@ -115,7 +115,7 @@ fn place(entry: &PlaceEntry) -> Place {
         banks: entry.banks.as_ref().map(|r| r.0.clone()),
         colours: entry.colours.as_ref().map(|r| r.0.clone()),
         frames: None,
-        kind: entry.cache.into(),
+        kind: entry.cache,
     }
 }
 
@@ -297,14 +297,15 @@ fn vcpus(scenario: &Scenario, v: &VcpuScheduler) -> Result<VcpuConfig, String> {
     };
     Ok(VcpuConfig {
         vcpus: scenario.vcpus.iter().map(spec).collect(),
-        background: match v.background {
-            BackgroundEntry::None => None,
-            BackgroundEntry::LeastTime => Some(Background::LeastTime),
-            BackgroundEntry::Keep => Some(Background::Keep),
-            BackgroundEntry::LeastMemory => Some(Background::LeastMemory),
-        },
+        background: background(v.background),
         strict: v.strict,
-        throttle: v.throttle.as_ref().map(|t| throttle(scenario, t)).transpose()?,
+        throttle: v
+            .throttle
+            .map(|t| {
+                ThrottleSpec::of(&scenario.platform, &t)
+                    .ok_or("throttle: give max_latency or max_rate, one of the two")
+            })
+            .transpose()?,
         balancing: if v.migrations == 0 {
             Balancing::Static
         } else {
@@ -315,27 +316,6 @@ fn vcpus(scenario: &Scenario, v: &VcpuScheduler) -> Result<VcpuConfig, String> {
         colours: v.colours.clone(),
         admission: v.admission,
     })
-}
-
-fn throttle(scenario: &Scenario, t: &ThrottleEntry) -> Result<ThrottleSpec, String> {
-    let (rule, threshold) = match (t.max_latency, t.max_rate) {
-        (Some(latency), None) => (Rule::Latency, latency.ps()),
-        (None, Some(rate)) => (Rule::Rate, lines(scenario, rate, t.period)),
-        _ => return Err("throttle: give max_latency or max_rate, one of the two".to_owned()),
-    };
-    Ok(ThrottleSpec {
-        rule,
-        threshold,
-        idle_per_mille: t.idle_per_mille,
-        period_ps: t.period.ps(),
-        check_ps: t.check.ps(),
-    })
-}
-
-/// Lines in a period at a rate, rounded down.
-fn lines(scenario: &Scenario, rate: Bandwidth, period: Time) -> u64 {
-    let bytes = u128::from(rate.0) * u128::from(period.ps()) / 1_000_000_000_000;
-    u64::try_from(bytes / u128::from(scenario.platform.llc.line.0)).unwrap_or(u64::MAX)
 }
 
 fn regulator(scenario: &Scenario) -> Result<RegulatorSpec, String> {
@@ -353,7 +333,7 @@ fn regulator(scenario: &Scenario) -> Result<RegulatorSpec, String> {
             let role = Role { hard: !reclaim, predict: *reclaim, reclaim: *reclaim };
             let core = |core: usize| match bandwidth.get(core) {
                 Some(Limit::Rate(rate)) => {
-                    (Budget::Together(lines(scenario, *rate, *period)), role)
+                    (Budget::Together(lines(&scenario.platform, *rate, *period)), role)
                 }
                 _ => (Budget::Unlimited, Role::default()),
             };
@@ -372,8 +352,8 @@ fn regulator(scenario: &Scenario) -> Result<RegulatorSpec, String> {
         RegulationEntry::Bwlock { period, max_bandwidth, min_bandwidth, immediate } => {
             RegulatorSpec::BwLock {
                 period_ps: period.ps(),
-                max_budget: max_bandwidth.map(|b| lines(scenario, b, *period)),
-                min_budget: lines(scenario, *min_bandwidth, *period),
+                max_budget: max_bandwidth.map(|b| lines(&scenario.platform, b, *period)),
+                min_budget: lines(&scenario.platform, *min_bandwidth, *period),
                 immediate: *immediate,
             }
         }

@@ -9,6 +9,7 @@ use crate::workload::WorkloadSpec;
 use serde::Deserialize;
 use solocore_model::platform::Replacement;
 use solocore_model::system::Criticality;
+use solocore_model::vcpus::{Background, Throttle};
 use solocore_model::{Bandwidth, Bytes, Cycles, Time};
 use std::collections::BTreeMap;
 
@@ -91,7 +92,7 @@ pub enum SchedulerEntry {
 #[serde(deny_unknown_fields, default)]
 pub struct VcpuScheduler {
     /// Who gets background time.
-    pub background: BackgroundEntry,
+    pub background: Background,
     /// Servers keep to their capacity in every window of a period.
     pub strict: bool,
     /// Take only VCPUs that a core can schedule.
@@ -101,45 +102,7 @@ pub struct VcpuScheduler {
     /// Page colours of each core.
     pub colours: Option<Vec<u64>>,
     /// Throttling of background time.
-    pub throttle: Option<ThrottleEntry>,
-}
-
-/// `background`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum BackgroundEntry {
-    /// Nobody.
-    None,
-    /// The VCPU with the least so far.
-    #[default]
-    LeastTime,
-    /// The one that ran before.
-    Keep,
-    /// The least memory-intensive one.
-    LeastMemory,
-}
-
-/// `throttle`.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ThrottleEntry {
-    /// Latency rule: mean latency of a read.
-    pub max_latency: Option<Time>,
-    /// Rate rule: traffic of the whole system.
-    pub max_rate: Option<Bandwidth>,
-    /// Share of idle memory time below which nothing is relaxed, in thousandths.
-    #[serde(default)]
-    pub idle_per_mille: u32,
-    /// MEM_PERIOD.
-    #[serde(default = "two_seconds")]
-    pub period: Time,
-    /// How often a core asks anew.
-    #[serde(default = "one_millisecond")]
-    pub check: Time,
-}
-
-fn two_seconds() -> Time {
-    Time::from_ns(2_000_000_000)
+    pub throttle: Option<Throttle>,
 }
 
 fn one_millisecond() -> Time {
@@ -249,33 +212,7 @@ pub struct PlaceEntry {
     /// Page colours of the shared cache; left out: any.
     pub colours: Option<Ranges>,
     /// How they are cached.
-    pub cache: CacheEntry,
-}
-
-/// `cache`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum CacheEntry {
-    /// Wherever the task's ways allow.
-    #[default]
-    Cached,
-    /// Locked in the shared cache.
-    Locked,
-    /// Not in the shared cache.
-    Bypass,
-    /// Not at all.
-    Uncached,
-}
-
-impl From<CacheEntry> for PageKind {
-    fn from(entry: CacheEntry) -> Self {
-        match entry {
-            CacheEntry::Cached => Self::Cached,
-            CacheEntry::Locked => Self::Locked,
-            CacheEntry::Bypass => Self::Bypass,
-            CacheEntry::Uncached => Self::Uncached,
-        }
-    }
+    pub cache: PageKind,
 }
 
 /// `[[task]]`.

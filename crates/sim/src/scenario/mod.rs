@@ -17,9 +17,9 @@ mod run;
 
 pub use build::{Prepared, prepare};
 pub use entries::{
-    BackgroundEntry, BudgetEntry, CacheEntry, CostsEntry, DeviceEntry, HitCap, Limit, PlaceEntry,
-    RegulationEntry, Resolution, SchedulerEntry, SharingEntry, Simulation, TableEntry, TaskEntry,
-    ThrottleEntry, VcpuEntry, VcpuScheduler, WindowEntry,
+    BudgetEntry, CostsEntry, DeviceEntry, HitCap, Limit, PlaceEntry, RegulationEntry, Resolution,
+    SchedulerEntry, SharingEntry, Simulation, TableEntry, TaskEntry, VcpuEntry, VcpuScheduler,
+    WindowEntry,
 };
 pub use file::Scenario;
 pub use ranges::Ranges;

@@ -152,21 +152,23 @@ impl<'a> Execution<'a> {
         Ok(())
     }
 
+    /// The windows of the partitions, as they are executed, with their cores.
+    fn windows(&self) -> impl Iterator<Item = (u32, Window)> {
+        self.instances.iter().filter_map(|instance| {
+            let row = &self.sce.table[instance.row];
+            let id = self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)?;
+            let (start_ps, end_ps) = (instance.start_ns * PS, instance.end_ns * PS);
+            Some((self.sce.partitions[id].core?, Window { start_ps, end_ps, id }))
+        })
+    }
+
     fn tables(&self, plan: &Plan) -> Result<Vec<CoreTable>, SimError> {
         let mut windows: BTreeMap<u32, Vec<Window>> = BTreeMap::new();
         // One frame for all of it, so that nothing repeats.
         let latest =
             self.instances.iter().map(|i| i.end_ns).fold(self.duration_ns.max(1), u64::max);
-        for instance in &self.instances {
-            let row = &self.sce.table[instance.row];
-            let Some(id) =
-                self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)
-            else {
-                continue;
-            };
-            let Some(core) = self.sce.partitions[id].core else { continue };
-            let (start_ps, end_ps) = (instance.start_ns * PS, instance.end_ns * PS);
-            windows.entry(core).or_default().push(Window { start_ps, end_ps, id });
+        for (core, window) in self.windows() {
+            windows.entry(core).or_default().push(window);
         }
         for task in &plan.tasks {
             let id = task.partition.as_ref().and_then(|name| self.partition(name));

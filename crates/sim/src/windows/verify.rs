@@ -4,11 +4,11 @@
 
 use super::{Execution, PS};
 use crate::hardware::{DeviceId, Notice};
-use crate::kernel::{Observer, Timeline};
+use crate::kernel::config::Window;
+use crate::kernel::{Observer, Stretch, Timeline};
 use solocore_model::Time;
 use solocore_model::plan::Plan;
-use solocore_model::results::{Activity, IoResult};
-use solocore_model::time_table::Stage;
+use solocore_model::results::IoResult;
 use std::collections::{BTreeMap, HashMap};
 
 /// Records the schedule, the ends of transfers, and tasks outside their windows.
@@ -16,8 +16,8 @@ pub struct Watch {
     /// The schedule.
     pub timeline: Timeline,
     transferred: Vec<(DeviceId, u64)>,
-    /// By core: start, end and partition.
-    windows: HashMap<usize, Vec<(u64, u64, usize)>>,
+    /// By core.
+    windows: HashMap<usize, Vec<Window>>,
     partition_of: Vec<Option<usize>>,
     outside: Vec<String>,
 }
@@ -29,22 +29,15 @@ impl Observer for Watch {
         }
     }
 
-    fn stretch(
-        &mut self,
-        core: usize,
-        task: usize,
-        activity: Activity,
-        start_ps: u64,
-        end_ps: u64,
-    ) {
-        self.timeline.stretch(core, task, activity, start_ps, end_ps);
+    fn stretch(&mut self, stretch: Stretch) {
+        self.timeline.stretch(stretch);
+        let Stretch { core, task, start_ps, end_ps, .. } = stretch;
         let partition = self.partition_of.get(task).copied().flatten();
         let windows = self.windows.get(&core).map_or(&[][..], Vec::as_slice);
-        let at = windows.partition_point(|w| w.0 <= start_ps);
-        let inside = at.checked_sub(1).is_some_and(|at| {
-            let (_, end, id) = windows[at];
-            end_ps <= end && Some(id) == partition
-        });
+        let at = windows.partition_point(|w| w.start_ps <= start_ps);
+        let inside = at
+            .checked_sub(1)
+            .is_some_and(|at| end_ps <= windows[at].end_ps && Some(windows[at].id) == partition);
         if !inside && self.outside.len() < 1000 {
             self.outside.push(format!(
                 "core {core}: task {task} ran from {} to {}, which is not inside a window of its \
@@ -167,22 +160,11 @@ impl Execution<'_> {
 
     /// Watches an execution of it.
     pub fn watch(&self, plan: &Plan, timeline: Timeline) -> Watch {
-        let mut windows: HashMap<usize, Vec<(u64, u64, usize)>> = HashMap::new();
-        for instance in &self.instances {
-            let row = &self.sce.table[instance.row];
-            let Some(id) =
-                self.partition(&row.partition).filter(|_| row.stage == Stage::Processing)
-            else {
-                continue;
-            };
-            let Some(core) = self.sce.partitions[id].core else { continue };
-            windows.entry(core as usize).or_default().push((
-                instance.start_ns * PS,
-                instance.end_ns * PS,
-                id,
-            ));
+        let mut windows: HashMap<usize, Vec<Window>> = HashMap::new();
+        for (core, window) in self.windows() {
+            windows.entry(core as usize).or_default().push(window);
         }
-        windows.values_mut().for_each(|w| w.sort_unstable());
+        windows.values_mut().for_each(|w| w.sort_unstable_by_key(|w| w.start_ps));
         let of = |t: &solocore_model::plan::PlanTask| {
             t.partition.as_ref().and_then(|name| self.partition(name))
         };

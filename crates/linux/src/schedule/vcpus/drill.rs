@@ -23,14 +23,15 @@ const STATE: &str = "/sys/kernel/sched_ext/state";
 
 /// What goes wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 pub enum Fault {
     /// The scheduler finds an error of its own.
     Error,
     /// It is taken away.
     Exit,
-    /// It lets nobody in any more, until the kernel's watchdog notices.
+    /// It lets nobody in, until the kernel's watchdog notices; needs --pid.
     Stall,
-    /// A CPU goes offline; it comes back afterwards.
+    /// A CPU goes offline, and comes back.
     Offline,
     /// The verifier refuses it.
     Refused,
