@@ -8,6 +8,7 @@
 //! Each scheme has a module: `budgets`, [`windows`] (IMA partitions, with their solver), [`levels`]
 //! (MC2, with its optimiser) and `vcpus`.
 
+mod assumptions;
 mod budgets;
 mod core_plan;
 mod demand;

@@ -7,7 +7,7 @@ use crate::demand::Demand;
 use crate::error::PlanError;
 use crate::resources::Resources;
 use crate::work::Work;
-use crate::{budgets, explain, levels, lock, memory, promises, vcpus, windows, writes};
+use crate::{assumptions, budgets, levels, lock, memory, promises, vcpus, windows, writes};
 use solocore_model::plan::Plan;
 use solocore_model::system::{Criticality, Model, Policy, Scheme, Task};
 use solocore_model::{System, Time};
@@ -53,7 +53,7 @@ pub fn plan_until(
 ) -> Result<Plan, PlanError> {
     let system = with_latency(system);
     let mut plan = planned(&system, demands, patience)?;
-    explain::verdicts(&system, &mut plan);
+    assumptions::verdicts(&system, &mut plan);
     plan.promises = promises::of(&system, &plan);
     Ok(plan)
 }

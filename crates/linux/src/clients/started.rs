@@ -6,8 +6,10 @@
 //! signals in its place, for as long as it is attached.
 //! Source: dynamic-budgeting, section IV.
 
-use super::table::Page;
+use super::door::start_of;
+use super::table::{Owner, Page, Scope, Table};
 use crate::contract::sc_page;
+use crate::error::LinuxError;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,4 +40,29 @@ impl JobSignal {
         let jobs = self.begun.load(Ordering::SeqCst);
         let _ = self.page.fill(&sc_page { jobs: jobs << 1, ..sc_page::new_zeroed() });
     }
+}
+
+/// A task whose jobs solocore signals: its number, and its page.
+pub(super) struct Own {
+    pub task: u32,
+    pub slot: u32,
+}
+
+/// Pages of tasks that solocore starts, the first ones.
+pub(super) fn signals(
+    table: &mut Table,
+    started: &[String],
+) -> Result<(Vec<Own>, JobSignals), LinuxError> {
+    let (mut own, mut signals) = (Vec::new(), JobSignals::new());
+    let number = std::process::id();
+    for (slot, name) in (0u32..).zip(started) {
+        let Some(task) = table.serving.tasks.iter().position(|t| t == name) else { continue };
+        let task = u32::try_from(task).unwrap_or(u32::MAX);
+        let started = start_of(number, number).unwrap_or(0);
+        let scope = Scope::Thread;
+        let owner = Owner { scope, number, started, endless: false, task: Some(task), slot: None };
+        signals.insert(name.clone(), Arc::new(JobSignal::new(table.admit(slot, owner)?)));
+        own.push(Own { task, slot });
+    }
+    Ok((own, signals))
 }

@@ -17,7 +17,7 @@
 //! itself takes.
 
 use super::drivers;
-use super::placed::{How, Placed, Wishes, startable};
+use super::placed::{HIGHEST, How, Placed, Wishes, startable};
 use super::windows;
 use crate::clients::SlotTable;
 use crate::error::LinuxError;
@@ -27,8 +27,6 @@ use solocore_model::plan::{Answer, Promise, Subject};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// Priority of the most urgent analysed task; the helper engine has 1 and the daemon 2.
-pub(super) const HIGHEST: i32 = 89;
 /// Lowest priority of an analysed task.
 const LOWEST: i32 = 10;
 

@@ -4,6 +4,10 @@ use super::windows::Window;
 use crate::error::LinuxError;
 use std::path::{Path, PathBuf};
 
+/// Priority of the most urgent analysed task; of the helper engine's threads one has 1 or 92, the
+/// daemon one more.
+pub(super) const HIGHEST: i32 = 89;
+
 /// What the user wants beside budgets.
 #[derive(Clone, Debug)]
 pub struct Wishes {
@@ -90,7 +94,7 @@ impl Placed {
         if !matches!(self.how, How::Drive(_))
             && let Some(fifo) = self.fifo.take()
         {
-            self.rank = u32::try_from(super::isolate::HIGHEST - fifo + 1).ok();
+            self.rank = u32::try_from(HIGHEST - fifo + 1).ok();
         }
     }
 }

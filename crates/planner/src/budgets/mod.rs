@@ -234,7 +234,7 @@ fn assemble(
     let schedulable = tasks.iter().all(|t| t.schedulable);
     let mut plan = whole(system, tasks, plan_cores, resources, schedulable);
     plan.reasons = explain::reasons(&plan, work, resources, None);
-    plan.assumptions = explain::assumptions(&plan, work);
+    plan.assumptions = crate::assumptions::assumptions(&plan, work);
     plan
 }
 
@@ -303,6 +303,6 @@ fn assemble_dynamic(
         .collect();
     let mut plan = whole(system, tasks, cores, resources, dynamic.schedulable());
     plan.reasons = explain::reasons(&plan, work, resources, Some(dynamic));
-    plan.assumptions = explain::assumptions(&plan, work);
+    plan.assumptions = crate::assumptions::assumptions(&plan, work);
     plan
 }

@@ -168,7 +168,7 @@ fn verdict(plan: &Plan, vcpus: &Vcpus, admissions: &[Admission]) -> String {
 }
 
 pub fn assumptions(plan: &Plan, work: &[Work]) -> Vec<String> {
-    let mut out = explain::assumptions(plan, work);
+    let mut out = crate::assumptions::assumptions(plan, work);
     if let Some(last) = out.last_mut() {
         *last = "interrupts, kernel threads and real-time tasks, which no VCPU holds, and timer \
             ticks are not charged; a switch and a late timer together cost at most the \

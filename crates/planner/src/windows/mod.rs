@@ -16,7 +16,6 @@ pub mod solver;
 mod words;
 
 use crate::core_plan::TaskPlan;
-use crate::explain;
 use crate::resources::Resources;
 use crate::waterfall;
 use crate::whole::whole;
@@ -65,7 +64,7 @@ pub fn plan(
         table: attempt.rows.clone(),
     }));
     plan.reasons = words::reasons(&plan, work, resources);
-    plan.assumptions = explain::assumptions(&plan, work);
+    plan.assumptions = crate::assumptions::assumptions(&plan, work);
     words::assume(&mut plan, ima);
     plan
 }

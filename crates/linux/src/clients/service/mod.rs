@@ -6,9 +6,13 @@
 //! time of start, here and in the programs.
 //! A client can tie up its own slots and no more than [`SLOTS_PER_USER`]; it is never waited for.
 
+mod options;
+
+pub use options::ServiceOptions;
+
 use super::door::{Door, start_of};
-use super::slots::{Board, SlotTable};
-use super::started::{JobSignal, JobSignals};
+use super::slots::Board;
+use super::started::{JobSignals, Own, signals};
 use super::table::{
     LockCounts, Owner, Page, REQUEST_BYTES, Refusal, Request, SLOTS, Scope, Table, answer,
 };
@@ -16,14 +20,12 @@ use crate::error::LinuxError;
 use crate::host::keeper::Changes;
 use crate::host::threads::{ThreadChange, What};
 use crate::regulate::engine::Engine;
-use crate::regulate::lock::Serving;
 use crate::sys::seqpacket::{self, Peer};
 use crate::sys::{Scheduling, tasks};
 use solocore_model::run::{RunClient, RunClientTransfer, RunTransfer};
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::JoinHandle;
@@ -42,42 +44,6 @@ const CONNECTIONS: usize = 2 * SLOTS as usize;
 /// see.
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
-/// What the user chooses.
-#[derive(Clone, Debug)]
-pub struct ServiceOptions {
-    /// Where clients connect.
-    pub socket: PathBuf,
-    /// Whose members may, beside root; empty: nobody else.
-    pub group: String,
-    /// The transfers of the time table.
-    pub slots: SlotTable,
-    /// Tasks that solocore starts, whose jobs it signals where somebody must.
-    pub started: Vec<String>,
-}
-
-impl ServiceOptions {
-    /// For a group.
-    pub fn new(socket: &Path, group: &str) -> Self {
-        Self {
-            socket: socket.to_owned(),
-            group: group.to_owned(),
-            slots: SlotTable::default(),
-            started: Vec::new(),
-        }
-    }
-
-    /// The same, and the transfers of a time table.
-    #[must_use]
-    pub fn with_slots(self, slots: &SlotTable) -> Self {
-        Self { slots: slots.clone(), ..self }
-    }
-
-    /// Whom to serve, if anybody: the policy's clients, the table's transfers.
-    pub(crate) fn serving(&self, policy: Option<&Serving>) -> Option<Serving> {
-        policy.cloned().or_else(|| (!self.slots.slots.is_empty()).then(Serving::of_slots))
-    }
-}
-
 /// What the thread and the daemon share.
 #[derive(Default)]
 struct Shared {
@@ -94,12 +60,6 @@ pub struct Service {
     thread: Option<JoinHandle<()>>,
     notes: Vec<String>,
     signals: JobSignals,
-}
-
-/// A task whose jobs solocore signals: its number, and its page.
-struct Own {
-    task: u32,
-    slot: u32,
 }
 
 impl Service {
@@ -246,22 +206,6 @@ struct Desk {
     /// Threads that were bound; they are put back when this is dropped.
     changes: Option<Changes>,
     own: Vec<Own>,
-}
-
-/// Pages of tasks that solocore starts, the first ones.
-fn signals(table: &mut Table, started: &[String]) -> Result<(Vec<Own>, JobSignals), LinuxError> {
-    let (mut own, mut signals) = (Vec::new(), JobSignals::new());
-    let number = std::process::id();
-    for (slot, name) in (0u32..).zip(started) {
-        let Some(task) = table.serving.tasks.iter().position(|t| t == name) else { continue };
-        let task = u32::try_from(task).unwrap_or(u32::MAX);
-        let started = start_of(number, number).unwrap_or(0);
-        let scope = Scope::Thread;
-        let owner = Owner { scope, number, started, endless: false, task: Some(task), slot: None };
-        signals.insert(name.clone(), Arc::new(JobSignal::new(table.admit(slot, owner)?)));
-        own.push(Own { task, slot });
-    }
-    Ok((own, signals))
 }
 
 impl Desk {

@@ -11,6 +11,7 @@
 //! value. Pages are locked where they save most; where a task comes closest to its limits, its
 //! pages then count more, and all is tried again.
 
+use super::analysed::{Analysed, Limits};
 use super::candidate::Candidate;
 use super::pages::{self, UNITY};
 use super::speed::Need;
@@ -19,7 +20,6 @@ use crate::core_plan::{CoreBounds, CorePlan, TaskPlan};
 use crate::demand::Demand;
 use crate::resources::Resources;
 use crate::work::Work;
-use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
 use solocore_model::system::Objective;
 use std::collections::HashMap;
 
@@ -31,15 +31,6 @@ const IN_VAIN: usize = 4;
 const CLOSE: f64 = 0.97;
 /// Largest slowdown that the objective `bounds` looks at, in thousandths.
 const WORST: u64 = 1_000_000;
-
-/// What bounds must keep to, in thousandths.
-#[derive(Clone, Copy, Debug)]
-pub struct Limits {
-    /// Response times, of their deadlines.
-    pub deadline: u64,
-    /// Executions beside the other cores, of the time alone.
-    pub slowdown: u64,
-}
 
 /// What is the same for all candidates.
 #[derive(Debug)]
@@ -290,44 +281,6 @@ fn alone_ps(w: &Work, r: &Resources) -> u64 {
     match w.demand {
         Demand::Profiled { .. } => w.demand.alone(&r.platform).0,
         _ => w.wcet_ps(usize::MAX, r),
-    }
-}
-
-/// An analysed task with its pages locked.
-#[derive(Debug)]
-struct Analysed {
-    /// Those that can preempt it, itself last.
-    tasks: Vec<RtaTask>,
-    /// Tasks of lower priority share the core.
-    company: bool,
-    /// A job, without what preemptions cost.
-    asked: Asked,
-    /// Alone with the whole cache, ps.
-    alone_ps: u64,
-}
-
-impl Analysed {
-    /// Does it keep to the limits?
-    fn keeps(&self, bounds: &CoreBounds, limits: Limits) -> bool {
-        let scaled = |value: u64, permille: u64| {
-            u64::try_from(u128::from(value) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
-        };
-        if limits.slowdown != u64::MAX {
-            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
-            if self.asked.work_ps.saturating_add(stall) > scaled(self.alone_ps, limits.slowdown) {
-                return false;
-            }
-        }
-        let Some(own) = self.tasks.last() else { return true };
-        let stall = |asked: Asked| bounds.stall(asked);
-        let window = Window { once_ps: bounds.once(self.company), stall: &stall };
-        response_time(
-            &self.tasks,
-            self.tasks.len() - 1,
-            &window,
-            scaled(own.deadline_ps, limits.deadline),
-        )
-        .is_some()
     }
 }
 

@@ -14,6 +14,7 @@
 //! candidates is a heuristic, so the gap to the bound of [`Why::gap`] is all that is proved of the
 //! whole.
 
+mod analysed;
 mod budgets;
 mod candidate;
 mod pages;

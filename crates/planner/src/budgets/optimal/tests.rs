@@ -1,6 +1,7 @@
 //! The budgets of a candidate against trying all.
 
-use super::budgets::{Attempt, Limits, Solver};
+use super::analysed::Limits;
+use super::budgets::{Attempt, Solver};
 use super::candidate::Candidate;
 use super::pages;
 use crate::core_plan::CorePlan;

@@ -1,0 +1,54 @@
+//! Does an analysed task keep to its limits, beside other cores with given budgets?
+//!
+//! Rule: its job beside the other cores takes at most the limit's part of its time alone, and its
+//! response time at most the limit's part of its deadline.
+
+use crate::core_plan::CoreBounds;
+use solocore_analysis::response::{Demand as Asked, Task as RtaTask, Window, response_time};
+
+/// What bounds must keep to, in thousandths.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Response times, of their deadlines.
+    pub deadline: u64,
+    /// Executions beside the other cores, of the time alone.
+    pub slowdown: u64,
+}
+
+/// An analysed task with its pages locked.
+#[derive(Debug)]
+pub struct Analysed {
+    /// Those that can preempt it, itself last.
+    pub tasks: Vec<RtaTask>,
+    /// Tasks of lower priority share the core.
+    pub company: bool,
+    /// A job, without what preemptions cost.
+    pub asked: Asked,
+    /// Alone with the whole cache, ps.
+    pub alone_ps: u64,
+}
+
+impl Analysed {
+    /// Does it keep to the limits?
+    pub fn keeps(&self, bounds: &CoreBounds, limits: Limits) -> bool {
+        let scaled = |value: u64, permille: u64| {
+            u64::try_from(u128::from(value) * u128::from(permille) / 1000).unwrap_or(u64::MAX)
+        };
+        if limits.slowdown != u64::MAX {
+            let stall = bounds.stall(self.asked).saturating_add(bounds.once(false));
+            if self.asked.work_ps.saturating_add(stall) > scaled(self.alone_ps, limits.slowdown) {
+                return false;
+            }
+        }
+        let Some(own) = self.tasks.last() else { return true };
+        let stall = |asked: Asked| bounds.stall(asked);
+        let window = Window { once_ps: bounds.once(self.company), stall: &stall };
+        response_time(
+            &self.tasks,
+            self.tasks.len() - 1,
+            &window,
+            scaled(own.deadline_ps, limits.deadline),
+        )
+        .is_some()
+    }
+}
