@@ -112,6 +112,7 @@ extern void scx_bpf_dsq_insert_vtime(struct task_struct *p, __u64 dsq, __u64 sli
 				     __u64 enq_flags) __ksym __weak;
 extern void scx_bpf_error_bstr(char *format, unsigned long long *data, __u32 size) __ksym __weak;
 extern __s32 scx_bpf_dsq_nr_queued(__u64 dsq) __ksym __weak;
+extern _Bool scx_bpf_test_and_clear_cpu_idle(__s32 cpu) __ksym __weak;
 extern _Bool bpf_cpumask_test_cpu(__u32 cpu, const struct cpumask *mask) __ksym __weak;
 extern _Bool scx_bpf_dsq_move_to_local(__u64 dsq) __ksym __weak;
 extern int bpf_iter_scx_dsq_new(struct bpf_iter_scx_dsq *it, __u64 dsq, __u64 flags) __ksym __weak;

@@ -96,9 +96,16 @@ static __always_inline __u32 is_client(struct task_struct *p)
 /* An idle CPU with budget left, or -1. Claims it. */
 static __always_inline __s32 idle_cpu(struct task_struct *p)
 {
-	__s32 cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	__u32 cpu;
 
-	return cpu >= 0 && !core_throttled(cpu) ? cpu : -1;
+	for (cpu = 0; cpu < SC_MAX_CPUS; cpu++) {
+		if (cpu >= settings.cpus)
+			break;
+		if (!core_throttled(cpu) && bpf_cpumask_test_cpu(cpu, p->cpus_ptr) &&
+		    scx_bpf_test_and_clear_cpu_idle(cpu))
+			return cpu;
+	}
+	return -1;
 }
 
 SEC("struct_ops/solocore_select_cpu")

@@ -22,7 +22,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
             "workloads",
         ],
     ),
-    ("Run it here, or on a virtual board", &["run", "exec", "vcpu", "recolor", "board"]),
+    ("Run it here, or on a virtual board", &["run", "restore", "exec", "vcpu", "recolor", "board"]),
     ("Look", &["doctor", "top", "latency", "space", "bench", "check-trace"]),
     (
         "Laboratory: studies and papers, which plan and run no system",

@@ -196,6 +196,17 @@ pub enum Command {
             for it; 1: it cannot."
     )]
     Doctor(DoctorArgs),
+    /// Put back what a run changed that was killed together with its keeper.
+    #[command(
+        after_help = "Examples:\n  solocore restore\n  solocore restore --format json\n\nNeeds root. \
+            Every start does the same. Nothing is done while a solocore runs. Exit code 3: something \
+            could not be put back; stderr says what."
+    )]
+    Restore {
+        /// What to print.
+        #[arg(long, value_enum, default_value_t)]
+        format: Format,
+    },
     /// Watch what a running `solocore run` does.
     #[command(after_help = "Examples:\n  solocore top\n  solocore top --every \"100 ms\" --count \
             10\n\nNeeds root. Figures are those of the time since the last look; `most` is that of \

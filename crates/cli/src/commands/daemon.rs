@@ -7,6 +7,7 @@ use crate::fail::Failure;
 use crate::print::print;
 use crate::progress::stopped;
 use solocore_linux::daemon::{Daemon, Outcome, Program, Traces, Word};
+use solocore_linux::host::keeper;
 use solocore_model::files;
 use solocore_model::run::{RunJob, RunResult, RunTask};
 use solocore_model::sched_trace::SchedTrace;
@@ -34,9 +35,20 @@ pub fn run(daemon: Daemon, to: &Destination<'_>) -> Result<ExitCode, Failure> {
         Word::Message(message) => eprintln!("solocore: {message}"),
     })?;
     to.write(&outcome)?;
+    put_back()?;
     let broken = !outcome.run.broken.is_empty() && !outcome.run.partial;
     let code = ExitCode::from(u8::from(broken));
     outcome.lost.map_or(Ok(code), |error| Err(error.into()))
+}
+
+/// Is the machine as it was?
+fn put_back() -> Result<(), Failure> {
+    if keeper::all_put_back() {
+        return Ok(());
+    }
+    Err(Failure::Machine(
+        "not everything could be put back (see above); `solocore restore` tries again".to_owned(),
+    ))
 }
 
 /// Runs it for as long as a program takes, which is its last part; the program's exit code.

@@ -21,6 +21,7 @@ mod profile;
 mod promises;
 mod report;
 mod reproduce;
+mod restore;
 mod run;
 mod run_options;
 mod run_preview;
@@ -60,6 +61,7 @@ pub fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Recolour(args) => space::recolour(&args),
         Command::Space(command) => space::run(&command),
         Command::Doctor(args) => doctor::run(&args),
+        Command::Restore { format } => restore::run(format),
         Command::Top(args) => top::run(&args),
         Command::CheckTrace(args) => check_trace::run(&args),
         Command::Vcpu(args) => vcpu::run(&args),

@@ -37,9 +37,11 @@ pub use vcpus::Scheduling;
 
 use crate::error::LinuxError;
 use crate::host::instance::Instance;
+use crate::host::keeper;
 use crate::host::machine;
 use crate::host::notify;
 use crate::host::status::Status;
+use crate::host::stopped;
 use crate::sys::tasks::monotonic_ns;
 use solocore_model::Plan;
 use solocore_model::files::to_json;
@@ -166,6 +168,7 @@ impl Daemon {
         self.check()?;
         self.check_promises()?;
         let instance = Instance::take()?;
+        self.clean_up()?;
         let status = Status::open(self.metrics)?;
         self.start()?;
         // Some parts know only now.
@@ -186,6 +189,31 @@ impl Daemon {
         drop(status);
         drop(instance);
         Ok(Outcome { run, traces, lost })
+    }
+
+    /// Puts back what an earlier run left, and ends what it started.
+    fn clean_up(&mut self) -> Result<(), LinuxError> {
+        let ended = stopped::end_left_over();
+        if ended > 0 {
+            self.notes.push(format!(
+                "ended what an earlier solocore had started and left: {ended} processes"
+            ));
+        }
+        let restored = keeper::restore()?;
+        if restored.failed > 0 {
+            return Err(LinuxError::Machine(format!(
+                "{} settings that an earlier solocore changed cannot be put back (see above); put \
+                    them back by hand, then `solocore restore`",
+                restored.failed
+            )));
+        }
+        if restored.entries > 0 {
+            self.notes.push(format!(
+                "put back what an earlier solocore had changed and left: {} entries",
+                restored.entries
+            ));
+        }
+        Ok(())
     }
 
     fn start(&mut self) -> Result<(), LinuxError> {

@@ -29,6 +29,8 @@ pub(crate) struct Confiner {
     /// Processes that stay: solocore and the plan's tasks.
     ours: HashSet<u32>,
     seen: HashSet<(u32, u64)>,
+    /// Has it looked before?
+    swept: bool,
     pub confined: RunConfined,
 }
 
@@ -60,7 +62,13 @@ fn within(group: &str, of: &str) -> bool {
 impl Confiner {
     pub fn new(rest: &[u32], ours: impl IntoIterator<Item = u32>) -> Self {
         let ours = ours.into_iter().chain([std::process::id()]).collect();
-        Self { rest: rest.to_vec(), ours, seen: HashSet::new(), confined: RunConfined::default() }
+        Self {
+            rest: rest.to_vec(),
+            ours,
+            seen: HashSet::new(),
+            swept: false,
+            confined: RunConfined::default(),
+        }
     }
 
     /// Threads that are not solocore's, the plan's or the kernel's, with the CPUs that each may run
@@ -119,9 +127,13 @@ impl Confiner {
 
     /// Limits whoever may run on a core of analysed tasks.
     pub fn sweep(&mut self, changes: &mut Changes) {
-        let at_the_start = self.seen.is_empty();
+        let at_the_start = !self.swept;
+        self.swept = true;
         let others = self.others();
         self.confined.bound = self.bound(&others);
+        // Who has ended is forgotten.
+        let live: HashSet<_> = others.iter().map(|(t, _)| (t.tid, t.start)).collect();
+        self.seen.retain(|seen| live.contains(seen));
         for (thread, cpus) in others {
             let new: Vec<u32> = cpus.iter().copied().filter(|c| self.rest.contains(c)).collect();
             let change = ThreadChange {

@@ -2,8 +2,9 @@
 
 use crate::error::LinuxError;
 use crate::sys;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io::{Read, Write};
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
 const PATH: &str = "/run/solocore.lock";
@@ -32,8 +33,11 @@ impl Instance {
             .write(true)
             .create(true)
             .truncate(false)
+            // Who can open it can lock it, and so keep every solocore from starting.
+            .mode(0o600)
             .open(path)
             .map_err(fail)?;
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(fail)?;
         if !sys::try_lock(&file).map_err(fail)? {
             let mut pid = String::new();
             let _ = file.read_to_string(&mut pid);
@@ -58,6 +62,7 @@ mod tests {
         let first = Instance::at(&path).unwrap();
         let error = Instance::at(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("process {}", std::process::id())), "{error}");
+        assert_eq!(path.metadata().unwrap().permissions().mode() & 0o777, 0o600);
         drop(first);
         Instance::at(&path).unwrap();
         assert!(matches!(Instance::at(&dir.path().join("no/lock")), Err(LinuxError::Machine(_))));

@@ -1,29 +1,95 @@
 //! How others see what a running solocore does: a socket for `solocore top`, and Prometheus metrics
 //! over HTTP.
 //!
-//! Rule: the daemon answers between two looks at its engine, one connection after the other; a
-//! client that does not read or write within a tenth of a second is let go. Regulation goes on in
-//! the kernel meanwhile.
+//! Rule: the daemon answers on the socket between two looks at its engine; only root may ask there,
+//! and who does not read within a tenth of a second is let go. Anybody may come for metrics, and
+//! connect and say nothing: a thread of their own answers these, from a text that the daemon
+//! renews twice a second, so that nobody there keeps the daemon from its parts and its watchdog.
 //! Does not cover: who may ask for metrics; bind them to a local address.
 
 use crate::error::LinuxError;
+use std::cell::Cell;
 use std::fs::{self, Permissions};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 /// Where a running solocore listens; only root may connect.
 pub const SOCKET: &str = "/run/solocore.sock";
 const PATIENCE: Duration = Duration::from_millis(100);
+/// For so long figures are new.
+const RENEWED: Duration = Duration::from_millis(500);
 
 /// The places where a daemon answers, until it is dropped.
 pub struct Status {
     path: PathBuf,
     socket: UnixListener,
-    metrics: Option<TcpListener>,
+    metrics: Option<Metrics>,
+}
+
+/// Metrics over HTTP.
+struct Metrics {
+    address: SocketAddr,
+    text: Arc<Mutex<String>>,
+    renewed: Cell<Option<Instant>>,
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Metrics {
+    fn open(address: SocketAddr) -> io::Result<Self> {
+        let listener = TcpListener::bind(address)?;
+        let address = listener.local_addr()?;
+        let (text, stop) = (Arc::new(Mutex::new(String::new())), Arc::new(AtomicBool::new(false)));
+        let (shared, stopped) = (Arc::clone(&text), Arc::clone(&stop));
+        let thread =
+            std::thread::Builder::new().name("solocore/http".to_owned()).spawn(move || {
+                while let Ok((client, _)) = listener.accept() {
+                    if stopped.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let text = shared.lock().unwrap_or_else(|e| e.into_inner()).clone();
+                    // A client that goes away gets nothing, and that is all.
+                    let _ = answer(client, &text);
+                }
+            })?;
+        Ok(Self { address, text, renewed: Cell::new(None), stop, thread: Some(thread) })
+    }
+
+    /// New figures, where those that are there are old.
+    fn renew(&self, metrics: impl Fn() -> String) {
+        if self.renewed.get().is_some_and(|since| since.elapsed() < RENEWED) {
+            return;
+        }
+        self.renewed.set(Some(Instant::now()));
+        let text = metrics();
+        *self.text.lock().unwrap_or_else(|e| e.into_inner()) = text;
+    }
+}
+
+impl Drop for Metrics {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::SeqCst);
+        // Whoever waits for a connection gets one.
+        let woken = TcpStream::connect_timeout(&self.address, PATIENCE).is_ok();
+        if let Some(thread) = self.thread.take().filter(|_| woken) {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Reads a request, however short, and answers it.
+fn answer(mut client: TcpStream, text: &str) -> io::Result<()> {
+    client.set_read_timeout(Some(PATIENCE))?;
+    client.set_write_timeout(Some(PATIENCE))?;
+    let _ = client.read(&mut [0; 4096])?;
+    client.write_all(http(text).as_bytes())
 }
 
 impl Status {
@@ -37,11 +103,6 @@ impl Status {
     }
 
     fn at(path: &Path, metrics: Option<SocketAddr>) -> Result<Self, LinuxError> {
-        let listen = |address: SocketAddr| {
-            let listener = TcpListener::bind(address)?;
-            listener.set_nonblocking(true)?;
-            Ok(listener)
-        };
         let refused = |address, e: io::Error| {
             LinuxError::of_io(
                 &format!("--metrics {address}"),
@@ -49,8 +110,7 @@ impl Status {
                 "choose another address, like 127.0.0.1:9184",
             )
         };
-        let metrics =
-            metrics.map(|address| listen(address).map_err(|e| refused(address, e))).transpose()?;
+        let metrics = metrics.map(|a| Metrics::open(a).map_err(|e| refused(a, e))).transpose()?;
         let fail = |e: io::Error| {
             LinuxError::of_io(&path.display().to_string(), &e, "run as root, with a writable /run")
         };
@@ -70,13 +130,8 @@ impl Status {
                 .set_write_timeout(Some(PATIENCE))
                 .and_then(|()| client.write_all(snapshot().as_bytes()));
         }
-        while let Some(Ok((mut client, _))) = self.metrics.as_ref().map(TcpListener::accept) {
-            let _ = client
-                .set_nonblocking(false)
-                .and_then(|()| client.set_read_timeout(Some(PATIENCE)))
-                .and_then(|()| client.set_write_timeout(Some(PATIENCE)))
-                .and_then(|()| client.read(&mut [0; 4096]))
-                .and_then(|_| client.write_all(http(&metrics()).as_bytes()));
+        if let Some(served) = &self.metrics {
+            served.renew(metrics);
         }
     }
 }
@@ -128,11 +183,15 @@ mod tests {
         let path = dir.path().join("socket");
         fs::write(&path, "left over").unwrap();
         let status = Status::at(&path, Some(([127, 0, 0, 1], 0).into())).unwrap();
-        let address = status.metrics.as_ref().unwrap().local_addr().unwrap();
+        let address = status.metrics.as_ref().unwrap().address;
         let mut local = UnixStream::connect(&path).unwrap();
+        // Who connects and says nothing holds nobody up but the next one there, for a moment.
+        let idle: Vec<_> = (0..8).map(|_| std::net::TcpStream::connect(address).unwrap()).collect();
+        let since = Instant::now();
+        status.serve(|| "snapshot".to_owned(), || "metrics\n".to_owned());
+        assert!(since.elapsed() < PATIENCE, "the daemon waits for clients");
         let mut remote = std::net::TcpStream::connect(address).unwrap();
         remote.write_all(b"GET /metrics HTTP/1.1\r\n\r\n").unwrap();
-        status.serve(|| "snapshot".to_owned(), || "metrics\n".to_owned());
         let mut text = String::new();
         local.read_to_string(&mut text).unwrap();
         assert_eq!(text, "snapshot");
@@ -146,6 +205,7 @@ mod tests {
             Status::at(&dir.path().join("other"), Some(address)),
             Err(LinuxError::Machine(_))
         ));
+        drop(idle);
         assert!(!dir.path().join("other").exists());
         drop(status);
         assert!(!path.exists());

@@ -188,6 +188,11 @@ fn inherited<'c>(
     Vec::new()
 }
 
+/// A name that somebody else chose, fit for a log: no line ends in it, and no terminal obeys it.
+pub(crate) fn printable(name: &str) -> String {
+    name.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

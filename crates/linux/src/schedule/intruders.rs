@@ -5,6 +5,7 @@
 //! scheduler says of who lost the time is its own.
 
 use crate::contract::{self, sched_intruder};
+use crate::host::threads::printable;
 use crate::regulate::bpf;
 use libbpf_rs::{Link, MapCore, MapFlags, Object};
 use solocore_model::run::RunIntruder;
@@ -22,7 +23,7 @@ pub(crate) fn decode(seen: &sched_intruder) -> RunIntruder {
     RunIntruder {
         thread: seen.pid,
         process: seen.tgid,
-        name: contract::text(&seen.name),
+        name: printable(&contract::text(&seen.name)),
         policy: policy.into(),
         priority: seen.priority,
         times: seen.times,

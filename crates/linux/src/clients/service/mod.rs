@@ -18,7 +18,7 @@ use super::table::{
 };
 use crate::error::LinuxError;
 use crate::host::keeper::Changes;
-use crate::host::threads::{ThreadChange, What};
+use crate::host::threads::{ThreadChange, What, printable};
 use crate::regulate::engine::Engine;
 use crate::sys::seqpacket::{self, Peer};
 use crate::sys::{Scheduling, tasks};
@@ -38,6 +38,8 @@ const LOOK: Duration = Duration::from_millis(20);
 const PATIENCE: Duration = Duration::from_secs(2);
 /// Slots of one user who is not root.
 const SLOTS_PER_USER: usize = 64;
+/// Connections of one user who is not root, that hold a slot or wait for an answer.
+const CONNECTIONS_PER_USER: usize = SLOTS_PER_USER + 16;
 /// Connections at a time.
 const CONNECTIONS: usize = 2 * SLOTS as usize;
 /// Number of the machine's first namespace of processes: the only one whose numbers the programs
@@ -178,6 +180,7 @@ impl Drop for Service {
 /// A connection, with or without a page.
 struct Connection {
     socket: OwnedFd,
+    uid: u32,
     since: Instant,
     held: Option<Held>,
 }
@@ -226,7 +229,17 @@ impl Desk {
             && self.connections.len() < CONNECTIONS
             && let Ok(socket) = seqpacket::accept(&self.door.listener)
         {
-            self.connections.push(Connection { socket, since: Instant::now(), held: None });
+            let Ok(uid) = seqpacket::peer(&socket).map(|peer| peer.uid) else { continue };
+            // Who connects and asks for nothing must not keep others out.
+            let of_user = self.connections.iter().filter(|c| c.uid == uid).count();
+            if uid == 0 || of_user < CONNECTIONS_PER_USER {
+                self.connections.push(Connection {
+                    socket,
+                    uid,
+                    since: Instant::now(),
+                    held: None,
+                });
+            }
         }
         for mut connection in std::mem::take(&mut self.connections) {
             match self.serve(&mut connection, &mut messages) {
@@ -442,7 +455,7 @@ impl Desk {
             let task = held.owner.task.and_then(|t| table.serving.tasks.get(t as usize).cloned());
             let name =
                 fs::read_to_string(format!("/proc/{}/task/{}/comm", held.pid, held.owner.number));
-            let name = name.unwrap_or_default().trim_end().to_owned();
+            let name = printable(name.unwrap_or_default().trim_end());
             let cut = table.cut(held.slot);
             if cut.is_some() && cut != held.told {
                 held.told = cut;

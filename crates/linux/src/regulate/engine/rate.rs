@@ -16,12 +16,6 @@ use crate::host::machine::{self, CPU_TIME, SAMPLE_RATE};
 use crate::regulate::event::Event;
 use crate::regulate::regulation::Regulation;
 
-/// Is there anything to change?
-pub(super) fn concerns(regulation: &Regulation) -> bool {
-    counts_in_hardware(regulation)
-        || machine::sample_rate().is_some_and(|rate| rate < needed(regulation))
-}
-
 /// Allows what the regulation needs; what the kernel refuses of it, for the user.
 pub(super) fn allow(
     changes: &mut Changes,

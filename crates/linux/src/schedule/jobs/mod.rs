@@ -467,14 +467,24 @@ impl State {
 fn spawn(task: &Task) -> io::Result<u32> {
     let errors: OwnedFd = io::stderr().as_fd().try_clone_to_owned()?;
     #[allow(clippy::zombie_processes, reason = "reaped by number, with its CPU time")]
-    let child = Command::new(&task.program)
-        .args(&task.arguments)
-        .current_dir(&task.directory)
-        .env(MARK, std::process::id().to_string())
-        .stdin(Stdio::null())
-        .stdout(errors)
-        .process_group(0)
-        .spawn()?;
+    let child = {
+        let mut command = Command::new(&task.program);
+        command
+            .args(&task.arguments)
+            .current_dir(&task.directory)
+            .env(MARK, std::process::id().to_string())
+            .stdin(Stdio::null())
+            .stdout(errors);
+        if task.placed.window.is_some() {
+            // One that is stopped as solocore dies would get SIGHUP: not in a session of its own.
+            let session = || Ok(rustix::process::setsid().map(drop)?);
+            // SAFETY: setsid() is safe to call between fork and exec.
+            unsafe { command.pre_exec(session) };
+        } else {
+            command.process_group(0);
+        }
+        command.spawn()?
+    };
     Ok(child.id())
 }
 

@@ -1,0 +1,179 @@
+//! Lines of what was changed, and the way back.
+
+use super::journal::Journal;
+use crate::host::stopped;
+use crate::host::threads::{self, ThreadChange};
+use crate::sys;
+use std::fs;
+use std::io::{self, BufRead, Read, Write};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+const DEBUGFS: &str = "debugfs:";
+/// Says that the last setting was not changed after all.
+pub(super) const FORGET: &str = "@forget";
+/// Begins the path of a directory that was made.
+pub(super) const DIRECTORY: &str = "@directory\t";
+/// Begins the number of a solocore whose stopped jobs are to go on.
+pub(super) const GO_ON: &str = "@go-on\t";
+/// Begins what was changed of a thread.
+pub(super) const THREAD: &str = "@thread\t";
+
+fn open(debugfs: Option<&OwnedFd>, path: &str, for_writing: bool) -> io::Result<fs::File> {
+    match path.strip_prefix(DEBUGFS) {
+        None if for_writing => fs::OpenOptions::new().write(true).open(path),
+        None => fs::File::open(path),
+        Some(path) => {
+            let dir = debugfs.ok_or_else(|| io::Error::other("debugfs cannot be opened"))?;
+            sys::open_at(dir, path, for_writing)
+        }
+    }
+}
+
+pub(super) fn read(debugfs: Option<&OwnedFd>, path: &str) -> io::Result<String> {
+    let mut text = String::new();
+    open(debugfs, path, false)?.read_to_string(&mut text)?;
+    Ok(text)
+}
+
+pub(super) fn write(debugfs: Option<&OwnedFd>, path: &str, value: &str) -> io::Result<()> {
+    // An empty list is written as an empty line: nothing at all would be no write.
+    // resctrl takes whole lines only.
+    let value =
+        if value.is_empty() || path.ends_with("/schemata") { &format!("{value}\n") } else { value };
+    open(debugfs, path, true)?.write_all(value.as_bytes())
+}
+
+/// What the keeper puts back.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Entry {
+    Setting(String, String),
+    Directory(String),
+    GoOn(u32),
+    Thread(ThreadChange),
+}
+
+/// The entries of the keeper's input, without those that were taken back.
+pub(super) fn entries(lines: impl Iterator<Item = String>) -> Vec<Entry> {
+    let mut entries = Vec::new();
+    for line in lines {
+        if line == FORGET {
+            entries.pop();
+        } else if let Some(change) = line.strip_prefix(THREAD) {
+            entries.extend(ThreadChange::decode(change).map(Entry::Thread));
+        } else if let Some(starter) = line.strip_prefix(GO_ON) {
+            entries.extend(starter.parse().map(Entry::GoOn));
+        } else if let Some(path) = line.strip_prefix(DIRECTORY) {
+            entries.push(Entry::Directory(path.to_owned()));
+        } else if let Some((path, value)) = line.split_once('\t') {
+            entries.push(Entry::Setting(path.to_owned(), value.to_owned()));
+        }
+    }
+    entries
+}
+
+/// Removes a directory of the kernel's that was made.
+fn remove(path: &str) -> io::Result<()> {
+    match fs::remove_dir(path) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
+    }
+}
+
+/// The keeper's whole life. Returns how many settings it could not put back.
+pub fn keep() -> usize {
+    sys::ignore_signals();
+    let journal = Journal::of_keeper();
+    println!("ready");
+    let failed = put_back(entries(io::stdin().lock().lines().map_while(Result::ok)));
+    // What could not be put back is tried again by the next start.
+    if let (Some(journal), 0) = (journal, failed) {
+        journal.end();
+    }
+    failed
+}
+
+/// Puts everything back, last first. Returns how much could not be.
+pub(super) fn put_back(entries: Vec<Entry>) -> usize {
+    let debugfs = sys::debugfs().ok();
+    let mut failed = 0;
+    let mut changes = Vec::new();
+    for entry in entries.into_iter().rev() {
+        match entry {
+            Entry::Thread(change) => changes.push(change),
+            Entry::GoOn(starter) => stopped::let_go_on(starter),
+            Entry::Directory(path) => {
+                if let Err(e) = remove(&path) {
+                    eprintln!("solocore: {path} cannot be removed: {e}; remove it by hand (rmdir)");
+                    failed += 1;
+                }
+            }
+            Entry::Setting(path, value) => {
+                // An interrupt goes with its device, a control group with its maker; settings of
+                // debugfs do not.
+                let gone = |e: &io::Error| {
+                    e.kind() == io::ErrorKind::NotFound && !path.starts_with(DEBUGFS)
+                };
+                if let Err(e) = write(debugfs.as_ref(), &path, &value)
+                    && !gone(&e)
+                    && !(e.kind() == io::ErrorKind::ResourceBusy && widened(&path, &value))
+                {
+                    eprintln!(
+                        "solocore: {path} cannot be put back to {value}: {e}; write it there by \
+                            hand"
+                    );
+                    failed += 1;
+                }
+            }
+        }
+    }
+    failed + threads::put_back(&changes)
+}
+
+/// A controller that cannot be taken away, as somebody has enabled it further below, is made to
+/// limit nothing: each group below gets all CPUs that its parent has.
+fn widened(path: &str, value: &str) -> bool {
+    let Some(group) = path.strip_suffix("/cgroup.subtree_control").filter(|_| value == "-cpuset")
+    else {
+        return false;
+    };
+    let all = fs::read_to_string(Path::new(group).join("cpuset.cpus.effective"));
+    let (Ok(all), Ok(below)) = (all, fs::read_dir(group)) else { return false };
+    let groups = below.flatten().map(|e| e.path()).filter(|p| p.is_dir());
+    groups
+        .into_iter()
+        .all(|g| fs::write(g.join("cpuset.cpus"), format!("{}\n", all.trim())).is_ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_not_changed_is_not_put_back() {
+        let lines = [
+            "/a\t1",
+            "/b\t2 3",
+            "@forget",
+            "noise",
+            "/c\t",
+            "@directory\t/d",
+            "@go-on\t42",
+            "@go-on\t",
+            "@thread\t7\t99\tcpus\t0-1\t1",
+        ];
+        let found = entries(lines.map(str::to_owned).into_iter());
+        let change = ThreadChange::decode("7\t99\tcpus\t0-1\t1").unwrap();
+        let setting = |path: &str, value: &str| Entry::Setting(path.to_owned(), value.to_owned());
+        assert_eq!(
+            found,
+            [
+                setting("/a", "1"),
+                setting("/c", ""),
+                Entry::Directory("/d".to_owned()),
+                Entry::GoOn(42),
+                Entry::Thread(change)
+            ]
+        );
+    }
+}

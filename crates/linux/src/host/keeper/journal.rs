@@ -1,0 +1,168 @@
+//! What was changed and not put back yet, on /run: for whoever comes after a kill of daemon and
+//! keeper together.
+//!
+//! Problem: a whole control group is killed at once (the out-of-memory killer, `systemctl kill`), and
+//! with it the keeper that knew the way back. Rule: each line goes to a file before the change is
+//! made; the keeper holds a lock on it and removes it when all is put back. A file that nobody has
+//! locked is of a keeper that is dead, or could not put everything back: the next start, and
+//! `solocore restore`, do it, the latest file first. A restart of the machine clears /run and every
+//! setting with it.
+//! Does not cover: what somebody else changed since; it is put back all the same, as by the keeper.
+
+use super::entries::{entries, put_back};
+use crate::error::LinuxError;
+use crate::sys;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Tells the keeper its journal.
+pub(super) const VARIABLE: &str = "SOLOCORE_JOURNAL";
+/// Where journals are.
+const DIRECTORY: &str = "/run/solocore-journal";
+
+/// A journal that is written, or that the keeper holds.
+#[derive(Debug)]
+pub(super) struct Journal {
+    path: PathBuf,
+    file: File,
+}
+
+impl Journal {
+    /// A new one. Its name says when it was begun, so that the latest can be put back first.
+    pub fn begin() -> io::Result<Self> {
+        static BEGUN: AtomicU64 = AtomicU64::new(0);
+        let number = BEGUN.fetch_add(1, Ordering::SeqCst);
+        let directory = Path::new(DIRECTORY);
+        DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        let begun = crate::sys::tasks::monotonic_ns();
+        let path = directory.join(format!("{begun:020}-{}-{number}", std::process::id()));
+        let file = OpenOptions::new().append(true).create_new(true).mode(0o600).open(&path)?;
+        Ok(Self { path, file })
+    }
+
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Adds a line, in one piece.
+    pub fn add(&mut self, line: &str) -> io::Result<()> {
+        self.file.write_all(line.as_bytes())
+    }
+
+    /// That of the keeper which this process is; locked while it lives.
+    pub fn of_keeper() -> Option<Self> {
+        let path = PathBuf::from(std::env::var_os(VARIABLE)?);
+        let file = File::open(&path).ok()?;
+        sys::try_lock(&file).ok().filter(|&locked| locked)?;
+        Some(Self { path, file })
+    }
+
+    /// All is put back.
+    pub fn end(self) {
+        // What is gone is put back already.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+/// What came of putting back what was left over.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Restored {
+    /// Journals of dead runs that were put back.
+    pub journals: usize,
+    /// Entries in them.
+    pub entries: usize,
+    /// Of these, so many could not be put back; their journals stay.
+    pub failed: usize,
+    /// Journals of runs that go on.
+    pub in_use: usize,
+}
+
+/// Puts back what dead runs left over, the latest first.
+///
+/// # Errors
+/// The journals cannot be read.
+pub fn restore() -> Result<Restored, LinuxError> {
+    restore_from(Path::new(DIRECTORY))
+}
+
+fn restore_from(directory: &Path) -> Result<Restored, LinuxError> {
+    let fail =
+        |e: io::Error| LinuxError::of_io(&directory.display().to_string(), &e, "run as root");
+    let mut paths: Vec<PathBuf> = match fs::read_dir(directory) {
+        Ok(all) => all.flatten().map(|e| e.path()).collect(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Restored::default()),
+        Err(e) => return Err(fail(e)),
+    };
+    paths.sort_unstable();
+    let mut restored = Restored::default();
+    for path in paths.into_iter().rev() {
+        let file = match File::open(&path) {
+            Ok(file) => file,
+            // Its keeper was done first.
+            Err(e) if e.kind() == io::ErrorKind::NotFound => continue,
+            Err(e) => return Err(fail(e)),
+        };
+        if !sys::try_lock(&file).map_err(fail)? {
+            restored.in_use += 1;
+            continue;
+        }
+        let entries = entries(BufReader::new(&file).lines().map_while(Result::ok));
+        restored.journals += 1;
+        restored.entries += entries.len();
+        let failed = put_back(entries);
+        restored.failed += failed;
+        if failed == 0 {
+            Journal { path, file }.end();
+        }
+    }
+    Ok(restored)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn write(path: &Path, text: &str) {
+        fs::write(path, text).unwrap();
+    }
+
+    #[test]
+    fn what_a_dead_run_left_is_put_back_the_latest_first() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journals, setting) = (dir.path().join("journals"), dir.path().join("setting"));
+        fs::create_dir(&journals).unwrap();
+        write(&setting, "3");
+        // The first run found 1 and made it 2, the second made it 3; a line that was taken back
+        // does not count, and half a line is none.
+        let line = |old: &str| format!("{}\t{old}\n", setting.display());
+        write(&journals.join("1-7-0"), &line("1"));
+        write(&journals.join("2-8-0"), &format!("{}{}@forget\n/half", line("2"), line("9")));
+        let restored = restore_from(&journals).unwrap();
+        assert_eq!(restored, Restored { journals: 2, entries: 2, failed: 0, in_use: 0 });
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "1");
+        assert_eq!(fs::read_dir(&journals).unwrap().count(), 0);
+        assert_eq!(restore_from(&journals).unwrap(), Restored::default());
+    }
+
+    #[test]
+    fn a_run_that_goes_on_is_left_alone_and_what_fails_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let setting = dir.path().join("setting");
+        write(&setting, "2");
+        let journals = dir.path().join("journals");
+        fs::create_dir(&journals).unwrap();
+        let (lives, fails) = (journals.join("1-7-0"), journals.join("2-8-0"));
+        write(&lives, &format!("{}\t1\n", setting.display()));
+        write(&fails, &format!("{}\tx\n", dir.path().display()));
+        let keeper = File::open(&lives).unwrap();
+        assert!(sys::try_lock(&keeper).unwrap());
+        let restored = restore_from(&journals).unwrap();
+        assert_eq!((restored.in_use, restored.failed), (1, 1));
+        assert!(lives.exists() && fails.exists());
+        assert_eq!(fs::read_to_string(&setting).unwrap(), "2");
+        assert_eq!(restore_from(&dir.path().join("none")).unwrap(), Restored::default());
+    }
+}

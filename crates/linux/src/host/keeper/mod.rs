@@ -1,0 +1,157 @@
+//! Settings of the kernel and of tasks that are changed for a while, and put back whatever happens.
+//!
+//! Problem: a setting (sysctl, debugfs, a task's affinity) outlives the process that changed it,
+//! and a process that is killed puts nothing back.
+//! Rule: each old value is handed to a child process, the keeper, before the setting is changed.
+//! The keeper waits for the end of its input, which comes when its parent ends, however it ends; it
+//! then writes the old values, last first, and then puts back what was changed of threads
+//! (host/threads.rs). What could not be changed is taken from it again. A file that has gone (an
+//! interrupt whose device was taken out) has nothing to be put back. `Changes` is dropped by
+//! closing that input and waiting for the keeper: there is one way back, not two.
+//! A keeper ignores the signals of a terminal and of a polite end. Where it is killed as well, a
+//! journal on /run holds the same lines (`journal`): the next start, or `solocore restore`, puts back
+//! what they say.
+
+mod entries;
+mod journal;
+
+pub use entries::keep;
+pub use journal::{Restored, restore};
+
+use self::entries::{DIRECTORY, FORGET, GO_ON, THREAD, read, write};
+use self::journal::Journal;
+use super::threads::ThreadChange;
+use crate::error::LinuxError;
+use crate::sys;
+use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The keeper is this program itself with this one argument; whoever uses this crate passes it on
+/// to [`keep`].
+pub const ARGUMENT: &str = "keep-settings";
+
+/// Has something not been put back?
+static FAILED: AtomicBool = AtomicBool::new(false);
+
+/// Could everything that this process changed be put back, as far as it is over?
+#[must_use]
+pub fn all_put_back() -> bool {
+    !FAILED.load(Ordering::SeqCst)
+}
+
+/// Changes of settings.
+#[derive(Default)]
+pub(crate) struct Changes {
+    keeper: Option<(Child, Option<ChildStdin>)>,
+    /// The same lines for whoever comes after a kill of both.
+    journal: Option<Journal>,
+    debugfs: Option<OwnedFd>,
+}
+
+impl Changes {
+    /// Starts the keeper.
+    pub fn begin() -> Result<Self, LinuxError> {
+        let fail = |e: io::Error| {
+            LinuxError::of_io("the keeper of settings does not start", &e, "is /proc mounted?")
+        };
+        // Without a writable /run there is none; then a kill of the keeper loses what it knows.
+        let journal = Journal::begin().ok();
+        let mut child = Command::new("/proc/self/exe")
+            .arg(ARGUMENT)
+            .envs(journal.as_ref().map(|j| (journal::VARIABLE, j.path())))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::inherit())
+            // A terminal's kill of the foreground group does not reach it.
+            .process_group(0)
+            .spawn()
+            .map_err(fail)?;
+        let input = child.stdin.take();
+        // It says a line when it no longer listens to signals.
+        let mut ready = [0; 6];
+        child.stdout.take().map_or(Ok(()), |mut out| out.read_exact(&mut ready)).map_err(fail)?;
+        Ok(Self { keeper: Some((child, input)), journal, debugfs: sys::debugfs().ok() })
+    }
+
+    /// Changes a setting; `path` is a file, or `debugfs:` and a path there. Is it another value
+    /// than before?
+    pub fn set(&mut self, path: &str, value: &str) -> io::Result<bool> {
+        let old = read(self.debugfs.as_ref(), path)?;
+        let old = old.trim();
+        if old == value {
+            return Ok(false);
+        }
+        self.set_with_way_back(path, value, old)?;
+        Ok(true)
+    }
+
+    /// Changes a setting that is put back by writing something else than what it reads.
+    pub fn set_with_way_back(&mut self, path: &str, value: &str, back: &str) -> io::Result<()> {
+        self.tell(&format!("{path}\t{back}"))?;
+        let written = write(self.debugfs.as_ref(), path, value);
+        if written.is_err() {
+            self.tell(FORGET)?;
+        }
+        written
+    }
+
+    /// Changes a setting that goes when another one is put back.
+    pub fn set_without_way_back(&self, path: &str, value: &str) -> io::Result<()> {
+        write(self.debugfs.as_ref(), path, value)
+    }
+
+    /// Hands over what a setting is like; nothing is changed yet.
+    pub fn note_setting(&mut self, path: &str, back: &str) -> io::Result<()> {
+        self.tell(&format!("{path}\t{back}"))
+    }
+
+    /// Hands over a directory of the kernel (a control group) that is about to be made.
+    pub fn made_directory(&mut self, path: &str) -> io::Result<()> {
+        self.tell(&format!("{DIRECTORY}{path}"))
+    }
+
+    /// Jobs of this solocore will be stopped for a while (stopped.rs): whatever is stopped at the
+    /// end goes on.
+    pub fn stops_jobs(&mut self) -> io::Result<()> {
+        self.tell(&format!("{GO_ON}{}", std::process::id()))
+    }
+
+    /// Changes a thread.
+    pub fn change(&mut self, change: &ThreadChange) -> io::Result<()> {
+        self.note(change)?;
+        let made = change.make();
+        if made.is_err() {
+            self.tell(FORGET)?;
+        }
+        made
+    }
+
+    /// Hands over what a thread was like; nothing is changed yet.
+    pub fn note(&mut self, change: &ThreadChange) -> io::Result<()> {
+        self.tell(&format!("{THREAD}{}", change.encode()))
+    }
+
+    fn tell(&mut self, line: &str) -> io::Result<()> {
+        let Some((_, Some(input))) = &mut self.keeper else {
+            return Err(io::ErrorKind::NotConnected.into());
+        };
+        // In one piece, so that a kill leaves no half of a line.
+        let line = format!("{line}\n");
+        self.journal.as_mut().map_or(Ok(()), |journal| journal.add(&line))?;
+        input.write_all(line.as_bytes())
+    }
+}
+
+impl Drop for Changes {
+    fn drop(&mut self) {
+        if let Some((mut child, input)) = self.keeper.take() {
+            drop(input);
+            if !child.wait().is_ok_and(|status| status.success()) {
+                FAILED.store(true, Ordering::SeqCst);
+            }
+        }
+    }
+}
