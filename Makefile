@@ -9,7 +9,9 @@ PYTEST := build/venv/bin/pytest -q -p no:cacheprovider
 PYTESTS := $(PYTEST) -n 2 --dist loadfile
 DEMO := build/demo
 
-demo: setup-demo build vision
+# Builds the command and its profiler, which is all that the demo runs.
+demo: setup-demo vision
+	$(if $(BUILT),,cargo build --release --locked -p solocore-cli -p solocore-profile-plugin)
 	$(SOLOCORE) assess examples/vision/system.toml -o $(DEMO) --duration "500 ms"
 
 # One build for all tests, the one with checks of overflow. Nothing runs beside the tests of the crates, as some of them regulate

@@ -26,7 +26,7 @@ name = "batch"
 core = {last}
 criticality = "D"
 wcet = "1 ms"
-misses = 9000
+misses = 1
 """
 
 

@@ -6,6 +6,7 @@ use crate::host::machine;
 use crate::regulate::engine::{self, Choice, Engine, Started};
 use crate::regulate::event::Event;
 use crate::regulate::history::Recorder;
+use crate::regulate::liveness::Liveness;
 use crate::regulate::regulation::{CoreBudget, Regulation, Sharing};
 use crate::regulate::shared::Counts;
 use solocore_model::plan::{Answer, Promise, Subject};
@@ -22,6 +23,7 @@ pub struct Regulating {
     engine: Held<Box<dyn Engine>>,
     passed_over: Option<String>,
     recorder: Option<Recorder>,
+    liveness: Liveness,
 }
 
 impl Regulating {
@@ -29,7 +31,16 @@ impl Regulating {
     #[must_use]
     pub fn new(regulation: Regulation, choice: Choice, traced: bool) -> Self {
         let (engine, passed_over) = (Held::default(), None);
-        Self { regulation, choice, traced, tried: None, engine, passed_over, recorder: None }
+        Self {
+            regulation,
+            choice,
+            traced,
+            tried: None,
+            engine,
+            passed_over,
+            recorder: None,
+            liveness: Liveness::default(),
+        }
     }
 
     /// Why no budget of this run is one of accesses to memory.
@@ -133,6 +144,7 @@ impl Part for Regulating {
         let engine = self.engine.borrow();
         let Some(engine) = engine.as_ref() else { return Ok(Next::GoOn) };
         engine.check()?;
+        self.liveness.look(&engine.counts()?, self.regulation.period_ns)?;
         let new = || Recorder::new(round.begun_ns, self.regulation.period_ns, self.traced);
         self.recorder.get_or_insert_with(new).add(engine.periods());
         Ok(Next::GoOn)

@@ -1,6 +1,7 @@
 //! The machine: what it has, settings that are changed for a while and put back, who else runs
 //! where, and shares that its hardware gives.
 
+pub(crate) mod cgroup;
 pub mod cpuset;
 pub mod finding;
 pub mod instance;

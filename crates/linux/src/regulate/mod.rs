@@ -11,6 +11,7 @@ pub mod dynamic;
 pub mod engine;
 pub mod event;
 pub mod history;
+pub(crate) mod liveness;
 pub mod lock;
 pub mod regulation;
 pub(crate) mod shared;

@@ -4,6 +4,7 @@ use super::interface::{Engine, Served};
 use super::rate;
 use crate::contract::{self, run_rank};
 use crate::error::LinuxError;
+use crate::host::cgroup;
 use crate::host::keeper::Changes;
 use crate::regulate::attach::{self, Attached};
 use crate::regulate::bpf;
@@ -88,7 +89,10 @@ impl SchedExt {
                 ))
             })?;
         let events = attach::attach(&object, regulation, lock.is_some() && note.is_none())?;
-        let (cpus, notes) = (regulation.regulated(), note.into_iter().chain(lowers).collect());
+        let (cpus, notes) = (
+            regulation.regulated(),
+            note.into_iter().chain(lowers).chain(cgroup::note()).collect(),
+        );
         let serving = regulation.serving();
         Ok(Self {
             _scheduler: scheduler,

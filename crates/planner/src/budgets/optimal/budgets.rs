@@ -29,6 +29,9 @@ const ROUNDS: usize = 16;
 const IN_VAIN: usize = 4;
 /// A task this close to the one that is closest to its limits gets more pages.
 const CLOSE: f64 = 0.97;
+/// Least accesses in a period that a counter's interrupts enforce: `solocore run` counts by samples
+/// of 100, and a budget is several of them.
+const LEAST: u64 = 800;
 /// Largest slowdown that the objective `bounds` looks at, in thousandths.
 const WORST: u64 = 1_000_000;
 
@@ -153,6 +156,7 @@ impl<'a> Solver<'a> {
         for (class, limits) in [(2.0, wanted), (1.0, relaxed)] {
             if let Some((budgets, limits)) = attempt.best(limits) {
                 let budgets = attempt.raised(budgets, limits);
+                let budgets = attempt.enforceable(budgets, limits);
                 return attempt.outcome(budgets, class);
             }
         }
@@ -436,6 +440,20 @@ impl<'a> Attempt<'a> {
             }
         }
         times(works, self)
+    }
+
+    /// Least budgets that a kernel can keep to, core by core, where all limits allow it: an
+    /// interrupt for less would cost more than it saves.
+    fn enforceable(&mut self, budgets: Vec<u64>, limits: Limits) -> Vec<u64> {
+        let mut chosen = budgets;
+        for core in 0..chosen.len() {
+            let mut tried = chosen.clone();
+            tried[core] = tried[core].max(LEAST);
+            if tried != chosen && (0..chosen.len()).all(|c| self.keeps(c, &tried, limits)) {
+                chosen = tried;
+            }
+        }
+        chosen
     }
 
     fn outcome(mut self, budgets: Vec<u64>, class: f64) -> Outcome {

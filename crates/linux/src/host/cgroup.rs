@@ -1,0 +1,77 @@
+//! Shares of processor time that control groups state.
+//!
+//! Problem: a sched_ext scheduler decides who runs, and the kernel's own shares of control groups
+//! (`cpu.max`, `cpu.weight`) hold for its own scheduler only. Rule: groups that state some are found,
+//! so that a run can say what does not hold while it lasts.
+//! Does not cover: groups of version 1.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const ROOT: &str = "/sys/fs/cgroup";
+
+/// Groups with a share that is not the usual one, as paths below the mount, with the share.
+pub(crate) fn shares() -> Vec<(String, String)> {
+    shares_below(Path::new(ROOT))
+}
+
+fn shares_below(root: &Path) -> Vec<(String, String)> {
+    let (mut found, mut open) = (Vec::new(), vec![root.to_owned()]);
+    while let Some(group) = open.pop() {
+        let mut below: Vec<PathBuf> = fs::read_dir(&group)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter(|e| e.file_type().is_ok_and(|t| t.is_dir()))
+            .map(|e| e.path())
+            .collect();
+        below.sort();
+        open.extend(below.into_iter().rev());
+        for (file, usual) in [("cpu.max", "max"), ("cpu.weight", "100")] {
+            let Ok(text) = fs::read_to_string(group.join(file)) else { continue };
+            if text.split_whitespace().next().is_some_and(|first| first != usual) {
+                let name = group.strip_prefix(root).unwrap_or(&group).display().to_string();
+                found.push((name, format!("{file} {}", text.trim())));
+            }
+        }
+    }
+    found
+}
+
+/// What of it does not hold under a sched_ext scheduler, for the user.
+pub(crate) fn note() -> Option<String> {
+    let found = shares();
+    let (group, share) = found.first()?;
+    let more = match found.len() - 1 {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    Some(format!(
+        "shares of control groups do not hold under the sched-ext engine: {group} ({share}){more}; \
+            --engine helper leaves them to the kernel"
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_with_shares_of_their_own_are_found() {
+        let dir = tempfile::tempdir().unwrap();
+        let group = |name: &str, max: &str, weight: &str| {
+            let path = dir.path().join(name);
+            fs::create_dir_all(&path).unwrap();
+            fs::write(path.join("cpu.max"), max).unwrap();
+            fs::write(path.join("cpu.weight"), weight).unwrap();
+        };
+        group("a", "max 100000\n", "100\n");
+        assert_eq!(shares_below(dir.path()), []);
+        group("a/b", "10000 100000\n", "100\n");
+        group("c", "max 100000\n", "50\n");
+        let found = shares_below(dir.path());
+        let expected = [("a/b", "cpu.max 10000 100000"), ("c", "cpu.weight 50")];
+        assert_eq!(found, expected.map(|(a, b)| (a.to_owned(), b.to_owned())));
+        assert_eq!(shares_below(&dir.path().join("none")), []);
+    }
+}
