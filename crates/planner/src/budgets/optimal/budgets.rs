@@ -40,18 +40,18 @@ const WORST: u64 = 1_000_000;
 pub struct Solver<'a> {
     /// The tasks.
     pub work: &'a [Work<'a>],
-    base: &'a Resources,
-    objective: Objective,
-    wish: Option<u64>,
+    pub(super) base: &'a Resources,
+    pub(super) objective: Objective,
+    pub(super) wish: Option<u64>,
     /// Time alone with the whole cache, by task, ps.
-    alone: Vec<u64>,
-    needs: Vec<Need>,
+    pub(super) alone: Vec<u64>,
+    pub(super) needs: Vec<Need>,
     /// Accesses a period that no core can exceed.
-    bus: u64,
+    pub(super) bus: u64,
     /// `t` beyond which nothing gets faster.
-    most: u64,
+    pub(super) most: u64,
     /// `t` that other objectives leave.
-    floor: u64,
+    pub(super) floor: u64,
 }
 
 impl<'a> Solver<'a> {
@@ -201,48 +201,6 @@ impl<'a> Solver<'a> {
         let hard = || cores.iter().flat_map(CorePlan::tasks).filter(|t| self.work[t.index].hard());
         let most = hard().map(|t| self.closeness(t)).fold(0.0, f64::max);
         hard().filter(|t| self.closeness(t) >= most * CLOSE).map(|t| t.index).collect()
-    }
-
-    /// An upper bound on what any choice reaches of the objective.
-    fn possible(&self) -> f64 {
-        match self.objective {
-            // Nobody is faster than alone, and together they have the cores' time at most.
-            Objective::BestEffort => {
-                (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0)
-            }
-            // With every page locked, and no other core at all.
-            Objective::Margin => {
-                let least = |w: &Work| {
-                    let work = w.wcet_ps(usize::MAX, self.base) as f64;
-                    work / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
-                };
-                -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
-            }
-            _ => {
-                let least = |(w, alone): (&Work, &u64)| {
-                    w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64
-                };
-                -self
-                    .work
-                    .iter()
-                    .zip(&self.alone)
-                    .filter(|(w, _)| w.hard())
-                    .map(least)
-                    .fold(0.0, f64::max)
-            }
-        }
-    }
-
-    /// See [`super::Why::gap`].
-    pub fn gap(&self, value: &Value) -> f64 {
-        let possible = self.possible();
-        if !value.meets() || possible == 0.0 {
-            return 1.0;
-        }
-        // Of what should be small, the inverse.
-        let part =
-            if possible > 0.0 { value.objective / possible } else { possible / value.objective };
-        (1.0 - part).clamp(0.0, 1.0)
     }
 
     pub fn objective_words(&self) -> &'static str {

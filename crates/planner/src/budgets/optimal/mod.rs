@@ -17,6 +17,7 @@
 mod analysed;
 mod budgets;
 mod candidate;
+mod gap;
 mod pages;
 mod speed;
 #[cfg(test)]

@@ -1,0 +1,53 @@
+//! How far a choice may be from the best one.
+//!
+//! Rule: no choice reaches more than every task alone would, with all pages locked and no other core
+//! at work; what is missing to that is the gap. Does not cover: a bound that is closer.
+
+use super::Value;
+use super::budgets::Solver;
+use crate::work::Work;
+use solocore_model::system::Objective;
+
+impl Solver<'_> {
+    /// An upper bound on what any choice reaches of the objective.
+    fn possible(&self) -> f64 {
+        match self.objective {
+            // Nobody is faster than alone, and together they have the cores' time at most.
+            Objective::BestEffort => {
+                (f64::from(self.base.cores) / self.needs.len().max(1) as f64).min(1.0)
+            }
+            // With every page locked, and no other core at all.
+            Objective::Margin => {
+                let least = |w: &Work| {
+                    let work = w.wcet_ps(usize::MAX, self.base) as f64;
+                    work / w.task.deadline.map_or(f64::INFINITY, |d| d.ps() as f64)
+                };
+                -self.work.iter().filter(|w| w.hard()).map(least).fold(0.0, f64::max)
+            }
+            _ => {
+                let least = |(w, alone): (&Work, &u64)| {
+                    w.wcet_ps(usize::MAX, self.base) as f64 / (*alone).max(1) as f64
+                };
+                -self
+                    .work
+                    .iter()
+                    .zip(&self.alone)
+                    .filter(|(w, _)| w.hard())
+                    .map(least)
+                    .fold(0.0, f64::max)
+            }
+        }
+    }
+
+    /// See [`super::Why::gap`].
+    pub fn gap(&self, value: &Value) -> f64 {
+        let possible = self.possible();
+        if !value.meets() || possible == 0.0 {
+            return 1.0;
+        }
+        // Of what should be small, the inverse.
+        let part =
+            if possible > 0.0 { value.objective / possible } else { possible / value.objective };
+        (1.0 - part).clamp(0.0, 1.0)
+    }
+}
