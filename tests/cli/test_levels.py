@@ -5,6 +5,7 @@ import json
 
 import pytest
 from conftest import ROOT, refused
+from test_ways import board, double, mounted  # noqa: F401 (fixtures)
 
 MC2 = ROOT / "examples/mc2/system.toml"
 IMA = ROOT / "examples/ima-sce/system.toml"
@@ -19,7 +20,7 @@ def plan(solocore):
 
 def run(solocore, plan, *args):
     solocore.write("changed.json", json.dumps(plan))
-    return solocore("run", "changed.json", "--scheduler", "levels", "--dry-run", *args)
+    return solocore("run", "changed.json", "--scheduler", "levels", "--partial", "--dry-run", *args)
 
 
 def table(plan):
@@ -95,7 +96,7 @@ def test_a_plan_that_does_not_fit_is_refused_with_its_numbers(solocore, plan, ch
     refused(done, *said, codes=(2,))
 
 
-@pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"], ["--resctrl"],
+@pytest.mark.parametrize("option", [["--reclaim"], ["--sample", "7"], ["--engine", "helper"], ["--share", "spare"],
                                     ["--no-confine"], ["--no-fifo"], ["--irq-cpu", "0"], ["--no-move-irqs"], ["--max-hold", "2 s"], ["--event", "page-faults"]])
 def test_options_that_nobody_takes_are_refused(solocore, plan, option):
     refused(run(solocore, plan, *option), option[0], "leave one of them out", codes=(2,))
@@ -112,6 +113,24 @@ def test_a_plan_that_fits_is_not(solocore, plan):
     assert (seen["machine"] is None) == (done.code == 0) and seen["scheme"] == "levels"
     assert [t["core"] for t in seen["tables"]] == [t["core"] for t in plan["mc2"]["tables"]]
     assert {t["task"] for t in seen["levels"]} == {t["name"] for t in plan["tasks"]}
+
+
+def test_ways_beside_levels(solocore, plan, mounted):  # noqa: F811
+    solocore.write("plan.json", json.dumps(plan))
+    command = ["run", "plan.json", "--scheduler", "levels", "--resctrl", "--partial", "--dry-run", "--format", "json"]
+    with_room = mounted(*board(plan["platform"]["llc"]["ways"], cpus=4))
+    before = with_room.state()
+    done = solocore(*command, SOLOCORE_RESCTRL=str(with_room.root))
+    if "privileges" in done.err or "root" in done.err:
+        pytest.skip(done.err)
+    assert "resctrl" not in done.err and with_room.state() == before
+    answers = {p["id"]: p["kept_by"] for p in done.json()["promises"]}
+    cores = [c["id"] for c in plan["mc2"]["cores"] if c["ways"]["count"] > 0]
+    assert cores and all(answers[f"ways:core-{core}"] == "resctrl" for core in cores), answers
+    # Hardware with fewer ways than the plan's regions is refused before anything else.
+    without = mounted(*board(4, cpus=4))
+    done = solocore(*command, SOLOCORE_RESCTRL=str(without.root))
+    assert done.code in (2, 3) and "ways" in done.err, done.err
 
 
 def test_windows_that_overlap_are_refused(solocore):

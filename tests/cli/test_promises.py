@@ -152,3 +152,13 @@ def test_a_refused_run_changes_nothing(planned):
     regulates(planned("run", "plan.json", *RUN))
     planned("run", "plan.json", *RUN, "--dry-run")
     assert (sorted(os.listdir("/run")) if os.path.isdir("/run") else []) == before
+
+
+@pytest.mark.parametrize("option", [("--vcpu", "1ms/10ms"), ("--ways", "2")])
+def test_exec_drops_no_option_beside_colours(solocore, option):
+    """A machine that cannot do the one does not quietly do the other: no sched_ext, or no shares of the cache, is an error."""
+    done = solocore("exec", *option, "--colors", "0", "--", "true")
+    alone = solocore("exec", *option, "--", "true")
+    if alone.code == 0:
+        pytest.skip("this machine can do it")
+    assert done.code != 0 and done.err.strip(), done

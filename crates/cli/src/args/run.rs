@@ -104,7 +104,7 @@ pub struct ExecArgs {
     #[arg(long)]
     pub lock: bool,
     /// Give it a VCPU: so much time in each period, like 6ms/100ms.
-    #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget"], allow_hyphen_values = true)]
+    #[arg(long, value_name = "C/T", conflicts_with_all = ["lock", "budget", "ways"], allow_hyphen_values = true)]
     pub vcpu: Option<vcpu::Reservation>,
     /// Keep it on this core.
     #[arg(long, value_name = "N")]

@@ -18,6 +18,13 @@ pub struct Reservation {
     pub period_ns: u64,
 }
 
+impl Reservation {
+    /// As `--vcpu` takes it.
+    pub fn text(self) -> String {
+        format!("{}ns/{}ns", self.capacity_ns, self.period_ns)
+    }
+}
+
 impl FromStr for Reservation {
     type Err = String;
 

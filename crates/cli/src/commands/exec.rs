@@ -84,7 +84,10 @@ fn in_ways(args: &ExecArgs, ways: u32) -> Result<ExitCode, Failure> {
     }
     // What is started by who is in the group is in it as well, from its first instruction on.
     reservation.enter()?;
-    let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
+    let mut program = Command::new(&args.command[0]);
+    program.args(&args.command[1..]);
+    exec_coloured::environment_for(&mut program);
+    let spawned = program.spawn();
     reservation.leave()?;
     let child = spawned.map_err(|error| {
         let program = Path::new(&args.command[0]);

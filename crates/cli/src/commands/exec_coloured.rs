@@ -1,7 +1,7 @@
 //! `solocore exec --colors`: a program on frames of its own.
 //!
 //! Rule: this process stays beside the program, as the program's library asks it, and looks at its
-//! pages before it ends. With --lock, --core or --budget, what it starts is `solocore exec` again,
+//! pages before it ends. With --lock, --core, --budget, --vcpu or --ways, what it starts is `solocore exec` again,
 //! which becomes the program when that is arranged.
 //! Does not cover: what a killed process's pages were.
 
@@ -56,7 +56,7 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     let mut space = Coloured::new(map, choice, args.colours.pool.0)?;
     let environment = space.environment(std::env::var_os("LD_PRELOAD"));
     let mut command = inner(args);
-    if args.lock || args.core.is_some() {
+    if starts_again(args) {
         command.envs(LATER.iter().zip(environment.map(|(_, value)| value)));
     } else {
         command.envs(environment);
@@ -70,8 +70,13 @@ pub fn run(args: &ExecArgs) -> Result<ExitCode, Failure> {
     Ok(code)
 }
 
+/// Is there more to be done for the program than its colours?
+fn starts_again(args: &ExecArgs) -> bool {
+    args.lock || args.core.is_some() || args.vcpu.is_some() || args.ways.is_some()
+}
+
 fn inner(args: &ExecArgs) -> Command {
-    if !args.lock && args.core.is_none() {
+    if !starts_again(args) {
         let mut command = Command::new(&args.command[0]);
         command.args(&args.command[1..]);
         return command;
@@ -86,6 +91,12 @@ fn inner(args: &ExecArgs) -> Command {
     }
     if let Some(budget) = args.budget {
         command.args(["--budget", &budget.to_string()]);
+    }
+    if let Some(vcpu) = args.vcpu {
+        command.args(["--vcpu", &vcpu.text()]);
+    }
+    if let Some(ways) = args.ways {
+        command.args(["--ways", &ways.to_string()]);
     }
     command.args(["--lock-bandwidth", &args.lock_bandwidth.to_string(), "--event", &args.event]);
     command.arg("--").args(&args.command);

@@ -6,12 +6,13 @@
 //! started by `solocore exec --vcpu` again, as its client. What does not fit is refused before the
 //! program starts.
 //! Does not cover: an end by SIGKILL, which leaves the VCPU behind
-//! (`solocore vcpu destroy exec-PID`); page colours.
+//! (`solocore vcpu destroy exec-PID`).
 
 use crate::args::ExecArgs;
 use crate::args::vcpu::Reservation;
 use crate::commands::daemon;
 use crate::commands::exec::cannot_run;
+use crate::commands::exec_coloured;
 use crate::fail::Failure;
 use crate::progress::stopped;
 use solocore_linux::daemon::{Daemon, Program, Scheduling, wait_for};
@@ -47,7 +48,10 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
     };
     control::ask(&Request::Create { wanted, pid: Some(me) })
         .map_err(|e| Failure::from(e).of("--vcpu"))?;
-    let spawned = Command::new(&args.command[0]).args(&args.command[1..]).spawn();
+    let mut program = Command::new(&args.command[0]);
+    program.args(&args.command[1..]);
+    exec_coloured::environment_for(&mut program);
+    let spawned = program.spawn();
     let ended = match spawned {
         Ok(child) => wait_for(child, &stopped).map(ExitCode::from).map_err(Failure::from),
         Err(error) => Err(cannot_run(args, &error)),
@@ -62,10 +66,7 @@ fn inside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure
 /// Where none are: schedules them while the program runs.
 fn beside(args: &ExecArgs, reservation: Reservation) -> Result<ExitCode, Failure> {
     let mut inner = Command::new("/proc/self/exe");
-    inner
-        .arg("exec")
-        .arg("--vcpu")
-        .arg(format!("{}ns/{}ns", reservation.capacity_ns, reservation.period_ns));
+    inner.arg("exec").arg("--vcpu").arg(reservation.text());
     if let Some(core) = args.core {
         inner.args(["--core", &core.to_string()]);
     }

@@ -5,7 +5,7 @@ use crate::args::scheduling::RunScheduler;
 use crate::commands::{isolation, run_options};
 use crate::fail::Failure;
 use solocore_linux::clients::SOCKET;
-use solocore_linux::daemon::{Daemon, Levels, YieldClients};
+use solocore_linux::daemon::{Daemon, Levels, Settings, Ways, YieldClients};
 use solocore_linux::schedule::levels::Layout;
 use solocore_linux::schedule::placed::How;
 use solocore_model::Plan;
@@ -30,15 +30,20 @@ pub fn add_parts(daemon: &mut Daemon, args: &RunArgs, plan: &Plan) -> Result<(),
         )));
     }
     let traced = args.scheduling.sched_trace.is_some() || args.isolation.trace.is_some();
-    daemon.notes = notes(plan);
-    let levels = Levels::new(layout, &places, traced);
+    daemon.notes = notes(plan, args.isolation.resctrl);
+    let mut levels = Levels::new(layout, &places, traced);
+    if args.isolation.resctrl {
+        let ways = Ways::new(plan, &Settings::default());
+        levels = levels.in_ways(&ways);
+        daemon.add(ways);
+    }
     // Programs that are started find somebody who answers.
     daemon.add(YieldClients::new(levels.scheduler(), SOCKET.into(), &args.group));
     daemon.add(levels);
     Ok(())
 }
 
-fn notes(plan: &Plan) -> Vec<String> {
+fn notes(plan: &Plan, resctrl: bool) -> Vec<String> {
     let mut notes = Vec::new();
     if !plan.schedulable {
         notes.push(
@@ -53,10 +58,8 @@ fn notes(plan: &Plan) -> Vec<String> {
         );
     }
     if plan.levels().is_some() {
-        notes.push(
-            "ways and banks of the plan are not applied; its execution times rest on them"
-                .to_owned(),
-        );
+        let what = if resctrl { "banks" } else { "ways and banks" };
+        notes.push(format!("{what} of the plan are not applied; its execution times rest on them"));
     }
     notes
 }

@@ -58,7 +58,7 @@ pub fn for_budgets(args: &RunArgs, (serves, locks): (bool, bool)) -> Result<(), 
 /// For a plan under the scheduler of levels and windows.
 pub fn for_levels(args: &RunArgs) -> Result<(), Failure> {
     refuse(
-        given(args, &[OF_BUDGETS, &["max_hold", "resctrl"]]),
+        given(args, &[OF_BUDGETS, &["max_hold"]]),
         "is for budgets of accesses, which --scheduler levels does not enforce; leave one of them \
             out",
     )?;

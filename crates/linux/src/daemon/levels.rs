@@ -3,16 +3,20 @@
 //! Rule: the scheduler goes first at the end: whoever was held back hears that it should end.
 
 use super::decisions::Decisions;
+use super::isolation::Ways;
 use super::part::{Held, LevelPreview, Next, Part, Preview, Round, TablePreview, Traces};
 use crate::clients::JobSignals;
 use crate::error::LinuxError;
 use crate::host::machine;
+use crate::host::resctrl::Groups;
+use crate::host::threads;
 use crate::schedule::isolate::Layout as Places;
 use crate::schedule::jobs::Jobs;
 use crate::schedule::levels::{Layout, Scheduler, Table, Task};
 use crate::schedule::placed::{How, Placed};
 use solocore_model::plan::{Answer, Promise, Subject};
 use solocore_model::run::{RunLevels, RunResult, RunTask};
+use std::path::Path;
 use std::rc::Rc;
 
 /// See the module.
@@ -22,6 +26,8 @@ pub struct Levels {
     /// The plan's tasks, with how they come to run.
     placed: Vec<Placed>,
     traced: bool,
+    /// Of the hardware, once they are made.
+    groups: Held<Groups>,
     scheduler: Held<Scheduler>,
     jobs: Option<Jobs>,
     decisions: Option<Decisions>,
@@ -47,10 +53,17 @@ impl Levels {
             places: Rc::clone(places),
             placed,
             traced,
+            groups: Held::default(),
             scheduler,
             jobs: None,
             decisions: None,
         }
+    }
+
+    /// The same, in the groups that the hardware gives them.
+    #[must_use]
+    pub fn in_ways(self, ways: &Ways) -> Self {
+        Self { groups: ways.groups(), ..self }
     }
 
     /// The scheduler, while it is there.
@@ -73,7 +86,11 @@ impl Levels {
         }
         // What is under no level is not started.
         let known = |p: &&Placed| index(&p.name).is_some() || p.how.command().is_none();
-        let placed: Vec<Placed> = self.placed.iter().filter(known).cloned().collect();
+        let mut placed: Vec<Placed> = self.placed.iter().filter(known).cloned().collect();
+        if let Some(groups) = self.groups.borrow().as_ref() {
+            placed.iter_mut().for_each(|p| p.group = groups.tasks_file(&p.name));
+            self.join(groups)?;
+        }
         let claim = |name: &str, thread: u32| match index(name) {
             Some(task) => scheduler.claim(task, thread, true),
             None => Ok(()),
@@ -85,6 +102,22 @@ impl Levels {
             &claim,
             &JobSignals::new(),
         )
+    }
+
+    /// Attached processes join their groups; what solocore starts inherits them.
+    fn join(&self, groups: &Groups) -> Result<(), LinuxError> {
+        for placed in &self.placed {
+            let (How::Attach(process), Some(file)) = (&placed.how, groups.tasks_file(&placed.name))
+            else {
+                continue;
+            };
+            for thread in threads::all(Path::new("/proc"), Some(*process)) {
+                std::fs::write(&file, format!("{}\n", thread.tid)).map_err(|e| {
+                    LinuxError::of_io(&file.display().to_string(), &e, "is it still running?")
+                })?;
+            }
+        }
+        Ok(())
     }
 
     fn what(&self) -> &'static str {
