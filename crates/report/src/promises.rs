@@ -15,13 +15,14 @@ pub fn section(inputs: &Inputs) -> Markup {
     let mut answers: Vec<&Answer> =
         inputs.run.map_or_else(Vec::new, |run| run.promises.iter().collect());
     answers.sort_by_key(|a| a.kept_by.is_some());
+    let all = inputs.plan.tasks.iter().filter(|t| t.verdict.is_some()).count();
     html! {
         @if !promises.is_empty() {
             section #promises aria-labelledby="promises-h" {
                 h2 #promises-h { "Promises" }
                 p { "What the bounds rest on while the plan runs." }
                 @if let Some(text) = verdict(&answers) { p { (text) } }
-                (wide_table("What the bounds rest on", &table(promises, &answers)))
+                (wide_table("What the bounds rest on", &table(promises, &answers, all)))
             }
         }
     }
@@ -39,7 +40,7 @@ fn verdict(answers: &[&Answer]) -> Option<String> {
     }
 }
 
-fn table(promises: &[Promise], answers: &[&Answer]) -> Markup {
+fn table(promises: &[Promise], answers: &[&Answer], all: usize) -> Markup {
     html! {
         table {
             (caption(&html! { "Each promise, and the tasks whose bounds rest on it." }))
@@ -54,9 +55,7 @@ fn table(promises: &[Promise], answers: &[&Answer]) -> Markup {
                 @for promise in promises.iter().filter(|_| answers.is_empty()) {
                     tr data-promise=(promise.id) {
                         (named(promise))
-                        td { @for (i, name) in promise.bound_of.iter().enumerate() {
-                            @if i > 0 { ", " } (task_name(name))
-                        } }
+                        td { (rests(promise, all)) }
                     }
                 }
                 @for answer in answers {
@@ -67,6 +66,18 @@ fn table(promises: &[Promise], answers: &[&Answer]) -> Markup {
                         td { (answer.why) }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The tasks whose bounds rest on it.
+fn rests(promise: &Promise, all: usize) -> Markup {
+    html! {
+        @if promise.bound_of.len() == all { "all" }
+        @else {
+            @for (i, name) in promise.bound_of.iter().enumerate() {
+                @if i > 0 { ", " } (task_name(name))
             }
         }
     }
