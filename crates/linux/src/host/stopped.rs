@@ -24,10 +24,13 @@ pub(crate) fn let_go_on(starter: u32) {
     }
 }
 
-/// Ends every process that an earlier solocore started as a job and that outlived it; how many.
-/// Only who regulates this machine may call it: then no other solocore has jobs.
+/// Ends every process that a solocore started as a job and that outlived it; how many.
 pub(crate) fn end_left_over() -> usize {
-    let (mark, own) = (format!("{MARK}="), std::process::id().to_string());
+    let mark = format!("{MARK}=");
+    let dead = |starter: &[u8]| {
+        let starter = str::from_utf8(starter).ok().and_then(|text| text.parse::<u32>().ok());
+        starter.is_some_and(|pid| !Path::new("/proc").join(pid.to_string()).exists())
+    };
     let mut ended = 0;
     for entry in std::fs::read_dir("/proc").into_iter().flatten().flatten() {
         let Some(pid) = entry.file_name().to_str().and_then(|name| name.parse::<u32>().ok()) else {
@@ -36,9 +39,7 @@ pub(crate) fn end_left_over() -> usize {
         let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
         let mut starters =
             environment.split(|&b| b == 0).filter_map(|v| v.strip_prefix(mark.as_bytes()));
-        if starters.next().is_some_and(|starter| starter != own.as_bytes())
-            && pid != std::process::id()
-        {
+        if starters.next().is_some_and(dead) && pid != std::process::id() {
             tasks::signal_one(pid, Signal::KILL);
             ended += 1;
         }
@@ -64,8 +65,27 @@ mod tests {
     use std::time::{Duration, Instant};
 
     #[test]
+    fn jobs_end_with_the_next_start_once_their_solocore_is_dead() {
+        let sleeper = |starter: u32| {
+            let mut command = Command::new("/bin/sleep");
+            command.arg("100").env(MARK, starter.to_string()).spawn().unwrap()
+        };
+        let (mut orphan, mut child) = (sleeper(u32::MAX - 9), sleeper(std::process::id()));
+        assert!(end_left_over() >= 1);
+        let since = Instant::now();
+        while orphan.try_wait().unwrap().is_none() {
+            assert!(since.elapsed() < Duration::from_secs(5), "it goes on");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert!(child.try_wait().unwrap().is_none(), "its solocore lives");
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+
+    #[test]
     fn what_a_dead_solocore_stopped_goes_on() {
-        let starter = u32::MAX - 7;
+        // One that lives: the test above ends what the dead have left.
+        let starter = 1;
         let mut child =
             Command::new("/bin/sleep").arg("100").env(MARK, starter.to_string()).spawn().unwrap();
         let mut other = Command::new("/bin/sleep").arg("100").spawn().unwrap();
